@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// The one launch path: no other file enqueues a kernel.
+#pragma once
+#include <dlprim/runtime/program.hpp>
+#include <dlprim/runtime/queue.hpp>
+
+#include <type_traits>
+
+namespace dlprim {
+
+/// Global and local sizes of 1 to 3 dimensions. A local size of 0 leaves the choice to the runtime.
+/// Global sizes are rounded up to multiples of the local sizes: kernels guard their bounds.
+struct NDRange {
+  int dims = 1;
+  std::size_t global[3] = {1, 1, 1};
+  std::size_t local[3] = {0, 0, 0};
+  explicit NDRange(std::size_t global_x, std::size_t local_x = 0) : global{global_x, 1, 1}, local{local_x, 0, 0} {}
+  NDRange(std::size_t gx, std::size_t gy, std::size_t lx, std::size_t ly)
+      : dims(2), global{gx, gy, 1}, local{lx, ly, 0} {}
+  NDRange(std::size_t gx, std::size_t gy, std::size_t gz, std::size_t lx, std::size_t ly, std::size_t lz)
+      : dims(3), global{gx, gy, gz}, local{lx, ly, lz} {}
+};
+
+/// An argument that reserves local memory.
+struct LocalMemory {
+  std::size_t bytes;
+};
+
+/// Bytes a launch moves, for the profiler's bandwidth column; optional.
+struct Traffic {
+  std::uint64_t bytes = 0;
+};
+
+namespace detail {
+cl_uint set_argument(Kernel& kernel, cl_uint index, const BufferRef& buffer);
+cl_uint set_argument(Kernel& kernel, cl_uint index, const LocalMemory& local);
+cl_uint set_argument(Kernel& kernel, cl_uint index, const void* value, std::size_t bytes);
+template <class T>
+cl_uint set_argument(Kernel& kernel, cl_uint index, const T& value) {
+  static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>, "plain values only");
+  static_assert(!std::is_same_v<T, bool>, "bool is no OpenCL kernel argument type");
+  return set_argument(kernel, index, &value, sizeof value);
+}
+void enqueue(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic);
+}  // namespace detail
+
+/// Runs `kernel` with `arguments` in order. A BufferRef fills two parameters, GLOBAL(T, name) of lib/types.clh: the
+/// buffer and its byte offset as ulong. Plain values, structs by value included, fill one. Nothing runs for an empty
+/// range. Throws DeviceError.
+template <class... Arguments>
+void launch(Queue& queue, Kernel& kernel, const NDRange& range, const Traffic& traffic,
+            const Arguments&... arguments) {
+  if (range.global[0] == 0 || range.global[1] == 0 || range.global[2] == 0) return;
+  std::lock_guard guard(kernel.lock());
+  cl_uint index = 0;
+  ((index = detail::set_argument(kernel, index, arguments)), ...);
+  detail::enqueue(queue, kernel, range, traffic);
+}
+
+template <class First, class... Arguments>
+  requires(!std::is_same_v<First, Traffic>)
+void launch(Queue& queue, Kernel& kernel, const NDRange& range, const First& first, const Arguments&... arguments) {
+  launch(queue, kernel, range, Traffic{}, first, arguments...);
+}
+
+}  // namespace dlprim

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <dlprim/runtime/queue.hpp>
+
+#include <functional>
+
+namespace dlprim {
+
+/// Counters of one kind, in the sense of torch.cuda.memory_stats.
+struct MemoryStat {
+  std::int64_t current = 0, peak = 0, allocated = 0, freed = 0;
+  void add(std::int64_t amount) noexcept;
+};
+
+struct MemoryStats {
+  MemoryStat allocations, segments, allocated_bytes, reserved_bytes, active_bytes, requested_bytes;
+  std::int64_t retries = 0, out_of_memory = 0;
+};
+
+struct Block;
+
+/// The caching allocator of one device. Blocks are cut from large segments (OpenCL buffers) and reused in stream order:
+/// memory freed while a queue's work still uses it is handed out again to the same queue at once, to other queues never
+/// before that work has run. Thread-safe.
+///
+/// Every block has an address that is no host memory: reading it on the host faults; adding byte offsets to it is
+/// meaningful; `locate` turns an address into buffer and offset in constant time without a lock.
+class Allocator {
+ public:
+  explicit Allocator(Device& device);
+  ~Allocator();
+
+  /// At least `bytes` (> 0) of memory for work of `queue`, aligned to 512 bytes. Throws OutOfMemoryError with the
+  /// numbers, after freeing cached segments and retrying.
+  Block* allocate(std::size_t bytes, Queue& queue);
+  /// Gives a block back; its memory may still be in use by work already enqueued.
+  void release(Block* block) noexcept;
+  /// Work of `queue` uses the block too: it is not reused before that work has run.
+  void record_queue(Block* block, Queue& queue);
+  /// Returns unused segments to the device.
+  void empty_cache();
+  MemoryStats stats() const;
+  void reset_peak_stats();
+  void reset_accumulated_stats();
+
+  static void* address(const Block* block) noexcept;
+  static std::size_t size(const Block* block) noexcept;
+  static Device& device(const Block* block) noexcept;
+  /// Buffer and offset of any address inside a block of any device; {} for other addresses, null included.
+  static BufferRef locate(const void* address) noexcept;
+  /// Device of an address; null for others.
+  static Device* device_of(const void* address) noexcept;
+
+ private:
+  struct Pool;
+  Device& device_;
+  std::unique_ptr<Pool> pool_;
+};
+
+/// Owned memory from the caching allocator; released when destroyed, in stream order. For workspaces.
+class Workspace {
+ public:
+  Workspace() = default;
+  Workspace(Queue& queue, std::size_t bytes);
+  Workspace(Workspace&& other) noexcept;
+  Workspace& operator=(Workspace&& other) noexcept;
+  ~Workspace();
+  BufferRef data() const noexcept;
+
+ private:
+  Allocator* allocator_ = nullptr;
+  Block* block_ = nullptr;
+};
+
+}  // namespace dlprim

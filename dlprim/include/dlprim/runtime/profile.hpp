@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <dlprim/runtime/cl.hpp>
+
+namespace dlprim {
+
+/// One kernel or copy as it ran. Times are nanoseconds of the device's clock.
+struct ProfiledCommand {
+  std::string name;
+  int device = 0;
+  std::int64_t queue = 0;
+  std::uint64_t start = 0, end = 0, bytes = 0;
+  std::uint64_t host = 0;  ///< std::chrono::system_clock nanoseconds when it was enqueued
+  std::uint64_t correlation = 0;  ///< Profiler::correlation of the thread that enqueued it
+};
+
+/// Records every kernel and copy between start() and stop(). One per process; off, it costs one relaxed load a launch.
+class Profiler {
+ public:
+  static bool enabled() noexcept;
+  static void start();
+  /// Waits for the recorded work and returns it in the order of enqueueing.
+  static std::vector<ProfiledCommand> stop();
+  /// An identifier attached to what the calling thread enqueues from now on.
+  static thread_local std::uint64_t correlation;
+  /// For the launch path only: takes over the event of a command.
+  static void record(cl_event event, const char* name, int device, std::int64_t queue, std::uint64_t bytes);
+};
+
+}  // namespace dlprim

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <dlprim/runtime/device.hpp>
+
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+
+namespace dlprim {
+
+/// What a kernel is built from: a file of dlprim/kernels, the kernel's name in it, and definitions placed before it.
+class KernelSource {
+ public:
+  KernelSource(std::string file, std::string kernel) : file(std::move(file)), kernel(std::move(kernel)) {}
+  KernelSource& define(std::string_view name, std::string_view value = "1");
+  KernelSource& define(std::string_view name, std::int64_t value);
+  /// Adds a build option, e.g. "-cl-fast-relaxed-math". Default: "-cl-std=CL1.2"-compatible, "-cl-mad-enable".
+  KernelSource& option(std::string_view text);
+  /// Uses `text` instead of a file of dlprim/kernels; may #include those.
+  static KernelSource from_text(std::string text, std::string kernel);
+
+  std::string file, kernel, text, defines, options;
+};
+
+/// A compiled kernel of one device. Launching is serialized by its own lock, as OpenCL kernels keep their arguments.
+class Kernel {
+ public:
+  Kernel(Device& device, cl::Kernel kernel, std::string name);
+  Device& device() const noexcept { return device_; }
+  cl_kernel get() const noexcept { return kernel_(); }
+  const std::string& name() const noexcept { return name_; }
+  /// Largest work-group this kernel can run with.
+  std::size_t max_work_group() const noexcept { return max_work_group_; }
+  std::mutex& lock() noexcept { return lock_; }
+
+ private:
+  Device& device_;
+  cl::Kernel kernel_;
+  std::string name_;
+  std::size_t max_work_group_;
+  std::mutex lock_;
+};
+
+/// Builds programs of one device and keeps the binaries on disk (see disk_cache.hpp). Thread-safe.
+class ProgramCache {
+ public:
+  explicit ProgramCache(Device& device) : device_(device) {}
+  /// Builds, or loads from disk. Throws BuildError with the compiler's log.
+  std::unique_ptr<Kernel> build(const KernelSource& source);
+  /// The full text handed to the OpenCL compiler, includes resolved. Throws Error for an unknown file.
+  static std::string preprocess(const KernelSource& source);
+
+ private:
+  cl::Program program(const std::string& text, const std::string& options, const std::string& what);
+  Device& device_;
+};
+
+/// Kernels by a small key, a trivially copyable struct without padding holes (zero-initialize it) that determines the
+/// source completely. One per family and process: `static KernelCache<Key> cache;`.
+template <class Key>
+class KernelCache {
+  static_assert(std::has_unique_object_representations_v<Key>, "padding would make equal keys differ");
+
+ public:
+  /// The kernel of `key` on `device`, building `make()` -> KernelSource on first use.
+  template <class Make>
+  Kernel& get(Device& device, const Key& key, Make&& make) {
+    const Slot slot{device.index(), key};
+    {
+      std::shared_lock guard(mutex_);
+      if (auto it = kernels_.find(slot); it != kernels_.end()) return *it->second;
+    }
+    auto built = device.programs().build(make());
+    std::unique_lock guard(mutex_);
+    auto& entry = kernels_[slot];
+    if (!entry) entry = std::move(built);
+    return *entry;
+  }
+
+ private:
+  struct Slot {
+    int device;
+    Key key;
+    bool operator==(const Slot& other) const noexcept {
+      return device == other.device && std::memcmp(&key, &other.key, sizeof key) == 0;
+    }
+  };
+  struct Hash {
+    std::size_t operator()(const Slot& slot) const noexcept {
+      return std::hash<std::string_view>{}({reinterpret_cast<const char*>(&slot.key), sizeof slot.key}) ^
+             std::size_t(slot.device);
+    }
+  };
+  std::shared_mutex mutex_;
+  std::unordered_map<Slot, std::unique_ptr<Kernel>, Hash> kernels_;
+};
+
+}  // namespace dlprim
