@@ -4,6 +4,7 @@
 #include <dlprim/tensor_view.hpp>
 
 #include <atomic>
+#include <mutex>
 
 namespace dlprim {
 
@@ -52,7 +53,9 @@ class Queue {
   std::int64_t id_;
   cl::CommandQueue queue_;
   std::atomic<unsigned> unflushed_{0};
-  Event last_;
+  std::atomic<bool> busy_{false};  // something was enqueued since marker_
+  std::mutex marker_mutex_;
+  Event marker_;
 };
 
 }  // namespace dlprim

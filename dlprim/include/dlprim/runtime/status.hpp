@@ -10,11 +10,11 @@ class DeviceStatus {
  public:
   explicit DeviceStatus(Device& device);
   ~DeviceStatus();
-  /// Registers `message` (a string literal; "%lld" stands for the value) and marks the device as to be checked.
+  /// Registers `message` (a string literal; "%lld" stands for the value) and marks `queue` as to be checked.
   /// Pass buffer() and the returned code to the kernel: GLOBAL(int, status), int code; then REPORT(status, code, value).
-  int arm(const char* message);
+  int arm(Queue& queue, const char* message);
   BufferRef buffer() const noexcept;
-  /// After a synchronization: throws what was reported, once. Costs nothing when nothing was armed.
+  /// After `queue` was synchronized: throws what was reported, once. Costs nothing when nothing was armed on it.
   void check(Queue& queue);
 
  private:
