@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "build_progress.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+#ifdef _WIN32
+#include <io.h>
+#define isatty _isatty
+#define fileno _fileno
+#else
+#include <unistd.h>
+#endif
+
+namespace dlprim {
+
+namespace {
+
+constexpr double patience = 2;  // seconds of building before anything is said
+
+struct Totals {
+  std::mutex mutex;
+  int programs = 0;
+  double seconds = 0;
+  bool shown = false;
+  bool terminal = isatty(fileno(stderr)) != 0;
+  ~Totals() {
+    if (shown) std::fputc('\n', stderr);
+  }
+};
+
+Totals& totals() {
+  static Totals instance;
+  return instance;
+}
+
+}  // namespace
+
+BuildProgress::BuildProgress(const std::string& what) : start_(std::chrono::steady_clock::now()) {
+  Totals& all = totals();
+  std::lock_guard guard(all.mutex);
+  if (!all.terminal || all.seconds < patience) return;
+  std::fprintf(stderr, "\rdlprim: %d kernels built in %.0f s, building %.40s\x1b[K", all.programs, all.seconds,
+               what.c_str());
+  all.shown = true;
+}
+
+BuildProgress::~BuildProgress() {
+  Totals& all = totals();
+  std::lock_guard guard(all.mutex);
+  all.programs++;
+  all.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  if (all.shown)
+    std::fprintf(stderr, "\rdlprim: %d kernels built in %.0f s\x1b[K", all.programs, all.seconds);
+}
+
+}  // namespace dlprim

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <chrono>
+#include <string>
+
+namespace dlprim {
+
+/// Lives while a program is built. Once building has taken a few seconds in this process, a line on the terminal says
+/// how many programs were built and how long it took; nothing is printed when stderr is no terminal.
+class BuildProgress {
+ public:
+  explicit BuildProgress(const std::string& what);
+  ~BuildProgress();
+
+ private:
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace dlprim

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+struct sqlite3;
+
+namespace dlprim {
+
+/// Compiled programs on disk: one SQLite file (WAL) shared by all processes of a user, least recently used entries
+/// dropped above the size limit. A file that is damaged or cannot be used is replaced or done without, never an error.
+///
+/// DLPRIM_CACHE_DIR names the folder (default: the user's cache folder / dlprim), DLPRIM_CACHE_DISABLE=1 turns it off,
+/// DLPRIM_CACHE_LIMIT sets the limit in MiB (default 1024).
+class DiskCache {
+ public:
+  struct Summary {
+    std::filesystem::path file;
+    std::int64_t programs = 0, bytes = 0;
+  };
+
+  static DiskCache& instance();
+  std::optional<std::string> load(const std::string& key);
+  void store(const std::string& key, const std::string& binary);
+  void erase(const std::string& key);
+  void clear();
+  Summary summary();
+
+  explicit DiskCache(const std::filesystem::path& folder);
+  ~DiskCache();
+
+ private:
+  bool open();
+  void close();
+  bool run(const char* statement);
+  void recover(int code);
+  void trim();
+  std::mutex mutex_;
+  std::filesystem::path file_;
+  sqlite3* database_ = nullptr;
+  bool disabled_ = false;
+};
+
+}  // namespace dlprim

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/runtime/memory.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <list>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "memory_address.hpp"
+
+namespace dlprim {
+
+namespace {
+constexpr std::size_t minimum = 512;  // every block is a multiple, which also aligns it
+constexpr std::size_t small_limit = std::size_t(1) << 20;  // larger blocks come from the large pool
+constexpr std::size_t small_segment = std::size_t(2) << 20;
+constexpr std::size_t large_limit = std::size_t(10) << 20;  // larger blocks get a segment of their own
+constexpr std::size_t large_segment = std::size_t(20) << 20;
+constexpr std::size_t segment_multiple = std::size_t(2) << 20;
+
+std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+std::string human(std::uint64_t bytes) {
+  char text[32];
+  if (bytes < 1024) return std::to_string(bytes) + " bytes";
+  const char* units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = double(bytes) / 1024;
+  int unit = 0;
+  while (value >= 1024 && unit < 5) value /= 1024, unit++;
+  std::snprintf(text, sizeof text, "%.2f %s", value, units[unit]);
+  return text;
+}
+}  // namespace
+
+struct Segment : address::Segment {
+  cl::Buffer buffer;
+  std::int64_t queue = 0;
+  bool small = false;
+  Block* first = nullptr;
+};
+
+// A piece of a segment; the pieces of a segment form a list in address order.
+struct Block {
+  Segment* segment;
+  std::size_t offset, size, requested = 0;
+  bool used = false;
+  Block *previous = nullptr, *next = nullptr;
+  std::set<Queue*> other_queues{};  // that used it besides the segment's own
+  int pending = 0;  // events to be reached before it is free
+};
+
+void MemoryStat::add(std::int64_t amount) noexcept {
+  current += amount;
+  peak = std::max(peak, current);
+  (amount > 0 ? allocated : freed) += amount > 0 ? amount : -amount;
+}
+
+struct Allocator::Pool {
+  struct Order {
+    bool operator()(const Block* a, const Block* b) const noexcept {
+      if (a->segment->queue != b->segment->queue) return a->segment->queue < b->segment->queue;
+      if (a->size != b->size) return a->size < b->size;
+      return a->segment->base + a->offset < b->segment->base + b->offset;
+    }
+  };
+  using Free = std::set<Block*, Order>;
+
+  Device& device;
+  std::mutex mutex;
+  Free small, large;
+  std::list<std::pair<Event, Block*>> waiting;
+  MemoryStats stats;
+
+  explicit Pool(Device& device) : device(device) {}
+  Free& free_of(const Segment& segment) { return segment.small ? small : large; }
+
+  Block* find(std::size_t size, std::int64_t queue) {
+    Segment probe_segment;
+    probe_segment.queue = queue;
+    Block probe{&probe_segment, 0, size};
+    Free& blocks = size <= small_limit ? small : large;
+    auto found = blocks.lower_bound(&probe);
+    if (found == blocks.end() || (*found)->segment->queue != queue) return nullptr;
+    Block* block = *found;
+    blocks.erase(found);
+    return block;
+  }
+
+  // Cuts what `size` does not need off a free block and keeps it.
+  void split(Block* block, std::size_t size) {
+    const std::size_t rest = block->size - size;
+    if (rest < (block->segment->small ? minimum : small_limit + 1)) return;
+    auto* tail = new Block{block->segment, block->offset + size, rest};
+    tail->previous = block, tail->next = block->next;
+    if (block->next) block->next->previous = tail;
+    block->next = tail;
+    block->size = size;
+    free_of(*block->segment).insert(tail);
+  }
+
+  // Joins `other`, a free neighbour, into `block`.
+  void merge(Block* block, Block* other) {
+    if (!other || other->used || other->pending) return;
+    free_of(*block->segment).erase(other);
+    if (other == block->previous) {
+      block->offset = other->offset;
+      block->previous = other->previous;
+      if (block->previous) block->previous->next = block;
+      else block->segment->first = block;
+    } else {
+      block->next = other->next;
+      if (block->next) block->next->previous = block;
+    }
+    block->size += other->size;
+    delete other;
+  }
+
+  void make_free(Block* block) {
+    stats.active_bytes.add(-std::int64_t(block->size));
+    merge(block, block->previous);
+    merge(block, block->next);
+    free_of(*block->segment).insert(block);
+  }
+
+  void collect_waiting(bool wait) {
+    for (auto entry = waiting.begin(); entry != waiting.end();) {
+      if (wait) entry->first.wait();
+      else if (!entry->first.reached()) {
+        ++entry;
+        continue;
+      }
+      Block* block = entry->second;
+      entry = waiting.erase(entry);
+      if (--block->pending == 0) make_free(block);
+    }
+  }
+
+  // A new segment as one free block, or null when the device has no room.
+  Block* new_segment(std::size_t size, Queue& queue) {
+    const bool is_small = size <= small_limit;
+    const std::size_t bytes = is_small              ? small_segment
+                              : size <= large_limit ? large_segment
+                                                    : round_up(size, segment_multiple);
+    if (std::uint64_t(stats.reserved_bytes.current) + bytes > device.info().global_memory) return nullptr;
+    cl_int code = CL_SUCCESS;
+    cl::Buffer buffer(clCreateBuffer(device.context()(), CL_MEM_READ_WRITE, bytes, nullptr, &code));
+    // Some drivers commit memory at its first use only: use it now, where exhaustion can still be handled.
+    const cl_int zero = 0;
+    if (code == CL_SUCCESS)
+      code = clEnqueueFillBuffer(queue.get(), buffer(), &zero, sizeof zero, 0, sizeof zero, 0, nullptr, nullptr);
+    if (code != CL_SUCCESS) return nullptr;
+    auto* segment = new Segment;
+    segment->device = &device, segment->memory = buffer(), segment->size = bytes;
+    segment->buffer = std::move(buffer), segment->queue = queue.id(), segment->small = is_small;
+    address::publish(*segment);
+    segment->first = new Block{segment, 0, bytes};
+    stats.segments.add(1);
+    stats.reserved_bytes.add(std::int64_t(bytes));
+    return segment->first;
+  }
+
+  void release_segments() {
+    collect_waiting(true);
+    for (Free* blocks : {&small, &large})
+      for (auto entry = blocks->begin(); entry != blocks->end();) {
+        Block* block = *entry;
+        if (block->previous || block->next) {
+          ++entry;
+          continue;
+        }
+        entry = blocks->erase(entry);
+        stats.segments.add(-1);
+        stats.reserved_bytes.add(-std::int64_t(block->segment->size));
+        address::retract(*block->segment);
+        delete block->segment;
+        delete block;
+      }
+  }
+
+  [[noreturn]] void exhausted(std::size_t bytes) {
+    stats.out_of_memory++;
+    const auto total = device.info().global_memory;
+    const auto reserved = std::uint64_t(stats.reserved_bytes.current);
+    throw OutOfMemoryError("OpenCL out of memory. Tried to allocate " + human(bytes) + ". Device " +
+                           std::to_string(device.index()) + " (" + device.info().name + ") has a total capacity of " +
+                           human(total) + " of which " + human(total - std::min<std::uint64_t>(total, reserved)) +
+                           " is free. Of the memory reserved here, " +
+                           human(std::uint64_t(stats.allocated_bytes.current)) + " is allocated and " +
+                           human(reserved - std::uint64_t(stats.allocated_bytes.current)) +
+                           " is reserved but unallocated.");
+  }
+};
+
+Allocator::Allocator(Device& device) : device_(device), pool_(std::make_unique<Pool>(device)) {}
+Allocator::~Allocator() = default;
+
+Block* Allocator::allocate(std::size_t bytes, Queue& queue) {
+  Pool& pool = *pool_;
+  std::lock_guard guard(pool.mutex);
+  if (bytes > device_.info().global_memory) pool.exhausted(bytes);
+  const std::size_t size = round_up(std::max(bytes, minimum), minimum);
+  if (!pool.waiting.empty()) pool.collect_waiting(false);
+  Block* block = pool.find(size, queue.id());
+  if (!block) block = pool.new_segment(size, queue);
+  if (!block) {
+    pool.stats.retries++;
+    pool.release_segments();
+    block = pool.new_segment(size, queue);
+  }
+  if (!block) pool.exhausted(bytes);
+  pool.split(block, size);
+  block->used = true;
+  block->requested = bytes;
+  pool.stats.allocations.add(1);
+  pool.stats.allocated_bytes.add(std::int64_t(block->size));
+  pool.stats.active_bytes.add(std::int64_t(block->size));
+  pool.stats.requested_bytes.add(std::int64_t(bytes));
+  return block;
+}
+
+void Allocator::release(Block* block) noexcept {
+  Pool& pool = *pool_;
+  std::lock_guard guard(pool.mutex);
+  block->used = false;
+  pool.stats.allocations.add(-1);
+  pool.stats.allocated_bytes.add(-std::int64_t(block->size));
+  pool.stats.requested_bytes.add(-std::int64_t(block->requested));
+  try {
+    for (Queue* queue : block->other_queues) {
+      pool.waiting.emplace_back(queue->record(), block);
+      block->pending++;
+    }
+  } catch (const std::exception&) {
+    // The device has failed: nothing that runs on it can use the block any more.
+  }
+  block->other_queues.clear();
+  if (block->pending == 0) pool.make_free(block);
+}
+
+void Allocator::record_queue(Block* block, Queue& queue) {
+  std::lock_guard guard(pool_->mutex);
+  if (block->segment->queue != queue.id()) block->other_queues.insert(&queue);
+}
+
+void Allocator::empty_cache() {
+  std::lock_guard guard(pool_->mutex);
+  pool_->release_segments();
+}
+
+MemoryStats Allocator::stats() const {
+  std::lock_guard guard(pool_->mutex);
+  return pool_->stats;
+}
+
+namespace {
+template <class Function>
+void for_each_stat(MemoryStats& stats, Function&& function) {
+  for (MemoryStat* stat : {&stats.allocations, &stats.segments, &stats.allocated_bytes, &stats.reserved_bytes,
+                           &stats.active_bytes, &stats.requested_bytes})
+    function(*stat);
+}
+}  // namespace
+
+void Allocator::reset_peak_stats() {
+  std::lock_guard guard(pool_->mutex);
+  for_each_stat(pool_->stats, [](MemoryStat& stat) { stat.peak = stat.current; });
+}
+
+void Allocator::reset_accumulated_stats() {
+  std::lock_guard guard(pool_->mutex);
+  for_each_stat(pool_->stats, [](MemoryStat& stat) { stat.allocated = stat.freed = 0; });
+  pool_->stats.retries = pool_->stats.out_of_memory = 0;
+}
+
+void* Allocator::address(const Block* block) noexcept {
+  return reinterpret_cast<void*>(block->segment->base + block->offset);
+}
+
+std::size_t Allocator::size(const Block* block) noexcept { return block->size; }
+
+Device& Allocator::device(const Block* block) noexcept { return *block->segment->device; }
+
+BufferRef Allocator::locate(const void* pointer) noexcept {
+  const auto value = reinterpret_cast<std::uintptr_t>(pointer);
+  const address::Segment* segment = address::find(value);
+  return segment ? BufferRef{segment->memory, std::size_t(value - segment->base)} : BufferRef{};
+}
+
+Device* Allocator::device_of(const void* pointer) noexcept {
+  const address::Segment* segment = address::find(reinterpret_cast<std::uintptr_t>(pointer));
+  return segment ? segment->device : nullptr;
+}
+
+Workspace::Workspace(Queue& queue, std::size_t bytes) : allocator_(&queue.device().allocator()) {
+  if (bytes) block_ = allocator_->allocate(bytes, queue);
+}
+
+Workspace::Workspace(Workspace&& other) noexcept : allocator_(other.allocator_), block_(other.block_) {
+  other.block_ = nullptr;
+}
+
+Workspace& Workspace::operator=(Workspace&& other) noexcept {
+  std::swap(allocator_, other.allocator_);
+  std::swap(block_, other.block_);
+  return *this;
+}
+
+Workspace::~Workspace() {
+  if (block_) allocator_->release(block_);
+}
+
+BufferRef Workspace::data() const noexcept {
+  return block_ ? BufferRef{block_->segment->memory, block_->offset} : BufferRef{};
+}
+
+}  // namespace dlprim

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+#include "memory_address.hpp"
+
+#include <dlprim/runtime/device.hpp>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+namespace dlprim::address {
+
+namespace {
+
+// Bits 49 and 54 set: outside the addresses that x86-64 (four-level paging) and AArch64 give to user space, with the
+// top byte, which AArch64 may ignore, left zero.
+constexpr std::uint64_t origin = 0x0042'0000'0000'0000;
+constexpr int range_bits = 44, granule_bits = 21, leaf_bits = 12;
+constexpr std::uint64_t range = std::uint64_t(1) << range_bits;
+constexpr int max_devices = 64;
+
+using Entry = std::atomic<const Segment*>;
+using Leaf = std::array<Entry, 1 << leaf_bits>;
+
+struct Table {
+  std::array<std::atomic<Leaf*>, 1 << (range_bits - granule_bits - leaf_bits)> leaves{};
+  std::mutex mutex;
+  std::uint64_t next = 0;  // first address never given out, relative to the device's range
+  std::multimap<std::uint64_t, std::uint64_t> free;  // size -> relative address
+};
+
+std::array<Table, max_devices>& tables() {
+  static auto* instance = new std::array<Table, max_devices>;
+  return *instance;
+}
+
+Entry& entry(Table& table, std::uint64_t relative) {
+  auto& slot = table.leaves[relative >> (granule_bits + leaf_bits)];
+  Leaf* leaf = slot.load(std::memory_order_acquire);
+  if (!leaf) {
+    leaf = new Leaf{};
+    slot.store(leaf, std::memory_order_release);
+  }
+  return (*leaf)[(relative >> granule_bits) & ((1 << leaf_bits) - 1)];
+}
+
+void set(Table& table, const Segment& segment, const Segment* value) {
+  const std::uint64_t first = (segment.base - origin) & (range - 1);
+  for (std::uint64_t at = 0; at < segment.size; at += granule)
+    entry(table, first + at).store(value, std::memory_order_release);
+}
+
+}  // namespace
+
+void publish(Segment& segment) {
+  const int index = segment.device->index();
+  if (index >= max_devices) throw OutOfMemoryError("[memory] expected at most 64 devices");
+  Table& table = tables()[std::size_t(index)];
+  const std::uint64_t size = (segment.size + granule - 1) / granule * granule;
+  std::lock_guard guard(table.mutex);
+  std::uint64_t relative;
+  if (auto found = table.free.lower_bound(size); found != table.free.end()) {
+    relative = found->second;
+    const std::uint64_t rest = found->first - size;
+    table.free.erase(found);
+    if (rest) table.free.emplace(rest, relative + size);
+  } else {
+    if (table.next + size > range) throw OutOfMemoryError("[memory] the address range of the device is used up");
+    relative = table.next;
+    table.next += size;
+  }
+  segment.base = origin + std::uint64_t(index) * range + relative;
+  set(table, segment, &segment);
+}
+
+void retract(const Segment& segment) noexcept {
+  Table& table = tables()[std::size_t(segment.device->index())];
+  std::lock_guard guard(table.mutex);
+  set(table, segment, nullptr);
+  table.free.emplace((segment.size + granule - 1) / granule * granule, (segment.base - origin) & (range - 1));
+}
+
+const Segment* find(std::uint64_t address) noexcept {
+  const std::uint64_t offset = address - origin;
+  if (offset >= range * max_devices) return nullptr;
+  Table& table = tables()[offset >> range_bits];
+  const std::uint64_t relative = offset & (range - 1);
+  Leaf* leaf = table.leaves[relative >> (granule_bits + leaf_bits)].load(std::memory_order_acquire);
+  if (!leaf) return nullptr;
+  const Segment* segment =
+      (*leaf)[(relative >> granule_bits) & ((1 << leaf_bits) - 1)].load(std::memory_order_acquire);
+  return segment;
+}
+
+}  // namespace dlprim::address

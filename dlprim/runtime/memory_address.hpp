@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <dlprim/tensor_view.hpp>
+
+#include <cstdint>
+#include <map>
+
+namespace dlprim {
+
+class Device;
+
+/// Addresses given to device memory. They lie in a range that no process maps (reading one on the host faults) and are
+/// cut into granules; a table of granules leads to the segment in constant time, without a lock.
+namespace address {
+
+inline constexpr std::uint64_t granule = std::uint64_t(1) << 21;
+
+struct Segment {
+  Device* device = nullptr;
+  ::_cl_mem* memory = nullptr;
+  std::uint64_t base = 0, size = 0;
+};
+
+/// Reserves addresses for `segment.size` bytes, fills in `base`. The segment must stay alive until retract().
+/// Throws OutOfMemoryError when the device's range is used up (16 TiB).
+void publish(Segment& segment);
+void retract(const Segment& segment) noexcept;
+/// The segment of an address; null for addresses that are not ours.
+const Segment* find(std::uint64_t address) noexcept;
+
+}  // namespace address
+}  // namespace dlprim

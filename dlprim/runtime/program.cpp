@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/runtime/program.hpp>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "build_progress.hpp"
+#include "disk_cache.hpp"
+#include "embedded_kernels.hpp"
+
+namespace dlprim {
+
+namespace {
+
+// The text of a file of dlprim/kernels: from DLPRIM_KERNEL_PATH while developing, else from the library itself.
+std::string kernel_file(const std::string& name) {
+  if (const char* folder = std::getenv("DLPRIM_KERNEL_PATH")) {
+    std::ifstream file(std::string(folder) + "/" + name, std::ios::binary);
+    if (file) return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  for (const EmbeddedFile& file : embedded_kernels())
+    if (name == file.name) return std::string(file.text, file.size);
+  throw Error("[program] there is no kernel file '" + name + "'");
+}
+
+// Appends `text` with its #include "..." lines replaced by the files, each once.
+void resolve(const std::string& text, std::set<std::string>& included, std::string& out) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    constexpr std::string_view directive = "#include \"";
+    if (line.starts_with(directive)) {
+      const std::string name = line.substr(directive.size(), line.find('"', directive.size()) - directive.size());
+      if (included.insert(name).second) resolve(kernel_file(name), included, out);
+    } else {
+      out += line;
+      out += '\n';
+    }
+  }
+}
+
+std::string device_options(const Device& device) {
+  const DeviceInfo& info = device.info();
+  cl_device_fp_config config = 0;
+  clGetDeviceInfo(device.id(), CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, nullptr);
+  std::string options;
+  if (config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) options += "-cl-fp32-correctly-rounded-divide-sqrt ";
+  if (info.fp64) options += "-DFP64 ";
+  if (info.fp16) options += "-DFP16 ";
+  if (info.nv_inline_ptx) options += "-DNV_PTX ";
+  if (info.cpu) options += "-DCPU_DEVICE ";
+  return options;
+}
+
+// 128 bits of FNV-1a with two offsets, in hexadecimal: short keys for long sources.
+std::string digest(const std::string& text) {
+  std::uint64_t a = 0xcbf29ce484222325, b = 0x84222325cbf29ce4;
+  for (unsigned char c : text) {
+    a = (a ^ c) * 0x100000001b3;
+    b = (b ^ c ^ (a >> 57)) * 0x100000001b3;
+  }
+  char key[40];
+  std::snprintf(key, sizeof key, "%016llx%016llx", (unsigned long long)a, (unsigned long long)b);
+  return std::string(key) + std::to_string(text.size());
+}
+
+std::string binary_of(const cl::Program& program) {
+  std::size_t size = 0;
+  if (clGetProgramInfo(program(), CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr) != CL_SUCCESS) return {};
+  std::string binary(size, '\0');
+  auto* data = reinterpret_cast<unsigned char*>(binary.data());
+  return clGetProgramInfo(program(), CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) == CL_SUCCESS ? binary : "";
+}
+
+std::string log_of(const cl::Program& program, cl_device_id device) {
+  std::size_t size = 0;
+  clGetProgramBuildInfo(program(), device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
+  std::string log(size, '\0');
+  clGetProgramBuildInfo(program(), device, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
+  return log.c_str();
+}
+
+// A program from a cached binary; null when the driver refuses it.
+cl::Program from_binary(Device& device, const std::string& binary, const std::string& options) {
+  const auto* data = reinterpret_cast<const unsigned char*>(binary.data());
+  const std::size_t size = binary.size();
+  const cl_device_id id = device.id();
+  cl_int status = CL_SUCCESS, code = CL_SUCCESS;
+  cl::Program program(clCreateProgramWithBinary(device.context()(), 1, &id, &size, &data, &status, &code));
+  if (code != CL_SUCCESS || status != CL_SUCCESS) return {};
+  return clBuildProgram(program(), 1, &id, options.c_str(), nullptr, nullptr) == CL_SUCCESS ? program : cl::Program();
+}
+
+}  // namespace
+
+KernelSource& KernelSource::define(std::string_view name, std::string_view value) {
+  defines.append("#define ").append(name).append(" ").append(value).append("\n");
+  return *this;
+}
+
+KernelSource& KernelSource::define(std::string_view name, std::int64_t value) {
+  return define(name, std::to_string(value));
+}
+
+KernelSource& KernelSource::option(std::string_view more) {
+  options.append(more).append(" ");
+  return *this;
+}
+
+KernelSource KernelSource::from_text(std::string text, std::string kernel) {
+  KernelSource source("", std::move(kernel));
+  source.text = std::move(text);
+  return source;
+}
+
+Kernel::Kernel(Device& device, cl::Kernel kernel, std::string name)
+    : device_(device), kernel_(std::move(kernel)), name_(std::move(name)) {
+  check(clGetKernelWorkGroupInfo(kernel_(), device.id(), CL_KERNEL_WORK_GROUP_SIZE, sizeof max_work_group_,
+                                 &max_work_group_, nullptr),
+        "clGetKernelWorkGroupInfo");
+}
+
+std::string ProgramCache::preprocess(const KernelSource& source) {
+  std::string text = source.defines;
+  std::set<std::string> included;
+  resolve(source.file.empty() ? source.text : kernel_file(source.file), included, text);
+  return text;
+}
+
+cl::Program ProgramCache::program(const std::string& text, const std::string& options, const std::string& what) {
+  const DeviceInfo& info = device_.info();
+  const std::string key = digest(info.platform + '\n' + info.name + '\n' + info.version + '\n' + info.driver + '\n' +
+                                 options + '\n' + text);
+  DiskCache& disk = DiskCache::instance();
+  if (auto binary = disk.load(key)) {
+    if (cl::Program program = from_binary(device_, *binary, options); program()) return program;
+    disk.erase(key);
+  }
+  BuildProgress progress(what);
+  const char* data = text.data();
+  const std::size_t size = text.size();
+  const cl_device_id id = device_.id();
+  cl_int code = CL_SUCCESS;
+  cl::Program program(clCreateProgramWithSource(device_.context()(), 1, &data, &size, &code));
+  check(code, "clCreateProgramWithSource");
+  code = clBuildProgram(program(), 1, &id, options.c_str(), nullptr, nullptr);
+  if (code != CL_SUCCESS)
+    throw BuildError("[program] " + what + " does not build on " + info.name + " (" + cl_error_name(code) + ")",
+                     log_of(program, id));
+  if (const std::string binary = binary_of(program); !binary.empty()) disk.store(key, binary);
+  return program;
+}
+
+std::unique_ptr<Kernel> ProgramCache::build(const KernelSource& source) {
+  const std::string options = device_options(device_) + source.options;
+  const std::string what = source.kernel + (source.file.empty() ? "" : " of " + source.file);
+  cl::Program built = program(preprocess(source), options, what);
+  cl_int code = CL_SUCCESS;
+  cl::Kernel kernel(clCreateKernel(built(), source.kernel.c_str(), &code));
+  check(code, ("clCreateKernel(" + source.kernel + ")").c_str());
+  return std::make_unique<Kernel>(device_, std::move(kernel), source.kernel);
+}
+
+}  // namespace dlprim

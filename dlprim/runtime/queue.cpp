@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/runtime/profile.hpp>
+#include <dlprim/runtime/queue.hpp>
+#include <dlprim/runtime/status.hpp>
+
+namespace dlprim {
+
+namespace {
+// Small enough that a device never waits long for its first command, large enough to amortize the call.
+constexpr unsigned flush_interval = 8;
+
+// An event slot for a command when it is to be profiled; hands the event to the profiler afterwards.
+struct Profiled {
+  const char* name;
+  Queue& queue;
+  std::size_t bytes;
+  cl_event event = nullptr;
+  cl_event* slot() { return Profiler::enabled() ? &event : nullptr; }
+  ~Profiled() {
+    if (event) Profiler::record(event, name, queue.device().index(), queue.id(), bytes);
+  }
+};
+}  // namespace
+
+bool Event::reached() const {
+  return !event_() || event_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>() <= CL_COMPLETE;
+}
+
+void Event::wait() const {
+  if (!event_()) return;
+  const cl_event event = event_();
+  check(clWaitForEvents(1, &event), "clWaitForEvents");
+}
+
+std::uint64_t Event::nanoseconds() const {
+  if (!event_()) throw ValidationError("[event] expected a recorded event");
+  wait();
+  cl_ulong time = 0;
+  check(clGetEventProfilingInfo(event_(), CL_PROFILING_COMMAND_END, sizeof time, &time, nullptr),
+        "clGetEventProfilingInfo");
+  return time;
+}
+
+Queue::Queue(Device& device, std::int64_t id) : device_(device), id_(id) {
+  cl_int code = CL_SUCCESS;
+  queue_ = cl::CommandQueue(
+      clCreateCommandQueue(device.context()(), device.id(), CL_QUEUE_PROFILING_ENABLE, &code));
+  check(code, "clCreateCommandQueue");
+}
+
+Event Queue::record() {
+  cl_event event = nullptr;
+  check(clEnqueueMarkerWithWaitList(queue_(), 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
+  flush();
+  return Event(cl::Event(event));
+}
+
+void Queue::wait(const Event& event) {
+  if (!event) return;
+  const cl_event handle = event.get();
+  check(clEnqueueBarrierWithWaitList(queue_(), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
+  enqueued();
+}
+
+void Queue::flush() {
+  unflushed_.store(0, std::memory_order_relaxed);
+  check(clFlush(queue_()), "clFlush");
+}
+
+bool Queue::idle() {
+  std::lock_guard guard(marker_mutex_);
+  if (busy_.exchange(false)) marker_ = record();
+  return marker_.reached();
+}
+
+void Queue::finish() {
+  busy_.store(false);
+  check(clFinish(queue_()), "clFinish");
+  device_.status().check(*this);
+}
+
+void Queue::write(BufferRef to, const void* from, std::size_t bytes, bool blocking) {
+  if (bytes == 0) return;
+  Profiled profiled{"copy host to device", *this, bytes};
+  check(clEnqueueWriteBuffer(queue_(), to.memory, blocking, to.offset, bytes, from, 0, nullptr, profiled.slot()),
+        "clEnqueueWriteBuffer");
+  enqueued();
+}
+
+void Queue::read(void* to, BufferRef from, std::size_t bytes, bool blocking) {
+  if (bytes == 0) return;
+  {
+    Profiled profiled{"copy device to host", *this, bytes};
+    check(clEnqueueReadBuffer(queue_(), from.memory, blocking, from.offset, bytes, to, 0, nullptr, profiled.slot()),
+          "clEnqueueReadBuffer");
+  }
+  enqueued();
+  if (blocking) device_.status().check(*this);
+}
+
+void Queue::copy(BufferRef to, BufferRef from, std::size_t bytes) {
+  if (bytes == 0 || (to.memory == from.memory && to.offset == from.offset)) return;
+  Profiled profiled{"copy device to device", *this, 2 * bytes};
+  check(clEnqueueCopyBuffer(queue_(), from.memory, to.memory, from.offset, to.offset, bytes, 0, nullptr,
+                            profiled.slot()),
+        "clEnqueueCopyBuffer");
+  enqueued();
+}
+
+void Queue::fill(BufferRef to, const void* pattern, std::size_t pattern_bytes, std::size_t bytes) {
+  if (bytes == 0) return;
+  Profiled profiled{"fill", *this, bytes};
+  check(clEnqueueFillBuffer(queue_(), to.memory, pattern, pattern_bytes, to.offset, bytes, 0, nullptr,
+                            profiled.slot()),
+        "clEnqueueFillBuffer");
+  enqueued();
+}
+
+void Queue::enqueued() {
+  busy_.store(true, std::memory_order_relaxed);
+  if (unflushed_.fetch_add(1, std::memory_order_relaxed) + 1 >= flush_interval) flush();
+}
+
+}  // namespace dlprim
