@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+"""Command line: python -m pytorch_ocl info | validate | cache."""
+import argparse
+import importlib
+import sys
+
+COMMANDS = {
+    "info": "platforms, devices, capabilities, versions and the program cache",
+    "validate": "compare a torchvision or timm network on an OpenCL device with the CPU",
+    "cache": "show or clear the cache of compiled kernels",
+}
+
+
+def main(arguments=None):
+    """Runs one command; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m pytorch_ocl", description="PyTorch on OpenCL devices.")
+    commands = parser.add_subparsers(dest="command", metavar="command", required=True)
+    for name, summary in COMMANDS.items():
+        module = importlib.import_module(f"pytorch_ocl.cli.{name}")
+        command = commands.add_parser(name, help=summary, description=module.__doc__,
+                                      formatter_class=argparse.RawDescriptionHelpFormatter)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    options = parser.parse_args(arguments)
+    return options.run(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

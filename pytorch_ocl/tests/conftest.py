@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+import pytest
+import torch
+
+import pytorch_ocl
+
+
+def pytest_addoption(parser):
+    parser.addoption("--ocl-device", default="ocl:0", help="device under test (default: ocl:0)")
+
+
+@pytest.fixture
+def device(request):
+    """Name of the device under test."""
+    return request.config.getoption("--ocl-device")
+
+
+def pytest_report_header(config):
+    if not torch.ocl.is_available():
+        raise pytest.UsageError(f"no OpenCL device: {pytorch_ocl.unavailable_reason()}")
+    name = torch.ocl.get_device_name(config.getoption("--ocl-device"))
+    return f"device under test: {config.getoption('--ocl-device')} ({name})"

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""Every operator of PyTorch's database, in five dtypes, against the CPU. Exceptions stand in expectations.yaml: a pair
+that is listed must behave as listed, so an entry that is no longer true fails the run."""
+import pathlib
+
+import opinfo
+import pytest
+import yaml
+
+EXPECTATIONS = yaml.safe_load((pathlib.Path(__file__).parent / "expectations.yaml").read_text())
+
+
+def name_of(dtype):
+    return str(dtype).removeprefix("torch.")
+
+
+def expected_for(op, dtype):
+    """(kind, reason) from expectations.yaml, or (None, None)."""
+    for entry in EXPECTATIONS:
+        if op.full_name in entry["operators"] and name_of(dtype) in entry.get("dtypes", [name_of(dtype)]):
+            return entry["kind"], entry["reason"]
+    return None, None
+
+
+CASES = [pytest.param(op, dtype, id=f"{op.full_name}-{name_of(dtype)}") for op, dtype in opinfo.cases()]
+
+
+@pytest.mark.parametrize("op,dtype", CASES)
+def test_operator(op, dtype, device):
+    kind, reason = expected_for(op, dtype)
+    if kind == "skip":
+        pytest.skip(reason)
+    if kind == "error":
+        with pytest.raises(Exception):
+            opinfo.check(op, dtype, device)
+        return
+    fallbacks = opinfo.check(op, dtype, device)
+    if kind == "fallback":
+        assert fallbacks, f"expectations.yaml says that {op.full_name} {dtype} falls back, and it does not"
+    else:
+        assert not fallbacks, f"ran on the CPU: {', '.join(fallbacks)}"
+
+
+def test_expectations_name_operators():
+    names = {op.full_name for op in opinfo.op_db}
+    for entry in EXPECTATIONS:
+        assert entry["kind"] in ("fallback", "error", "skip"), entry
+        assert entry["reason"].strip(), entry
+        assert not set(entry["operators"]) - names, f"unknown operators: {set(entry['operators']) - names}"
