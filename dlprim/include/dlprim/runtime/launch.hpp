@@ -4,6 +4,7 @@
 #include <dlprim/runtime/program.hpp>
 #include <dlprim/runtime/queue.hpp>
 
+#include <span>
 #include <type_traits>
 
 namespace dlprim {
@@ -35,6 +36,9 @@ namespace detail {
 cl_uint set_argument(Kernel& kernel, cl_uint index, const BufferRef& buffer);
 cl_uint set_argument(Kernel& kernel, cl_uint index, const LocalMemory& local);
 cl_uint set_argument(Kernel& kernel, cl_uint index, const void* value, std::size_t bytes);
+inline cl_uint set_argument(Kernel& kernel, cl_uint index, const std::span<const std::byte>& structure) {
+  return set_argument(kernel, index, structure.data(), structure.size());
+}
 template <class T>
 cl_uint set_argument(Kernel& kernel, cl_uint index, const T& value) {
   static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>, "plain values only");
@@ -45,7 +49,8 @@ void enqueue(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic
 }  // namespace detail
 
 /// Runs `kernel` with `arguments` in order. A BufferRef fills two parameters, GLOBAL(T, name) of lib/types.clh: the
-/// buffer and its byte offset as ulong. Plain values, structs by value included, fill one. Nothing runs for an empty
+/// buffer and its byte offset as ulong. Plain values, structs by value included, fill one, as does a span of bytes that
+/// holds a struct laid out at run time. Nothing runs for an empty
 /// range. Throws DeviceError.
 template <class... Arguments>
 void launch(Queue& queue, Kernel& kernel, const NDRange& range, const Traffic& traffic,
