@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// What generated registrations include.
+#pragma once
+
+#include <ATen/DeviceGuard.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/op_registration/adaption.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/_copy_from.h>
+#include <ATen/ops/_copy_from_and_resize.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
+
+namespace pytorch_ocl {
+
+/// Allocates an output of a structured operator. The caller guards the device.
+inline at::Tensor new_output(at::IntArrayRef sizes, const at::TensorOptions& options) {
+  constexpr c10::DispatchKeySet keys(c10::DispatchKey::PrivateUse1);
+  return at::detail::empty_generic(sizes, c10::GetAllocator(c10::DeviceType::PrivateUse1), keys,
+                                   c10::typeMetaToScalarType(options.dtype()), options.memory_format_opt());
+}
+
+/// As new_output, with the strides asked for.
+inline at::Tensor new_strided_output(at::IntArrayRef sizes, at::IntArrayRef strides,
+                                     const at::TensorOptions& options) {
+  constexpr c10::DispatchKeySet keys(c10::DispatchKey::PrivateUse1);
+  return at::detail::empty_strided_generic(sizes, strides, c10::GetAllocator(c10::DeviceType::PrivateUse1), keys,
+                                           c10::typeMetaToScalarType(options.dtype()));
+}
+
+}  // namespace pytorch_ocl
