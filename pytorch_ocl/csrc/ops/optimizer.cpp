@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+// Fused optimizer steps and the gradient scaler's kernels.
+#include <dlprim/primitives/foreach.hpp>
+
+#include "generated/functions/optimizer.h"
+#include "runtime/tensor.hpp"
+
+namespace pytorch_ocl::ops {
+
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+// A list of tensors as dlprim takes it; keeps the buffers it points to.
+struct Buffers {
+  std::vector<dlprim::BufferRef> data;
+  dlprim::DataType dtype = dlprim::DataType::float32;
+  Buffers(at::TensorList tensors, const char* op) {
+    for (const at::Tensor& tensor : tensors) {
+      TORCH_CHECK(tensor.device().type() == c10::DeviceType::PrivateUse1, op,
+                  ": expected tensors of an ocl device, got ", tensor.device());
+      TORCH_CHECK(tensor.is_non_overlapping_and_dense(), op, ": expected dense tensors");
+      TORCH_CHECK(tensor.scalar_type() == tensors[0].scalar_type(), op, ": expected tensors of one dtype, got ",
+                  tensors[0].scalar_type(), " and ", tensor.scalar_type());
+      data.push_back(buffer_of(tensor));
+    }
+    if (!tensors.empty()) dtype = data_type_of(tensors[0], op);
+  }
+  operator dlprim::TensorList() const { return {data, dtype}; }
+};
+
+std::vector<std::int64_t> sizes_of(at::TensorList tensors) {
+  std::vector<std::int64_t> sizes;
+  for (const at::Tensor& tensor : tensors) sizes.push_back(tensor.numel());
+  return sizes;
+}
+
+// A float32 scalar of the device; {} when it is not given.
+dlprim::BufferRef device_scalar(const OptionalTensor& tensor, const char* op) {
+  if (!tensor || !tensor->defined()) return {};
+  TORCH_CHECK(tensor->scalar_type() == at::kFloat && tensor->numel() == 1, op, ": expected one float32 element, got ",
+              tensor->sizes(), " ", tensor->scalar_type());
+  return buffer_of(*tensor);
+}
+
+struct AdamLists {
+  at::TensorList self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps;
+};
+
+void adam_step(const AdamLists& lists, const at::Tensor* lr, const dlprim::AdamOptions& options,
+               const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
+  const char* op = options.decoupled_decay ? "_fused_adamw_" : "_fused_adam_";
+  if (lists.self.empty()) return;
+  dlprim::AdamOptions adjusted = options;
+  dlprim::OptimizerInputs inputs{{}, device_scalar(grad_scale, op), device_scalar(found_inf, op)};
+  at::Tensor rate;
+  if (lr && lr->is_cpu()) adjusted.lr = lr->item<double>();
+  else if (lr) inputs.lr = buffer_of(rate = lr->to(at::kFloat));
+  std::vector<at::Tensor> steps(lists.state_steps.begin(), lists.state_steps.end());
+  dlprim::adam(current_queue(), sizes_of(lists.self), Buffers(lists.self, op), Buffers(lists.grads, op),
+               Buffers(lists.exp_avgs, op), Buffers(lists.exp_avg_sqs, op),
+               Buffers(options.amsgrad ? lists.max_exp_avg_sqs : at::TensorList(), op), Buffers(steps, op), adjusted,
+               inputs);
+}
+
+void sgd_step(at::TensorList self, at::TensorList grads, at::TensorList momenta, const at::Tensor* lr,
+              const dlprim::SgdOptions& options, const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
+  const char* op = "_fused_sgd_";
+  if (self.empty()) return;
+  dlprim::SgdOptions adjusted = options;
+  dlprim::OptimizerInputs inputs{{}, device_scalar(grad_scale, op), device_scalar(found_inf, op)};
+  at::Tensor rate;
+  if (lr && lr->is_cpu()) adjusted.lr = lr->item<double>();
+  else if (lr) inputs.lr = buffer_of(rate = lr->to(at::kFloat));
+  dlprim::sgd(current_queue(), sizes_of(self), Buffers(self, op), Buffers(grads, op), Buffers(momenta, op), adjusted,
+              inputs);
+}
+
+}  // namespace
+
+#define ADAM(name, suffix, rate_type, rate_value, rate_pointer, decoupled)                                         \
+  void name##suffix(at::TensorList self, at::TensorList grads, at::TensorList exp_avgs, at::TensorList exp_avg_sqs, \
+                    at::TensorList max_exp_avg_sqs, at::TensorList state_steps, rate_type lr, double beta1,         \
+                    double beta2, double weight_decay, double eps, bool amsgrad, bool maximize,                     \
+                    const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {                            \
+    adam_step({self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps}, rate_pointer,                     \
+              {rate_value, beta1, beta2, weight_decay, eps, decoupled, amsgrad, maximize}, grad_scale, found_inf);  \
+  }
+ADAM(_fused_adam_, , double, lr, nullptr, false)
+ADAM(_fused_adam__, tensor_lr, const at::Tensor&, 0, &lr, false)
+ADAM(_fused_adamw_, , double, lr, nullptr, true)
+ADAM(_fused_adamw__, tensor_lr, const at::Tensor&, 0, &lr, true)
+#undef ADAM
+
+void _fused_sgd_(at::TensorList self, at::TensorList grads, at::TensorList momentum_buffer_list, double weight_decay,
+                 double momentum, double lr, double dampening, bool nesterov, bool maximize, bool is_first_step,
+                 const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
+  sgd_step(self, grads, momentum_buffer_list, nullptr,
+           {lr, momentum, dampening, weight_decay, nesterov, maximize, is_first_step}, grad_scale, found_inf);
+}
+
+void _fused_sgd__tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList momentum_buffer_list,
+                           double weight_decay, double momentum, const at::Tensor& lr, double dampening, bool nesterov,
+                           bool maximize, bool is_first_step, const OptionalTensor& grad_scale,
+                           const OptionalTensor& found_inf) {
+  sgd_step(self, grads, momentum_buffer_list, &lr,
+           {0, momentum, dampening, weight_decay, nesterov, maximize, is_first_step}, grad_scale, found_inf);
+}
+
+void _amp_foreach_non_finite_check_and_unscale_(at::TensorList self, at::Tensor& found_inf,
+                                                const at::Tensor& inv_scale) {
+  const char* op = "_amp_foreach_non_finite_check_and_unscale_";
+  if (self.empty()) return;
+  const std::vector<dlprim::BufferRef> found(self.size(), device_scalar(found_inf, op));
+  const std::vector<dlprim::BufferRef> scale(self.size(), device_scalar(inv_scale, op));
+  const Buffers gradients(self, op);
+  // Every work-item that meets an infinity stores the same 1: the race is harmless.
+  const dlprim::ForeachList lists[] = {
+      {gradients.data, gradients.dtype, dlprim::ForeachMode::update},
+      {scale, dlprim::DataType::float32, dlprim::ForeachMode::broadcast},
+      {found, dlprim::DataType::float32, dlprim::ForeachMode::broadcast}};
+  dlprim::foreach(current_queue(),
+                  {"amp unscale", "if (!isfinite(x0)) *(__global float *)ARG(2) = 1; if (x1 != 1) x0 *= x1;"},
+                  gradients.dtype, sizes_of(self), lists);
+}
+
+at::Tensor& _amp_update_scale_(at::Tensor& self, at::Tensor& growth_tracker, const at::Tensor& found_inf,
+                               double scale_growth_factor, double scale_backoff_factor, int64_t growth_interval) {
+  const char* op = "_amp_update_scale_";
+  TORCH_CHECK(growth_tracker.numel() == 1 && growth_tracker.scalar_type() == at::kInt, op,
+              ": expected growth_tracker to hold one int32 element");
+  const dlprim::BufferRef scale = device_scalar(self, op), tracker = buffer_of(growth_tracker),
+                          found = device_scalar(found_inf, op);
+  using Buffer = std::span<const dlprim::BufferRef>;
+  const dlprim::ForeachList lists[] = {
+      {Buffer(&scale, 1), dlprim::DataType::float32, dlprim::ForeachMode::update},
+      {Buffer(&tracker, 1), dlprim::DataType::int32, dlprim::ForeachMode::update},
+      {Buffer(&found, 1), dlprim::DataType::float32, dlprim::ForeachMode::broadcast}};
+  const std::int64_t size = 1;
+  const double scalars[] = {scale_growth_factor, scale_backoff_factor, double(growth_interval)};
+  dlprim::foreach(current_queue(),
+                  {"amp update scale",
+                   "if (x2 != 0) { x0 *= s1; x1 = 0; } else if (x1 + 1 == s2) { "
+                   "if (isfinite(x0 * s0)) x0 *= s0; x1 = 0; } else x1 += 1;"},
+                  dlprim::DataType::float32, std::span(&size, 1), lists, scalars);
+  return self;
+}
+
+}  // namespace pytorch_ocl::ops
