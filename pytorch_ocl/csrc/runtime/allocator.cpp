@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "allocator.hpp"
+
+#include <dlprim/runtime/memory.hpp>
+
+#include "device.hpp"
+#include "errors.hpp"
+#include "tensor.hpp"
+
+namespace pytorch_ocl {
+
+namespace {
+
+using c10::CachingDeviceAllocator::DeviceStats;
+
+void release(void* context) {
+  auto* block = static_cast<dlprim::Block*>(context);
+  if (!block) return;
+  c10::reportMemoryUsageToProfiler(dlprim::Allocator::address(block), -std::int64_t(dlprim::Allocator::size(block)), 0,
+                                   0, c10::Device(device_type, c10::DeviceIndex(dlprim::Allocator::device(block).index())));
+  dlprim::Allocator::device(block).allocator().release(block);
+}
+
+void assign(c10::CachingDeviceAllocator::StatArray& to, const dlprim::MemoryStat& from) {
+  auto& stat = to[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+  stat.current = from.current, stat.peak = from.peak, stat.allocated = from.allocated, stat.freed = from.freed;
+}
+
+class OclAllocator final : public c10::DeviceAllocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override {
+    const c10::DeviceIndex index = resolve_device(current_device());
+    const c10::Device where(device_type, index);
+    if (bytes == 0) return {nullptr, nullptr, &release, where};
+    dlprim::Device& owner = device(index);
+    dlprim::Block* block =
+        translated([&] { return owner.allocator().allocate(bytes, queue_of(current_stream(index))); });
+    void* address = dlprim::Allocator::address(block);
+    if (c10::memoryProfilingEnabled()) {
+      const auto stats = owner.allocator().stats();
+      c10::reportMemoryUsageToProfiler(address, std::int64_t(dlprim::Allocator::size(block)),
+                                       std::size_t(stats.allocated_bytes.current),
+                                       std::size_t(stats.reserved_bytes.current), where);
+    }
+    return {address, block, &release, where};
+  }
+
+  // Contexts are blocks, not addresses, so raw_allocate() is not offered.
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    const auto target = dlprim::Allocator::locate(to), source = dlprim::Allocator::locate(from);
+    translated([&] { current_queue().copy(target, source, bytes); });
+  }
+
+  bool initialized() override { return device_count() > 0; }
+
+  void emptyCache(c10::MempoolId_t = {0, 0}) override {
+    for (c10::DeviceIndex i = 0; i < device_count(); i++)
+      if (dlprim::Device::get(i).initialized()) translated([&] { device(i).allocator().empty_cache(); });
+  }
+
+  void recordStream(const c10::DataPtr& ptr, c10::Stream stream) override { record_stream(ptr, stream); }
+
+  DeviceStats getDeviceStats(c10::DeviceIndex index) override {
+    const auto from = device(index).allocator().stats();
+    DeviceStats stats;
+    assign(stats.allocation, from.allocations);
+    assign(stats.segment, from.segments);
+    assign(stats.allocated_bytes, from.allocated_bytes);
+    assign(stats.reserved_bytes, from.reserved_bytes);
+    assign(stats.active_bytes, from.active_bytes);
+    assign(stats.requested_bytes, from.requested_bytes);
+    stats.num_alloc_retries = from.retries;
+    stats.num_ooms = from.out_of_memory;
+    return stats;
+  }
+
+  void resetAccumulatedStats(c10::DeviceIndex index) override { device(index).allocator().reset_accumulated_stats(); }
+  void resetPeakStats(c10::DeviceIndex index) override { device(index).allocator().reset_peak_stats(); }
+
+  std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex index) override {
+    dlprim::Device& owner = device(index);
+    const std::size_t total = owner.info().global_memory;
+    const auto reserved = std::size_t(owner.allocator().stats().reserved_bytes.current);
+    return {total - std::min(total, reserved), total};
+  }
+};
+
+OclAllocator& instance() {
+  static auto* allocator = new OclAllocator;
+  return *allocator;
+}
+
+[[maybe_unused]] const bool registered = [] {
+  c10::SetAllocator(device_type, &instance(), 1);
+  return true;
+}();
+
+}  // namespace
+
+c10::DeviceAllocator& device_allocator() { return instance(); }
+
+void record_stream(const c10::DataPtr& ptr, c10::Stream stream) {
+  auto* block = static_cast<dlprim::Block*>(ptr.get_context());
+  if (!block || ptr.get_deleter() != &release) return;
+  translated([&] { dlprim::Allocator::device(block).allocator().record_queue(block, queue_of(stream)); });
+}
+
+}  // namespace pytorch_ocl

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#include "device.hpp"
+
+#include <c10/util/Exception.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+#include "errors.hpp"
+#ifndef _WIN32
+#include <pthread.h>
+#endif
+
+namespace pytorch_ocl {
+
+namespace {
+
+constexpr int max_devices = 64;
+thread_local c10::DeviceIndex current = 0;
+thread_local std::array<c10::StreamId, max_devices> streams{};
+std::atomic<bool> used{false}, forked{false};
+
+void watch_forks() {
+#ifndef _WIN32
+  pthread_atfork(nullptr, nullptr, [] { forked = used.load(); });
+#endif
+}
+
+void check_index(c10::DeviceIndex index) {
+  TORCH_CHECK(device_count() > 0, "No OpenCL device is available: ", dlprim::Device::missing_reason());
+  TORCH_CHECK(index >= 0 && index < device_count(), "ocl: invalid device ordinal ", int(index), ", expected 0 to ",
+              int(device_count()) - 1);
+}
+
+}  // namespace
+
+c10::DeviceIndex device_count() noexcept {
+  return c10::DeviceIndex(std::min(dlprim::Device::count(), max_devices));
+}
+
+c10::DeviceIndex current_device() { return current; }
+
+void set_device(c10::DeviceIndex index) {
+  check_index(index);
+  current = index;
+}
+
+void set_device_unchecked(c10::DeviceIndex index) noexcept { current = index; }
+
+c10::DeviceIndex resolve_device(c10::DeviceIndex index) {
+  if (index < 0) index = current;
+  check_index(index);
+  return index;
+}
+
+bool in_bad_fork() noexcept { return forked.load(std::memory_order_relaxed); }
+
+dlprim::Device& device(c10::DeviceIndex index) {
+  TORCH_CHECK(!in_bad_fork(),
+              "Cannot re-initialize OpenCL in forked subprocess. To use OpenCL with multiprocessing, you must use the "
+              "'spawn' start method");
+  if (!used.load(std::memory_order_relaxed)) {
+    static std::once_flag once;
+    std::call_once(once, watch_forks);
+    used = true;
+  }
+  return translated([&]() -> dlprim::Device& { return dlprim::Device::get(resolve_device(index)); });
+}
+
+c10::Stream current_stream(c10::DeviceIndex index) {
+  if (index < 0) index = current;
+  return c10::Stream(c10::Stream::UNSAFE, c10::Device(device_type, index), streams[std::size_t(index)]);
+}
+
+c10::Stream exchange_stream(c10::Stream stream) {
+  const c10::Stream former = current_stream(stream.device_index());
+  streams[std::size_t(stream.device_index())] = stream.id();
+  return former;
+}
+
+dlprim::Queue& queue_of(c10::Stream stream) {
+  return translated([&]() -> dlprim::Queue& { return device(stream.device_index()).queue(stream.id()); });
+}
+
+}  // namespace pytorch_ocl

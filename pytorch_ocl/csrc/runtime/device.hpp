@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// The calling thread's current device and streams.
+#pragma once
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+#include <dlprim/runtime/queue.hpp>
+
+namespace pytorch_ocl {
+
+inline constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
+
+/// Number of devices; 0 when OpenCL offers none. Never throws and touches no context.
+c10::DeviceIndex device_count() noexcept;
+c10::DeviceIndex current_device();
+/// Raises RuntimeError "ocl: invalid device ordinal ..." for an index that does not exist.
+void set_device(c10::DeviceIndex index);
+void set_device_unchecked(c10::DeviceIndex index) noexcept;
+/// `index`, or the current device for -1; checked.
+c10::DeviceIndex resolve_device(c10::DeviceIndex index);
+/// The device, initialized. Raises RuntimeError in a process that was forked after OpenCL had been used.
+dlprim::Device& device(c10::DeviceIndex index);
+/// True in a process forked after OpenCL had been used: contexts do not survive a fork.
+bool in_bad_fork() noexcept;
+
+c10::Stream current_stream(c10::DeviceIndex index);
+/// Makes `stream` its device's current one; returns the former.
+c10::Stream exchange_stream(c10::Stream stream);
+dlprim::Queue& queue_of(c10::Stream stream);
+
+}  // namespace pytorch_ocl

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+#include "tensor.hpp"
+
+#include "device.hpp"
+#include "errors.hpp"
+
+namespace pytorch_ocl {
+
+dlprim::DataType data_type_of(at::ScalarType type, const char* op) {
+  using dlprim::DataType;
+  switch (type) {
+    case at::kDouble: return DataType::float64;
+    case at::kFloat: return DataType::float32;
+    case at::kHalf: return DataType::float16;
+    case at::kBFloat16: return DataType::bfloat16;
+    case at::kLong: return DataType::int64;
+    case at::kInt: return DataType::int32;
+    case at::kShort: return DataType::int16;
+    case at::kChar: return DataType::int8;
+    case at::kUInt64: return DataType::uint64;
+    case at::kUInt32: return DataType::uint32;
+    case at::kUInt16: return DataType::uint16;
+    case at::kByte: return DataType::uint8;
+    case at::kBool: return DataType::boolean;
+    case at::kComplexFloat: return DataType::complex64;
+    case at::kComplexDouble: return DataType::complex128;
+    default: TORCH_CHECK_NOT_IMPLEMENTED(false, "\"", op, "\" not implemented for '", c10::toString(type), "' on ocl");
+  }
+}
+
+dlprim::BufferRef buffer_of(const at::Tensor& tensor) {
+  TORCH_CHECK(tensor.device().type() == device_type, "expected a tensor of an ocl device, got one of ",
+              tensor.device());
+  return dlprim::Allocator::locate(tensor.const_data_ptr());
+}
+
+dlprim::TensorView view_of(const at::Tensor& tensor, const char* op) {
+  const auto sizes = tensor.sizes(), strides = tensor.strides();
+  return translated([&] {
+    return dlprim::TensorView(buffer_of(tensor), data_type_of(tensor, op), std::span(sizes.data(), sizes.size()),
+                              std::span(strides.data(), strides.size()));
+  });
+}
+
+dlprim::Queue& current_queue() { return queue_of(current_stream(-1)); }
+
+dlprim::Queue& current_queue(c10::Device device) { return queue_of(current_stream(device.index())); }
+
+}  // namespace pytorch_ocl

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// What every operator needs: ATen tensors as dlprim sees them, and the queue of the current stream.
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <dlprim/runtime/memory.hpp>
+
+namespace pytorch_ocl {
+
+/// dlprim's name of an ATen dtype. Raises NotImplementedError naming `op` for dtypes dlprim does not know.
+dlprim::DataType data_type_of(at::ScalarType type, const char* op);
+inline dlprim::DataType data_type_of(const at::Tensor& tensor, const char* op) {
+  return data_type_of(tensor.scalar_type(), op);
+}
+
+/// The memory of a tensor's first element; {} for tensors without memory. Raises RuntimeError for tensors of other
+/// devices.
+dlprim::BufferRef buffer_of(const at::Tensor& tensor);
+
+/// A tensor as primitives take it: memory, dtype, sizes and strides. `op` names the operator in errors.
+dlprim::TensorView view_of(const at::Tensor& tensor, const char* op = "operator");
+
+/// Queue of the current stream of the current device.
+dlprim::Queue& current_queue();
+/// Queue of the current stream of a device (index -1: the current device).
+dlprim::Queue& current_queue(c10::Device device);
+
+}  // namespace pytorch_ocl
