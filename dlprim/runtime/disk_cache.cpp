@@ -169,9 +169,9 @@ void DiskCache::clear() {
   run("VACUUM");
 }
 
-DiskCache::Summary DiskCache::summary() {
+ProgramCacheSummary DiskCache::summary() {
   std::lock_guard guard(mutex_);
-  Summary summary{file_};
+  ProgramCacheSummary summary{file_.string()};
   if (!open()) return summary;
   Statement count(database_, "SELECT COUNT(*), COALESCE(SUM(LENGTH(binary)), 0) FROM programs");
   if (count.step()) {
@@ -180,5 +180,9 @@ DiskCache::Summary DiskCache::summary() {
   }
   return summary;
 }
+
+ProgramCacheSummary program_cache_summary() { return DiskCache::instance().summary(); }
+
+void program_cache_clear() { DiskCache::instance().clear(); }
 
 }  // namespace dlprim

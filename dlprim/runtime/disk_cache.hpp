@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <dlprim/runtime/cache.hpp>
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -18,17 +20,12 @@ namespace dlprim {
 /// DLPRIM_CACHE_LIMIT sets the limit in MiB (default 1024).
 class DiskCache {
  public:
-  struct Summary {
-    std::filesystem::path file;
-    std::int64_t programs = 0, bytes = 0;
-  };
-
   static DiskCache& instance();
   std::optional<std::string> load(const std::string& key);
   void store(const std::string& key, const std::string& binary);
   void erase(const std::string& key);
   void clear();
-  Summary summary();
+  ProgramCacheSummary summary();
 
   explicit DiskCache(const std::filesystem::path& folder);
   ~DiskCache();

@@ -6,6 +6,7 @@
 #include "device.hpp"
 #include "errors.hpp"
 #include "generator.hpp"
+#include "host_allocator.hpp"
 #include "tensor.hpp"
 
 namespace pytorch_ocl {
@@ -28,6 +29,9 @@ struct OclHooks final : at::PrivateUse1HooksInterface {
     return former;
   }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override { return exchangeDevice(index); }
+
+  bool isPinnedPtr(const void* data) const override { return is_pinned(data); }
+  at::Allocator* getPinnedMemoryAllocator() const override { return &host_allocator(); }
 
   c10::Device getDeviceFromPtr(void* data) const override {
     dlprim::Device* owner = dlprim::Allocator::device_of(data);

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/runtime/host_memory.hpp>
+
+#include <bit>
+#include <map>
+#include <mutex>
+
+namespace dlprim {
+
+namespace {
+
+// A buffer in host memory, mapped for as long as it lives.
+struct Mapping {
+  cl::Buffer buffer;
+  std::size_t size = 0;
+  bool used = true;
+  std::vector<Event> events;  // of work that may still use it
+};
+
+}  // namespace
+
+struct HostMemory::State {
+  Device& device;
+  mutable std::mutex mutex;
+  std::map<const std::byte*, Mapping> mappings;  // by address
+
+  std::map<const std::byte*, Mapping>::iterator find(const void* address) {
+    auto found = mappings.upper_bound(static_cast<const std::byte*>(address));
+    if (found == mappings.begin()) return mappings.end();
+    --found;
+    return static_cast<const std::byte*>(address) < found->first + found->second.size ? found : mappings.end();
+  }
+
+  bool idle(Mapping& mapping) {
+    std::erase_if(mapping.events, [](const Event& event) { return event.reached(); });
+    return mapping.events.empty();
+  }
+
+  void unmap_unused() {
+    for (auto entry = mappings.begin(); entry != mappings.end();) {
+      if (entry->second.used || !idle(entry->second)) {
+        ++entry;
+        continue;
+      }
+      Queue& queue = device.default_queue();
+      check(clEnqueueUnmapMemObject(queue.get(), entry->second.buffer(), const_cast<std::byte*>(entry->first), 0,
+                                    nullptr, nullptr),
+            "clEnqueueUnmapMemObject");
+      entry = mappings.erase(entry);
+    }
+  }
+};
+
+HostMemory::HostMemory(Device& device) : state_(new State{device, {}, {}}) {}
+HostMemory::~HostMemory() = default;
+
+void* HostMemory::allocate(std::size_t bytes) {
+  const std::size_t size = std::bit_ceil(std::max<std::size_t>(bytes, 4096));
+  std::lock_guard guard(state_->mutex);
+  for (auto& [address, mapping] : state_->mappings)
+    if (!mapping.used && mapping.size == size && state_->idle(mapping)) {
+      mapping.used = true;
+      return const_cast<std::byte*>(address);
+    }
+  cl_int code = CL_SUCCESS;
+  Mapping mapping;
+  mapping.size = size;
+  mapping.buffer = cl::Buffer(clCreateBuffer(state_->device.context()(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR,
+                                             size, nullptr, &code));
+  void* address = nullptr;
+  if (code == CL_SUCCESS)
+    address = clEnqueueMapBuffer(state_->device.default_queue().get(), mapping.buffer(), CL_TRUE,
+                                 CL_MAP_READ | CL_MAP_WRITE, 0, size, 0, nullptr, nullptr, &code);
+  if (code != CL_SUCCESS)
+    throw OutOfMemoryError("[pinned memory] " + std::to_string(bytes) + " bytes could not be allocated (" +
+                           cl_error_name(code) + ")");
+  state_->mappings.emplace(static_cast<const std::byte*>(address), std::move(mapping));
+  return address;
+}
+
+void HostMemory::release(void* memory) noexcept {
+  std::lock_guard guard(state_->mutex);
+  if (auto found = state_->find(memory); found != state_->mappings.end()) found->second.used = false;
+}
+
+bool HostMemory::record(const void* address, Queue& queue) {
+  std::lock_guard guard(state_->mutex);
+  auto found = state_->find(address);
+  if (found == state_->mappings.end()) return false;
+  found->second.events.push_back(queue.record());
+  return true;
+}
+
+bool HostMemory::contains(const void* address) const {
+  std::lock_guard guard(state_->mutex);
+  auto found = state_->find(address);
+  return found != state_->mappings.end() && found->second.used;
+}
+
+void HostMemory::empty_cache() {
+  std::lock_guard guard(state_->mutex);
+  state_->unmap_unused();
+}
+
+}  // namespace dlprim

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// Copies between any two of: this device, another device, the host.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <c10/core/DeviceGuard.h>
+#include <dlprim/primitives/copy.hpp>
+
+#include "generated/functions/tensor.h"
+#include "runtime/device.hpp"
+#include "runtime/host_allocator.hpp"
+#include "runtime/tensor.hpp"
+
+namespace pytorch_ocl::ops {
+
+namespace {
+
+bool on_device(const at::Tensor& tensor) { return tensor.device().type() == device_type; }
+
+// The same bytes in the same order: a plain copy of memory will do.
+bool same_layout(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.is_non_overlapping_and_dense() &&
+         (a.strides() == b.strides() || (a.is_contiguous() && b.is_contiguous())) && b.is_non_overlapping_and_dense();
+}
+
+at::Tensor without_bits(const at::Tensor& tensor) {
+  at::Tensor plain = tensor.is_conj() ? at::Tensor(tensor.conj()) : tensor;
+  if (plain.is_neg()) plain = at::Tensor(plain._neg_view());
+  return plain;
+}
+
+void within_device(const at::Tensor& to, const at::Tensor& from) {
+  dlprim::Queue& queue = current_queue(to.device());
+  if (same_layout(to, from)) queue.copy(buffer_of(to), buffer_of(from), to.nbytes());
+  else dlprim::copy(queue, view_of(to, "copy_"), view_of(from, "copy_"));
+}
+
+void host_to_device(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
+  const at::Tensor source = same_layout(to, from) ? from : from.to(to.scalar_type()).contiguous();
+  const at::Tensor target = same_layout(to, source) ? to : at::empty(to.sizes(), to.options());
+  const bool pinned = non_blocking && is_pinned(source.const_data_ptr());
+  dlprim::Queue& queue = current_queue(to.device());
+  queue.write(buffer_of(target), source.const_data_ptr(), source.nbytes(), !pinned);
+  if (pinned) record_pinned(source, current_stream(to.device().index()));
+  if (!target.is_same(to)) within_device(to, target);
+}
+
+void device_to_host(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
+  const at::Tensor source =
+      same_layout(to, from) ? from : from.to(to.scalar_type()).contiguous();
+  const at::Tensor target = same_layout(to, source) ? to : at::empty(to.sizes(), to.options());
+  const bool pinned = non_blocking && target.is_same(to) && is_pinned(to.const_data_ptr());
+  dlprim::Queue& queue = current_queue(from.device());
+  queue.read(target.mutable_data_ptr(), buffer_of(source), source.nbytes(), !pinned);
+  if (pinned) record_pinned(to, current_stream(from.device().index()));
+  if (!target.is_same(to)) to.copy_(target);
+}
+
+void copy_memory(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
+  if (on_device(to) && on_device(from) && to.device() == from.device()) return within_device(to, from);
+  if (on_device(to) && from.is_cpu()) return host_to_device(to, from, non_blocking);
+  if (to.is_cpu() && on_device(from)) return device_to_host(to, from, non_blocking);
+  TORCH_CHECK(on_device(to) && on_device(from), "copy_: no way from ", from.device(), " to ", to.device());
+  host_to_device(to, from.cpu(), false);
+}
+
+}  // namespace
+
+at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
+  if (self.is_same(src)) return self;
+  const at::Tensor from = src.sizes() == self.sizes() ? src : at::Tensor(src.expand(self.sizes()));
+  if (self.numel() == 0) return self;
+  const c10::DeviceGuard guard(on_device(self) ? self.device() : src.device());
+  const bool conj = self.is_conj() != src.is_conj(), neg = self.is_neg() != src.is_neg();
+  at::Tensor to = without_bits(self);
+  copy_memory(to, without_bits(from), non_blocking);
+  if (conj) to.conj_physical_();
+  if (neg) to.neg_();
+  return self;
+}
+
+at::Tensor _copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
+  at::Tensor target = dst;
+  copy_(target, self, non_blocking);
+  return dst;
+}
+
+at::Tensor _copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
+  dst.resize_(self.sizes());
+  return _copy_from(self, dst, false);
+}
+
+}  // namespace pytorch_ocl::ops

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// What the Python package calls: torch.ops.pytorch_ocl.*
+#include <torch/library.h>
+
+#include "device.hpp"
+#include "errors.hpp"
+#include "generator.hpp"
+#include "ops/fallback.hpp"
+
+#include <dlprim/runtime/cache.hpp>
+#include <dlprim/runtime/queue.hpp>
+
+namespace pytorch_ocl {
+
+namespace {
+
+using Texts = c10::Dict<std::string, std::string>;
+using Numbers = c10::Dict<std::string, std::int64_t>;
+
+std::tuple<Texts, Numbers> device_info(std::int64_t index) {
+  const auto& info = dlprim::Device::get(resolve_device(c10::DeviceIndex(index))).info();
+  Texts texts;
+  texts.insert("id", info.id);
+  texts.insert("name", info.name);
+  texts.insert("vendor", info.vendor_name);
+  texts.insert("platform_name", info.platform);
+  texts.insert("version", info.version);
+  texts.insert("driver_version", info.driver);
+  texts.insert("extensions", info.extensions);
+  texts.insert("type", info.gpu ? "gpu" : info.cpu ? "cpu" : "accelerator");
+  Numbers numbers;
+  numbers.insert("total_memory", std::int64_t(info.global_memory));
+  numbers.insert("max_allocation", std::int64_t(info.max_allocation));
+  numbers.insert("max_compute_units", info.compute_units);
+  numbers.insert("max_work_group_size", std::int64_t(info.max_work_group));
+  numbers.insert("local_mem_size", std::int64_t(info.local_memory));
+  numbers.insert("warp_size", info.warp);
+  numbers.insert("compute_capability", info.nv_compute_capability);
+  numbers.insert("has_fp64", info.fp64);
+  numbers.insert("has_fp16", info.fp16);
+  numbers.insert("has_subgroups", info.subgroups);
+  numbers.insert("has_int64_atomics", info.int64_atomics);
+  numbers.insert("unified_memory", info.unified_memory);
+  return {texts, numbers};
+}
+
+std::tuple<std::string, std::int64_t, std::int64_t> cache_summary() {
+  const auto summary = dlprim::program_cache_summary();
+  return {summary.file, summary.programs, summary.bytes};
+}
+
+Numbers fallbacks() {
+  Numbers result;
+  for (const auto& [name, count] : fallback_counts()) result.insert(name, count);
+  return result;
+}
+
+}  // namespace
+
+TORCH_LIBRARY(pytorch_ocl, m) {
+  m.def("device_count() -> int", [] { return std::int64_t(device_count()); });
+  m.def("missing_reason() -> str", [] { return dlprim::Device::missing_reason(); });
+  m.def("device_info(int index) -> (Dict(str, str), Dict(str, int))", &device_info);
+  m.def("current_device() -> int", [] { return std::int64_t(current_device()); });
+  m.def("set_device(int index) -> ()", [](std::int64_t index) { set_device(c10::DeviceIndex(index)); });
+  m.def("in_bad_fork() -> bool", [] { return in_bad_fork(); });
+  m.def("current_stream(int index) -> Stream",
+        [](std::int64_t index) { return current_stream(resolve_device(c10::DeviceIndex(index))); });
+  m.def("set_stream(Stream stream) -> ()", [](c10::Stream stream) { exchange_stream(stream); });
+  m.def("default_generator(int index) -> Generator?",
+        [](std::int64_t index) -> std::optional<at::Generator> { return default_generator(c10::DeviceIndex(index)); });
+  m.def("fallbacks() -> Dict(str, int)", &fallbacks);
+  m.def("reset_fallbacks() -> ()", [] { reset_fallback_counts(); });
+  m.def("cache_summary() -> (str, int, int)", &cache_summary);
+  m.def("cache_clear() -> ()", [] { dlprim::program_cache_clear(); });
+}
+
+}  // namespace pytorch_ocl
