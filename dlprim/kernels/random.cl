@@ -53,7 +53,7 @@ __kernel void generate(GLOBAL(STORAGE(T), out),
     values[k] = CONCAT(open_unit_, REAL)(w[k]);
 #else
     if (k % 2 == 0) {
-      const CONCAT(R, 2) pair =
+      const CONCAT(pair_, REAL) pair =
           CONCAT(normal_pair_, REAL)(CONCAT(open_unit_, REAL)(w[k]), CONCAT(unit_, REAL)(w[k + 1], BITS));
       values[k] = pair.x, values[k + 1] = pair.y;
     }
@@ -76,7 +76,7 @@ __kernel void generate(GLOBAL(STORAGE(T), out),
 
 #ifdef DROPOUT
 __kernel void dropout(CONST_GLOBAL(STORAGE(T), in), GLOBAL(STORAGE(T), out), GLOBAL(uchar, mask), ulong count,
-                      ulong items, ulong seed, ulong offset, float keep, float scale) {
+                      ulong items, ulong seed, ulong offset, float keep, R scale) {
   const ulong item = get_global_id(0);
   if (item >= items) return;
   __global const STORAGE(T) *in = CONST_POINTER(STORAGE(T), in);

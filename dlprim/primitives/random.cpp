@@ -2,6 +2,7 @@
 #include <dlprim/primitives/random.hpp>
 #include <dlprim/runtime/launch.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -110,11 +111,10 @@ void generate_each(Queue& queue, std::uint8_t sampler, const TensorView& out, co
 
 // A kernel of random.cl chosen by a section define, for one element type.
 Kernel& section(KernelCache<DataType>& cache, Queue& queue, const char* define, const char* kernel, DataType type,
-                bool wide) {
+                int per_draw = 4) {
   return cache.get(queue.device(), type, [&] {
     KernelSource source("random.cl", kernel);
-    source.define(define).define("T", tag(type)).define("REAL", wide ? "f64" : "f32");
-    return source.define("PER_DRAW", wide ? 2 : 4);
+    return source.define(define).define("T", tag(type)).define("REAL", real_tag(type)).define("PER_DRAW", per_draw);
   });
 }
 
@@ -172,7 +172,7 @@ void random_permutation(Queue& queue, const TensorView& out, PhiloxState state) 
   const cl_ulong count = cl_ulong(out.numel());
   if (count == 0) return;
   const cl_int bits = cl_int(std::max(2, int(std::bit_width(count - 1))));
-  launch(queue, section(cache, queue, "PERMUTATION", "permutation", out.dtype, false), NDRange(count, work_group),
+  launch(queue, section(cache, queue, "PERMUTATION", "permutation", out.dtype), NDRange(count, work_group),
          out.data, count, bits, cl_ulong(state.seed), cl_ulong(state.offset));
 }
 
@@ -184,7 +184,7 @@ void random_categorical(Queue& queue, const TensorView& cumulative, const Tensor
   static KernelCache<DataType> cache;
   const cl_long rows = out.size(0), samples = out.size(1), categories = cumulative.size(1);
   launch(queue,
-         section(cache, queue, "CATEGORICAL", "categorical", cumulative.dtype, is_double(cumulative.dtype)),
+         section(cache, queue, "CATEGORICAL", "categorical", cumulative.dtype, is_double(cumulative.dtype) ? 2 : 4),
          NDRange(std::size_t(rows * samples), work_group), cumulative.data, out.data, rows, categories, samples,
          cl_ulong(state.seed), cl_ulong(state.offset));
 }
@@ -199,9 +199,14 @@ void dropout(Queue& queue, const TensorView& in, const TensorView& out, const Te
                           std::to_string(p));
   static KernelCache<DataType> cache;
   const cl_ulong count = cl_ulong(in.numel()), items = (count + 3) / 4;
-  launch(queue, section(cache, queue, "DROPOUT", "dropout", in.dtype, false), NDRange(items, work_group),
-         Traffic{count * (2 * size_of(in.dtype) + 1)}, in.data, out.data, mask.data, count, items,
-         cl_ulong(state.seed), cl_ulong(state.offset), cl_float(1 - p), cl_float(p == 1 ? 0 : 1 / (1 - p)));
+  const double scale = p == 1 ? 0 : 1 / (1 - p);
+  auto run = [&](auto typed_scale) {
+    launch(queue, section(cache, queue, "DROPOUT", "dropout", in.dtype), NDRange(items, work_group),
+           Traffic{count * (2 * size_of(in.dtype) + 1)}, in.data, out.data, mask.data, count, items,
+           cl_ulong(state.seed), cl_ulong(state.offset), cl_float(1 - p), typed_scale);
+  };
+  if (is_double(in.dtype)) run(cl_double(scale));
+  else run(cl_float(scale));
 }
 
 }  // namespace dlprim
