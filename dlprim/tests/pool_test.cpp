@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/pool.hpp>
 
-#include "testing.hpp"
+#include "tensors.hpp"
 
 namespace dlprim::testing {
 
