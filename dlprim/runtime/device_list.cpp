@@ -81,8 +81,11 @@ DeviceInfo read_info(cl_device_id id, const std::string& platform, std::string i
   return info;
 }
 
-// GPUs first, then accelerators, then CPUs.
-int rank(const ListedDevice& device) { return device.info.gpu ? 0 : device.info.cpu ? 2 : 1; }
+// GPUs first, then accelerators, then CPUs; of the same kind, PoCL after vendors' own drivers.
+int rank(const ListedDevice& device) {
+  const int kind = device.info.gpu ? 0 : device.info.cpu ? 2 : 1;
+  return 2 * kind + (device.info.vendor == Vendor::pocl ? 1 : 0);
+}
 
 std::vector<ListedDevice> all_devices(std::string& reason) {
   cl_uint count = 0;

@@ -35,7 +35,8 @@ struct DeviceInfo {
 
 /// One OpenCL device with its context, default queue, allocator and programs. Never destroyed.
 ///
-/// Devices of all platforms are listed once, GPUs before accelerators before CPUs, otherwise in the loader's order.
+/// Devices of all platforms are listed once, GPUs before accelerators before CPUs, PoCL after vendors' own
+/// drivers, otherwise in the loader's order.
 /// OCL_VISIBLE_DEVICES restricts and orders them: a comma-separated list of indices ("0,2"), "platform:device" pairs
 /// ("1:0") or case-insensitive patterns found in the platform's or device's name ("nvidia").
 class Device {

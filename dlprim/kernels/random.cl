@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+// Defines: T tag of the output; REAL tag to compute in (f32 or f64); for `generate` also
+//   DRAW    raw, unit, open or normal: what `x` holds    PER_DRAW  numbers from one Philox call (4, or 2 of 64 bits)
+//   BITS    significant bits of unit numbers             SAMPLE    expression of x, a, b (and p for EACH)
+//   PARAMETER type of a and b                            P         tag of the per-element parameter p, if there is one
+#include "lib/types.clh"
+#include "lib/philox.clh"
+
+#define R VALUE(REAL)
+#if PER_DRAW == 4
+typedef uint word;
+#else
+typedef ulong word;
+#endif
+
+inline void draw_words(word *w, ulong seed, ulong offset, ulong item) {
+  const uint4 r = philox_draw(seed, offset, item, 0);
+#if PER_DRAW == 4
+  w[0] = r.x, w[1] = r.y, w[2] = r.z, w[3] = r.w;
+#else
+  w[0] = join_u64(r.x, r.y), w[1] = join_u64(r.z, r.w);
+#endif
+}
+
+#define raw 0
+#define unit 1
+#define open 2
+#define normal 3
+#ifdef SAMPLE
+// Work-item i computes elements i, i + items, i + 2 items, ...: neighbours write neighbours.
+__kernel void generate(GLOBAL(STORAGE(T), out),
+#ifdef P
+                       CONST_GLOBAL(STORAGE(P), parameter),
+#endif
+                       ulong count, ulong items, ulong seed, ulong offset, PARAMETER a, PARAMETER b) {
+  const ulong item = get_global_id(0);
+  if (item >= items) return;
+  __global STORAGE(T) *out = POINTER(STORAGE(T), out);
+#ifdef P
+  __global const STORAGE(P) *parameter = CONST_POINTER(STORAGE(P), parameter);
+#endif
+  word w[PER_DRAW];
+  draw_words(w, seed, offset, item);
+#if DRAW == raw
+  word *values = w;
+#else
+  R values[PER_DRAW];
+#pragma unroll
+  for (int k = 0; k < PER_DRAW; k++) {
+#if DRAW == unit
+    values[k] = CONCAT(unit_, REAL)(w[k], BITS);
+#elif DRAW == open
+    values[k] = CONCAT(open_unit_, REAL)(w[k]);
+#else
+    if (k % 2 == 0) {
+      const CONCAT(pair_, REAL) pair =
+          CONCAT(normal_pair_, REAL)(CONCAT(open_unit_, REAL)(w[k]), CONCAT(unit_, REAL)(w[k + 1], BITS));
+      values[k] = pair.x, values[k + 1] = pair.y;
+    }
+#endif
+  }
+#endif
+#pragma unroll
+  for (int k = 0; k < PER_DRAW; k++) {
+    const ulong i = item + k * items;
+    if (i < count) {
+      const __typeof__(values[0]) x = values[k];
+#ifdef P
+      const VALUE(P) p = LOAD(P, parameter, i);
+#endif
+      STORE(T, out, i, (VALUE(T))(SAMPLE));
+    }
+  }
+}
+#endif
+
+#ifdef DROPOUT
+__kernel void dropout(CONST_GLOBAL(STORAGE(T), in), GLOBAL(STORAGE(T), out), GLOBAL(uchar, mask), ulong count,
+                      ulong items, ulong seed, ulong offset, float keep, R scale) {
+  const ulong item = get_global_id(0);
+  if (item >= items) return;
+  __global const STORAGE(T) *in = CONST_POINTER(STORAGE(T), in);
+  __global STORAGE(T) *out = POINTER(STORAGE(T), out);
+  __global uchar *mask = POINTER(uchar, mask);
+  uint w[4];
+  draw_words(w, seed, offset, item);
+#pragma unroll
+  for (int k = 0; k < 4; k++) {
+    const ulong i = item + k * items;
+    if (i < count) {
+      const uchar kept = unit_f32(w[k], 24) < keep;
+      mask[i] = kept;
+      STORE(T, out, i, kept ? LOAD(T, in, i) * scale : 0);
+    }
+  }
+}
+#endif
+
+#ifdef PERMUTATION
+// A keyed bijection of [0, 2^bits) by Feistel rounds over two unequal halves, walked until it falls below count:
+// R. Mitchell, D. Stokes, E. Frank, G. Holmes, "Bandwidth-optimal random shuffling for GPUs", TOPC 2022.
+__kernel void permutation(GLOBAL(STORAGE(T), out), ulong count, int bits, ulong seed, ulong offset) {
+  const ulong i = get_global_id(0);
+  if (i >= count) return;
+  const int low_bits = bits / 2, high_bits = bits - low_bits;
+  const ulong low_mask = (1ul << low_bits) - 1, high_mask = (1ul << high_bits) - 1;
+  ulong value = i;
+  do {
+    for (uint round = 0; round < 12; round++) {
+      const ulong low = value & low_mask, high = value >> low_bits;
+      const uint4 by_low = philox4x32((uint4)((uint)low, (uint)offset, (uint)(offset >> 32), 2 * round),
+                                      (uint2)((uint)seed, (uint)(seed >> 32)));
+      const ulong mixed = (high ^ join_u64(by_low.x, by_low.y)) & high_mask;
+      const uint4 by_high = philox4x32((uint4)((uint)mixed, (uint)offset, (uint)(offset >> 32), 2 * round + 1),
+                                       (uint2)((uint)seed, (uint)(seed >> 32)));
+      value = mixed << low_bits | ((low ^ join_u64(by_high.x, by_high.y)) & low_mask);
+    }
+  } while (value >= count);
+  STORE(T, POINTER(STORAGE(T), out), i, (VALUE(T))value);
+}
+#endif
+
+#ifdef CATEGORICAL
+// Inverts a cumulative distribution for every sample by bisection: the first category whose sum exceeds u * total.
+__kernel void categorical(CONST_GLOBAL(STORAGE(T), cumulative), GLOBAL(long, out), long rows, long categories,
+                          long samples, ulong seed, ulong offset) {
+  const long i = get_global_id(0);
+  if (i >= rows * samples) return;
+  __global const STORAGE(T) *sums = CONST_POINTER(STORAGE(T), cumulative) + i / samples * categories;
+  const uint4 r = philox_draw(seed, offset, i, 0);
+  const R total = LOAD(T, sums, categories - 1);
+  const R wanted = CONCAT(unit_, REAL)(
+#if PER_DRAW == 4
+      r.x, 24
+#else
+      join_u64(r.x, r.y), 53
+#endif
+      ) * total;
+  long low = 0, high = categories - 1;
+  while (low < high) {
+    const long middle = (low + high) / 2;
+    if (LOAD(T, sums, middle) > wanted) high = middle;
+    else low = middle + 1;
+  }
+  // Rounding may lead past the last category of positive probability; step back to it.
+  while (low > 0 && LOAD(T, sums, low) == LOAD(T, sums, low - 1)) low--;
+  POINTER(long, out)[i] = low;
+}
+#endif

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/pool.hpp>
+#include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/status.hpp>
+
+#include <algorithm>
+#include <limits>
+
+#include "grid.hpp"
+
+namespace dlprim {
+
+namespace {
+
+enum Operation : std::uint8_t { max_forward, max_backward, average_forward, average_backward, unpool };
+struct OperationRow {
+  const char *define, *kernel;
+};
+constexpr OperationRow operations[] = {{"MAX_FORWARD", "max_forward"},
+                                       {"MAX_BACKWARD", "max_backward"},
+                                       {"AVERAGE_FORWARD", "average_forward"},
+                                       {"AVERAGE_BACKWARD", "average_backward"},
+                                       {"UNPOOL", "unpool"}};
+constexpr const char* windows[] = {"sliding", "adaptive", "fractional"};
+
+// The struct of pool.cl.
+struct Parameters {
+  cl_long in_stride[5], out_stride[5], index_stride[5], sample_stride[3];
+  cl_int batch, channels, include_pad, divisor;
+  cl_int in[3], out[3], kernel[3], stride[3], pad[3], dilation[3];
+};
+
+struct Key {
+  Operation operation;
+  DataType type;
+  PoolWindow::Kind window;
+  std::uint8_t channels_last, wide, indices, kernel[3];
+};
+
+[[noreturn]] void fail(const char* expected, const TensorView& view) {
+  std::string text = std::string("[pool] expected ") + expected + ", got " + name(view.dtype) + " of sizes";
+  for (auto size : view.shape()) text += " " + std::to_string(size);
+  throw ValidationError(text);
+}
+
+int axes_of(const TensorView& view) {
+  if (view.dims < 3 || view.dims > 5) fail("3 to 5 dimensions", view);
+  return view.dims - 2;
+}
+
+// Sizes and strides of the spatial axes, leading ones filled up.
+void spatial_sizes(const TensorView& view, cl_int (&sizes)[3]) {
+  const int axes = axes_of(view);
+  for (int d = 0; d < 3; d++) sizes[d] = d < 3 - axes ? 1 : cl_int(view.size(d - 3));
+}
+
+void all_strides(const TensorView& view, cl_long (&strides)[5]) {
+  const int axes = axes_of(view);
+  strides[0] = view.strides[0], strides[1] = view.strides[1];
+  for (int d = 0; d < 3; d++) strides[2 + d] = d < 3 - axes ? 0 : view.stride(d - 3);
+}
+
+// `in` is the side windows slide over, `out` the side with one element a window.
+Parameters parameters(const TensorView& in, const TensorView& out, const TensorView& indices,
+                      const PoolWindow& window) {
+  if (in.dims != out.dims || in.sizes[0] != out.sizes[0] || in.sizes[1] != out.sizes[1] || in.dtype != out.dtype)
+    fail("input and output of equal dtype, batch and channels", out);
+  if (is_complex(in.dtype)) fail("a real dtype", in);
+  if (indices.defined() && (indices.dtype != DataType::int64 || !std::ranges::equal(indices.shape(), out.shape())))
+    fail("int64 indices of the output's sizes", indices);
+  Parameters p{};
+  spatial_sizes(in, p.in);
+  spatial_sizes(out, p.out);
+  all_strides(in, p.in_stride);
+  all_strides(out, p.out_stride);
+  if (indices.defined()) all_strides(indices, p.index_stride);
+  p.batch = cl_int(in.sizes[0]), p.channels = cl_int(in.sizes[1]);
+  p.include_pad = window.count_include_pad, p.divisor = window.divisor;
+  std::ranges::copy(window.kernel, p.kernel);
+  std::ranges::copy(window.stride, p.stride);
+  std::ranges::copy(window.pad, p.pad);
+  std::ranges::copy(window.dilation, p.dilation);
+  return p;
+}
+
+bool is_wide(const TensorView& view) {
+  std::int64_t last = 0, volume = 1;
+  for (int d = 2; d < view.dims; d++)
+    last += (view.sizes[d] - 1) * std::abs(view.strides[d]), volume *= view.sizes[d];
+  return std::max(last, volume) > std::numeric_limits<std::int32_t>::max();
+}
+
+Kernel& kernel_for(Queue& queue, const Key& key) {
+  static KernelCache<Key> cache;
+  return cache.get(queue.device(), key, [&] {
+    KernelSource source("pool.cl", operations[key.operation].kernel);
+    source.define(operations[key.operation].define).define("T", tag(key.type)).define("WINDOW", windows[key.window]);
+    source.define("INDEX", key.wide ? "long" : "int");
+    source.define("KERNEL_D", key.kernel[0]).define("KERNEL_H", key.kernel[1]).define("KERNEL_W", key.kernel[2]);
+    if (key.channels_last) source.define("CHANNELS_LAST");
+    if (key.indices) source.define("INDICES");
+    return source;
+  });
+}
+
+Key key_of(Operation operation, const TensorView& in, const TensorView& out, const TensorView& indices,
+           const TensorView& walked, const PoolWindow& window) {
+  Key key{};
+  key.operation = operation, key.type = in.dtype, key.window = window.kind;
+  key.channels_last = !walked.is_contiguous() && walked.is_channels_last();
+  key.wide = is_wide(in) || is_wide(out);
+  key.indices = indices.defined();
+  // Small windows are unrolled.
+  if (window.kind == PoolWindow::sliding && window.kernel[0] * window.kernel[1] * window.kernel[2] <= 27)
+    for (int d = 0; d < 3; d++) key.kernel[d] = std::uint8_t(window.kernel[d]);
+  return key;
+}
+
+template <class... Arguments>
+void run(Queue& queue, const Key& key, const Parameters& p, const TensorView& walked, Traffic traffic,
+         const Arguments&... arguments) {
+  cl_int size[3];
+  spatial_sizes(walked, size);
+  const Grid grid = key.channels_last
+                        ? Grid(p.channels, size[2], std::int64_t(p.batch) * size[0] * size[1])
+                        : Grid(size[2], size[1], std::int64_t(p.batch) * p.channels * size[0]);
+  launch(queue, kernel_for(queue, key), grid.range(), traffic, arguments..., p, cl_int(grid.x), cl_int(grid.y),
+         cl_long(grid.z));
+}
+
+Traffic traffic_of(const TensorView& in, const TensorView& out, const TensorView& indices) {
+  return {std::uint64_t(in.numel() + out.numel()) * size_of(in.dtype) +
+          (indices.defined() ? 8 * std::uint64_t(indices.numel()) : 0)};
+}
+
+}  // namespace
+
+void max_pool(Queue& queue, const TensorView& in, const TensorView& out, const TensorView& indices,
+              const PoolWindow& window, const TensorView& samples) {
+  Parameters p = parameters(in, out, indices, window);
+  if (window.kind == PoolWindow::fractional) {
+    p.divisor = axes_of(in);
+    if (samples.dims != 3 || samples.dtype != in.dtype || samples.size(2) != p.divisor)
+      fail("samples (N, C, axes) of the input's dtype", samples);
+    for (int d = 0; d < 3; d++) p.sample_stride[d] = samples.strides[d];
+  }
+  run(queue, key_of(max_forward, in, out, indices, out, window), p, out, traffic_of(in, out, indices), in.data,
+      out.data, indices.data, samples.data);
+}
+
+void max_pool_backward(Queue& queue, const TensorView& grad_out, const TensorView& indices, const TensorView& grad_in,
+                       const PoolWindow& window) {
+  if (!indices.defined()) fail("int64 indices of the output's sizes", grad_out);
+  const Parameters p = parameters(grad_in, grad_out, indices, window);
+  run(queue, key_of(max_backward, grad_in, grad_out, indices, grad_in, window), p, grad_in,
+      traffic_of(grad_in, grad_out, indices), grad_out.data, indices.data, grad_in.data);
+}
+
+void average_pool(Queue& queue, const TensorView& in, const TensorView& out, const PoolWindow& window) {
+  run(queue, key_of(average_forward, in, out, {}, out, window), parameters(in, out, {}, window), out,
+      traffic_of(in, out, {}), in.data, out.data);
+}
+
+void average_pool_backward(Queue& queue, const TensorView& grad_out, const TensorView& grad_in,
+                           const PoolWindow& window) {
+  run(queue, key_of(average_backward, grad_in, grad_out, {}, grad_in, window),
+      parameters(grad_in, grad_out, {}, window), grad_in, traffic_of(grad_in, grad_out, {}), grad_out.data,
+      grad_in.data);
+}
+
+void max_unpool(Queue& queue, const TensorView& in, const TensorView& indices, const TensorView& out) {
+  if (!indices.defined()) fail("int64 indices of the input's sizes", in);
+  const Parameters p = parameters(out, in, indices, {});
+  DeviceStatus& status = queue.device().status();
+  run(queue, key_of(unpool, out, in, indices, in, {}), p, in, traffic_of(out, in, indices), in.data, indices.data,
+      out.data, status.buffer(), cl_int(status.arm(queue, "[max_unpool] index %lld is outside the output")));
+}
+
+}  // namespace dlprim
