@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+"""PyTorch on OpenCL devices: importing this package (or, with it installed, just torch) adds the device "ocl"."""
+import torch
+
+from pytorch_ocl import _runtime
+
+__version__ = "0.1.0"
+_problem = None
+
+
+def unavailable_reason():
+    """Why no OpenCL device can be used; an empty string when one can."""
+    if _problem is not None:
+        return _problem
+    return "" if torch.ops.pytorch_ocl.device_count() else torch.ops.pytorch_ocl.missing_reason()
+
+
+def _register():
+    from pytorch_ocl import ocl
+
+    _runtime.prepare()
+    torch.ops.load_library(_runtime.library_path(torch.__version__))
+    torch.utils.rename_privateuse1_backend("ocl")
+    torch._register_device_module("ocl", ocl)
+    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    ocl._registered()
+
+
+def _autoload():
+    """Entry point of torch.backends: `import torch` calls it. The import of this module has done the work."""
+
+
+if not hasattr(torch, "ocl"):
+    try:
+        _register()
+    except Exception as error:  # noqa: BLE001  a device that is missing must never break `import torch`
+        _problem = f"{type(error).__name__}: {error}"
+        from pytorch_ocl import ocl
+
+        if not hasattr(torch, "ocl"):
+            torch.ocl = ocl

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: MIT
+"""torch.ocl: what torch.cuda offers, for OpenCL devices."""
+from pytorch_ocl.ocl.device import *  # noqa: F403
+from pytorch_ocl.ocl.device import _is_in_bad_fork, _lazy_init, _registered  # noqa: F401
+from pytorch_ocl.ocl.fallback import fallbacks, reset_fallbacks  # noqa: F401
+from pytorch_ocl.ocl.random import *  # noqa: F403
+from pytorch_ocl.ocl.streams import *  # noqa: F403
+
+_initialized = True  # torch.utils.checkpoint saves the random state of devices that say so

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT
+"""Devices: counting, choosing and describing them."""
+import types
+
+import torch
+
+__all__ = ["is_available", "is_initialized", "init", "device_count", "current_device", "set_device", "device",
+           "device_of", "synchronize", "get_device_name", "get_device_properties", "get_device_capability",
+           "get_amp_supported_dtype", "is_bf16_supported"]
+
+
+def is_available():
+    """Whether an OpenCL device can be used. Touches no device, so that the process may still fork."""
+    return device_count() > 0
+
+
+def device_count():
+    """Number of devices."""
+    return torch.ops.pytorch_ocl.device_count() if hasattr(torch.ops.pytorch_ocl, "device_count") else 0
+
+
+def _index(device, optional=True):
+    """Index of a device given as None, an int, "ocl:1" or a torch.device. Raises ValueError for other devices."""
+    if isinstance(device, int):
+        return device
+    if isinstance(device, str):
+        device = torch.device(device)
+    if device is not None and device.type != "ocl":
+        raise ValueError(f"Expected an ocl device, but got: {device}")
+    if device is None or device.index is None:
+        if not optional:
+            raise ValueError(f"Expected an ocl device with an index, but got: {device}")
+        return current_device()
+    return device.index
+
+
+def current_device():
+    """Index of the current device."""
+    _lazy_init()
+    return torch.ops.pytorch_ocl.current_device()
+
+
+def set_device(device):
+    """Makes a device the current one; a negative index leaves it as it is."""
+    index = _index(device)
+    if index >= 0:
+        torch.ops.pytorch_ocl.set_device(index)
+
+
+class device:
+    """Context manager that makes a device the current one; a negative index or None changes nothing."""
+
+    def __init__(self, device):
+        self.idx = -1 if device is None else _index(device)
+        self.prev_idx = -1
+
+    def __enter__(self):
+        self.prev_idx = torch._C._accelerator_exchangeDevice(self.idx) if self.idx >= 0 else -1
+        return self
+
+    def __exit__(self, *_):
+        if self.prev_idx >= 0:
+            torch._C._accelerator_maybeExchangeDevice(self.prev_idx)
+        return False
+
+
+class device_of(device):
+    """Context manager that makes the device of a tensor the current one, if it is an ocl device."""
+
+    def __init__(self, tensor):
+        super().__init__(tensor.device.index if tensor.device.type == "ocl" else -1)
+
+
+def synchronize(device=None):
+    """Waits for all work of a device; raises what its kernels reported, such as an index out of range."""
+    torch.accelerator.synchronize(_index(device))
+
+
+def get_device_properties(device=None):
+    """What a device offers: name, id ("platform:device"), platform_name, vendor, version, driver_version, extensions,
+    type, total_memory and max_allocation (bytes), max_compute_units, max_work_group_size, local_mem_size (bytes),
+    warp_size, compute_capability (NVIDIA), has_fp64, has_fp16, has_subgroups, has_int64_atomics, unified_memory."""
+    texts, numbers = torch.ops.pytorch_ocl.device_info(_index(device))
+    flags = {name: bool(value) for name, value in numbers.items() if name.startswith(("has_", "unified"))}
+    return types.SimpleNamespace(**texts, **{**numbers, **flags})
+
+
+def get_device_name(device=None):
+    """Name of a device."""
+    return get_device_properties(device).name
+
+
+def get_device_capability(device=None):
+    """{name: value} of a device's properties."""
+    return dict(vars(get_device_properties(device)))
+
+
+def get_amp_supported_dtype():
+    """The dtypes torch.autocast may use."""
+    return [torch.float16, torch.bfloat16]
+
+
+def is_bf16_supported(including_emulation=True):
+    """bfloat16 is stored as such and computed in float32 on every device."""
+    return bool(including_emulation)
+
+
+_is_usable = False
+
+
+def _is_in_bad_fork():
+    return hasattr(torch.ops.pytorch_ocl, "in_bad_fork") and torch.ops.pytorch_ocl.in_bad_fork()
+
+
+def _lazy_init():
+    """Raises RuntimeError when OpenCL cannot be used in this process."""
+    if _is_in_bad_fork():
+        raise RuntimeError("Cannot re-initialize OpenCL in forked subprocess. To use OpenCL with multiprocessing, you "
+                           "must use the 'spawn' start method")
+    if not is_available():
+        import pytorch_ocl
+
+        raise RuntimeError(f"No OpenCL device is available: {pytorch_ocl.unavailable_reason()}")
+
+
+def init():
+    """Checks that OpenCL can be used; devices start by themselves."""
+    _lazy_init()
+
+
+def is_initialized():
+    """Whether devices can be used in this process."""
+    return _is_usable and not _is_in_bad_fork()
+
+
+def _registered():
+    global _is_usable
+    _is_usable = is_available()
