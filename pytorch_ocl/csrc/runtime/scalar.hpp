@@ -7,7 +7,10 @@ namespace pytorch_ocl {
 
 /// A number as dlprim takes it, kept exactly; `type` is the dtype it is meant for.
 inline dlprim::Scalar to_scalar(const c10::Scalar& value, c10::ScalarType type) {
-  if (value.isComplex()) return dlprim::Scalar(value.toComplexDouble());
+  if (value.isComplex()) {
+    const auto number = value.toComplexDouble();
+    return dlprim::Scalar(std::complex<double>(number.real(), number.imag()));
+  }
   if (value.isBoolean()) return dlprim::Scalar(value.toBool());
   if (value.isIntegral(false)) return dlprim::Scalar(value.toLong());
   return c10::isIntegralType(type, true) && type != c10::kBool ? dlprim::Scalar(std::int64_t(value.toDouble()))
