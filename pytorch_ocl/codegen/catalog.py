@@ -42,9 +42,12 @@ class Catalog:
         return self.cpu_.get_kernel(f)
 
     def is_shared(self, f: NativeFunction) -> bool:
-        """Whether one host function serves both the CPU and CUDA."""
+        """Whether one host function serves both the CPU and CUDA; torchgen's ufuncs have equal ones, named apart."""
         cpu, cuda = self.cpu_.get_kernel(f), self.cuda_.get_kernel(f)
-        return cpu is not None and cuda is not None and cpu.kernel == cuda.kernel
+        if cpu is None or cuda is None:
+            return False
+        return cpu.kernel == cuda.kernel or (cpu.kernel.startswith("ufunc_") and
+                                             cpu.kernel.replace("_CPU", "_CUDA") == cuda.kernel)
 
     def kernels(self, f: NativeFunction) -> str:
         """For messages: what serves the CPU and CUDA."""

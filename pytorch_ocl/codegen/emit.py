@@ -70,7 +70,7 @@ class Emitter:
         for unit in units:
             definitions += self.wrappers(unit, Target.ANONYMOUS_DEFINITION)
             registrations += self.wrappers(unit, Target.REGISTRATION)
-        lines = [f'#include "{h}"' for h in ["ops/registration.hpp", *includes]]
+        lines = [f'#include "{h}"' for h in ["pytorch_ocl/csrc/ops/registration.hpp", *includes]]
         lines += [f"#include <{h}>" for h in sorted(headers)]
         body = "\n".join(definitions).replace("at::detail::empty_xpu", "pytorch_ocl::new_output")
         return (f"{HEADER}" + "\n".join(lines) + "\n\nnamespace at {\nnamespace {\n\n" +
@@ -96,7 +96,7 @@ class Emitter:
         else:
             printer = dest.RegisterDispatchKey(**options)
             texts = [printer.gen_unstructured(adjusted(f, unit), unit.group) for f in unit.functions]
-        return [text.replace("XPU", "PrivateUse1") for text in texts if text]
+        return [text.replace("XPU", "OCL") for text in texts if text]
 
     def index_of(self, unit: Unit) -> BackendIndex:
         if unit.kind == "structured":
@@ -165,7 +165,7 @@ namespace pytorch_ocl::ops {{
 
 
 def backend_index(index: dict[OperatorName, BackendMetadata], use_out_as_primary: bool = True) -> BackendIndex:
-    """XPU is printed with what our device needs (guards, helper names); the caller renames the key."""
+    """XPU is printed with what our device needs (guards, helper names); the caller renames it."""
     return BackendIndex(dispatch_key=DispatchKey.XPU, use_out_as_primary=use_out_as_primary, external=False,
                         device_guard=True, index=index)
 
@@ -180,7 +180,7 @@ def adjusted(f: NativeFunction, unit: Unit) -> NativeFunction:
 def stub_registrations(kind: str, stubs: list[Stub]) -> str:
     title = kind.capitalize()
     headers = sorted({stub.header for stub in stubs})
-    lines = [f'#include "ops/{kind}.hpp"'] + [f"#include <{h}>" for h in headers]
+    lines = [f'#include "pytorch_ocl/csrc/ops/{kind}.hpp"'] + [f"#include <{h}>" for h in headers]
     body = "".join(f"OCL_STUB({stub.name}, {stub.row})\n" for stub in stubs)
     return f"""{HEADER}{chr(10).join(lines)}
 #include <ATen/native/DispatchStub.h>

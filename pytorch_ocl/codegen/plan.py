@@ -23,7 +23,7 @@ class Unit:
 
     @property
     def structured(self) -> bool:
-        return self.group is not None and self.group.structured and self.kind in ("shared", "structured")
+        return self.group is not None and self.group.structured and self.kind != "functions"
 
 
 @dataclass(frozen=True)
@@ -155,9 +155,10 @@ class Planner:
                     used.add(row)
                     continue
                 for unit in self.shared_units(self.catalog_.with_base(row)):
-                    names = {f: str(f.func.name) for f in unit.functions}
-                    used |= {name for name in names.values() if name in excluded}
-                    left = tuple(f for f, n in names.items() if n not in excluded and n not in self.owner_)
+                    names = {str(f.func.name) for f in unit.functions}
+                    used |= names & excluded.keys()
+                    free = names - excluded.keys() - self.owner_.keys()
+                    left = tuple(f for f in unit.functions if str(f.func.name) in free)
                     if left:
                         self.plan_.units.append(Unit("row", None, left, unit.group, row=row))
                         for f in left:

@@ -5,9 +5,9 @@
 
 #include <ATen/TensorIterator.h>
 #include <c10/util/ArrayRef.h>
+#include <dlprim/primitives/pointwise.hpp>
 
-#include "dlprim/primitives/pointwise.hpp"
-#include "ops/stub_scalars.hpp"
+#include "pytorch_ocl/csrc/ops/stub_scalars.hpp"
 
 namespace pytorch_ocl {
 
