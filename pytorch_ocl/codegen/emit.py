@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import textwrap
+import zlib
 
 from catalog import Catalog
 from plan import Plan, Stub, Unit
@@ -33,6 +34,11 @@ def flat(name: object) -> str:
     return str(name).replace(".", "_")
 
 
+def shard_of(unit: Unit) -> int:
+    """By name, so that a new row changes one shard only."""
+    return zlib.crc32(str(unit.functions[0].func.name).encode()) % SHARDS
+
+
 class Emitter:
     """`texts()` maps relative paths of the output directory to contents."""
 
@@ -54,7 +60,8 @@ class Emitter:
             texts[f"register_{family}.cpp"] = self.registrations(units, includes)
         automatic = [u for u in self.plan_.units if u.kind == "row"]
         for shard in range(SHARDS):
-            texts[f"register_rows_{shard}.cpp"] = self.registrations(automatic[shard::SHARDS], [])
+            texts[f"register_rows_{shard}.cpp"] = self.registrations(
+                [u for u in automatic if shard_of(u) == shard], [])
         for kind, stubs in self.plan_.stubs.items():
             texts[f"stubs_{kind}.cpp"] = stub_registrations(kind, stubs)
         texts["operators.json"] = self.listing()
@@ -70,7 +77,7 @@ class Emitter:
         for unit in units:
             definitions += self.wrappers(unit, Target.ANONYMOUS_DEFINITION)
             registrations += self.wrappers(unit, Target.REGISTRATION)
-        lines = [f'#include "{h}"' for h in ["pytorch_ocl/csrc/ops/registration.hpp", *includes]]
+        lines = [f'#include "{h}"' for h in ["ops/registration.hpp", *includes]]
         lines += [f"#include <{h}>" for h in sorted(headers)]
         body = "\n".join(definitions).replace("at::detail::empty_xpu", "pytorch_ocl::new_output")
         return (f"{HEADER}" + "\n".join(lines) + "\n\nnamespace at {\nnamespace {\n\n" +
@@ -136,8 +143,11 @@ namespace pytorch_ocl {{
 #include <tuple>
 #include <vector>
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
+#include <c10/core/Storage.h>
+#include <c10/core/Stream.h>
 #include <c10/util/OptionalArrayRef.h>
 
 namespace pytorch_ocl::ops {{
@@ -180,7 +190,7 @@ def adjusted(f: NativeFunction, unit: Unit) -> NativeFunction:
 def stub_registrations(kind: str, stubs: list[Stub]) -> str:
     title = kind.capitalize()
     headers = sorted({stub.header for stub in stubs})
-    lines = [f'#include "pytorch_ocl/csrc/ops/{kind}.hpp"'] + [f"#include <{h}>" for h in headers]
+    lines = [f'#include "ops/{kind}.hpp"'] + [f"#include <{h}>" for h in headers]
     body = "".join(f"OCL_STUB({stub.name}, {stub.row})\n" for stub in stubs)
     return f"""{HEADER}{chr(10).join(lines)}
 #include <ATen/native/DispatchStub.h>

@@ -7,7 +7,7 @@
 #include <c10/util/ArrayRef.h>
 #include <dlprim/primitives/pointwise.hpp>
 
-#include "pytorch_ocl/csrc/ops/stub_scalars.hpp"
+#include "ops/stub_scalars.hpp"
 
 namespace pytorch_ocl {
 
