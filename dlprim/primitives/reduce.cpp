@@ -41,18 +41,18 @@ ReduceCode code_of(const Row& row) {
   std::string open;
   switch (row.kind) {
     case Kind::value:
-      code = {"ACC v;", 1, "p->v = " + identity + ";", "const ACC a = p->v, b = " + map + "; p->v = " + combine + ";",
-              "const ACC a = p->v, b = q.v; p->v = " + combine + ";", ""};
-      open = "const ACC a = p->v; ";
+      code = {"ACC_T v;", 1, "p->v = " + identity + ";", "const ACC_T a = p->v, b = " + map + "; p->v = " + combine + ";",
+              "const ACC_T a = p->v, b = q.v; p->v = " + combine + ";", ""};
+      open = "const ACC_T a = p->v; ";
       break;
     case Kind::indexed:
-      code = {"ACC v; IDX i;", 2, "p->v = " + identity + "; p->i = (IDX)-1;",
-              "const ACC a = p->v, b = " + map + "; if ((" + combine +
+      code = {"ACC_T v; IDX i;", 2, "p->v = " + identity + "; p->i = (IDX)-1;",
+              "const ACC_T a = p->v, b = " + map + "; if ((" + combine +
                   ") || (index < p->i && (a == b || (a != a && b != b)))) { p->v = b; p->i = index; }",
-              "const ACC a = p->v, b = q.v; if ((" + combine +
+              "const ACC_T a = p->v, b = q.v; if ((" + combine +
                   ") || (q.i < p->i && (a == b || (a != a && b != b)))) *p = q;",
               ""};
-      open = "const ACC v = p->v; const IDX i = p->i; ";
+      open = "const ACC_T v = p->v; const IDX i = p->i; ";
       break;
     case Kind::moments:  // Welford's update, merged as by Chan, Golub and LeVeque (1979)
       code = {"REAL mean, m2, n;", 3, "p->mean = 0; p->m2 = 0; p->n = 0;",
@@ -63,13 +63,13 @@ ReduceCode code_of(const Row& row) {
       open = "const REAL mean = p->mean, m2 = p->m2; ";
       break;
     case Kind::pair:
-      code = {"ACC lo, hi;", 2, "p->lo = HIGHEST; p->hi = LOWEST;",
-              "const ACC v = x0; p->lo = p->lo < v || p->lo != p->lo ? p->lo : v; "
+      code = {"ACC_T lo, hi;", 2, "p->lo = HIGHEST; p->hi = LOWEST;",
+              "const ACC_T v = x0; p->lo = p->lo < v || p->lo != p->lo ? p->lo : v; "
               "p->hi = p->hi > v || p->hi != p->hi ? p->hi : v;",
               "p->lo = p->lo < q.lo || p->lo != p->lo ? p->lo : q.lo; "
               "p->hi = p->hi > q.hi || p->hi != p->hi ? p->hi : q.hi;",
               ""};
-      open = "const ACC lo = p->lo, hi = p->hi; ";
+      open = "const ACC_T lo = p->lo, hi = p->hi; ";
       break;
   }
   code.finish = open + output(0, row.finish) + (*row.second ? "SECOND(" + output(1, row.second) + ")" : "");
@@ -150,7 +150,7 @@ KernelSource source_of(const Job& job, const ReduceForm& form, int stage) {
   const DataType acc = job.accumulate, x = job.operands.inputs[0].dtype;
   const bool wide_real = acc == DataType::float64 || acc == DataType::complex128;
   KernelSource source("reduce.cl", "reduce");
-  source.define("ACC_TAG", tag(acc)).define("ACC", std::string("VALUE(") + tag(acc) + ")");
+  source.define("ACC_TAG", tag(acc)).define("ACC_T", std::string("VALUE(") + tag(acc) + ")");
   source.define("REAL", wide_real ? "double" : "float");
   source.define("COMPLEX", is_complex(x)).define("X_FLOATING", is_floating(x));
   source.define("FIELDS", code.fields).define("IDENTITY", code.identity).define("COMBINE", code.combine);

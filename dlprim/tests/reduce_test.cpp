@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "testing.hpp"
+#include "tensors.hpp"
 
 namespace dlprim {
 namespace {
@@ -171,10 +171,10 @@ TEST(Reduce, StridedAndBroadcastInputs) {
 }
 
 TEST(Reduce, OwnCodeWithSeveralOperands) {
-  const ReduceCode code = {"ACC dot; ACC largest;", 2, "p->dot = 0; p->largest = LOWEST;",
+  const ReduceCode code = {"ACC_T dot; ACC_T largest;", 2, "p->dot = 0; p->largest = LOWEST;",
                            "p->dot += x0 * x1; p->largest = fmax(p->largest, x0 + x1);",
                            "p->dot += q.dot; p->largest = fmax(p->largest, q.largest);",
-                           "y0 = (ACC)s0 * p->dot + OLD(0); y1 = p->largest;"};
+                           "y0 = (ACC_T)s0 * p->dot + OLD(0); y1 = p->largest;"};
   const ReduceProgram program(code);
   EXPECT_EQ(program.id(), ReduceProgram(code).id());
   for (std::int64_t length : {3, 200000}) {

@@ -22,9 +22,9 @@ const char* name(ReduceId id) noexcept;
 ///   x0, x1 ...    the inputs' element (VALUE types X0, X1 ...); index: its position along the reduced dims (IDX)
 ///   y0, y1 ...    the outputs' element, to be set; OLD(0): what the output held
 ///   s0 ... s7     scalars; n: number of reduced elements
-///   ACC, REAL     type to accumulate in, and its real type; LOWEST, HIGHEST: identities of ACC
+///   ACC_T, REAL     type to accumulate in, and its real type; LOWEST, HIGHEST: identities of ACC_T
 struct ReduceCode {
-  std::string fields;    ///< "ACC sum; ACC squares;"
+  std::string fields;    ///< "ACC_T sum; ACC_T squares;"
   int field_count = 1;
   std::string identity;  ///< sets p->f so that merging it changes nothing
   std::string step;      ///< adds one element to p->f
