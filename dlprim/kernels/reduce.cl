@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+// Reductions of every form. The host defines the accumulator (lib/reduction.clh), the form (ReduceForm) and
+//   OPERANDS   kernel parameters of inputs and outputs     POINTERS   their pointers
+//   LOADS      x0, x1.. from offsets at(0), at(1)..         STEP       adds them to p->..
+//   FINISH     outputs from p->.. at offsets out(0)..       TO_PARTIALS, FROM_PARTIALS   the stages of a split reduction
+#include "lib/reduction.clh"
+
+#define s0 scalars.s[0]
+#define s1 scalars.s[1]
+#define s2 scalars.s[2]
+#define s3 scalars.s[3]
+#define s4 scalars.s[4]
+#define s5 scalars.s[5]
+#define s6 scalars.s[6]
+#define s7 scalars.s[7]
+
+#define at(k) (kept_offsets[k] + offsets[k])
+#define ADD(accumulator, position)  \
+  do {                              \
+    acc_t *p = &(accumulator);      \
+    const IDX index = (position);   \
+    (void)index;                    \
+    LOADS                           \
+    STEP                            \
+  } while (0)
+
+#if COLUMNS
+#define TILE (KEPT_ITEMS * VECTOR)
+#else
+#define TILE KEPT_ITEMS
+#endif
+// Elements after which running accumulators are folded, so that long sums keep their low bits.
+#define BLOCK ((IDX)REDUCE_ITEMS * (COLUMNS ? 512 : 256 * VECTOR))
+
+// Offsets of the input elements `r` of a segment that starts at `base` with `start`.
+inline void element_offsets(const reduce_plan *plan, IDX r, IDX base, const IDX *start, IDX *offsets) {
+#pragma unroll
+  for (int k = 0; k < INPUTS; k++) offsets[k] = 0;
+#if NESTED
+  add_offsets(plan, r - base, KEPT_DIMS, KEPT_DIMS + 1, 0, INPUTS, offsets);
+#pragma unroll
+  for (int k = 0; k < INPUTS; k++) offsets[k] += start[k];
+#else
+  add_offsets(plan, r, KEPT_DIMS, KEPT_DIMS + REDUCED_DIMS, 0, INPUTS, offsets);
+#endif
+}
+
+// Element `item` of a tile: its linear index, and offsets of the operands [from, to). Past the end: the last element,
+// and false.
+inline bool kept_element(const reduce_plan *plan, IDX tile, uint item, const int from, const int to, IDX *o,
+                         IDX *offsets) {
+#pragma unroll
+  for (int k = from; k < to; k++) offsets[k - from] = 0;
+#if ALIGNED
+  const IDX outer = KEPT_DIMS == 1 ? 0 : tile / plan->inner_tiles;
+  const IDX wanted = (tile - outer * plan->inner_tiles) * TILE + item, inner = plan->dims[0].size;
+  const IDX i = min(wanted, inner - 1);
+  if (KEPT_DIMS > 1) add_offsets(plan, outer, 1, KEPT_DIMS, from, to, offsets);
+  add_offsets(plan, i, 0, 1, from, to, offsets);
+  *o = outer * inner + i;
+  return wanted < inner;
+#else
+  const IDX wanted = tile * TILE + item;
+  *o = min(wanted, (IDX)plan->kept - 1);
+  add_offsets(plan, *o, 0, KEPT_DIMS, from, to, offsets);
+  return wanted < (IDX)plan->kept;
+#endif
+}
+
+__kernel __attribute__((reqd_work_group_size(KEPT_ITEMS * REDUCE_ITEMS, 1, 1)))
+void reduce(const reduce_plan plan_value, const scalar_list scalars, OPERANDS) {
+  const reduce_plan *plan = &plan_value;
+  POINTERS
+#if REDUCE_ITEMS > 1
+  __local acc_t scratch[KEPT_ITEMS * REDUCE_ITEMS];
+#endif
+#if COLUMNS
+  const uint item = get_local_id(0) % KEPT_ITEMS, lane = get_local_id(0) / KEPT_ITEMS;
+#else
+  const uint item = get_local_id(0) / REDUCE_ITEMS, lane = get_local_id(0) % REDUCE_ITEMS;
+#endif
+  const IDX begin = (IDX)get_group_id(1) * (IDX)plan->chunk;
+  const IDX end = min(begin + (IDX)plan->chunk, (IDX)plan->reduced);
+  const IDX segment = NESTED ? (IDX)plan->dims[KEPT_DIMS].size : BLOCK;
+  for (uint pass = 0; pass < plan->passes; pass++) {
+    const IDX tile = (IDX)get_group_id(0) * plan->passes + pass;
+    if (tile >= plan->tiles) break;
+    IDX o;
+#if COLUMNS
+    IDX column_offsets[VECTOR][INPUTS];
+#pragma unroll
+    for (uint v = 0; v < VECTOR; v++)
+      kept_element(plan, tile, v * KEPT_ITEMS + item, 0, INPUTS, &o, column_offsets[v]);
+#else
+    IDX kept_offsets[INPUTS];
+    kept_element(plan, tile, item, 0, INPUTS, &o, kept_offsets);
+#endif
+    acc_t total[VECTOR], running[VECTOR];
+#pragma unroll
+    for (uint v = 0; v < VECTOR; v++) set_identity(&total[v]), set_identity(&running[v]);
+    IDX folded = begin;
+    for (IDX base = begin; base < end; base += segment) {
+      const IDX stop = min(base + segment, end);
+      IDX start[INPUTS];
+#pragma unroll
+      for (int k = 0; k < INPUTS; k++) start[k] = 0;
+#if NESTED
+      add_offsets(plan, base / segment, KEPT_DIMS + 1, KEPT_DIMS + REDUCED_DIMS, 0, INPUTS, start);
+#endif
+      IDX offsets[INPUTS];
+#if COLUMNS
+      for (IDX r = base + lane; r < stop; r += REDUCE_ITEMS) {
+        element_offsets(plan, r, base, start, offsets);
+#pragma unroll
+        for (uint v = 0; v < VECTOR; v++) {
+          const IDX *kept_offsets = column_offsets[v];
+          ADD(running[v], r);
+        }
+      }
+#else
+      IDX r = base;
+      for (; r + VECTOR * REDUCE_ITEMS <= stop; r += VECTOR * REDUCE_ITEMS) {
+#pragma unroll
+        for (uint v = 0; v < VECTOR; v++) {
+          element_offsets(plan, r + v * REDUCE_ITEMS + lane, base, start, offsets);
+          ADD(running[v], r + v * REDUCE_ITEMS + lane);
+        }
+      }
+      for (r += lane; r < stop; r += REDUCE_ITEMS) {
+        element_offsets(plan, r, base, start, offsets);
+        ADD(running[0], r);
+      }
+#endif
+      if (stop - folded >= BLOCK || stop == end) {
+        folded = stop;
+#pragma unroll
+        for (uint v = 0; v < VECTOR; v++) combine(&total[v], running[v]), set_identity(&running[v]);
+      }
+    }
+#if !COLUMNS
+#pragma unroll
+    for (uint v = 1; v < VECTOR; v++) combine(&total[0], total[v]);
+#endif
+#pragma unroll
+    for (uint v = 0; v < (COLUMNS ? VECTOR : 1); v++) {
+      acc_t *p = &total[v];
+#if REDUCE_ITEMS > 1
+      merge_group(scratch, p, lane, item);
+#endif
+      IDX out[OUTPUTS];
+      const bool valid = kept_element(plan, tile, v * KEPT_ITEMS + item, INPUTS, INPUTS + OUTPUTS, &o, out);
+      if (lane == 0 && valid) {
+#if TO_PARTIALS
+        partials[(IDX)get_group_id(1) * (IDX)plan->kept + o] = *p;
+#else
+        const ulong n = plan->count;
+        (void)n;
+        FINISH
+#endif
+      }
+    }
+  }
+}

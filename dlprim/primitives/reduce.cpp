@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/reduce.hpp>
+#include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/memory.hpp>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "reduce_plan.hpp"
+
+namespace dlprim {
+
+namespace {
+
+enum class Kind { value, indexed, moments, pair };
+enum class Accumulate { sum, same, real, flag, index };
+
+struct Row {
+  const char* name;
+  Kind kind;
+  Accumulate accumulate;
+  const char *identity, *map, *combine, *finish, *second;
+};
+
+constexpr Row rows[] = {
+#define ROW(name, kind, accumulate, ...) {#name, Kind::kind, Accumulate::accumulate, __VA_ARGS__},
+#include "reduce_table.inc"
+#undef ROW
+};
+
+std::string output(int k, const std::string& expression) {
+  return "SET(" + std::to_string(k) + ", (" + expression + ")) ";
+}
+
+// The statements of a row's kind.
+ReduceCode code_of(const Row& row) {
+  const std::string identity = row.identity, map = row.map, combine = row.combine;
+  ReduceCode code;
+  std::string open;
+  switch (row.kind) {
+    case Kind::value:
+      code = {"ACC_T v;", 1, "p->v = " + identity + ";", "const ACC_T a = p->v, b = " + map + "; p->v = " + combine + ";",
+              "const ACC_T a = p->v, b = q.v; p->v = " + combine + ";", ""};
+      open = "const ACC_T a = p->v; ";
+      break;
+    case Kind::indexed:
+      code = {"ACC_T v; IDX i;", 2, "p->v = " + identity + "; p->i = (IDX)-1;",
+              "const ACC_T a = p->v, b = " + map + "; if ((" + combine +
+                  ") || (index < p->i && (a == b || (a != a && b != b)))) { p->v = b; p->i = index; }",
+              "const ACC_T a = p->v, b = q.v; if ((" + combine +
+                  ") || (q.i < p->i && (a == b || (a != a && b != b)))) *p = q;",
+              ""};
+      open = "const ACC_T v = p->v; const IDX i = p->i; ";
+      break;
+    case Kind::moments:  // Welford's update, merged as by Chan, Golub and LeVeque (1979)
+      code = {"REAL mean, m2, n;", 3, "p->mean = 0; p->m2 = 0; p->n = 0;",
+              "p->n += 1; const REAL d = (REAL)x0 - p->mean; p->mean += d / p->n; p->m2 += d * ((REAL)x0 - p->mean);",
+              "const REAL n = p->n + q.n, d = q.mean - p->mean, f = n > 0 ? q.n / n : 0; p->m2 += q.m2 + d * d * p->n * f; "
+              "p->mean += d * f; p->n = n;",
+              ""};
+      open = "const REAL mean = p->mean, m2 = p->m2; ";
+      break;
+    case Kind::pair:
+      code = {"ACC_T lo, hi;", 2, "p->lo = HIGHEST; p->hi = LOWEST;",
+              "const ACC_T v = x0; p->lo = p->lo < v || p->lo != p->lo ? p->lo : v; "
+              "p->hi = p->hi > v || p->hi != p->hi ? p->hi : v;",
+              "p->lo = p->lo < q.lo || p->lo != p->lo ? p->lo : q.lo; "
+              "p->hi = p->hi > q.hi || p->hi != p->hi ? p->hi : q.hi;",
+              ""};
+      open = "const ACC_T lo = p->lo, hi = p->hi; ";
+      break;
+  }
+  code.finish = open + output(0, row.finish) + (*row.second ? "SECOND(" + output(1, row.second) + ")" : "");
+  return code;
+}
+
+// Programs by their code; ids are positions.
+struct Programs {
+  std::mutex mutex;
+  std::deque<ReduceCode> codes;
+  std::map<std::string, std::uint32_t> ids;
+};
+
+Programs& programs() {
+  static Programs* instance = new Programs;
+  return *instance;
+}
+
+struct Key {
+  std::uint32_t program = 0;
+  ReduceForm form;
+  std::uint16_t stage = 0;  // 0 whole, 1 to partials, 2 from partials
+  DataType accumulate{};
+  std::uint8_t inputs = 0, outputs = 0;
+  DataType types[reduce_max_operands + 1] = {};
+};
+
+struct Job {
+  const ReduceProgram& program;
+  DataType accumulate;
+  const ReduceOperands& operands;
+};
+
+// Parameters, pointers and element access of the operands, as macros.
+void define_operands(KernelSource& source, const Job& job, int stage) {
+  std::string operands, pointers, loads, stores;
+  auto add = [&](const std::string& type, const std::string& name, bool constant) {
+    operands += (operands.empty() ? "" : ", ") + std::string(constant ? "CONST_" : "") + "GLOBAL(" + type + ", " + name +
+                "_data)";
+    pointers += std::string("__global ") + (constant ? "const " : "") + type + " *" + name + (constant ? "_in" : "_out") +
+                " = " + (constant ? "CONST_" : "") + "POINTER(" + type + ", " + name + "_data); ";
+  };
+  if (stage == 2) {
+    operands = "CONST_GLOBAL(acc_t, partials)";
+    pointers = "__global const acc_t *parts = CONST_POINTER(acc_t, partials); ";
+    loads = "const acc_t q = parts[at(0)];";
+  } else {
+    for (std::size_t k = 0; k < job.operands.inputs.size(); k++) {
+      const std::string i = std::to_string(k), t = tag(job.operands.inputs[k].dtype);
+      source.define("X" + i, "VALUE(" + t + ")");
+      add("STORAGE(" + t + ")", "x" + i, true);
+      loads += "const X" + i + " x" + i + " = LOAD(" + t + ", x" + i + "_in, at(" + i + ")); ";
+    }
+  }
+  std::string declare;
+  if (stage == 1) {
+    operands += ", GLOBAL(acc_t, partials)";
+    pointers += "__global acc_t *partials = POINTER(acc_t, partials); ";
+  } else {
+    for (std::size_t k = 0; k < job.operands.outputs.size(); k++) {
+      const DataType type = job.operands.outputs[k].dtype;
+      const std::string i = std::to_string(k), t = tag(type);
+      add("STORAGE(" + t + ")", "y" + i, false);
+      declare += "VALUE(" + t + ") y" + i + "; ";
+      stores += "STORE(" + t + ", y" + i + "_out, out[" + i + "], y" + i + "); ";
+      source.define("SET_" + i + "(v)", "y" + i + " = " + (type == DataType::boolean ? "(v) != 0;" : "(v);"));
+      source.define("OLD_" + i, "LOAD(" + t + ", y" + i + "_out, out[" + i + "])");
+    }
+  }
+  source.define("SECOND(v)", job.operands.outputs.size() > 1 ? "v" : "");
+  source.define("SET(k, v)", "SET_##k(v)").define("OLD(k)", "OLD_##k");
+  source.define("OPERANDS", operands).define("POINTERS", pointers).define("LOADS", loads);
+  source.define("FINISH", declare + job.program.code().finish + " " + stores);
+}
+
+KernelSource source_of(const Job& job, const ReduceForm& form, int stage) {
+  const ReduceCode& code = job.program.code();
+  const DataType acc = job.accumulate, x = job.operands.inputs[0].dtype;
+  const bool wide_real = acc == DataType::float64 || acc == DataType::complex128;
+  KernelSource source("reduce.cl", "reduce");
+  source.define("ACC_TAG", tag(acc)).define("ACC_T", std::string("VALUE(") + tag(acc) + ")");
+  source.define("REAL", wide_real ? "double" : "float");
+  source.define("COMPLEX", is_complex(x)).define("X_FLOATING", is_floating(x));
+  source.define("FIELDS", code.fields).define("IDENTITY", code.identity).define("COMBINE", code.combine);
+  source.define("STEP", stage == 2 ? "combine(p, q);" : code.step);
+  source.define("KEPT_ITEMS", form.kept_items).define("REDUCE_ITEMS", form.reduce_items);
+  source.define("VECTOR", form.vector).define("COLUMNS", form.columns).define("ALIGNED", form.aligned);
+  source.define("NESTED", form.nested).define("UNITS", form.units);
+  source.define("FAST_DIM", form.columns ? 0 : form.kept_dims);
+  source.define("KEPT_DIMS", form.kept_dims).define("REDUCED_DIMS", form.reduced_dims);
+  source.define("INPUTS", stage == 2 ? 1 : std::int64_t(job.operands.inputs.size()));
+  source.define("OUTPUTS", std::int64_t(job.operands.outputs.size())).define("TO_PARTIALS", stage == 1);
+  if (form.wide) source.define("WIDE");
+  define_operands(source, job, stage);
+  return source;
+}
+
+Kernel& kernel_of(Device& device, const Job& job, const ReduceForm& form, int stage) {
+  static KernelCache<Key> cache;
+  Key key;
+  key.program = job.program.id();
+  key.form = form;
+  key.stage = std::uint16_t(stage);
+  key.accumulate = job.accumulate;
+  key.inputs = std::uint8_t(job.operands.inputs.size());
+  key.outputs = std::uint8_t(job.operands.outputs.size());
+  DataType* type = key.types;
+  for (const TensorView& view : job.operands.inputs) *type++ = view.dtype;
+  for (const TensorView& view : job.operands.outputs) *type++ = view.dtype;
+  return cache.get(device, key, [&] { return source_of(job, form, stage); });
+}
+
+template <class Scalar>
+struct Scalars {
+  Scalar s[8] = {};
+  explicit Scalars(std::span<const double> values) {
+    for (std::size_t k = 0; k < std::min<std::size_t>(8, values.size()); k++) s[k] = Scalar(values[k]);
+  }
+};
+
+template <class Scalar>
+void run(Queue& queue, Kernel& kernel, const ReducePlan& plan, const Scalars<Scalar>& scalars,
+         std::span<const BufferRef> b, Traffic traffic) {
+  const std::size_t group = std::size_t(plan.form.kept_items) * plan.form.reduce_items;
+  const std::size_t groups = (plan.parameters.tiles + plan.parameters.passes - 1) / plan.parameters.passes;
+  const NDRange range(groups * group, plan.splits, group, 1);
+  const ReduceParameters& p = plan.parameters;
+  switch (b.size()) {
+    case 2: return launch(queue, kernel, range, traffic, p, scalars, b[0], b[1]);
+    case 3: return launch(queue, kernel, range, traffic, p, scalars, b[0], b[1], b[2]);
+    case 4: return launch(queue, kernel, range, traffic, p, scalars, b[0], b[1], b[2], b[3]);
+    case 5: return launch(queue, kernel, range, traffic, p, scalars, b[0], b[1], b[2], b[3], b[4]);
+    case 6: return launch(queue, kernel, range, traffic, p, scalars, b[0], b[1], b[2], b[3], b[4], b[5]);
+    default: return launch(queue, kernel, range, traffic, p, scalars, b[0], b[1], b[2], b[3], b[4], b[5], b[6]);
+  }
+}
+
+DataType accumulate_of(const Row& row, DataType x, DataType y) {
+  const bool wide = x == DataType::float64 || x == DataType::complex128 || y == DataType::float64;
+  switch (row.accumulate) {
+    case Accumulate::flag: return DataType::int32;
+    case Accumulate::index: return DataType::int64;
+    case Accumulate::same: return compute_type(x);
+    case Accumulate::real: return wide ? DataType::float64 : DataType::float32;
+    case Accumulate::sum: break;
+  }
+  if (is_complex(x)) return x;
+  if (is_complex(y)) return y;
+  if (is_floating(x) || is_floating(y)) return wide ? DataType::float64 : DataType::float32;
+  return accumulate_type(x);
+}
+
+}  // namespace
+
+const char* name(ReduceId id) noexcept { return rows[int(id)].name; }
+
+ReduceProgram::ReduceProgram(const ReduceCode& code) {
+  Programs& all = programs();
+  const std::string text = code.fields + '\1' + code.identity + '\1' + code.step + '\1' + code.combine + '\1' + code.finish;
+  std::lock_guard guard(all.mutex);
+  const auto [entry, added] = all.ids.try_emplace(text, std::uint32_t(all.codes.size()));
+  if (added) all.codes.push_back(code);
+  id_ = entry->second;
+  code_ = &all.codes[id_];
+}
+
+void reduce(Queue& queue, const ReduceProgram& program, DataType accumulate, const ReduceOperands& operands,
+            std::span<const double> values, bool ordered) {
+  Device& device = queue.device();
+  const int fields = program.code().field_count;
+  const ReducePlan plan = plan_reduction("reduce", operands, device.info(), fields, ordered);
+  if (plan.parameters.kept == 0) return;
+  const Job job{program, accumulate, operands};
+  std::vector<BufferRef> inputs, outputs;
+  Traffic traffic;
+  for (const TensorView& view : operands.inputs)
+    inputs.push_back(view.data), traffic.bytes += std::uint64_t(view.numel()) * size_of(view.dtype);
+  for (const TensorView& view : operands.outputs) {
+    outputs.push_back(view.data);
+    traffic.bytes += std::uint64_t(view.numel()) * size_of(view.dtype);
+  }
+  const bool fp64 = device.info().fp64;
+  auto start = [&](Kernel& kernel, const ReducePlan& stage, std::vector<BufferRef> buffers,
+                   const std::vector<BufferRef>& more, Traffic moved) {
+    buffers.insert(buffers.end(), more.begin(), more.end());
+    if (fp64) run(queue, kernel, stage, Scalars<double>(values), buffers, moved);
+    else run(queue, kernel, stage, Scalars<float>(values), buffers, moved);
+  };
+  if (plan.splits == 1) return start(kernel_of(device, job, plan.form, 0), plan, inputs, outputs, traffic);
+  const Workspace partials(queue, std::size_t(plan.splits) * plan.parameters.kept * std::size_t(fields) * 16);
+  start(kernel_of(device, job, plan.form, 1), plan, inputs, {partials.data()}, traffic);
+  const ReducePlan merge = plan_merge(plan, int(inputs.size()), int(outputs.size()), device.info(), fields);
+  start(kernel_of(device, job, merge.form, 2), merge, {partials.data()}, outputs, {});
+}
+
+void reduce(Queue& queue, ReduceId id, const ReduceOperands& operands, std::span<const double> scalars) {
+  static const std::vector<ReduceProgram>* const all = [] {
+    auto* list = new std::vector<ReduceProgram>;
+    for (const Row& row : rows) list->emplace_back(code_of(row));
+    return list;
+  }();
+  const Row& row = rows[int(id)];
+  if (operands.inputs.empty() || operands.outputs.empty())
+    throw ValidationError(std::string("[") + row.name + "] expected an input and an output, got none");
+  const DataType x = operands.inputs[0].dtype, y = operands.outputs[0].dtype;
+  const DataType acc = accumulate_of(row, x, y);
+  const bool wide = acc == DataType::float64 || acc == DataType::complex128;
+  if (wide && !queue.device().info().fp64)
+    throw NotImplementedError(std::string("[") + row.name + "] expected a dtype of the device, got " + name(acc) +
+                              " on a device without double precision");
+  reduce(queue, (*all)[std::size_t(id)], acc, operands, scalars, row.kind == Kind::indexed);
+}
+
+}  // namespace dlprim

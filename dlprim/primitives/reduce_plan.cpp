@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+#include "reduce_plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace dlprim {
+
+namespace {
+
+using Dims = std::vector<ReduceDim>;
+constexpr std::uint64_t index_limit = 0x7fffffff;
+
+std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
+
+struct Shape {
+  Dims kept, reduced;
+  std::uint64_t kept_count = 1, reduced_count = 1;
+  int inputs = 0, operands = 0;
+  bool wide = false;
+};
+
+[[noreturn]] void fail(const char* what, const std::string& expected, std::int64_t got) {
+  throw ValidationError(std::string("[") + what + "] expected " + expected + ", got " + std::to_string(got));
+}
+
+void validate(const char* what, const ReduceOperands& operands) {
+  const std::size_t count = operands.inputs.size() + operands.outputs.size();
+  if (operands.inputs.empty() || operands.outputs.empty() || count > reduce_max_operands)
+    fail(what, "inputs and outputs, at most 6 together", std::int64_t(count));
+  const TensorView& x = operands.inputs[0];
+  for (const TensorView& input : operands.inputs) {
+    if (input.dims != x.dims) fail(what, "inputs of " + std::to_string(x.dims) + " dims", input.dims);
+    for (int d = 0; d < x.dims; d++)
+      if (input.sizes[d] != x.sizes[d])
+        fail(what, "inputs of size " + std::to_string(x.sizes[d]) + " in dim " + std::to_string(d), input.sizes[d]);
+  }
+  for (const TensorView& output : operands.outputs) {
+    if (output.dims != x.dims) fail(what, "outputs of " + std::to_string(x.dims) + " dims", output.dims);
+    for (int d = 0; d < x.dims; d++) {
+      const std::int64_t first = operands.outputs[0].sizes[d];
+      if (output.sizes[d] != first || (first != 1 && first != x.sizes[d]))
+        fail(what, "outputs of size 1 or " + std::to_string(x.sizes[d]) + " in dim " + std::to_string(d),
+             output.sizes[d]);
+    }
+  }
+}
+
+// Joins neighbours that all operands walk as one dim.
+void coalesce(Dims& dims, int operands) {
+  Dims merged;
+  for (const ReduceDim& dim : dims) {
+    auto follows = [&](const ReduceDim& inner) {
+      for (int k = 0; k < operands; k++)
+        if (dim.strides[k] != inner.strides[k] * std::int64_t(inner.size)) return false;
+      return std::uint64_t(inner.size) * dim.size <= index_limit;
+    };
+    if (!merged.empty() && follows(merged.back())) {
+      merged.back().size *= dim.size;
+    } else {
+      merged.push_back(dim);
+    }
+  }
+  if (merged.empty()) merged.emplace_back();
+  dims = std::move(merged);
+}
+
+// Magic numbers for n / size with n below 2^31: (mul_hi(n, magic) + n) >> shift.
+void set_magic(ReduceDim& dim) {
+  if (dim.size == 0) return;
+  dim.shift = std::uint32_t(std::bit_width(dim.size - 1));
+  dim.magic = std::uint32_t(((std::uint64_t(1) << 32) * ((std::uint64_t(1) << dim.shift) - dim.size)) / dim.size + 1);
+}
+
+Shape shape_of(const char* what, const ReduceOperands& operands, bool ordered) {
+  validate(what, operands);
+  Shape shape;
+  const TensorView &x = operands.inputs[0], &y = operands.outputs[0];
+  shape.inputs = int(operands.inputs.size());
+  shape.operands = shape.inputs + int(operands.outputs.size());
+  std::int64_t extent[reduce_max_operands] = {};
+  for (int d = x.dims - 1; d >= 0; d--) {
+    if (x.sizes[d] == 1) continue;
+    const bool reduced = y.sizes[d] == 1;
+    (reduced ? shape.reduced_count : shape.kept_count) *= std::uint64_t(x.sizes[d]);
+    ReduceDim dim;
+    if (x.sizes[d] > std::int64_t(index_limit)) fail(what, "dims below 2^31", x.sizes[d]);
+    dim.size = std::uint32_t(x.sizes[d]);
+    for (int k = 0; k < shape.operands; k++) {
+      const bool output = k >= shape.inputs;
+      dim.strides[k] = !output ? operands.inputs[k].strides[d]
+                       : reduced ? 0 : operands.outputs[k - shape.inputs].strides[d];
+      extent[k] += (x.sizes[d] - 1) * std::abs(dim.strides[k]);
+      shape.wide |= extent[k] > std::int64_t(index_limit);
+    }
+    (reduced ? shape.reduced : shape.kept).push_back(dim);
+  }
+  shape.wide |= std::max(shape.kept_count, shape.reduced_count) > index_limit / 2;
+  auto faster = [](const ReduceDim& a, const ReduceDim& b) { return std::abs(a.strides[0]) < std::abs(b.strides[0]); };
+  std::stable_sort(shape.kept.begin(), shape.kept.end(), faster);
+  if (!ordered) std::stable_sort(shape.reduced.begin(), shape.reduced.end(), faster);
+  coalesce(shape.kept, shape.operands);
+  coalesce(shape.reduced, shape.operands);
+  if (shape.kept.size() + shape.reduced.size() > reduce_max_dims)
+    fail(what, "at most 10 dims that do not merge", std::int64_t(shape.kept.size() + shape.reduced.size()));
+  return shape;
+}
+
+std::uint16_t power_of_two(std::uint64_t n, std::uint64_t limit) {
+  return std::uint16_t(std::bit_floor(std::clamp<std::uint64_t>(n, 1, limit)));
+}
+
+// Group and accumulators. CPUs vectorize across the 16 work-items of a group; GPUs want wide, busy groups.
+void choose_group(ReduceForm& form, const Shape& shape, const DeviceInfo& device, int fields) {
+  const std::uint64_t reduced = shape.reduced_count, inner = shape.kept[0].size;
+  const std::uint64_t group = std::min<std::uint64_t>(256, device.max_work_group);
+  if (!form.columns) {
+    if (device.cpu) {
+      form.reduce_items = reduced >= 16 ? std::uint16_t(std::min<std::uint64_t>(16, group)) : 1;
+      form.kept_items = std::uint16_t(std::min<std::uint64_t>(16, group) / form.reduce_items);
+    } else {
+      form.reduce_items = power_of_two(reduced / 2, group);
+      form.kept_items = std::uint16_t(group / form.reduce_items);
+    }
+    form.vector = reduced >= 8u * form.reduce_items ? 4 : 1;
+    form.nested = device.cpu && shape.reduced.size() > 1 && shape.reduced[0].size >= 16;
+  } else if (device.cpu) {
+    form.kept_items = std::uint16_t(std::min<std::uint64_t>(16, group));
+    const std::uint64_t wanted = ceil_div(inner, 16);
+    form.vector = wanted >= 12 && fields == 1 ? 16 : wanted >= 3 ? 4 : 1;
+    form.aligned = shape.kept.size() == 1 || inner >= 16;
+  } else {
+    form.vector = shape.kept_count >= 512 && fields == 1 ? 4 : 1;
+    form.kept_items = power_of_two(ceil_div(shape.kept_count, form.vector), std::min<std::uint64_t>(group, 32));
+    form.reduce_items = power_of_two(reduced, group / form.kept_items);
+    form.aligned = shape.kept.size() == 1;
+  }
+}
+
+void choose_grid(ReducePlan& plan, const Shape& shape, const DeviceInfo& device) {
+  const ReduceForm& form = plan.form;
+  ReduceParameters& p = plan.parameters;
+  const std::uint64_t tile = std::uint64_t(form.kept_items) * (form.columns ? form.vector : 1);
+  p.inner_tiles = std::uint32_t(ceil_div(shape.kept[0].size, tile));
+  const std::uint64_t outer = shape.kept[0].size ? shape.kept_count / shape.kept[0].size : 0;
+  p.tiles = std::uint32_t(form.aligned ? outer * p.inner_tiles : ceil_div(shape.kept_count, tile));
+  const std::uint64_t units = std::max(1u, device.compute_units);
+  const std::uint64_t wanted = units * (device.cpu ? 4 : 8);
+  const std::uint64_t across = std::uint64_t(form.reduce_items) * (form.columns ? 1 : form.vector);
+  const std::uint64_t least = device.cpu ? std::max<std::uint64_t>(16384 / tile, across) : across * 8;
+  std::uint64_t splits = 1;
+  if (p.tiles < wanted) splits = std::min(wanted / std::max(p.tiles, 1u), shape.reduced_count / least);
+  splits = std::clamp<std::uint64_t>(splits, 1, 4096);
+  const std::uint64_t grain = form.nested ? shape.reduced[0].size : across;
+  p.chunk = std::max<std::uint64_t>(1, ceil_div(ceil_div(shape.reduced_count, splits), grain) * grain);
+  plan.splits = std::uint32_t(std::max<std::uint64_t>(1, ceil_div(shape.reduced_count, p.chunk)));
+  p.passes = std::uint32_t(std::max<std::uint64_t>(1, p.tiles / (units * 64)));
+}
+
+ReducePlan plan_of(const Shape& shape, const DeviceInfo& device, int fields) {
+  ReducePlan plan;
+  ReduceForm& form = plan.form;
+  ReduceParameters& p = plan.parameters;
+  p.kept = shape.kept_count, p.reduced = p.count = shape.reduced_count;
+  int d = 0;
+  for (const Dims* dims : {&shape.kept, &shape.reduced})
+    for (const ReduceDim& dim : *dims) set_magic(p.dims[d++] = dim);
+  form.kept_dims = std::uint8_t(shape.kept.size()), form.reduced_dims = std::uint8_t(shape.reduced.size());
+  form.wide = shape.wide;
+  const ReduceDim &kept = shape.kept[0], &reduced = shape.reduced[0];
+  form.columns = kept.size > 1 && (reduced.size <= 1 || std::abs(kept.strides[0]) < std::abs(reduced.strides[0]));
+  const ReduceDim& fast = form.columns ? kept : reduced;
+  for (int k = 0; k < shape.operands; k++) form.units |= std::uint8_t((fast.strides[k] == 1) << k);
+  choose_group(form, shape, device, fields);
+  choose_grid(plan, shape, device);
+  return plan;
+}
+
+}  // namespace
+
+ReducePlan plan_reduction(const char* what, const ReduceOperands& operands, const DeviceInfo& device, int fields,
+                          bool ordered) {
+  return plan_of(shape_of(what, operands, ordered), device, fields);
+}
+
+ReducePlan plan_merge(const ReducePlan& first, int inputs, int outputs, const DeviceInfo& device, int fields) {
+  Shape shape;
+  shape.inputs = 1, shape.operands = 1 + outputs;
+  shape.kept_count = first.parameters.kept, shape.reduced_count = first.splits;
+  shape.wide = first.form.wide || shape.kept_count * shape.reduced_count > index_limit;
+  std::int64_t stride = 1;
+  for (int d = 0; d < first.form.kept_dims; d++) {
+    ReduceDim dim = first.parameters.dims[d];
+    std::int64_t strides[reduce_max_operands] = {stride};
+    for (int k = 0; k < outputs; k++) strides[1 + k] = dim.strides[inputs + k];
+    std::copy(std::begin(strides), std::end(strides), dim.strides);
+    stride *= dim.size;
+    shape.kept.push_back(dim);
+  }
+  ReduceDim dim;
+  dim.size = first.splits;
+  dim.strides[0] = stride;
+  shape.reduced.push_back(dim);
+  ReducePlan plan = plan_of(shape, device, fields);
+  plan.parameters.count = first.parameters.count;
+  plan.parameters.chunk = plan.parameters.reduced;
+  plan.splits = 1;
+  return plan;
+}
+
+}  // namespace dlprim

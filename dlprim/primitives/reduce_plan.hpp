@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// How a reduction is laid over a device: dims, form, group and split. Makes no OpenCL call.
+#pragma once
+#include <dlprim/primitives/reduce.hpp>
+
+namespace dlprim {
+
+inline constexpr int reduce_max_dims = 10, reduce_max_operands = 6;
+
+/// Mirrors reduce_dim of kernels/lib/reduction.clh.
+struct ReduceDim {
+  std::uint32_t size = 1, magic = 0, shift = 0, unused = 0;
+  std::int64_t strides[reduce_max_operands] = {};  // inputs, then outputs
+};
+
+/// Mirrors reduce_plan of kernels/lib/reduction.clh: kept dims first, then reduced ones, each fastest first.
+struct ReduceParameters {
+  std::uint64_t kept = 1, reduced = 1, chunk = 1, count = 1;
+  std::uint32_t tiles = 1, passes = 1, inner_tiles = 1, unused = 0;
+  ReduceDim dims[reduce_max_dims];
+};
+
+/// What is compiled into a kernel. TK x TR work-items form a group: TK along kept elements, TR along the reduction.
+struct ReduceForm {
+  std::uint16_t kept_items = 1, reduce_items = 1;
+  std::uint8_t vector = 1;     ///< accumulators of a work-item: along the reduction (rows) or kept elements (columns)
+  std::uint8_t columns = 0;    ///< kept elements are the contiguous ones
+  std::uint8_t aligned = 0;    ///< a tile of columns does not cross the innermost kept dim
+  std::uint8_t nested = 0;     ///< loop over the innermost reduced dim inside a loop over the others
+  std::uint8_t units = 0;      ///< operands (bits) of stride 1 along the fast dim
+  std::uint8_t kept_dims = 1, reduced_dims = 1;
+  std::uint8_t wide = 0;       ///< 64-bit indices
+  bool operator==(const ReduceForm&) const = default;
+};
+
+struct ReducePlan {
+  ReduceParameters parameters;
+  ReduceForm form;
+  std::uint32_t splits = 1;  ///< groups along one reduction; above 1 a second stage merges them
+};
+
+/// Plans a reduction for a device. Throws ValidationError naming `what`.
+ReducePlan plan_reduction(const char* what, const ReduceOperands& operands, const DeviceInfo& device, int fields,
+                          bool ordered);
+
+/// Plans the merge of `splits` x `kept` partial accumulators, row-major, into the outputs of `first`.
+ReducePlan plan_merge(const ReducePlan& first, int inputs, int outputs, const DeviceInfo& device, int fields);
+
+}  // namespace dlprim
