@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-# ocl_generate(<target>): generates the operator registrations for the torch found and adds them to the target.
+# ocl_generate(<target>): generates the operator registrations for the torch found, adds them to the target.
 #   Needs Python3_EXECUTABLE (with PyYAML), TORCH_DIR (folder "torch"; torchgen lies beside it).
-#   Reads pytorch_ocl/operators/*.yaml and dlprim/primitives/{pointwise,reduce}_table.inc; runs again when one of them,
-#   the generator or torch's function list changes; an unchanged output keeps its time, so nothing else is rebuilt.
-#   Gives the target `#include "generated/structured/<operator>.h"` and `"generated/functions/<family>.h"`, and
-#   sets OCL_OPERATORS_JSON to the list of everything registered.
+#   Reads pytorch_ocl/operators/*.yaml and dlprim/primitives/{pointwise,reduce}_table.inc; runs again when one
+#   of them, the generator or torch's function list changes; an unchanged output keeps its time, so that
+#   nothing else is rebuilt.
+#   Gives the target `#include "generated/structured/<operator>.h"` and `"generated/functions/<family>.h"`,
+#   and sets OCL_OPERATORS_JSON to the list of everything registered.
 function(ocl_generate target)
   set(root ${PROJECT_SOURCE_DIR}/pytorch_ocl)
   set(output ${CMAKE_CURRENT_BINARY_DIR}/codegen/generated)

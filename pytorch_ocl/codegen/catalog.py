@@ -42,7 +42,7 @@ class Catalog:
         return self.cpu_.get_kernel(f)
 
     def is_shared(self, f: NativeFunction) -> bool:
-        """Whether one host function serves both the CPU and CUDA; torchgen's ufuncs have equal ones, named apart."""
+        """Whether one host function serves both the CPU and CUDA; ufuncs have equal ones, named apart."""
         cpu, cuda = self.cpu_.get_kernel(f), self.cuda_.get_kernel(f)
         if cpu is None or cuda is None:
             return False

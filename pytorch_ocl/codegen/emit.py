@@ -133,8 +133,8 @@ namespace pytorch_ocl {{
     def structured_class(self, unit: Unit) -> str:
         with native_function_manager(unit.group):
             arguments = ", ".join(a.decl() for a in structured.impl_arguments(unit.group))
-            return (f"struct structured_{flat(unit.group.out.func.name)} : "
-                    f"public at::meta::structured_{meta.name(unit.group)} {{\n  void impl({arguments});\n}};\n")
+            name, base = flat(unit.group.out.func.name), f"at::meta::structured_{meta.name(unit.group)}"
+            return f"struct structured_{name} : public {base} {{\n  void impl({arguments});\n}};\n"
 
     def functions_header(self, units: list[Unit]) -> str:
         lines = [self.declaration(u) for u in units if u.kind == "functions"]
@@ -174,7 +174,8 @@ namespace pytorch_ocl::ops {{
         return json.dumps({"operators": operators, "stubs": stubs}, indent=1) + "\n"
 
 
-def backend_index(index: dict[OperatorName, BackendMetadata], use_out_as_primary: bool = True) -> BackendIndex:
+def backend_index(index: dict[OperatorName, BackendMetadata],
+                  use_out_as_primary: bool = True) -> BackendIndex:
     """XPU is printed with what our device needs (guards, helper names); the caller renames it."""
     return BackendIndex(dispatch_key=DispatchKey.XPU, use_out_as_primary=use_out_as_primary, external=False,
                         device_guard=True, index=index)

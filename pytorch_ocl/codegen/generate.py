@@ -26,8 +26,9 @@ def package_dir(name: str) -> Path:
 
 
 def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--torchgen", type=Path, help="directory of the torchgen package (default: installed)")
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--torchgen", type=Path, help="directory of torchgen (default: installed)")
     parser.add_argument("--torch-include", type=Path, help="torch's include directory (default: installed)")
     parser.add_argument("--operators", type=Path, default=HERE.parent / "operators")
     parser.add_argument("--table", action="append", default=[], metavar="KIND=FILE",
@@ -37,7 +38,8 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def generate(torchgen_dir: Path, torch_include: Path, operators: Path, tables: dict[str, Path]) -> dict[str, str]:
+def generate(torchgen_dir: Path, torch_include: Path, operators: Path,
+             tables: dict[str, Path]) -> dict[str, str]:
     """Relative path -> content of all that is generated; raises spec.SpecError."""
     use_torchgen(torchgen_dir)
     from catalog import Catalog, find_stubs
@@ -94,12 +96,13 @@ def show(torchgen_dir: Path, names: list[str]) -> None:
             raise SystemExit(f"codegen: {name}: no such function in this torch{catalog.suggestion(name)}")
         group = catalog.group(f)
         primary = group.out if group is not None and group.structured else f
-        print(f"// {f.func}\n// {catalog.kernels(primary)}{' (shared)' if catalog.is_shared(primary) else ''}")
+        shared = " (shared)" if catalog.is_shared(primary) else ""
+        print(f"// {f.func}\n// {catalog.kernels(primary)}{shared}")
         if group is not None and group.structured:
-            entry = Entry("", "structured", str(group.out.func.name))
-            print(emitter.structured_class(Unit("structured", "", tuple(group.functions()), group, entry=entry)))
+            print(emitter.structured_class(Unit("structured", "", tuple(group.functions()), group)))
         else:
-            print(emitter.declaration(Unit("functions", "", (f,), group, entry=Entry("", "functions", name))), "\n")
+            entry = Entry("", "functions", name)
+            print(emitter.declaration(Unit("functions", "", (f,), group, entry=entry)), "\n")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -59,6 +59,8 @@ class Planner:
         self.plan_ = Plan()
         self.problems_: list[str] = []
         self.owner_: dict[str, Entry] = {}
+        self.excluded_ = {name: family for family in families for name in family.exclude}
+        self.excluded_used_: set[str] = set()
 
     def add_entries(self) -> None:
         build = {"shared": self.shared, "structured": self.structured, "functions": self.function}
@@ -118,6 +120,9 @@ class Planner:
                 chosen = members if usable(group.out) else ()
             else:
                 chosen = tuple(m for m in members if usable(m) and not m.manual_kernel_registration)
+            names = {str(m.func.name) for m in chosen}
+            self.excluded_used_ |= names & self.excluded_.keys()
+            chosen = tuple(m for m in chosen if str(m.func.name) not in self.excluded_)
             if chosen:
                 units.append(Unit("shared", None, chosen, group))
         return units
@@ -147,25 +152,20 @@ class Planner:
         return [Unit("functions", entry.family, functions, group, entry=entry)]
 
     def add_rows(self) -> None:
-        excluded = {name: family for family in self.families_ for name in family.exclude}
-        used = set()
         for table in self.tables_:
             for row in table.rows:
-                if row in excluded:
-                    used.add(row)
+                if row in self.excluded_:
+                    self.excluded_used_.add(row)
                     continue
                 for unit in self.shared_units(self.catalog_.with_base(row)):
-                    names = {str(f.func.name) for f in unit.functions}
-                    used |= names & excluded.keys()
-                    free = names - excluded.keys() - self.owner_.keys()
-                    left = tuple(f for f in unit.functions if str(f.func.name) in free)
+                    left = tuple(f for f in unit.functions if str(f.func.name) not in self.owner_)
                     if left:
                         self.plan_.units.append(Unit("row", None, left, unit.group, row=row))
                         for f in left:
                             self.owner_[str(f.func.name)] = Entry(table.path.name, "row", row)
-        for name in sorted(excluded.keys() - used):
-            file = f"operators/{excluded[name].name}.yaml"
-            self.problems_.append(f"{file}: exclude: {name}: no row, and nothing a row would register")
+        for name in sorted(self.excluded_.keys() - self.excluded_used_):
+            file = f"operators/{self.excluded_[name].name}.yaml"
+            self.problems_.append(f"{file}: exclude: {name}: no row, and nothing shared is called so")
 
     def add_stubs(self) -> None:
         overrides: dict[str, str | None] = {}

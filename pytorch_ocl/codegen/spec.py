@@ -138,7 +138,7 @@ def known_keys() -> str:
 
 
 def load_table(kind: str, path: Path) -> Table:
-    """Row names of a table file: the first argument of each ROW(...); comments and preprocessor lines ignored."""
+    """Row names of a table file: the first argument of each ROW(...) that begins a line."""
     if not path.is_file():
         raise SpecError([f"{path}: no such table ({kind})"])
     text = path.read_text()

@@ -67,6 +67,14 @@ def test_exclude_row_and_function(workspace):
     assert names(workspace.generate()) == {"cos", "cos.out"}
 
 
+def test_exclude_from_a_shared_group(workspace):
+    workspace.family("basic", "shared: [max]\nexclude: [max.dim, max.dim_max]\n"
+                              "functions: [max.dim, max.dim_max]")
+    texts = workspace.generate()
+    assert names(texts, kind="functions") == {"max.dim", "max.dim_max"}
+    assert names(texts, kind="shared") == {"max", "max.unary_out"}
+
+
 def test_entry_wins_over_row(workspace):
     workspace.rows("reduce", "prod")
     workspace.family("mine", "functions: [prod]")
@@ -103,7 +111,8 @@ def test_structured_with_precomputed_arguments(workspace):
 
 
 def test_functions_are_declared_guarded_and_checked(workspace):
-    workspace.family("memory", "functions: [resize_, nonzero, {name: _copy_from, device_check: false}, as_strided]")
+    workspace.family("memory", "functions: [resize_, nonzero, as_strided, "
+                               "{name: _copy_from, device_check: false}]")
     texts = workspace.generate()
     header, source = texts["functions/memory.h"], code(texts, "memory")
     assert "at::Tensor nonzero(const at::Tensor & self);" in header

@@ -11,16 +11,16 @@
 
 namespace pytorch_ocl {
 
-/// Runs a row of the pointwise table over the iterator (the operands' common shape), on the current
-/// stream of its device. `scalars` are the row's s0, s1, ... Throws c10::Error naming the row on dtypes it lacks.
+/// Runs a row of the pointwise table over the iterator (the operands' common shape) on the
+/// current stream of its device. `scalars` are the row's s0, s1, ... Throws c10::Error on dtypes the row lacks.
 void run_pointwise(at::TensorIteratorBase& it, dlprim::PointwiseId id, c10::ArrayRef<c10::Scalar> scalars);
 
 /// `call` has the exact type `Fn` of a dispatch stub and forwards to run_pointwise.
 template <dlprim::PointwiseId id, class Fn>
 struct PointwiseStub {
   static_assert(!std::is_same_v<Fn, Fn>,
-                "a row serves only stubs of the form void(TensorIterator&, scalars...): map the stub to null in "
-                "the family's yaml and register it by hand");
+                "a row serves only stubs of the form void(TensorIterator&, scalars...): "
+                "map the stub to null in the family's yaml and register it by hand");
 };
 
 template <dlprim::PointwiseId id, class Iterator, class... Args>

@@ -11,16 +11,16 @@
 
 namespace pytorch_ocl {
 
-/// Runs a row of the reduce table over the iterator (a reduction: the output has stride 0 along the reduced dims), on the current
-/// stream of its device. `scalars` are the row's s0, s1, ... Throws c10::Error naming the row on dtypes it lacks.
+/// Runs a row of the reduce table over the iterator (the output has stride 0 along the reduced dims) on the
+/// current stream of its device. `scalars` are the row's s0, s1, ... Throws c10::Error on dtypes the row lacks.
 void run_reduce(at::TensorIteratorBase& it, dlprim::ReduceId id, c10::ArrayRef<c10::Scalar> scalars);
 
 /// `call` has the exact type `Fn` of a dispatch stub and forwards to run_reduce.
 template <dlprim::ReduceId id, class Fn>
 struct ReduceStub {
   static_assert(!std::is_same_v<Fn, Fn>,
-                "a row serves only stubs of the form void(TensorIterator&, scalars...): map the stub to null in "
-                "the family's yaml and register it by hand");
+                "a row serves only stubs of the form void(TensorIterator&, scalars...): "
+                "map the stub to null in the family's yaml and register it by hand");
 };
 
 template <dlprim::ReduceId id, class Iterator, class... Args>

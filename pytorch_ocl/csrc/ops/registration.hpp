@@ -26,7 +26,8 @@ inline at::Tensor new_output(at::IntArrayRef sizes, const at::TensorOptions& opt
 inline at::Tensor new_strided_output(at::IntArrayRef sizes, at::IntArrayRef strides,
                                      const at::TensorOptions& options) {
   constexpr c10::DispatchKeySet keys(c10::DispatchKey::PrivateUse1);
-  return at::detail::empty_strided_generic(sizes, strides, c10::GetAllocator(c10::DeviceType::PrivateUse1), keys,
+  c10::Allocator* allocator = c10::GetAllocator(c10::DeviceType::PrivateUse1);
+  return at::detail::empty_strided_generic(sizes, strides, allocator, keys,
                                            c10::typeMetaToScalarType(options.dtype()));
 }
 

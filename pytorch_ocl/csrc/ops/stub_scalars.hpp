@@ -50,8 +50,8 @@ std::tuple<c10::Scalar, c10::Scalar> stub_scalars(const std::optional<T>& value)
 template <class Run, class... Args>
 void with_stub_scalars(Run&& run, const Args&... args) {
   static_assert((IsStubScalar<Args>::value && ...),
-                "a row serves only stubs whose extra arguments are scalars: map the stub to null in the family's yaml "
-                "and register it by hand");
+                "a row serves only stubs whose extra arguments are scalars: "
+                "map the stub to null in the family's yaml and register it by hand");
   std::apply([&](const auto&... scalars) { run({scalars...}); }, std::tuple_cat(stub_scalars(args)...));
 }
 
