@@ -12,7 +12,7 @@
 namespace pytorch_ocl {
 
 /// Runs a row of the reduce table over the iterator (the output has stride 0 along the reduced dims) on the
-/// current stream of its device. `scalars` are the row's s0, s1, ... Throws c10::Error on dtypes the row lacks.
+/// current stream of its device. `scalars`: the row's s0, s1, ... Throws c10::Error on a dtype the row lacks.
 void run_reduce(at::TensorIteratorBase& it, dlprim::ReduceId id, c10::ArrayRef<c10::Scalar> scalars);
 
 /// `call` has the exact type `Fn` of a dispatch stub and forwards to run_reduce.
