@@ -4,11 +4,20 @@
 # Defines the target `torch_cpu` and TORCH_VERSION ("2.13").
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 if(NOT TORCH_DIR)
-  execute_process(COMMAND ${Python3_EXECUTABLE} -c
-                  "import importlib.util, os; print(os.path.dirname(importlib.util.find_spec('torch').origin))"
-                  OUTPUT_VARIABLE TORCH_DIR OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
-  if(failed)
-    message(FATAL_ERROR "PyTorch was not found by ${Python3_EXECUTABLE}: pip install torch first, or set TORCH_DIR")
+  # pip's isolated builds hide the environment's packages but keep its interpreter: so look into its folders, too.
+  set(query "
+import importlib.util, os, sysconfig
+spec = importlib.util.find_spec('torch')
+folders = [os.path.dirname(spec.origin)] if spec and spec.origin else []
+folders += [os.path.join(sysconfig.get_path(key), 'torch') for key in ('platlib', 'purelib')]
+print(next((f for f in folders if os.path.exists(os.path.join(f, 'include', 'ATen', 'ATen.h'))), ''), end='')
+")
+  execute_process(COMMAND ${Python3_EXECUTABLE} -c "${query}" OUTPUT_VARIABLE TORCH_DIR)
+  if(NOT TORCH_DIR)
+    message(FATAL_ERROR
+      "PyTorch was not found by ${Python3_EXECUTABLE}. Install the PyTorch you want to use first; if it is installed, "
+      "turn off build isolation (pip install --no-build-isolation ., with scikit-build-core, pyyaml, cmake and ninja "
+      "installed) or name its folder (pip install . -C cmake.define.TORCH_DIR=<site-packages>/torch).")
   endif()
 endif()
 file(STRINGS ${TORCH_DIR}/include/torch/headeronly/version.h version_lines REGEX "define TORCH_VERSION_(MAJOR|MINOR)")
