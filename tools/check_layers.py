@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks that includes point downward only, dlprim knows nothing of PyTorch, and only dlprim/runtime calls OpenCL.
+
+Prints each violation as file:line and exits with 1 when there is one."""
+import pathlib
+import re
+import sys
+
+import sources
+
+# A layer may include itself and the layers before it in its row.
+LAYERS = {
+    "dlprim": ["runtime", "primitives", "tuning", "net"],
+    "pytorch_ocl/csrc": ["runtime", "ops"],
+}
+# Public headers of no layer (dtype.hpp, error.hpp, tensor_view.hpp) belong to the lowest.
+BASE = "runtime"
+CODE = {".cpp", ".hpp", ".h", ".inc"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
+PYTORCH = re.compile(r"^(ATen|c10|torch|caffe2|pytorch_ocl)/")
+OPENCL_CALL = re.compile(r"\bcl[A-Z]\w*\s*\(")
+
+
+def place(path):
+    """(storey, layer) of a file; the layer is None for tests and what else stands above all layers."""
+    parts = path.parts
+    if parts[0] == "dlprim":
+        inside = parts[3:] if parts[1:3] == ("include", "dlprim") else parts[1:]
+        layer = inside[0] if len(inside) > 1 else BASE
+        return "dlprim", layer if layer in LAYERS["dlprim"] else None
+    if parts[:2] == ("pytorch_ocl", "csrc"):
+        return "pytorch_ocl/csrc", parts[2] if parts[2] in LAYERS["pytorch_ocl/csrc"] else None
+    return None, None
+
+
+def included_layer(storey, name):
+    """The layer of the same storey that an include names, or None."""
+    name = name.removeprefix("dlprim/") if storey == "dlprim" else name
+    first = name.split("/")[0]
+    return first if "/" in name and first in LAYERS[storey] else None
+
+
+def include_violation(storey, layer, name):
+    """What is wrong with an include, or None."""
+    if storey == "dlprim" and PYTORCH.match(name):
+        return f"dlprim includes {name}, which belongs to PyTorch"
+    target, order = included_layer(storey, name), LAYERS[storey]
+    if layer and target and order.index(target) > order.index(layer):
+        return f"{storey}/{layer} includes {name} of a layer above it"
+    return None
+
+
+def violations(path, text):
+    """(line, message) for every rule that the file breaks."""
+    storey, layer = place(path)
+    if storey is None:
+        return
+    may_call_opencl = layer is None or (storey, layer) == ("dlprim", "runtime")
+    for number, line in enumerate(sources.without_noise(text, keep_strings=True).splitlines(), 1):
+        if match := INCLUDE.match(line):
+            if message := include_violation(storey, layer, match[1]):
+                yield number, message
+        elif not may_call_opencl and (call := OPENCL_CALL.search(sources.without_noise(line))):
+            yield number, f"{call[0].rstrip('( ')} is called outside dlprim/runtime"
+
+
+def main(root=sources.ROOT):
+    files = [path for path in sources.tracked_files(root) if path.suffix in CODE]
+    found = [f"{path}:{number}: {message}" for path in files
+             for number, message in violations(path, (root / path).read_text())]
+    print("\n".join(found) if found else f"layers: {len(files)} files, no violation")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(pathlib.Path, sys.argv[1:2])))
