@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+#include "ops/reduce.hpp"
+
+#include <ATen/TensorIterator.h>
+#include <ATen/WrapDimUtilsMulti.h>
+#include <ATen/native/ReduceAllOps.h>
+#include <ATen/native/ReduceOps.h>
+#include <ATen/native/ReduceOpsUtils.h>
+#include <ATen/native/Resize.h>
+#include <ATen/native/TensorCompare.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/imag.h>
+#include <ATen/ops/real.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/var_mean.h>
+#include <dlprim/primitives/reduce.hpp>
+
+#include <cmath>
+
+#include "generated/functions/reduce.h"
+#include "generated/structured/mean_out.h"
+#include "generated/structured/sum_IntList_out.h"
+#include "ops/reduce_dims.hpp"
+#include "runtime/tensor.hpp"
+
+namespace pytorch_ocl {
+
+namespace {
+
+using dlprim::ReduceId;
+using dlprim::TensorView;
+
+std::vector<double> numbers(c10::ArrayRef<c10::Scalar> scalars) {
+  std::vector<double> values;
+  for (const c10::Scalar& scalar : scalars) values.push_back(scalar.toDouble());
+  return values;
+}
+
+// Operand of an iterator over a reduction: dims where the output does not move have size 1 in it.
+TensorView operand(at::TensorIteratorBase& it, int index, const char* op) {
+  const int64_t bytes = it.element_size(index);
+  TensorView view;
+  view.data = dlprim::Allocator::locate(it.data_ptr(index));
+  view.dtype = data_type_of(it.dtype(index), op);
+  TORCH_CHECK(it.ndim() <= dlprim::max_dims, op, ": expected at most ", dlprim::max_dims, " dims, got ", it.ndim());
+  view.dims = it.ndim();
+  for (int d = 0; d < view.dims; d++) {
+    const int64_t stride = it.strides(index)[d] / bytes;
+    const bool reduced = index < it.noutputs() && stride == 0;
+    view.sizes[view.dims - 1 - d] = reduced ? 1 : it.shape()[d];
+    view.strides[view.dims - 1 - d] = stride;
+  }
+  return view;
+}
+
+ReduceId norm_row(double p) {
+  if (p == 0) return ReduceId::norm_0;
+  if (p == 1) return ReduceId::norm_1;
+  if (p == 2) return ReduceId::norm_2;
+  if (std::isinf(p)) return p > 0 ? ReduceId::norm_inf : ReduceId::norm_minus_inf;
+  return ReduceId::norm_p;
+}
+
+void norm(at::TensorIterator& it, const c10::Scalar& p) { run_reduce(it, norm_row(p.toDouble()), {p}); }
+
+template <ReduceId id>
+void extreme_of_dim(const at::Tensor& values, const at::Tensor& indices, const at::Tensor& self, int64_t dim, bool) {
+  reduce_dims(id, {indices, values}, self, at::IntArrayRef(dim));
+}
+
+template <ReduceId id>
+void extreme_of_all(at::Tensor& result, const at::Tensor& self) {
+  reduce_dims(id, {result}, self, std::nullopt);
+}
+
+void extremes_of_dim(const at::Tensor& self, int64_t dim, bool, at::Tensor& low, at::Tensor& high) {
+  reduce_dims(ReduceId::extremes, {low, high}, self, at::IntArrayRef(dim));
+}
+
+void extremes_of_all(const at::Tensor& self, at::Tensor& low, at::Tensor& high) {
+  reduce_dims(ReduceId::extremes, {low, high}, self, std::nullopt);
+}
+
+}  // namespace
+
+void run_reduce(at::TensorIteratorBase& it, ReduceId id, c10::ArrayRef<c10::Scalar> scalars) {
+  if (it.numel() == 0) return;
+  const TensorView outputs[] = {operand(it, 0, dlprim::name(id))}, inputs[] = {operand(it, 1, dlprim::name(id))};
+  dlprim::reduce(current_queue(), id, {outputs, inputs}, numbers(scalars));
+}
+
+void reduce_dims(ReduceId id, c10::ArrayRef<at::Tensor> results, const at::Tensor& self, at::OptionalIntArrayRef dims,
+                 std::initializer_list<double> scalars) {
+  const auto mask = at::native::make_dim_mask(dims, self.dim(), /*allow_empty_dims=*/false);
+  const TensorView input = view_of(self, dlprim::name(id));
+  std::vector<TensorView> outputs;
+  for (const at::Tensor& result : results) {
+    TensorView view = view_of(result, dlprim::name(id));
+    const bool kept = result.dim() == self.dim();
+    TensorView full = view;
+    full.dims = input.dims;
+    for (int d = 0, from = 0; d < input.dims; d++) {
+      const bool absent = mask[d] && !kept;
+      full.sizes[d] = mask[d] ? 1 : view.sizes[from];
+      full.strides[d] = absent ? 0 : view.strides[from];
+      from += !absent;
+    }
+    outputs.push_back(full);
+  }
+  dlprim::reduce(current_queue(), id, {outputs, {&input, 1}}, {scalars.begin(), scalars.size()});
+}
+
+void structured_sum_IntList_out::impl(const at::Tensor& self, at::OptionalIntArrayRef dim, bool,
+                                      std::optional<at::ScalarType>, const at::Tensor& out) {
+  reduce_dims(ReduceId::sum, {out}, self, dim);
+}
+
+void structured_mean_out::impl(const at::Tensor& self, at::OptionalIntArrayRef dim, bool,
+                               std::optional<at::ScalarType>, const at::Tensor& out) {
+  reduce_dims(ReduceId::mean, {out}, self, dim);
+}
+
+namespace ops {
+
+namespace {
+
+at::Tensor reduced(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, at::ScalarType type) {
+  const auto mask = at::native::make_dim_mask(dims, self.dim(), false);
+  return at::empty(at::native::shape_from_dim_mask(self, mask, keepdim), self.options().dtype(type));
+}
+
+// Variance, or deviation where `root`, and the mean where `mean` is given.
+void moments(const char* op, bool root, const at::Tensor& self, at::OptionalIntArrayRef dims,
+             const std::optional<at::Scalar>& correction, bool keepdim, at::Tensor& result, at::Tensor* mean) {
+  const double shift = correction ? correction->toDouble() : 1.0;
+  if (self.is_complex()) {
+    auto [real, real_mean] = at::var_mean(at::real(self), dims, correction, keepdim);
+    auto [imaginary, imaginary_mean] = at::var_mean(at::imag(self), dims, correction, keepdim);
+    at::Tensor sum = real.add_(imaginary);
+    result.copy_(root ? sum.sqrt_() : sum);
+    if (mean) at::real(*mean).copy_(real_mean), at::imag(*mean).copy_(imaginary_mean);
+    return;
+  }
+  const int64_t count = self.numel() / std::max<int64_t>(1, result.numel());
+  if (result.numel() > 0 && double(count) - shift <= 0)
+    TORCH_WARN(op, "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input"
+               " numel divided by output numel).");
+  if (mean) reduce_dims(ReduceId::std_var, {result, *mean}, self, dims, {shift, double(root)});
+  else reduce_dims(ReduceId::std_var, {result}, self, dims, {shift, double(root)});
+}
+
+void check_floating(const char* op, const at::Tensor& self) {
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()) || at::isComplexType(self.scalar_type()), op,
+              " only support floating point and complex dtypes");
+}
+
+at::Tensor moments(const char* op, bool root, const at::Tensor& self, at::OptionalIntArrayRef dims,
+                   const std::optional<at::Scalar>& correction, bool keepdim) {
+  check_floating("std and var", self);
+  at::Tensor result = reduced(self, dims, keepdim, c10::toRealValueType(self.scalar_type()));
+  moments(op, root, self, dims, correction, keepdim, result, nullptr);
+  return result;
+}
+
+at::Tensor& moments_out(const char* op, bool root, const at::Tensor& self, at::OptionalIntArrayRef dims,
+                        const std::optional<at::Scalar>& correction, bool keepdim, at::Tensor& out) {
+  check_floating("std and var", self);
+  TORCH_CHECK(at::canCast(c10::toRealValueType(self.scalar_type()), out.scalar_type()), "result type ",
+              c10::toRealValueType(self.scalar_type()), " can't be cast to the desired output type ", out.scalar_type());
+  const auto mask = at::native::make_dim_mask(dims, self.dim(), false);
+  at::native::resize_output(out, at::native::shape_from_dim_mask(self, mask, keepdim));
+  moments(op, root, self, dims, correction, keepdim, out, nullptr);
+  return out;
+}
+
+std::tuple<at::Tensor, at::Tensor> moments_mean(const char* op, bool root, const at::Tensor& self,
+                                                at::OptionalIntArrayRef dims,
+                                                const std::optional<at::Scalar>& correction, bool keepdim) {
+  check_floating(op, self);
+  at::Tensor result = reduced(self, dims, keepdim, c10::toRealValueType(self.scalar_type()));
+  at::Tensor mean = reduced(self, dims, keepdim, self.scalar_type());
+  moments(op, root, self, dims, correction, keepdim, result, &mean);
+  return {result, mean};
+}
+
+}  // namespace
+
+at::Tensor var_correction(const at::Tensor& self, at::OptionalIntArrayRef dim,
+                          const std::optional<at::Scalar>& correction, bool keepdim) {
+  return moments("var", false, self, dim, correction, keepdim);
+}
+
+at::Tensor std_correction(const at::Tensor& self, at::OptionalIntArrayRef dim,
+                          const std::optional<at::Scalar>& correction, bool keepdim) {
+  return moments("std", true, self, dim, correction, keepdim);
+}
+
+at::Tensor& var_correction_out(const at::Tensor& self, at::OptionalIntArrayRef dim,
+                               const std::optional<at::Scalar>& correction, bool keepdim, at::Tensor& out) {
+  return moments_out("var", false, self, dim, correction, keepdim, out);
+}
+
+at::Tensor& std_correction_out(const at::Tensor& self, at::OptionalIntArrayRef dim,
+                               const std::optional<at::Scalar>& correction, bool keepdim, at::Tensor& out) {
+  return moments_out("std", true, self, dim, correction, keepdim, out);
+}
+
+std::tuple<at::Tensor, at::Tensor> var_mean_correction(const at::Tensor& self, at::OptionalIntArrayRef dim,
+                                                       const std::optional<at::Scalar>& correction, bool keepdim) {
+  return moments_mean("var_mean", false, self, dim, correction, keepdim);
+}
+
+std::tuple<at::Tensor, at::Tensor> std_mean_correction(const at::Tensor& self, at::OptionalIntArrayRef dim,
+                                                       const std::optional<at::Scalar>& correction, bool keepdim) {
+  return moments_mean("std_mean", true, self, dim, correction, keepdim);
+}
+
+at::Tensor count_nonzero_dim_IntList(const at::Tensor& self, at::IntArrayRef dim) {
+  at::Tensor result = reduced(self, dim, false, at::kLong);
+  reduce_dims(ReduceId::nonzero_count, {result}, self, dim);
+  return result;
+}
+
+at::Tensor trace(const at::Tensor& self) {
+  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
+  return at::sum(self.diagonal());
+}
+
+}  // namespace ops
+
+}  // namespace pytorch_ocl
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(norm_stub, &pytorch_ocl::norm)
+REGISTER_PRIVATEUSE1_DISPATCH(max_stub, &pytorch_ocl::extreme_of_dim<dlprim::ReduceId::argmax>)
+REGISTER_PRIVATEUSE1_DISPATCH(min_stub, &pytorch_ocl::extreme_of_dim<dlprim::ReduceId::argmin>)
+REGISTER_PRIVATEUSE1_DISPATCH(max_all_stub, &pytorch_ocl::extreme_of_all<dlprim::ReduceId::max_values>)
+REGISTER_PRIVATEUSE1_DISPATCH(min_all_stub, &pytorch_ocl::extreme_of_all<dlprim::ReduceId::min_values>)
+REGISTER_PRIVATEUSE1_DISPATCH(aminmax_stub, &pytorch_ocl::extremes_of_dim)
+REGISTER_PRIVATEUSE1_DISPATCH(aminmax_allreduce_stub, &pytorch_ocl::extremes_of_all)
+}  // namespace at::native
