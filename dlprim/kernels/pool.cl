@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Pooling over up to three spatial axes, one work-item an element of the result, no atomics: gradients are gathered.
 // Defines: T tag; WINDOW sliding, adaptive or fractional; CHANNELS_LAST order of work-items; INDEX int or long;
-//   KERNEL_D, KERNEL_H, KERNEL_W sizes of the window, 0 when known at run time only; one of MAX_FORWARD,
-//   MAX_BACKWARD, AVERAGE_FORWARD, AVERAGE_BACKWARD, UNPOOL, UNPOOL_BACKWARD; INDICES to write indices.
+//   KERNEL_D, KERNEL_H, KERNEL_W, STRIDE_D ... of small windows without dilation, else KERNEL_W = 0;
+//   one of MAX_FORWARD, MAX_BACKWARD, AVERAGE_FORWARD, AVERAGE_BACKWARD, UNPOOL; INDICES to write indices.
 #include "lib/types.clh"
 
 #define sliding 0
@@ -50,8 +50,10 @@ inline INDEX within(const long *stride, int d, int h, int w) {
 
 #if KERNEL_W
 #define KERNEL(axis) (axis == 0 ? KERNEL_D : axis == 1 ? KERNEL_H : KERNEL_W)
+#define STRIDE(axis) (axis == 0 ? STRIDE_D : axis == 1 ? STRIDE_H : STRIDE_W)
 #else
 #define KERNEL(axis) p.extent[axis]
+#define STRIDE(axis) p.stride[axis]
 #endif
 
 // Windows: first element, number of elements, distance between them (first and last may lie in the padding).
@@ -60,9 +62,13 @@ inline INDEX within(const long *stride, int d, int h, int w) {
 #define LENGTH(axis, o) ((int)((((long)(o) + 1) * p.in[axis] + p.out[axis] - 1) / p.out[axis]) - FIRST(axis, o))
 #define STEP(axis) 1
 #elif WINDOW == sliding
-#define FIRST(axis, o) ((o) * p.stride[axis] - p.pad[axis])
+#define FIRST(axis, o) ((o) * STRIDE(axis) - p.pad[axis])
 #define LENGTH(axis, o) KERNEL(axis)
+#if KERNEL_W
+#define STEP(axis) 1
+#else
 #define STEP(axis) p.dilation[axis]
+#endif
 #else
 // B. Graham, "Fractional max-pooling", 2014: pseudo-random overlapping windows from one number u an axis.
 inline int fractional_first(int o, int in, int out, int extent, VALUE(T) u) {
@@ -98,12 +104,18 @@ inline int last_output(int i, int in, int out, int extent, int stride, int pad) 
 #define FIRST_OUTPUT(axis, i) \
   first_output(i, p.in[axis], p.out[axis], KERNEL(axis), p.stride[axis], p.pad[axis], p.dilation[axis])
 #define LAST_OUTPUT(axis, i) last_output(i, p.in[axis], p.out[axis], KERNEL(axis), p.stride[axis], p.pad[axis])
-#define FOR_OUTPUTS                                                                 \
-  const int d_last = LAST_OUTPUT(0, at.d), h_last = LAST_OUTPUT(1, at.h), w_last = LAST_OUTPUT(2, at.w); \
-  const int h_first = FIRST_OUTPUT(1, at.h), w_first = FIRST_OUTPUT(2, at.w);       \
-  for (int od = FIRST_OUTPUT(0, at.d); od <= d_last; od++)                          \
-    for (int oh = h_first; oh <= h_last; oh++)                                      \
-      for (int ow = w_first; ow <= w_last; ow++)
+#if KERNEL_W
+// At most MOST(axis) windows hold an element, the last of them at LAST_OUTPUT: a loop the compiler unrolls.
+#define MOST(axis) ((KERNEL(axis) + STRIDE(axis) - 1) / STRIDE(axis))
+#define HOLDS(axis, o, i) ((o) >= 0 && (o) < p.out[axis] && (o) * STRIDE(axis) - p.pad[axis] + KERNEL(axis) > (i))
+#define OVER_AXIS(axis, o, i)                                                                      \
+  _Pragma("unroll") for (int o = (i + p.pad[axis]) / STRIDE(axis), o##_end = o - MOST(axis); o > o##_end; o--) \
+    if (HOLDS(axis, o, i))
+#else
+#define OVER_AXIS(axis, o, i) \
+  for (int o = FIRST_OUTPUT(axis, i), o##_last = LAST_OUTPUT(axis, i); o <= o##_last; o++)
+#endif
+#define FOR_OUTPUTS OVER_AXIS(0, od, at.d) OVER_AXIS(1, oh, at.h) OVER_AXIS(2, ow, at.w)
 
 #ifdef MAX_FORWARD
 __kernel void max_forward(CONST_GLOBAL(STORAGE(T), in), GLOBAL(STORAGE(T), out), GLOBAL(long, indices),

@@ -97,24 +97,33 @@ __kernel void dropout(CONST_GLOBAL(STORAGE(T), in), GLOBAL(STORAGE(T), out), GLO
 #endif
 
 #ifdef PERMUTATION
-// A keyed bijection of [0, 2^bits) by Feistel rounds over two unequal halves, walked until it falls below count:
+// A keyed bijection of [0, 2^bits) by Feistel rounds over two halves, walked until it falls below count:
 // R. Mitchell, D. Stokes, E. Frank, G. Holmes, "Bandwidth-optimal random shuffling for GPUs", TOPC 2022.
+inline uint mix(uint half_word, uint key) {
+  uint x = (half_word ^ key) * 0x9E3779B1u;
+  x = (x ^ x >> 15) * 0x85EBCA77u;
+  x = (x ^ x >> 13) * 0xC2B2AE3Du;
+  return x ^ x >> 16;
+}
+
 __kernel void permutation(GLOBAL(STORAGE(T), out), ulong count, int bits, ulong seed, ulong offset) {
   const ulong i = get_global_id(0);
   if (i >= count) return;
   const int low_bits = bits / 2, high_bits = bits - low_bits;
-  const ulong low_mask = (1ul << low_bits) - 1, high_mask = (1ul << high_bits) - 1;
+  const uint low_mask = (uint)((1ul << low_bits) - 1), high_mask = (uint)((1ul << high_bits) - 1);
+  uint4 keys[4];
+  for (int k = 0; k < 4; k++) keys[k] = philox_draw(seed, offset, k, 0);
   ulong value = i;
   do {
-    for (uint round = 0; round < 12; round++) {
-      const ulong low = value & low_mask, high = value >> low_bits;
-      const uint4 by_low = philox4x32((uint4)((uint)low, (uint)offset, (uint)(offset >> 32), 2 * round),
-                                      (uint2)((uint)seed, (uint)(seed >> 32)));
-      const ulong mixed = (high ^ join_u64(by_low.x, by_low.y)) & high_mask;
-      const uint4 by_high = philox4x32((uint4)((uint)mixed, (uint)offset, (uint)(offset >> 32), 2 * round + 1),
-                                       (uint2)((uint)seed, (uint)(seed >> 32)));
-      value = mixed << low_bits | ((low ^ join_u64(by_high.x, by_high.y)) & low_mask);
+    uint low = (uint)value & low_mask, high = (uint)(value >> low_bits);
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+      high = (high ^ mix(low, keys[k].x)) & high_mask;
+      low = (low ^ mix(high, keys[k].y)) & low_mask;
+      high = (high ^ mix(low, keys[k].z)) & high_mask;
+      low = (low ^ mix(high, keys[k].w)) & low_mask;
     }
+    value = (ulong)high << low_bits | low;
   } while (value >= count);
   STORE(T, POINTER(STORAGE(T), out), i, (VALUE(T))value);
 }

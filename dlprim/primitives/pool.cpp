@@ -34,7 +34,7 @@ struct Key {
   Operation operation;
   DataType type;
   PoolWindow::Kind window;
-  std::uint8_t channels_last, wide, indices, kernel[3];
+  std::uint8_t channels_last, wide, indices, kernel[3], stride[3];
 };
 
 [[noreturn]] void fail(const char* expected, const TensorView& view) {
@@ -97,6 +97,7 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
     source.define(operations[key.operation].define).define("T", tag(key.type)).define("WINDOW", windows[key.window]);
     source.define("INDEX", key.wide ? "long" : "int");
     source.define("KERNEL_D", key.kernel[0]).define("KERNEL_H", key.kernel[1]).define("KERNEL_W", key.kernel[2]);
+    source.define("STRIDE_D", key.stride[0]).define("STRIDE_H", key.stride[1]).define("STRIDE_W", key.stride[2]);
     if (key.channels_last) source.define("CHANNELS_LAST");
     if (key.indices) source.define("INDICES");
     return source;
@@ -111,8 +112,11 @@ Key key_of(Operation operation, const TensorView& in, const TensorView& out, con
   key.wide = is_wide(in) || is_wide(out);
   key.indices = indices.defined();
   // Small windows are unrolled.
-  if (window.kind == PoolWindow::sliding && window.kernel[0] * window.kernel[1] * window.kernel[2] <= 27)
-    for (int d = 0; d < 3; d++) key.kernel[d] = std::uint8_t(window.kernel[d]);
+  const auto [d, h, w] = window.kernel;
+  const bool unit_steps = std::ranges::count(window.dilation, 1) == 3;
+  if (window.kind == PoolWindow::sliding && unit_steps && d * h * w <= 27 && std::ranges::max(window.stride) < 256)
+    for (int axis = 0; axis < 3; axis++)
+      key.kernel[axis] = std::uint8_t(window.kernel[axis]), key.stride[axis] = std::uint8_t(window.stride[axis]);
   return key;
 }
 
