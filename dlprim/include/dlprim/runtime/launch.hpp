@@ -39,6 +39,10 @@ cl_uint set_argument(Kernel& kernel, cl_uint index, const void* value, std::size
 inline cl_uint set_argument(Kernel& kernel, cl_uint index, const std::span<const std::byte>& structure) {
   return set_argument(kernel, index, structure.data(), structure.size());
 }
+inline cl_uint set_argument(Kernel& kernel, cl_uint index, const std::span<const BufferRef>& buffers) {
+  for (const BufferRef& buffer : buffers) index = set_argument(kernel, index, buffer);
+  return index;
+}
 template <class T>
 cl_uint set_argument(Kernel& kernel, cl_uint index, const T& value) {
   static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>, "plain values only");
@@ -50,8 +54,8 @@ void enqueue(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic
 
 /// Runs `kernel` with `arguments` in order. A BufferRef fills two parameters, GLOBAL(T, name) of lib/types.clh: the
 /// buffer and its byte offset as ulong. Plain values, structs by value included, fill one, as does a span of bytes that
-/// holds a struct laid out at run time. Nothing runs for an empty
-/// range. Throws DeviceError.
+/// holds a struct laid out at run time; a span of BufferRefs fills two for each. Nothing runs for an empty range. Throws
+/// DeviceError.
 template <class... Arguments>
 void launch(Queue& queue, Kernel& kernel, const NDRange& range, const Traffic& traffic,
             const Arguments&... arguments) {

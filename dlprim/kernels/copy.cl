@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// to[i + j * to_stride] = from[j + i * from_stride] for every matrix of a batch: a copy between a row-major and a
+// column-major layout. FROM, TO: tags; CAST(v) converts; BATCH_DIMS dimensions besides the two.
+#include "lib/types.clh"
+#include "lib/indexing.clh"
+
+typedef struct {
+  uint width, height;
+  int from_stride, to_stride;
+  Divider sizes[MAX_BATCH_DIMS];
+  int from_strides[MAX_BATCH_DIMS], to_strides[MAX_BATCH_DIMS];
+} Parameters;
+
+__kernel void transpose(GLOBAL(STORAGE(TO), to), CONST_GLOBAL(STORAGE(FROM), from), const Parameters p) {
+  __global STORAGE(TO) *restrict y = POINTER(STORAGE(TO), to);
+  __global const STORAGE(FROM) *restrict x = CONST_POINTER(STORAGE(FROM), from);
+  uint batch = get_global_id(2);
+#pragma unroll
+  for (int d = 0; d < BATCH_DIMS; d++) {
+    uint at;
+    batch = divide_rest(batch, p.sizes[d], &at);
+    y += (int)at * p.to_strides[d];
+    x += (int)at * p.from_strides[d];
+  }
+  const uint left = get_group_id(0) * TILE, top = get_group_id(1) * TILE;
+#ifdef CPU_DEVICE
+  const uint right = min(left + TILE, p.width), bottom = min(top + TILE, p.height);
+  for (uint j = top; j < bottom; j++)
+    for (uint i = left; i < right; i++)
+      STORE(TO, y, i + (int)j * p.to_stride, CAST(LOAD(FROM, x, j + (int)i * p.from_stride)));
+#else
+  __local STORAGE(FROM) block[TILE][TILE + 1];
+  const uint column = get_local_id(0);
+  for (uint k = get_local_id(1); k < TILE; k += get_local_size(1))
+    if (left + k < p.width && top + column < p.height)
+      block[k][column] = x[top + column + (int)(left + k) * p.from_stride];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (uint k = get_local_id(1); k < TILE; k += get_local_size(1))
+    if (left + column < p.width && top + k < p.height)
+      STORE(TO, y, left + column + (int)(top + k) * p.to_stride, CAST(LOAD(FROM, block[column], k)));
+#endif
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/indexing.hpp>
+#include <dlprim/primitives/pointwise.hpp>
+#include <dlprim/runtime/launch.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+
+namespace dlprim {
+
+namespace {
+
+constexpr int max_constants = 16;
+constexpr std::size_t parameter_limit = 800;  // bytes; with the buffers within the 1024 every device takes
+
+// An expression and the number that stands for it in kernel keys.
+struct Expression {
+  PointwiseRow row;
+  std::uint32_t number;
+};
+
+enum Access : std::uint8_t { contiguous, broadcast, strided, constant };
+constexpr const char* access_names[] = {"contiguous", "broadcast", "strided"};
+
+// All that the source of a kernel depends on.
+struct Key {
+  std::uint32_t expression;
+  std::uint8_t compute, vector, dims, outputs, inputs, scalars;
+  std::uint8_t dtypes[max_operands], access[max_operands];
+  std::uint8_t padding[2];
+};
+
+// The kernel's struct Parameters, written field by field: its layout depends on the compute type.
+class Parameters {
+ public:
+  void put(Scalar value, DataType type) { size_ += value.store(type, bytes_ + size_); }
+  void align_to(std::size_t bytes) {
+    alignment_ = std::max(alignment_, bytes);
+    size_ = (size_ + bytes - 1) / bytes * bytes;
+  }
+  template <class T>
+  void put(const T& value) {
+    std::memcpy(bytes_ + size_, &value, sizeof value);
+    size_ += sizeof value;
+  }
+  std::span<const std::byte> finished() {
+    align_to(alignment_);
+    return {bytes_, size_};
+  }
+
+ private:
+  alignas(16) std::byte bytes_[parameter_limit + 256];
+  std::size_t size_ = 0, alignment_ = 1;
+};
+
+Access access_of(const Operand& operand) {
+  if (operand.constant()) return constant;
+  return operand.strides[0] == 1 ? contiguous : operand.strides[0] == 0 ? broadcast : strided;
+}
+
+// Elements that a work-item of a GPU loads at once: as many as fill 16 bytes and stay aligned in every operand.
+std::uint8_t vector_width(const Plan& plan) {
+  std::size_t largest = 0;
+  for (int k = 0; k < plan.count(); k++)
+    if (access_of(plan.operands[k]) == contiguous) largest = std::max(largest, size_of(plan.operands[k].dtype));
+  if (largest == 0) return 1;
+  std::size_t width = 16 / largest;
+  auto aligned = [&] {
+    for (int k = 0; k < plan.count(); k++) {
+      const Operand& x = plan.operands[k];
+      if (access_of(x) != contiguous) continue;
+      if (x.data.offset % (width * size_of(x.dtype))) return false;
+      for (int d = 1; d < plan.dims; d++)
+        if (x.strides[d] % std::int64_t(width)) return false;
+    }
+    return true;
+  };
+  while (width > 1 && (std::int64_t(width) > plan.sizes[0] || !aligned())) width /= 2;
+  return std::uint8_t(width);
+}
+
+DataType result_type(ResultType result, DataType compute) {
+  switch (result) {
+    case ResultType::truth: return DataType::boolean;
+    case ResultType::real:
+      return compute == DataType::complex64 ? DataType::float32
+             : compute == DataType::complex128 ? DataType::float64 : compute;
+    case ResultType::pair: return compute == DataType::float64 ? DataType::complex128 : DataType::complex64;
+    default: return compute;
+  }
+}
+
+const char* word_of(std::size_t bytes) {
+  switch (bytes) {
+    case 1: return "uchar";
+    case 2: return "ushort";
+    case 4: return "uint";
+    case 8: return "uint2";
+    case 16: return "uint4";
+    default: return bytes == 32 ? "uint8" : "uint16";
+  }
+}
+
+// Conversion of an input to the compute type, rounded to it even where kernels compute in a wider one.
+std::string input_cast(DataType from, DataType compute) {
+  const std::string value = cl_cast(from, compute, "v");
+  if (from == compute || compute == compute_type(compute) || from == DataType::boolean) return value;
+  const std::string t = tag(compute);
+  return "DECODE(" + t + ", ENCODE(" + t + ", " + value + "))";
+}
+
+std::string body_of(const Expression& expression, DataType compute) {
+  std::string text = is_complex(compute) ? expression.row.complex_expression : expression.row.expression;
+  std::replace(text.begin(), text.end(), '\n', ' ');  // it becomes a macro
+  if (text.find("y0 =") != std::string::npos) return text;
+  const bool truth = result_type(expression.row.result, compute) == DataType::boolean;
+  return "y0 = (" + text + (truth ? ") != 0;" : ");");
+}
+
+KernelSource make_source(const Expression& expression, const Plan& plan, const Key& key) {
+  const DataType compute = DataType(key.compute), result = result_type(expression.row.result, compute);
+  const std::string kernel = std::string("pointwise_") + expression.row.name;
+  KernelSource source("pointwise.cl", kernel);
+  std::string inputs, outputs, constants;
+  int tensors = 0, values = 0;
+  for (; values < key.scalars; values++)
+    constants += " M(w" + std::to_string(values) + ", " + std::to_string(values) + ")";
+  for (int k = 0; k < plan.count(); k++) {
+    const bool output = k < plan.outputs;
+    const std::string name = output ? "y" + std::to_string(k) : "x" + std::to_string(k - plan.outputs);
+    const Operand& x = plan.operands[k];
+    if (x.constant()) {
+      constants += " M(" + name + ", " + std::to_string(values++) + ")";
+      continue;
+    }
+    (output ? outputs : inputs) += " M(" + name + ", " + tag(x.dtype) + ", " + std::to_string(tensors++) + ", " +
+                                   access_names[key.access[k]] + ", " +
+                                   word_of(std::max<int>(key.vector, 1) * size_of(x.dtype)) + ")";
+    source.define("CAST_" + name + "(v)", output ? cl_cast(result, x.dtype, "v") : input_cast(x.dtype, compute));
+  }
+  source.define("NAME", kernel).define("RANK", plan.dims).define("VECTOR", key.vector);
+  source.define("TENSORS", tensors).define("CONSTANTS", values);
+  source.define("COMPUTE", tag(compute)).define("RESULT", tag(result));
+  source.define("COMPUTE_FLOATING", is_floating(compute)).define("COMPUTE_INTEGER", is_integral(compute));
+  source.define("COMPUTE_SIGNED", is_signed(compute)).define("COMPUTE_BOOL", compute == DataType::boolean);
+  source.define("COMPUTE_COMPLEX", is_complex(compute));
+  const bool wide = compute == DataType::float64 || compute == DataType::complex128;
+  source.define("COMPUTE_DOUBLE", wide);
+  source.define("FOR_INPUTS(M)", inputs).define("FOR_OUTPUTS(M)", outputs).define("FOR_CONSTANTS(M)", constants);
+  source.define("BODY", body_of(expression, compute));
+  if (expression.row.special) source.define("SPECIAL");
+  if (!wide) source.option("-cl-single-precision-constant");
+  return source;
+}
+
+struct Launch {
+  NDRange range{1};
+  std::uint32_t share = 0, row_share = 0;
+};
+
+// A processor gets a few work-items a core, each with a long loop.
+Launch processor_range(const Plan& plan, std::int64_t rows, unsigned compute_units) {
+  constexpr std::int64_t smallest = 8192, largest = 65536;
+  const std::int64_t length = plan.sizes[0], total = rows * length;
+  const std::int64_t share = std::clamp((total / (4 * compute_units) + 63) / 64 * 64, smallest, largest);
+  Launch launch;
+  launch.share = std::uint32_t(std::min(share, length));
+  launch.row_share = std::uint32_t(std::max<std::int64_t>(1, share / length));
+  launch.range = NDRange(std::size_t((rows + launch.row_share - 1) / launch.row_share),
+                         std::size_t((length + launch.share - 1) / launch.share), 1, 1);
+  return launch;
+}
+
+Key make_key(const Expression& expression, const Plan& plan, DataType compute, std::size_t scalars, bool cpu) {
+  Key key{};
+  key.expression = expression.number, key.compute = std::uint8_t(compute), key.scalars = std::uint8_t(scalars);
+  key.vector = cpu ? 0 : vector_width(plan);
+  key.dims = std::uint8_t(plan.dims);
+  key.outputs = std::uint8_t(plan.outputs), key.inputs = std::uint8_t(plan.inputs);
+  for (int k = 0; k < plan.count(); k++)
+    key.dtypes[k] = std::uint8_t(plan.operands[k].dtype), key.access[k] = access_of(plan.operands[k]);
+  return key;
+}
+
+void launch_plan(Queue& queue, const Expression& expression, const Plan& plan, DataType compute,
+                 std::span<const Scalar> scalars) {
+  static KernelCache<Key> cache;
+  Device& device = queue.device();
+  const bool cpu = device.info().cpu;
+  const Key key = make_key(expression, plan, compute, scalars.size(), cpu);
+  Kernel& kernel = cache.get(device, key, [&] { return make_source(expression, plan, key); });
+
+  Parameters parameters;
+  for (const Scalar& scalar : scalars) parameters.put(scalar, compute);
+  BufferRef buffers[max_operands];
+  int tensors = 0;
+  std::int64_t rows = 1;
+  for (int d = 1; d < plan.dims; d++) rows *= plan.sizes[d];
+  Traffic traffic;
+  for (int k = 0; k < plan.count(); k++) {
+    const Operand& x = plan.operands[k];
+    if (x.constant()) parameters.put(x.value, compute);
+    else buffers[tensors++] = x.data, traffic.bytes += std::uint64_t(rows * plan.sizes[0]) * size_of(x.dtype);
+  }
+  if (scalars.size() + plan.count() > std::size_t(tensors)) parameters.align_to(size_of(compute_type(compute)));
+  parameters.align_to(4);
+  parameters.put(std::uint32_t(plan.sizes[0]));
+  parameters.put(std::uint32_t(rows));
+  Launch range;
+  if (cpu) {
+    range = processor_range(plan, rows, device.info().compute_units);
+    parameters.put(range.share), parameters.put(range.row_share);
+  } else {
+    const std::uint32_t shares = std::uint32_t((plan.sizes[0] + key.vector - 1) / key.vector);
+    parameters.put(std::uint32_t(shares * rows));
+    parameters.put(Divider(shares));
+    range.range = NDRange(std::size_t(shares * rows), std::min<std::size_t>(256, kernel.max_work_group()));
+  }
+  for (int d = 1; d < plan.dims; d++) parameters.put(Divider(std::uint32_t(plan.sizes[d])));
+  for (int k = 0; k < plan.count(); k++)
+    for (int d = 0; !plan.operands[k].constant() && d < plan.dims; d++)
+      parameters.put(std::int32_t(plan.sizes[d] > 1 ? plan.operands[k].strides[d] : 0));
+  launch(queue, kernel, range.range, traffic, std::span<const BufferRef>(buffers, std::size_t(tensors)),
+         parameters.finished());
+}
+
+bool fits(const Plan& plan, std::size_t scalars) {
+  const std::size_t bytes = 16 * (scalars + plan.inputs) + 32 + 12 * plan.dims + 4 * plan.count() * plan.dims;
+  return bytes <= parameter_limit && plan.fits_32bit();
+}
+
+void run(Queue& queue, const Expression& expression, const Plan& plan, DataType compute,
+         std::span<const Scalar> scalars) {
+  if (fits(plan, scalars.size())) return launch_plan(queue, expression, plan, compute, scalars);
+  Plan first = plan;
+  const Plan rest = first.split();
+  first.coalesce();
+  run(queue, expression, first, compute, scalars);
+  Plan second = rest;
+  second.coalesce();
+  run(queue, expression, second, compute, scalars);
+}
+
+void check_and_run(Queue& queue, const Expression& expression, const Plan& plan, DataType compute,
+                   std::span<const Scalar> scalars) {
+  const std::string prefix = std::string("[") + expression.row.name + "] ";
+  if (scalars.size() > max_constants)
+    throw ValidationError(prefix + "expected at most 16 scalars, got " + std::to_string(scalars.size()));
+  if (is_complex(compute) && *expression.row.complex_expression == 0)
+    throw NotImplementedError(prefix + "not implemented for " + name(compute));
+  auto wide = [](DataType type) { return type == DataType::float64 || type == DataType::complex128; };
+  bool needs_fp64 = wide(compute);
+  for (int k = 0; k < plan.count(); k++) needs_fp64 |= wide(plan.operands[k].dtype);
+  if (needs_fp64 && !queue.device().info().fp64)
+    throw NotImplementedError(prefix + "float64 is not available on " + queue.device().info().name +
+                              "; use float32 instead");
+  if (plan.numel() > 0) run(queue, expression, plan, compute, scalars);
+}
+
+// Expressions given as text, numbered after the table's rows. Texts live as long as the process, as their kernels do.
+Expression numbered(std::string_view statements) {
+  static std::shared_mutex mutex;
+  static std::deque<std::string> texts;
+  static std::unordered_map<std::string_view, std::uint32_t> numbers;
+  auto make = [&](std::uint32_t n) {
+    const char* text = texts[n].c_str();
+    return Expression{{"operation", ResultType::same, text, text, false}, std::uint32_t(pointwise_row_count()) + n};
+  };
+  {
+    std::shared_lock guard(mutex);
+    if (auto it = numbers.find(statements); it != numbers.end()) return make(it->second);
+  }
+  std::unique_lock guard(mutex);
+  if (auto it = numbers.find(statements); it != numbers.end()) return make(it->second);
+  const auto n = std::uint32_t(texts.size());
+  numbers.emplace(texts.emplace_back(statements), n);
+  return make(n);
+}
+
+DataType compute_type_of(std::span<const TensorView> outputs, std::span<const TensorView> inputs) {
+  if (inputs.empty()) return outputs[0].dtype;
+  DataType type = inputs[0].dtype;
+  for (const TensorView& x : inputs.subspan(1)) type = promote(type, x.dtype);
+  return is_floating(outputs[0].dtype) && !is_floating(type) && !is_complex(type) ? outputs[0].dtype : type;
+}
+
+}  // namespace
+
+void pointwise(Queue& queue, PointwiseId id, const Plan& plan, DataType compute, std::span<const Scalar> scalars) {
+  const Expression expression{pointwise_row(id), std::uint32_t(id)};
+  check_and_run(queue, expression, plan, compute, scalars);
+}
+
+void pointwise(Queue& queue, PointwiseId id, std::span<const TensorView> outputs, std::span<const TensorView> inputs,
+               std::span<const Scalar> scalars) {
+  const Plan plan = make_plan(outputs, inputs, pointwise_row(id).name);
+  pointwise(queue, id, plan, compute_type_of(outputs, inputs), scalars);
+}
+
+void pointwise_operation(Queue& queue, const Plan& plan, DataType compute, std::span<const Scalar> scalars,
+                         std::string_view statements) {
+  check_and_run(queue, numbered(statements), plan, compute, scalars);
+}
+
+void pointwise_operation(Queue& queue, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+                         std::span<const Scalar> scalars, std::string_view statements,
+                         std::optional<DataType> compute) {
+  const Plan plan = make_plan(outputs, inputs, "pointwise_operation");
+  pointwise_operation(queue, plan, compute ? *compute : compute_type_of(outputs, inputs), scalars, statements);
+}
+
+}  // namespace dlprim
