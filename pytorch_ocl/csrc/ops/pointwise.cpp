@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+#include "ops/pointwise.hpp"
+
+#include <ATen/ops/_local_scalar_dense.h>
+
+#include "runtime/scalar.hpp"
+#include "runtime/tensor.hpp"
+
+namespace pytorch_ocl {
+
+namespace {
+
+struct CommonType : at::TensorIteratorBase {
+  // Undefined for iterators that promote nothing.
+  static at::ScalarType of(const at::TensorIteratorBase& it) { return it.*(&CommonType::common_dtype_); }
+};
+
+at::ScalarType compute_type_of(const at::TensorIteratorBase& it) {
+  const at::ScalarType common = CommonType::of(it);
+  return common != at::ScalarType::Undefined ? common : it.dtype(it.ntensors() - 1);
+}
+
+void add_operand(dlprim::Plan& plan, at::TensorIteratorBase& it, int index, const char* op) {
+  const bool output = index < it.noutputs();
+  const dlprim::DataType dtype = data_type_of(it.dtype(index), op);
+  if (!output && it.is_cpu_scalar(index)) {
+    plan.add_constant(to_scalar(at::_local_scalar_dense(it.tensor(index)), it.dtype(index)), dtype);
+    return;
+  }
+  dlprim::TensorView view;
+  view.data = dlprim::Allocator::locate(it.data_ptr(index));
+  view.dtype = dtype;
+  dlprim::Operand& operand = plan.add(view, output);
+  for (int d = 0; d < it.ndim(); d++) operand.strides[d] = it.strides(index)[d] / it.element_size(index);
+}
+
+}  // namespace
+
+void run_pointwise(at::TensorIteratorBase& it, dlprim::PointwiseId id, c10::ArrayRef<c10::Scalar> scalars) {
+  if (it.numel() == 0) return;
+  const char* op = dlprim::pointwise_row(id).name;
+  TORCH_CHECK(it.ndim() <= dlprim::max_dims, op, ": expected at most ", dlprim::max_dims, " dims, got ", it.ndim());
+  dlprim::Plan plan;
+  plan.dims = it.ndim();
+  for (int d = 0; d < it.ndim(); d++) plan.sizes[d] = it.shape()[d];
+  for (int i = 0; i < it.ntensors(); i++) add_operand(plan, it, i, op);
+  plan.coalesce();
+  const at::ScalarType compute = compute_type_of(it);
+  std::array<dlprim::Scalar, 8> values;
+  TORCH_INTERNAL_ASSERT(scalars.size() <= values.size());
+  for (std::size_t i = 0; i < scalars.size(); i++) values[i] = to_scalar(scalars[i], compute);
+  dlprim::pointwise(current_queue(it.device(0)), id, plan, data_type_of(compute, op),
+                    std::span(values.data(), scalars.size()));
+}
+
+}  // namespace pytorch_ocl
