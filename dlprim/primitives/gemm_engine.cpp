@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "gemm_engine.hpp"
 
+#include <bit>
+
 #include "gemm_launch.hpp"
 #include "select.hpp"
 
@@ -84,14 +86,12 @@ std::span<const std::byte> scalar_bytes(DataType type, std::complex<double> valu
 }
 
 GemmIndices<std::int32_t> narrow(const GemmIndices<std::int64_t>& p) {
-  static_assert(sizeof p == 2 * sizeof(GemmIndices<std::int32_t>));
-  std::array<std::int64_t, sizeof p / 8> from;
-  std::array<std::int32_t, sizeof p / 8> to;
-  std::memcpy(from.data(), &p, sizeof p);
-  for (std::size_t i = 0; i < from.size(); i++) to[i] = std::int32_t(from[i]);
-  GemmIndices<std::int32_t> result;
-  std::memcpy(&result, to.data(), sizeof result);
-  return result;
+  using Wide = std::array<std::int64_t, sizeof p / sizeof(std::int64_t)>;
+  using Narrow = std::array<std::int32_t, sizeof p / sizeof(std::int64_t)>;
+  const auto from = std::bit_cast<Wide>(p);
+  Narrow to;
+  std::transform(from.begin(), from.end(), to.begin(), [](std::int64_t v) { return std::int32_t(v); });
+  return std::bit_cast<GemmIndices<std::int32_t>>(to);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // What the candidates of the engine share: compiling a core for a problem and launching it.
 #pragma once
 #include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/memory.hpp>
 
 #include <vector>
 
