@@ -72,6 +72,7 @@ DeviceInfo read_info(cl_device_id id, const std::string& platform, std::string i
   info.int64_atomics = extension("cl_khr_int64_base_atomics");
   info.unified_memory = number_of<cl_bool>(id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
   info.compute_units = std::max<cl_uint>(1, number_of<cl_uint>(id, CL_DEVICE_MAX_COMPUTE_UNITS));
+  info.float_vector = number_of<cl_uint>(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, 1);
   info.max_work_group = number_of<std::size_t>(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1);
   info.local_memory = number_of<cl_ulong>(id, CL_DEVICE_LOCAL_MEM_SIZE);
   info.global_memory = number_of<cl_ulong>(id, CL_DEVICE_GLOBAL_MEM_SIZE);

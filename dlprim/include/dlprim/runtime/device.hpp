@@ -30,6 +30,7 @@ struct DeviceInfo {
   std::size_t local_memory = 0;  ///< bytes a work-group may use
   std::uint64_t global_memory = 0, max_allocation = 0;
   unsigned base_alignment = 128;  ///< bytes
+  unsigned float_vector = 1;  ///< native width of float vectors (16 with AVX-512)
   unsigned warp = 1;  ///< work-items that run in lock-step (32 NVIDIA, 64 AMD GCN, 1 on a CPU)
 };
 

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+# make demo   trains a network on handwritten digits on an OpenCL device; sets up everything it needs
+# make test   all tests, on Intel's OpenCL runtime for CPUs and on PoCL
+#
+# Both work in the virtual environment VENV and install there what is missing. Choose another PyTorch with TORCH=...,
+# or name an environment of yours that has one with VENV=...
+PYTHON ?= python3
+VENV ?= .venv
+TORCH ?= torch==2.13.0
+TORCHVISION ?= torchvision==0.28.0
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eo pipefail -c
+export VENV PYTHON TORCH TORCHVISION
+
+STAMPS := $(VENV)/.setup
+SOURCES := CMakeLists.txt pyproject.toml $(shell find cmake dlprim pytorch_ocl -type f \
+  -not -path '*/tests/*' -not -path '*/lib/lib*.so' -not -name '*.pyc' -not -name 'pytorch_ocl_torch*.json')
+TESTS := $(shell find dlprim/tests -type f)
+
+.PHONY: demo test clean
+demo: $(STAMPS)/demo
+	@echo "== examples/mnist.py"
+	$(VENV)/bin/python examples/mnist.py
+
+test: $(STAMPS)/test
+	$(VENV)/bin/python tools/run_tests.py
+
+$(STAMPS)/environment: tools/setup.sh
+	tools/setup.sh environment
+
+$(STAMPS)/demo: $(STAMPS)/environment $(SOURCES)
+	tools/setup.sh demo
+
+$(STAMPS)/test: $(STAMPS)/environment $(SOURCES) $(TESTS)
+	tools/setup.sh test
+
+clean:
+	rm -rf build .venv

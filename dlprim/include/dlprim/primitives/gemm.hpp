@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <dlprim/runtime/queue.hpp>
+
+#include <complex>
+
+namespace dlprim {
+
+/// What is applied to each result before it is stored.
+enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh };
+
+struct GemmOptions {
+  std::complex<double> alpha = 1;  ///< the imaginary part matters for complex types only
+  std::complex<double> beta = 0;
+  TensorView addend;  ///< of c's shape, strides may be 0; not read when beta is 0. May be `c` itself.
+  Activation activation = Activation::none;
+};
+
+/// c = activation(alpha * a b + beta * addend) for matrices a [M, K], b [K, N], c [M, N], or for batches of them
+/// [B, M, K], [B, K, N], [B, M, N]. Any strides (0 broadcasts an operand), sizes of 0 included; c must not overlap a
+/// or b. All of one type, of any DataType; sums are in float32 for 16-bit floats, in int64 for integers, and bool
+/// means "any". Throws ValidationError.
+void gemm(Queue& queue, const TensorView& a, const TensorView& b, const TensorView& c, const GemmOptions& options = {});
+
+}  // namespace dlprim

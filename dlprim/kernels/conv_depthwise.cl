@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+// Depthwise convolution: each channel of x makes `multiplier` channels of y with a kernel of its own. The host defines
+//   TYPE, T, INDEX, TAPS_D TAPS_H TAPS_W, STRIDE_*, DILATION_*, BIAS, ACTIVATE(x), CHANNELS_LAST
+//   ROWS   rows of the result a work-item computes, sharing what they read        GROUP  work-items that sum weights
+//   FLIP   turns the kernel around: the data gradient at stride 1 is such a convolution of y's gradient
+#include "lib/types.clh"
+
+typedef struct {
+  INDEX images, channels, multiplier;
+  INDEX to_n, to_c, to_d, to_h, to_w, from_n, from_c, from_d, from_h, from_w;
+  INDEX out_d, out_h, out_w, in_d, in_h, in_w, pad_d, pad_h, pad_w;
+  INDEX w_o, w_d, w_h, w_w, slices, bias_stride;
+} Shape;
+
+#define TAPS (TAPS_D * TAPS_H * TAPS_W)
+#define ARGUMENTS                                                                                     \
+  CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), weights), CONST_GLOBAL(STORAGE(TYPE), bias), \
+      GLOBAL(STORAGE(TYPE), to), const Shape s
+
+inline T relu(T x) { return x < 0 ? 0 : x; }
+
+typedef struct {
+  INDEX n, channel, d, h, w;
+} Position;
+
+// Position number `id` of the result, counting blocks of `rows` rows; lanes follow memory.
+inline Position position(INDEX id, INDEX rows, const Shape *s) {
+  Position at;
+  const INDEX blocks = (s->out_h + rows - 1) / rows;
+  INDEX rest;
+#if CHANNELS_LAST
+  rest = id / s->channels, at.channel = id - rest * s->channels, id = rest;
+#endif
+  rest = id / s->out_w, at.w = id - rest * s->out_w, id = rest;
+  rest = id / blocks, at.h = (id - rest * blocks) * rows, id = rest;
+  rest = id / s->out_d, at.d = id - rest * s->out_d, id = rest;
+#if CHANNELS_LAST
+  at.n = id;
+#else
+  at.n = id / s->channels, at.channel = id - at.n * s->channels;
+#endif
+  return at;
+}
+
+#if BIAS
+#define BIAS_OF(channel) LOAD(TYPE, CONST_POINTER(STORAGE(TYPE), bias), (channel) * s.bias_stride)
+#else
+#define BIAS_OF(channel) 0
+#endif
+
+__kernel void conv_depthwise(ARGUMENTS) {
+  const Position at = position(get_global_id(0), ROWS, &s);
+  if (at.n >= s.images) return;
+  __global const STORAGE(TYPE) *W = CONST_POINTER(STORAGE(TYPE), weights) + at.channel * s.w_o;
+  __global const STORAGE(TYPE) *from_plane =
+      CONST_POINTER(STORAGE(TYPE), from) + at.n * s.from_n + at.channel / s.multiplier * s.from_c;
+  T sum[ROWS];
+#pragma unroll
+  for (int v = 0; v < ROWS; v++) sum[v] = BIAS_OF(at.channel);
+#pragma unroll
+  for (int kd = 0; kd < TAPS_D; kd++) {
+    const INDEX fd = at.d * STRIDE_D - s.pad_d + kd * DILATION_D;
+    if (fd < 0 || fd >= s.in_d) continue;
+    T weight[TAPS_H][TAPS_W];
+#pragma unroll
+    for (int kh = 0; kh < TAPS_H; kh++)
+#pragma unroll
+      for (int kw = 0; kw < TAPS_W; kw++)
+        weight[kh][kw] = FLIP ? LOAD(TYPE, W, (TAPS_D - 1 - kd) * s.w_d + (TAPS_H - 1 - kh) * s.w_h + (TAPS_W - 1 - kw) * s.w_w)
+                              : LOAD(TYPE, W, kd * s.w_d + kh * s.w_h + kw * s.w_w);
+#pragma unroll
+    for (int r = 0; r <= (ROWS - 1) * STRIDE_H + (TAPS_H - 1) * DILATION_H; r++) {
+      const INDEX fh = at.h * STRIDE_H - s.pad_h + r;
+      const bool row = fh >= 0 && fh < s.in_h;
+      __global const STORAGE(TYPE) *line = from_plane + fd * s.from_d + fh * s.from_h;
+#pragma unroll
+      for (int kw = 0; kw < TAPS_W; kw++) {
+        const INDEX fw = at.w * STRIDE_W - s.pad_w + kw * DILATION_W;
+        const T x = row && fw >= 0 && fw < s.in_w ? (T)LOAD(TYPE, line, fw * s.from_w) : (T)0;
+#pragma unroll
+        for (int v = 0; v < ROWS; v++) {
+          const int above = r - v * STRIDE_H;
+          if (above >= 0 && above % DILATION_H == 0 && above / DILATION_H < TAPS_H)
+            sum[v] = fma(weight[above / DILATION_H][kw], x, sum[v]);
+        }
+      }
+    }
+  }
+  __global STORAGE(TYPE) *result = POINTER(STORAGE(TYPE), to) + at.n * s.to_n + at.channel * s.to_c + at.d * s.to_d +
+                                   at.h * s.to_h + at.w * s.to_w;
+#pragma unroll
+  for (int v = 0; v < ROWS; v++)
+    if (at.h + v < s.out_h) STORE(TYPE, result, v * s.to_h, ACTIVATE(sum[v]));
+}
+
+// The data gradient at any stride and multiplier: `to` is x's gradient, `from` y's.
+__kernel void conv_depthwise_data(ARGUMENTS) {
+  const Position at = position(get_global_id(0), 1, &s);
+  if (at.n >= s.images) return;
+  T sum = BIAS_OF(at.channel);
+  for (INDEX o = at.channel * s.multiplier; o < (at.channel + 1) * s.multiplier; o++) {
+    __global const STORAGE(TYPE) *W = CONST_POINTER(STORAGE(TYPE), weights) + o * s.w_o;
+    __global const STORAGE(TYPE) *from_plane = CONST_POINTER(STORAGE(TYPE), from) + at.n * s.from_n + o * s.from_c;
+#pragma unroll
+    for (int t = 0; t < TAPS; t++) {
+      const int kd = t / (TAPS_H * TAPS_W), kh = t / TAPS_W % TAPS_H, kw = t % TAPS_W;
+      const INDEX qd = at.d + s.pad_d - kd * DILATION_D, qh = at.h + s.pad_h - kh * DILATION_H;
+      const INDEX qw = at.w + s.pad_w - kw * DILATION_W;
+      const INDEX fd = qd / STRIDE_D, fh = qh / STRIDE_H, fw = qw / STRIDE_W;
+      const bool meets = fd * STRIDE_D == qd && fh * STRIDE_H == qh && fw * STRIDE_W == qw;
+      if (meets && qd >= 0 && qh >= 0 && qw >= 0 && fd < s.in_d && fh < s.in_h && fw < s.in_w)
+        sum = fma((T)LOAD(TYPE, W, kd * s.w_d + kh * s.w_h + kw * s.w_w),
+                  (T)LOAD(TYPE, from_plane, fd * s.from_d + fh * s.from_h + fw * s.from_w), sum);
+    }
+  }
+  STORE(TYPE, POINTER(STORAGE(TYPE), to),
+        at.n * s.to_n + at.channel * s.to_c + at.d * s.to_d + at.h * s.to_h + at.w * s.to_w, sum);
+}
+
+// Sums dy * x over the positions of the images of a slice; sums[slice, channel, tap]. Here `from` is x, `to` dy.
+__kernel void conv_depthwise_weights(CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), to), GLOBAL(T, sums),
+                                     const Shape s) {
+  __local T partial[GROUP];
+  const INDEX channel = get_group_id(0), slice = get_group_id(1);
+  const int item = get_local_id(0);
+  T sum[TAPS];
+#pragma unroll
+  for (int t = 0; t < TAPS; t++) sum[t] = 0;
+  const INDEX plane = s.out_d * s.out_h * s.out_w;
+  const INDEX per_slice = (s.images + s.slices - 1) / s.slices;
+  const INDEX first = slice * per_slice, images = max((INDEX)0, min(per_slice, s.images - first));
+  for (INDEX i = item; i < images * plane; i += GROUP) {
+    const INDEX image = i / plane, at = i - image * plane;
+    const INDEX row = at / s.out_w, w = at - row * s.out_w;
+    const INDEX d = row / s.out_h, h = row - d * s.out_h, n = first + image;
+    const T g = LOAD(TYPE, CONST_POINTER(STORAGE(TYPE), to),
+                     n * s.to_n + channel * s.to_c + d * s.to_d + h * s.to_h + w * s.to_w);
+    __global const STORAGE(TYPE) *x =
+        CONST_POINTER(STORAGE(TYPE), from) + n * s.from_n + channel / s.multiplier * s.from_c;
+#pragma unroll
+    for (int t = 0; t < TAPS; t++) {
+      const INDEX fd = d * STRIDE_D - s.pad_d + t / (TAPS_H * TAPS_W) * DILATION_D;
+      const INDEX fh = h * STRIDE_H - s.pad_h + t / TAPS_W % TAPS_H * DILATION_H;
+      const INDEX fw = w * STRIDE_W - s.pad_w + t % TAPS_W * DILATION_W;
+      const bool ok = fd >= 0 && fd < s.in_d && fh >= 0 && fh < s.in_h && fw >= 0 && fw < s.in_w;
+      sum[t] += ok ? g * LOAD(TYPE, x, fd * s.from_d + fh * s.from_h + fw * s.from_w) : (T)0;
+    }
+  }
+  for (int t = 0; t < TAPS; t++) {
+    partial[item] = sum[t];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int step = GROUP / 2; step > 0; step /= 2) {
+      if (item < step) partial[item] += partial[item + step];
+      barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (item == 0) POINTER(T, sums)[(slice * s.channels + channel) * TAPS + t] = partial[0];
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+}
+
+__kernel void conv_depthwise_finish(CONST_GLOBAL(T, sums), GLOBAL(STORAGE(TYPE), weights), const Shape s) {
+  const INDEX id = get_global_id(0);
+  if (id >= s.channels * TAPS) return;
+  T sum = 0;
+  for (INDEX slice = 0; slice < s.slices; slice++) sum += CONST_POINTER(T, sums)[slice * s.channels * TAPS + id];
+  const INDEX channel = id / TAPS, t = id - channel * TAPS;
+  STORE(TYPE, POINTER(STORAGE(TYPE), weights),
+        channel * s.w_o + t / (TAPS_H * TAPS_W) * s.w_d + t / TAPS_W % TAPS_H * s.w_h + t % TAPS_W * s.w_w, sum);
+}

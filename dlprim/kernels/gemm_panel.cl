@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT
+// Core for CPUs: a work-group is one work-item; it packs slices of A (rows along k) and B (panels of NR columns) into
+// local memory, which is cache, and multiplies MR x NR pieces in vector registers. The host also defines
+//   MB, NB, KB   largest tile and slice        MR, NR  rows and columns held in registers
+#include "gemm_operands.clh"
+
+#define VEC CONCAT(T, 16)
+#define MASK CONCAT(mask_, TT)
+#define mask_f32 int16
+#define mask_f64 long16
+#define LDA (KB + 16)  // off the powers of two that would share cache sets; room for the tail of a vector
+#define LOAD16(tag, p) CONCAT(load16_, tag)(p)
+
+inline float16 load16_f32(__global const float *p) { return vload16(0, p); }
+inline float16 load16_f16(__global const ushort *p) { return vload_half16(0, (__global const half *)p); }
+inline float16 load16_bf16(__global const ushort *p) { return as_float16(convert_uint16(vload16(0, p)) << 16); }
+#ifdef FP64
+inline double16 load16_f64(__global const double *p) { return vload16(0, p); }
+#endif
+
+#define LOW(a, b) (VEC)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7)
+#define HIGH(a, b) (VEC)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf)
+
+// Each round rotates the bits of (row, column) by one; four swap row and column.
+inline void transpose16(VEC *v) {
+  VEC t[16];
+#define ROUND(from, to)                                \
+  _Pragma("unroll") for (int i = 0; i < 8; i++) {      \
+    to[2 * i] = LOW(from[i], from[i + 8]);             \
+    to[2 * i + 1] = HIGH(from[i], from[i + 8]);        \
+  }
+  ROUND(v, t)
+  ROUND(t, v)
+  ROUND(v, t)
+  ROUND(t, v)
+}
+
+// Copies `count` elements `step` apart; may write up to 15 more. Reads stay below `end`.
+#define DEFINE_COPY(name, tag)                                                                                     \
+  inline void name(__global const STORAGE(tag) *x, INDEX at, INDEX step, INDEX end, int count, __local T *to) {    \
+    for (int i = 0; i < count; i += 16, at += 16 * step) {                                                         \
+      if (step == 1 && at + 16 <= end) vstore16(LOAD16(tag, x + at), 0, to + i);                                   \
+      else                                                                                                         \
+        for (int j = i; j < min(i + 16, count); j++) to[j] = LOAD(tag, x, at + (j - i) * step);                    \
+    }                                                                                                              \
+  }
+DEFINE_COPY(copy_a, TA)
+DEFINE_COPY(copy_b, TB)
+
+// to[r * pitch + c] = x[at + r + c * step] for a block of `rows` x `columns`, through registers.
+#define DEFINE_TRANSPOSE(name, tag)                                                                                \
+  inline void name(__global const STORAGE(tag) *x, INDEX at, INDEX step, int rows, int columns, __local T *to,     \
+                   int pitch) {                                                                                    \
+    for (int r = 0; r < rows; r += 16)                                                                             \
+      for (int c = 0; c < columns; c += 16) {                                                                      \
+        if (r + 16 <= rows && c + 16 <= columns) {                                                                 \
+          VEC v[16];                                                                                               \
+          _Pragma("unroll") for (int i = 0; i < 16; i++) v[i] = LOAD16(tag, x + at + r + (c + i) * step);          \
+          transpose16(v);                                                                                          \
+          _Pragma("unroll") for (int i = 0; i < 16; i++) vstore16(v[i], 0, to + (r + i) * pitch + c);              \
+        } else                                                                                                     \
+          for (int i = r; i < min(r + 16, rows); i++)                                                              \
+            for (int j = c; j < min(c + 16, columns); j++) to[i * pitch + j] = LOAD(tag, x, at + i + j * step);    \
+      }                                                                                                            \
+  }
+DEFINE_TRANSPOSE(transpose_a, TA)
+DEFINE_TRANSPOSE(transpose_b, TB)
+
+#if MODE
+// Points of one row of the image that follow each other: `length` of them from number `at` of the range.
+typedef struct {
+  Place place;
+  int at, length;
+} Run;
+
+// Cuts points [first, first + count) into runs, also at multiples of `cut`. Returns their number.
+inline int find_runs(INDEX first, int count, int cut, __local Run *runs, const Params *p) {
+  int number = 0;
+  for (int done = 0; done < count; number++) {
+    const INDEX q = first + done;
+    const int length = min((int)min(p->out_w - q % p->out_w, (INDEX)(count - done)), cut - done % cut);
+    runs[number].place = place_point(q, p);
+    runs[number].at = done;
+    runs[number].length = length;
+    done += length;
+  }
+  return number;
+}
+
+// Taps [first, first + count), by counting up instead of dividing.
+inline void find_taps(INDEX first, int count, __local Place *taps, const Params *p) {
+#if CHANNEL_INNER
+  for (int i = 0; i < count; i++) taps[i] = place_tap(first + i, p);
+#else
+  INDEX w = first % p->taps_w, rest = first / p->taps_w, h = rest % p->taps_h;
+  rest /= p->taps_h;
+  INDEX d = rest % p->taps_d, c = rest / p->taps_d;
+  for (int i = 0; i < count; i++) {
+    Place t;
+    t.y = 0;
+    t.d = (int)(d * p->tap_step_d), t.h = (int)(h * p->tap_step_h), t.w = (int)(w * p->tap_step_w);
+    t.x = c * p->x_c + t.d * p->x_d + t.h * p->x_h + t.w * p->x_w;
+    taps[i] = t;
+    if (++w < p->taps_w) continue;
+    w = 0;
+    if (++h < p->taps_h) continue;
+    h = 0;
+    if (++d < p->taps_d) continue;
+    d = 0, c++;
+  }
+#endif
+}
+
+// The elements of a run under one tap; may write up to 15 more. Reads stay within [0, end).
+inline void gather(__global const STORAGE(TB) *x, Run run, Place tap, INDEX end, __local T *to, const Params *p) {
+  const INDEX step = p->step_w * p->x_w;
+  INDEX at = run.place.x + tap.x;
+  int w = run.place.w + tap.w;
+  to += run.at;
+#if CHECK && RANK > 1
+  bool row = (uint)(run.place.h + tap.h) < (uint)p->in_h;
+#if RANK > 2
+  row = row && (uint)(run.place.d + tap.d) < (uint)p->in_d;
+#endif
+  if (!row) {
+    for (int i = 0; i < run.length; i += 16) vstore16((VEC)(0), 0, to + i);
+    return;
+  }
+#endif
+  for (int i = 0; i < run.length; i += 16, at += 16 * step, w += 16 * (int)p->step_w, to += 16) {
+    const int count = min(16, run.length - i);
+    const int last = w + 15 * (int)p->step_w;
+    if ((step == 1 || step == 2) && at >= 0 && at + 16 * step <= end) {
+      VEC v = LOAD16(TB, x + at);
+      if (step == 2) {
+        const VEC more = LOAD16(TB, x + at + 16);
+        v = (VEC)(v.even, more.even);
+      }
+#if CHECK
+      if (w < 0 || last >= (int)p->in_w) {
+        const int16 lane = w + (int)p->step_w * (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        v = select((VEC)(0), v, CONCAT(convert_, MASK)(lane >= 0 && lane < (int)p->in_w));
+      }
+#endif
+      vstore16(v, 0, to);
+    } else {
+      for (int j = 0; j < count; j++) {
+        const int wj = w + j * (int)p->step_w;
+        const bool ok = !CHECK || (wj >= 0 && wj < (int)p->in_w);
+        to[j] = ok ? LOAD(TB, x, at + j * step) : (T)(0);
+      }
+    }
+  }
+}
+#endif
+
+// c (+)= a b for MR rows and NR columns over k.
+inline void multiply(__local const T *a, __local const T *b, int k, __local T *c, bool first) {
+  VEC acc[MR][NR / 16];
+#pragma unroll
+  for (int i = 0; i < MR; i++)
+#pragma unroll
+    for (int j = 0; j < NR / 16; j++) acc[i][j] = first ? (VEC)(0) : vload16(j, c + i * NB);
+  for (int l = 0; l < k; l++) {
+    VEC bv[NR / 16];
+#pragma unroll
+    for (int j = 0; j < NR / 16; j++) bv[j] = vload16(l * (NR / 16) + j, b);
+#pragma unroll
+    for (int i = 0; i < MR; i++) {
+      const VEC av = (VEC)(a[i * LDA + l]);
+#pragma unroll
+      for (int j = 0; j < NR / 16; j++) acc[i][j] = fma(av, bv[j], acc[i][j]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < MR; i++)
+#pragma unroll
+    for (int j = 0; j < NR / 16; j++) vstore16(acc[i][j], j, c + i * NB);
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(GEMM_ARGUMENTS) {
+  const Params *p = &params;
+  __local T As[MB * LDA] __attribute__((aligned(64)));
+  __local T Bs[NB * KB + 16] __attribute__((aligned(64)));
+  __local T Cs[MB * NB] __attribute__((aligned(64)));
+  __local INDEX column[NB];
+#if MODE
+  __local Place taps[MODE == 1 ? KB : NB];
+  __local Run runs[MODE == 1 ? NB : KB];
+#endif
+#if MODE == 2
+  __local T turned[16 * LDA] __attribute__((aligned(64)));
+#endif
+  const Tile tile = tile_of(get_group_id(0), p);
+  const INDEX m0 = tile.m * p->tile_m, n0 = tile.n * p->tile_n;
+  const int rows = (int)min(p->tile_m, p->m - m0), columns = (int)min(p->tile_n, p->n - n0);
+  const INDEX k_begin = tile.split * p->k_split, k_end = min(p->k, k_begin + p->k_split);
+  __global const STORAGE(TA) *A = CONST_POINTER(STORAGE(TA), a) + tile.batch * p->a_batch;
+  __global const STORAGE(TB) *B = CONST_POINTER(STORAGE(TB), b) + tile.batch * p->b_batch;
+#if MODE == 1
+  const INDEX end = p->x_size - tile.batch * p->b_batch;
+  const int number = find_runs(n0, columns, NR, runs, p);
+#elif MODE == 2
+  const INDEX end = p->x_size - tile.batch * p->b_batch;
+  find_taps(n0, columns, taps, p);
+#endif
+
+  for (INDEX k0 = k_begin; k0 < k_end; k0 += KB) {
+    const int depth = (int)min((INDEX)KB, k_end - k0);
+    // A: row i at As + i * LDA.
+#if MODE == 2
+    const int number = find_runs(k0, depth, KB, runs, p);
+    for (int i = 0; i < rows; i++)
+      for (int r = 0; r < number; r++)
+        copy_a(A, (m0 + i) * p->a_m + runs[r].place.y, p->y_w, p->y_size - tile.batch * p->a_batch, runs[r].length,
+               As + i * LDA + runs[r].at);
+#else
+    const INDEX a0 = m0 * p->a_m + k0 * p->a_k;
+    if (p->a_m == 1 && p->a_k != 1)
+      transpose_a(A, a0, p->a_k, rows, depth, As, LDA);
+    else
+      for (int i = 0; i < rows; i++)
+        copy_a(A, a0 + i * p->a_m, p->a_k, a0 + i * p->a_m + depth, depth, As + i * LDA);
+#endif
+    // B: panel j at Bs + j * KB * NR, in it NR columns of each k.
+    for (int j = 0; j < columns; j += NR) {
+      __local T *panel = Bs + j * KB;
+      const int width = min(NR, columns - j);
+#if MODE == 0
+      const INDEX b0 = (n0 + j) * p->b_n + k0 * p->b_k;
+      if (p->b_k == 1 && p->b_n != 1)
+        transpose_b(B, b0, p->b_n, depth, width, panel, NR);
+      else
+        for (int k = 0; k < depth; k++) copy_b(B, b0 + k * p->b_k, p->b_n, b0 + k * p->b_k + width, width, panel + k * NR);
+#elif MODE == 1
+      int from = 0;
+      while (runs[from].at < j) from++;
+      if (j == 0) find_taps(k0, depth, taps, p);
+      for (int k = 0; k < depth; k++) {
+        const Place tap = taps[k];
+        for (int r = from; r < number && runs[r].at < j + width; r++) {
+          gather(B, runs[r], tap, end, panel + k * NR - j, p);
+        }
+      }
+#else
+      for (int c = 0; c < width; c += 16) {
+        const int some = min(16, width - c);
+        for (int i = 0; i < some; i++)
+          for (int r = 0; r < number; r++) gather(B, runs[r], taps[j + c + i], end, turned + i * LDA, p);
+        for (int k = 0; k < depth; k += 16) {
+          VEC v[16];
+#pragma unroll
+          for (int i = 0; i < 16; i++) v[i] = vload16(0, turned + i * LDA + k);
+          transpose16(v);
+#pragma unroll
+          for (int i = 0; i < 16; i++)
+            vstore16(v[i], 0, panel + (k + i) * NR + c);
+        }
+      }
+#endif
+    }
+    for (int j = 0; j < columns; j += NR)
+      for (int i = 0; i < rows; i += MR)
+        multiply(As + i * LDA, Bs + j * KB, depth, Cs + i * NB + j, k0 == k_begin);
+  }
+
+#if SPLIT
+  __global T *C = POINTER(T, c) + ((tile.batch * p->splits + tile.split) * p->m + m0) * p->n + n0;
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j += 16) {
+      if (j + 16 <= columns) vstore16(vload16(0, Cs + i * NB + j), 0, C + i * p->n + j);
+      else
+        for (int v = j; v < columns; v++) C[i * p->n + v] = Cs[i * NB + v];
+    }
+#else
+  __global STORAGE(TC) *C = POINTER(STORAGE(TC), c) + tile.batch * p->c_batch + m0 * p->c_m;
+#if MODE == 1
+  for (int r = 0; r < number; r++)
+    for (int v = 0; v < runs[r].length; v++) column[runs[r].at + v] = runs[r].place.y + v * p->y_w;
+#else
+  for (int j = 0; j < columns; j++) column[j] = (n0 + j) * p->c_n;
+#endif
+#if ADDEND
+  __global const STORAGE(TD) *D = CONST_POINTER(STORAGE(TD), d) + tile.batch * p->d_batch + m0 * p->d_m + n0 * p->d_n;
+#endif
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j += 16) {
+      __local const T *sums = Cs + i * NB + j;
+      const int count = min(16, columns - j);
+#if WHOLE_VECTORS
+      // Contiguous float32 or float64 results without an addend, or with one for the whole row.
+      if (count == 16 && column[j + 15] - column[j] == 15 && (!ADDEND || p->d_n == 0)) {
+#if ADDEND
+        const VEC addend = (VEC)(LOAD(TD, D, i * p->d_m));
+#endif
+        vstore16(FINISH(vload16(0, sums), addend), 0, C + i * p->c_m + column[j]);
+        continue;
+      }
+#endif
+      for (int v = 0; v < count; v++) {
+#if ADDEND
+        const T addend = LOAD(TD, D, i * p->d_m + (j + v) * p->d_n);
+#endif
+        STORE(TC, C, i * p->c_m + column[j + v], (VALUE(TC))(FINISH(sums[v], addend)));
+      }
+    }
+#endif
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/runtime/launch.hpp>
+
+#include <algorithm>
+#include <bit>
+
+#include "conv_shape.hpp"
+
+namespace dlprim {
+
+namespace {
+
+// The struct of conv_depthwise.cl, in its order.
+struct Shape {
+  std::int64_t images, channels, multiplier;
+  std::int64_t to_n, to_c, to[3], from_n, from_c, from[3];
+  std::int64_t out[3], in[3], padding[3];
+  std::int64_t w_outer, w[3], slices, bias_stride;
+};
+
+struct NarrowShape {
+  std::int32_t fields[sizeof(Shape) / sizeof(std::int64_t)];
+  explicit NarrowShape(const Shape& shape) {
+    const auto wide = std::bit_cast<std::array<std::int64_t, sizeof(Shape) / sizeof(std::int64_t)>>(shape);
+    for (std::size_t i = 0; i < wide.size(); i++) fields[i] = std::int32_t(wide[i]);
+  }
+};
+
+enum class Pass : std::uint16_t { forward, flipped, data, weights, finish };
+constexpr const char* pass_names[] = {"conv_depthwise", "conv_depthwise", "conv_depthwise_data", "conv_depthwise_weights",
+                                      "conv_depthwise_finish"};
+constexpr int weights_group = 128;
+
+struct Key {
+  Pass pass;
+  std::uint16_t type, taps[3], stride[3], dilation[3], rows, bias, activation, channels_last, wide, group;
+};
+
+Key make_key(Pass pass, const ConvShape& s, const Volume& to) {
+  Key key{};
+  key.pass = pass, key.type = std::uint16_t(s.type);
+  for (int i = 0; i < 3; i++) {
+    key.taps[i] = std::uint16_t(s.w.size[i]);
+    key.stride[i] = std::uint16_t(s.stride[i]), key.dilation[i] = std::uint16_t(s.dilation[i]);
+  }
+  key.channels_last = to.channel_stride == 1 && to.stride[2] != 1;
+  key.rows = pass == Pass::forward || pass == Pass::flipped ? 4 : 1;
+  auto reach = [](const Volume& v) {
+    std::int64_t last = v.outer * v.outer_stride + v.channels * v.channel_stride;
+    for (int i = 0; i < 3; i++) last += v.size[i] * v.stride[i];
+    return last;
+  };
+  key.wide = std::max(reach(s.x), reach(s.y)) >= (std::int64_t(1) << 31) - (1 << 16);
+  key.group = weights_group;
+  return key;
+}
+
+Kernel& kernel_of(Device& device, const Key& key) {
+  static KernelCache<Key> cache;
+  return cache.get(device, key, [&] {
+    const auto type = DataType(key.type);
+    KernelSource source("conv_depthwise.cl", pass_names[int(key.pass)]);
+    source.define("TYPE", tag(type)).define("T", type == DataType::float64 ? "double" : "float");
+    source.define("INDEX", key.wide ? "long" : "int").define("ROWS", key.rows).define("BIAS", key.bias);
+    source.define("ACTIVATE(x)", Activation(key.activation) == Activation::relu ? "relu(x)" : "(x)");
+    source.define("CHANNELS_LAST", key.channels_last).define("FLIP", key.pass == Pass::flipped).define("GROUP", key.group);
+    constexpr const char* names[] = {"D", "H", "W"};
+    for (int i = 0; i < 3; i++) {
+      source.define(std::string("TAPS_") + names[i], key.taps[i]);
+      source.define(std::string("STRIDE_") + names[i], key.pass == Pass::flipped ? 1 : key.stride[i]);
+      source.define(std::string("DILATION_") + names[i], key.dilation[i]);
+    }
+    return source;
+  });
+}
+
+// A pass that reads `from` and writes `to`.
+Shape make_shape(const ConvShape& s, const Volume& from, const Volume& to, const TensorView& bias) {
+  Shape shape{to.outer, to.channels, s.y.channels / s.x.channels, to.outer_stride, to.channel_stride, {}, from.outer_stride,
+              from.channel_stride, {}, {}, {}, {}, s.w.outer_stride, {}, 1, bias.defined() ? bias.stride(0) : 0};
+  for (int i = 0; i < 3; i++) {
+    shape.to[i] = to.stride[i], shape.from[i] = from.stride[i], shape.w[i] = s.w.stride[i];
+    shape.out[i] = to.size[i], shape.in[i] = from.size[i], shape.padding[i] = s.padding[i];
+  }
+  return shape;
+}
+
+template <class... Buffers>
+void run(Queue& queue, const Key& key, NDRange range, const Shape& shape, const Buffers&... buffers) {
+  Kernel& kernel = kernel_of(queue.device(), key);
+  if (key.wide) launch(queue, kernel, range, buffers..., shape);
+  else launch(queue, kernel, range, buffers..., NarrowShape(shape));
+}
+
+void run_map(Queue& queue, Key key, const ConvShape& s, const Volume& from, const Volume& to, const TensorView& bias,
+             const Shape& shape) {
+  key.bias = bias.defined();
+  const std::int64_t blocks = (to.size[1] + key.rows - 1) / key.rows;
+  const auto items = std::size_t(to.outer * to.channels * to.size[0] * blocks * to.size[2]);
+  run(queue, key, NDRange(items, 128), shape, from.data, s.w.data, bias.defined() ? bias.data : s.w.data, to.data);
+}
+
+}  // namespace
+
+void depthwise_forward(Queue& queue, const ConvShape& s, const TensorView& bias, Activation activation) {
+  Key key = make_key(Pass::forward, s, s.y);
+  key.activation = std::uint16_t(activation);
+  run_map(queue, key, s, s.x, s.y, bias, make_shape(s, s.x, s.y, bias));
+}
+
+void depthwise_backward_data(Queue& queue, const ConvShape& s, const TensorView& bias) {
+  Shape shape = make_shape(s, s.y, s.x, bias);
+  const bool flip = s.y.channels == s.x.channels && s.stride[0] == 1 && s.stride[1] == 1 && s.stride[2] == 1;
+  if (flip)
+    for (int i = 0; i < 3; i++) shape.padding[i] = s.dilation[i] * (s.w.size[i] - 1) - s.padding[i];
+  run_map(queue, make_key(flip ? Pass::flipped : Pass::data, s, s.x), s, s.y, s.x, bias, shape);
+}
+
+void depthwise_backward_weights(Queue& queue, const ConvShape& s) {
+  Shape shape = make_shape(s, s.x, s.y, {});
+  Key key = make_key(Pass::weights, s, s.y);
+  if (queue.device().info().cpu) key.group = 16;
+  const std::int64_t wanted = 8 * std::int64_t(queue.device().info().compute_units);
+  shape.slices = std::clamp<std::int64_t>(wanted / s.y.channels, 1, s.y.outer);
+  const auto size = std::size_t(s.y.channels * s.taps());
+  const Workspace sums(queue, size * std::size_t(shape.slices) * size_of(accumulate_type(s.type)));
+  run(queue, key, NDRange(std::size_t(s.y.channels * key.group), std::size_t(shape.slices), key.group, 1), shape,
+      s.x.data, s.y.data, sums.data());
+  key.pass = Pass::finish;
+  run(queue, key, NDRange(size, 64), shape, sums.data(), s.w.data);
+}
+
+}  // namespace dlprim

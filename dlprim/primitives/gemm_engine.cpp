@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+#include "gemm_engine.hpp"
+
+#include <bit>
+
+#include "gemm_launch.hpp"
+#include "select.hpp"
+
+namespace dlprim {
+
+namespace {
+
+const char* decline_reference(const Device&, const GemmProblem&, bool) { return nullptr; }
+
+constexpr Candidate<GemmProblem> candidates[] = {
+    {"panel", decline_panel, run_panel},
+    {"tiled", decline_tiled, run_tiled},
+    {"reference", decline_reference, run_reference},
+};
+
+std::int64_t magnitude(std::int64_t stride) { return stride < 0 ? -stride : stride; }
+
+const char* type_name(DataType type) {
+  switch (accumulate_type(type)) {
+    case DataType::float64: return "double";
+    case DataType::complex64: return "float2";
+    case DataType::complex128: return "double2";
+    case DataType::int64: case DataType::uint64: return "long";
+    default: return "float";
+  }
+}
+
+const char* activation_code(Activation activation) {
+  switch (activation) {
+    case Activation::none: return "(x)";
+    case Activation::relu: return "relu(x)";
+    case Activation::gelu: return "((T)0.5 * (x) * (1 + erf((x) * (T)0.70710678118654752)))";
+    case Activation::gelu_tanh:
+      return "((T)0.5 * (x) * (1 + tanh((T)0.79788456080286536 * ((x) + (T)0.044715 * (x) * (x) * (x)))))";
+  }
+  return "";
+}
+
+constexpr const char* core_files[] = {"gemm_reference", "gemm_tiled", "gemm_panel", "gemm_reduce"};
+
+KernelSource gemm_source(const GemmKey& key) {
+  const auto type = DataType(key.type);
+  const std::string name = core_files[int(key.core)];
+  KernelSource source(name + ".cl", name);
+  const std::string t = tag(type), acc = tag(accumulate_type(type));
+  // The reduction reads sums, not elements.
+  source.define("TA", key.core == GemmCore::reduce ? acc : t).define("TB", t).define("TD", t);
+  source.define("TC", key.split ? acc : t).define("T", type_name(type)).define("TT", acc);
+  source.define("COMPLEX", is_complex(type)).define("TO_T(v)", is_complex(type) ? "(v)" : "((T)(v))");
+  source.define("INDEX", key.wide_index ? "long" : "int").define("MODE", key.mode).define("RANK", key.rank);
+  source.define("CHECK", key.check).define("CHANNEL_INNER", key.channel_inner).define("ADDEND", key.addend);
+  source.define("ACTIVATE(x)", activation_code(Activation(key.activation))).define("SPLIT", key.split);
+  if (key.core == GemmCore::tiled) {
+    constexpr const char* names[] = {"BM", "BN", "BK", "TM", "TN"};
+    for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
+    source.define("VA", key.va).define("VB", key.vb).define("VC", key.vc);
+    source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
+  }
+  if (key.core == GemmCore::panel) {
+    source.define("MR", key.shape[0]).define("NR", key.shape[1]).define("MB", key.shape[2]);
+    source.define("NB", key.shape[3]).define("KB", key.shape[4] * 16);
+    source.define("WHOLE_VECTORS", type == accumulate_type(type) && key.activation == 0);
+  }
+  return source;
+}
+
+// alpha or beta in the type the kernel computes in.
+std::span<const std::byte> scalar_bytes(DataType type, std::complex<double> value, std::array<std::byte, 16>& storage) {
+  auto put = [&](auto... parts) {
+    std::size_t at = 0;
+    ((std::memcpy(storage.data() + at, &parts, sizeof parts), at += sizeof parts), ...);
+    return std::span<const std::byte>(storage.data(), at);
+  };
+  switch (accumulate_type(type)) {
+    case DataType::float64: return put(value.real());
+    case DataType::complex64: return put(float(value.real()), float(value.imag()));
+    case DataType::complex128: return put(value.real(), value.imag());
+    case DataType::int64: case DataType::uint64: return put(std::int64_t(value.real()));
+    default: return put(float(value.real()));
+  }
+}
+
+GemmIndices<std::int32_t> narrow(const GemmIndices<std::int64_t>& p) {
+  using Wide = std::array<std::int64_t, sizeof p / sizeof(std::int64_t)>;
+  using Narrow = std::array<std::int32_t, sizeof p / sizeof(std::int64_t)>;
+  const auto from = std::bit_cast<Wide>(p);
+  Narrow to;
+  std::transform(from.begin(), from.end(), to.begin(), [](std::int64_t v) { return std::int32_t(v); });
+  return std::bit_cast<GemmIndices<std::int32_t>>(to);
+}
+
+}  // namespace
+
+bool fits_32_bits(const GemmProblem& problem) {
+  const auto& p = problem.p;
+  auto last = [](std::int64_t size, std::int64_t stride) { return std::max<std::int64_t>(size - 1, 0) * magnitude(stride); };
+  const std::int64_t batch = problem.batches;
+  std::int64_t a = last(batch, p.a_batch) + last(p.m, p.a_m) + last(p.k, p.a_k);
+  std::int64_t b = last(batch, p.b_batch) + last(p.k, p.b_k) + last(p.n, p.b_n);
+  std::int64_t c = last(batch, p.c_batch) + last(p.m, p.c_m) + last(p.n, p.c_n);
+  const std::int64_t d = last(batch, p.d_batch) + last(p.m, p.d_m) + last(p.n, p.d_n);
+  const std::int64_t points = problem.mode == GemmMode::convolution ? p.n : p.k;
+  if (problem.mode != GemmMode::plain) {
+    std::int64_t y = last(points / std::max<std::int64_t>(1, p.out[0] * p.out[1] * p.out[2]) + 1, p.y_n);
+    std::int64_t margin = 0;
+    for (int i = 0; i < 3; i++) {
+      y += last(p.out[i], p.y_stride[i]);
+      margin += (magnitude(p.start[i]) + last(p.taps[i], p.tap_step[i])) * magnitude(p.x_stride[i]);
+    }
+    (problem.mode == GemmMode::convolution ? c : a) += y;
+    b += p.x_size + 2 * margin;
+  }
+  // Tiles reach past the end of a dimension, partial sums take one matrix a split.
+  const std::int64_t most = std::max({a, b, c, d, batch * p.m * p.n * p.splits, (p.m + 512) * (p.n + 512)});
+  return most < (std::int64_t(1) << 31) - (1 << 20);
+}
+
+GemmKey gemm_key(GemmCore core, const GemmProblem& problem) {
+  GemmKey key{};
+  key.core = core, key.mode = std::uint8_t(problem.mode), key.type = std::uint8_t(problem.type);
+  if (problem.mode != GemmMode::plain) {
+    key.rank = std::uint8_t(problem.rank), key.check = problem.check;
+    key.channel_inner = problem.channel_inner;
+  }
+  key.addend = problem.addend.memory != nullptr;
+  key.activation = std::uint8_t(problem.activation);
+  key.wide_index = !fits_32_bits(problem);
+  return key;
+}
+
+Kernel& gemm_kernel(Device& device, const GemmKey& key) {
+  static KernelCache<GemmKey> cache;
+  return cache.get(device, key, [&] { return gemm_source(key); });
+}
+
+void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmProblem& problem, NDRange range,
+                 BufferRef a, BufferRef output) {
+  std::array<std::byte, 16> alpha, beta;
+  const auto alpha_bytes = scalar_bytes(problem.type, problem.alpha, alpha);
+  const auto beta_bytes = scalar_bytes(problem.type, problem.beta, beta);
+  const BufferRef addend = problem.addend.memory ? problem.addend : output;
+  if (key.wide_index)
+    launch(queue, kernel, range, a, problem.b, output, addend, problem.p, alpha_bytes, beta_bytes);
+  else
+    launch(queue, kernel, range, a, problem.b, output, addend, narrow(problem.p), alpha_bytes, beta_bytes);
+}
+
+void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::size_t group) {
+  const auto& p = problem.p;
+  const NDRange range(std::size_t(p.tiles_m * p.tiles_n * problem.batches * p.splits) * group, group);
+  if (p.splits == 1) return launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, problem.c);
+  const GemmKey reduce = [&] {
+    GemmKey result = gemm_key(GemmCore::reduce, problem);
+    result.check = 0, result.channel_inner = 0;
+    return result;
+  }();
+  key.split = 1, key.addend = 0, key.activation = 0;
+  const std::size_t bytes = std::size_t(problem.batches * p.splits * p.m * p.n) * size_of(accumulate_type(problem.type));
+  const Workspace partial(queue, bytes);
+  launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, partial.data());
+  Kernel& kernel = gemm_kernel(queue.device(), reduce);
+  const std::size_t width = queue.device().info().cpu ? 64 : 256;
+  launch_gemm(queue, kernel, reduce, problem, NDRange(std::size_t(p.m * p.n), std::size_t(problem.batches), std::min(width, kernel.max_work_group()), 1),
+              partial.data(), problem.c);
+}
+
+void run_reference(Queue& queue, const GemmProblem& given) {
+  GemmProblem problem = given;
+  problem.p.splits = problem.batches;
+  const GemmKey key = gemm_key(GemmCore::reference, problem);
+  const std::size_t items = std::size_t(problem.batches * problem.p.m * problem.p.n);
+  Kernel& kernel = gemm_kernel(queue.device(), key);
+  launch_gemm(queue, kernel, key, problem, NDRange(items, std::min<std::size_t>(64, kernel.max_work_group())), problem.a,
+              problem.c);
+}
+
+void run_gemm(Queue& queue, const GemmProblem& problem) {
+  select<GemmProblem>("gemm", "DLPRIM_GEMM", candidates, queue.device(), problem).run(queue, problem);
+}
+
+}  // namespace dlprim

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// The engine under gemm and conv: C[m, n] = activation(alpha * sum over k of A[m, k] B[k, n] + beta * addend[m, n]).
+#pragma once
+#include <dlprim/primitives/gemm.hpp>
+
+#include <algorithm>
+
+namespace dlprim {
+
+/// Kernel parameters: the struct of gemm_operands.clh, every field of type INDEX and in its order.
+template <class Index>
+struct GemmIndices {
+  Index m = 0, n = 0, k = 0, splits = 1, k_split = 0;
+  Index tile_m = 0, tile_n = 0, tiles_m = 1, tiles_n = 1;
+  Index a_batch = 0, a_m = 0, a_k = 0, b_batch = 0, b_k = 0, b_n = 0;
+  Index c_batch = 0, c_m = 0, c_n = 0, d_batch = 0, d_m = 0, d_n = 0;
+  Index x_size = 0, y_size = 0, channels = 1, x_n = 0, x_c = 0;
+  Index x_stride[3]{}, in[3]{1, 1, 1}, out[3]{1, 1, 1}, step[3]{1, 1, 1}, start[3]{};
+  Index taps[3]{1, 1, 1}, tap_step[3]{};
+  Index y_n = 0, y_stride[3]{};
+};
+
+/// How A, B and C are addressed; MODE of gemm_operands.clh.
+enum class GemmMode : std::uint8_t { plain, convolution, weights_gradient };
+
+struct GemmProblem {
+  GemmMode mode = GemmMode::plain;
+  int rank = 1;  // spatial dimensions that matter
+  bool check = false, channel_inner = false;
+  DataType type = DataType::float32;
+  BufferRef a, b, c, addend;  // no addend: null
+  Activation activation = Activation::none;
+  std::complex<double> alpha = 1, beta = 0;
+  std::int64_t batches = 1;
+  GemmIndices<std::int64_t> p;
+};
+
+/// Runs a problem with sizes above 0 (k may be 0) by the first candidate that takes it.
+void run_gemm(Queue& queue, const GemmProblem& problem);
+
+/// True when the kernels read offsets of the problem in 32 bits.
+bool fits_32_bits(const GemmProblem& problem);
+
+}  // namespace dlprim

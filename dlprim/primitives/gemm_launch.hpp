@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// What the candidates of the engine share: compiling a core for a problem and launching it.
+#pragma once
+#include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/memory.hpp>
+
+#include <vector>
+
+#include "gemm_engine.hpp"
+
+namespace dlprim {
+
+/// Cores by kernel file.
+enum class GemmCore : std::uint8_t { reference, tiled, panel, reduce };
+
+/// What distinguishes one compiled core from another.
+struct GemmKey {
+  GemmCore core{};
+  std::uint8_t mode = 0, rank = 1, check = 0, channel_inner = 0, type = 0, addend = 0, activation = 0;
+  std::uint8_t split = 0, wide_index = 0;
+  std::uint8_t va = 1, vb = 1, vc = 1, a_along_k = 0, b_along_k = 0;  // tiled
+  std::uint8_t shape[8]{};  // tile or panel shape
+};
+
+GemmKey gemm_key(GemmCore core, const GemmProblem& problem);
+Kernel& gemm_kernel(Device& device, const GemmKey& key);
+/// Launches with problem.p as the parameters; `output` replaces C where given (a workspace of partial sums).
+void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmProblem& problem, NDRange range,
+                 BufferRef a, BufferRef output);
+/// Runs `core` over the tiles of problem.p and, when problem.p.splits > 1, the reduction of its partial sums.
+void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::size_t group);
+
+/// The candidates.
+const char* decline_tiled(const Device& device, const GemmProblem& problem, bool forced);
+void run_tiled(Queue& queue, const GemmProblem& problem);
+const char* decline_panel(const Device& device, const GemmProblem& problem, bool forced);
+void run_panel(Queue& queue, const GemmProblem& problem);
+void run_reference(Queue& queue, const GemmProblem& problem);
+
+}  // namespace dlprim

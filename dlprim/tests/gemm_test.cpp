@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/gemm.hpp>
+
+#include <cmath>
+
+#include "floats.hpp"
+
+namespace dlprim {
+namespace {
+
+using testing::queue;
+using testing::Elements;
+
+// A matrix in a larger memory: element (i, j) of batch b at offset + b * batch + i * row + j * column.
+struct Layout {
+  std::int64_t row, column, batch, offset;
+  TensorView view(const Elements& memory, std::int64_t b, std::int64_t m, std::int64_t n) const {
+    BufferRef data = memory.data();
+    data.offset += std::size_t(offset) * size_of(memory.type());
+    return TensorView(data, memory.type(), std::vector<std::int64_t>{b, m, n}, std::vector<std::int64_t>{batch, row, column});
+  }
+};
+
+Layout rows(std::int64_t m, std::int64_t n, std::int64_t gap = 0, std::int64_t offset = 0) { return {n + gap, 1, m * (n + gap), offset}; }
+Layout columns(std::int64_t m, std::int64_t n, std::int64_t gap = 0, std::int64_t offset = 0) { return {1, m + gap, n * (m + gap), offset}; }
+
+struct Case {
+  std::int64_t batches, m, n, k;
+  bool a_turned = false, b_turned = false, c_turned = false;
+  std::int64_t gap = 0, offset = 0;
+  double alpha = 1, beta = 0;
+  Activation activation = Activation::none;
+  bool broadcast_addend = false, broadcast_b = false;
+};
+
+double activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::relu: return x < 0 ? 0 : x;
+    case Activation::gelu: return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::gelu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    default: return x;
+  }
+}
+
+void check(const Case& t, DataType type) {
+  auto layout = [&](bool turned, std::int64_t m, std::int64_t n) {
+    return turned ? columns(m, n, t.gap, t.offset) : rows(m, n, t.gap, t.offset);
+  };
+  Layout la = layout(t.a_turned, t.m, t.k), lb = layout(t.b_turned, t.k, t.n), lc = layout(t.c_turned, t.m, t.n);
+  auto memory = [&](const Layout& l, std::int64_t m, std::int64_t n, unsigned seed) {
+    return Elements(type, std::size_t(l.offset + t.batches * l.batch + (m + n + 2) * t.gap + 1), seed);
+  };
+  const Elements a = memory(la, t.m, t.k, 1), b = memory(lb, t.k, t.n, 2), c = memory(lc, t.m, t.n, 3);
+  const Elements addend(type, std::size_t(t.m * t.n * t.batches), 4);
+  if (t.broadcast_b) lb.batch = 0;
+  Layout ld = t.broadcast_addend ? Layout{0, 1, 0, 0} : rows(t.m, t.n);
+  GemmOptions options{t.alpha, t.beta, ld.view(addend, t.batches, t.m, t.n), t.activation};
+  gemm(queue(), la.view(a, t.batches, t.m, t.k), lb.view(b, t.batches, t.k, t.n), lc.view(c, t.batches, t.m, t.n), options);
+  const auto result = c.read();
+  double error = 0, norm = 0;
+  std::vector<bool> written(result.size());
+  for (std::int64_t z = 0; z < t.batches; z++)
+    for (std::int64_t i = 0; i < t.m; i++)
+      for (std::int64_t j = 0; j < t.n; j++) {
+        double sum = 0;
+        for (std::int64_t l = 0; l < t.k; l++)
+          sum += a.host(la.offset + z * la.batch + i * la.row + l * la.column) *
+                 b.host(lb.offset + z * lb.batch + l * lb.row + j * lb.column);
+        double expected = t.alpha * sum;
+        if (t.beta != 0) expected += t.beta * addend.host(z * ld.batch + i * ld.row + j * ld.column);
+        expected = activate(t.activation, expected);
+        const std::size_t at = std::size_t(lc.offset + z * lc.batch + i * lc.row + j * lc.column);
+        written[at] = true;
+        if (is_integral(type)) ASSERT_EQ(result[at], expected) << i << " " << j;
+        error += (result[at] - expected) * (result[at] - expected), norm += expected * expected;
+      }
+  for (std::size_t i = 0; i < result.size(); i++)
+    if (!written[i]) ASSERT_EQ(result[i], c.host(i)) << "element " << i << " outside the result was overwritten";
+  const double tolerance = testing::epsilon(type) + 1e-6 * std::sqrt(double(t.k + 1)) * (type == DataType::float64 ? 1e-8 : 1);
+  EXPECT_LE(std::sqrt(error), tolerance * std::sqrt(norm) + 1e-30)
+      << name(type) << " " << t.batches << " x " << t.m << " x " << t.n << " x " << t.k << " turned " << t.a_turned
+      << t.b_turned << t.c_turned << " gap " << t.gap << " offset " << t.offset;
+}
+
+std::vector<Case> edge_cases() {
+  std::vector<Case> cases;
+  const std::int64_t sizes[][3] = {{1, 1, 1},    {1, 7, 5},     {7, 1, 300},   {13, 17, 19},  {64, 96, 256},  {63, 95, 255},
+                                   {65, 97, 257}, {127, 129, 9}, {128, 128, 8}, {130, 33, 513}, {4, 200, 1},  {16, 64, 20}};
+  int number = 0;
+  for (const auto& s : sizes)
+    for (const bool at : {false, true})
+      for (const bool bt : {false, true}) {
+        Case t{1, s[0], s[1], s[2], at, bt};
+        t.c_turned = number % 5 == 4, t.gap = number % 3, t.offset = number % 4;
+        if (number % 2) t.alpha = 0.5, t.beta = -2, t.broadcast_addend = number % 3 == 0;
+        number++;
+        cases.push_back(t);
+      }
+  cases.push_back({3, 33, 20, 40, false, true});
+  cases.push_back({3, 16, 40, 24, true, false, false, 0, 0, 1, 1, Activation::relu, true, true});
+  cases.push_back({2, 9, 40, 24, false, false, false, 0, 0, 1, 1, Activation::gelu});
+  cases.push_back({2, 9, 40, 24, false, false, false, 0, 0, 1, 0, Activation::gelu_tanh});
+  cases.push_back({1, 5, 6, 0, false, false, false, 0, 0, 1, 3});
+  cases.push_back({1, 5, 6, 0});
+  cases.push_back({1, 0, 6, 4});
+  cases.push_back({0, 3, 6, 4});
+  cases.push_back({1, 3, 5, 100003});
+  cases.push_back({1, 64, 64, 5000, true, false, false, 0, 0, 1, 1});
+  return cases;
+}
+
+class GemmCandidate : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(GemmCandidate, AgreesWithHostOnEdgeCases) {
+  const testing::Variable forced("DLPRIM_GEMM", GetParam());
+  for (const DataType type : testing::floating_types())
+    for (const Case& t : edge_cases()) {
+      if (t.k > 1000 && (type != DataType::float32)) continue;
+      check(t, type);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::Values("panel", "tiled", "reference"));
+
+TEST(Gemm, Integers) {
+  for (const DataType type : {DataType::int64, DataType::int32, DataType::int16, DataType::int8, DataType::uint8}) {
+    check({2, 13, 17, 3, true}, type);
+    check({1, 4, 5, 6, false, true, false, 1, 1, 2, 3}, type);
+  }
+}
+
+TEST(Gemm, RefusesMismatchedOperands) {
+  const Elements memory(DataType::float32, 100, 1);
+  const TensorView a(memory.data(), DataType::float32, {3, 4}), b(memory.data(), DataType::float32, {5, 4});
+  EXPECT_THROW(gemm(queue(), a, b, TensorView(memory.data(), DataType::float32, {3, 4})), ValidationError);
+  const TensorView h(memory.data(), DataType::float16, {4, 4});
+  EXPECT_THROW(gemm(queue(), a, h, TensorView(memory.data(), DataType::float32, {3, 4})), ValidationError);
+}
+
+}  // namespace
+}  // namespace dlprim

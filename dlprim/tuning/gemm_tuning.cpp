@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+#include "gemm_tuning.hpp"
+
+namespace dlprim {
+
+namespace {
+
+// BM BN BK TM TN, speed, resident
+constexpr TileShape float_tiles[] = {
+    {128, 128, 8, 8, 8, 1.00f, 2}, {64, 128, 8, 8, 8, 0.90f, 4},  {128, 64, 8, 8, 8, 0.90f, 4},
+    {64, 64, 8, 4, 8, 0.70f, 4},   {32, 128, 16, 8, 8, 0.65f, 6}, {32, 64, 16, 4, 8, 0.50f, 8},
+    {16, 64, 16, 4, 8, 0.35f, 12},
+};
+constexpr TileShape double_tiles[] = {
+    {64, 64, 8, 4, 8, 1.00f, 3},
+    {32, 64, 16, 4, 8, 0.70f, 4},
+};
+constexpr TileShape small_memory_tiles[] = {{64, 64, 8, 4, 8, 1.00f, 2}};
+
+// MR NR MB NB KB; local memory of the panel core is about (MB (KB + 16) + NB KB + MB NB) elements.
+constexpr PanelShape wide_vectors{8, 32, 64, 96, 256};
+constexpr PanelShape narrow_vectors{6, 16, 60, 96, 256};
+constexpr PanelShape wide_doubles{8, 16, 32, 48, 256};
+constexpr PanelShape small_cache{4, 16, 16, 32, 64};
+
+}  // namespace
+
+std::span<const TileShape> tile_shapes(const DeviceInfo& device, std::size_t bytes) {
+  if (device.local_memory < 32768) return small_memory_tiles;
+  if (bytes == 8) return double_tiles;
+  return float_tiles;
+}
+
+PanelShape panel_shape(const DeviceInfo& device, std::size_t bytes) {
+  if (device.local_memory < 262144) return small_cache;
+  if (bytes == 8) return wide_doubles;
+  return device.float_vector < 16 ? narrow_vectors : wide_vectors;
+}
+
+}  // namespace dlprim

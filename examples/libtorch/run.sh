@@ -1,0 +1,11 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Builds the example and runs it with the library of the pytorch_ocl that PYTHON (default: python3) finds.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+: "${PYTHON:=python3}"
+library=$("$PYTHON" -c 'import torch, pytorch_ocl; print(pytorch_ocl._runtime.library_path(torch.__version__))')
+cmake -S examples/libtorch -B build/libtorch -DCMAKE_BUILD_TYPE=Release -DPython3_EXECUTABLE="$(command -v "$PYTHON")" \
+  > build/libtorch.log
+cmake --build build/libtorch >> build/libtorch.log || { cat build/libtorch.log >&2; exit 1; }
+build/libtorch/libtorch_example "$library" "$@"

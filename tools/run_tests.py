@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs every test of the project, after `make test` has set everything up, and adds up the counts.
+
+run_tests.py [--list] [STEP...]: only the steps whose names contain one of the words. The last line is
+"N passed, N failed, N skipped"; the exit code is 0 when nothing failed.
+"""
+import argparse
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "pytorch_ocl/python/pytorch_ocl"))
+import _runtime  # noqa: E402
+
+OCLGRIND = "/usr/lib/oclgrind/liboclgrind-rt.so"
+BUILD = "build/make"
+DEVICES = {"Intel": "Intel", "PoCL": "Portable"}  # platform -> pattern for OCL_VISIBLE_DEVICES
+# What Oclgrind, a thousand times slower than a device, can afford: one small test of each kind of kernel.
+OCLGRIND_TESTS = "*Small*:*Oclgrind*"
+
+Step = collections.namedtuple("Step", "name command environment minutes")
+
+
+def pytest_command(*arguments):
+    return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+
+
+def steps():
+    """Everything that is run, in this order: quick and general first."""
+    yield Step("project checks", pytest_command("tools/tests", "pytorch_ocl/codegen/tests"), {}, 5)
+    for platform, pattern in DEVICES.items():
+        environment = {"OCL_VISIBLE_DEVICES": pattern}
+        yield Step(f"dlprim on {platform}", [f"{BUILD}/dlprim/dlprim_tests"], environment, 15)
+        yield Step(f"backend on {platform}",
+                   pytest_command("pytorch_ocl/tests", "--ignore=pytorch_ocl/tests/test_opinfo.py"), environment, 15)
+        yield Step(f"libtorch example on {platform}", ["examples/libtorch/run.sh"], environment, 5)
+    yield Step("dlprim under Oclgrind", [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={OCLGRIND_TESTS}"],
+               {"DLPRIM_OPENCL_LIBRARY": OCLGRIND, "OCLGRIND_DATA_RACES": "1", "OCLGRIND_CHECK_API": "1"}, 10)
+    # Workers, so that a crash is one failed test and not the end of the run.
+    for platform, choice in {"Intel": [], "PoCL": ["-k", "float32 and (nn_functional or linalg)"]}.items():
+        yield Step(f"op_db on {platform}", pytest_command("-n", "2", "pytorch_ocl/tests/test_opinfo.py", *choice),
+                   {"OCL_VISIBLE_DEVICES": DEVICES[platform]}, 30)
+
+
+def counts(output):
+    """Counter of passed, failed and skipped from the closing lines of pytest or GoogleTest."""
+    total = collections.Counter()
+    last_line = output.rstrip().rsplit("\n", 1)[-1]
+    for number, outcome in re.findall(r"(\d+) (passed|failed|errors?|skipped|xfailed)\b", last_line):
+        total[{"error": "failed", "errors": "failed", "xfailed": "passed"}.get(outcome, outcome)] += int(number)
+    for outcome, number in re.findall(r"^\[  (PASSED|FAILED|SKIPPED) +\] (\d+) tests?[.,]", output, re.M):
+        total[outcome.lower()] += int(number)
+    return total
+
+
+def run(step):
+    """Runs a step, showing its output; returns its counts. Ending badly without a failed test is a failure."""
+    print(f"\n== {step.name}", flush=True)
+    start, output = time.monotonic(), []
+    with tempfile.TemporaryDirectory() as folder:
+        log = pathlib.Path(folder) / "oclgrind.log"
+        environment = {**os.environ, **step.environment, "OCLGRIND_LOG": str(log)}
+        command = ["timeout", "--kill-after=10", str(60 * step.minutes), *step.command]
+        try:
+            process = subprocess.Popen(command, cwd=ROOT, env=environment, text=True, errors="replace",
+                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        except OSError as error:
+            print(error)
+            return collections.Counter(failed=1)
+        for line in process.stdout:
+            output.append(line)
+            if not re.match(r"\[( RUN      |       OK |---+)\]", line):
+                print(line, end="", flush=True)
+        code = process.wait()
+        findings = log.read_text().strip() if log.exists() else ""
+    total = counts("".join(output))
+    if findings:
+        print(f"Oclgrind found:\n{findings[:4000]}")
+        total["failed"] += 1
+    if code and not total["failed"]:
+        print(f"{step.name} ended with exit code {code}{' (out of time)' if code in (124, 137) else ''}")
+        total["failed"] += 1
+    if not sum(total.values()):
+        print(f"{step.name} ran no test")
+        total["failed"] += 1
+    print(f"== {step.name}: {summary(total)} in {time.monotonic() - start:.0f} s", flush=True)
+    return total
+
+
+def summary(total):
+    return ", ".join(f"{total[outcome]} {outcome}" for outcome in ("passed", "failed", "skipped"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", action="store_true", help="only print the steps")
+    parser.add_argument("words", nargs="*", metavar="STEP")
+    options = parser.parse_args()
+    chosen = [s for s in steps() if not options.words or any(w.lower() in s.name.lower() for w in options.words)]
+    if options.list:
+        print("\n".join(f"{step.name}: {' '.join(step.command)}" for step in chosen))
+        return 0
+    _runtime.prepare()  # lists drivers installed by pip, for programs without Python too
+    totals = {step.name: run(step) for step in chosen}
+    print()
+    for name, total in totals.items():
+        print(f"{name:32} {summary(total)}")
+    total = sum(totals.values(), collections.Counter())
+    print(f"\n{summary(total)}", flush=True)
+    return 1 if total["failed"] or not total["passed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Steps of the Makefile; each leaves a file in $VENV/.setup when it is done.
+#   setup.sh environment  system packages, virtual environment, PyTorch
+#   setup.sh demo         the backend, what the example needs, and a driver for the CPU when there is no other device
+#   setup.sh test         the backend with its C++ tests, what the tests need, both drivers for the CPU
+set -euo pipefail
+cd "$(dirname "$0")/.."
+: "${VENV:=.venv}" "${PYTHON:=python3}" "${TORCH:=torch==2.13.0}" "${TORCHVISION:=torchvision==0.28.0}"
+python=$VENV/bin/python
+
+say() { printf '== %s\n' "$*"; }
+
+# Installs Debian packages that are missing; "name?" is one that we can do without.
+system_packages() {
+  command -v dpkg-query > /dev/null || { say "not a Debian system: expecting $* in some form"; return; }
+  local package missing=() wanted=()
+  for package in "$@"; do
+    dpkg-query -W -f '${Status}' "${package%\?}" 2> /dev/null | grep -q "ok installed" && continue
+    wanted+=("${package%\?}")
+    [[ $package == *\? ]] || missing+=("$package")
+  done
+  ((${#wanted[@]})) || return 0
+  if ((EUID == 0)); then
+    say "installing Debian packages: ${wanted[*]}"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}" > /dev/null
+  elif ((${#missing[@]})); then
+    say "these Debian packages are missing: sudo apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+}
+
+has() { "$python" -c "import sys, importlib.util as u; sys.exit(any(u.find_spec(m) is None for m in sys.argv[1:]))" "$@"; }
+
+pip_install() {
+  say "installing Python packages: $*"
+  "$python" -m pip install -q --disable-pip-version-check "$@"
+}
+
+environment() {
+  system_packages g++ opencl-c-headers opencl-clhpp-headers ocl-icd-libopencl1 libsqlite3-dev ccache?
+  if [[ ! -x $python ]]; then
+    "$PYTHON" -c "import ensurepip, venv" 2> /dev/null || system_packages python3-venv
+    say "creating the virtual environment $VENV"
+    "$PYTHON" -m venv "$VENV"
+  fi
+  has torch || pip_install "$TORCH"
+  has scikit_build_core yaml typing_extensions ninja || pip_install scikit-build-core pyyaml typing_extensions ninja
+  command -v cmake > /dev/null || has cmake || pip_install cmake
+  say "$("$python" -c 'import sys, torch; print(f"Python {sys.version.split()[0]}, torch {torch.__version__}")')"
+}
+
+# Builds in build/make and installs the wheel; prints every compiled file. $1: ON builds the C++ tests, too.
+build() {
+  local log=build/make.log start=$SECONDS
+  mkdir -p build
+  say "building (compiler output: $log)"
+  PATH="$PWD/$VENV/bin:$VENV/bin:$PATH" "$python" -m pip install -v --no-build-isolation --no-deps --force-reinstall \
+    --disable-pip-version-check --config-settings=build-dir=build/make --config-settings=cmake.define.BUILD_TESTS="$1" \
+    . 2>&1 | tee "$log" | { grep --line-buffered -oE '\[[0-9]+/[0-9]+\] .*' || true; } ||
+    { tail -n 60 "$log" >&2; exit 1; }
+  say "built and installed in $((SECONDS - start)) s"
+}
+
+# Whether a device other than PoCL is there.
+has_device() {
+  "$python" - << 'END'
+import sys, torch
+names = [torch.ocl.get_device_properties(i).platform_name for i in range(torch.ocl.device_count())]
+sys.exit(all("portable computing" in name.lower() for name in names))
+END
+}
+
+cpu_driver() {
+  if [[ $(uname -m) == x86_64 ]]; then
+    pip_install intel-opencl-rt intel-cmplr-lib-rt
+  else
+    system_packages pocl-opencl-icd
+  fi
+}
+
+demo() {
+  has numpy sklearn matplotlib rich || pip_install numpy scikit-learn matplotlib rich
+  build OFF
+  has_device || cpu_driver
+}
+
+test_() {
+  system_packages libgtest-dev pocl-opencl-icd oclgrind
+  has numpy sklearn matplotlib rich pytest xdist expecttest hypothesis scipy timm ||
+    pip_install numpy scikit-learn matplotlib rich pytest pytest-xdist expecttest hypothesis scipy
+  # Their own requirements would replace the PyTorch chosen.
+  has torchvision || pip_install --no-deps "$TORCHVISION"
+  has timm || { pip_install pillow huggingface_hub safetensors && pip_install --no-deps timm; }
+  [[ -e $VENV/lib/libintelocl.so ]] || cpu_driver
+  build ON
+}
+
+case ${1:-} in
+  environment | demo) "$1" ;;
+  test) test_ ;;
+  *) sed -n '3,6s/^# \?//p' "$0"; exit 2 ;;
+esac
+mkdir -p "$VENV/.setup"
+touch "$VENV/.setup/$1"
