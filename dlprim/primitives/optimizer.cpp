@@ -10,19 +10,19 @@ namespace dlprim {
 namespace {
 
 // Codes put together from options; each text is kept for good, so that a ForeachCode may point to it.
-const ForeachCode& remember(const std::string& name, const std::string& each, const std::string& once) {
+const ForeachCode& remember(const std::string& each, const std::string& once) {
   struct Texts {
-    std::string name, each, once;
+    std::string each, once;
     ForeachCode code{};
   };
   static std::mutex mutex;
   static std::map<std::string, Texts> all;
   std::lock_guard guard(mutex);
-  auto [entry, added] = all.try_emplace(name);
+  auto [entry, added] = all.try_emplace(once + "|" + each);
   Texts& texts = entry->second;
   if (added) {
-    texts = {name, each, once};
-    texts.code = {texts.name.c_str(), texts.each.c_str(), texts.once.c_str()};
+    texts = {each, once};
+    texts.code = {entry->first.c_str(), texts.each.c_str(), texts.once.c_str()};
   }
   return texts.code;
 }
@@ -30,7 +30,7 @@ const ForeachCode& remember(const std::string& name, const std::string& each, co
 // Collects the lists of one optimizer step and the code that depends on which of them are there.
 class Step {
  public:
-  Step(std::string name, std::size_t tensors) : name_(std::move(name)), tensors_(tensors) {}
+  explicit Step(std::size_t tensors) : tensors_(tensors) { held_.reserve(4); }
 
   // Adds a list as the variable `variable`.
   void list(const char* variable, TensorList tensors, ForeachMode mode) {
@@ -38,7 +38,6 @@ class Step {
     (mode == ForeachMode::broadcast ? once_ : each_) += "#VALUE " + std::string(variable) + " = " + x + "; ";
     if (mode == ForeachMode::update) stores_ += x + " = " + variable + "; ";
     lists_.push_back({tensors.data, tensors.dtype, mode});
-    name_ += std::string(" ") + variable;
   }
 
   // Adds a float32 scalar of the device, if given.
@@ -52,13 +51,11 @@ class Step {
   void scalar(const char* variable, double value) {
     once_ += "#VALUE " + std::string(variable) + " = s" + std::to_string(scalars_.size()) + "; ";
     scalars_.push_back(value);
-    name_ += std::string(" ") + variable;
   }
 
   void once(const std::string& text) { once_ += text; }
   void each(const std::string& text, bool when = true) {
     if (when) each_ += text;
-    name_ += when ? '1' : '0';
   }
 
   void run(Queue& queue, std::span<const std::int64_t> sizes, DataType compute) {
@@ -67,19 +64,15 @@ class Step {
       for (auto at = text.find("#VALUE"); at != std::string::npos; at = text.find("#VALUE")) text.replace(at, 6, value);
       return text;
     };
-    foreach(queue, remember(name_ + value, finish(each_ + stores_), finish(once_)), compute, sizes, lists_, scalars_);
+    foreach(queue, remember(finish(each_ + stores_), finish(once_)), compute, sizes, lists_, scalars_);
   }
 
  private:
-  std::string name_, each_, once_, stores_;
+  std::string each_, once_, stores_;
   std::size_t tensors_;
   std::vector<ForeachList> lists_;
-  std::vector<std::vector<BufferRef>> held_;
+  std::vector<std::vector<BufferRef>> held_;  // reserved: lists_ holds spans into it
   std::vector<double> scalars_;
-
- public:
-  // Room for every device scalar, so that spans into held_ stay valid.
-  void reserve() { held_.reserve(4); }
 };
 
 // Learning rate, gradient scale and the "leave this step out" flag, common to all optimizers.
@@ -96,8 +89,7 @@ void common_inputs(Step& step, double lr, const OptimizerInputs& inputs, bool ma
 void adam(Queue& queue, std::span<const std::int64_t> sizes, TensorList parameters, TensorList gradients,
           TensorList averages, TensorList square_averages, TensorList max_square_averages, TensorList steps,
           const AdamOptions& options, const OptimizerInputs& inputs) {
-  Step step("adam", sizes.size());
-  step.reserve();
+  Step step(sizes.size());
   step.list("p", parameters, ForeachMode::update);
   step.list("gradient", gradients, inputs.grad_scale.memory ? ForeachMode::update : ForeachMode::read);
   step.list("m", averages, ForeachMode::update);
@@ -121,8 +113,7 @@ void adam(Queue& queue, std::span<const std::int64_t> sizes, TensorList paramete
 
 void sgd(Queue& queue, std::span<const std::int64_t> sizes, TensorList parameters, TensorList gradients,
          TensorList momenta, const SgdOptions& options, const OptimizerInputs& inputs) {
-  Step step("sgd", sizes.size());
-  step.reserve();
+  Step step(sizes.size());
   step.list("p", parameters, ForeachMode::update);
   step.list("gradient", gradients, inputs.grad_scale.memory ? ForeachMode::update : ForeachMode::read);
   const bool momentum = options.momentum != 0;

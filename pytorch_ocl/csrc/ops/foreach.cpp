@@ -40,13 +40,13 @@ constexpr ForeachRow rows[] = {
     {"lerp", 3, "fabs(c) < (T)0.5 ? a + c * (b - a) : b - (b - a) * (1 - c)"},
 };
 
-// An operator as the table sees it: "_foreach_add_" -> "add", in place.
+// An operator as the table sees it: "aten::_foreach_add_" -> "add", in place.
 struct Name {
-  std::string_view stem;
+  std::string stem;
   bool in_place;
-  explicit Name(std::string_view name) : stem(name.substr(std::string_view("_foreach_").size())) {
+  explicit Name(const std::string& name) : stem(name.substr(std::string_view("aten::_foreach_").size())) {
     in_place = stem.ends_with('_');
-    if (in_place) stem.remove_suffix(1);
+    if (in_place) stem.pop_back();
   }
 };
 
@@ -161,12 +161,12 @@ std::vector<at::Tensor> run(Call& call, const ForeachRow& row, bool in_place) {
 }
 
 void foreach_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const Name name(op.schema().name().substr(std::string_view("aten::").size()));
+  const Name name(op.schema().name());
   Call call;
   int count = 0;
   const bool readable = read_arguments(op, *stack, call, count);
   const ForeachRow* row = readable ? find_row(name.stem, count) : nullptr;
-  if (!row || !fits_one_launch(call)) {
+    if (!row || !fits_one_launch(call)) {
     op.callBoxedForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd, *stack);
     return;
   }

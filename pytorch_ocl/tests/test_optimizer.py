@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""Optimizers, the _foreach_* operators and the gradient scaler against the CPU, with no operator left to the CPU."""
+import pytest
+import torch
+
+SHAPES = [(10,), (100, 100), (3, 3, 3), (0,), ()] * 20
+
+
+def lists(device, dtype=torch.float32, positive=False):
+    torch.manual_seed(0)
+    cpu = [torch.randn(shape).to(dtype) for shape in SHAPES]
+    cpu = [x.abs() + 0.5 for x in cpu] if positive else cpu
+    return cpu, [x.to(device) for x in cpu]
+
+
+def assert_equal(device_list, cpu_list):
+    for x, y in zip(device_list, cpu_list):
+        torch.testing.assert_close(x.detach().cpu(), y.detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("implementation", ["default", "fused", "loop"])
+@pytest.mark.parametrize("make", [
+    lambda p, **k: torch.optim.Adam(p, lr=0.01, weight_decay=0.1, **k),
+    lambda p, **k: torch.optim.Adam(p, lr=0.01, amsgrad=True, maximize=True, **k),
+    lambda p, **k: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1, **k),
+    lambda p, **k: torch.optim.SGD(p, lr=0.01, **k),
+    lambda p, **k: torch.optim.SGD(p, lr=0.01, momentum=0.9, weight_decay=0.1, nesterov=True, **k),
+    lambda p, **k: torch.optim.SGD(p, lr=0.01, momentum=0.9, dampening=0.3, **k),
+], ids=["adam", "amsgrad", "adamw", "sgd", "nesterov", "dampened"])
+def test_optimizer_follows_the_cpu(device, make, implementation):
+    options = {"default": {}, "fused": {"fused": True}, "loop": {"foreach": False}}[implementation]
+    cpu, ocl = ([torch.nn.Parameter(x) for x in part] for part in lists(device))
+    reference, tested = make(cpu), make(ocl, **options)
+    torch.ocl.reset_fallbacks()
+    for _ in range(4):
+        for x, y in zip(cpu, ocl):
+            x.grad = torch.randn_like(x)
+            y.grad = x.grad.to(device)
+        reference.step()
+        tested.step()
+    assert_equal(ocl, cpu)
+    assert not torch.ocl.fallbacks()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name,arguments", [
+    ("add", lambda x: (2.0,)), ("add", lambda x: (x,)), ("mul", lambda x: ([float(i) for i in range(len(x))],)),
+    ("div", lambda x: (x,)), ("sqrt", lambda x: ()), ("exp", lambda x: ()), ("addcmul", lambda x: (x, x, 0.5)),
+    ("addcdiv", lambda x: (x, x, [0.1 * i for i in range(len(x))])), ("lerp", lambda x: (x, 0.3)),
+    ("maximum", lambda x: (1.0,)), ("pow", lambda x: (2.0,)), ("neg", lambda x: ()), ("norm", lambda x: ()),
+])
+def test_foreach(device, name, arguments, dtype):
+    cpu, ocl = lists(device, dtype, positive=True)
+    function = getattr(torch, f"_foreach_{name}")
+    tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype is torch.bfloat16 else {"rtol": 1e-4, "atol": 1e-5}
+    for x, y in zip(function(ocl, *arguments(ocl)), function(cpu, *arguments(cpu))):
+        torch.testing.assert_close(x.cpu(), y, **tolerance)
+
+
+def test_foreach_takes_lists_of_mixed_dtypes(device):
+    cpu = [torch.ones(3), torch.ones(3, dtype=torch.int64)]
+    ocl = [x.to(device) for x in cpu]
+    assert_equal(torch._foreach_add(ocl, 1), torch._foreach_add(cpu, 1))
+    assert_equal(torch._foreach_mul(ocl, ocl), torch._foreach_mul(cpu, cpu))
+
+
+def test_foreach_refuses_lists_of_unequal_length(device):
+    _, ocl = lists(device)
+    with pytest.raises(RuntimeError, match="same number of tensors"):
+        torch._foreach_add(ocl, ocl[:3])
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_gradient_scaler_skips_infinite_steps(device, fused):
+    weight = torch.nn.Parameter(torch.ones(1000, device=device))
+    optimizer = torch.optim.Adam([weight], lr=0.1, fused=fused)
+    scaler = torch.amp.GradScaler("ocl", init_scale=1024.0, growth_interval=1)
+    torch.ocl.reset_fallbacks()
+    for factor, expected_scale in ((1.0, 2048.0), (float("inf"), 1024.0), (1.0, 2048.0)):
+        before = weight.detach().clone()
+        optimizer.zero_grad()
+        scaler.scale((weight * factor).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert scaler.get_scale() == expected_scale
+        assert torch.equal(before.cpu(), weight.detach().cpu()) == (factor == float("inf"))
+    assert not torch.ocl.fallbacks()
