@@ -3,6 +3,7 @@
 
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/_softmax_backward_data.h>
+#include <ATen/ops/empty_like.h>
 
 #include <limits>
 
@@ -20,7 +21,9 @@ namespace {
 using dlprim::SoftmaxKind;
 
 // `out` itself, or contiguous memory whose content must be copied to it.
-at::Tensor dense(const at::Tensor& out) { return out.is_contiguous() ? out : at::empty_like(out, at::MemoryFormat::Contiguous); }
+at::Tensor dense(const at::Tensor& out) {
+  return out.is_contiguous() ? out : at::empty_like(out, at::MemoryFormat::Contiguous);
+}
 
 void forward(SoftmaxKind kind, const char* op, const at::Tensor& self, int64_t dim, const at::Tensor& out) {
   const at::Tensor x = self.contiguous(), y = dense(out);
