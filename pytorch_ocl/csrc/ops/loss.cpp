@@ -100,7 +100,7 @@ at::Tensor& reduce_rows(const at::Tensor& rows, int64_t reduction, bool scalar, 
 // Gradient of every row's loss.
 at::Tensor row_gradients(const at::Tensor& grad_output, int64_t reduction, int64_t rows) {
   if (reduction == at::Reduction::None) return grad_output.reshape({rows});
-  return (reduction == at::Reduction::Mean ? grad_output / rows : grad_output).reshape({1}).expand({rows});
+  return (reduction == at::Reduction::Mean ? grad_output.div(rows) : grad_output).reshape({1}).expand({rows});
 }
 
 struct MarginArguments {

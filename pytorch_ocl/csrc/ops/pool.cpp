@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sliding pooling: maximum and average over windows, in two and three dimensions.
 #include <ATen/native/Pool.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <dlprim/primitives/pool.hpp>

@@ -180,7 +180,7 @@ at::Tensor _standard_gamma(const at::Tensor& self, Generator generator) {
 
 at::Tensor _sample_dirichlet(const at::Tensor& self, Generator generator) {
   const at::Tensor gamma = _standard_gamma(self, std::move(generator));
-  return gamma / gamma.sum(-1, true);
+  return gamma.div(gamma.sum(-1, true));
 }
 
 at::Tensor poisson(const at::Tensor& self, Generator generator) {
