@@ -35,7 +35,7 @@ has() { "$python" -c "import sys, importlib.util as u; sys.exit(any(u.find_spec(
 
 pip_install() {
   say "installing Python packages: $*"
-  "$python" -m pip install -q --disable-pip-version-check "$@"
+  "$python" -m pip install -qq --disable-pip-version-check "$@"
 }
 
 environment() {
@@ -45,7 +45,7 @@ environment() {
     say "creating the virtual environment $VENV"
     "$PYTHON" -m venv "$VENV"
   fi
-  has torch || pip_install "$TORCH"
+  has torch numpy || pip_install "$TORCH" numpy
   has scikit_build_core yaml typing_extensions ninja || pip_install scikit-build-core pyyaml typing_extensions ninja
   command -v cmake > /dev/null || has cmake || pip_install cmake
   say "$("$python" -c 'import sys, torch; print(f"Python {sys.version.split()[0]}, torch {torch.__version__}")')"
@@ -81,15 +81,15 @@ cpu_driver() {
 }
 
 demo() {
-  has numpy sklearn matplotlib rich || pip_install numpy scikit-learn matplotlib rich
+  has sklearn matplotlib rich || pip_install scikit-learn matplotlib rich
   build OFF
   has_device || cpu_driver
 }
 
 test_() {
   system_packages libgtest-dev pocl-opencl-icd oclgrind
-  has numpy sklearn matplotlib rich pytest xdist expecttest hypothesis scipy timm ||
-    pip_install numpy scikit-learn matplotlib rich pytest pytest-xdist expecttest hypothesis scipy
+  has sklearn matplotlib rich pytest xdist expecttest hypothesis scipy ||
+    pip_install scikit-learn matplotlib rich pytest pytest-xdist expecttest hypothesis scipy
   # Their own requirements would replace the PyTorch chosen.
   has torchvision || pip_install --no-deps "$TORCHVISION"
   has timm || { pip_install pillow huggingface_hub safetensors && pip_install --no-deps timm; }

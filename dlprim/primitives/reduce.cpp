@@ -56,7 +56,7 @@ ReduceCode code_of(const Row& row) {
       break;
     case Kind::moments:  // Welford's update, merged as by Chan, Golub and LeVeque (1979)
       code = {"REAL mean, m2, n;", 3, "p->mean = 0; p->m2 = 0; p->n = 0;",
-              "p->n += 1; const REAL d = (REAL)x0 - p->mean; p->mean += d / p->n; p->m2 += d * ((REAL)x0 - p->mean);",
+              "p->n += 1; const REAL d = (REAL)x0 - p->mean; p->mean += d * RECIPROCAL(p->n); p->m2 += d * ((REAL)x0 - p->mean);",
               "const REAL n = p->n + q.n, d = q.mean - p->mean, f = n > 0 ? q.n / n : 0; p->m2 += q.m2 + d * d * p->n * f; "
               "p->mean += d * f; p->n = n;",
               ""};
@@ -157,7 +157,7 @@ KernelSource source_of(const Job& job, const ReduceForm& form, int stage) {
   source.define("STEP", stage == 2 ? "combine(p, q);" : code.step);
   source.define("KEPT_ITEMS", form.kept_items).define("REDUCE_ITEMS", form.reduce_items);
   source.define("VECTOR", form.vector).define("COLUMNS", form.columns).define("ALIGNED", form.aligned);
-  source.define("NESTED", form.nested).define("UNITS", form.units);
+  source.define("NESTED", form.nested).define("UNITS", form.units).define("FIXED", form.fixed);
   source.define("FAST_DIM", form.columns ? 0 : form.kept_dims);
   source.define("KEPT_DIMS", form.kept_dims).define("REDUCED_DIMS", form.reduced_dims);
   source.define("INPUTS", stage == 2 ? 1 : std::int64_t(job.operands.inputs.size()));
@@ -203,7 +203,8 @@ void run(Queue& queue, Kernel& kernel, const ReducePlan& plan, const Scalars<Sca
     case 4: return launch(queue, kernel, range, traffic, p, scalars, b[0], b[1], b[2], b[3]);
     case 5: return launch(queue, kernel, range, traffic, p, scalars, b[0], b[1], b[2], b[3], b[4]);
     case 6: return launch(queue, kernel, range, traffic, p, scalars, b[0], b[1], b[2], b[3], b[4], b[5]);
-    default: return launch(queue, kernel, range, traffic, p, scalars, b[0], b[1], b[2], b[3], b[4], b[5], b[6]);
+    case 7: return launch(queue, kernel, range, traffic, p, scalars, b[0], b[1], b[2], b[3], b[4], b[5], b[6]);
+    default: return launch(queue, kernel, range, traffic, p, scalars, b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]);
   }
 }
 

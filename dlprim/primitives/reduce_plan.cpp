@@ -30,7 +30,7 @@ struct Shape {
 void validate(const char* what, const ReduceOperands& operands) {
   const std::size_t count = operands.inputs.size() + operands.outputs.size();
   if (operands.inputs.empty() || operands.outputs.empty() || count > reduce_max_operands)
-    fail(what, "inputs and outputs, at most 6 together", std::int64_t(count));
+    fail(what, "inputs and outputs, at most 8 together", std::int64_t(count));
   const TensorView& x = operands.inputs[0];
   for (const TensorView& input : operands.inputs) {
     if (input.dims != x.dims) fail(what, "inputs of " + std::to_string(x.dims) + " dims", input.dims);
@@ -105,7 +105,7 @@ Shape shape_of(const char* what, const ReduceOperands& operands, bool ordered) {
   coalesce(shape.kept, shape.operands);
   coalesce(shape.reduced, shape.operands);
   if (shape.kept.size() + shape.reduced.size() > reduce_max_dims)
-    fail(what, "at most 10 dims that do not merge", std::int64_t(shape.kept.size() + shape.reduced.size()));
+    fail(what, "at most 8 dims that do not merge", std::int64_t(shape.kept.size() + shape.reduced.size()));
   return shape;
 }
 
@@ -174,6 +174,10 @@ ReducePlan plan_of(const Shape& shape, const DeviceInfo& device, int fields) {
   form.columns = kept.size > 1 && (reduced.size <= 1 || std::abs(kept.strides[0]) < std::abs(reduced.strides[0]));
   const ReduceDim& fast = form.columns ? kept : reduced;
   for (int k = 0; k < shape.operands; k++) form.units |= std::uint8_t((fast.strides[k] == 1) << k);
+  for (int k = 0; k < shape.operands; k++) {
+    const auto still = [&](const ReduceDim& dim) { return dim.strides[k] == 0; };
+    form.fixed |= std::uint8_t(std::all_of(shape.reduced.begin(), shape.reduced.end(), still) << k);
+  }
   choose_group(form, shape, device, fields);
   choose_grid(plan, shape, device);
   return plan;

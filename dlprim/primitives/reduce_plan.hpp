@@ -5,7 +5,7 @@
 
 namespace dlprim {
 
-inline constexpr int reduce_max_dims = 10, reduce_max_operands = 6;
+inline constexpr int reduce_max_dims = 8, reduce_max_operands = 8;
 
 /// Mirrors reduce_dim of kernels/lib/reduction.clh.
 struct ReduceDim {
@@ -28,6 +28,8 @@ struct ReduceForm {
   std::uint8_t aligned = 0;    ///< a tile of columns does not cross the innermost kept dim
   std::uint8_t nested = 0;     ///< loop over the innermost reduced dim inside a loop over the others
   std::uint8_t units = 0;      ///< operands (bits) of stride 1 along the fast dim
+  std::uint8_t fixed = 0;      ///< operands (bits) that do not move along the reduction
+  std::uint8_t unused = 0;
   std::uint8_t kept_dims = 1, reduced_dims = 1;
   std::uint8_t wide = 0;       ///< 64-bit indices
   bool operator==(const ReduceForm&) const = default;

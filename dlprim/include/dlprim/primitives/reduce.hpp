@@ -44,7 +44,7 @@ class ReduceProgram {
   const ReduceCode* code_;
 };
 
-/// Operands of one reduction, at most 6. All have the same number of dims; inputs have equal sizes (stride 0
+/// Operands of one reduction, at most 8. All have the same number of dims; inputs have equal sizes (stride 0
 /// broadcasts); an output has size 1 in the reduced dims and the inputs' size in the others, as with keepdim.
 struct ReduceOperands {
   std::span<const TensorView> outputs, inputs;

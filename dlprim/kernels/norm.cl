@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+// Batch normalization's elementwise halves. The data are `outer` x `inner` elements, inner ones contiguous: rows of one
+// channel (outer % channels), or with CHANNELS_LAST columns of one channel. ROWS x LANES work-items walk over them,
+// VECTOR elements at a time.
+// Defines: X_TAG, G_TAG, Y_TAG (result), S_TAG (statistics), W_TAG (parameters), D_TAG (sums), REAL; HAS_WEIGHT,
+// HAS_BIAS, HAS_SUMS, VARIANCE; BACKWARD.
+#include "lib/types.clh"
+
+typedef struct {
+  ulong outer, inner, channels;
+  float eps, scale;
+} norm_shape;
+
+typedef struct {
+  REAL mean, factor, shift, slope;
+} coefficients;
+
+#define READ(tag, name, i) LOAD(tag, CONST_POINTER(STORAGE(tag), name), i)
+#define PARAMETERS                                                                                              \
+  const norm_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), CONST_GLOBAL(STORAGE(X_TAG), x_data),                 \
+      CONST_GLOBAL(STORAGE(S_TAG), mean_data), CONST_GLOBAL(STORAGE(S_TAG), spread_data),                       \
+      CONST_GLOBAL(STORAGE(W_TAG), weight_data)
+
+#if BACKWARD
+// factor * (gy - shift - (x - mean) * slope)
+#define KERNEL_PARAMETERS                                                                                       \
+  PARAMETERS, CONST_GLOBAL(STORAGE(G_TAG), gy_data), CONST_GLOBAL(STORAGE(D_TAG), sum_data),                    \
+      CONST_GLOBAL(STORAGE(D_TAG), dot_data)
+#define RESULT(c, x, g) ((c).factor * ((g) - (c).shift - ((x) - (c).mean) * (c).slope))
+#else
+// factor * (x - mean) + shift
+#define KERNEL_PARAMETERS PARAMETERS, CONST_GLOBAL(STORAGE(W_TAG), bias_data)
+#define RESULT(c, x, g) ((c).factor * ((x) - (c).mean) + (c).shift)
+#endif
+
+#define COEFFICIENTS(c, channel)                                                                  \
+  do {                                                                                            \
+    const ulong channel_ = (channel);                                                             \
+    const REAL spread_ = READ(S_TAG, spread_data, channel_);                                      \
+    const REAL invstd_ = VARIANCE ? 1 / sqrt(spread_ + (REAL)shape.eps) : spread_;                \
+    (c).mean = READ(S_TAG, mean_data, channel_);                                                  \
+    (c).factor = HAS_WEIGHT ? invstd_ * READ(W_TAG, weight_data, channel_) : invstd_;             \
+    (c).shift = (c).slope = 0;                                                                    \
+    MORE(c, channel_, invstd_)                                                                    \
+  } while (0);
+#if BACKWARD && HAS_SUMS
+#define MORE(c, channel, invstd)                                         \
+  (c).shift = READ(D_TAG, sum_data, channel) * (REAL)shape.scale;        \
+  (c).slope = READ(D_TAG, dot_data, channel) * (REAL)shape.scale * invstd;
+#elif !BACKWARD && HAS_BIAS
+#define MORE(c, channel, invstd) (c).shift = READ(W_TAG, bias_data, channel);
+#else
+#define MORE(c, channel, invstd)
+#endif
+
+#if VECTOR == 4
+typedef struct {
+  REAL v[4];
+} pack;
+#define VEC(tag) CONCAT(STORAGE_(tag), 4)
+#define STORAGE_(tag) CONCAT(raw_, tag)
+typedef float4 raw_f324;
+typedef ushort4 raw_f164;
+typedef ushort4 raw_bf164;
+#ifdef FP64
+typedef double4 raw_f644;
+#endif
+#define LOAD_PACK(tag, p, i, out)                                                               \
+  do {                                                                                          \
+    const VEC(tag) raw_ = *(__global const VEC(tag) *)((p) + (i));                              \
+    (out).v[0] = DECODE(tag, raw_.s0), (out).v[1] = DECODE(tag, raw_.s1);                       \
+    (out).v[2] = DECODE(tag, raw_.s2), (out).v[3] = DECODE(tag, raw_.s3);                       \
+  } while (0)
+#define STORE_PACK(tag, p, i, in)                                                               \
+  (*(__global VEC(tag) *)((p) + (i)) = (VEC(tag))(ENCODE(tag, (in).v[0]), ENCODE(tag, (in).v[1]), \
+                                                  ENCODE(tag, (in).v[2]), ENCODE(tag, (in).v[3])))
+#else
+typedef struct {
+  REAL v[1];
+} pack;
+#define LOAD_PACK(tag, p, i, out) ((out).v[0] = LOAD(tag, p, i))
+#define STORE_PACK(tag, p, i, in) STORE(tag, p, i, (in).v[0])
+#endif
+
+#if BACKWARD
+#define LOAD_GRADIENT(i, g) LOAD_PACK(G_TAG, gy, i, g)
+#else
+#define LOAD_GRADIENT(i, g) (void)g
+#endif
+
+__kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1)))
+void normalize(KERNEL_PARAMETERS) {
+  __global STORAGE(Y_TAG) *y = POINTER(STORAGE(Y_TAG), y_data);
+  __global const STORAGE(X_TAG) *x = CONST_POINTER(STORAGE(X_TAG), x_data);
+#if BACKWARD
+  __global const STORAGE(G_TAG) *gy = CONST_POINTER(STORAGE(G_TAG), gy_data);
+#endif
+  const ulong outer = shape.outer, inner = shape.inner;
+  const ulong first = get_global_id(1), rows = get_global_size(1);
+#if CHANNELS_LAST
+  for (ulong b = get_global_id(0) * VECTOR; b < inner; b += get_global_size(0) * VECTOR) {
+    coefficients c[VECTOR];
+#pragma unroll
+    for (int k = 0; k < VECTOR; k++) COEFFICIENTS(c[k], b + k)
+    for (ulong a = first; a < outer; a += rows) {
+      pack in, g, out;
+      LOAD_PACK(X_TAG, x, a * inner + b, in);
+      LOAD_GRADIENT(a * inner + b, g);
+#pragma unroll
+      for (int k = 0; k < VECTOR; k++) out.v[k] = RESULT(c[k], in.v[k], g.v[k]);
+      STORE_PACK(Y_TAG, y, a * inner + b, out);
+    }
+  }
+#else
+  for (ulong a = first; a < outer; a += rows) {
+    coefficients c;
+    COEFFICIENTS(c, a % shape.channels)
+    for (ulong b = get_global_id(0) * VECTOR; b < inner; b += get_global_size(0) * VECTOR) {
+      pack in, g, out;
+      LOAD_PACK(X_TAG, x, a * inner + b, in);
+      LOAD_GRADIENT(a * inner + b, g);
+#pragma unroll
+      for (int k = 0; k < VECTOR; k++) out.v[k] = RESULT(c, in.v[k], g.v[k]);
+      STORE_PACK(Y_TAG, y, a * inner + b, out);
+    }
+  }
+#endif
+}

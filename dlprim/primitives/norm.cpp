@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT
+// Batch normalization: per-channel statistics by the reduction engine, then one elementwise kernel.
+#include <dlprim/primitives/norm.hpp>
+#include <dlprim/primitives/reduce.hpp>
+#include <dlprim/runtime/launch.hpp>
+
+#include <algorithm>
+#include <vector>
+
+#include "norm_sums.hpp"
+
+namespace dlprim {
+
+namespace {
+
+struct NormShape {
+  std::uint64_t outer, inner, channels;
+  float eps, scale;
+};
+
+struct Key {
+  DataType x{}, g{}, y{}, statistics{}, weight{}, sums{};
+  std::uint16_t lanes = 1, rows = 1;
+  std::uint8_t vector = 1, channels_last = 0, has_weight = 0, has_bias = 0, has_sums = 0, variance = 0, backward = 0;
+  std::uint8_t unused = 0;
+};
+
+[[noreturn]] void fail(const std::string& message) { throw ValidationError("[batch_norm] expected " + message); }
+
+bool wide(DataType type) { return type == DataType::float64; }
+
+/// A [C] view as [1, C, 1, ...]: a kept dim among reduced ones.
+TensorView per_channel(const TensorView& view, int dims) {
+  TensorView result = view;
+  result.dims = dims;
+  for (int d = 0; d < dims; d++) result.sizes[d] = d == 1 ? view.size(0) : 1, result.strides[d] = d == 1 ? view.stride(0) : 0;
+  return result;
+}
+
+/// A [C] view broadcast over the sizes of x.
+TensorView spread(const TensorView& view, const TensorView& x) {
+  TensorView result = per_channel(view, x.dims);
+  for (int d = 0; d < x.dims; d++)
+    if (d != 1) result.sizes[d] = x.sizes[d];
+  return result;
+}
+
+void check_channels(const TensorView& x, const TensorView& view, const char* what) {
+  if (view.defined() && view.numel() != x.sizes[1])
+    fail(std::string(what) + " of " + std::to_string(x.sizes[1]) + " channels, got " + std::to_string(view.numel()));
+}
+
+void check_data(const TensorView& x) {
+  if (x.dims < 2) fail("data of at least 2 dims, got " + std::to_string(x.dims));
+  if (!is_floating(x.dtype)) fail(std::string("floating data, got ") + name(x.dtype));
+}
+
+const std::string update = "y2 = (1 - (REAL)s1) * OLD(2) + (REAL)s1 * p->mean; "
+                           "y3 = (1 - (REAL)s1) * OLD(3) + (REAL)s1 * (p->m2 / (p->n - 1));";
+const std::string merge =
+    "const REAL n_ = p->n + q.n, d = q.mean - p->mean, f = n_ > 0 ? q.n / n_ : 0; p->m2 += q.m2 + d * d * p->n * f; "
+    "p->mean += d * f; p->n = n_;";
+
+ReduceProgram moments_program(bool gather, bool running) {
+  const char* element = "p->n += 1; const REAL d = (REAL)x0 - p->mean; p->mean += d * RECIPROCAL(p->n); "
+                        "p->m2 += d * ((REAL)x0 - p->mean);";
+  // An element is a process: mean x0, 1 / std x1, count x2.
+  const char* process =
+      "acc_t r; r.mean = (REAL)x0; r.n = (REAL)x2; r.m2 = (1 / ((REAL)x1 * (REAL)x1) - (REAL)s0) * r.n; combine(p, r);";
+  return ReduceProgram({"REAL mean, m2, n;", 3, "p->mean = 0; p->m2 = 0; p->n = 0;", gather ? process : element, merge,
+                        "y0 = p->mean; y1 = 1 / sqrt(p->m2 / p->n + (REAL)s0); " + (running ? update : "")});
+}
+
+void run_moments(Queue& queue, bool gather, std::span<const TensorView> inputs, const TensorView& mean,
+                 const TensorView& invstd, double eps, const RunningStatistics& running) {
+  static const ReduceProgram* const programs[2][2] = {
+      {new ReduceProgram(moments_program(false, false)), new ReduceProgram(moments_program(false, true))},
+      {new ReduceProgram(moments_program(true, false)), new ReduceProgram(moments_program(true, true))}};
+  const bool updates = running.mean.defined();
+  const int dims = inputs[0].dims;
+  std::vector<TensorView> outputs = {per_channel(mean, dims), per_channel(invstd, dims)};
+  if (updates) outputs.push_back(per_channel(running.mean, dims)), outputs.push_back(per_channel(running.variance, dims));
+  const double scalars[] = {eps, running.momentum};
+  const DataType acc = wide(inputs[0].dtype) ? DataType::float64 : DataType::float32;
+  reduce(queue, *programs[gather][updates], acc, {outputs, inputs}, scalars);
+}
+
+KernelSource source_of(const Key& key) {
+  KernelSource source("norm.cl", "normalize");
+  source.define("X_TAG", tag(key.x)).define("G_TAG", tag(key.g)).define("Y_TAG", tag(key.y));
+  source.define("S_TAG", tag(key.statistics)).define("W_TAG", tag(key.weight)).define("D_TAG", tag(key.sums));
+  source.define("REAL", wide(key.x) ? "double" : "float").define("VECTOR", key.vector);
+  source.define("LANES", key.lanes).define("ROWS", key.rows).define("CHANNELS_LAST", key.channels_last);
+  source.define("HAS_WEIGHT", key.has_weight).define("HAS_BIAS", key.has_bias).define("HAS_SUMS", key.has_sums);
+  source.define("VARIANCE", key.variance).define("BACKWARD", key.backward);
+  return source;
+}
+
+Kernel& kernel_of(Device& device, const Key& key) {
+  static KernelCache<Key> cache;
+  return cache.get(device, key, [&] { return source_of(key); });
+}
+
+bool aligned(const TensorView& view) { return view.data.offset % (4 * size_of(view.dtype)) == 0; }
+
+/// Fills shape, layout and grid from x; the data tensors must be laid out alike.
+NDRange layout(Queue& queue, Key& key, NormShape& shape, const TensorView& x, std::initializer_list<const TensorView*> data) {
+  check_data(x);
+  const bool rows_first = x.is_contiguous();
+  bool vector = !queue.device().info().cpu;
+  for (const TensorView* view : data) {
+    if (!std::equal(x.sizes.begin(), x.sizes.begin() + x.dims, view->sizes.begin()) || view->dims != x.dims)
+      fail("tensors of equal sizes");
+    if (rows_first ? !view->is_contiguous() : !view->is_channels_last())
+      fail("tensors all contiguous or all channels last");
+    vector &= aligned(*view);
+  }
+  key.channels_last = !rows_first;
+  const std::uint64_t total = std::uint64_t(x.numel()), channels = std::uint64_t(x.sizes[1]);
+  shape.channels = channels;
+  if (rows_first && total == std::uint64_t(x.sizes[0]) * channels) key.channels_last = 1;  // [N, C]: rows of one element
+  shape.inner = key.channels_last ? channels : total / std::max<std::uint64_t>(1, std::uint64_t(x.sizes[0]) * channels);
+  shape.outer = shape.inner ? total / shape.inner : 0;
+  if (shape.outer == 0) return NDRange(0, 1);
+  vector &= shape.inner % 4 == 0;
+  key.vector = vector ? 4 : 1;
+  const DeviceInfo& info = queue.device().info();
+  const std::uint64_t group = std::min<std::uint64_t>(info.cpu ? 16 : 256, info.max_work_group);
+  const std::uint64_t steps = (shape.inner + key.vector - 1) / key.vector;
+  std::uint64_t lanes = info.cpu ? group : 1;
+  while (lanes < group && lanes < steps) lanes *= 2;
+  if (key.channels_last && !info.cpu) lanes = std::min<std::uint64_t>(lanes, 32);
+  key.lanes = std::uint16_t(lanes), key.rows = std::uint16_t(std::max<std::uint64_t>(1, group / lanes));
+  const std::uint64_t across = (steps + lanes - 1) / lanes;
+  const std::uint64_t wanted = std::uint64_t(info.compute_units) * (info.cpu ? 8 : 32);
+  const std::uint64_t tiles = key.channels_last ? across : std::min<std::uint64_t>(across, info.cpu ? 1 : 4);
+  const std::uint64_t down = std::clamp<std::uint64_t>((wanted + tiles - 1) / tiles, 1, (shape.outer + key.rows - 1) / key.rows);
+  return NDRange(tiles * lanes, down * key.rows, lanes, key.rows);
+}
+
+void set_statistics(Key& key, NormShape& shape, const TensorView& x, const ChannelStatistics& s, const TensorView& weight) {
+  check_channels(x, s.mean, "a mean"), check_channels(x, s.spread, "a variance"), check_channels(x, weight, "a weight");
+  key.statistics = s.mean.dtype, key.variance = s.variance, key.has_weight = weight.defined();
+  key.weight = weight.defined() ? weight.dtype : s.mean.dtype;
+  if (s.mean.dtype != s.spread.dtype) fail("mean and variance of one dtype");
+  shape.eps = float(s.eps);
+}
+
+std::uint64_t bytes(const TensorView& view) { return std::uint64_t(view.numel()) * size_of(view.dtype); }
+
+}  // namespace
+
+const ReduceProgram& norm_sums_program() {
+  static const ReduceProgram* const program = new ReduceProgram(
+      {"REAL sum, dot;", 2, "p->sum = 0; p->dot = 0;",
+       "p->sum += (REAL)x0; p->dot += (REAL)x0 * ((REAL)x1 - (REAL)x2) * (REAL)x3;", "p->sum += q.sum; p->dot += q.dot;",
+       "y0 = p->sum; y1 = p->dot;"});
+  return *program;
+}
+
+void batch_norm_statistics(Queue& queue, const TensorView& x, const TensorView& mean, const TensorView& invstd, double eps,
+                           const RunningStatistics& running) {
+  check_data(x);
+  check_channels(x, mean, "a mean"), check_channels(x, invstd, "a deviation");
+  check_channels(x, running.mean, "a running mean"), check_channels(x, running.variance, "a running variance");
+  run_moments(queue, false, {&x, 1}, mean, invstd, eps, running);
+}
+
+void batch_norm_gather(Queue& queue, const TensorView& means, const TensorView& invstds, const TensorView& counts,
+                       const TensorView& mean, const TensorView& invstd, double eps, const RunningStatistics& running) {
+  TensorView shared = means;
+  shared.data = counts.data, shared.dtype = counts.dtype;
+  shared.strides[0] = counts.stride(0), shared.strides[1] = 0;
+  const TensorView inputs[] = {means, invstds, shared};
+  run_moments(queue, true, inputs, mean, invstd, eps, running);
+}
+
+void batch_norm_apply(Queue& queue, const TensorView& y, const TensorView& x, const ChannelStatistics& s,
+                      const TensorView& weight, const TensorView& bias) {
+  Key key;
+  NormShape shape{};
+  const NDRange range = layout(queue, key, shape, x, {&x, &y});
+  set_statistics(key, shape, x, s, weight);
+  check_channels(x, bias, "a bias");
+  if (weight.defined() && bias.defined() && weight.dtype != bias.dtype) fail("weight and bias of one dtype");
+  key.x = key.g = x.dtype, key.y = y.dtype, key.sums = key.statistics, key.has_bias = bias.defined();
+  if (!weight.defined() && bias.defined()) key.weight = bias.dtype;
+  if (range.global[0] == 0) return;
+  const BufferRef none = s.mean.data;
+  launch(queue, kernel_of(queue.device(), key), range, Traffic{bytes(x) + bytes(y)}, shape, y.data, x.data, s.mean.data,
+         s.spread.data, weight.defined() ? weight.data : none, bias.defined() ? bias.data : none);
+}
+
+void batch_norm_sums(Queue& queue, const TensorView& sum, const TensorView& dot, const TensorView& gy, const TensorView& x,
+                     const ChannelStatistics& s) {
+  check_data(x);
+  check_channels(x, sum, "a sum"), check_channels(x, dot, "a sum"), check_channels(x, s.mean, "a mean");
+  if (s.variance) fail("1 / std for training, got a variance");
+  const TensorView outputs[] = {per_channel(sum, x.dims), per_channel(dot, x.dims)};
+  const TensorView inputs[] = {gy, x, spread(s.mean, x), spread(s.spread, x)};
+  reduce(queue, norm_sums_program(), wide(x.dtype) ? DataType::float64 : DataType::float32, {outputs, inputs});
+}
+
+void batch_norm_backward(Queue& queue, const TensorView& gx, const TensorView& gy, const TensorView& x,
+                         const ChannelStatistics& s, const TensorView& weight, const TensorView& sum,
+                         const TensorView& dot, double count) {
+  Key key;
+  NormShape shape{};
+  const NDRange range = layout(queue, key, shape, x, {&x, &gy, &gx});
+  set_statistics(key, shape, x, s, weight);
+  key.x = x.dtype, key.g = gy.dtype, key.y = gx.dtype, key.has_sums = sum.defined(), key.backward = 1;
+  key.sums = sum.defined() ? sum.dtype : key.statistics;
+  shape.scale = float(1 / count);
+  if (range.global[0] == 0) return;
+  const BufferRef none = s.mean.data;
+  launch(queue, kernel_of(queue.device(), key), range, Traffic{bytes(x) + bytes(gy) + bytes(gx)}, shape, gx.data, x.data,
+         s.mean.data, s.spread.data, weight.defined() ? weight.data : none, gy.data, sum.defined() ? sum.data : none,
+         dot.defined() ? dot.data : none);
+}
+
+}  // namespace dlprim

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// Layout of kernels that keep one reduction ("row") in the registers of a group: softmax, layer and group norm.
+#pragma once
+#include <dlprim/runtime/device.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+namespace dlprim {
+
+/// LANES x ROWS work-items form a group: LANES share a row, ITEMS elements each.
+struct RowLayout {
+  std::uint16_t lanes = 1, rows = 1;
+  std::uint16_t items = 0;    ///< elements a work-item keeps; 0: rows do not fit and are read again
+  std::uint16_t columns = 0;  ///< neighbouring work-items work on neighbouring rows
+};
+
+/// `inner`: distance between elements of a row; rows next to each other start at neighbouring elements if above 1.
+inline RowLayout row_layout(const DeviceInfo& device, std::int64_t length, std::int64_t inner, int max_items) {
+  const std::int64_t group = std::int64_t(std::min<std::size_t>(device.cpu ? 16 : 256, device.max_work_group));
+  RowLayout layout;
+  layout.columns = inner > 1;
+  std::int64_t lanes;
+  if (device.cpu) {
+    lanes = !layout.columns && length >= group ? group : 1;
+  } else {
+    const std::int64_t wanted = (length + 3) / 4, least = layout.columns ? group / std::min<std::int64_t>(inner, 32) : 1;
+    lanes = std::int64_t(std::bit_ceil(std::uint64_t(std::clamp<std::int64_t>(wanted, 1, group))));
+    if (layout.columns) lanes = std::min<std::int64_t>(lanes, std::max<std::int64_t>(1, std::int64_t(std::bit_ceil(std::uint64_t(least)))));
+  }
+  layout.lanes = std::uint16_t(lanes);
+  layout.rows = std::uint16_t(std::max<std::int64_t>(1, group / lanes));
+  const std::int64_t items = (length + lanes - 1) / lanes;
+  layout.items = std::uint16_t(items <= max_items ? std::bit_ceil(std::uint64_t(std::max<std::int64_t>(items, 1))) : 0);
+  return layout;
+}
+
+}  // namespace dlprim

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/softmax.hpp>
+#include <dlprim/runtime/launch.hpp>
+
+#include "rows.hpp"
+
+namespace dlprim {
+
+namespace {
+
+struct Shape {
+  std::uint64_t rows, length, inner, groups;
+};
+
+struct Key {
+  RowLayout layout;
+  DataType x{}, y{}, g{};
+  std::uint8_t kind = 0, backward = 0, wide = 0;
+};
+
+void require(bool condition, const std::string& message) {
+  if (!condition) throw ValidationError("[softmax] expected " + message);
+}
+
+void validate(const TensorView& like, const TensorView& view) {
+  require(is_floating(view.dtype), std::string("a floating dtype, got ") + name(view.dtype));
+  require(view.is_contiguous(), "contiguous tensors, got strides");
+  require(view.dims == like.dims && std::equal(view.sizes.begin(), view.sizes.begin() + view.dims, like.sizes.begin()),
+          "tensors of equal sizes");
+}
+
+Shape shape_of(const TensorView& x, int& dim) {
+  if (dim < 0) dim += std::max(x.dims, 1);
+  require(dim >= 0 && dim < std::max(x.dims, 1), "a dim below " + std::to_string(x.dims) + ", got " + std::to_string(dim));
+  Shape shape{1, 1, 1, 0};
+  for (int d = 0; d < x.dims; d++)
+    (d < dim ? shape.rows : d == dim ? shape.length : shape.inner) *= std::uint64_t(x.sizes[d]);
+  shape.rows *= shape.inner;
+  return shape;
+}
+
+Kernel& kernel_of(Device& device, const Key& key) {
+  static KernelCache<Key> cache;
+  return cache.get(device, key, [&] {
+    KernelSource source("softmax.cl", key.backward ? "backward" : "forward");
+    const bool wide = key.x == DataType::float64 || key.y == DataType::float64;
+    source.define("X_TAG", tag(key.x)).define("Y_TAG", tag(key.y)).define("G_TAG", tag(key.g));
+    source.define("REAL", wide ? "double" : "float").define("LOG", key.kind);
+    source.define("LANES", key.layout.lanes).define("ROWS", key.layout.rows).define("ITEMS", key.layout.items);
+    source.define("COLUMNS", key.layout.columns);
+    if (key.wide) source.define("WIDE");
+    return source;
+  });
+}
+
+template <class... Buffers>
+void run(Queue& queue, Key key, Shape shape, int max_items, std::uint64_t bytes, const Buffers&... buffers) {
+  if (shape.rows == 0 || shape.length == 0) return;
+  Device& device = queue.device();
+  key.layout = row_layout(device.info(), std::int64_t(shape.length), std::int64_t(shape.inner), max_items);
+  key.wide = shape.rows * shape.length > 0x7fffffff;
+  const std::size_t group = std::size_t(key.layout.lanes) * key.layout.rows;
+  const std::size_t groups = (shape.rows + key.layout.rows - 1) / key.layout.rows;
+  launch(queue, kernel_of(device, key), NDRange(groups * group, group), Traffic{bytes}, shape, buffers...);
+}
+
+std::uint64_t bytes(const TensorView& view) { return std::uint64_t(view.numel()) * size_of(view.dtype); }
+
+}  // namespace
+
+void softmax(Queue& queue, SoftmaxKind kind, const TensorView& y, const TensorView& x, int dim) {
+  validate(x, x), validate(x, y);
+  const Shape shape = shape_of(x, dim);
+  Key key;
+  key.x = x.dtype, key.y = y.dtype, key.g = y.dtype, key.kind = std::uint8_t(kind);
+  run(queue, key, shape, 16, bytes(x) + bytes(y), y.data, x.data);
+}
+
+void softmax_backward(Queue& queue, SoftmaxKind kind, const TensorView& grad_x, const TensorView& grad_y,
+                      const TensorView& y, int dim) {
+  validate(y, y), validate(y, grad_y), validate(y, grad_x);
+  const Shape shape = shape_of(y, dim);
+  Key key;
+  key.x = grad_x.dtype, key.y = y.dtype, key.g = grad_y.dtype, key.kind = std::uint8_t(kind), key.backward = 1;
+  run(queue, key, shape, 8, bytes(grad_x) + bytes(grad_y) + bytes(y), grad_x.data, grad_y.data, y.data);
+}
+
+}  // namespace dlprim

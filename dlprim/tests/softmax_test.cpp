@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/softmax.hpp>
+
+#include "tensors.hpp"
+
+namespace dlprim {
+namespace {
+
+using namespace testing;
+
+struct Case {
+  std::int64_t outer, length, inner;
+};
+
+const Case cases[] = {{1, 1, 1}, {3, 7, 1}, {37, 16, 1}, {5, 100, 1}, {4, 257, 1}, {3, 1000, 1}, {2, 5003, 1}, {2, 70001, 1},
+                      {2, 3, 5}, {3, 17, 33}, {2, 300, 49}, {1, 1500, 257}, {0, 4, 2}, {3, 0, 2}};
+
+// Runs forward and backward of a case and compares with sums in double.
+void compare(const Case& c, SoftmaxKind kind, DataType type) {
+  SCOPED_TRACE(::testing::Message() << c.outer << "x" << c.length << "x" << c.inner << " " << name(type));
+  const std::vector<std::int64_t> sizes = {c.outer, c.length, c.inner};
+  const std::size_t count = std::size_t(c.outer * c.length * c.inner);
+  const DeviceTensor x(type, sizes, random_values(count, -8, 8, 1)), gy(type, sizes, random_values(count, -1, 1, 2));
+  DeviceTensor y(type, sizes), gx(type, sizes);
+  softmax(queue(), kind, y, x, 1);
+  softmax_backward(queue(), kind, gx, gy, y, 1);
+  const std::vector<double> xs = x.read(), gs = gy.read(), ys = y.read();
+  std::vector<double> expected(count), gradient(count);
+  for (std::int64_t o = 0; o < c.outer; o++)
+    for (std::int64_t i = 0; i < c.inner; i++) {
+      auto at = [&](std::int64_t r) { return std::size_t((o * c.length + r) * c.inner + i); };
+      double sum = 0, dot = 0;
+      for (std::int64_t r = 0; r < c.length; r++) sum += std::exp(xs[at(r)]);
+      for (std::int64_t r = 0; r < c.length; r++) {
+        const double p = std::exp(xs[at(r)]) / sum;
+        expected[at(r)] = kind == SoftmaxKind::softmax ? p : std::log(p);
+        dot += kind == SoftmaxKind::softmax ? gs[at(r)] * ys[at(r)] : gs[at(r)];
+      }
+      for (std::int64_t r = 0; r < c.length; r++)
+        gradient[at(r)] = kind == SoftmaxKind::softmax ? (gs[at(r)] - dot) * ys[at(r)] : gs[at(r)] - std::exp(ys[at(r)]) * dot;
+    }
+  expect_close(ys, expected, tolerance(type));
+  expect_close(gx.read(), gradient, 4 * tolerance(type));
+}
+
+TEST(Softmax, EveryShape) {
+  for (const Case& c : cases)
+    for (SoftmaxKind kind : {SoftmaxKind::softmax, SoftmaxKind::log_softmax}) compare(c, kind, DataType::float32);
+}
+
+TEST(Softmax, EveryDtype) {
+  for (DataType type : {DataType::float16, DataType::bfloat16, DataType::float64})
+    if (supports(type)) compare({6, 33, 1}, SoftmaxKind::softmax, type), compare({6, 33, 5}, SoftmaxKind::log_softmax, type);
+}
+
+TEST(Softmax, InfinitiesAndWiderResult) {
+  const DeviceTensor x(DataType::float16, {3, 2}, {-INFINITY, 0, -INFINITY, -INFINITY, 1, 1});
+  DeviceTensor y(DataType::float32, {3, 2});
+  softmax(queue(), SoftmaxKind::softmax, y, x, -1);
+  expect_close(y.read(), {0, 1, NAN, NAN, 0.5, 0.5}, 1e-6);
+}
+
+TEST(Softmax, RefusesWhatItCannotDo) {
+  const DeviceTensor x(DataType::float32, {2, 3}), i(DataType::int32, {2, 3}), z(DataType::float32, {3, 2});
+  EXPECT_THROW(softmax(queue(), SoftmaxKind::softmax, x, x, 2), ValidationError);
+  EXPECT_THROW(softmax(queue(), SoftmaxKind::softmax, i, i, 0), ValidationError);
+  EXPECT_THROW(softmax(queue(), SoftmaxKind::softmax, z, x, 0), ValidationError);
+}
+
+}  // namespace
+}  // namespace dlprim
