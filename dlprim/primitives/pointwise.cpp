@@ -144,7 +144,7 @@ KernelSource make_source(const Expression& expression, const Plan& plan, const K
   source.define("COMPUTE", tag(compute)).define("RESULT", tag(result));
   source.define("COMPUTE_FLOATING", is_floating(compute)).define("COMPUTE_INTEGER", is_integral(compute));
   source.define("COMPUTE_SIGNED", is_signed(compute)).define("COMPUTE_BOOL", compute == DataType::boolean);
-  source.define("COMPUTE_COMPLEX", is_complex(compute));
+  source.define("COMPUTE_COMPLEX", is_complex(compute)).define("COMPUTE_NARROW", compute_type(compute) != compute);
   const bool wide = compute == DataType::float64 || compute == DataType::complex128;
   source.define("COMPUTE_DOUBLE", wide);
   source.define("FOR_INPUTS(M)", inputs).define("FOR_OUTPUTS(M)", outputs).define("FOR_CONSTANTS(M)", constants);

@@ -11,13 +11,14 @@ namespace pytorch_ocl {
 namespace {
 
 struct CommonType : at::TensorIteratorBase {
-  // Undefined for iterators that promote nothing.
+  // Of an iterator that promotes nothing: undefined, or the first input's type.
   static at::ScalarType of(const at::TensorIteratorBase& it) { return it.*(&CommonType::common_dtype_); }
 };
 
 at::ScalarType compute_type_of(const at::TensorIteratorBase& it) {
-  const at::ScalarType common = CommonType::of(it);
-  return common != at::ScalarType::Undefined ? common : it.dtype(it.ntensors() - 1);
+  const at::ScalarType common = CommonType::of(it), last = it.dtype(it.ntensors() - 1);
+  // A condition or mask as first input (where) does not decide the type.
+  return common == at::ScalarType::Undefined || common == at::kBool ? last : common;
 }
 
 void add_operand(dlprim::Plan& plan, at::TensorIteratorBase& it, int index, const char* op) {
