@@ -93,8 +93,9 @@ void scan(Queue& queue, ScanId id, const TensorView& y, const TensorView& x, int
   key.id = std::uint8_t(id), key.type = x.dtype, key.indexed = indices.defined();
   key.wide = shape.rows * shape.length > 0x7fffffff;
   key.accumulate = rows[int(id)].sums ? accumulate_type(x.dtype) : compute_type(x.dtype);
-  if (info.cpu && info.fp64 && rows[int(id)].sums && key.accumulate == DataType::float32)
-    key.accumulate = DataType::float64;  // a long serial sum, where double costs nothing
+  // Long serial sums, where double costs nothing; and logarithms, whose differences gradients take.
+  const bool wants_double = id == ScanId::logsumexp || (info.cpu && rows[int(id)].sums);
+  if (info.fp64 && wants_double && key.accumulate == DataType::float32) key.accumulate = DataType::float64;
   auto run = [&](int phase, const Shape& s, const BufferRef& totals, std::uint64_t chunks) {
     key.layout = layout_of(info, s);
     key.phase = std::uint8_t(phase);
