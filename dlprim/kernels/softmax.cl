@@ -44,9 +44,9 @@ void forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), CONST_GL
   }
   ALL_LANES(REAL, PLUS, scratch, sum, lane, row);
   if (!valid) return;
-  const REAL norm = LOG ? log(sum) : 1 / sum;
+  const REAL norm = LOG ? log(sum) : sum;
 #pragma unroll
-  EACH_ITEM(i, r) if (r < length) STORE(Y_TAG, y, base + r * inner, LOG ? v[i] - norm : v[i] * norm);
+  EACH_ITEM(i, r) if (r < length) STORE(Y_TAG, y, base + r * inner, LOG ? v[i] - norm : v[i] / norm);
 #else
   EACH_ELEMENT(r) {
     const REAL v = LOAD(X_TAG, x, base + r * inner);
@@ -59,10 +59,10 @@ void forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), CONST_GL
   sum *= own == largest ? 1 : exp(own - largest);
   ALL_LANES(REAL, PLUS, scratch, sum, lane, row);
   if (!valid) return;
-  const REAL norm = LOG ? log(sum) : 1 / sum;
+  const REAL norm = LOG ? log(sum) : sum;
   EACH_ELEMENT(r) {
     const REAL v = LOAD(X_TAG, x, base + r * inner) - largest;
-    STORE(Y_TAG, y, base + r * inner, LOG ? v - norm : exp(v) * norm);
+    STORE(Y_TAG, y, base + r * inner, LOG ? v - norm : exp(v) / norm);
   }
 #endif
 }

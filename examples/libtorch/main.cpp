@@ -88,6 +88,9 @@ int main(int count, char** arguments) {
     const bool good = run(count > 2 ? arguments[2] : "ocl:0");
     std::cout << (good ? "PASS" : "FAIL: the device and the CPU disagree") << "\n";
     return good ? 0 : 1;
+  } catch (const c10::Error& error) {
+    std::cerr << error.what_without_backtrace() << "\n";
+    return 1;
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 1;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Finding drivers and the library, without any of them being loaded."""
+import importlib.metadata
 import importlib.util
 import os
 import pathlib
@@ -124,6 +125,15 @@ def test_library_of_another_torch_is_refused(runtime):
 def run_in_new_process(code, **environment):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("OCL_", "OPENCL_", "DLPRIM_OPENCL"))}
     return subprocess.run([sys.executable, "-c", code], env={**clean, **environment}, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("modules", ["torch", "pytorch_ocl", "torch, pytorch_ocl", "pytorch_ocl, torch"])
+def test_any_order_of_imports_registers_the_device(modules):
+    code = f"import {modules}, sys; print(sys.modules['torch'].ocl.device_count())"
+    if modules == "torch" and not importlib.metadata.entry_points(group="torch.backends", name="ocl"):
+        pytest.skip("pytorch_ocl is used from the source tree: nothing tells torch of it")
+    result = run_in_new_process(code)
+    assert result.stdout.strip().isdigit(), result.stderr
 
 
 def test_no_opencl_loader_is_no_crash():

@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: MIT
 """PyTorch on OpenCL devices: importing this package (or, with it installed, just torch) adds the device "ocl"."""
-import torch
 
-from pytorch_ocl import _runtime
+
+def _autoload():
+    """Entry point of torch.backends: `import torch` calls it. The import of this module does the work. It stands before
+    `import torch`, which asks for it at once when this package is imported first."""
+
+
+import torch  # noqa: E402
+
+from pytorch_ocl import _runtime  # noqa: E402
 
 __version__ = "0.1.0"
 _problem = None
@@ -24,10 +31,6 @@ def _register():
     torch._register_device_module("ocl", ocl)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     ocl._registered()
-
-
-def _autoload():
-    """Entry point of torch.backends: `import torch` calls it. The import of this module has done the work."""
 
 
 if not hasattr(torch, "ocl"):

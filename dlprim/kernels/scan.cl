@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+// Inclusive scans. LANES x ROWS work-items form a group: LANES on one row, ITEMS consecutive elements each; grid dim 1
+// counts chunks of a row. Defines: T_TAG, ACC_TAG, ACC_T, IDENTITY, COMBINE (of a, then b), INDEXED; PHASE:
+//   0 scan rows whole   1 totals of chunks   2 scan the totals   3 scan chunks, each after the total before it
+#include "lib/reduction_limits.clh"
+#include "lib/rows.clh"
+
+typedef struct {
+  ulong rows, length, inner, chunk;
+} scan_shape;
+
+typedef struct {
+  ACC_T v;
+#if INDEXED
+  long i;
+#endif
+} acc_t;
+
+#if INDEXED
+#define COMBINE_INTO(p, q)                        \
+  do {                                            \
+    const ACC_T a = (p).v, b = (q).v;             \
+    if (!(COMBINE)) (q) = (p);                    \
+  } while (0)
+#else
+#define COMBINE_INTO(p, q)                        \
+  do {                                            \
+    const ACC_T a = (p).v, b = (q).v;             \
+    (q).v = (COMBINE);                            \
+  } while (0)
+#endif
+
+#define logaddexp(a, b) \
+  ((a) == (b) && isinf(a) ? (a) : (a) != (a) || (b) != (b) ? (a) + (b) : fmax(a, b) + log1p(exp(-fabs((a) - (b)))))
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void scan(const scan_shape shape, GLOBAL(STORAGE(T_TAG), y_data), GLOBAL(long, indices_data),
+          CONST_GLOBAL(STORAGE(T_TAG), x_data), GLOBAL(acc_t, totals_data)) {
+  __global STORAGE(T_TAG) *y = POINTER(STORAGE(T_TAG), y_data);
+  __global const STORAGE(T_TAG) *x = CONST_POINTER(STORAGE(T_TAG), x_data);
+  __global acc_t *totals = POINTER(acc_t, totals_data);
+#if INDEXED
+  __global long *indices = POINTER(long, indices_data);
+#endif
+#if LANES > 1
+  __local acc_t scratch[GROUP];
+#endif
+  const uint row = ROW_OF(get_local_id(0)), lane = LANE_OF(get_local_id(0));
+  const IDX rows = (IDX)shape.rows, length = (IDX)shape.length, inner = (IDX)shape.inner;
+  const IDX wanted = (IDX)get_group_id(0) * ROWS + row, o = min(wanted, rows - 1);
+  const IDX chunk = (IDX)get_group_id(1), chunks = (IDX)get_num_groups(1);
+  const IDX begin = chunk * (IDX)shape.chunk, end = wanted < rows ? min(begin + (IDX)shape.chunk, length) : begin;
+  const IDX limit = min(begin + (IDX)shape.chunk, length);
+#if PHASE == 2
+#define ADDRESS(r) (o * length + (r))
+#else
+  const IDX base = o / inner * inner * length + o % inner;
+#define ADDRESS(r) (base + (r) * inner)
+#endif
+  acc_t carry;
+  carry.v = IDENTITY;
+#if INDEXED
+  carry.i = 0;
+#endif
+#if PHASE == 3
+  if (chunk > 0) carry = totals[o * chunks + chunk - 1];
+#endif
+  for (IDX tile = begin; tile < limit; tile += LANES * ITEMS) {
+    acc_t v[ITEMS];
+#pragma unroll
+    for (uint i = 0; i < ITEMS; i++) {
+      const IDX r = tile + lane * ITEMS + i;
+      v[i].v = IDENTITY;
+#if INDEXED
+      v[i].i = (long)min(r, length - 1);
+#endif
+      if (r < end) {
+#if PHASE == 2
+        v[i] = totals[ADDRESS(r)];
+#else
+        v[i].v = (ACC_T)LOAD(T_TAG, x, ADDRESS(r));
+#endif
+      }
+      if (i > 0) COMBINE_INTO(v[i - 1], v[i]);
+    }
+#if LANES > 1
+    // Inclusive scan of the lanes' totals (Hillis and Steele, 1986).
+    acc_t own = v[ITEMS - 1];
+    for (uint distance = 1; distance < LANES; distance *= 2) {
+      scratch[SLOT(lane, row)] = own;
+      barrier(CLK_LOCAL_MEM_FENCE);
+      if (lane >= distance) {
+        const acc_t before = scratch[SLOT(lane - distance, row)];
+        COMBINE_INTO(before, own);
+      }
+      barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    scratch[SLOT(lane, row)] = own;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    acc_t before = carry;
+    if (lane > 0) {
+      acc_t neighbours = scratch[SLOT(lane - 1, row)];
+      COMBINE_INTO(before, neighbours);
+      before = neighbours;
+    }
+    acc_t all = scratch[SLOT(LANES - 1, row)];
+    barrier(CLK_LOCAL_MEM_FENCE);
+#else
+    const acc_t before = carry;
+    acc_t all = v[ITEMS - 1];
+#endif
+    COMBINE_INTO(carry, all);
+    carry = all;
+#if PHASE != 1
+#pragma unroll
+    for (uint i = 0; i < ITEMS; i++) {
+      const IDX r = tile + lane * ITEMS + i;
+      if (r >= end) break;
+      COMBINE_INTO(before, v[i]);
+#if PHASE == 2
+      totals[ADDRESS(r)] = v[i];
+#else
+      STORE(T_TAG, y, ADDRESS(r), (VALUE(T_TAG))v[i].v);
+#if INDEXED
+      indices[ADDRESS(r)] = v[i].i;
+#endif
+#endif
+    }
+#endif
+  }
+#if PHASE == 1
+  if (lane == 0 && wanted < rows) totals[o * chunks + chunk] = carry;
+#endif
+}

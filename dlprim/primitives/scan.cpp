@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/scan.hpp>
+#include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/memory.hpp>
+
+#include <algorithm>
+
+#include "rows.hpp"
+
+namespace dlprim {
+
+namespace {
+
+struct Row {
+  const char *name, *identity, *combine;  // for max and min: whether the later b replaces a
+  bool sums;                              // accumulated in the sum's type
+};
+
+constexpr Row rows[] = {
+    {"cumsum", "0", "a + b", true},
+    {"cumprod", "1", "a * b", true},
+    {"logcumsumexp", "-INFINITY", "logaddexp(a, b)", false},
+    {"cummax", "LOWEST", "b != b || (a == a && b >= a)", false},
+    {"cummin", "HIGHEST", "b != b || (a == a && b <= a)", false},
+};
+
+struct Shape {
+  std::uint64_t rows, length, inner, chunk;
+};
+
+struct Key {
+  RowLayout layout;
+  std::uint8_t id = 0, phase = 0, wide = 0, indexed = 0;
+  DataType type{}, accumulate{};
+};
+
+Kernel& kernel_of(Device& device, const Key& key) {
+  static KernelCache<Key> cache;
+  return cache.get(device, key, [&] {
+    const Row& row = rows[key.id];
+    KernelSource source("scan.cl", "scan");
+    const std::string choice = std::string("((") + row.combine + ") ? b : a)";
+    const bool chooses = key.id >= int(ScanId::max);
+    source.define("T_TAG", tag(key.type)).define("ACC_TAG", tag(key.accumulate));
+    source.define("ACC_T", std::string("VALUE(") + tag(key.accumulate) + ")");
+    source.define("IDENTITY", row.identity).define("COMBINE", chooses && !key.indexed ? choice : row.combine);
+    source.define("INDEXED", key.indexed).define("PHASE", key.phase);
+    source.define("LANES", key.layout.lanes).define("ROWS", key.layout.rows).define("ITEMS", key.layout.items);
+    source.define("COLUMNS", key.layout.columns);
+    if (key.wide) source.define("WIDE");
+    return source;
+  });
+}
+
+// CPUs walk rows serially, neighbouring ones in vector lanes; GPUs give a long row to a whole group.
+RowLayout layout_of(const DeviceInfo& device, const Shape& shape) {
+  const std::uint64_t group = std::min<std::uint64_t>(device.cpu ? 16 : 256, device.max_work_group);
+  RowLayout layout;
+  layout.columns = shape.inner > 1;
+  std::uint64_t lanes = 1;
+  if (!device.cpu && !layout.columns)
+    while (lanes < group && lanes * 4 < shape.length) lanes *= 2;
+  layout.lanes = std::uint16_t(lanes);
+  layout.rows = std::uint16_t(device.cpu && !layout.columns ? 1 : group / lanes);
+  layout.items = layout.columns || lanes == 1 ? 1 : 4;
+  return layout;
+}
+
+void validate(ScanId id, const TensorView& y, const TensorView& x, const TensorView& indices, int dim) {
+  const std::string head = std::string("[") + rows[int(id)].name + "] expected ";
+  if (dim < 0 || dim >= std::max(x.dims, 1))
+    throw ValidationError(head + "a dim below " + std::to_string(x.dims) + ", got " + std::to_string(dim));
+  if (y.numel() != x.numel() || y.dtype != x.dtype || is_complex(x.dtype))
+    throw ValidationError(head + "real input and output alike, got " + name(x.dtype) + " and " + name(y.dtype));
+  if (!y.is_contiguous() || !x.is_contiguous()) throw ValidationError(head + "contiguous tensors, got strides");
+  if (indices.defined() && (indices.dtype != DataType::int64 || !indices.is_contiguous() || indices.numel() != x.numel()))
+    throw ValidationError(head + "contiguous int64 indices of the input's sizes, got " + name(indices.dtype));
+}
+
+}  // namespace
+
+void scan(Queue& queue, ScanId id, const TensorView& y, const TensorView& x, int dim, const TensorView& indices) {
+  if (dim < 0) dim += std::max(x.dims, 1);
+  validate(id, y, x, indices, dim);
+  Shape shape{1, 1, 1, 0};
+  for (int d = 0; d < x.dims; d++)
+    (d < dim ? shape.rows : d == dim ? shape.length : shape.inner) *= std::uint64_t(x.sizes[d]);
+  shape.rows *= shape.inner;
+  if (shape.rows == 0 || shape.length == 0) return;
+  Device& device = queue.device();
+  const DeviceInfo& info = device.info();
+  Key key;
+  key.id = std::uint8_t(id), key.type = x.dtype, key.indexed = indices.defined();
+  key.wide = shape.rows * shape.length > 0x7fffffff;
+  key.accumulate = rows[int(id)].sums ? accumulate_type(x.dtype) : compute_type(x.dtype);
+  // Long serial sums, where double costs nothing; and logarithms, whose differences gradients take.
+  const bool wants_double = id == ScanId::logsumexp || (info.cpu && rows[int(id)].sums);
+  if (info.fp64 && wants_double && key.accumulate == DataType::float32) key.accumulate = DataType::float64;
+  auto run = [&](int phase, const Shape& s, const BufferRef& totals, std::uint64_t chunks) {
+    key.layout = layout_of(info, s);
+    key.phase = std::uint8_t(phase);
+    const std::size_t group = std::size_t(key.layout.lanes) * key.layout.rows;
+    const std::size_t groups = (s.rows + key.layout.rows - 1) / key.layout.rows;
+    const Traffic traffic{phase == 2 ? 0 : s.rows * s.length * size_of(x.dtype) * (phase == 1 ? 1 : 2)};
+    launch(queue, kernel_of(device, key), NDRange(groups * group, chunks, group, 1), traffic, s, y.data,
+           indices.defined() ? indices.data : y.data, x.data, totals);
+  };
+  const RowLayout layout = layout_of(info, shape);
+  const std::uint64_t tile = std::uint64_t(layout.lanes) * layout.items;
+  const std::uint64_t groups = (shape.rows + layout.rows - 1) / layout.rows;
+  const std::uint64_t wanted = std::uint64_t(info.compute_units) * (info.cpu ? 2 : 8) / groups;
+  const std::uint64_t chunks = std::min(wanted, shape.length / std::max<std::uint64_t>(tile * 4, info.cpu ? 8192 : 64));
+  if (chunks < 2) {
+    shape.chunk = shape.length;
+    return run(0, shape, y.data, 1);
+  }
+  shape.chunk = ((shape.length + chunks - 1) / chunks + tile - 1) / tile * tile;
+  const std::uint64_t used = (shape.length + shape.chunk - 1) / shape.chunk;
+  const Workspace totals(queue, shape.rows * used * 16);
+  run(1, shape, totals.data(), used);
+  run(2, {shape.rows, used, 1, used}, totals.data(), 1);
+  run(3, shape, totals.data(), used);
+}
+
+}  // namespace dlprim

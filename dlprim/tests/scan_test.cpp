@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/scan.hpp>
+
+#include "tensors.hpp"
+
+namespace dlprim {
+namespace {
+
+using namespace testing;
+
+double merge(ScanId id, double a, double b) {
+  switch (id) {
+    case ScanId::sum: return a + b;
+    case ScanId::prod: return a * b;
+    case ScanId::logsumexp: return a == -INFINITY ? b : std::max(a, b) + std::log1p(std::exp(-std::fabs(a - b)));
+    case ScanId::max: return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b);
+    default: return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b);
+  }
+}
+
+void compare(ScanId id, std::int64_t outer, std::int64_t length, std::int64_t inner, DataType type, double tolerance) {
+  SCOPED_TRACE(::testing::Message() << int(id) << ": " << outer << "x" << length << "x" << inner << " " << name(type));
+  const std::size_t count = std::size_t(outer * length * inner);
+  const std::vector<std::int64_t> sizes = {outer, length, inner};
+  std::vector<double> values = random_values(count, id == ScanId::prod ? 0.99 : -3, id == ScanId::prod ? 1.01 : 3);
+  if (count > 40 && id >= ScanId::max && is_floating(type)) values[count - count / 8] = NAN;
+  const DeviceTensor x(type, sizes, values);
+  values = x.read();
+  DeviceTensor y(type, sizes), where(DataType::int64, sizes);
+  const bool chooses = id >= ScanId::max;
+  scan(queue(), id, y, x, 1, chooses ? where.view() : TensorView());
+  std::vector<double> expected(count), places(count);
+  for (std::int64_t o = 0; o < outer; o++)
+    for (std::int64_t i = 0; i < inner; i++) {
+      double total = 0, place = 0;
+      for (std::int64_t r = 0; r < length; r++) {
+        const std::size_t at = std::size_t((o * length + r) * inner + i);
+        total = r ? merge(id, total, values[at]) : values[at];
+        if (std::isnan(values[at]) || values[at] == total) place = double(r);
+        expected[at] = total, places[at] = place;
+      }
+    }
+  expect_close(y.read(), expected, tolerance);
+  if (chooses) expect_close(where.read(), places, 0);
+}
+
+TEST(Scan, EveryKindAndShape) {
+  const std::int64_t shapes[][3] = {{1, 1, 1}, {3, 5, 1}, {1, 257, 1}, {7, 1030, 1}, {1, 100003, 1}, {2, 3, 40},
+                                    {3, 1025, 3}, {1, 70001, 2}, {0, 3, 1}, {2, 0, 3}};
+  for (ScanId id : {ScanId::sum, ScanId::prod, ScanId::logsumexp, ScanId::max, ScanId::min})
+    for (const auto& s : shapes) compare(id, s[0], s[1], s[2], DataType::float32, id < ScanId::max ? 1e-4 : 0);
+}
+
+TEST(Scan, EveryDtype) {
+  for (int t = 0; t < int(DataType::boolean); t++) {
+    const DataType type = DataType(t);
+    if (!supports(type) || (!is_floating(type) && !is_signed(type))) continue;
+    compare(ScanId::sum, 4, 11, 1, type, is_floating(type) ? tolerance(type) * 2 : 0);
+    compare(ScanId::max, 4, 60, 3, type, 0);
+  }
+}
+
+TEST(Scan, RefusesWhatDoesNotFit) {
+  const DeviceTensor x(DataType::float32, {2, 3}), i(DataType::int32, {2, 3});
+  EXPECT_THROW(scan(queue(), ScanId::sum, x, x, 2), ValidationError);
+  EXPECT_THROW(scan(queue(), ScanId::sum, i, x, 1), ValidationError);
+  EXPECT_THROW(scan(queue(), ScanId::max, x, x, 1, i), ValidationError);
+}
+
+}  // namespace
+}  // namespace dlprim
