@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # ocl_generate(<target>): generates the operator registrations for the torch found, adds them to the target.
 #   Needs Python3_EXECUTABLE (with PyYAML), TORCH_DIR (folder "torch"; torchgen lies beside it).
-#   Reads pytorch_ocl/operators/*.yaml and dlprim/primitives/{pointwise,reduce}_table.inc; runs again when one
+#   Reads pytorch_ocl/operators/*.yaml and dlprim/primitives/{pointwise,special,reduce}_table.inc; runs again when one
 #   of them, the generator or torch's function list changes; an unchanged output keeps its time, so that
 #   nothing else is rebuilt.
 #   Gives the target `#include "generated/structured/<operator>.h"` and `"generated/functions/<family>.h"`,
@@ -14,15 +14,18 @@ function(ocl_generate target)
   file(GLOB generator CONFIGURE_DEPENDS ${root}/codegen/*.py)
 
   set(primitives ${PROJECT_SOURCE_DIR}/dlprim/primitives)
-  file(GLOB tables CONFIGURE_DEPENDS ${primitives}/pointwise_table.inc ${primitives}/reduce_table.inc)
+  file(GLOB tables CONFIGURE_DEPENDS ${primitives}/pointwise_table.inc ${primitives}/special_table.inc
+       ${primitives}/reduce_table.inc)
   set(table_options "")
   set(sources "")
   foreach(table IN LISTS tables)
     get_filename_component(name ${table} NAME_WE)
     string(REPLACE "_table" "" kind ${name})
+    string(REPLACE "special" "pointwise" kind ${kind})  # its rows are of the pointwise engine
     list(APPEND table_options --table ${kind}=${table})
     list(APPEND sources ${output}/stubs_${kind}.cpp)
   endforeach()
+  list(REMOVE_DUPLICATES sources)
   foreach(shard RANGE 3)
     list(APPEND sources ${output}/register_rows_${shard}.cpp)
   endforeach()

@@ -28,7 +28,7 @@ class Workspace:
 
     def generate(self):
         return generate.generate(generate.package_dir("torchgen"), generate.package_dir("torch") / "include",
-                                 self.path / "operators", self.tables)
+                                 self.path / "operators", list(self.tables.items()))
 
     def problems(self):
         """Messages of a generation that must fail."""
