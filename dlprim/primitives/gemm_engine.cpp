@@ -62,8 +62,8 @@ KernelSource gemm_source(const GemmKey& key) {
     source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
   }
   if (key.core == GemmCore::panel) {
-    source.define("MR", key.shape[0]).define("NR", key.shape[1]).define("MB", key.shape[2]);
-    source.define("NB", key.shape[3]).define("KB", key.shape[4] * 16);
+    constexpr const char* names[] = {"MR", "NR", "MB", "NB", "KB"};
+    for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
     source.define("WHOLE_VECTORS", type == accumulate_type(type) && key.activation == 0);
   }
   return source;
