@@ -86,7 +86,7 @@ Choice choose_shape(const DeviceInfo& info, const GemmProblem& problem) {
     if (forced.excludes(s)) continue;
     const std::int64_t tiles = divide_up(p.m, s.bm) * divide_up(p.n, s.bn) * problem.batches;
     const std::int64_t slots = std::int64_t(info.compute_units) * s.resident;
-    for (std::int64_t splits = 1; splits <= 64 && (splits == 1 || p.k >= 64 * splits); splits *= 2) {
+    for (std::int64_t splits = 1; splits <= 512 && (splits == 1 || p.k >= 64 * splits); splits *= 2) {
       if (forced.excludes(splits)) continue;
       const double per_unit = double(divide_up(tiles * splits, info.compute_units));
       const double full = std::min(1.0, 0.5 + 0.5 * double(tiles * splits) / double(slots));
@@ -126,6 +126,10 @@ void run_tiled(Queue& queue, const GemmProblem& given) {
   const std::uint16_t parts[] = {s.bm, s.bn, s.bk, s.tm, s.tn};
   std::copy(std::begin(parts), std::end(parts), key.shape);
   if (p.splits > 1) key.vc = 1;
+  key.tap_mask = problem.check && problem.mode != GemmMode::plain && p.taps[0] * p.taps[1] * p.taps[2] <= 32;
+  // As many registers as let `resident` groups share the 65536 of a multiprocessor.
+  if (queue.device().info().nv_inline_ptx) key.registers = std::uint8_t(std::min(31, 65536 / (group * s.resident) / 8));
+  if (const char* r = std::getenv("DLPRIM_NV_REGISTERS")) key.registers = std::uint8_t(std::atoi(r) / 8);
   launch_tiles(queue, key, problem, std::size_t(group));
 }
 
