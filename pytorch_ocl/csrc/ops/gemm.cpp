@@ -27,7 +27,8 @@ void product(const char* op, const at::Tensor& a, const at::Tensor& b, const at:
               ": expected operands of dtype ", out.scalar_type(), ", got ", a.scalar_type(), " and ", b.scalar_type());
   const at::Tensor left = a.resolve_conj(), right = b.resolve_conj();
   dlprim::GemmOptions options;
-  options.alpha = alpha.toComplexDouble(), options.beta = beta.toComplexDouble(), options.activation = activation;
+  options.alpha = std::complex<double>(alpha.toComplexDouble()), options.beta = std::complex<double>(beta.toComplexDouble());
+  options.activation = activation;
   at::Tensor expanded;
   if (options.beta != 0.0) {
     expanded = addend.resolve_conj().expand(out.sizes());
