@@ -31,7 +31,7 @@ __kernel void gemm_reference(GEMM_ARGUMENTS) {
     const Place place = place_point(k, p);
     const INDEX a_k = place.y;
 #endif
-    if (inside(fixed, place, p))
+    if (MODE == 1 ? inside(fixed, place, p) : inside(place, fixed, p))
       sum += MULTIPLY(TO_T(LOAD(TA, A, a_k)), TO_T(LOAD(TB, B, fixed.x + place.x)));
   }
 #endif

@@ -89,6 +89,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tiled(GEMM
 #endif
 
   T a_next[LOADS_A][VA], b_next[LOADS_B][VB];
+  bool a_valid[LOADS_A], b_valid[LOADS_B];
 
 #if MODE == 1
 #define PLACE_MOVING(buffer, k0) if (item < BK) moving[buffer][item] = place_tap((k0) + item, p);
@@ -105,7 +106,11 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tiled(GEMM
 #endif
 #if MODE
 #define B_AT(e, i, k0) (b_fixed[e].x + moving[buffer][B_K(i)].x)
+#if MODE == 1
 #define B_INSIDE(e, i) inside(b_fixed[e], moving[buffer][B_K(i)], p)
+#else
+#define B_INSIDE(e, i) inside(moving[buffer][B_K(i)], b_fixed[e], p)
+#endif
 #else
 #define B_AT(e, i, k0) (b_fixed[e] + (k0) * p->b_k)
 #define B_INSIDE(e, i) true
@@ -122,32 +127,34 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tiled(GEMM
 #define LOAD_B(e, at) b_next[e][0] = LOAD(TB, B, at)
 #endif
 
-#define LOAD_NEXT(next, k0)                                                         \
-  do {                                                                              \
-    const int buffer = next;                                                        \
-    _Pragma("unroll") for (int e = 0; e < LOADS_A; e++) {                           \
-      const int i = item + e * GROUP;                                               \
-      if ((k0) + A_K(i) < k_end) LOAD_A(e, A_AT(e, i, k0));                         \
-      else                                                                          \
-        for (int v = 0; v < VA; v++) a_next[e][v] = 0;                              \
-    }                                                                               \
-    _Pragma("unroll") for (int e = 0; e < LOADS_B; e++) {                           \
-      const int i = item + e * GROUP;                                               \
-      if ((k0) + B_K(i) < k_end && B_INSIDE(e, i)) LOAD_B(e, B_AT(e, i, k0));       \
-      else                                                                          \
-        for (int v = 0; v < VB; v++) b_next[e][v] = 0;                              \
-    }                                                                               \
+// Loads never branch: what lies outside reads the first element and is replaced by 0 when it is stored.
+#define LOAD_NEXT(next, k0)                                             \
+  do {                                                                  \
+    const int buffer = next;                                            \
+    _Pragma("unroll") for (int e = 0; e < LOADS_A; e++) {               \
+      const int i = item + e * GROUP;                                   \
+      a_valid[e] = (k0) + A_K(i) < k_end;                               \
+      LOAD_A(e, (a_valid[e] ? A_AT(e, i, k0) : 0));                     \
+    }                                                                   \
+    _Pragma("unroll") for (int e = 0; e < LOADS_B; e++) {               \
+      const int i = item + e * GROUP;                                   \
+      b_valid[e] = ((k0) + B_K(i) < k_end) & B_INSIDE(e, i);            \
+      LOAD_B(e, (b_valid[e] ? B_AT(e, i, k0) : 0));                     \
+    }                                                                   \
   } while (0)
 
+#define A_VALUE(e, v) (a_valid[e] ? a_next[e][v] : 0)
+#define B_VALUE(e, v) (b_valid[e] ? b_next[e][v] : 0)
+
 #if VA == 4 && !A_ALONG_K
-#define KEEP_A(e, i) *(__local T4 *)(As[buffer] + A_K(i) * PITCH_A + A_M(i)) = (T4)(a_next[e][0], a_next[e][1], a_next[e][2], a_next[e][3])
+#define KEEP_A(e, i) *(__local T4 *)(As[buffer] + A_K(i) * PITCH_A + A_M(i)) = (T4)(A_VALUE(e, 0), A_VALUE(e, 1), A_VALUE(e, 2), A_VALUE(e, 3))
 #else
-#define KEEP_A(e, i) for (int v = 0; v < VA; v++) As[buffer][(A_K(i) + v) * PITCH_A + A_M(i)] = a_next[e][v]
+#define KEEP_A(e, i) for (int v = 0; v < VA; v++) As[buffer][(A_K(i) + v) * PITCH_A + A_M(i)] = A_VALUE(e, v)
 #endif
 #if VB == 4 && !B_ALONG_K
-#define KEEP_B(e, i) *(__local T4 *)(Bs[buffer] + B_K(i) * PITCH_B + B_N(i)) = (T4)(b_next[e][0], b_next[e][1], b_next[e][2], b_next[e][3])
+#define KEEP_B(e, i) *(__local T4 *)(Bs[buffer] + B_K(i) * PITCH_B + B_N(i)) = (T4)(B_VALUE(e, 0), B_VALUE(e, 1), B_VALUE(e, 2), B_VALUE(e, 3))
 #else
-#define KEEP_B(e, i) for (int v = 0; v < VB; v++) Bs[buffer][(B_K(i) + v) * PITCH_B + B_N(i)] = b_next[e][v]
+#define KEEP_B(e, i) for (int v = 0; v < VB; v++) Bs[buffer][(B_K(i) + v) * PITCH_B + B_N(i)] = B_VALUE(e, v)
 #endif
 
 #define KEEP_NEXT(next)                                                                    \

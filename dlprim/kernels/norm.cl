@@ -89,7 +89,7 @@ typedef struct {
 #endif
 
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1)))
-void normalize(KERNEL_PARAMETERS) {
+void normalize_channels(KERNEL_PARAMETERS) {
   __global STORAGE(Y_TAG) *y = POINTER(STORAGE(Y_TAG), y_data);
   __global const STORAGE(X_TAG) *x = CONST_POINTER(STORAGE(X_TAG), x_data);
 #if BACKWARD

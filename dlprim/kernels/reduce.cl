@@ -14,7 +14,11 @@
 #define s6 scalars.s[6]
 #define s7 scalars.s[7]
 
+#if COLUMNS && ALIGNED
+#define at(k) (kept_offsets[k] + offsets[k] + v * KEPT_ITEMS * STRIDE(plan, 0, k))
+#else
 #define at(k) (kept_offsets[k] + offsets[k])
+#endif
 #define ADD(accumulator, position)  \
   do {                              \
     acc_t *p = &(accumulator);      \
@@ -45,20 +49,20 @@ inline void element_offsets(const reduce_plan *plan, IDX r, IDX base, const IDX 
 #endif
 }
 
-// Element `item` of a tile: its linear index, and offsets of the operands [from, to). Past the end: the last element,
-// and false.
+// Element `item` of a tile: its linear index, and offsets of the operands [from, to). False for elements of another tile:
+// those past the end of a flat tile (moved to the last element), or before an aligned one that was moved to fit.
 inline bool kept_element(const reduce_plan *plan, IDX tile, uint item, const int from, const int to, IDX *o,
                          IDX *offsets) {
 #pragma unroll
   for (int k = from; k < to; k++) offsets[k - from] = 0;
 #if ALIGNED
   const IDX outer = KEPT_DIMS == 1 ? 0 : tile / plan->inner_tiles;
-  const IDX wanted = (tile - outer * plan->inner_tiles) * TILE + item, inner = plan->dims[0].size;
-  const IDX i = min(wanted, inner - 1);
+  const IDX wanted = (tile - outer * plan->inner_tiles) * TILE, inner = plan->dims[0].size;
+  const IDX i = min(wanted, inner - TILE) + item;
   if (KEPT_DIMS > 1) add_offsets(plan, outer, 1, KEPT_DIMS, from, to, offsets);
   add_offsets(plan, i, 0, 1, from, to, offsets);
   *o = outer * inner + i;
-  return wanted < inner;
+  return i >= wanted;
 #else
   const IDX wanted = tile * TILE + item;
   *o = min(wanted, (IDX)plan->kept - 1);
@@ -86,7 +90,7 @@ void reduce(const reduce_plan plan_value, const scalar_list scalars, OPERANDS) {
     const IDX tile = (IDX)get_group_id(0) * plan->passes + pass;
     if (tile >= plan->tiles) break;
     IDX o;
-#if COLUMNS
+#if COLUMNS && !ALIGNED
     IDX column_offsets[VECTOR][INPUTS];
 #pragma unroll
     for (uint v = 0; v < VECTOR; v++)
@@ -113,7 +117,9 @@ void reduce(const reduce_plan plan_value, const scalar_list scalars, OPERANDS) {
         element_offsets(plan, r, base, start, offsets);
 #pragma unroll
         for (uint v = 0; v < VECTOR; v++) {
+#if !ALIGNED
           const IDX *kept_offsets = column_offsets[v];
+#endif
           ADD(running[v], r);
         }
       }

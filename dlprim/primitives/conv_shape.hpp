@@ -25,7 +25,7 @@ struct ConvShape {
   /// Served by the depthwise kernels: one channel a group, few enough taps to unroll.
   bool depthwise() const {
     auto small = [](const std::int64_t (&v)[3]) { return v[0] < 64 && v[1] < 64 && v[2] < 64; };
-    return w.channels == 1 && groups > 1 && taps() <= 128 && small(stride) && small(dilation);
+    return is_floating(type) && w.channels == 1 && groups > 1 && taps() <= 128 && small(stride) && small(dilation);
   }
 };
 

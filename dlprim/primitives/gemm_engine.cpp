@@ -53,17 +53,18 @@ KernelSource gemm_source(const GemmKey& key) {
   source.define("TC", key.split ? acc : t).define("T", type_name(type)).define("TT", acc);
   source.define("COMPLEX", is_complex(type)).define("TO_T(v)", is_complex(type) ? "(v)" : "((T)(v))");
   source.define("INDEX", key.wide_index ? "long" : "int").define("MODE", key.mode).define("RANK", key.rank);
-  source.define("CHECK", key.check).define("CHANNEL_INNER", key.channel_inner).define("ADDEND", key.addend);
+  source.define("CHECK", key.check).define("TAP_MASK", key.tap_mask).define("CHANNEL_INNER", key.channel_inner).define("ADDEND", key.addend);
   source.define("ACTIVATE(x)", activation_code(Activation(key.activation))).define("SPLIT", key.split);
   if (key.core == GemmCore::tiled) {
     constexpr const char* names[] = {"BM", "BN", "BK", "TM", "TN"};
     for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
     source.define("VA", key.va).define("VB", key.vb).define("VC", key.vc);
     source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
+    if (key.registers) source.option("-cl-nv-maxrregcount=" + std::to_string(8 * key.registers));
   }
   if (key.core == GemmCore::panel) {
-    source.define("MR", key.shape[0]).define("NR", key.shape[1]).define("MB", key.shape[2]);
-    source.define("NB", key.shape[3]).define("KB", key.shape[4] * 16);
+    constexpr const char* names[] = {"MR", "NR", "MB", "NB", "KB"};
+    for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
     source.define("WHOLE_VECTORS", type == accumulate_type(type) && key.activation == 0);
   }
   return source;
@@ -156,7 +157,7 @@ void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::si
   if (p.splits == 1) return launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, problem.c);
   const GemmKey reduce = [&] {
     GemmKey result = gemm_key(GemmCore::reduce, problem);
-    result.check = 0, result.channel_inner = 0;
+    result.check = result.channel_inner = 0;
     return result;
   }();
   key.split = 1, key.addend = 0, key.activation = 0;

@@ -40,8 +40,7 @@ void run_panel(Queue& queue, const GemmProblem& given) {
   p.tiles_m = divide_up(p.m, p.tile_m), p.tiles_n = divide_up(p.n, p.tile_n);
   GemmKey key = gemm_key(GemmCore::panel, problem);
   key.check = 1;  // costs next to nothing here and saves compiling a second kernel
-  const std::uint8_t parts[] = {shape.mr, shape.nr, std::uint8_t(shape.mb), std::uint8_t(shape.nb),
-                                std::uint8_t(shape.kb / 16)};
+  const std::uint16_t parts[] = {shape.mr, shape.nr, shape.mb, shape.nb, shape.kb};
   std::copy(std::begin(parts), std::end(parts), key.shape);
   launch_tiles(queue, key, problem, 1);
 }

@@ -3,6 +3,9 @@
 #include "../tuning/gemm_tuning.hpp"
 #include "gemm_launch.hpp"
 
+#include <cstdlib>
+#include <string>
+
 namespace dlprim {
 
 namespace {
@@ -63,15 +66,28 @@ struct Choice {
   std::int64_t splits;
 };
 
+// DLPRIM_GEMM_TILE=128x64x8 considers tiles of that size only, DLPRIM_GEMM_SPLIT=4 that split: for tests and tuning.
+struct Forced {
+  const char* tile = std::getenv("DLPRIM_GEMM_TILE");
+  const char* split = std::getenv("DLPRIM_GEMM_SPLIT");
+  bool excludes(const TileShape& s) const {
+    return tile && std::to_string(s.bm) + "x" + std::to_string(s.bn) + "x" + std::to_string(s.bk) != tile;
+  }
+  bool excludes(std::int64_t splits) const { return split && std::to_string(splits) != split; }
+};
+
 // Time of the slowest compute unit, in multiply-adds at the full rate, for the best shape and split.
 Choice choose_shape(const DeviceInfo& info, const GemmProblem& problem) {
   const auto& p = problem.p;
-  Choice best{};
+  Choice best{tile_shapes(info, size_of(accumulate_type(problem.type)))[0], 1};
   double best_time = 0;
+  const Forced forced;
   for (const TileShape& s : tile_shapes(info, size_of(accumulate_type(problem.type)))) {
+    if (forced.excludes(s)) continue;
     const std::int64_t tiles = divide_up(p.m, s.bm) * divide_up(p.n, s.bn) * problem.batches;
     const std::int64_t slots = std::int64_t(info.compute_units) * s.resident;
-    for (std::int64_t splits = 1; splits <= 64 && (splits == 1 || p.k >= 64 * splits); splits *= 2) {
+    for (std::int64_t splits = 1; splits <= 512 && (splits == 1 || p.k >= 64 * splits); splits *= 2) {
+      if (forced.excludes(splits)) continue;
       const double per_unit = double(divide_up(tiles * splits, info.compute_units));
       const double full = std::min(1.0, 0.5 + 0.5 * double(tiles * splits) / double(slots));
       const double depth = double(divide_up(p.k, splits)) + 24;  // prologue and epilogue of a tile
@@ -107,9 +123,13 @@ void run_tiled(Queue& queue, const GemmProblem& given) {
   p.k_split = divide_up(divide_up(p.k, splits), s.bk) * s.bk;
   p.splits = divide_up(p.k, p.k_split);
   key.wide_index = !fits_32_bits(problem);
-  const std::uint8_t parts[] = {s.bm, s.bn, s.bk, s.tm, s.tn};
+  const std::uint16_t parts[] = {s.bm, s.bn, s.bk, s.tm, s.tn};
   std::copy(std::begin(parts), std::end(parts), key.shape);
   if (p.splits > 1) key.vc = 1;
+  key.tap_mask = problem.check && problem.mode != GemmMode::plain && p.taps[0] * p.taps[1] * p.taps[2] <= 32;
+  // As many registers as let `resident` groups share the 65536 of a multiprocessor.
+  if (queue.device().info().nv_inline_ptx) key.registers = std::uint8_t(std::min(31, 65536 / (group * s.resident) / 8));
+  if (const char* r = std::getenv("DLPRIM_NV_REGISTERS")) key.registers = std::uint8_t(std::atoi(r) / 8);
   launch_tiles(queue, key, problem, std::size_t(group));
 }
 

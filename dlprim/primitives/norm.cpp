@@ -55,38 +55,60 @@ void check_data(const TensorView& x) {
   if (!is_floating(x.dtype)) fail(std::string("floating data, got ") + name(x.dtype));
 }
 
-const std::string update = "y2 = (1 - (REAL)s1) * OLD(2) + (REAL)s1 * p->mean; "
-                           "y3 = (1 - (REAL)s1) * OLD(3) + (REAL)s1 * (p->m2 / (p->n - 1));";
+// Welford's update, merged as by Chan, Golub and LeVeque (1979).
+const std::string moments = "REAL mean, m2, n;", no_moments = "p->mean = 0; p->m2 = 0; p->n = 0;";
 const std::string merge =
     "const REAL n_ = p->n + q.n, d = q.mean - p->mean, f = n_ > 0 ? q.n / n_ : 0; p->m2 += q.m2 + d * d * p->n * f; "
     "p->mean += d * f; p->n = n_;";
+const std::string element = "p->n += 1; const REAL d = (REAL)x0 - p->mean; p->mean += d * RECIPROCAL(p->n); "
+                            "p->m2 += d * ((REAL)x0 - p->mean);";
+// An element of a gathering is a process: mean x0, 1 / std x1, count x2.
+const std::string process = "acc_t r; r.mean = (REAL)x0; r.n = (REAL)x2; "
+                            "r.m2 = (1 / ((REAL)x1 * (REAL)x1) - (REAL)s0) * r.n; combine(p, r);";
 
-ReduceProgram moments_program(bool gather, bool running) {
-  const char* element = "p->n += 1; const REAL d = (REAL)x0 - p->mean; p->mean += d * RECIPROCAL(p->n); "
-                        "p->m2 += d * ((REAL)x0 - p->mean);";
-  // An element is a process: mean x0, 1 / std x1, count x2.
-  const char* process =
-      "acc_t r; r.mean = (REAL)x0; r.n = (REAL)x2; r.m2 = (1 / ((REAL)x1 * (REAL)x1) - (REAL)s0) * r.n; combine(p, r);";
-  return ReduceProgram({"REAL mean, m2, n;", 3, "p->mean = 0; p->m2 = 0; p->n = 0;", gather ? process : element, merge,
-                        "y0 = p->mean; y1 = 1 / sqrt(p->m2 / p->n + (REAL)s0); " + (running ? update : "")});
+std::string updated(int k, const std::string& statistic) {
+  const std::string i = std::to_string(k);
+  return " y" + i + " = (1 - (REAL)s1) * OLD(" + i + ") + (REAL)s1 * (" + statistic + ");";
 }
 
-void run_moments(Queue& queue, bool gather, std::span<const TensorView> inputs, const TensorView& mean,
-                 const TensorView& invstd, double eps, const RunningStatistics& running) {
-  static const ReduceProgram* const programs[2][2] = {
-      {new ReduceProgram(moments_program(false, false)), new ReduceProgram(moments_program(false, true))},
-      {new ReduceProgram(moments_program(true, false)), new ReduceProgram(moments_program(true, true))}};
-  const bool updates = running.mean.defined();
+/// Both moments in one pass.
+ReduceProgram one_pass(const std::string& step, bool running) {
+  return ReduceProgram({moments, 3, no_moments, step, merge,
+                        "y0 = p->mean; y1 = 1 / sqrt(p->m2 / p->n + (REAL)s0);" +
+                            (running ? updated(2, "p->mean") + updated(3, "p->m2 / (p->n - 1)") : "")});
+}
+
+/// The mean, and the deviation around a given mean: on CPUs two passes of one accumulator are the faster.
+ReduceProgram mean_pass(bool running) {
+  return ReduceProgram({"REAL v;", 1, "p->v = 0;", "p->v += (REAL)x0;", "p->v += q.v;",
+                        "y0 = p->v / (REAL)n;" + (running ? updated(1, "p->v / (REAL)n") : "")});
+}
+
+ReduceProgram deviation_pass(bool running) {
+  return ReduceProgram({"REAL v;", 1, "p->v = 0;", "const REAL d = (REAL)x0 - (REAL)x1; p->v += d * d;", "p->v += q.v;",
+                        "y0 = 1 / sqrt(p->v / (REAL)n + (REAL)s0);" + (running ? updated(1, "p->v / ((REAL)n - 1)") : "")});
+}
+
+// A program without and with running statistics.
+struct Programs {
+  ReduceProgram plain, running;
+  explicit Programs(ReduceProgram (*make)(bool)) : plain(make(false)), running(make(true)) {}
+  const ReduceProgram& get(bool updates) const { return updates ? running : plain; }
+};
+
+void run_moments(Queue& queue, const Programs& programs, std::span<const TensorView> inputs,
+                 std::vector<TensorView> outputs, std::vector<TensorView> running, double eps, double momentum) {
   const int dims = inputs[0].dims;
-  std::vector<TensorView> outputs = {per_channel(mean, dims), per_channel(invstd, dims)};
-  if (updates) outputs.push_back(per_channel(running.mean, dims)), outputs.push_back(per_channel(running.variance, dims));
-  const double scalars[] = {eps, running.momentum};
+  const bool updates = running[0].defined();
+  if (updates) outputs.insert(outputs.end(), running.begin(), running.end());
+  for (TensorView& output : outputs) output = per_channel(output, dims);
+  const double scalars[] = {eps, momentum};
   const DataType acc = wide(inputs[0].dtype) ? DataType::float64 : DataType::float32;
-  reduce(queue, *programs[gather][updates], acc, {outputs, inputs}, scalars);
+  reduce(queue, programs.get(updates), acc, {outputs, inputs}, scalars);
 }
 
 KernelSource source_of(const Key& key) {
-  KernelSource source("norm.cl", "normalize");
+  KernelSource source("norm.cl", "normalize_channels");
   source.define("X_TAG", tag(key.x)).define("G_TAG", tag(key.g)).define("Y_TAG", tag(key.y));
   source.define("S_TAG", tag(key.statistics)).define("W_TAG", tag(key.weight)).define("D_TAG", tag(key.sums));
   source.define("REAL", wide(key.x) ? "double" : "float").define("VECTOR", key.vector);
@@ -150,12 +172,18 @@ std::uint64_t bytes(const TensorView& view) { return std::uint64_t(view.numel())
 
 }  // namespace
 
-const ReduceProgram& norm_sums_program() {
-  static const ReduceProgram* const program = new ReduceProgram(
-      {"REAL sum, dot;", 2, "p->sum = 0; p->dot = 0;",
-       "p->sum += (REAL)x0; p->dot += (REAL)x0 * ((REAL)x1 - (REAL)x2) * (REAL)x3;", "p->sum += q.sum; p->dot += q.dot;",
-       "y0 = p->sum; y1 = p->dot;"});
-  return *program;
+void norm_sums(Queue& queue, const TensorView& sum, const TensorView& dot, const TensorView& gy, const TensorView& x,
+               const TensorView& mean, const TensorView& rstd) {
+  static const ReduceProgram both({"REAL sum, dot;", 2, "p->sum = 0; p->dot = 0;",
+                                   "p->sum += (REAL)x0; p->dot += (REAL)x0 * ((REAL)x1 - (REAL)x2) * (REAL)x3;",
+                                   "p->sum += q.sum; p->dot += q.dot;", "y0 = p->sum; y1 = p->dot;"});
+  static const ReduceProgram dots({"REAL v;", 1, "p->v = 0;", "p->v += (REAL)x0 * ((REAL)x1 - (REAL)x2) * (REAL)x3;",
+                                   "p->v += q.v;", "y0 = p->v;"});
+  const DataType acc = wide(x.dtype) ? DataType::float64 : DataType::float32;
+  const TensorView inputs[] = {gy, x, mean, rstd}, outputs[] = {sum, dot};
+  if (!queue.device().info().cpu) return reduce(queue, both, acc, {outputs, inputs});
+  reduce(queue, ReduceId::sum, {{&sum, 1}, {&gy, 1}});
+  reduce(queue, dots, acc, {{&dot, 1}, inputs});
 }
 
 void batch_norm_statistics(Queue& queue, const TensorView& x, const TensorView& mean, const TensorView& invstd, double eps,
@@ -163,7 +191,13 @@ void batch_norm_statistics(Queue& queue, const TensorView& x, const TensorView& 
   check_data(x);
   check_channels(x, mean, "a mean"), check_channels(x, invstd, "a deviation");
   check_channels(x, running.mean, "a running mean"), check_channels(x, running.variance, "a running variance");
-  run_moments(queue, false, {&x, 1}, mean, invstd, eps, running);
+  static const Programs both([](bool updates) { return one_pass(element, updates); });
+  static const Programs means(mean_pass), deviations(deviation_pass);
+  if (!queue.device().info().cpu)
+    return run_moments(queue, both, {&x, 1}, {mean, invstd}, {running.mean, running.variance}, eps, running.momentum);
+  run_moments(queue, means, {&x, 1}, {mean}, {running.mean}, eps, running.momentum);
+  const TensorView inputs[] = {x, spread(mean, x)};
+  run_moments(queue, deviations, inputs, {invstd}, {running.variance}, eps, running.momentum);
 }
 
 void batch_norm_gather(Queue& queue, const TensorView& means, const TensorView& invstds, const TensorView& counts,
@@ -172,7 +206,8 @@ void batch_norm_gather(Queue& queue, const TensorView& means, const TensorView& 
   shared.data = counts.data, shared.dtype = counts.dtype;
   shared.strides[0] = counts.stride(0), shared.strides[1] = 0;
   const TensorView inputs[] = {means, invstds, shared};
-  run_moments(queue, true, inputs, mean, invstd, eps, running);
+  static const Programs both([](bool updates) { return one_pass(process, updates); });
+  run_moments(queue, both, inputs, {mean, invstd}, {running.mean, running.variance}, eps, running.momentum);
 }
 
 void batch_norm_apply(Queue& queue, const TensorView& y, const TensorView& x, const ChannelStatistics& s,
@@ -196,9 +231,7 @@ void batch_norm_sums(Queue& queue, const TensorView& sum, const TensorView& dot,
   check_data(x);
   check_channels(x, sum, "a sum"), check_channels(x, dot, "a sum"), check_channels(x, s.mean, "a mean");
   if (s.variance) fail("1 / std for training, got a variance");
-  const TensorView outputs[] = {per_channel(sum, x.dims), per_channel(dot, x.dims)};
-  const TensorView inputs[] = {gy, x, spread(s.mean, x), spread(s.spread, x)};
-  reduce(queue, norm_sums_program(), wide(x.dtype) ? DataType::float64 : DataType::float32, {outputs, inputs});
+  norm_sums(queue, per_channel(sum, x.dims), per_channel(dot, x.dims), gy, x, spread(s.mean, x), spread(s.spread, x));
 }
 
 void batch_norm_backward(Queue& queue, const TensorView& gx, const TensorView& gy, const TensorView& x,

@@ -120,9 +120,7 @@ void group_norm_sums(Queue& queue, const GroupShape& shape, const TensorView& gr
     const TensorView outputs[] = {result(grad_weight)}, inputs[] = {whole(gy), whole(x), statistic(rstd)};
     return reduce(queue, *uncentered, acc, {outputs, inputs});
   }
-  const TensorView outputs[] = {result(grad_bias), result(grad_weight)};
-  const TensorView inputs[] = {whole(gy), whole(x), statistic(mean), statistic(rstd)};
-  reduce(queue, norm_sums_program(), acc, {outputs, inputs});
+  norm_sums(queue, result(grad_bias), result(grad_weight), whole(gy), whole(x), statistic(mean), statistic(rstd));
 }
 
 }  // namespace dlprim

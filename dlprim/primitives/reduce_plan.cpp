@@ -113,30 +113,37 @@ std::uint16_t power_of_two(std::uint64_t n, std::uint64_t limit) {
   return std::uint16_t(std::bit_floor(std::clamp<std::uint64_t>(n, 1, limit)));
 }
 
-// Group and accumulators. CPUs vectorize across the 16 work-items of a group; GPUs want wide, busy groups.
-void choose_group(ReduceForm& form, const Shape& shape, const DeviceInfo& device, int fields) {
+// On a CPU one work-item with many accumulators of one field compiles to vector instructions without barriers;
+// accumulators of several fields are better spread over the 16 work-items of a group.
+void choose_group_cpu(ReduceForm& form, const Shape& shape, const DeviceInfo& device, int fields) {
   const std::uint64_t reduced = shape.reduced_count, inner = shape.kept[0].size;
-  const std::uint64_t group = std::min<std::uint64_t>(256, device.max_work_group);
-  if (!form.columns) {
-    if (device.cpu) {
-      form.reduce_items = reduced >= 16 ? std::uint16_t(std::min<std::uint64_t>(16, group)) : 1;
-      form.kept_items = std::uint16_t(std::min<std::uint64_t>(16, group) / form.reduce_items);
-    } else {
-      form.reduce_items = power_of_two(reduced / 2, group);
-      form.kept_items = std::uint16_t(group / form.reduce_items);
-    }
-    form.vector = reduced >= 8u * form.reduce_items ? 4 : 1;
-    form.nested = device.cpu && shape.reduced.size() > 1 && shape.reduced[0].size >= 16;
-  } else if (device.cpu) {
-    form.kept_items = std::uint16_t(std::min<std::uint64_t>(16, group));
-    const std::uint64_t wanted = ceil_div(inner, 16);
-    form.vector = wanted >= 12 && fields == 1 ? 16 : wanted >= 3 ? 4 : 1;
-    form.aligned = shape.kept.size() == 1 || inner >= 16;
+  const std::uint16_t group = power_of_two(16, device.max_work_group);
+  form.wide = 1;  // compilers see through 64-bit addresses more often
+  if (form.columns) {
+    form.aligned = 1;
+    form.kept_items = fields == 1 ? 1 : power_of_two(inner, group);
+    form.vector = std::uint8_t(power_of_two(inner / form.kept_items, fields == 1 ? 64 : 4));
+  } else if (reduced < 16) {
+    form.kept_items = group;
   } else {
+    form.reduce_items = fields == 1 ? 1 : group;
+    form.vector = fields == 1 ? 16 : reduced >= 128 ? 4 : 1;
+    form.nested = shape.reduced.size() > 1 && shape.reduced[0].size >= 16;
+  }
+}
+
+// GPUs want wide groups, many of them, and neighbours reading neighbours.
+void choose_group_gpu(ReduceForm& form, const Shape& shape, const DeviceInfo& device, int fields) {
+  const std::uint64_t group = std::min<std::uint64_t>(256, device.max_work_group);
+  if (form.columns) {
     form.vector = shape.kept_count >= 512 && fields == 1 ? 4 : 1;
-    form.kept_items = power_of_two(ceil_div(shape.kept_count, form.vector), std::min<std::uint64_t>(group, 32));
-    form.reduce_items = power_of_two(reduced, group / form.kept_items);
+    form.kept_items = power_of_two(shape.kept_count / form.vector, std::min<std::uint64_t>(group, 32));
+    form.reduce_items = power_of_two(shape.reduced_count, group / form.kept_items);
     form.aligned = shape.kept.size() == 1;
+  } else {
+    form.reduce_items = power_of_two(shape.reduced_count / 2, group);
+    form.kept_items = std::uint16_t(group / form.reduce_items);
+    form.vector = shape.reduced_count >= 8u * form.reduce_items ? 4 : 1;
   }
 }
 
@@ -178,7 +185,7 @@ ReducePlan plan_of(const Shape& shape, const DeviceInfo& device, int fields) {
     const auto still = [&](const ReduceDim& dim) { return dim.strides[k] == 0; };
     form.fixed |= std::uint8_t(std::all_of(shape.reduced.begin(), shape.reduced.end(), still) << k);
   }
-  choose_group(form, shape, device, fields);
+  (device.cpu ? choose_group_cpu : choose_group_gpu)(form, shape, device, fields);
   choose_grid(plan, shape, device);
   return plan;
 }

@@ -10,15 +10,14 @@ namespace dlprim {
 /// A shape of the tiled core (GPUs). `speed`: relative throughput of a full device; `resident`: work-groups that share
 /// a compute unit.
 struct TileShape {
-  std::uint8_t bm, bn, bk, tm, tn;
+  std::uint16_t bm, bn, bk, tm, tn;
   float speed;
   std::uint8_t resident;
 };
 
 /// The panel core's parameters (CPUs).
 struct PanelShape {
-  std::uint8_t mr, nr;
-  std::uint16_t mb, nb, kb;
+  std::uint16_t mr, nr, mb, nb, kb;
 };
 
 /// Shapes worth trying for elements of `bytes` (4 or 8) in local memory, best first.

@@ -10,6 +10,7 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>
+#include <dlprim/primitives/pointwise.hpp>
 #include <dlprim/primitives/random.hpp>
 
 #include "generated/functions/random.h"
@@ -157,7 +158,13 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
 }
 
 at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tensor& mask, double scale) {
-  return at::mul(grad_output, mask).mul_(scale);
+  at::Tensor grad_input = at::empty_like(grad_output);
+  if (grad_input.numel() > 0)
+    dlprim::pointwise_operation(current_queue(grad_output.device()),
+                                {view_of(grad_output, "native_dropout_backward"), view_of(mask, "native_dropout_backward")},
+                                {view_of(grad_input, "native_dropout_backward")}, {scale}, "y0 = x1 != 0 ? x0 * w0 : 0;",
+                                dlprim::compute_type(data_type_of(grad_output, "native_dropout_backward")));
+  return grad_input;
 }
 
 at::Tensor& randperm_generator_out(int64_t n, Generator generator, at::Tensor& out) {

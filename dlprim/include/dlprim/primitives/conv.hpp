@@ -13,7 +13,7 @@ struct ConvOptions {
 };
 
 // x [N, C, spatial...], weights [K, C / groups, kernel...], y [N, K, spatial...], bias [K] or undefined. Tensors have
-// one floating type, any strides (channels last is served without a copy). Transposed convolution is backward_data with
+// one type (not bool), any strides (channels last is served without a copy). Transposed convolution is backward_data with
 // x in y's place. All throw ValidationError. Computed as implicit GEMM, or by kernels of their own when depthwise.
 
 /// y = activation(conv(x, weights) + bias)

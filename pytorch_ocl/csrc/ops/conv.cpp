@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// Convolution and its gradients, transposed or not; PyTorch has checked the shapes.
+#include <ATen/native/ConvUtils.h>
+#include <ATen/ops/empty.h>
+#include <dlprim/primitives/conv.hpp>
+
+#include "generated/functions/conv.h"
+#include "runtime/tensor.hpp"
+
+namespace pytorch_ocl {
+
+namespace {
+
+dlprim::ConvOptions conv_options(at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+                                 int64_t groups) {
+  dlprim::ConvOptions options;
+  std::copy(stride.begin(), stride.end(), options.stride.begin());
+  std::copy(padding.begin(), padding.end(), options.padding.begin());
+  std::copy(dilation.begin(), dilation.end(), options.dilation.begin());
+  options.groups = groups;
+  return options;
+}
+
+void check(const at::Tensor& input, const at::Tensor& weight) {
+  TORCH_CHECK(input.dim() >= 3 && input.dim() <= 5, "convolution: expected 1 to 3 spatial dimensions, got ", input.dim() - 2);
+  TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.toString(), ") and weight type (",
+              weight.toString(), ") should be the same");
+}
+
+// Channels last where an operand is stored so, as other backends answer.
+at::MemoryFormat format_of(const at::Tensor& a, const at::Tensor& b) {
+  const auto format = a.suggest_memory_format();
+  return format == at::MemoryFormat::Contiguous ? b.suggest_memory_format() : format;
+}
+
+at::Tensor empty(at::IntArrayRef sizes, const at::Tensor& like, at::MemoryFormat format) {
+  return at::empty(sizes, like.options().memory_format(std::nullopt), format);
+}
+
+dlprim::TensorView view_or_none(const at::Tensor& tensor) {
+  return tensor.defined() ? view_of(tensor, "convolution") : dlprim::TensorView();
+}
+
+}  // namespace
+
+at::Tensor ops::convolution_overrideable(const at::Tensor& input, const at::Tensor& weight,
+                                         const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
+                                         at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                                         at::IntArrayRef output_padding, int64_t groups) {
+  check(input, weight);
+  const auto options = conv_options(stride, padding, dilation, groups);
+  const auto sizes =
+      transposed ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride, dilation, groups)
+                 : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
+  const at::Tensor output = empty(sizes, input, format_of(input, weight));
+  const at::Tensor added = bias.value_or(at::Tensor());
+  TORCH_CHECK(!added.defined() || added.scalar_type() == input.scalar_type(), "Input type (", input.toString(),
+              ") and bias type (", added.toString(), ") should be the same");
+  auto& queue = current_queue(input.device());
+  if (transposed)
+    dlprim::conv_backward_data(queue, view_of(input), view_of(weight), view_or_none(added), view_of(output), options);
+  else
+    dlprim::conv_forward(queue, view_of(input), view_of(weight), view_or_none(added), view_of(output), options);
+  return output;
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> ops::convolution_backward_overrideable(
+    const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight, at::IntArrayRef stride,
+    at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef, int64_t groups,
+    std::array<bool, 3> output_mask) {
+  check(input, weight);
+  check(grad_output, weight);
+  const auto options = conv_options(stride, padding, dilation, groups);
+  auto& queue = current_queue(input.device());
+  at::Tensor grad_input, grad_weight, grad_bias;
+  if (output_mask[0]) {
+    grad_input = empty(input.sizes(), input, format_of(input, weight));
+    if (transposed)
+      dlprim::conv_forward(queue, view_of(grad_output), view_of(weight), {}, view_of(grad_input), options);
+    else
+      dlprim::conv_backward_data(queue, view_of(grad_output), view_of(weight), {}, view_of(grad_input), options);
+  }
+  if (output_mask[1]) {
+    grad_weight = empty(weight.sizes(), weight, format_of(weight, weight));
+    dlprim::conv_backward_weights(queue, view_of(transposed ? grad_output : input),
+                                  view_of(transposed ? input : grad_output), view_of(grad_weight), options);
+  }
+  if (output_mask[2]) {
+    grad_bias = at::empty({grad_output.size(1)}, grad_output.options());
+    dlprim::conv_backward_bias(queue, view_of(grad_output), view_of(grad_bias));
+  }
+  return {grad_input, grad_weight, grad_bias};
+}
+
+}  // namespace pytorch_ocl
