@@ -2,6 +2,7 @@
 // Activations, fills and losses that are elementwise but have no host code shared by PyTorch's devices.
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Reduction.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/eq.h>
 
