@@ -2,6 +2,7 @@
 #include "ops/reduce.hpp"
 
 #include <ATen/TensorIterator.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/ReduceAllOps.h>
 #include <ATen/native/ReduceOps.h>
@@ -10,6 +11,7 @@
 #include <ATen/native/TensorCompare.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/imag.h>
+#include <ATen/ops/norm_except_dim.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/var_mean.h>
@@ -224,6 +226,25 @@ at::Tensor count_nonzero_dim_IntList(const at::Tensor& self, at::IntArrayRef dim
 at::Tensor trace(const at::Tensor& self) {
   TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
   return at::sum(self.diagonal());
+}
+
+// w = v * g / |v|, the norm taken over every dim but `dim`.
+std::tuple<at::Tensor, at::Tensor> _weight_norm_interface(const at::Tensor& v, const at::Tensor& g, int64_t dim) {
+  const at::Tensor norm = at::norm_except_dim(v.scalar_type() == g.scalar_type() ? v : v.to(g.scalar_type()), 2, dim);
+  return {v * (g / norm).to(v.scalar_type()), norm};
+}
+
+std::tuple<at::Tensor, at::Tensor> _weight_norm_interface_backward(const at::Tensor& grad_w, const at::Tensor& saved_v,
+                                                                   const at::Tensor& saved_g,
+                                                                   const at::Tensor& saved_norms, int64_t dim) {
+  const at::ScalarType type = saved_norms.scalar_type();
+  const at::Tensor v = saved_v.to(type), grad = grad_w.to(type);
+  std::vector<int64_t> others;
+  for (int64_t d = 0; d < v.dim(); d++)
+    if (d != dim) others.push_back(d);
+  const at::Tensor dot = at::sum(grad * v, others, true);
+  const at::Tensor grad_v = (saved_g / saved_norms) * (grad - v * (dot / (saved_norms * saved_norms)));
+  return {grad_v.to(saved_v.scalar_type()), (dot / saved_norms).to(saved_g.scalar_type())};
 }
 
 }  // namespace ops
