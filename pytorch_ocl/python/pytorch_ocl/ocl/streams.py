@@ -4,24 +4,36 @@ import torch
 
 from pytorch_ocl.ocl.device import _index
 
+_PRIVATE_USE_1 = 20  # c10::DeviceType::PrivateUse1
+
 __all__ = ["Stream", "Event", "StreamContext", "stream", "current_stream", "default_stream", "set_stream"]
 
 
-class Stream(torch.Stream):
-    """A queue of work, in order; work of different streams may overlap."""
+class _OfOcl(type):
+    """Makes torch.Stream and torch.Event objects of ocl devices instances of the classes below."""
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, cls._kind) and instance.device.type == "ocl"
+
+
+class Stream(metaclass=_OfOcl):
+    """A queue of work, in order; work of different streams may overlap. `priority` is accepted and ignored."""
+
+    _kind = torch.Stream
 
     def __new__(cls, device=None, priority=0, **kwargs):
         if "stream_id" in kwargs:
-            return super().__new__(cls, **kwargs)
-        return super().__new__(cls, device=torch.device("ocl", _index(device)), priority=priority)
+            return torch.Stream(**kwargs)
+        return torch.Stream(device=torch.device("ocl", _index(device)), priority=priority)
 
 
-class Event(torch.Event):
+class Event(metaclass=_OfOcl):
     """A point in a stream; elapsed_time between two events with enable_timing=True is in milliseconds."""
 
+    _kind = torch.Event
+
     def __new__(cls, enable_timing=False, blocking=False, interprocess=False):
-        return super().__new__(cls, device="ocl", enable_timing=enable_timing, blocking=blocking,
-                               interprocess=interprocess)
+        return torch.Event(device="ocl", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
 
 
 class StreamContext:
@@ -59,7 +71,7 @@ def current_stream(device=None):
 
 def default_stream(device=None):
     """The default stream of a device: id 0."""
-    return torch.Stream(stream_id=0, device_index=_index(device), device_type=torch.device("ocl").type and 20)
+    return torch.Stream(stream_id=0, device_index=_index(device), device_type=_PRIVATE_USE_1)
 
 
 def set_stream(stream):
