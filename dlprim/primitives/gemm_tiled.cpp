@@ -89,7 +89,7 @@ Choice choose_shape(const DeviceInfo& info, const GemmProblem& problem) {
     for (std::int64_t splits = 1; splits <= 512 && (splits == 1 || p.k >= 64 * splits); splits *= 2) {
       if (forced.excludes(splits)) continue;
       const double per_unit = double(divide_up(tiles * splits, info.compute_units));
-      const double full = std::min(1.0, 0.5 + 0.5 * double(tiles * splits) / double(slots));
+      const double full = std::min(1.0, 0.2 + 0.8 * double(tiles * splits) / double(slots));
       const double depth = double(divide_up(p.k, splits)) + 24;  // prologue and epilogue of a tile
       double time = per_unit * s.bm * s.bn * depth / (s.speed * full);
       // Partial sums go through memory, which moves about one element in the time of 32 multiply-adds a unit.
@@ -127,9 +127,7 @@ void run_tiled(Queue& queue, const GemmProblem& given) {
   std::copy(std::begin(parts), std::end(parts), key.shape);
   if (p.splits > 1) key.vc = 1;
   key.tap_mask = problem.check && problem.mode != GemmMode::plain && p.taps[0] * p.taps[1] * p.taps[2] <= 32;
-  // As many registers as let `resident` groups share the 65536 of a multiprocessor.
-  if (queue.device().info().nv_inline_ptx) key.registers = std::uint8_t(std::min(31, 65536 / (group * s.resident) / 8));
-  if (const char* r = std::getenv("DLPRIM_NV_REGISTERS")) key.registers = std::uint8_t(std::atoi(r) / 8);
+  key.full_k = p.k % s.bk == 0;
   launch_tiles(queue, key, problem, std::size_t(group));
 }
 
