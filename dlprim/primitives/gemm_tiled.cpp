@@ -85,13 +85,14 @@ Choice choose_shape(const DeviceInfo& info, const GemmProblem& problem) {
   for (const TileShape& s : tile_shapes(info, size_of(accumulate_type(problem.type)))) {
     if (forced.excludes(s)) continue;
     const std::int64_t tiles = divide_up(p.m, s.bm) * divide_up(p.n, s.bn) * problem.batches;
-    const std::int64_t slots = std::int64_t(info.compute_units) * s.resident;
     for (std::int64_t splits = 1; splits <= 512 && (splits == 1 || p.k >= 64 * splits); splits *= 2) {
       if (forced.excludes(splits)) continue;
-      const double per_unit = double(divide_up(tiles * splits, info.compute_units));
-      const double full = std::min(1.0, 0.2 + 0.8 * double(tiles * splits) / double(slots));
+      // Tiles of the busiest unit: whole rounds of `resident`, then a rest that hides latency less well.
+      const std::int64_t rounds = divide_up(tiles * splits, info.compute_units), rest = rounds % s.resident;
+      const double busy = double(rounds - rest) + (rest ? double(rest) / (0.2 + 0.8 * double(rest) / s.resident) : 0.0);
       const double depth = double(divide_up(p.k, splits)) + 24;  // prologue and epilogue of a tile
-      double time = per_unit * s.bm * s.bn * depth / (s.speed * full);
+      const double speed = problem.mode == GemmMode::weights_gradient ? s.weights_speed : s.speed;
+      double time = busy * s.bm * s.bn * depth / speed;
       // Partial sums go through memory, which moves about one element in the time of 32 multiply-adds a unit.
       if (splits > 1) time += 32.0 * double(p.m * p.n * problem.batches) * double(2 * splits + 1) / info.compute_units + 4e5;
       if (best_time == 0 || time < best_time) best_time = time, best = {s, splits};
