@@ -5,15 +5,6 @@
 //   FINISH     outputs from p->.. at offsets out(0)..       TO_PARTIALS, FROM_PARTIALS   the stages of a split reduction
 #include "lib/reduction.clh"
 
-#define s0 scalars.s[0]
-#define s1 scalars.s[1]
-#define s2 scalars.s[2]
-#define s3 scalars.s[3]
-#define s4 scalars.s[4]
-#define s5 scalars.s[5]
-#define s6 scalars.s[6]
-#define s7 scalars.s[7]
-
 #if COLUMNS && ALIGNED
 #define at(k) (kept_offsets[k] + offsets[k] + v * KEPT_ITEMS * STRIDE(plan, 0, k))
 #else
@@ -23,7 +14,6 @@
   do {                              \
     acc_t *p = &(accumulator);      \
     const IDX index = (position);   \
-    (void)index;                    \
     LOADS                           \
     STEP                            \
   } while (0)
@@ -35,6 +25,15 @@
 #endif
 // Elements after which running accumulators are folded, so that long sums keep their low bits.
 #define BLOCK ((IDX)REDUCE_ITEMS * (COLUMNS ? 512 : 256 * VECTOR))
+
+// Offsets of the inputs at the start of a segment of the innermost reduced dim.
+inline void segment_offsets(const reduce_plan *plan, IDX segment, IDX *start) {
+#pragma unroll
+  for (int k = 0; k < INPUTS; k++) start[k] = 0;
+#if NESTED
+  add_offsets(plan, segment, KEPT_DIMS + 1, KEPT_DIMS + REDUCED_DIMS, 0, INPUTS, start);
+#endif
+}
 
 // Offsets of the input elements `r` of a segment that starts at `base` with `start`.
 inline void element_offsets(const reduce_plan *plan, IDX r, IDX base, const IDX *start, IDX *offsets) {
@@ -71,6 +70,36 @@ inline bool kept_element(const reduce_plan *plan, IDX tile, uint item, const int
 #endif
 }
 
+// Adds the elements [base, stop) of a segment to running[].
+#if COLUMNS
+#if ALIGNED
+#define COLUMN_OFFSETS
+#else
+#define COLUMN_OFFSETS const IDX *kept_offsets = column_offsets[v];
+#endif
+#define ACCUMULATE                                                \
+  for (IDX r = base + lane; r < stop; r += REDUCE_ITEMS) {        \
+    element_offsets(plan, r, base, start, offsets);               \
+    _Pragma("unroll") for (uint v = 0; v < VECTOR; v++) {         \
+      COLUMN_OFFSETS                                              \
+      ADD(running[v], r);                                         \
+    }                                                             \
+  }
+#else
+#define ACCUMULATE                                                                          \
+  IDX r = base;                                                                             \
+  for (; r + VECTOR * REDUCE_ITEMS <= stop; r += VECTOR * REDUCE_ITEMS) {                   \
+    _Pragma("unroll") for (uint v = 0; v < VECTOR; v++) {                                   \
+      element_offsets(plan, r + v * REDUCE_ITEMS + lane, base, start, offsets);             \
+      ADD(running[v], r + v * REDUCE_ITEMS + lane);                                         \
+    }                                                                                       \
+  }                                                                                         \
+  for (r += lane; r < stop; r += REDUCE_ITEMS) {                                            \
+    element_offsets(plan, r, base, start, offsets);                                         \
+    ADD(running[0], r);                                                                     \
+  }
+#endif
+
 __kernel __attribute__((reqd_work_group_size(KEPT_ITEMS * REDUCE_ITEMS, 1, 1)))
 void reduce(const reduce_plan plan_value, const scalar_list scalars, OPERANDS) {
   const reduce_plan *plan = &plan_value;
@@ -100,47 +129,17 @@ void reduce(const reduce_plan plan_value, const scalar_list scalars, OPERANDS) {
     kept_element(plan, tile, item, 0, INPUTS, &o, kept_offsets);
 #endif
     acc_t total[VECTOR], running[VECTOR];
-#pragma unroll
-    for (uint v = 0; v < VECTOR; v++) set_identity(&total[v]), set_identity(&running[v]);
+    clear_accumulators(total);
+    clear_accumulators(running);
     IDX folded = begin;
     for (IDX base = begin; base < end; base += segment) {
       const IDX stop = min(base + segment, end);
-      IDX start[INPUTS];
-#pragma unroll
-      for (int k = 0; k < INPUTS; k++) start[k] = 0;
-#if NESTED
-      add_offsets(plan, base / segment, KEPT_DIMS + 1, KEPT_DIMS + REDUCED_DIMS, 0, INPUTS, start);
-#endif
-      IDX offsets[INPUTS];
-#if COLUMNS
-      for (IDX r = base + lane; r < stop; r += REDUCE_ITEMS) {
-        element_offsets(plan, r, base, start, offsets);
-#pragma unroll
-        for (uint v = 0; v < VECTOR; v++) {
-#if !ALIGNED
-          const IDX *kept_offsets = column_offsets[v];
-#endif
-          ADD(running[v], r);
-        }
-      }
-#else
-      IDX r = base;
-      for (; r + VECTOR * REDUCE_ITEMS <= stop; r += VECTOR * REDUCE_ITEMS) {
-#pragma unroll
-        for (uint v = 0; v < VECTOR; v++) {
-          element_offsets(plan, r + v * REDUCE_ITEMS + lane, base, start, offsets);
-          ADD(running[v], r + v * REDUCE_ITEMS + lane);
-        }
-      }
-      for (r += lane; r < stop; r += REDUCE_ITEMS) {
-        element_offsets(plan, r, base, start, offsets);
-        ADD(running[0], r);
-      }
-#endif
+      IDX start[INPUTS], offsets[INPUTS];
+      segment_offsets(plan, base / segment, start);
+      ACCUMULATE
       if (stop - folded >= BLOCK || stop == end) {
         folded = stop;
-#pragma unroll
-        for (uint v = 0; v < VECTOR; v++) combine(&total[v], running[v]), set_identity(&running[v]);
+        fold_accumulators(total, running);
       }
     }
 #if !COLUMNS
@@ -160,7 +159,6 @@ void reduce(const reduce_plan plan_value, const scalar_list scalars, OPERANDS) {
         partials[(IDX)get_group_id(1) * (IDX)plan->kept + o] = *p;
 #else
         const ulong n = plan->count;
-        (void)n;
         FINISH
 #endif
       }

@@ -33,6 +33,32 @@ typedef struct {
 #define logaddexp(a, b) \
   ((a) == (b) && isinf(a) ? (a) : (a) != (a) || (b) != (b) ? (a) + (b) : fmax(a, b) + log1p(exp(-fabs((a) - (b)))))
 
+// From each lane's total: *before becomes itself and all lanes before this one combined, *all every lane of the row.
+// Inclusive scan of the totals by Hillis and Steele (1986).
+#if LANES > 1
+inline void scan_lanes(__local acc_t *scratch, const acc_t *total, acc_t *before, acc_t *all, uint lane, uint row) {
+  acc_t own = *total;
+  for (uint distance = 1; distance < LANES; distance *= 2) {
+    scratch[SLOT(lane, row)] = own;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (lane >= distance) {
+      const acc_t neighbour = scratch[SLOT(lane - distance, row)];
+      COMBINE_INTO(neighbour, own);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  scratch[SLOT(lane, row)] = own;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (lane > 0) {
+    acc_t neighbours = scratch[SLOT(lane - 1, row)];
+    COMBINE_INTO(*before, neighbours);
+    *before = neighbours;
+  }
+  *all = scratch[SLOT(LANES - 1, row)];
+  barrier(CLK_LOCAL_MEM_FENCE);
+}
+#endif
+
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void scan(const scan_shape shape, GLOBAL(STORAGE(T_TAG), y_data), GLOBAL(long, indices_data),
           CONST_GLOBAL(STORAGE(T_TAG), x_data), GLOBAL(acc_t, totals_data)) {
@@ -84,27 +110,8 @@ void scan(const scan_shape shape, GLOBAL(STORAGE(T_TAG), y_data), GLOBAL(long, i
       if (i > 0) COMBINE_INTO(v[i - 1], v[i]);
     }
 #if LANES > 1
-    // Inclusive scan of the lanes' totals (Hillis and Steele, 1986).
-    acc_t own = v[ITEMS - 1];
-    for (uint distance = 1; distance < LANES; distance *= 2) {
-      scratch[SLOT(lane, row)] = own;
-      barrier(CLK_LOCAL_MEM_FENCE);
-      if (lane >= distance) {
-        const acc_t before = scratch[SLOT(lane - distance, row)];
-        COMBINE_INTO(before, own);
-      }
-      barrier(CLK_LOCAL_MEM_FENCE);
-    }
-    scratch[SLOT(lane, row)] = own;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    acc_t before = carry;
-    if (lane > 0) {
-      acc_t neighbours = scratch[SLOT(lane - 1, row)];
-      COMBINE_INTO(before, neighbours);
-      before = neighbours;
-    }
-    acc_t all = scratch[SLOT(LANES - 1, row)];
-    barrier(CLK_LOCAL_MEM_FENCE);
+    acc_t before = carry, all;
+    scan_lanes(scratch, &v[ITEMS - 1], &before, &all, lane, row);
 #else
     const acc_t before = carry;
     acc_t all = v[ITEMS - 1];

@@ -184,9 +184,9 @@ Kernel& kernel_of(Device& device, const Job& job, const ReduceForm& form, int st
 
 template <class Scalar>
 struct Scalars {
-  Scalar s[8] = {};
+  Scalar s[16] = {};
   explicit Scalars(std::span<const double> values) {
-    for (std::size_t k = 0; k < std::min<std::size_t>(8, values.size()); k++) s[k] = Scalar(values[k]);
+    for (std::size_t k = 0; k < std::min<std::size_t>(16, values.size()); k++) s[k] = Scalar(values[k]);
   }
 };
 

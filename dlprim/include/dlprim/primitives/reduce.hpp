@@ -21,7 +21,7 @@ const char* name(ReduceId id) noexcept;
 ///   p->f          accumulator to update, a pointer to the struct of `fields`; q.f: the one to merge into it
 ///   x0, x1 ...    the inputs' element (VALUE types X0, X1 ...); index: its position along the reduced dims (IDX)
 ///   y0, y1 ...    the outputs' element, to be set; OLD(0): what the output held
-///   s0 ... s7     scalars; n: number of reduced elements
+///   s0 ... s15    scalars; n: number of reduced elements
 ///   ACC_T, REAL     type to accumulate in, and its real type; LOWEST, HIGHEST: identities of ACC_T
 struct ReduceCode {
   std::string fields;    ///< "ACC_T sum; ACC_T squares;"
