@@ -226,7 +226,7 @@ void structured_index_add_out::impl(const at::Tensor& self, int64_t dim, const a
                                     const at::Tensor& source, const at::Scalar& alpha, const at::Tensor& out) {
   if (!out.is_same(self)) out.copy_(self);
   const bool plain = alpha.isIntegral(true) && alpha.toLong() == 1;
-  update_slices(out, dim, index, plain ? source : source * alpha, Update::add, "index_add_");
+  update_slices(out, dim, index, plain ? source : source.mul(alpha), Update::add, "index_add_");
 }
 
 void structured_index_reduce_out::impl(const at::Tensor& self, int64_t dim, const at::Tensor& index,
@@ -305,30 +305,6 @@ at::Tensor& masked_fill__Tensor(at::Tensor& self, const at::Tensor& mask, const 
 
 at::Tensor& masked_fill__Scalar(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
   return masked_fill__Tensor(self, mask, at::full({}, value, self.options()));
-}
-
-at::Tensor embedding_dense_backward(const at::Tensor& grad_output, const at::Tensor& indices, int64_t num_weights,
-                                    int64_t padding_idx, bool scale_grad_by_freq) {
-  const char* op = "embedding_dense_backward";
-  TORCH_CHECK(indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
-              op, ": expected indices of dtype int64 or int32, got ", indices.scalar_type());
-  const int64_t columns = grad_output.size(-1), count = indices.numel();
-  at::Tensor grad = grad_output.reshape({count, columns});
-  const at::Tensor rows = indices.reshape({count});
-  if (scale_grad_by_freq && count > 0) {
-    at::Tensor frequency = at::zeros({num_weights}, grad.options().dtype(at::kFloat));
-    update_slices(frequency, 0, rows, at::ones({count}, frequency.options()), Update::add, op);
-    grad = grad.div(index_select(frequency, 0, rows).to(grad.scalar_type()).unsqueeze(1));
-  }
-  const bool wide = c10::isReducedFloatingType(grad.scalar_type());
-  at::Tensor sums = at::zeros({num_weights, columns}, wide ? grad.options().dtype(at::kFloat) : grad.options());
-  if (grad.numel() > 0) {
-    dlprim::IndexOptions options = options_for(0, num_weights);
-    if (padding_idx >= 0) options.ignore = padding_idx;
-    dlprim::index_update(current_queue(grad.device()), view_of(sums, op), 0, view_of(rows, op), view_of(grad, op),
-                         Update::add, options);
-  }
-  return wide ? sums.to(grad.scalar_type()) : sums;
 }
 
 }  // namespace ops
