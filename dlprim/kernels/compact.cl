@@ -13,9 +13,9 @@ __kernel void count_chunks(CONST_GLOBAL(STORAGE(T), mask), GLOBAL(long, starts),
   int count = 0;
   for (ulong i = begin + item; i < end; i += GROUP) count += MARKED(CONST_POINTER(STORAGE(T), mask)[i]);
   counts[item] = count;
-  for (int half = GROUP / 2; half > 0; half /= 2) {
+  for (int step = GROUP / 2; step > 0; step /= 2) {
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (item < half) counts[item] += counts[item + half];
+    if (item < step) counts[item] += counts[item + step];
   }
   if (item == 0) POINTER(long, starts)[get_group_id(0)] = counts[0];
 }

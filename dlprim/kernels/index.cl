@@ -89,21 +89,27 @@ __kernel void write(GLOBAL(void, destination), CONST_GLOBAL(void, values), GLOBA
 #endif  // DIMS
 
 #ifdef ORDERED
-// One work-item a run of equal rows and a column.
-__kernel void ordered_add(GLOBAL(STORAGE(TO), destination), CONST_GLOBAL(STORAGE(FROM), values),
-                          CONST_GLOBAL(long, rows), CONST_GLOBAL(long, order), ulong count, ulong columns) {
-  const ulong column = get_global_id(0), first = get_global_id(1);
-  if (column >= columns || first >= count) return;
+// One work-item a run of equal rows.
+__kernel void ordered_write(GLOBAL(STORAGE(TO), destination), CONST_GLOBAL(STORAGE(FROM), values),
+                            CONST_GLOBAL(long, rows), CONST_GLOBAL(long, order), ulong count) {
+  const ulong first = get_global_id(0);
+  if (first >= count) return;
   __global const long *rows = CONST_POINTER(long, rows), *order = CONST_POINTER(long, order);
   const long row = rows[first];
   if (first > 0 && rows[first - 1] == row) return;
-  __global STORAGE(TO) *to = POINTER(STORAGE(TO), destination) + row * columns + column;
+  __global STORAGE(TO) *to = POINTER(STORAGE(TO), destination) + row;
   __global const STORAGE(FROM) *values = CONST_POINTER(STORAGE(FROM), values);
-  ACC(TO) sum = (ACC(TO))DECODE(TO, *to);
-  for (ulong i = first; i < count && rows[i] == row; i++) {
-    const VALUE(FROM) given = LOAD(FROM, values, order[i] * columns + column);
-    sum += (ACC(TO))CAST(given);
+  ulong i = first;
+#ifdef ASSIGN
+  while (i + 1 < count && rows[i + 1] == row) i++;
+  *to = values[order[i]];
+#else
+  ACC(TO) sum = TO_ACC(DECODE(TO, *to));
+  for (; i < count && rows[i] == row; i++) {
+    const VALUE(FROM) given = LOAD(FROM, values, order[i]);
+    sum += TO_ACC(CAST(given));
   }
-  *to = ENCODE(TO, (VALUE(TO))sum);
+  *to = ENCODE(TO, FROM_ACC(sum));
+#endif
 }
 #endif

@@ -265,22 +265,26 @@ void index_update(Queue& queue, const TensorView& destination, int dim, const Te
   indexed_write(queue, addressed_view(destination, dim, values), values, dims, update, options);
 }
 
-void ordered_add(Queue& queue, const TensorView& destination, const TensorView& values, const TensorView& rows,
-                 const TensorView& order) {
+void ordered_write(Queue& queue, const TensorView& destination, const TensorView& values, const TensorView& rows,
+                   const TensorView& order, Update update) {
   struct OrderedKey {
     DataType to, from;
+    std::uint8_t assign;
   };
-  const std::int64_t columns = values.dims > 1 ? values.sizes[1] : 1;
+  if (update != Update::add && (update != Update::assign || destination.dtype != values.dtype))
+    throw ValidationError("[ordered_write] expected add, or assign between equal dtypes");
   static KernelCache<OrderedKey> cache;
-  const OrderedKey key{destination.dtype, values.dtype};
+  const OrderedKey key{destination.dtype, values.dtype, std::uint8_t(update == Update::assign)};
   Kernel& kernel = cache.get(queue.device(), key, [&] {
-    KernelSource source("index.cl", "ordered_add");
-    source.define("ORDERED").define("UNIT", "uchar").define("TO", tag(key.to)).define("FROM", tag(key.from));
+    KernelSource source("index.cl", "ordered_write");
+    source.define("ORDERED").define("TO", tag(key.to)).define("FROM", tag(key.from));
+    if (key.assign) source.define("ASSIGN");
+    const DataType sum = accumulate_type(key.to);
+    source.define("TO_ACC(v)", cl_cast(key.to, sum, "v")).define("FROM_ACC(v)", cl_cast(sum, key.to, "v"));
     return source.define("CAST(v)", cl_cast(key.from, key.to, "v"));
   });
-  const std::size_t width = columns >= 32 ? 32 : 1;
-  launch(queue, kernel, NDRange(std::size_t(columns), std::size_t(rows.numel()), width, work_group / width),
-         destination.data, values.data, rows.data, order.data, cl_ulong(rows.numel()), cl_ulong(columns));
+  const cl_ulong count = cl_ulong(rows.numel());
+  launch(queue, kernel, NDRange(count, work_group), destination.data, values.data, rows.data, order.data, count);
 }
 
 }  // namespace dlprim

@@ -97,12 +97,14 @@ TEST(Index, WrapsAndIgnores) {
   EXPECT_EQ(out.read(), (std::vector<float>{4, -1, 1}));
 }
 
-TEST(Index, OrderedSumOfRuns) {
-  DeviceVector<float> to(std::vector<float>(6, 1)), values(std::vector<float>{1, 2, 3, 4, 5, 6});
-  DeviceVector<std::int64_t> rows(std::vector<std::int64_t>{0, 2, 2}), order(std::vector<std::int64_t>{1, 0, 2});
-  ordered_add(queue(), {to.data(), DataType::float32, {3, 2}}, {values.data(), DataType::float32, {3, 2}},
-              {rows.data(), DataType::int64, {3}}, {order.data(), DataType::int64, {3}});
-  EXPECT_EQ(to.read(), (std::vector<float>{4, 5, 1, 1, 7, 9}));
+TEST(Index, OrderedRuns) {
+  for (const Update update : {Update::add, Update::assign}) {
+    DeviceVector<float> to(std::vector<float>(4, 1)), values(std::vector<float>{1, 2, 3, 4});
+    DeviceVector<std::int64_t> rows(std::vector<std::int64_t>{0, 2, 2, 2}), order(std::vector<std::int64_t>{1, 0, 2, 3});
+    const TensorView r{rows.data(), DataType::int64, {4}}, o{order.data(), DataType::int64, {4}};
+    ordered_write(queue(), {to.data(), DataType::float32, {4}}, {values.data(), DataType::float32, {4}}, r, o, update);
+    EXPECT_EQ(to.read(), update == Update::add ? (std::vector<float>{3, 1, 9, 1}) : (std::vector<float>{2, 1, 4, 1}));
+  }
 }
 
 TEST(Index, RefusesOtherIndexTypes) {

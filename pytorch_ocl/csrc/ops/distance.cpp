@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Distances between rows, cross product, trace.
+// Distances between rows, cross product.
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/Cross.h>
 #include <ATen/ops/empty.h>
@@ -122,11 +122,6 @@ at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, doubl
     return upper.add(upper.t());
   };
   return distances_backward(symmetric(grad), self, self, symmetric(pdist), p);
-}
-
-at::Tensor trace(const at::Tensor& self) {
-  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
-  return self.diagonal().sum();
 }
 
 }  // namespace ops

@@ -7,8 +7,10 @@
 #include <ATen/native/ReductionType.h>
 #include <ATen/native/TensorAdvancedIndexing.h>
 #include <ATen/ops/_index_put_impl_native.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/index.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <dlprim/primitives/index.hpp>
@@ -48,6 +50,29 @@ void with_accumulator(const at::Tensor& self, Update update, Write write) {
   self.copy_(wide);
 }
 
+// With deterministic algorithms, floating sums and all assignments take place in the order of the values.
+bool needs_order(const at::Tensor& self, Update update, const char* op) {
+  if (C10_LIKELY(!at::globalContext().deterministicAlgorithms())) return false;
+  if (update == Update::assign) return true;
+  if (!self.is_floating_point() && !self.is_complex()) return false;
+  if (update == Update::multiply) at::globalContext().alertNotDeterministic(op);
+  return update == Update::add;
+}
+
+// `choose` picks from a tensor of self's shape the elements that `values` update.
+template <class Choose>
+void ordered_write(const at::Tensor& self, const at::Tensor& values, Update update, Choose choose) {
+  const at::Tensor dense = self.contiguous();
+  const at::Tensor all = at::arange(self.numel(), self.options().dtype(at::kLong)).view(self.sizes());
+  const at::Tensor chosen = choose(all);
+  const at::Tensor given = values.expand(chosen.sizes()).contiguous();
+  const auto [rows, order] = chosen.reshape({-1}).sort(true, 0, false);
+  if (given.numel() > 0)
+    dlprim::ordered_write(current_queue(self.device()), view_of(dense), view_of(given), view_of(rows), view_of(order),
+                          update);
+  if (!dense.is_same(self)) self.copy_(dense);
+}
+
 dlprim::IndexOptions options_for(int64_t dim, int64_t size, bool wrap = false) {
   dlprim::IndexOptions options;
   options.wrap = wrap, options.message = bounds_message(dim, size);
@@ -69,6 +94,9 @@ void scatter(const at::Tensor& self, int64_t dim, const at::Tensor& index, const
   if (index.numel() == 0) return;
   const at::Tensor to = at_least_1d(self), at = at_least_1d(index);
   dim = at::maybe_wrap_dim(dim, to.dim());
+  if (needs_order(self, update, op))
+    return ordered_write(to, at_least_1d(src).as_strided(at.sizes(), at_least_1d(src).strides()), update,
+                         [&](const at::Tensor& all) { return all.gather(dim, at.to(at::kLong)); });
   with_accumulator(to, update, [&](const at::Tensor& target) {
     dlprim::scatter(current_queue(self.device()), view_of(target, op), int(dim), view_of(at, op),
                     view_of(at_least_1d(src), op), update, options_for(dim, to.size(dim)));
@@ -183,6 +211,9 @@ void put_kernel(at::TensorIterator& it, const at::TensorBase& self, bool accumul
 void update_slices(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
                    Update update, const char* op) {
   if (index.numel() == 0 || source.numel() == 0) return;
+  if (needs_order(self, update, op))
+    return ordered_write(at_least_1d(self), at_least_1d(source), update,
+                         [&](const at::Tensor& all) { return all.index_select(dim, at_least_1d(index)); });
   with_accumulator(at_least_1d(self), update, [&](const at::Tensor& target) {
     dlprim::index_update(current_queue(self.device()), view_of(target, op), int(dim), view_of(at_least_1d(index), op),
                          view_of(at_least_1d(source), op), update, options_for(dim, target.size(dim)));
@@ -279,6 +310,11 @@ at::Tensor index_select(const at::Tensor& self, int64_t dim, const at::Tensor& i
 
 at::Tensor& _index_put_impl_(at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices,
                              const at::Tensor& values, bool accumulate, bool unsafe) {
+  const Update update = accumulate ? Update::add : Update::assign;
+  if (needs_order(self, update, "index_put_")) {
+    ordered_write(self, values, update, [&](const at::Tensor& all) { return at::index(all, indices); });
+    return self;
+  }
   if (!accumulate || !c10::isReducedFloatingType(self.scalar_type()))
     return at::native::_index_put_impl_(self, indices, values, accumulate, unsafe);
   at::Tensor wide = self.to(at::kFloat);
