@@ -5,6 +5,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <dlprim/primitives/embedding.hpp>
 #include <dlprim/primitives/index.hpp>
 
@@ -68,7 +69,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _embedding_bag(
     const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, bool, int64_t mode, bool,
     const OptionalTensor& per_sample_weights, bool include_last_offset, int64_t padding_idx) {
   check_bag(weight, indices, offsets, mode, per_sample_weights);
-  const at::ScalarType type = at::promote_types(indices.scalar_type(), offsets.scalar_type());
+  const at::ScalarType type = c10::promoteTypes(indices.scalar_type(), offsets.scalar_type());
   const at::Tensor rows = indices.to(type).contiguous(), starts = offsets.to(type).contiguous();
   const int64_t bags = std::max<int64_t>(offsets.size(0) - (include_last_offset ? 1 : 0), 0);
   const auto options = rows.options();
