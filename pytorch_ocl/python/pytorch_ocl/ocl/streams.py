@@ -6,6 +6,8 @@ from pytorch_ocl.ocl.device import _index
 
 __all__ = ["Stream", "Event", "StreamContext", "stream", "current_stream", "default_stream", "set_stream"]
 
+_PRIVATEUSE1 = 20  # c10::DeviceType
+
 
 class Stream(torch.Stream):
     """A queue of work, in order; work of different streams may overlap."""
@@ -59,7 +61,7 @@ def current_stream(device=None):
 
 def default_stream(device=None):
     """The default stream of a device: id 0."""
-    return torch.Stream(stream_id=0, device_index=_index(device), device_type=torch.device("ocl").type and 20)
+    return torch.Stream(stream_id=0, device_index=_index(device), device_type=_PRIVATEUSE1)
 
 
 def set_stream(stream):
