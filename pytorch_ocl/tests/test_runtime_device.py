@@ -12,6 +12,7 @@ import torch
 def test_streams_and_events(device):
     stream = torch.ocl.Stream(device)
     start, end = torch.ocl.Event(enable_timing=True), torch.ocl.Event(enable_timing=True)
+    assert isinstance(start, torch.ocl.Event)
     with torch.ocl.stream(stream):
         assert torch.ocl.current_stream(device) == stream
         start.record()
