@@ -6,7 +6,6 @@
 #include <ATen/native/IndexKernel.h>
 #include <ATen/native/ReductionType.h>
 #include <ATen/native/TensorAdvancedIndexing.h>
-#include <ATen/ops/_index_put_impl_native.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -167,6 +166,14 @@ void index_put_kernel(at::TensorIterator& it, at::IntArrayRef sizes, at::IntArra
                         wrapping(sizes));
 }
 
+// What PyTorch asks for when sums, or the winner among several values, are to be deterministic.
+void index_put_with_sort_kernel(at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices,
+                                const at::Tensor& values, bool accumulate, bool) {
+  if (self.numel() == 0) return;
+  ordered_write(self, values, accumulate ? Update::add : Update::assign,
+                [&](const at::Tensor& all) { return at::index(all, indices); });
+}
+
 void index_copy_kernel(at::TensorIterator& it, int64_t dim, int64_t size, int64_t stride) {
   if (it.numel() == 0) return;
   const dlprim::IndexedDim dims[] = {{operand_view(it, 1, "index_copy_"), size, stride}};
@@ -308,20 +315,6 @@ at::Tensor index_select(const at::Tensor& self, int64_t dim, const at::Tensor& i
   return index_select_out(self, dim, index, out);
 }
 
-at::Tensor& _index_put_impl_(at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices,
-                             const at::Tensor& values, bool accumulate, bool unsafe) {
-  const Update update = accumulate ? Update::add : Update::assign;
-  if (needs_order(self, update, "index_put_")) {
-    ordered_write(self, values, update, [&](const at::Tensor& all) { return at::index(all, indices); });
-    return self;
-  }
-  if (!accumulate || !c10::isReducedFloatingType(self.scalar_type()))
-    return at::native::_index_put_impl_(self, indices, values, accumulate, unsafe);
-  at::Tensor wide = self.to(at::kFloat);
-  at::native::_index_put_impl_(wide, indices, values.to(at::kFloat), true, unsafe);
-  return self.copy_(wide);
-}
-
 at::Tensor& masked_fill__Tensor(at::Tensor& self, const at::Tensor& mask, const at::Tensor& value) {
   TORCH_CHECK(value.dim() == 0,
               "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
@@ -334,7 +327,7 @@ at::Tensor& masked_fill__Tensor(at::Tensor& self, const at::Tensor& mask, const 
   const dlprim::TensorView to = view_of(self, "masked_fill_");
   dlprim::pointwise_operation(current_queue(self.device()),
                               {view_of(mask.expand(self.sizes()), "masked_fill_"), view_of(converted, "masked_fill_"), to},
-                              {to}, {}, self.is_complex() ? "y0 = x0.x != 0 ? x1 : x2;" : "y0 = x0 ? x1 : x2;",
+                              {to}, {}, self.is_complex() ? "y0 = x0.x != 0 ? x1 : x2;" : "y0 = x0 != 0 ? x1 : x2;",
                               to.dtype);
   return self;
 }
@@ -358,6 +351,7 @@ REGISTER_PRIVATEUSE1_DISPATCH(scatter_reduce_two_stub, &pytorch_ocl::scatter_red
 REGISTER_PRIVATEUSE1_DISPATCH(scatter_scalar_reduce_stub, &pytorch_ocl::scatter_scalar_reduce_kernel)
 REGISTER_PRIVATEUSE1_DISPATCH(index_stub, &pytorch_ocl::index_kernel)
 REGISTER_PRIVATEUSE1_DISPATCH(index_put_stub, &pytorch_ocl::index_put_kernel)
+REGISTER_PRIVATEUSE1_DISPATCH(index_put_with_sort_stub, &pytorch_ocl::index_put_with_sort_kernel)
 REGISTER_PRIVATEUSE1_DISPATCH(index_copy_stub, &pytorch_ocl::index_copy_kernel)
 REGISTER_PRIVATEUSE1_DISPATCH(index_fill_stub, &pytorch_ocl::index_fill_kernel)
 REGISTER_PRIVATEUSE1_DISPATCH(take_stub, &pytorch_ocl::take_kernel)

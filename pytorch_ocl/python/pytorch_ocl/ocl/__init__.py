@@ -7,6 +7,14 @@ from pytorch_ocl.ocl.kernel import compile_kernel  # noqa: F401
 from pytorch_ocl.ocl.memory import *  # noqa: F403
 from pytorch_ocl.ocl.profile import profile  # noqa: F401
 from pytorch_ocl.ocl.random import *  # noqa: F403
+from pytorch_ocl.ocl.random import _get_generator  # noqa: F401
 from pytorch_ocl.ocl.streams import *  # noqa: F403
+from pytorch_ocl.ocl.unsupported import *  # noqa: F403
 
 _initialized = True  # torch.utils.checkpoint saves the random state of devices that say so
+
+
+def __getattr__(name):
+    if name == "default_generators":
+        return tuple(_get_generator(index) for index in range(device_count()))  # noqa: F405
+    raise AttributeError(f"module 'torch.ocl' has no attribute '{name}'")

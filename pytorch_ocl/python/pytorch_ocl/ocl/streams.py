@@ -4,33 +4,28 @@ import torch
 
 from pytorch_ocl.ocl.device import _index
 
-_PRIVATE_USE_1 = 20  # c10::DeviceType::PrivateUse1
-
 __all__ = ["Stream", "Event", "StreamContext", "stream", "current_stream", "default_stream", "set_stream"]
 
-
-class _OfOcl(type):
-    """Makes torch.Stream and torch.Event objects of ocl devices instances of the classes below."""
-
-    def __instancecheck__(cls, instance):
-        return isinstance(instance, cls._kind) and instance.device.type == "ocl"
+_PRIVATEUSE1 = 20  # c10::DeviceType
 
 
-class Stream(metaclass=_OfOcl):
-    """A queue of work, in order; work of different streams may overlap. `priority` is accepted and ignored."""
-
-    _kind = torch.Stream
+class Stream(torch.Stream):
+    """A queue of work, in order; work of different streams may overlap."""
 
     def __new__(cls, device=None, priority=0, **kwargs):
         if "stream_id" in kwargs:
-            return torch.Stream(**kwargs)
-        return torch.Stream(device=torch.device("ocl", _index(device)), priority=priority)
+            return super().__new__(cls, **kwargs)
+        return super().__new__(cls, device=torch.device("ocl", _index(device)), priority=priority)
 
 
-class Event(metaclass=_OfOcl):
-    """A point in a stream; elapsed_time between two events with enable_timing=True is in milliseconds."""
+class _EventType(type(torch.Event)):
+    def __instancecheck__(cls, value):
+        return isinstance(value, torch.Event) and value.device is not None and value.device.type == "ocl"
 
-    _kind = torch.Event
+
+class Event(torch.Event, metaclass=_EventType):
+    """A point in a stream; elapsed_time between two events with enable_timing=True is in milliseconds. Events are plain
+    torch.Event objects: elapsed_time() takes no others."""
 
     def __new__(cls, enable_timing=False, blocking=False, interprocess=False):
         return torch.Event(device="ocl", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
@@ -71,7 +66,7 @@ def current_stream(device=None):
 
 def default_stream(device=None):
     """The default stream of a device: id 0."""
-    return torch.Stream(stream_id=0, device_index=_index(device), device_type=_PRIVATE_USE_1)
+    return torch.Stream(stream_id=0, device_index=_index(device), device_type=_PRIVATEUSE1)
 
 
 def set_stream(stream):
