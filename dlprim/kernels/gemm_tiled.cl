@@ -2,6 +2,7 @@
 // Core for GPUs: a work-group computes BM x BN of C, a work-item TM x TN of it in registers; A and B pass through two
 // local buffers BK deep, the next one being loaded while the current one is used. The host also defines
 //   VA, VB      1 or 4: elements a work-item loads at once along the fast direction of A and B
+//   FULL_K      every split of k is a multiple of BK
 //   A_ALONG_K, B_ALONG_K   that direction is k        VC  1 or 4: elements stored at once along n
 #include "gemm_operands.clh"
 
@@ -133,12 +134,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tiled(GEMM
     const int buffer = next;                                            \
     _Pragma("unroll") for (int e = 0; e < LOADS_A; e++) {               \
       const int i = item + e * GROUP;                                   \
-      a_valid[e] = (k0) + A_K(i) < k_end;                               \
+      a_valid[e] = FULL_K || (k0) + A_K(i) < k_end;                               \
       LOAD_A(e, (a_valid[e] ? A_AT(e, i, k0) : 0));                     \
     }                                                                   \
     _Pragma("unroll") for (int e = 0; e < LOADS_B; e++) {               \
       const int i = item + e * GROUP;                                   \
-      b_valid[e] = ((k0) + B_K(i) < k_end) & B_INSIDE(e, i);            \
+      b_valid[e] = (FULL_K || (k0) + B_K(i) < k_end) & B_INSIDE(e, i);            \
       LOAD_B(e, (b_valid[e] ? B_AT(e, i, k0) : 0));                     \
     }                                                                   \
   } while (0)

@@ -2,7 +2,7 @@
 // Pooling over up to three spatial axes, one work-item an element of the result, no atomics: gradients are gathered.
 // Defines: T tag; WINDOW sliding, adaptive or fractional; CHANNELS_LAST order of work-items; INDEX int or long;
 //   KERNEL_D, KERNEL_H, KERNEL_W, STRIDE_D ... of small windows without dilation, else KERNEL_W = 0;
-//   one of MAX_FORWARD, MAX_BACKWARD, AVERAGE_FORWARD, AVERAGE_BACKWARD, UNPOOL; INDICES to write indices.
+//   one of MAX_FORWARD, MAX_BACKWARD, MAX_SCATTER, AVERAGE_FORWARD, AVERAGE_BACKWARD, UNPOOL; INDICES to write indices.
 #include "lib/types.clh"
 
 #define sliding 0
@@ -175,6 +175,24 @@ __kernel void max_backward(CONST_GLOBAL(STORAGE(T), grad_out), CONST_GLOBAL(long
     }
     STORE(T, POINTER(STORAGE(T), grad_in), plane(p.in_stride, at) + within(p.in_stride, at.d, at.h, at.w), sum);
   END_FOR_EACH
+}
+#endif
+
+#ifdef MAX_SCATTER
+// One work-item a plane of dense gradients: nobody else writes there. For CPUs, where planes stay in the cache.
+__kernel void max_scatter(CONST_GLOBAL(STORAGE(T), grad_out), CONST_GLOBAL(long, indices), GLOBAL(STORAGE(T), grad_in),
+                          Pooling p) {
+  const long plane_id = get_global_id(0);
+  const Place at = {plane_id / p.channels, plane_id % p.channels, 0, 0, 0};
+  __global const STORAGE(T) *grad_out = CONST_POINTER(STORAGE(T), grad_out) + plane(p.out_stride, at);
+  __global const long *indices = CONST_POINTER(long, indices) + plane(p.index_stride, at);
+  __global STORAGE(T) *grad_in = POINTER(STORAGE(T), grad_in) + plane(p.in_stride, at);
+  const INDEX volume = (INDEX)p.in[0] * p.in[1] * p.in[2];
+  for (INDEX i = 0; i < volume; i++) grad_in[i] = 0;
+  for (int d = 0; d < p.out[0]; d++)
+    for (int h = 0; h < p.out[1]; h++)
+      for (int w = 0; w < p.out[2]; w++)
+        grad_in[indices[within(p.index_stride, d, h, w)]] += grad_out[within(p.out_stride, d, h, w)];
 }
 #endif
 

@@ -90,6 +90,14 @@ Phase find_phase(std::int64_t phase, std::int64_t size, std::int64_t kernel, std
   return r;
 }
 
+// Whether some positions of x meet no tap because the stride passes over them.
+bool has_gaps(const ConvShape& s) {
+  for (int i = 0; i < 3; i++)
+    for (std::int64_t at = 0; at < std::min(s.stride[i], s.x.size[i]); at++)
+      if (find_phase(at, s.x.size[i], s.w.size[i], s.stride[i], s.padding[i], s.dilation[i]).taps == 0) return true;
+  return false;
+}
+
 void backward_data_phase(Queue& queue, const ConvShape& s, const TensorView& bias, const Phase (&phase)[3],
                          const std::int64_t (&offset)[3]) {
   const std::int64_t per_group_x = s.w.channels, per_group_y = s.y.channels / s.groups;
@@ -167,6 +175,12 @@ void conv_backward_data(Queue& queue, const TensorView& dy, const TensorView& we
   check_bias("conv_backward_data", bias, s.x.channels, s.type);
   if (dx.numel() == 0) return;
   if (s.depthwise() && dy.numel() > 0) return depthwise_backward_data(queue, s, bias);
+  // Positions that no tap reaches: cleared at once where the gradient is one block, else by their own phases.
+  const bool gaps = has_gaps(s) && !bias.defined() && extent(s.x) == dx.numel();
+  if (gaps) {
+    const std::uint32_t zero = 0;
+    queue.fill(dx.data, &zero, std::min<std::size_t>(4, size_of(s.type)), std::size_t(dx.numel()) * size_of(s.type));
+  }
   // Each residue of the position modulo the stride sees its own taps, at stride 1.
   std::int64_t at[3];
   for (at[0] = 0; at[0] < std::min(s.stride[0], s.x.size[0]); at[0]++)
@@ -175,6 +189,7 @@ void conv_backward_data(Queue& queue, const TensorView& dy, const TensorView& we
         Phase phase[3];
         for (int i = 0; i < 3; i++)
           phase[i] = find_phase(at[i], s.x.size[i], dy.numel() > 0 ? s.w.size[i] : 0, s.stride[i], s.padding[i], s.dilation[i]);
+        if (gaps && (phase[0].taps == 0 || phase[1].taps == 0 || phase[2].taps == 0)) continue;
         backward_data_phase(queue, s, bias, phase, at);
       }
 }

@@ -79,7 +79,9 @@ Workspace ordered_weights(Queue& queue, const ConvShape& shape, const WeightOrde
     return KernelSource("conv_weights.cl", "conv_weights").define("TYPE", type).define("TAP_OUTER", key.tap_outer);
   });
   Workspace result(queue, std::max<std::size_t>(size, 1) * key.bytes);
-  launch(queue, kernel, NDRange(size, std::min<std::size_t>(256, kernel.max_work_group())), from, result.data(), s);
+  const std::size_t width = std::min<std::size_t>(64, kernel.max_work_group());
+  launch(queue, kernel, NDRange(std::size_t(s.columns), std::size_t(s.rows), std::size_t(s.groups), width, 1, 1), from,
+         result.data(), s);
   return result;
 }
 

@@ -60,7 +60,7 @@ KernelSource gemm_source(const GemmKey& key) {
     for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
     source.define("VA", key.va).define("VB", key.vb).define("VC", key.vc);
     source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
-    if (key.registers) source.option("-cl-nv-maxrregcount=" + std::to_string(8 * key.registers));
+    source.define("FULL_K", key.full_k);
   }
   if (key.core == GemmCore::panel) {
     constexpr const char* names[] = {"MR", "NR", "MB", "NB", "KB"};

@@ -85,13 +85,14 @@ Choice choose_shape(const DeviceInfo& info, const GemmProblem& problem) {
   for (const TileShape& s : tile_shapes(info, size_of(accumulate_type(problem.type)))) {
     if (forced.excludes(s)) continue;
     const std::int64_t tiles = divide_up(p.m, s.bm) * divide_up(p.n, s.bn) * problem.batches;
-    const std::int64_t slots = std::int64_t(info.compute_units) * s.resident;
     for (std::int64_t splits = 1; splits <= 512 && (splits == 1 || p.k >= 64 * splits); splits *= 2) {
       if (forced.excludes(splits)) continue;
-      const double per_unit = double(divide_up(tiles * splits, info.compute_units));
-      const double full = std::min(1.0, 0.5 + 0.5 * double(tiles * splits) / double(slots));
+      // Tiles of the busiest unit: whole rounds of `resident`, then a rest that hides latency less well.
+      const std::int64_t rounds = divide_up(tiles * splits, info.compute_units), rest = rounds % s.resident;
+      const double busy = double(rounds - rest) + (rest ? double(rest) / (0.2 + 0.8 * double(rest) / s.resident) : 0.0);
       const double depth = double(divide_up(p.k, splits)) + 24;  // prologue and epilogue of a tile
-      double time = per_unit * s.bm * s.bn * depth / (s.speed * full);
+      const double speed = problem.mode == GemmMode::weights_gradient ? s.weights_speed : s.speed;
+      double time = busy * s.bm * s.bn * depth / speed;
       // Partial sums go through memory, which moves about one element in the time of 32 multiply-adds a unit.
       if (splits > 1) time += 32.0 * double(p.m * p.n * problem.batches) * double(2 * splits + 1) / info.compute_units + 4e5;
       if (best_time == 0 || time < best_time) best_time = time, best = {s, splits};
@@ -127,9 +128,7 @@ void run_tiled(Queue& queue, const GemmProblem& given) {
   std::copy(std::begin(parts), std::end(parts), key.shape);
   if (p.splits > 1) key.vc = 1;
   key.tap_mask = problem.check && problem.mode != GemmMode::plain && p.taps[0] * p.taps[1] * p.taps[2] <= 32;
-  // As many registers as let `resident` groups share the 65536 of a multiprocessor.
-  if (queue.device().info().nv_inline_ptx) key.registers = std::uint8_t(std::min(31, 65536 / (group * s.resident) / 8));
-  if (const char* r = std::getenv("DLPRIM_NV_REGISTERS")) key.registers = std::uint8_t(std::atoi(r) / 8);
+  key.full_k = p.k % s.bk == 0;
   launch_tiles(queue, key, problem, std::size_t(group));
 }
 

@@ -130,4 +130,21 @@ void sgd(Queue& queue, std::span<const std::int64_t> sizes, TensorList parameter
   step.run(queue, sizes, parameters.dtype);
 }
 
+void adagrad(Queue& queue, std::span<const std::int64_t> sizes, TensorList parameters, TensorList gradients,
+             TensorList square_sums, TensorList steps, const AdagradOptions& options, const OptimizerInputs& inputs) {
+  Step step(sizes.size());
+  step.list("p", parameters, ForeachMode::update);
+  step.list("gradient", gradients, inputs.grad_scale.memory ? ForeachMode::update : ForeachMode::read);
+  step.list("sum", square_sums, ForeachMode::update);
+  step.list("count", steps, ForeachMode::broadcast);
+  common_inputs(step, options.lr, inputs, options.maximize);
+  step.scalar("lr_decay", options.lr_decay);
+  step.scalar("decay", options.weight_decay);
+  step.scalar("eps", options.eps);
+  step.once("const #VALUE rate = lr / (1 + (count - 1) * lr_decay); ");
+  step.each("g += decay * p; ", options.weight_decay != 0);
+  step.each("sum += g * g; p -= rate * g / (sqrt(sum) + eps); ");
+  step.run(queue, sizes, parameters.dtype);
+}
+
 }  // namespace dlprim

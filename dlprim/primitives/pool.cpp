@@ -12,12 +12,13 @@ namespace dlprim {
 
 namespace {
 
-enum Operation : std::uint8_t { max_forward, max_backward, average_forward, average_backward, unpool };
+enum Operation : std::uint8_t { max_forward, max_backward, max_scatter, average_forward, average_backward, unpool };
 struct OperationRow {
   const char *define, *kernel;
 };
 constexpr OperationRow operations[] = {{"MAX_FORWARD", "max_forward"},
                                        {"MAX_BACKWARD", "max_backward"},
+                                       {"MAX_SCATTER", "max_scatter"},
                                        {"AVERAGE_FORWARD", "average_forward"},
                                        {"AVERAGE_BACKWARD", "average_backward"},
                                        {"UNPOOL", "unpool"}};
@@ -156,6 +157,14 @@ void max_pool_backward(Queue& queue, const TensorView& grad_out, const TensorVie
                        const PoolWindow& window) {
   if (!indices.defined()) fail("int64 indices of the output's sizes", grad_out);
   const Parameters p = parameters(grad_in, grad_out, indices, window);
+  // 16-bit gradients would lose bits when summed in place.
+  const bool full_precision = size_of(grad_in.dtype) >= 4;
+  if (queue.device().info().cpu && full_precision && grad_in.is_contiguous()) {
+    launch(queue, kernel_for(queue, key_of(max_scatter, grad_in, grad_out, indices, grad_in, window)),
+           NDRange(std::size_t(p.batch) * std::size_t(p.channels), 1), traffic_of(grad_in, grad_out, indices),
+           grad_out.data, indices.data, grad_in.data, p);
+    return;
+  }
   run(queue, key_of(max_backward, grad_in, grad_out, indices, grad_in, window), p, grad_in,
       traffic_of(grad_in, grad_out, indices), grad_out.data, indices.data, grad_in.data);
 }

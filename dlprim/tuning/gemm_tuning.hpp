@@ -7,11 +7,11 @@
 
 namespace dlprim {
 
-/// A shape of the tiled core (GPUs). `speed`: relative throughput of a full device; `resident`: work-groups that share
-/// a compute unit.
+/// A shape of the tiled core (GPUs). Relative throughput of a full device, in general and for weights' gradients;
+/// `resident`: work-groups that share a compute unit.
 struct TileShape {
   std::uint16_t bm, bn, bk, tm, tn;
-  float speed;
+  float speed, weights_speed;
   std::uint8_t resident;
 };
 

@@ -76,6 +76,20 @@ void sgd_step(at::TensorList self, at::TensorList grads, at::TensorList momenta,
               inputs);
 }
 
+void adagrad_step(at::TensorList self, at::TensorList grads, at::TensorList state_sums, at::TensorList state_steps,
+                  const at::Tensor* lr, const dlprim::AdagradOptions& options, const OptionalTensor& grad_scale,
+                  const OptionalTensor& found_inf) {
+  const char* op = "_fused_adagrad_";
+  if (self.empty()) return;
+  dlprim::AdagradOptions adjusted = options;
+  dlprim::OptimizerInputs inputs{{}, device_scalar(grad_scale, op), device_scalar(found_inf, op)};
+  at::Tensor rate;
+  if (lr && lr->is_cpu()) adjusted.lr = lr->item<double>();
+  else if (lr) inputs.lr = buffer_of(rate = lr->to(at::kFloat));
+  dlprim::adagrad(current_queue(), sizes_of(self), Buffers(self, op), Buffers(grads, op), Buffers(state_sums, op),
+                  Buffers(state_steps, op), adjusted, inputs);
+}
+
 }  // namespace
 
 #define ADAM(name, suffix, rate_type, rate_value, rate_pointer, decoupled)                                         \
@@ -105,6 +119,21 @@ void _fused_sgd__tensor_lr(at::TensorList self, at::TensorList grads, at::Tensor
                            const OptionalTensor& found_inf) {
   sgd_step(self, grads, momentum_buffer_list, &lr,
            {0, momentum, dampening, weight_decay, nesterov, maximize, is_first_step}, grad_scale, found_inf);
+}
+
+void _fused_adagrad_(at::TensorList self, at::TensorList grads, at::TensorList state_sums, at::TensorList state_steps,
+                     double lr, double lr_decay, double weight_decay, double eps, bool maximize,
+                     const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
+  adagrad_step(self, grads, state_sums, state_steps, nullptr, {lr, lr_decay, weight_decay, eps, maximize}, grad_scale,
+               found_inf);
+}
+
+void _fused_adagrad__tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList state_sums,
+                               at::TensorList state_steps, const at::Tensor& lr, double lr_decay, double weight_decay,
+                               double eps, bool maximize, const OptionalTensor& grad_scale,
+                               const OptionalTensor& found_inf) {
+  adagrad_step(self, grads, state_sums, state_steps, &lr, {0, lr_decay, weight_decay, eps, maximize}, grad_scale,
+               found_inf);
 }
 
 void _amp_foreach_non_finite_check_and_unscale_(at::TensorList self, at::Tensor& found_inf,

@@ -158,6 +158,7 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
 }
 
 at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tensor& mask, double scale) {
+  if (!at::isFloatingType(grad_output.scalar_type())) return at::mul(grad_output, mask).mul(scale);
   at::Tensor grad_input = at::empty_like(grad_output);
   if (grad_input.numel() > 0)
     dlprim::pointwise_operation(current_queue(grad_output.device()),

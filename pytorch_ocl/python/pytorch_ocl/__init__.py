@@ -24,12 +24,14 @@ def unavailable_reason():
 
 def _register():
     from pytorch_ocl import ocl
+    from pytorch_ocl.ocl import interchange
 
     _runtime.prepare()
     torch.ops.load_library(_runtime.library_path(torch.__version__))
     torch.utils.rename_privateuse1_backend("ocl")
     torch._register_device_module("ocl", ocl)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    interchange.install()
     ocl._registered()
 
 

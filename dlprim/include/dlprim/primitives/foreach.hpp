@@ -54,6 +54,12 @@ struct SgdOptions {
   bool nesterov = false, maximize = false, first_step = false;  ///< first_step: momentum buffers are filled
 };
 
+/// Options of adagrad (Duchi, Hazan, Singer 2011).
+struct AdagradOptions {
+  double lr = 1e-2, lr_decay = 0, weight_decay = 0, eps = 1e-10;
+  bool maximize = false;
+};
+
 /// Scalars that live on the device; a null buffer stands for "not given". All float32.
 struct OptimizerInputs {
   BufferRef lr;  ///< takes the place of the option
@@ -75,5 +81,9 @@ void adam(Queue& queue, std::span<const std::int64_t> sizes, TensorList paramete
 /// One step of SGD; `momenta` may be empty when the momentum is 0.
 void sgd(Queue& queue, std::span<const std::int64_t> sizes, TensorList parameters, TensorList gradients,
          TensorList momenta, const SgdOptions& options, const OptimizerInputs& inputs);
+
+/// One step of Adagrad; `steps` as in adam.
+void adagrad(Queue& queue, std::span<const std::int64_t> sizes, TensorList parameters, TensorList gradients,
+             TensorList square_sums, TensorList steps, const AdagradOptions& options, const OptimizerInputs& inputs);
 
 }  // namespace dlprim

@@ -15,12 +15,6 @@ def _generator(device=None):
 _get_generator = _generator
 
 
-def __getattr__(name):
-    if name == "default_generators":
-        return tuple(_generator(i) for i in range(device_count()))
-    raise AttributeError(name)
-
-
 def manual_seed(seed):
     """Seeds the current device's generator; does nothing without a device."""
     if device_count():

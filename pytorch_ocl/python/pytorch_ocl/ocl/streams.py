@@ -6,6 +6,8 @@ from pytorch_ocl.ocl.device import _index
 
 __all__ = ["Stream", "Event", "StreamContext", "stream", "current_stream", "default_stream", "set_stream"]
 
+_PRIVATEUSE1 = 20  # c10::DeviceType
+
 
 class Stream(torch.Stream):
     """A queue of work, in order; work of different streams may overlap."""
@@ -16,12 +18,17 @@ class Stream(torch.Stream):
         return super().__new__(cls, device=torch.device("ocl", _index(device)), priority=priority)
 
 
-class Event(torch.Event):
-    """A point in a stream; elapsed_time between two events with enable_timing=True is in milliseconds."""
+class _EventType(type(torch.Event)):
+    def __instancecheck__(cls, value):
+        return isinstance(value, torch.Event) and value.device is not None and value.device.type == "ocl"
+
+
+class Event(torch.Event, metaclass=_EventType):
+    """A point in a stream; elapsed_time between two events with enable_timing=True is in milliseconds. Events are plain
+    torch.Event objects: elapsed_time() takes no others."""
 
     def __new__(cls, enable_timing=False, blocking=False, interprocess=False):
-        return super().__new__(cls, device="ocl", enable_timing=enable_timing, blocking=blocking,
-                               interprocess=interprocess)
+        return torch.Event(device="ocl", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
 
 
 class StreamContext:
@@ -59,7 +66,7 @@ def current_stream(device=None):
 
 def default_stream(device=None):
     """The default stream of a device: id 0."""
-    return torch.Stream(stream_id=0, device_index=_index(device), device_type=torch.device("ocl").type and 20)
+    return torch.Stream(stream_id=0, device_index=_index(device), device_type=_PRIVATEUSE1)
 
 
 def set_stream(stream):

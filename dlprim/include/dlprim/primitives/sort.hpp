@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <dlprim/runtime/queue.hpp>
+
+namespace dlprim {
+
+/// Stable order of each row of `keys` [rows, n] (contiguous, any real dtype): order[row, i] (int64, contiguous) is the
+/// position of the i-th smallest (largest, when descending) element. NaN counts as the largest, -0 equals 0.
+/// Runs of 16 are sorted by insertion, then merged pairwise along merge paths (Green, McColl and Bader 2012).
+void sort_order(Queue& queue, const TensorView& keys, const TensorView& order, bool descending);
+
+/// Stable lexicographic order of the rows of `keys` [n, columns]: order is [n].
+void sort_rows(Queue& queue, const TensorView& keys, const TensorView& order);
+
+/// Element of each sorted row that a selection by rank takes.
+enum class Rank : std::uint8_t {
+  kth,        ///< the k-th smallest, k from 0
+  median,     ///< the lower median; NaN where the row holds one
+  nanmedian,  ///< the lower median of those that are no NaN
+  mode,       ///< the most frequent value, the smallest of several
+};
+
+/// place[row] (int64, contiguous): position in the sorted row of the element `rank` selects. `sorted` [rows, n] is
+/// contiguous and ascending, n > 0.
+void rank_place(Queue& queue, const TensorView& sorted, const TensorView& place, Rank rank, std::int64_t k = 0);
+
+/// out[i] (int64 or int32, contiguous) = first position in the row of `sorted` [rows, n] whose element is not less than
+/// (right: greater than) values[row, i]. A `sorter` (int64, shape of sorted; optional) says in which order the elements
+/// are to be read. One row serves all values when sorted has one.
+void search_sorted(Queue& queue, const TensorView& out, const TensorView& sorted, const TensorView& values,
+                   const TensorView& sorter, bool right);
+
+/// heads[i] (bool, [n]): whether row order[i] of `keys` [n, columns] differs from row order[i - 1]; heads[0] is true.
+void run_heads(Queue& queue, const TensorView& keys, const TensorView& order, const TensorView& heads);
+
+}  // namespace dlprim

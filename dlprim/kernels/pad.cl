@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+// Padding by reflection or replication, sliding windows, and their transposes as sums over what an element became. The
+// host defines T, the tag of elements; REFLECT for reflection.
+#include "lib/types.clh"
+
+typedef struct {
+  long in[3], out[3], before[3];  // z, y, x
+  ulong count;
+} Padding;
+
+// Coordinate of the input behind coordinate `at` of the padded one.
+inline long inner(long at, long before, long size) {
+  at -= before;
+#ifdef REFLECT
+  at = at < 0 ? -at : at;
+  at = at >= size ? 2 * (size - 1) - at : at;
+#endif
+  return clamp(at, 0L, size - 1);
+}
+
+#ifdef FORWARD
+__kernel void pad(GLOBAL(STORAGE(T), out), CONST_GLOBAL(STORAGE(T), in), Padding p) {
+  const ulong i = get_global_id(0);
+  if (i >= p.count) return;
+  ulong rest = i, at = 0, scale = 1;
+#pragma unroll
+  for (int d = 2; d >= 0; d--) {
+    at += scale * (ulong)inner((long)(rest % (ulong)p.out[d]), p.before[d], p.in[d]);
+    scale *= (ulong)p.in[d];
+    rest /= (ulong)p.out[d];
+  }
+  POINTER(STORAGE(T), out)[i] = CONST_POINTER(STORAGE(T), in)[rest * scale + at];
+}
+#endif
+
+// The k-th range of padded coordinates made from coordinate `at`.
+inline void outer(int k, long at, long before, long size, long out, long *begin, long *end) {
+#ifdef REFLECT
+  const long place = k == 0 ? at + before : k == 1 ? before - at : before + 2 * (size - 1) - at;
+  const bool exists = (k == 0 || (k == 1 && at > 0) || (k == 2 && at < size - 1)) && place >= 0 && place < out;
+  *begin = place;
+  *end = exists ? place + 1 : place;
+#else
+  *begin = at == 0 ? 0 : max(at + before, 0L);
+  *end = at == size - 1 ? out : min(at + before + 1, out);
+#endif
+}
+
+#ifdef BACKWARD
+#ifdef REFLECT
+#define RANGES 3
+#else
+#define RANGES 1
+#endif
+__kernel void pad_backward(GLOBAL(STORAGE(T), grad_in), CONST_GLOBAL(STORAGE(T), grad_out), Padding p) {
+  const ulong i = get_global_id(0);
+  if (i >= p.count) return;
+  const ulong line = i / (ulong)p.in[2], plane = line / (ulong)p.in[1], volume = plane / (ulong)p.in[0];
+  const long x = (long)(i % (ulong)p.in[2]), y = (long)(line % (ulong)p.in[1]), z = (long)(plane % (ulong)p.in[0]);
+  __global const STORAGE(T) *grad = CONST_POINTER(STORAGE(T), grad_out) + volume * p.out[0] * p.out[1] * p.out[2];
+  ACC(T) sum = 0;
+  long z0, z1, y0, y1, x0, x1;
+  for (int a = 0; a < RANGES; a++) {
+    outer(a, z, p.before[0], p.in[0], p.out[0], &z0, &z1);
+    for (; z0 < z1; z0++)
+      for (int b = 0; b < RANGES; b++) {
+        outer(b, y, p.before[1], p.in[1], p.out[1], &y0, &y1);
+        for (; y0 < y1; y0++)
+          for (int c = 0; c < RANGES; c++) {
+            outer(c, x, p.before[2], p.in[2], p.out[2], &x0, &x1);
+            for (; x0 < x1; x0++) sum += LOAD(T, grad, (z0 * p.out[1] + y0) * p.out[2] + x0);
+          }
+      }
+  }
+  STORE(T, POINTER(STORAGE(T), grad_in), i, sum);
+}
+#endif
+
+typedef struct {
+  long size[2], windows[2], kernel_size[2], stride[2], padding[2], dilation[2];  // y, x
+  ulong count;
+} Windows;
+
+#ifdef UNFOLD
+__kernel void unfold(GLOBAL(STORAGE(T), columns), CONST_GLOBAL(STORAGE(T), image), Windows w) {
+  const ulong i = get_global_id(0);
+  if (i >= w.count) return;
+  ulong rest = i;
+  const long wx = (long)(rest % (ulong)w.windows[1]);
+  rest /= (ulong)w.windows[1];
+  const long wy = (long)(rest % (ulong)w.windows[0]);
+  rest /= (ulong)w.windows[0];
+  const long kx = (long)(rest % (ulong)w.kernel_size[1]);
+  rest /= (ulong)w.kernel_size[1];
+  const long ky = (long)(rest % (ulong)w.kernel_size[0]);
+  rest /= (ulong)w.kernel_size[0];
+  const long y = wy * w.stride[0] + ky * w.dilation[0] - w.padding[0];
+  const long x = wx * w.stride[1] + kx * w.dilation[1] - w.padding[1];
+  const bool inside = y >= 0 && y < w.size[0] && x >= 0 && x < w.size[1];
+  __global const STORAGE(T) *image = CONST_POINTER(STORAGE(T), image) + rest * w.size[0] * w.size[1];
+  POINTER(STORAGE(T), columns)[i] = inside ? image[y * w.size[1] + x] : (STORAGE(T))0;
+}
+#endif
+
+#ifdef FOLD
+__kernel void fold(GLOBAL(STORAGE(T), image), CONST_GLOBAL(STORAGE(T), columns), Windows w) {
+  const ulong i = get_global_id(0);
+  if (i >= w.count) return;
+  const ulong line = i / (ulong)w.size[1], batch = line / (ulong)w.size[0];
+  const long x = (long)(i % (ulong)w.size[1]) + w.padding[1], y = (long)(line % (ulong)w.size[0]) + w.padding[0];
+  const long window_count = w.windows[0] * w.windows[1];
+  __global const STORAGE(T) *columns =
+      CONST_POINTER(STORAGE(T), columns) + batch * w.kernel_size[0] * w.kernel_size[1] * window_count;
+  ACC(T) sum = 0;
+  for (long ky = 0; ky < w.kernel_size[0]; ky++) {
+    const long top = y - ky * w.dilation[0], wy = top / w.stride[0];
+    if (top < 0 || top % w.stride[0] != 0 || wy >= w.windows[0]) continue;
+    for (long kx = 0; kx < w.kernel_size[1]; kx++) {
+      const long left = x - kx * w.dilation[1], wx = left / w.stride[1];
+      if (left < 0 || left % w.stride[1] != 0 || wx >= w.windows[1]) continue;
+      sum += LOAD(T, columns, (ky * w.kernel_size[1] + kx) * window_count + wy * w.windows[1] + wx);
+    }
+  }
+  STORE(T, POINTER(STORAGE(T), image), i, sum);
+}
+#endif

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/concat.hpp>
+#include <dlprim/primitives/copy.hpp>
+#include <dlprim/primitives/indexing.hpp>
+#include <dlprim/runtime/launch.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace dlprim {
+
+namespace {
+
+constexpr int batch = 8;  // inputs of a launch
+constexpr std::size_t work_group = 256;
+constexpr std::int64_t limit = std::int64_t(1) << 31;
+
+struct Key {
+  std::uint8_t unit, inputs;
+};
+
+// The layout of struct Parameters in concat.cl for a full batch.
+struct Parameters {
+  Divider columns;
+  std::uint32_t start[batch], width[batch], row_stride, count;
+};
+
+void check(const TensorView& out, std::span<const TensorView> inputs, int dim) {
+  std::int64_t total = 0;
+  for (const TensorView& in : inputs) {
+    bool fits = in.dims == out.dims && dim >= 0 && dim < out.dims;
+    for (int d = 0; fits && d < out.dims; d++) fits = d == dim || in.sizes[d] == out.sizes[d];
+    if (!fits) throw ValidationError("[concat] expected tensors that agree with the result except along dimension " +
+                                     std::to_string(dim));
+    total += in.sizes[dim];
+  }
+  if (total != out.sizes[dim])
+    throw ValidationError("[concat] expected " + std::to_string(out.sizes[dim]) + " slices along dimension " +
+                          std::to_string(dim) + ", got " + std::to_string(total));
+}
+
+// The view with its dimensions in the given order.
+TensorView permuted(const TensorView& view, std::span<const int> order) {
+  TensorView result = view;
+  for (int d = 0; d < view.dims; d++)
+    result.sizes[d] = view.sizes[order[d]], result.strides[d] = view.strides[order[d]];
+  return result;
+}
+
+// Bytes that all rows, starts and addresses are multiples of: what one work-item moves.
+int unit_of(const TensorView& out, std::span<const TensorView> inputs, std::int64_t inner) {
+  const std::int64_t element = std::int64_t(size_of(out.dtype));
+  std::int64_t unit = 16;
+  auto narrow = [&](std::int64_t bytes) {
+    while (unit > element && bytes % unit != 0) unit /= 2;
+  };
+  narrow(std::int64_t(out.data.offset));
+  for (const TensorView& in : inputs) {
+    narrow(std::int64_t(in.data.offset));
+    narrow(in.numel() / inner * element);
+  }
+  return int(unit);
+}
+
+// Joins a batch of dense inputs from column `first` (in units) of rows `row` units long.
+void join(Queue& queue, const TensorView& out, std::span<const TensorView> inputs, std::int64_t rows, int unit,
+          std::int64_t first, std::int64_t row) {
+  static constexpr const char* types[] = {"uchar", "ushort", "uint", "uint2", "uint4"};
+  const Key key{std::uint8_t(unit), batch};
+  static KernelCache<Key> cache;
+  Kernel& kernel = cache.get(queue.device(), key, [&] {
+    KernelSource source("concat.cl", "concat");
+    const int log = unit == 1 ? 0 : unit == 2 ? 1 : unit == 4 ? 2 : unit == 8 ? 3 : 4;
+    return source.define("UNIT", types[log]).define("INPUTS", batch);
+  });
+  Parameters p{};
+  BufferRef data[batch];
+  std::uint32_t columns = 0;
+  for (int k = 0; k < batch; k++) {
+    const bool used = std::size_t(k) < inputs.size();
+    p.start[k] = used ? columns : ~std::uint32_t(0);
+    data[k] = inputs[used ? std::size_t(k) : 0].data;
+    if (used) p.width[k] = std::uint32_t(inputs[std::size_t(k)].numel() / rows * std::int64_t(size_of(out.dtype)) / unit);
+    columns += p.width[k];
+  }
+  if (columns == 0) return;
+  p.columns = Divider(columns), p.row_stride = std::uint32_t(row), p.count = std::uint32_t(rows) * columns;
+  BufferRef to = out.data;
+  to.offset += std::size_t(first * unit);
+  launch(queue, kernel, NDRange(p.count, work_group), Traffic{2 * std::uint64_t(p.count) * std::uint64_t(unit)}, to, p,
+         data[0], data[1], data[2], data[3], data[4], data[5], data[6], data[7]);
+}
+
+}  // namespace
+
+void concat(Queue& queue, const TensorView& out, std::span<const TensorView> inputs, int dim) {
+  check(out, inputs, dim);
+  if (out.numel() == 0) return;
+  std::vector<int> order(std::size_t(out.dims));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return out.strides[a] > out.strides[b]; });
+  const TensorView to = permuted(out, order);
+  std::vector<TensorView> dense;
+  bool all_dense = to.is_contiguous() && out.numel() < limit;
+  for (const TensorView& in : inputs) {
+    if (in.numel() == 0) continue;
+    dense.push_back(permuted(in, order));
+    all_dense = all_dense && in.dtype == out.dtype && dense.back().is_contiguous();
+  }
+  if (!all_dense) {
+    std::int64_t start = 0;
+    for (const TensorView& in : inputs) {
+      if (in.numel() > 0) copy(queue, out.narrowed(dim, start, in.sizes[dim]), in);
+      start += in.sizes[dim];
+    }
+    return;
+  }
+  std::int64_t rows = 1;
+  for (int d = 0; order[std::size_t(d)] != dim; d++) rows *= to.sizes[d];
+  const int unit = unit_of(out, dense, rows);
+  const std::int64_t element = std::int64_t(size_of(out.dtype)), row = out.numel() / rows * element / unit;
+  std::int64_t first = 0;
+  for (std::size_t k = 0; k < dense.size(); k += batch) {
+    const auto some = std::span<const TensorView>(dense).subspan(k, std::min<std::size_t>(batch, dense.size() - k));
+    join(queue, out, some, rows, unit, first, row);
+    for (const TensorView& in : some) first += in.numel() / rows * element / unit;
+  }
+}
+
+}  // namespace dlprim

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/index.hpp>
+#include <dlprim/primitives/indexing.hpp>
+#include <dlprim/primitives/plan.hpp>
+#include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/status.hpp>
+
+#include <vector>
+
+namespace dlprim {
+
+namespace {
+
+constexpr std::size_t work_group = 256;
+constexpr int max_indices = 8;
+
+struct Key {
+  std::uint8_t read, dims, indices, update;
+  DataType index, to, from;  // for moves both are the unit's
+  std::uint8_t unit;         // bytes moved as they are; 0 for updates
+};
+
+const char* unit_type(int bytes) {
+  return bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 4 ? "uint" : bytes == 8 ? "uint2" : "uint4";
+}
+
+const char* combination(Update update) {
+  switch (update) {
+    case Update::multiply: return "((a) * (b))";
+    case Update::maximum: return "((b) > (a) || (b) != (b) ? (b) : (a))";
+    case Update::minimum: return "((b) < (a) || (b) != (b) ? (b) : (a))";
+    default: return "((a) + (b))";
+  }
+}
+
+KernelSource make_source(const Key& key, const DeviceInfo& device) {
+  KernelSource source("index.cl", key.read ? "read" : "write");
+  std::string parameters, pointers;
+  for (int k = 0; k < key.indices; k++) {
+    const std::string name = "index" + std::to_string(k);
+    parameters += (k ? ", " : "") + std::string("CONST_GLOBAL(STORAGE(INDEX), ") + name + ")";
+    pointers += (k ? ", " : "") + std::string("CONST_POINTER(STORAGE(INDEX), ") + name + ")";
+  }
+  source.define("DIMS", key.dims).define("INDICES", key.indices).define("INDEX", tag(key.index));
+  source.define("INDEX_PARAMETERS", parameters).define("INDEX_POINTERS", pointers);
+  if (key.unit) return source.define("UNIT", unit_type(key.unit));
+  source.define("TO", tag(key.to)).define("FROM", tag(key.from)).define("BYTES", std::int64_t(size_of(key.to)));
+  source.define("CAST(v)", cl_cast(key.from, key.to, "v")).define("COMBINE(a, b)", combination(Update(key.update)));
+  if (device.int64_atomics) source.define("INT64_ATOMICS");
+  if (key.to == DataType::float32 && Update(key.update) == Update::add) source.define("ADD_F32");
+  return source;
+}
+
+// The parameter struct of index.cl, laid out for the dimensions and indices at hand.
+class Parameters {
+ public:
+  template <class T>
+  void put(T value) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(&value);
+    data_.insert(data_.end(), bytes, bytes + sizeof value);
+  }
+  std::span<const std::byte> finished() {
+    data_.resize((data_.size() + 7) / 8 * 8);
+    return data_;
+  }
+
+ private:
+  std::vector<std::byte> data_;
+};
+
+// One operation while it is prepared. Operands of the plan: the first, the second, then the indices; `addressed` says
+// which of the first two the indices address.
+struct Operation {
+  Plan plan;
+  int addressed;
+  Update update;
+  std::int64_t sizes[max_indices], steps[max_indices];
+  int indices() const { return plan.count() - 2; }
+  const Operand& dense() const { return plan.operands[1 - addressed]; }
+  const Operand& base() const { return plan.operands[addressed]; }
+};
+
+// Moves the widest units that all strides, steps and addresses allow; returns their size.
+int widen(Operation& o) {
+  const int element = int(size_of(o.dense().dtype));
+  int unit = 16;
+  const bool rows = o.dense().strides[0] == 1 && o.base().strides[0] == 1;
+  bool whole = rows;
+  for (int k = 0; k < o.indices(); k++) whole = whole && o.plan.operands[2 + k].strides[0] == 0;
+  if (!whole) return element;
+  auto limit = [&](std::int64_t bytes) {
+    while (unit > element && bytes % unit != 0) unit /= 2;
+  };
+  limit(o.plan.sizes[0] * element);
+  for (int k = 0; k < 2; k++) {
+    limit(std::int64_t(o.plan.operands[k].data.offset));
+    for (int d = 1; d < o.plan.dims; d++) limit(o.plan.operands[k].strides[d] * element);
+  }
+  for (int k = 0; k < o.indices(); k++) limit(o.steps[k] * element);
+  const int factor = unit / element;
+  if (factor == 1) return element;
+  o.plan.sizes[0] /= factor;
+  for (int k = 0; k < 2; k++)
+    for (int d = 1; d < o.plan.dims; d++) o.plan.operands[k].strides[d] /= factor;
+  for (int k = 0; k < o.indices(); k++) o.steps[k] /= factor;
+  return unit;
+}
+
+// Complex sums are sums of pairs of reals: one more dimension.
+void split_complex(Operation& o) {
+  Plan& plan = o.plan;
+  for (int k = 0; k < plan.count(); k++) {
+    Operand& x = plan.operands[k];
+    const int factor = k < 2 ? 2 : 1;
+    for (int d = plan.dims; d > 0; d--) x.strides[d] = factor * x.strides[d - 1];
+    x.strides[0] = k < 2 ? 1 : 0;
+    if (k < 2) x.dtype = x.dtype == DataType::complex64 ? DataType::float32 : DataType::float64;
+  }
+  for (int d = plan.dims; d > 0; d--) plan.sizes[d] = plan.sizes[d - 1];
+  plan.sizes[0] = 2, plan.dims++;
+  for (int k = 0; k < o.indices(); k++) o.steps[k] *= 2;
+}
+
+template <class... Indices>
+void launch_with(Queue& queue, Kernel& kernel, Operation& o, std::span<const std::byte> parameters, std::uint64_t bytes,
+                 const Indices&... indices) {
+  const int given = int(sizeof...(Indices));
+  if constexpr (sizeof...(Indices) < max_indices) {
+    if (given < o.indices())
+      return launch_with(queue, kernel, o, parameters, bytes, indices..., o.plan.operands[2 + given].data);
+  }
+  launch(queue, kernel, NDRange(std::size_t(o.plan.numel()), work_group), Traffic{bytes}, o.plan.operands[0].data,
+         o.plan.operands[1].data, queue.device().status().buffer(), parameters, indices...);
+}
+
+void run(Queue& queue, Operation& o, const IndexOptions& options) {
+  if (!o.plan.fits_32bit()) {
+    Operation rest = o;
+    rest.plan = o.plan.split();
+    run(queue, o, options);
+    return run(queue, rest, options);
+  }
+  const bool moves = o.addressed == 1 || o.update == Update::assign;
+  Key key{};
+  key.unit = std::uint8_t(moves ? widen(o) : 0);
+  key.read = o.addressed == 1, key.dims = std::uint8_t(o.plan.dims), key.indices = std::uint8_t(o.indices());
+  key.index = o.plan.operands[2].dtype;
+  if (!moves)
+    key.update = std::uint8_t(o.update), key.to = o.plan.operands[0].dtype, key.from = o.plan.operands[1].dtype;
+  static KernelCache<Key> cache;
+  Kernel& kernel = cache.get(queue.device(), key, [&] { return make_source(key, queue.device().info()); });
+
+  Parameters p;
+  const Plan& plan = o.plan;
+  for (int k = 0; k < o.indices(); k++) p.put(o.sizes[k]);
+  for (int k = 0; k < o.indices(); k++) p.put(o.steps[k]);
+  p.put(options.ignore);
+  for (int d = 0; d < plan.dims; d++) p.put(std::int32_t(o.dense().strides[d]));
+  for (int d = 0; d < plan.dims; d++) p.put(std::int32_t(o.base().strides[d]));
+  for (int k = 0; k < o.indices(); k++)
+    for (int d = 0; d < plan.dims; d++) p.put(std::int32_t(plan.operands[2 + k].strides[d]));
+  for (int d = 0; d < plan.dims; d++) p.put(Divider(std::uint32_t(plan.sizes[d])));
+  p.put(std::uint32_t(plan.numel()));
+  p.put(std::int32_t(options.wrap));
+  p.put(std::int32_t(queue.device().status().arm(queue, options.message)));
+  const std::uint64_t bytes = std::uint64_t(plan.numel()) * (key.unit ? key.unit : size_of(key.to)) * 2;
+  launch_with(queue, kernel, o, p.finished(), bytes);
+}
+
+Operation prepare(const TensorView& first, const TensorView& second, std::span<const IndexedDim> dims, int addressed,
+                  Update update, const char* op) {
+  const std::string prefix = std::string("[") + op + "] ";
+  if (dims.empty() || dims.size() > max_indices)
+    throw ValidationError(prefix + "expected 1 to " + std::to_string(max_indices) + " index tensors, got " +
+                          std::to_string(dims.size()));
+  std::vector<TensorView> inputs{second};
+  Operation o{};
+  for (const IndexedDim& dim : dims) {
+    if ((dim.index.dtype != DataType::int64 && dim.index.dtype != DataType::int32) ||
+        dim.index.dtype != dims[0].index.dtype)
+      throw ValidationError(prefix + "expected indices of dtype int64 or int32, got " + name(dim.index.dtype));
+    o.sizes[&dim - dims.data()] = dim.size, o.steps[&dim - dims.data()] = dim.stride;
+    inputs.push_back(dim.index);
+  }
+  o.plan = make_plan({&first, 1}, inputs, op);
+  o.addressed = addressed, o.update = update;
+  return o;
+}
+
+// `view` as seen by a loop of `shape`, in which dimension `dim` is addressed by an index.
+TensorView addressed_view(const TensorView& view, int dim, const TensorView& shape) {
+  TensorView result = view;
+  result.sizes = shape.sizes, result.dims = shape.dims;
+  if (view.dims > 0) result.strides[dim] = 0;
+  return result;
+}
+
+IndexedDim along(const TensorView& view, int dim, const TensorView& index) {
+  return view.dims == 0 ? IndexedDim{index, 1, 1} : IndexedDim{index, view.sizes[dim], view.strides[dim]};
+}
+
+// A one-dimensional index as a tensor of `shape` that varies along `dim` only.
+TensorView spread(const TensorView& index, int dim, const TensorView& shape) {
+  TensorView result = shape;
+  result.data = index.data, result.dtype = index.dtype;
+  for (int d = 0; d < shape.dims; d++) result.strides[d] = d == dim && index.dims > 0 ? index.strides[0] : 0;
+  return result;
+}
+
+TensorView shrunk(const TensorView& view, const TensorView& shape) {
+  TensorView result = view;
+  result.sizes = shape.sizes;
+  return result;
+}
+
+}  // namespace
+
+void indexed_read(Queue& queue, const TensorView& out, const TensorView& source, std::span<const IndexedDim> dims,
+                  const IndexOptions& options) {
+  if (out.dtype != source.dtype)
+    throw ValidationError(std::string("[indexed_read] expected equal dtypes, got ") + name(out.dtype) + " and " +
+                          name(source.dtype));
+  Operation o = prepare(out, source, dims, 1, Update::assign, "indexed_read");
+  if (o.plan.numel() > 0) run(queue, o, options);
+}
+
+void indexed_write(Queue& queue, const TensorView& destination, const TensorView& values,
+                   std::span<const IndexedDim> dims, Update update, const IndexOptions& options) {
+  const std::string prefix = "[indexed_write] ";
+  const DataType type = destination.dtype;
+  if ((update == Update::assign || is_complex(type)) && type != values.dtype)
+    throw ValidationError(prefix + "expected equal dtypes, got " + name(type) + " and " + name(values.dtype));
+  if (is_complex(type) && update != Update::assign && update != Update::add)
+    throw NotImplementedError(prefix + "expected assign or add for complex numbers");
+  const bool words64 = size_of(type) == 8 && type != DataType::complex64;
+  if (update != Update::assign && (words64 || type == DataType::complex128) && !queue.device().info().int64_atomics)
+    throw NotImplementedError(prefix + "updates of " + name(type) + " need 64-bit atomics, which the device lacks");
+  Operation o = prepare(destination, values, dims, 0, update, "indexed_write");
+  if (o.plan.numel() == 0) return;
+  if (is_complex(type) && update == Update::add) split_complex(o);
+  run(queue, o, options);
+}
+
+void gather(Queue& queue, const TensorView& out, const TensorView& source, int dim, const TensorView& index,
+            const IndexOptions& options) {
+  const IndexedDim dims[] = {along(source, dim, index)};
+  indexed_read(queue, out, addressed_view(source, dim, index), dims, options);
+}
+
+void scatter(Queue& queue, const TensorView& destination, int dim, const TensorView& index, const TensorView& values,
+             Update update, const IndexOptions& options) {
+  const IndexedDim dims[] = {along(destination, dim, index)};
+  indexed_write(queue, addressed_view(destination, dim, index), shrunk(values, index), dims, update, options);
+}
+
+void index_select(Queue& queue, const TensorView& out, const TensorView& source, int dim, const TensorView& index,
+                  const IndexOptions& options) {
+  const IndexedDim dims[] = {along(source, dim, spread(index, dim, out))};
+  indexed_read(queue, out, addressed_view(source, dim, out), dims, options);
+}
+
+void index_update(Queue& queue, const TensorView& destination, int dim, const TensorView& index,
+                  const TensorView& values, Update update, const IndexOptions& options) {
+  const IndexedDim dims[] = {along(destination, dim, spread(index, dim, values))};
+  indexed_write(queue, addressed_view(destination, dim, values), values, dims, update, options);
+}
+
+void ordered_write(Queue& queue, const TensorView& destination, const TensorView& values, const TensorView& rows,
+                   const TensorView& order, Update update) {
+  struct OrderedKey {
+    DataType to, from;
+    std::uint8_t assign;
+  };
+  if (update != Update::add && (update != Update::assign || destination.dtype != values.dtype))
+    throw ValidationError("[ordered_write] expected add, or assign between equal dtypes");
+  static KernelCache<OrderedKey> cache;
+  const OrderedKey key{destination.dtype, values.dtype, std::uint8_t(update == Update::assign)};
+  Kernel& kernel = cache.get(queue.device(), key, [&] {
+    KernelSource source("index.cl", "ordered_write");
+    source.define("ORDERED").define("TO", tag(key.to)).define("FROM", tag(key.from));
+    if (key.assign) source.define("ASSIGN");
+    const DataType sum = accumulate_type(key.to);
+    source.define("TO_ACC(v)", cl_cast(key.to, sum, "v")).define("FROM_ACC(v)", cl_cast(sum, key.to, "v"));
+    return source.define("CAST(v)", cl_cast(key.from, key.to, "v"));
+  });
+  const cl_ulong count = cl_ulong(rows.numel());
+  launch(queue, kernel, NDRange(count, work_group), destination.data, values.data, rows.data, order.data, count);
+}
+
+}  // namespace dlprim

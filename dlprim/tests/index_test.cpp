@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/index.hpp>
+
+#include "testing.hpp"
+
+namespace dlprim {
+namespace {
+
+using testing::DeviceVector;
+using testing::queue;
+
+std::vector<std::int64_t> indices(std::size_t count, std::int64_t below) {
+  std::mt19937 engine(3);
+  std::vector<std::int64_t> result(count);
+  for (auto& i : result) i = std::int64_t(engine() % std::uint64_t(below));
+  return result;
+}
+
+TEST(Index, SelectsRowsOfAnyWidth) {
+  for (const std::int64_t width : {1, 3, 4, 7, 64}) {
+    const auto host = testing::random_floats(std::size_t(50 * width));
+    const auto rows = indices(77, 50);
+    DeviceVector<float> source(host), out(std::size_t(77 * width));
+    DeviceVector<std::int64_t> index(rows);
+    index_select(queue(), {out.data(), DataType::float32, {77, width}}, {source.data(), DataType::float32, {50, width}},
+                 0, {index.data(), DataType::int64, {77}});
+    const auto result = out.read();
+    for (std::size_t i = 0; i < result.size(); i++)
+      ASSERT_EQ(result[i], host[std::size_t(rows[i / std::size_t(width)] * width) + i % std::size_t(width)]);
+  }
+}
+
+TEST(Index, GathersAlongTheMiddle) {
+  const auto host = testing::random_floats(4 * 9 * 5);
+  const auto at = indices(4 * 6 * 5, 9);
+  DeviceVector<float> source(host), out(at.size());
+  DeviceVector<std::int64_t> index(at);
+  gather(queue(), {out.data(), DataType::float32, {4, 6, 5}}, {source.data(), DataType::float32, {4, 9, 5}}, 1,
+         {index.data(), DataType::int64, {4, 6, 5}});
+  const auto result = out.read();
+  for (std::size_t i = 0; i < result.size(); i++)
+    ASSERT_EQ(result[i], host[(i / 30 * 9 + std::size_t(at[i])) * 5 + i % 5]);
+}
+
+template <class T>
+void scatters(DataType type, Update update, T start, T (*combine)(T, T)) {
+  const auto at = indices(1000, 10);
+  std::vector<T> expected(10, start), given(1000);
+  for (std::size_t i = 0; i < given.size(); i++) given[i] = T(i % 5 + 1);
+  for (std::size_t i = 0; i < given.size(); i++) {
+    T& e = expected[std::size_t(at[i])];
+    e = combine(e, given[i]);
+  }
+  DeviceVector<T> destination(std::vector<T>(10, start)), values(given);
+  DeviceVector<std::int64_t> index(at);
+  scatter(queue(), {destination.data(), type, {10}}, 0, {index.data(), DataType::int64, {1000}},
+          {values.data(), type, {1000}}, update);
+  EXPECT_EQ(destination.read(), expected) << name(type);
+}
+
+TEST(Index, UpdatesOneElementManyTimes) {
+  scatters<float>(DataType::float32, Update::add, 1, [](float a, float b) { return a + b; });
+  scatters<std::int32_t>(DataType::int32, Update::add, 1, [](std::int32_t a, std::int32_t b) { return a + b; });
+  scatters<std::int16_t>(DataType::int16, Update::add, 1,
+                         [](std::int16_t a, std::int16_t b) { return std::int16_t(a + b); });
+  scatters<std::int8_t>(DataType::int8, Update::multiply, 1,
+                        [](std::int8_t a, std::int8_t b) { return std::int8_t(a * b); });
+  scatters<std::uint8_t>(DataType::uint8, Update::maximum, 1,
+                         [](std::uint8_t a, std::uint8_t b) { return std::max(a, b); });
+  scatters<float>(DataType::float32, Update::minimum, 3, [](float a, float b) { return std::min(a, b); });
+  if (testing::device().info().int64_atomics)
+    scatters<std::int64_t>(DataType::int64, Update::add, 1, [](std::int64_t a, std::int64_t b) { return a + b; });
+}
+
+TEST(Index, ReportsAnIndexOutOfRange) {
+  DeviceVector<float> source(std::vector<float>(10)), out(2);
+  DeviceVector<std::int64_t> index(std::vector<std::int64_t>{3, 10});
+  gather(queue(), {out.data(), DataType::float32, {2}}, {source.data(), DataType::float32, {10}}, 0,
+         {index.data(), DataType::int64, {2}});
+  try {
+    queue().finish();
+    FAIL() << "expected an IndexError";
+  } catch (const IndexError& error) {
+    EXPECT_STREQ(error.what(), "index 10 is out of bounds");
+  }
+  EXPECT_NO_THROW(queue().finish());
+}
+
+TEST(Index, WrapsAndIgnores) {
+  const std::vector<float> host{1, 2, 3, 4};
+  DeviceVector<float> source(host), out(std::vector<float>{-1, -1, -1});
+  DeviceVector<std::int32_t> index(std::vector<std::int32_t>{-1, 2, 0});
+  IndexOptions options;
+  options.wrap = true, options.ignore = 2;
+  gather(queue(), {out.data(), DataType::float32, {3}}, {source.data(), DataType::float32, {4}}, 0,
+         {index.data(), DataType::int32, {3}}, options);
+  EXPECT_EQ(out.read(), (std::vector<float>{4, -1, 1}));
+}
+
+TEST(Index, OrderedRuns) {
+  for (const Update update : {Update::add, Update::assign}) {
+    DeviceVector<float> to(std::vector<float>(4, 1)), values(std::vector<float>{1, 2, 3, 4});
+    DeviceVector<std::int64_t> rows(std::vector<std::int64_t>{0, 2, 2, 2}), order(std::vector<std::int64_t>{1, 0, 2, 3});
+    const TensorView r{rows.data(), DataType::int64, {4}}, o{order.data(), DataType::int64, {4}};
+    ordered_write(queue(), {to.data(), DataType::float32, {4}}, {values.data(), DataType::float32, {4}}, r, o, update);
+    EXPECT_EQ(to.read(), update == Update::add ? (std::vector<float>{3, 1, 9, 1}) : (std::vector<float>{2, 1, 4, 1}));
+  }
+}
+
+TEST(Index, RefusesOtherIndexTypes) {
+  DeviceVector<float> source(4), out(4);
+  EXPECT_THROW(gather(queue(), {out.data(), DataType::float32, {4}}, {source.data(), DataType::float32, {4}}, 0,
+                      {source.data(), DataType::float32, {4}}),
+               ValidationError);
+}
+
+}  // namespace
+}  // namespace dlprim

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/compact.hpp>
+#include <dlprim/primitives/sort.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "testing.hpp"
+
+namespace dlprim {
+namespace {
+
+using testing::DeviceVector;
+using testing::queue;
+
+bool less(float a, float b) { return a < b || (std::isnan(b) && !std::isnan(a)); }
+
+TEST(Sort, IsStableAtEdgesOfRuns) {
+  for (const std::int64_t n : {1, 2, 15, 16, 17, 33, 100, 1000})
+    for (const bool descending : {false, true}) {
+      std::mt19937 engine{unsigned(n)};
+      std::vector<float> host(std::size_t(3 * n));
+      for (float& value : host) value = engine() % 11 == 0 ? std::nanf("") : float(engine() % 17) - 8;
+      DeviceVector<float> keys(host);
+      DeviceVector<std::int64_t> order(host.size());
+      sort_order(queue(), {keys.data(), DataType::float32, {3, n}}, {order.data(), DataType::int64, {3, n}}, descending);
+      const auto result = order.read();
+      for (std::int64_t row = 0; row < 3; row++) {
+        const float* x = host.data() + row * n;
+        std::vector<std::int64_t> expected(static_cast<std::size_t>(n));
+        std::iota(expected.begin(), expected.end(), 0);
+        std::stable_sort(expected.begin(), expected.end(),
+                         [&](auto a, auto b) { return descending ? less(x[b], x[a]) : less(x[a], x[b]); });
+        ASSERT_TRUE(std::equal(expected.begin(), expected.end(), result.begin() + row * n)) << n << " " << descending;
+      }
+    }
+}
+
+TEST(Sort, RowsInLexicographicOrder) {
+  const std::vector<std::int64_t> host{2, 1, 1, 9, 2, 0, 1, 9};
+  DeviceVector<std::int64_t> keys(host), order(4);
+  DeviceVector<std::uint8_t> heads(4);
+  const TensorView k{keys.data(), DataType::int64, {4, 2}}, o{order.data(), DataType::int64, {4}};
+  sort_rows(queue(), k, o);
+  EXPECT_EQ(order.read(), (std::vector<std::int64_t>{1, 3, 2, 0}));
+  run_heads(queue(), k, o, {heads.data(), DataType::boolean, {4}});
+  EXPECT_EQ(heads.read(), (std::vector<std::uint8_t>{1, 0, 1, 1}));
+}
+
+TEST(Sort, PlacesOfRanks) {
+  const float nan = std::nanf("");
+  DeviceVector<float> sorted(std::vector<float>{1, 2, 2, 3, 4, 1, 1, 2, nan, nan});
+  DeviceVector<std::int64_t> place(2);
+  auto run = [&](Rank rank, std::int64_t k = 0) {
+    rank_place(queue(), {sorted.data(), DataType::float32, {2, 5}}, {place.data(), DataType::int64, {2}}, rank, k);
+    return place.read();
+  };
+  EXPECT_EQ(run(Rank::kth, 3), (std::vector<std::int64_t>{3, 3}));
+  EXPECT_EQ(run(Rank::median), (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(run(Rank::nanmedian), (std::vector<std::int64_t>{2, 1}));
+  EXPECT_EQ(run(Rank::mode), (std::vector<std::int64_t>{2, 1}));
+}
+
+TEST(Sort, Searches) {
+  DeviceVector<std::int32_t> sorted(std::vector<std::int32_t>{1, 3, 3, 5}), values(std::vector<std::int32_t>{0, 3, 4, 9});
+  DeviceVector<std::int64_t> out(4);
+  for (const bool right : {false, true}) {
+    search_sorted(queue(), {out.data(), DataType::int64, {4}}, {sorted.data(), DataType::int32, {1, 4}},
+                  {values.data(), DataType::int32, {1, 4}}, {}, right);
+    EXPECT_EQ(out.read(), right ? (std::vector<std::int64_t>{0, 3, 3, 4}) : (std::vector<std::int64_t>{0, 1, 3, 4}));
+  }
+}
+
+TEST(Compact, NumbersSelectsAndScatters) {
+  for (const std::int64_t n : {0, 1, 2047, 2048, 5000, 300000}) {
+    std::vector<std::uint8_t> host(static_cast<std::size_t>(n));
+    std::mt19937 engine(1);
+    for (auto& m : host) m = engine() % 3 == 0;
+    std::vector<std::int64_t> expected;
+    for (std::int64_t i = 0; i < n; i++)
+      if (host[std::size_t(i)]) expected.push_back(i);
+    DeviceVector<std::uint8_t> mask(host);
+    Compaction compaction(queue(), {mask.data(), DataType::boolean, {n}});
+    const std::int64_t count = compaction.count();
+    const auto size = static_cast<std::size_t>(count), all = static_cast<std::size_t>(n);
+    ASSERT_EQ(size, expected.size());
+    if (count == 0) continue;
+    DeviceVector<std::int64_t> at(size), ranks(all);
+    compaction.coordinates({at.data(), DataType::int64, {count, 1}}, count);
+    ASSERT_EQ(at.read(), expected);
+    compaction.ranks({ranks.data(), DataType::int64, {n}});
+    ASSERT_EQ(ranks.read().back(), count);
+    const auto values = testing::random_floats(std::size_t(n));
+    DeviceVector<float> source(values), out(size), back(std::vector<float>(all, 7));
+    compaction.select({out.data(), DataType::float32, {count}}, {source.data(), DataType::float32, {n}});
+    compaction.scatter({back.data(), DataType::float32, {n}}, {out.data(), DataType::float32, {count}});
+    const auto result = back.read();
+    for (std::size_t i = 0; i < result.size(); i++) ASSERT_EQ(result[i], host[i] ? values[i] : 7);
+  }
+}
+
+}  // namespace
+}  // namespace dlprim

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// Gradients of embeddings, and bags of embeddings.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <dlprim/primitives/embedding.hpp>
+#include <dlprim/primitives/index.hpp>
+
+#include "generated/functions/embedding.h"
+#include "ops/index.hpp"
+#include "runtime/tensor.hpp"
+
+namespace pytorch_ocl::ops {
+
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
+
+void check_bag(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, int64_t mode,
+               const OptionalTensor& sample_weights) {
+  TORCH_CHECK(indices.dim() == 1 && offsets.dim() == 1, "embedding_bag: expected indices and offsets of 1 dim, got ",
+              indices.dim(), " and ", offsets.dim());
+  for (const at::Tensor* tensor : {&indices, &offsets})
+    TORCH_CHECK(tensor->scalar_type() == at::kLong || tensor->scalar_type() == at::kInt,
+                "embedding_bag: expected indices and offsets of dtype Long or Int, got ", tensor->scalar_type());
+  TORCH_CHECK(weight.dim() == 2, "embedding_bag: expected a weight of 2 dims, got ", weight.dim());
+  TORCH_CHECK(mode >= 0 && mode <= 2, "embedding_bag: expected mode 0 (sum), 1 (mean) or 2 (max), got ", mode);
+  if (!given(sample_weights)) return;
+  TORCH_CHECK(mode == 0, "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
+                         "mode='sum'");
+  TORCH_CHECK(sample_weights->sizes() == indices.sizes() && sample_weights->scalar_type() == weight.scalar_type(),
+              "expected input to have the same shape as per_sample_weights and weight its dtype, got ",
+              indices.sizes(), " and ", sample_weights->sizes());
+}
+
+}  // namespace
+
+at::Tensor embedding_dense_backward(const at::Tensor& grad_output, const at::Tensor& indices, int64_t num_weights,
+                                    int64_t padding_idx, bool scale_grad_by_freq) {
+  const char* op = "embedding_dense_backward";
+  TORCH_CHECK(indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
+              op, ": expected indices of dtype int64 or int32, got ", indices.scalar_type());
+  const int64_t columns = grad_output.size(-1), count = indices.numel();
+  at::Tensor grad = grad_output.reshape({count, columns});
+  const at::Tensor rows = indices.reshape({count});
+  if (scale_grad_by_freq && count > 0) {
+    at::Tensor frequency = at::zeros({num_weights}, grad.options().dtype(at::kFloat));
+    frequency.index_add_(0, rows, at::ones({count}, frequency.options()));
+    grad = grad.div(frequency.index_select(0, rows).to(grad.scalar_type()).unsqueeze(1));
+  }
+  const bool wide = c10::isReducedFloatingType(grad.scalar_type());
+  at::Tensor sums = at::zeros({num_weights, columns}, wide ? grad.options().dtype(at::kFloat) : grad.options());
+  if (grad.numel() > 0) {
+    dlprim::IndexOptions options;
+    options.message = bounds_message(0, num_weights);
+    if (padding_idx >= 0) options.ignore = padding_idx;
+    dlprim::index_update(current_queue(grad.device()), view_of(sums, op), 0, view_of(rows, op), view_of(grad, op),
+                         dlprim::Update::add, options);
+  }
+  return wide ? sums.to(grad.scalar_type()) : sums;
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _embedding_bag(
+    const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, bool, int64_t mode, bool,
+    const OptionalTensor& per_sample_weights, bool include_last_offset, int64_t padding_idx) {
+  check_bag(weight, indices, offsets, mode, per_sample_weights);
+  const at::ScalarType type = c10::promoteTypes(indices.scalar_type(), offsets.scalar_type());
+  const at::Tensor rows = indices.to(type).contiguous(), starts = offsets.to(type).contiguous();
+  const int64_t bags = std::max<int64_t>(offsets.size(0) - (include_last_offset ? 1 : 0), 0);
+  const auto options = rows.options();
+  const at::Tensor out = at::zeros({bags, weight.size(1)}, weight.options()), sizes = at::zeros({bags}, options);
+  const at::Tensor maxima = mode == 2 ? at::zeros({bags, weight.size(1)}, options) : at::empty({0}, options);
+  if (bags == 0) return {out, at::zeros_like(rows), sizes, maxima};
+  const at::Tensor bag_of = at::searchsorted(starts.narrow(0, 0, bags), at::arange(rows.size(0), options),
+                                             type == at::kInt, true).sub_(1);
+  const at::Tensor dense = weight.contiguous(), scales = given(per_sample_weights) ? per_sample_weights->contiguous() : at::Tensor();
+  const char* op = "embedding_bag";
+  dlprim::EmbeddingBag bag{view_of(dense, op), view_of(rows, op), view_of(starts, op), {}, view_of(out, op),
+                           view_of(sizes, op), view_of(maxima, op)};
+  if (scales.defined()) bag.sample_weights = view_of(scales, op);
+  dlprim::embedding_bag(current_queue(weight.device()), bag, dlprim::BagMode(mode), padding_idx);
+  return {out, bag_of, sizes, maxima};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _embedding_bag_forward_only(
+    const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, bool scale_grad_by_freq,
+    int64_t mode, bool sparse, const OptionalTensor& per_sample_weights, bool include_last_offset,
+    int64_t padding_idx) {
+  return _embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+                        include_last_offset, padding_idx);
+}
+
+at::Tensor _embedding_bag_dense_backward(const at::Tensor& grad, const at::Tensor& indices,
+                                         const at::Tensor& offset2bag, const at::Tensor& bag_size,
+                                         const at::Tensor& maximum_indices, int64_t num_weights,
+                                         bool scale_grad_by_freq, int64_t mode,
+                                         const OptionalTensor& per_sample_weights, int64_t padding_idx) {
+  if (mode == 2) {
+    const at::Tensor filled = grad.masked_fill(bag_size.eq(0).unsqueeze(1), 0);
+    at::Tensor out = at::zeros({num_weights, grad.size(1)}, grad.options());
+    return grad.numel() == 0 ? out : out.scatter_add_(0, maximum_indices.to(at::kLong), filled);
+  }
+  at::Tensor bags = grad;
+  if (mode == 1) bags = grad.div(bag_size.clamp_min(1).to(grad.scalar_type()).unsqueeze(1));
+  at::Tensor rows = bags.index_select(0, offset2bag);
+  if (given(per_sample_weights)) rows = rows.mul(per_sample_weights->unsqueeze(1));
+  return embedding_dense_backward(rows, indices, num_weights, padding_idx, scale_grad_by_freq);
+}
+
+at::Tensor _embedding_bag_per_sample_weights_backward(const at::Tensor& grad, const at::Tensor& weight,
+                                                      const at::Tensor& indices, const at::Tensor&,
+                                                      const at::Tensor& offset2bag, int64_t mode,
+                                                      int64_t padding_idx) {
+  TORCH_CHECK(mode == 0, "embedding_bag_backward: per_sample_weights only supported for mode='sum'");
+  const at::Tensor products = grad.index_select(0, offset2bag).mul(weight.index_select(0, indices)).sum(1);
+  return padding_idx >= 0 ? products.masked_fill(indices.eq(padding_idx), 0) : products;
+}
+
+}  // namespace pytorch_ocl::ops

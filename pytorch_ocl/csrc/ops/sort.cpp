@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+// Sorting, selection by rank, search in sorted sequences.
+#include <ATen/WrapDimUtils.h>
+#include <ATen/native/BucketizationUtils.h>
+#include <ATen/native/ReduceOpsUtils.h>
+#include <ATen/native/Sorting.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <dlprim/primitives/sort.hpp>
+
+#include "generated/functions/sort.h"
+#include "generated/structured/topk_values.h"
+#include "runtime/tensor.hpp"
+
+namespace pytorch_ocl {
+
+namespace {
+
+// A tensor with `dim` moved to the end, as rows.
+at::Tensor rows_of(const at::Tensor& self, int64_t dim) {
+  const at::Tensor moved = (self.dim() == 0 ? self.unsqueeze(0) : self.movedim(dim, -1)).contiguous();
+  const int64_t n = moved.size(-1);
+  return moved.view({n == 0 ? 0 : moved.numel() / n, n});
+}
+
+at::Tensor order_of(const at::Tensor& keys, bool descending) {
+  at::Tensor order = at::empty(keys.sizes(), keys.options().dtype(at::kLong));
+  dlprim::sort_order(current_queue(keys.device()), view_of(keys, "sort"), view_of(order, "sort"), descending);
+  return order;
+}
+
+// Copies rows into a tensor that has their dimension at `dim`.
+void put_rows(const at::Tensor& to, const at::Tensor& rows, int64_t dim) {
+  const at::Tensor moved = to.dim() == 0 ? to : at::Tensor(to.movedim(dim, -1));
+  moved.copy_(rows.reshape(moved.sizes()));
+}
+
+void sort_kernel(const at::TensorBase& self, const at::TensorBase& values, const at::TensorBase& indices, int64_t dim,
+                 bool descending, bool) {
+  if (self.numel() == 0) return;
+  const at::Tensor keys = rows_of(at::Tensor(self), dim), order = order_of(keys, descending);
+  put_rows(at::Tensor(indices), order, dim);
+  put_rows(at::Tensor(values), keys.gather(1, order), dim);
+}
+
+// The elements of each row that `rank` selects, with their positions.
+std::pair<at::Tensor, at::Tensor> select(const at::Tensor& self, int64_t dim, dlprim::Rank rank, int64_t k = 0) {
+  const at::Tensor keys = rows_of(self, dim), order = order_of(keys, false), sorted = keys.gather(1, order);
+  const at::Tensor place = at::empty({keys.size(0), 1}, order.options());
+  dlprim::rank_place(current_queue(self.device()), view_of(sorted, "select"), view_of(place, "select"), rank, k);
+  return {sorted.gather(1, place), order.gather(1, place)};
+}
+
+void select_into(at::Tensor& values, at::Tensor& indices, const at::Tensor& self, int64_t dim, bool keepdim,
+                 dlprim::Rank rank, const char* op, int64_t k = 0) {
+  TORCH_CHECK(values.scalar_type() == self.scalar_type() && indices.scalar_type() == at::kLong, op,
+              ": expected values of dtype ", self.scalar_type(), " and indices of dtype Long, got ",
+              values.scalar_type(), " and ", indices.scalar_type());
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  at::native::zero_numel_check_dims(self, dim, op);
+  std::vector<int64_t> sizes = self.sizes().vec();
+  if (self.dim() > 0) {
+    if (keepdim) sizes[std::size_t(dim)] = 1;
+    else sizes.erase(sizes.begin() + dim);
+  }
+  values.resize_(sizes), indices.resize_(sizes);
+  if (self.numel() == 0) return;
+  const auto [value, index] = select(self, dim, rank, k);
+  values.copy_(value.view(sizes)), indices.copy_(index.view(sizes));
+}
+
+at::Tensor select_from_all(const at::Tensor& self, dlprim::Rank rank) {
+  if (self.numel() == 0) return at::full({}, std::numeric_limits<double>::quiet_NaN(), self.options());
+  return select(self.reshape({-1}), 0, rank).first.view({});
+}
+
+at::Tensor& search(const at::Tensor& sequence, const at::Tensor& values, bool out_int32, bool right,
+                   std::optional<c10::string_view> side, const at::Tensor& sorter, at::Tensor& out) {
+  at::native::searchsorted_pre_check(sequence, values, out, out_int32, right, side, sorter);
+  out.resize_(values.sizes());
+  if (values.numel() == 0) return out;
+  const at::ScalarType common = values.scalar_type() == sequence.scalar_type() ? values.scalar_type()
+                                                                               : at::result_type(sequence, values);
+  const at::Tensor keys = sequence.to(common).contiguous(), wanted = values.to(common).contiguous();
+  const at::Tensor order = sorter.defined() ? sorter.contiguous() : sorter;
+  const at::Tensor dense = out.is_contiguous() ? out : at::empty(out.sizes(), out.options());
+  const bool from_right = right || (side && *side == "right");
+  const int64_t n = keys.size(-1);
+  dlprim::search_sorted(current_queue(out.device()), view_of(dense, "searchsorted"),
+                        view_of(keys.view({n == 0 ? 1 : keys.numel() / n, n}), "searchsorted"),
+                        view_of(wanted, "searchsorted"),
+                        order.defined() ? view_of(order, "searchsorted") : dlprim::TensorView{}, from_right);
+  if (!dense.is_same(out)) out.copy_(dense);
+  return out;
+}
+
+at::Tensor index_result(const at::Tensor& like, bool out_int32) {
+  return at::empty({0}, like.options().dtype(out_int32 ? at::kInt : at::kLong));
+}
+
+}  // namespace
+
+void structured_topk_values::impl(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool, // sorted anyway
+                                  const at::Tensor& values, const at::Tensor& indices) {
+  if (self.dim() == 0) {
+    if (k == 0) return;
+    values.copy_(self), indices.zero_();
+    return;
+  }
+  if (values.numel() == 0) return;
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  const at::Tensor keys = rows_of(self, dim), order = order_of(keys, largest).narrow(1, 0, k);
+  put_rows(indices, order, dim);
+  put_rows(values, keys.gather(1, order), dim);
+}
+
+namespace ops {
+
+std::tuple<at::Tensor&, at::Tensor&> kthvalue_values(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim,
+                                                     at::Tensor& values, at::Tensor& indices) {
+  const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+  const int64_t n = self.dim() > 0 ? self.size(wrapped) : 1;
+  TORCH_CHECK(k >= 1 && k <= n, "kthvalue(): selected number k out of range for dimension ", wrapped);
+  select_into(values, indices, self, wrapped, keepdim, dlprim::Rank::kth, "kthvalue()", k - 1);
+  return {values, indices};
+}
+
+at::Tensor median(const at::Tensor& self) { return select_from_all(self, dlprim::Rank::median); }
+at::Tensor nanmedian(const at::Tensor& self) { return select_from_all(self, dlprim::Rank::nanmedian); }
+
+std::tuple<at::Tensor&, at::Tensor&> median_dim_values(const at::Tensor& self, int64_t dim, bool keepdim,
+                                                       at::Tensor& values, at::Tensor& indices) {
+  select_into(values, indices, self, dim, keepdim, dlprim::Rank::median, "median()");
+  return {values, indices};
+}
+
+std::tuple<at::Tensor&, at::Tensor&> nanmedian_dim_values(const at::Tensor& self, int64_t dim, bool keepdim,
+                                                          at::Tensor& values, at::Tensor& indices) {
+  select_into(values, indices, self, dim, keepdim, dlprim::Rank::nanmedian, "nanmedian()");
+  return {values, indices};
+}
+
+std::tuple<at::Tensor&, at::Tensor&> mode_values(const at::Tensor& self, int64_t dim, bool keepdim,
+                                                 at::Tensor& values, at::Tensor& indices) {
+  select_into(values, indices, self, dim, keepdim, dlprim::Rank::mode, "mode()");
+  return {values, indices};
+}
+
+std::tuple<at::Tensor, at::Tensor> mode(const at::Tensor& self, int64_t dim, bool keepdim) {
+  at::Tensor values = at::empty({0}, self.options()), indices = index_result(self, false);
+  mode_values(self, dim, keepdim, values, indices);
+  return {values, indices};
+}
+
+at::Tensor& searchsorted_Tensor_out(const at::Tensor& sorted_sequence, const at::Tensor& self, bool out_int32,
+                                    bool right, std::optional<c10::string_view> side,
+                                    const std::optional<at::Tensor>& sorter, at::Tensor& out) {
+  return search(sorted_sequence, self, out_int32, right, side, sorter.value_or(at::Tensor()), out);
+}
+
+at::Tensor searchsorted_Tensor(const at::Tensor& sorted_sequence, const at::Tensor& self, bool out_int32, bool right,
+                               std::optional<c10::string_view> side, const std::optional<at::Tensor>& sorter) {
+  at::Tensor out = index_result(self, out_int32);
+  return searchsorted_Tensor_out(sorted_sequence, self, out_int32, right, side, sorter, out);
+}
+
+at::Tensor& searchsorted_Scalar_out(const at::Tensor& sorted_sequence, const at::Scalar& self, bool out_int32,
+                                    bool right, std::optional<c10::string_view> side,
+                                    const std::optional<at::Tensor>& sorter, at::Tensor& out) {
+  const at::Tensor value = at::native::searchsorted_scalar_tensor(self, sorted_sequence.device());
+  return searchsorted_Tensor_out(sorted_sequence, value, out_int32, right, side, sorter, out);
+}
+
+at::Tensor searchsorted_Scalar(const at::Tensor& sorted_sequence, const at::Scalar& self, bool out_int32, bool right,
+                               std::optional<c10::string_view> side, const std::optional<at::Tensor>& sorter) {
+  at::Tensor out = index_result(sorted_sequence, out_int32);
+  return searchsorted_Scalar_out(sorted_sequence, self, out_int32, right, side, sorter, out);
+}
+
+at::Tensor& bucketize_Tensor_out(const at::Tensor& self, const at::Tensor& boundaries, bool out_int32, bool right,
+                                 at::Tensor& out) {
+  TORCH_CHECK(boundaries.dim() == 1, "bucketize(): boundaries tensor must be 1 dimension, but got dim(",
+              boundaries.dim(), ")");
+  return search(boundaries, self, out_int32, right, {}, {}, out);
+}
+
+at::Tensor bucketize_Tensor(const at::Tensor& self, const at::Tensor& boundaries, bool out_int32, bool right) {
+  at::Tensor out = index_result(self, out_int32);
+  return bucketize_Tensor_out(self, boundaries, out_int32, right, out);
+}
+
+at::Tensor bucketize_Scalar(const at::Scalar& self, const at::Tensor& boundaries, bool out_int32, bool right) {
+  const at::Tensor value = at::native::searchsorted_scalar_tensor(self, boundaries.device());
+  return bucketize_Tensor(value, boundaries, out_int32, right);
+}
+
+}  // namespace ops
+
+}  // namespace pytorch_ocl
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(sort_stub, &pytorch_ocl::sort_kernel)
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// Distinct elements and counting.
+#include <ATen/TensorOperators.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/native/TensorCompare.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/zeros.h>
+#include <dlprim/primitives/compact.hpp>
+#include <dlprim/primitives/sort.hpp>
+
+#include "generated/functions/unique.h"
+#include "runtime/tensor.hpp"
+
+namespace pytorch_ocl {
+
+namespace {
+
+struct Unique {
+  at::Tensor rows;     // position of the first row of each kind
+  at::Tensor inverse;  // kind of each row
+  at::Tensor counts;   // rows of each kind
+};
+
+// Kinds of the rows of `keys` [n, columns]: neighbours only, or all in lexicographic order.
+Unique unique_rows(const at::Tensor& keys, bool neighbours, bool return_inverse, bool return_counts) {
+  const int64_t n = keys.size(0);
+  const auto options = keys.options().dtype(at::kLong);
+  Unique result{at::empty({0}, options), at::empty({0}, options), at::empty({0}, options)};
+  if (n == 0) return result;
+  dlprim::Queue& queue = current_queue(keys.device());
+  at::Tensor order;
+  if (neighbours) {
+    order = at::arange(n, options);
+  } else {
+    order = at::empty({n}, options);
+    const at::Tensor as_row = keys.size(1) == 1 ? keys.view({1, n}) : keys;
+    if (keys.size(1) == 1) dlprim::sort_order(queue, view_of(as_row, "unique"), view_of(order.view({1, n}), "unique"), false);
+    else dlprim::sort_rows(queue, view_of(keys, "unique"), view_of(order, "unique"));
+  }
+  const at::Tensor heads = at::empty({n}, options.dtype(at::kBool));
+  dlprim::run_heads(queue, view_of(keys, "unique"), view_of(order, "unique"), view_of(heads, "unique"));
+  dlprim::Compaction compaction(queue, view_of(heads, "unique"));
+  const int64_t kinds = compaction.count();
+  result.rows = at::empty({kinds}, options);
+  compaction.select(view_of(result.rows, "unique"), view_of(order, "unique"));
+  if (return_inverse) {
+    const at::Tensor ranks = at::empty({n}, options);
+    compaction.ranks(view_of(ranks, "unique"));
+    result.inverse = at::empty({n}, options).scatter_(0, order, ranks.sub(1));
+  }
+  if (return_counts) {
+    const at::Tensor starts = at::empty({kinds, 1}, options);
+    compaction.coordinates(view_of(starts, "unique"), kinds);
+    const at::Tensor first = starts.view({kinds}), end = at::full({1}, n, options);
+    result.counts = at::cat({first.slice(0, 1), end}).sub(first);
+  }
+  return result;
+}
+
+using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+Three unique_elements(const at::Tensor& self, bool neighbours, bool return_inverse, bool return_counts) {
+  const at::Tensor keys = self.contiguous().view({-1});
+  Unique u = unique_rows(keys.unsqueeze(1), neighbours, return_inverse, return_counts);
+  return {keys.index_select(0, u.rows), return_inverse ? u.inverse.view(self.sizes()) : u.inverse, u.counts};
+}
+
+Three unique_slices(const at::Tensor& self, int64_t dim, bool neighbours, bool return_inverse, bool return_counts) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  if (self.numel() == 0) {
+    TORCH_CHECK(self.dim() > 0 && self.size(dim) == 0,
+                "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+    const at::Tensor none = at::empty({0}, self.options().dtype(at::kLong));
+    return {self.clone(), none, none};
+  }
+  const at::Tensor moved = self.movedim(dim, 0).contiguous();
+  Unique u = unique_rows(moved.view({moved.size(0), -1}), neighbours, return_inverse, return_counts);
+  return {self.index_select(dim, u.rows), u.inverse, u.counts};
+}
+
+void isin_kernel(const at::Tensor& elements, const at::Tensor& test_elements, bool invert, const at::Tensor& out) {
+  const at::Tensor found = elements.unsqueeze(-1).eq(test_elements.reshape({-1})).any(-1);
+  out.copy_(invert ? found.logical_not() : found);
+}
+
+}  // namespace
+
+namespace ops {
+
+Three _unique2(const at::Tensor& self, bool, bool return_inverse, bool return_counts) {
+  return unique_elements(self, false, return_inverse, return_counts);
+}
+
+std::tuple<at::Tensor, at::Tensor> _unique(const at::Tensor& self, bool, bool return_inverse) {
+  auto [values, inverse, counts] = unique_elements(self, false, return_inverse, false);
+  return {values, inverse};
+}
+
+Three unique_dim(const at::Tensor& self, int64_t dim, bool, bool return_inverse, bool return_counts) {
+  return unique_slices(self, dim, false, return_inverse, return_counts);
+}
+
+Three unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool return_inverse, bool return_counts) {
+  return unique_slices(self, dim, true, return_inverse, return_counts);
+}
+
+Three unique_consecutive(const at::Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
+  if (!dim || (self.dim() == 1 && *dim == 0)) return unique_elements(self, true, return_inverse, return_counts);
+  return unique_slices(self, *dim, true, return_inverse, return_counts);
+}
+
+at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& weights, int64_t minlength) {
+  TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
+  TORCH_CHECK(self.dim() == 1 && c10::isIntegralType(self.scalar_type(), false),
+              "bincount only supports 1-d non-negative integral inputs.");
+  const bool weighted = weights && weights->defined();
+  TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)),
+              "weights should be 1-d and have the same length as input");
+  at::ScalarType type = at::kLong;
+  if (weighted) type = weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
+  if (self.numel() == 0) return at::zeros({minlength}, self.options().dtype(at::kLong));
+  TORCH_CHECK(self.min().item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
+  const int64_t bins = std::max(self.max().item<int64_t>() + 1, minlength);
+  at::Tensor out = at::zeros({bins}, self.options().dtype(type));
+  return out.index_add_(0, self.to(at::kLong),
+                        weighted ? weights->to(type) : at::ones(self.sizes(), out.options()));
+}
+
+at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max,
+                      at::Tensor& out) {
+  TORCH_CHECK(bins > 0, "bins must be > 0, but got ", bins);
+  double low = min.toDouble(), high = max.toDouble();
+  const at::Tensor values = self.reshape({-1});
+  if (low == high && values.numel() > 0) low = values.min().item<double>(), high = values.max().item<double>();
+  if (low == high) low -= 1, high += 1;
+  TORCH_CHECK(std::isfinite(low) && std::isfinite(high), "range of [", low, ", ", high, "] is not finite");
+  TORCH_CHECK(low < high, "max must be larger than min");
+  const at::Tensor x = c10::isReducedFloatingType(self.scalar_type()) ? values.to(at::kFloat) : values;
+  const at::Tensor inside = x.ge(low).logical_and_(x.le(high));
+  const at::Tensor bin = x.sub(low).mul(double(bins) / (high - low)).masked_fill(inside.logical_not(), 0).to(at::kLong);
+  out.resize_({bins}).zero_();
+  if (values.numel() > 0) out.index_add_(0, bin.clamp_max(bins - 1), inside.to(out.scalar_type()));
+  return out;
+}
+
+at::Tensor histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max) {
+  at::Tensor out = at::empty({0}, self.options());
+  return histc_out(self, bins, min, max, out);
+}
+
+at::Tensor repeat_interleave_Tensor(const at::Tensor& repeats, std::optional<int64_t> output_size) {
+  TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
+  TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt,
+              "repeats has to be Long or Int tensor");
+  if (repeats.size(0) == 0) return at::empty({0}, repeats.options());
+  const at::Tensor ends = repeats.cumsum(0);
+  if (!output_size) {
+    TORCH_CHECK(repeats.min().item<int64_t>() >= 0, "repeats can not be negative");
+    output_size = ends[-1].item<int64_t>();
+  }
+  const at::Tensor positions = at::arange(*output_size, ends.options());
+  return at::searchsorted(ends, positions, false, true).to(repeats.scalar_type());
+}
+
+}  // namespace ops
+
+}  // namespace pytorch_ocl
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(isin_default_stub, &pytorch_ocl::isin_kernel)
+}

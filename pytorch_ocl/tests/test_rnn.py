@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""Recurrent modules and their cells against the CPU, with no operator left to the CPU."""
+import copy
+
+import pytest
+import torch
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+
+def outputs_and_gradients(module, *inputs):
+    inputs = [x.detach().requires_grad_() for x in inputs]
+    out = module(*inputs)
+    flat = [y for part in out for y in (part if isinstance(part, tuple) else (part,))] if isinstance(out, tuple) else [out]
+    torch.autograd.backward(flat, [torch.linspace(-1, 1, y.numel()).view(y.shape).to(y) for y in flat])
+    return [y.detach() for y in flat] + [x.grad for x in inputs] + [p.grad for p in module.parameters()]
+
+
+def assert_follows_cpu(module, device, *inputs, rtol=1e-4, atol=1e-5):
+    on_device = copy.deepcopy(module).to(device)
+    torch.ocl.reset_fallbacks()
+    actual = outputs_and_gradients(on_device, *(x.to(device) for x in inputs))
+    fallbacks = torch.ocl.fallbacks()
+    for x, y in zip(actual, outputs_and_gradients(module, *inputs), strict=True):
+        torch.testing.assert_close(x.cpu(), y, rtol=rtol, atol=atol)
+    assert not fallbacks
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("options", [
+    {}, {"num_layers": 2, "bidirectional": True}, {"batch_first": True, "bias": False},
+], ids=["plain", "deep_bidirectional", "batch_first_no_bias"])
+def test_module(device, kind, options):
+    torch.manual_seed(0)
+    assert_follows_cpu(getattr(torch.nn, kind)(5, 7, **options), device, torch.randn(4, 3, 5))
+
+
+@pytest.mark.parametrize("dtype,tolerance", [(torch.float64, 1e-9), (torch.bfloat16, 6e-2), (torch.float16, 1e-2)])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_dtypes(device, kind, dtype, tolerance):
+    torch.manual_seed(0)
+    module = getattr(torch.nn, kind)(5, 6).to(dtype)
+    assert_follows_cpu(module, device, torch.randn(3, 2, 5).to(dtype), rtol=tolerance, atol=tolerance)
+
+
+def test_projection(device):
+    torch.manual_seed(0)
+    assert_follows_cpu(torch.nn.LSTM(5, 7, proj_size=3), device, torch.randn(4, 3, 5))
+
+
+@pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
+def test_cell(device, kind):
+    torch.manual_seed(0)
+    assert_follows_cpu(getattr(torch.nn, kind)(5, 7), device, torch.randn(3, 5))
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_packed_sequences(device, kind):
+    torch.manual_seed(0)
+    module = getattr(torch.nn, kind)(5, 7)
+    on_device, x, lengths = copy.deepcopy(module).to(device), torch.randn(6, 3, 5), torch.tensor([6, 4, 1])
+    run = lambda m, x: pad_packed_sequence(m(pack_padded_sequence(x, lengths))[0])[0]
+    torch.testing.assert_close(run(on_device, x.to(device)).cpu(), run(module, x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_second_derivative(device, kind):
+    torch.manual_seed(0)
+    module = getattr(torch.nn, kind)(3, 2).double().to(device)
+    torch.autograd.gradgradcheck(lambda x: module(x)[0], torch.randn(2, 2, 3, device=device).double().requires_grad_())
+
+
+def test_wrong_gates_are_refused(device):
+    with pytest.raises(RuntimeError, match="expected input and hidden gates of"):
+        torch.ops.aten._thnn_fused_lstm_cell(*(torch.ones(2, n, device=device) for n in (7, 8, 2)))
