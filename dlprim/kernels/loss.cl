@@ -63,7 +63,7 @@ inline void sum_group(ACC(T) *a, ACC(T) *b, __local ACC(T) *scratch) {
       scratch[GROUP + id] += scratch[GROUP + id + half_size];
     }
   }
-  *a = scratch[0], *b = scratch[GROUP];
+  if (id == 0) *a = scratch[0], *b = scratch[GROUP];  // the others may be behind the last sum
 }
 #endif
 

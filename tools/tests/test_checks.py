@@ -74,10 +74,12 @@ def repository(folder, **files):
 
 
 def test_large_files_and_functions_fail(tmp_path, capsys):
-    root = repository(tmp_path, a__cpp="int x;\n" * 601, b__cl=f"void f() {{\n{body(81)}}}\n", c__inc="ROW\n" * 900)
+    root = repository(tmp_path, a__cpp="int x;\n" * 601, b__hpp=f"void f() {{\n{body(81)}}}\n",
+                      c__inc="ROW\n" * 900, d__cl=f"void f() {{\n{body(221)}}}\nvoid g() {{\n{body(199)}}}\n")
     assert check_sizes.main(root) == 1
     output = capsys.readouterr().out
-    assert "a.cpp: 601 lines" in output and "b.cl:1: a function of 81 lines" in output and "c.inc" not in output
+    assert "a.cpp: 601 lines" in output and "b.hpp:1: a function of 81 lines" in output and "c.inc" not in output
+    assert "d.cl:1: a function of 221 lines" in output and output.count("d.cl") == 1
 
 
 def test_the_project_keeps_its_layers():

@@ -33,6 +33,11 @@ def test_bad_ends_are_failures(script, expected):
     assert run_tests.run(run_tests.Step("step", ["bash", "-c", script], {}, 1)) == expected
 
 
+@pytest.mark.parametrize("script, expected", [("echo fine", {"passed": 1}), ("exit 1", {"failed": 1})])
+def test_programs_are_one_test(script, expected):
+    assert +run_tests.run(run_tests.Step("step", ["bash", "-c", script], {}, 1, False)) == expected
+
+
 def test_missing_programs_are_failures():
     step = run_tests.Step("step", ["/nonexistent/program"], {}, 1)
     assert run_tests.run(step) == {"failed": 1}

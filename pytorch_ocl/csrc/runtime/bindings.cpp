@@ -4,8 +4,8 @@
 
 #include "device.hpp"
 #include "errors.hpp"
+#include "fallback.hpp"
 #include "generator.hpp"
-#include "ops/fallback.hpp"
 
 #include <dlprim/runtime/cache.hpp>
 #include <dlprim/runtime/queue.hpp>

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <set>
 
-#include "runtime/device.hpp"
+#include "device.hpp"
 
 namespace pytorch_ocl {
 
