@@ -138,7 +138,8 @@ KernelSource make_source(const Expression& expression, const Plan& plan, const K
     (output ? outputs : inputs) += " M(" + name + ", " + tag(x.dtype) + ", " + std::to_string(tensors++) + ", " +
                                    access_names[key.access[k]] + ", " +
                                    word_of(std::max<int>(key.vector, 1) * size_of(x.dtype)) + ")";
-    source.define("CAST_" + name + "(v)", output ? cl_cast(result, x.dtype, "v") : input_cast(x.dtype, compute, key.from_integers));
+    source.define("CAST_" + name + "(v)", output ? cl_cast(result, x.dtype, "v")
+                                                 : input_cast(x.dtype, compute, key.from_integers));
   }
   source.define("NAME", kernel).define("RANK", plan.dims).define("VECTOR", key.vector);
   source.define("TENSORS", tensors).define("CONSTANTS", values);
@@ -198,7 +199,8 @@ void launch_plan(Queue& queue, const Expression& expression, const Plan& plan, D
   static KernelCache<Key> cache;
   Device& device = queue.device();
   const bool cpu = device.info().cpu;
-  const bool exact = compute == DataType::float32 && device.info().fp64 && from_integers(plan);
+  const bool exact = compute == DataType::float32 && !expression.row.special && device.info().fp64 &&
+                     from_integers(plan);
   if (exact) compute = DataType::float64;
   Key key = make_key(expression, plan, compute, scalars.size(), cpu);
   key.from_integers = exact;
