@@ -139,6 +139,14 @@ at::Tensor& fill__Tensor(at::Tensor& self, const at::Tensor& value) {
   return value.is_cpu() ? self.fill_(value.item()) : self.copy_(value);
 }
 
+// All zeros without memory, as autograd uses them.
+at::Tensor _efficientzerotensor(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+                                std::optional<at::Device> device, std::optional<bool>) {
+  at::native::ZeroTensorAllocator allocator(resolve(device));
+  return at::detail::empty_generic(size, &allocator, ocl_keys.add(c10::DispatchKey::ZeroTensor),
+                                   c10::dtype_or_default(dtype), std::nullopt);
+}
+
 at::Tensor& zero_(at::Tensor& self) { return fill__Scalar(self, 0); }
 
 }  // namespace pytorch_ocl::ops
