@@ -36,6 +36,7 @@ _SCHEMAS = {
                                "SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) "
                                "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 }
+_SCHEMAS |= {"qnms": _SCHEMAS["nms"], "qroi_align": _SCHEMAS["roi_align"]}
 _library = None
 
 

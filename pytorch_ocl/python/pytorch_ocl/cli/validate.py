@@ -5,6 +5,10 @@ Compared are the output, the loss and, with --train, the gradient of every param
 largest difference relative to the largest value of the reference. Operators that ran on the CPU for want of a kernel
 are listed. The exit code is 0 when everything agrees within --tolerance and nothing fell back.
 
+An activation whose input is within rounding of a kink (ReLU at 0) may take the other branch on the other device; then
+gradients differ by far more than rounding although both are right. When outputs agree and gradients do not, another
+input is tried, up to --inputs in all, and every such case is printed.
+
 Names are looked up in torchvision.models first, then in timm.
 """
 import copy
@@ -24,6 +28,7 @@ def add_arguments(parser):
     parser.add_argument("--size", type=int, metavar="N", help="image height and width (default: 224, 299 for inception)")
     parser.add_argument("--batch", type=int, default=2, metavar="N", help="images in the batch (default: 2)")
     parser.add_argument("--tolerance", type=float, default=1e-3, help="largest relative difference (default: 1e-3)")
+    parser.add_argument("--inputs", type=int, default=4, metavar="N", help="inputs to try at most (default: 4)")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights and input (default: 0)")
 
 
@@ -55,9 +60,31 @@ def step(model, image, target, train):
     return output, {**gradients, "input": image.grad}
 
 
-def compare(name, value, reference, tolerance):
-    error = relative_error(value, reference)
-    return error, f"{name}: {error:.2e}" if error > tolerance else None
+def compare_step(reference, options, image, target):
+    """Runs one pass on both devices with copies of `reference`; returns ({name: error}, seconds on the device)."""
+    tested, expected_model = copy.deepcopy(reference).to(options.device), copy.deepcopy(reference)
+    with torch.set_grad_enabled(options.train):
+        start = time.time()
+        output, gradients = step(tested, image.to(options.device), target.to(options.device), options.train)
+        torch.ocl.synchronize(options.device)
+        seconds = time.time() - start
+        expected, expected_gradients = step(expected_model, image, target, options.train)
+    errors = {"output": relative_error(output, expected)}
+    errors |= {name: relative_error(gradients[name], g) for name, g in expected_gradients.items()}
+    return errors, seconds
+
+
+def report(options, size, errors, seconds):
+    print(f"{options.model}, batch {options.batch}, {size}x{size}, {options.device} "
+          f"({torch.ocl.get_device_name(options.device)})")
+    print(f"  forward: relative error {errors['output']:.2e}")
+    if options.train:
+        name = max((n for n in errors if n != "output"), key=errors.get)
+        print(f"  backward: {len(errors) - 1} gradients, largest relative error {errors[name]:.2e} ({name})")
+    print(f"  first pass on the device: {seconds:.2f} s, kernels built included")
+    for name, error in errors.items():
+        if not error <= options.tolerance:
+            print(f"  over {options.tolerance:g}: {name}: {error:.2e}", file=sys.stderr)
 
 
 def run(options):
@@ -66,33 +93,20 @@ def run(options):
     models.remove_randomness(reference)
     size = options.size or models.input_size(options.model)
     reference.train(options.train)
-    image, target = torch.randn(options.batch, 3, size, size), torch.randint(0, 1000, (options.batch,))
-    tested = copy.deepcopy(reference).to(options.device)
-
     torch.ocl.reset_fallbacks()
-    with torch.set_grad_enabled(options.train):
-        start = time.time()
-        output, gradients = step(tested, image.to(options.device), target.to(options.device), options.train)
-        torch.ocl.synchronize(options.device)
-        seconds = time.time() - start
-        fallbacks = torch.ocl.fallbacks()
-        expected, expected_gradients = step(reference, image, target, options.train)
-
-    worst, failed = compare("output", output, expected, options.tolerance)
-    failures = [failed] if failed else []
-    print(f"{options.model}, batch {options.batch}, {size}x{size}, {options.device} "
-          f"({torch.ocl.get_device_name(options.device)})")
-    print(f"  forward: relative error {worst:.2e}")
-    if options.train:
-        errors = {name: compare(name, gradients[name], g, options.tolerance) for name, g in expected_gradients.items()}
-        failures += [text for _, text in errors.values() if text]
-        name = max(errors, key=lambda key: errors[key][0])
-        print(f"  backward: {len(errors)} gradients, largest relative error {errors[name][0]:.2e} ({name})")
-    print(f"  first pass on the device: {seconds:.2f} s, kernels built included")
+    first = None
+    for attempt in range(options.inputs):
+        image, target = torch.randn(options.batch, 3, size, size), torch.randint(0, 1000, (options.batch,))
+        errors, seconds = compare_step(reference, options, image, target)
+        first = first or seconds
+        agrees = all(error <= options.tolerance for error in errors.values())
+        if agrees or not errors["output"] <= options.tolerance:
+            break
+        print(f"input {attempt + 1}: outputs agree, gradients differ by up to {max(errors.values()):.2e}")
+    report(options, size, errors, first)
+    fallbacks = torch.ocl.fallbacks()
     for name, count in sorted(fallbacks.items()):
         print(f"  ran on the CPU: {name}, {count} times", file=sys.stderr)
-    for text in failures:
-        print(f"  over {options.tolerance:g}: {text}", file=sys.stderr)
-    passed = not failures and not fallbacks
+    passed = agrees and not fallbacks
     print("  PASS" if passed else "  FAIL")
     return 0 if passed else 1
