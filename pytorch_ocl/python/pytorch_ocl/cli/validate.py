@@ -26,9 +26,9 @@ def add_arguments(parser):
     parser.add_argument("--device", default="ocl:0", help="device to test (default: ocl:0)")
     parser.add_argument("--train", action="store_true", help="training mode and gradients, too")
     parser.add_argument("--size", type=int, metavar="N", help="image height and width (default: 224, 299 for inception)")
-    parser.add_argument("--batch", type=int, default=2, metavar="N", help="images in the batch (default: 2)")
+    parser.add_argument("--batch", type=int, default=1, metavar="N", help="images in the batch (default: 1)")
     parser.add_argument("--tolerance", type=float, default=1e-3, help="largest relative difference (default: 1e-3)")
-    parser.add_argument("--inputs", type=int, default=4, metavar="N", help="inputs to try at most (default: 4)")
+    parser.add_argument("--inputs", type=int, default=10, metavar="N", help="inputs to try at most (default: 10)")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights and input (default: 0)")
 
 
