@@ -28,7 +28,7 @@ struct Key {
   std::uint32_t expression;
   std::uint8_t compute, vector, dims, outputs, inputs, scalars;
   std::uint8_t dtypes[max_operands], access[max_operands];
-  std::uint8_t padding[2];
+  std::uint8_t from_integers, padding;  // from_integers: see the function of that name
 };
 
 // The kernel's struct Parameters, written field by field: its layout depends on the compute type.
@@ -103,7 +103,8 @@ const char* word_of(std::size_t bytes) {
 }
 
 // Conversion of an input to the compute type, rounded to it even where kernels compute in a wider one.
-std::string input_cast(DataType from, DataType compute) {
+std::string input_cast(DataType from, DataType compute, bool from_integers) {
+  if (from_integers) return cl_cast(DataType::float32, compute, cl_cast(from, DataType::float32, "v"));
   const std::string value = cl_cast(from, compute, "v");
   if (from == compute || compute == compute_type(compute) || from == DataType::boolean) return value;
   const std::string t = tag(compute);
@@ -137,7 +138,8 @@ KernelSource make_source(const Expression& expression, const Plan& plan, const K
     (output ? outputs : inputs) += " M(" + name + ", " + tag(x.dtype) + ", " + std::to_string(tensors++) + ", " +
                                    access_names[key.access[k]] + ", " +
                                    word_of(std::max<int>(key.vector, 1) * size_of(x.dtype)) + ")";
-    source.define("CAST_" + name + "(v)", output ? cl_cast(result, x.dtype, "v") : input_cast(x.dtype, compute));
+    source.define("CAST_" + name + "(v)", output ? cl_cast(result, x.dtype, "v")
+                                                 : input_cast(x.dtype, compute, key.from_integers));
   }
   source.define("NAME", kernel).define("RANK", plan.dims).define("VECTOR", key.vector);
   source.define("TENSORS", tensors).define("CONSTANTS", values);
@@ -172,6 +174,15 @@ Launch processor_range(const Plan& plan, std::int64_t rows, unsigned compute_uni
   return launch;
 }
 
+// Whether integers become floats: functions of them are computed in double where there is, so that the results differ
+// from the host's as little as rounding allows.
+bool from_integers(const Plan& plan) {
+  for (int k = plan.outputs; k < plan.count(); k++)
+    if (plan.operands[k].constant() || is_floating(plan.operands[k].dtype) || is_complex(plan.operands[k].dtype))
+      return false;
+  return plan.inputs > 0;
+}
+
 Key make_key(const Expression& expression, const Plan& plan, DataType compute, std::size_t scalars, bool cpu) {
   Key key{};
   key.expression = expression.number, key.compute = std::uint8_t(compute), key.scalars = std::uint8_t(scalars);
@@ -188,7 +199,11 @@ void launch_plan(Queue& queue, const Expression& expression, const Plan& plan, D
   static KernelCache<Key> cache;
   Device& device = queue.device();
   const bool cpu = device.info().cpu;
-  const Key key = make_key(expression, plan, compute, scalars.size(), cpu);
+  const bool exact = compute == DataType::float32 && !expression.row.special && device.info().fp64 &&
+                     from_integers(plan);
+  if (exact) compute = DataType::float64;
+  Key key = make_key(expression, plan, compute, scalars.size(), cpu);
+  key.from_integers = exact;
   Kernel& kernel = cache.get(device, key, [&] { return make_source(expression, plan, key); });
 
   Parameters parameters;

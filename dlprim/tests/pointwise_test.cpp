@@ -43,11 +43,15 @@ TEST(Plan, SplitsLargeIndexSpaces) {
   EXPECT_EQ(rest.operands[0].data.offset, std::size_t(plan.numel()));
 }
 
-TEST(Copy, EveryPairOfTypes) {
+TEST(Copy, ConvertsTypes) {
+  auto common = [](DataType type) {
+    return type == DataType::float32 || type == DataType::int64 || type == DataType::boolean;
+  };
   for (int f = 0; f < data_type_count; f++)
     for (int t = 0; t < data_type_count; t++) {
       const auto from = DataType(f), to = DataType(t);
       if (!supports(from) || !supports(to) || is_complex(from) || is_complex(to)) continue;
+      if (!common(from) && !common(to)) continue;
       std::vector<double> values, expected;
       for (int i = 0; i < 37; i++) values.push_back(rounded(from, from == DataType::boolean ? i % 2 : i * 0.75));
       for (double v : values) expected.push_back(to == DataType::boolean ? v != 0 : rounded(to, v));

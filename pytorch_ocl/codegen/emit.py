@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import textwrap
 import zlib
 
@@ -37,6 +38,14 @@ def flat(name: object) -> str:
 def shard_of(unit: Unit) -> int:
     """By name, so that a new row changes one shard only."""
     return zlib.crc32(str(unit.functions[0].func.name).encode()) % SHARDS
+
+
+WRAPPER = re.compile(r"^(\S[^\n]*\bwrapper_OCL\w*\([^\n]*\)) \{\n(.*?)^\}", re.M | re.S)
+
+
+def translating_errors(text: str) -> str:
+    """The wrappers with their bodies in a try block that turns dlprim's errors into PyTorch's."""
+    return WRAPPER.sub(r"\1 try {\n\2} OCL_TRANSLATE_ERRORS", text)
 
 
 class Emitter:
@@ -79,7 +88,7 @@ class Emitter:
             registrations += self.wrappers(unit, Target.REGISTRATION)
         lines = [f'#include "{h}"' for h in ["ops/registration.hpp", *includes]]
         lines += [f"#include <{h}>" for h in sorted(headers)]
-        body = "\n".join(definitions).replace("at::detail::empty_xpu", "pytorch_ocl::new_output")
+        body = translating_errors("\n".join(definitions)).replace("at::detail::empty_xpu", "pytorch_ocl::new_output")
         return (f"{HEADER}" + "\n".join(lines) + "\n\nnamespace at {\nnamespace {\n\n" +
                 "\n".join(self.helpers()) + body + "\n} // namespace\n\n" +
                 "TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {\n" +

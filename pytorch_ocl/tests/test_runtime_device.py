@@ -111,28 +111,6 @@ def test_names_of_torch_xpu():
     assert [name for name in torch.xpu.__all__ if name not in absent and not hasattr(torch.ocl, name)] == []
 
 
-def test_compile_kernel(device):
-    scale = torch.ocl.compile_kernel("""
-        __kernel void scale(GLOBAL(float, x), float factor, long count) {
-          __global float *x = POINTER(float, x);
-          size_t i = get_global_id(0);
-          if (i < count) x[i] *= factor;
-        }""", "scale", device)
-    values = torch.ones(8, device=device)
-    scale(values[2:], 3.0, ctypes.c_int64(4), global_size=6)
-    assert values.tolist() == [1, 1, 3, 3, 3, 3, 1, 1]
-    with pytest.raises(TypeError):
-        scale("x", global_size=1)
-    with pytest.raises(RuntimeError):
-        torch.ocl.compile_kernel("__kernel void broken( {", "broken", device)
-
-
-def test_profile(device):
-    with torch.ocl.profile() as result:
-        torch.ones(1000, device=device) + 1
-    assert sum(row.calls for row in result.kernels) >= 1 and "total ms" in str(result)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_autocast(device, dtype):
     a = torch.randn(8, 8, device=device, requires_grad=True)

@@ -17,12 +17,12 @@ namespace pytorch_ocl {
 using dlprim::PointwiseId;
 
 void structured_gelu_out::impl(const at::Tensor&, c10::string_view approximate, const at::Tensor&) {
-  run_pointwise(*this, PointwiseId::gelu, {approximate == "tanh"});
+  run_pointwise(*this, approximate == "tanh" ? PointwiseId::gelu_tanh : PointwiseId::gelu, {});
 }
 
 void structured_gelu_backward_grad_input::impl(const at::Tensor&, const at::Tensor&, c10::string_view approximate,
                                                const at::Tensor&) {
-  run_pointwise(*this, PointwiseId::gelu_backward, {approximate == "tanh"});
+  run_pointwise(*this, approximate == "tanh" ? PointwiseId::gelu_tanh_backward : PointwiseId::gelu_backward, {});
 }
 
 namespace ops {

@@ -129,12 +129,14 @@ void unfold_backward_kernel(at::Tensor& grad_in, const at::Tensor& grad, int64_t
   void structured_##name##_out::impl(const at::Tensor& self, at::ArrayRef<int64_t> padding,               \
                                      const at::Tensor& out) {                                             \
     pad(out, self, padding, mode);                                                                        \
-  }
+  }                                                                                                       \
+  static_assert(true)
 #define PAD_BACKWARD(name, mode)                                                                          \
   void structured_##name##_backward_grad_input::impl(const at::Tensor& grad_output, const at::Tensor&,    \
                                                      at::ArrayRef<int64_t> padding, const at::Tensor& grad_input) { \
     pad_backward(grad_input, grad_output, padding, mode);                                                 \
-  }
+  }                                                                                                       \
+  static_assert(true)
 #define PAD_BACKWARD_FUNCTIONS(name, mode)                                                                \
   at::Tensor name##_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef padding) { \
     return padded_gradient(grad_output, self, padding, mode);                                             \
@@ -142,22 +144,23 @@ void unfold_backward_kernel(at::Tensor& grad_in, const at::Tensor& grad, int64_t
   at::Tensor& name##_backward_grad_input(const at::Tensor& grad_output, const at::Tensor& self,           \
                                          at::IntArrayRef padding, at::Tensor& grad_input) {               \
     return padded_gradient_out(grad_output, self, padding, mode, grad_input);                             \
-  }
+  }                                                                                                       \
+  static_assert(true)
 
-PAD(reflection_pad1d, PadMode::reflect)
-PAD(reflection_pad3d, PadMode::reflect)
-PAD(replication_pad1d, PadMode::replicate)
-PAD(replication_pad2d, PadMode::replicate)
-PAD(replication_pad3d, PadMode::replicate)
-PAD_BACKWARD(reflection_pad1d, PadMode::reflect)
-PAD_BACKWARD(reflection_pad3d, PadMode::reflect)
-PAD_BACKWARD(replication_pad1d, PadMode::replicate)
+PAD(reflection_pad1d, PadMode::reflect);
+PAD(reflection_pad3d, PadMode::reflect);
+PAD(replication_pad1d, PadMode::replicate);
+PAD(replication_pad2d, PadMode::replicate);
+PAD(replication_pad3d, PadMode::replicate);
+PAD_BACKWARD(reflection_pad1d, PadMode::reflect);
+PAD_BACKWARD(reflection_pad3d, PadMode::reflect);
+PAD_BACKWARD(replication_pad1d, PadMode::replicate);
 
 namespace ops {
 
-PAD_BACKWARD_FUNCTIONS(reflection_pad2d, PadMode::reflect)
-PAD_BACKWARD_FUNCTIONS(replication_pad2d, PadMode::replicate)
-PAD_BACKWARD_FUNCTIONS(replication_pad3d, PadMode::replicate)
+PAD_BACKWARD_FUNCTIONS(reflection_pad2d, PadMode::reflect);
+PAD_BACKWARD_FUNCTIONS(replication_pad2d, PadMode::replicate);
+PAD_BACKWARD_FUNCTIONS(replication_pad3d, PadMode::replicate);
 
 at::Tensor& reflection_pad2d_out(const at::Tensor& self, at::IntArrayRef padding, at::Tensor& out) {
   at::native::padding::check_valid_input<2>(self, padding);

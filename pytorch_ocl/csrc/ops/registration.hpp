@@ -13,6 +13,12 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
+#include "runtime/errors.hpp"
+
+/// Closes a generated function: what dlprim throws becomes the PyTorch error that says the same.
+#define OCL_TRANSLATE_ERRORS \
+  catch (const dlprim::Error&) { pytorch_ocl::rethrow_as_torch_error(); }
+
 namespace pytorch_ocl {
 
 /// Allocates an output of a structured operator. The caller guards the device.

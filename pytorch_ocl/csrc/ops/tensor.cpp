@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Making tensors, reading one element, and what else needs no kernel of its own.
 #include <ATen/EmptyTensor.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/native/ResizeCommon.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/empty.h>
@@ -58,6 +60,53 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
   return deterministic(tensor);
 }
 
+namespace {
+
+// Makes the storage large enough for the tensor as it is now; keeps what it holds.
+void grow_storage(const at::Tensor& self) {
+  const auto* impl = self.unsafeGetTensorImpl();
+  if (impl->numel() == 0) return;
+  const std::size_t bytes = at::detail::computeStorageNbytes(impl->sizes(), impl->strides(), impl->itemsize(),
+                                                             std::size_t(impl->storage_offset()));
+  if (bytes > self.storage().nbytes()) at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(self.storage(), bytes);
+}
+
+}  // namespace
+
+const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::optional<at::MemoryFormat> memory_format) {
+  const std::size_t before = self.storage().nbytes();
+  auto* impl = self.unsafeGetTensorImpl();
+  if (self.sizes() != size) {
+    for (const int64_t extent : size)
+      TORCH_CHECK(extent >= 0, "Trying to create tensor with negative dimension ", extent, ": ", size);
+    impl->set_sizes_contiguous(size);
+  }
+  if (memory_format) {
+    TORCH_CHECK(*memory_format != at::MemoryFormat::Preserve, "Unsupported memory format ", *memory_format);
+    impl->empty_tensor_restride(*memory_format);
+  }
+  grow_storage(self);
+  if (C10_UNLIKELY(at::globalContext().deterministicAlgorithms() &&
+                   at::globalContext().deterministicFillUninitializedMemory()))
+    at::native::fill_resize_deterministic_(self, int64_t(before));
+  return self;
+}
+
+at::Tensor& set__source_Storage_storage_offset(at::Tensor& self, at::Storage source, int64_t storage_offset,
+                                               at::IntArrayRef size, at::IntArrayRef stride) {
+  TORCH_CHECK(source.device() == self.device(), "Attempted to set the storage of a tensor on device \"", self.device(),
+              "\" to a storage on different device \"", source.device(), "\".");
+  TORCH_CHECK(storage_offset >= 0, "Tensor: invalid storage offset ", storage_offset);
+  TORCH_CHECK(stride.empty() || stride.size() == size.size(), "mismatch in length of strides and shape");
+  auto* impl = self.unsafeGetTensorImpl();
+  impl->set_storage_keep_dtype(std::move(source));
+  impl->set_storage_offset(storage_offset);
+  if (stride.empty() && !size.empty()) impl->set_sizes_contiguous(size);
+  else impl->set_sizes_and_strides(size, stride);
+  grow_storage(self);
+  return self;
+}
+
 at::Scalar _local_scalar_dense(const at::Tensor& self) {
   at::Tensor value = at::empty({}, self.options().device(at::kCPU));
   current_queue().read(value.mutable_data_ptr(), buffer_of(self), self.element_size(), true);
@@ -88,6 +137,14 @@ at::Tensor& fill__Tensor(at::Tensor& self, const at::Tensor& value) {
   TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
               " dimensions.");
   return value.is_cpu() ? self.fill_(value.item()) : self.copy_(value);
+}
+
+// All zeros without memory, as autograd uses them.
+at::Tensor _efficientzerotensor(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+                                std::optional<at::Device> device, std::optional<bool>) {
+  at::native::ZeroTensorAllocator allocator(resolve(device));
+  return at::detail::empty_generic(size, &allocator, ocl_keys.add(c10::DispatchKey::ZeroTensor),
+                                   c10::dtype_or_default(dtype), std::nullopt);
 }
 
 at::Tensor& zero_(at::Tensor& self) { return fill__Scalar(self, 0); }

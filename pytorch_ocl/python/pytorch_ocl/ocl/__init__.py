@@ -3,8 +3,9 @@
 from pytorch_ocl.ocl.device import *  # noqa: F403
 from pytorch_ocl.ocl.device import _is_in_bad_fork, _lazy_init, _registered  # noqa: F401
 from pytorch_ocl.ocl.fallback import fallbacks, reset_fallbacks  # noqa: F401
-from pytorch_ocl.ocl.kernels import *  # noqa: F403
+from pytorch_ocl.ocl.kernel import compile_kernel  # noqa: F401
 from pytorch_ocl.ocl.memory import *  # noqa: F403
+from pytorch_ocl.ocl.profile import profile  # noqa: F401
 from pytorch_ocl.ocl.random import *  # noqa: F403
 from pytorch_ocl.ocl.random import _get_generator  # noqa: F401
 from pytorch_ocl.ocl.streams import *  # noqa: F403
