@@ -39,7 +39,7 @@ ERROR_REASONS = (
 HEAD = """\
 # SPDX-License-Identifier: MIT
 # What is not as on the CPU, operator by operator (see test_opinfo.py). Written by tools/update_expectations.py.
-#   kind: fallback (runs on the CPU for want of a kernel), error (raises), skip; dtypes: of the five tested, default all
+#   kind: fallback (runs on the CPU for want of a kernel), error (raises), skip; dtypes: of the five tested, default: all
 """
 
 
