@@ -134,7 +134,9 @@ cl::Program ProgramCache::program(const std::string& text, const std::string& op
   const std::string key = digest(info.platform + '\n' + info.name + '\n' + info.version + '\n' + info.driver + '\n' +
                                  options + '\n' + text);
   DiskCache& disk = DiskCache::instance();
-  if (auto binary = disk.load(key)) {
+  // Binaries forget the types of parameters: who asks for them gets a fresh build.
+  const bool kept = options.find("-cl-kernel-arg-info") == std::string::npos;
+  if (auto binary = kept ? disk.load(key) : std::nullopt) {
     if (cl::Program program = from_binary(device_, *binary, options); program()) return program;
     disk.erase(key);
   }
@@ -149,7 +151,7 @@ cl::Program ProgramCache::program(const std::string& text, const std::string& op
   if (code != CL_SUCCESS)
     throw BuildError("[program] " + what + " does not build on " + info.name + " (" + cl_error_name(code) + ")",
                      log_of(program, id));
-  if (const std::string binary = binary_of(program); !binary.empty()) disk.store(key, binary);
+  if (const std::string binary = binary_of(program); kept && !binary.empty()) disk.store(key, binary);
   return program;
 }
 
