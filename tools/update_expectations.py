@@ -4,7 +4,8 @@
 on the CPU for want of a kernel, and what raises an error, each with the reason.
 
 Wrong results and errors that no rule below explains are printed and never written, so that the test keeps failing for
-them; the exit code is then 1. update_expectations.py [--jobs N] [--only REGEX, which prints and writes nothing]
+them; the exit code is then 1. Only the dtypes named are run; the entries of others are
+dropped. update_expectations.py [--jobs N] [--dtypes NAME...] [--only REGEX, which prints and writes nothing]
 """
 import argparse
 import collections
@@ -38,7 +39,7 @@ ERROR_REASONS = (
 HEAD = """\
 # SPDX-License-Identifier: MIT
 # What is not as on the CPU, operator by operator (see test_opinfo.py). Written by tools/update_expectations.py.
-#   kind: fallback (runs on the CPU for want of a kernel), error (raises), skip; dtypes: of the five tested, default all
+#   kind: fallback (runs on the CPU for want of a kernel), error (raises), skip; dtypes: of the five tested, default: all
 """
 
 
@@ -60,6 +61,7 @@ def check(position):
 
 def start_worker():
     import opinfo
+    import pytorch_ocl  # noqa: F401
     CASES.extend(opinfo.cases())
 
 
@@ -78,36 +80,40 @@ def run(chosen, jobs):
     """{position: (outcome, detail)}. Workers are started afresh, as OpenCL does not survive a fork."""
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context, initializer=start_worker) as pool:
-        results = pool.map(check, chosen, chunksize=4)
-        return dict(zip(chosen, results))
+        results = {}
+        for position, result in zip(chosen, pool.map(check, chosen, chunksize=4)):
+            results[position] = result
+            if len(results) % 100 == 0:
+                print(f"{len(results)} of {len(chosen)}", file=sys.stderr, flush=True)
+        return results
 
 
 def entries(cases, results):
     """The entries of the file: pairs that behave alike, for the same reason and in the same dtypes, are one entry."""
-    behaviour, dtypes = collections.defaultdict(list), collections.defaultdict(set)
+    behaviour = collections.defaultdict(list)
     for position, (outcome, detail) in results.items():
         op, dtype = cases[position]
         name = str(dtype).removeprefix("torch.")
-        dtypes[op.full_name].add(name)
         reason = {"fallback": fallback_reason, "error": error_reason}.get(outcome, lambda _: None)(detail)
         if reason:
             behaviour[op.full_name, outcome, reason].append(name)
     groups = collections.defaultdict(list)
     for (operator, kind, reason), names in behaviour.items():
-        groups[kind, reason, () if set(names) == dtypes[operator] else tuple(names)].append(operator)
+        groups[kind, reason, tuple(names)].append(operator)
     for (kind, reason, names), operators in sorted(groups.items()):
-        yield {"kind": kind, "reason": reason, **({"dtypes": list(names)} if names else {}),
-               "operators": sorted(operators)}
+        yield {"kind": kind, "reason": reason, "dtypes": list(names), "operators": sorted(operators)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--dtypes", nargs="+", default=["float32"])
     parser.add_argument("--only", default="", help="operators whose names match; nothing is written")
     options = parser.parse_args()
     import opinfo
     cases = list(opinfo.cases())
-    chosen = [i for i, (op, _) in enumerate(cases) if re.search(options.only, op.full_name)]
+    chosen = [i for i, (op, dtype) in enumerate(cases)
+              if re.search(options.only, op.full_name) and str(dtype).removeprefix("torch.") in options.dtypes]
     results = run(chosen, options.jobs)
     text = HEAD + yaml.safe_dump(list(entries(cases, results)), sort_keys=False, width=116, default_flow_style=None)
     if options.only:

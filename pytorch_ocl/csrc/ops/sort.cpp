@@ -71,7 +71,7 @@ void select_into(at::Tensor& values, at::Tensor& indices, const at::Tensor& self
 
 at::Tensor select_from_all(const at::Tensor& self, dlprim::Rank rank) {
   if (self.numel() == 0) return at::full({}, std::numeric_limits<double>::quiet_NaN(), self.options());
-  return select(self.reshape({-1}), 0, rank).first.view({});
+  return select(self.reshape({-1}), 0, rank).first.view(at::IntArrayRef());
 }
 
 at::Tensor& search(const at::Tensor& sequence, const at::Tensor& values, bool out_int32, bool right,
