@@ -63,7 +63,10 @@ ReduceId norm_row(double p) {
   return ReduceId::norm_p;
 }
 
-void norm(at::TensorIterator& it, const c10::Scalar& p) { run_reduce(it, norm_row(p.toDouble()), {p}); }
+void norm(at::TensorIterator& it, const c10::Scalar& p) {
+  if (it.numel() == 0) it.output().fill_(p.toDouble() < 0 ? INFINITY : 0);
+  else run_reduce(it, norm_row(p.toDouble()), {p});
+}
 
 template <ReduceId id>
 void extreme_of_dim(const at::Tensor& values, const at::Tensor& indices, const at::Tensor& self, int64_t dim, bool) {
