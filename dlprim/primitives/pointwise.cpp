@@ -174,13 +174,13 @@ Launch processor_range(const Plan& plan, std::int64_t rows, unsigned compute_uni
   return launch;
 }
 
-// Whether integers become floats: functions of them are computed in double where there is, so that the results differ
-// from the host's as little as rounding allows.
-bool from_integers(const Plan& plan) {
+// Whether the row is a function of OpenCL C that turns integers into floats. Those are computed in double where there
+// is, so that results differ from the host's as little as rounding allows.
+bool from_integers(const PointwiseRow& row, const Plan& plan) {
   for (int k = plan.outputs; k < plan.count(); k++)
     if (plan.operands[k].constant() || is_floating(plan.operands[k].dtype) || is_complex(plan.operands[k].dtype))
       return false;
-  return plan.inputs > 0;
+  return plan.inputs == 1 && row.expression == std::string(row.name) + "(x0)";
 }
 
 Key make_key(const Expression& expression, const Plan& plan, DataType compute, std::size_t scalars, bool cpu) {
@@ -199,8 +199,8 @@ void launch_plan(Queue& queue, const Expression& expression, const Plan& plan, D
   static KernelCache<Key> cache;
   Device& device = queue.device();
   const bool cpu = device.info().cpu;
-  const bool exact = compute == DataType::float32 && !expression.row.special && device.info().fp64 &&
-                     from_integers(plan);
+  const bool exact =
+      compute == DataType::float32 && device.info().fp64 && from_integers(expression.row, plan);
   if (exact) compute = DataType::float64;
   Key key = make_key(expression, plan, compute, scalars.size(), cpu);
   key.from_integers = exact;
