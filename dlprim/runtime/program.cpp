@@ -45,7 +45,7 @@ std::string device_options(const Device& device) {
   const DeviceInfo& info = device.info();
   cl_device_fp_config config = 0;
   clGetDeviceInfo(device.id(), CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, nullptr);
-  std::string options;
+  std::string options = "-w ";  // warnings of the driver's compiler would go to standard error
   if (config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) options += "-cl-fp32-correctly-rounded-divide-sqrt ";
   if (info.fp64) options += "-DFP64 ";
   if (info.fp16) options += "-DFP16 ";
