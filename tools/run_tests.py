@@ -19,9 +19,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "pytorch_ocl/python/pytorch_ocl"))
 import _runtime  # noqa: E402
 
+OCLGRIND = "/usr/lib/oclgrind/liboclgrind-rt.so"
 BUILD = "build/make"
 DEVICES = {"Intel": "Intel", "PoCL": "Portable"}  # platform -> pattern for OCL_VISIBLE_DEVICES
-POCL_TESTS = "Device.*:Queue.*:Status.*:Program.*:Profiler.*:Allocator.*:DiskCacheTest.*:Foreach.*:Optimizer.*"
+# What Oclgrind, a thousand times slower than a device, can afford: small tests of each kind of kernel.
+OCLGRIND_TESTS = ":".join("""
+    Copy.Broadcasts Queue.CopiesAndFills Status.* PointwiseOperation.SeveralOutputsAndScalars Pool.NanWins
+    PointwiseReduce.NothingToReduceAndOtherDtypes Reduce.StridedAndBroadcastInputs Scan.EveryDtype
+    Softmax.InfinitiesAndWiderResult Upsample.LinearByHand Upsample.Nearest Random.PhiloxKnownAnswers
+    Foreach.AddsListsWithScalarsOfEachTensor BatchNorm.GathersStatistics Loss.MarginsOfRows Gemm.Integers
+    Conv.Depthwise""".split())
 
 # counted: the output tells how many tests passed; otherwise the program is one test, and its exit code tells.
 Step = collections.namedtuple("Step", "name command environment minutes counted", defaults=[True])
@@ -34,12 +41,15 @@ def pytest_command(*arguments):
 def steps():
     """Everything that is run, in this order: quick and general first."""
     yield Step("project checks", pytest_command("tools/tests", "pytorch_ocl/codegen/tests"), {}, 10)
-    yield Step("dlprim on Intel", [f"{BUILD}/dlprim/dlprim_tests"], {"OCL_VISIBLE_DEVICES": DEVICES["Intel"]}, 25)
-    # PoCL compiles a kernel several times slower: the runtime and the families with few kernels.
-    yield Step("dlprim on PoCL", [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={POCL_TESTS}"],
-               {"OCL_VISIBLE_DEVICES": DEVICES["PoCL"]}, 15)
-    yield Step("backend on Intel", pytest_command("pytorch_ocl/tests", "--ignore=pytorch_ocl/tests/test_opinfo.py"),
-               {"OCL_VISIBLE_DEVICES": DEVICES["Intel"]}, 15)
+    yield Step("documents", [sys.executable, "tools/operator_table.py", "--check"], {}, 2, False)
+    for platform, pattern in DEVICES.items():
+        environment = {"OCL_VISIBLE_DEVICES": pattern}
+        yield Step(f"dlprim on {platform}", [f"{BUILD}/dlprim/dlprim_tests"], environment, 15)
+        yield Step(f"backend on {platform}",
+                   pytest_command("pytorch_ocl/tests", "--ignore=pytorch_ocl/tests/test_opinfo.py"), environment, 15)
+        yield Step(f"libtorch example on {platform}", ["examples/libtorch/run.sh"], environment, 5, False)
+    yield Step("dlprim under Oclgrind", [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={OCLGRIND_TESTS}"],
+               {"DLPRIM_OPENCL_LIBRARY": OCLGRIND, "OCLGRIND_DATA_RACES": "1", "OCLGRIND_CHECK_API": "1"}, 10)
     # Workers, so that a crash is one failed test and not the end of the run.
     yield Step("op_db on Intel", pytest_command("-n", "2", "pytorch_ocl/tests/test_opinfo.py", "-k",
                "float32 or expectations"), {"OCL_VISIBLE_DEVICES": DEVICES["Intel"]}, 25)
