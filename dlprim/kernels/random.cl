@@ -42,8 +42,10 @@ __kernel void generate(GLOBAL(STORAGE(T), out),
   word w[PER_DRAW];
   draw_words(w, seed, offset, item);
 #if DRAW == raw
+  typedef word drawn;
   word *values = w;
 #else
+  typedef R drawn;
   R values[PER_DRAW];
 #pragma unroll
   for (int k = 0; k < PER_DRAW; k++) {
@@ -64,7 +66,7 @@ __kernel void generate(GLOBAL(STORAGE(T), out),
   for (int k = 0; k < PER_DRAW; k++) {
     const ulong i = item + k * items;
     if (i < count) {
-      const __typeof__(values[0]) x = values[k];
+      const drawn x = values[k];
 #ifdef P
       const VALUE(P) p = LOAD(P, parameter, i);
 #endif

@@ -63,6 +63,7 @@ TORCH_LIBRARY(pytorch_ocl, m) {
   m.def("device_info(int index) -> (Dict(str, str), Dict(str, int))", &device_info);
   m.def("current_device() -> int", [] { return std::int64_t(current_device()); });
   m.def("set_device(int index) -> ()", [](std::int64_t index) { set_device(c10::DeviceIndex(index)); });
+  m.def("initialized() -> bool", [] { return initialized(); });
   m.def("in_bad_fork() -> bool", [] { return in_bad_fork(); });
   m.def("current_stream(int index) -> Stream",
         [](std::int64_t index) { return current_stream(resolve_device(c10::DeviceIndex(index))); });

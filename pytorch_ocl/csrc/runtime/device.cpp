@@ -19,12 +19,17 @@ namespace {
 constexpr int max_devices = 64;
 thread_local c10::DeviceIndex current = 0;
 thread_local std::array<c10::StreamId, max_devices> streams{};
-std::atomic<bool> used{false}, forked{false};
+// `fragile`: a child forked now could not use OpenCL any more.
+std::atomic<bool> used{false}, fragile{false}, forked{false};
 
 void watch_forks() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    fragile = true;
 #ifndef _WIN32
-  pthread_atfork(nullptr, nullptr, [] { forked = used.load(); });
+    pthread_atfork(nullptr, nullptr, [] { forked = fragile.load(); });
 #endif
+  });
 }
 
 void check_index(c10::DeviceIndex index) {
@@ -36,7 +41,14 @@ void check_index(c10::DeviceIndex index) {
 }  // namespace
 
 c10::DeviceIndex device_count() noexcept {
-  return c10::DeviceIndex(std::min(dlprim::Device::count(), max_devices));
+  static const int count = [] {
+    const int found = std::min(dlprim::Device::count(), max_devices);
+    // Drivers of GPUs start threads when they list their devices; a forked child crashes in them.
+    for (int i = 0; i < found; i++)
+      if (!dlprim::Device::get(i).info().cpu) watch_forks();
+    return found;
+  }();
+  return c10::DeviceIndex(count);
 }
 
 c10::DeviceIndex current_device() { return current; }
@@ -54,6 +66,8 @@ c10::DeviceIndex resolve_device(c10::DeviceIndex index) {
   return index;
 }
 
+bool initialized() noexcept { return used.load(std::memory_order_relaxed); }
+
 bool in_bad_fork() noexcept { return forked.load(std::memory_order_relaxed); }
 
 dlprim::Device& device(c10::DeviceIndex index) {
@@ -61,8 +75,7 @@ dlprim::Device& device(c10::DeviceIndex index) {
               "Cannot re-initialize OpenCL in forked subprocess. To use OpenCL with multiprocessing, you must use the "
               "'spawn' start method");
   if (!used.load(std::memory_order_relaxed)) {
-    static std::once_flag once;
-    std::call_once(once, watch_forks);
+    watch_forks();
     used = true;
   }
   return translated([&]() -> dlprim::Device& { return dlprim::Device::get(resolve_device(index)); });

@@ -21,6 +21,8 @@ c10::DeviceIndex resolve_device(c10::DeviceIndex index);
 dlprim::Device& device(c10::DeviceIndex index);
 /// True in a process forked after OpenCL had been used: contexts do not survive a fork.
 bool in_bad_fork() noexcept;
+/// Whether a device has been used in this process.
+bool initialized() noexcept;
 
 c10::Stream current_stream(c10::DeviceIndex index);
 /// Makes `stream` its device's current one; returns the former.

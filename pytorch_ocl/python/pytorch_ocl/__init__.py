@@ -32,7 +32,6 @@ def _register():
     torch._register_device_module("ocl", ocl)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     interchange.install()
-    ocl._registered()
 
 
 if not hasattr(torch, "ocl"):

@@ -10,7 +10,7 @@ __all__ = ["is_available", "is_initialized", "init", "device_count", "current_de
 
 
 def is_available():
-    """Whether an OpenCL device can be used. Touches no device, so that the process may still fork."""
+    """Whether an OpenCL device can be used. Loads the drivers: those of GPUs cannot be used in a child forked after."""
     return device_count() > 0
 
 
@@ -105,9 +105,6 @@ def is_bf16_supported(including_emulation=True):
     return bool(including_emulation)
 
 
-_is_usable = False
-
-
 def _is_in_bad_fork():
     return hasattr(torch.ops.pytorch_ocl, "in_bad_fork") and torch.ops.pytorch_ocl.in_bad_fork()
 
@@ -129,10 +126,5 @@ def init():
 
 
 def is_initialized():
-    """Whether devices can be used in this process."""
-    return _is_usable and not _is_in_bad_fork()
-
-
-def _registered():
-    global _is_usable
-    _is_usable = is_available()
+    """Whether a device has been used in this process."""
+    return torch.ops.pytorch_ocl.initialized() and not _is_in_bad_fork()
