@@ -38,15 +38,22 @@ def pytest_command(*arguments):
     return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
 
 
+def sharded(program, processes=2):
+    """The GoogleTest program with its tests dealt out to several processes."""
+    script = (f"for i in $(seq 0 {processes - 1}); do GTEST_TOTAL_SHARDS={processes} GTEST_SHARD_INDEX=$i {program} & "
+              "pids+=($!); done; code=0; for pid in ${pids[@]}; do wait $pid || code=$?; done; exit $code")
+    return ["bash", "-c", script]
+
+
 def steps():
     """Everything that is run, in this order: quick and general first."""
     yield Step("project checks", pytest_command("tools/tests", "pytorch_ocl/codegen/tests"), {}, 10)
     yield Step("documents", [sys.executable, "tools/operator_table.py", "--check"], {}, 2, False)
     for platform, pattern in DEVICES.items():
         environment = {"OCL_VISIBLE_DEVICES": pattern}
-        yield Step(f"dlprim on {platform}", [f"{BUILD}/dlprim/dlprim_tests"], environment, 15)
-        yield Step(f"backend on {platform}",
-                   pytest_command("pytorch_ocl/tests", "--ignore=pytorch_ocl/tests/test_opinfo.py"), environment, 15)
+        yield Step(f"dlprim on {platform}", sharded(f"{BUILD}/dlprim/dlprim_tests"), environment, 15)
+        yield Step(f"backend on {platform}", pytest_command(
+            "-n", "2", "pytorch_ocl/tests", "--ignore=pytorch_ocl/tests/test_opinfo.py"), environment, 15)
         yield Step(f"libtorch example on {platform}", ["examples/libtorch/run.sh"], environment, 5, False)
     yield Step("dlprim under Oclgrind", [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={OCLGRIND_TESTS}"],
                {"DLPRIM_OPENCL_LIBRARY": OCLGRIND, "OCLGRIND_DATA_RACES": "1", "OCLGRIND_CHECK_API": "1"}, 10)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""The cases of the benchmark: what is timed, and how much work it is."""
+import collections
+import contextlib
+
+import torch
+import torch.nn.functional as F
+
+# make(device) -> callable. Of one call: flop counts additions and multiplications, size the bytes that must move.
+Case = collections.namedtuple("Case", "name group make flop size", defaults=[0, 0])
+
+NETWORKS = ("alexnet", "resnet18", "resnet50", "vgg16", "mobilenet_v2", "squeezenet1_0", "efficientnet_b0",
+            "resnext50_32x4d", "wide_resnet50_2", "shufflenet_v2_x1_0")
+MIXED = ("resnet50", "convnext_small", "vit_b_16", "mobilenet_v2")
+ELEMENTS = 1 << 26
+
+
+def network(name, training, mixed, batch, size):
+    """Evaluation or a training step with Adam; `mixed`: bfloat16 autocast and channels_last."""
+    def make(device):
+        from pytorch_ocl import models
+        torch.manual_seed(0)
+        model = models.create(name).to(device).train(training)
+        image = torch.randn(batch, 3, size, size).to(device)
+        label = torch.randint(0, 1000, (batch,)).to(device)
+        if mixed:
+            model = model.to(memory_format=torch.channels_last)
+            image = image.contiguous(memory_format=torch.channels_last)
+
+        def precision():
+            return torch.autocast(device.type, torch.bfloat16) if mixed else contextlib.nullcontext()
+
+        def evaluate():
+            with torch.no_grad(), precision():
+                model(image)
+
+        def train():
+            optimizer.zero_grad()
+            with precision():
+                loss = F.cross_entropy(model(image), label)
+            loss.backward()
+            optimizer.step()
+
+        optimizer = torch.optim.Adam(model.parameters()) if training else None
+        return train if training else evaluate
+    return make
+
+
+def matmul(n, dtype):
+    def make(device):
+        a, b = (torch.randn(n, n).to(device, dtype) for _ in range(2))
+        return lambda: a @ b
+    return make
+
+
+def vectors(function, elements=ELEMENTS):
+    """`function` of two float32 vectors."""
+    def make(device):
+        x, y = (torch.randn(elements).to(device) for _ in range(2))
+        return lambda: function(x, y)
+    return make
+
+
+def rows(x):
+    return x.view(-1, 1024)
+
+
+def adam_step(device):
+    from pytorch_ocl import models
+    parameters = list(models.create("resnet50").to(device).parameters())
+    for parameter in parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    return torch.optim.Adam(parameters).step
+
+
+def bandwidth_cases():
+    """One operator each, on 2^26 elements of float32; the last number is how many elements move."""
+    for name, function, moved in (
+            ("copy", lambda x, y: x.copy_(y), 2), ("add", lambda x, y: x + y, 3), ("gelu", lambda x, y: F.gelu(x), 2),
+            ("sum", lambda x, y: x.sum(), 1), ("sum dim0", lambda x, y: rows(x).sum(0), 1),
+            ("softmax", lambda x, y: torch.softmax(rows(x), 1), 2),
+            ("layer_norm", lambda x, y: F.layer_norm(rows(x), (1024,)), 2),
+            ("transpose copy", lambda x, y: x.view(8192, -1).t().contiguous(), 2),
+            ("cumsum", lambda x, y: rows(x).cumsum(1), 2), ("randn", lambda x, y: x.normal_(), 1)):
+        yield Case(name, "operators", vectors(function), size=4 * moved * ELEMENTS)
+    yield Case("tiny add", "operators", vectors(lambda x, y: x.add_(1), 1))
+    yield Case("Adam step resnet50", "operators", adam_step)
+
+
+def cases(batch, size):
+    """Every case; `batch` and `size` (height and width) are those of the networks."""
+    for name in NETWORKS:
+        for training in (False, True):
+            yield Case(f"{name} {'train' if training else 'eval'} float32", "networks",
+                       network(name, training, False, batch, size))
+    for name in MIXED:
+        for training in (False, True):
+            yield Case(f"{name} {'train' if training else 'eval'} bfloat16", "mixed precision networks",
+                       network(name, training, True, batch, size))
+    for dtype in (torch.float32, torch.bfloat16):
+        for n in (256, 1024, 2048, 4096, 8192):
+            bits = torch.finfo(dtype).bits
+            yield Case(f"matmul {n} {str(dtype)[6:]}", f"matmul {str(dtype)[6:]}", matmul(n, dtype), 2 * n**3,
+                       3 * n * n * bits // 8)
+    yield from bandwidth_cases()

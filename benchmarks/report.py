@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Makes docs/benchmarks.md and its plots from what run.py wrote: report.py RESULTS.json..."""
+import argparse
+import collections
+import json
+import pathlib
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+HEAD = """\
+# Benchmarks
+
+Written by `benchmarks/report.py` from results of `benchmarks/run.py`: median milliseconds of the same case on two
+devices in one process, synchronized. A ratio over 1 says that the second device is faster. Networks train with Adam;
+float32 is without TF32; bfloat16 networks run under autocast in channels_last.
+"""
+
+
+def complete(results):
+    return [case for case in results["cases"] if all(case["ms"])]
+
+
+def bars(results, path):
+    """The ratio of every network and operator."""
+    chosen = [case for case in complete(results) if not case["group"].startswith("matmul")]
+    figure, axis = plt.subplots(figsize=(8, 0.24 * len(chosen) + 1))
+    ratios = [case["ms"][0] / case["ms"][1] for case in chosen]
+    axis.barh([case["case"] for case in chosen], ratios, color=["tab:green" if r >= 1 else "tab:blue" for r in ratios])
+    axis.axvline(1, color="black", linewidth=0.8)
+    axis.set_xlabel(f"speed of {results['devices'][1]} over {results['devices'][0]}")
+    axis.invert_yaxis()
+    axis.margins(y=0.01)
+    figure.savefig(path, dpi=110, bbox_inches="tight")
+    plt.close(figure)
+
+
+def roofline(results, path):
+    """What matrix products reach over their size, in TFLOP/s."""
+    groups = collections.defaultdict(list)
+    for case in complete(results):
+        if case["group"].startswith("matmul"):
+            groups[case["group"]].append(case)
+    figure, axis = plt.subplots(figsize=(7, 4))
+    for color, (group, found) in zip(("tab:blue", "tab:orange"), groups.items()):
+        sizes = [round((case["flop"] / 2) ** (1 / 3)) for case in found]
+        for which, style in ((0, "--"), (1, "-")):
+            rates = [case["flop"] / case["ms"][which] / 1e9 for case in found]
+            axis.loglog(sizes, rates, style, marker="o", color=color, label=f"{group}, {results['devices'][which]}")
+    axis.set_xlabel("n of an n x n by n x n product")
+    axis.set_ylabel("TFLOP/s")
+    axis.grid(True, which="both", alpha=0.3)
+    axis.legend(fontsize=8)
+    figure.savefig(path, dpi=110, bbox_inches="tight")
+    plt.close(figure)
+
+
+def table(results):
+    lines = [f"| case | {results['devices'][0]}, ms | {results['devices'][1]}, ms | ratio | |", "|---|---|---|---|---|"]
+    for case in complete(results):
+        peer, own = case["ms"]
+        rate = f"{case['flop'] / own / 1e9:.3g} TFLOP/s" if case["flop"] else \
+            f"{case['bytes'] / own / 1e6:.3g} GB/s" if case["bytes"] else ""
+        lines.append(f"| {case['case']} | {peer:.3f} | {own:.3f} | {peer / own:.2f} | {rate} |")
+    return "\n".join(lines)
+
+
+def section(results, number):
+    images = ROOT / "docs/images"
+    images.mkdir(parents=True, exist_ok=True)
+    lines = [f"\n## {results['devices'][1]} against {results['devices'][0]}\n",
+             f"torch {results['torch']}; networks: batch {results['batch']}, {results['size']}x{results['size']}.\n"]
+    if any(not case["group"].startswith("matmul") for case in complete(results)):
+        bars(results, images / f"benchmark-{number}-bars.png")
+        lines.append(f"![Ratios of networks and operators](images/benchmark-{number}-bars.png)\n")
+    if any(case["group"].startswith("matmul") for case in complete(results)):
+        roofline(results, images / f"benchmark-{number}-matmul.png")
+        lines.append(f"![Matrix products](images/benchmark-{number}-matmul.png)\n")
+    return "\n".join(lines) + "\n" + table(results) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", nargs="+", type=pathlib.Path)
+    texts = [json.loads(file.read_text()) for file in parser.parse_args().results]
+    page = HEAD + "".join(section(results, i + 1) for i, results in enumerate(texts))
+    (ROOT / "docs/benchmarks.md").write_text(page)
+    print(f"docs/benchmarks.md: {len(page.splitlines())} lines")
+
+
+if __name__ == "__main__":
+    main()
