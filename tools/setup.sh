@@ -31,7 +31,8 @@ system_packages() {
   fi
 }
 
-has() { "$python" -c "import sys, importlib.util as u; sys.exit(any(u.find_spec(m) is None for m in sys.argv[1:]))" "$@"; }
+# Isolated: the folder cmake/ here would pass for a package.
+has() { "$python" -I -c "import sys, importlib.util as u; sys.exit(any(u.find_spec(m) is None for m in sys.argv[1:]))" "$@"; }
 
 pip_install() {
   say "installing Python packages: $*"
