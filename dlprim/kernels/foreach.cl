@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
 // One elementwise operation over many tensors. The host defines
 //   LISTS, TENSORS, SCALARS, TENSOR_SCALARS   sizes of the tables
-//   CHUNK                                     elements a work-group handles
-//   S                                         type of scalars
-//   BROADCASTS, ONCE, LOADS, EACH, STORES     statements; `i` is the element, ARG(k) the address of list k
+//   CHUNK, UNROLL       elements a work-group handles, and those a work-item has in flight
+//   S                   type of scalars
+//   BUFFERS             parameters b0.., each followed by a comma; BUFFER_CASES sets `base` to one of them by number
+//   POINTERS            p0.. from address[], those of lists with elements moved on by `begin`
+//   BROADCASTS          values and statements of a tensor
+//   VALUES, LOADS       arrays v0[UNROLL].., and v0[u].. from element i
+//   EACH, STORES        x0.. of v0[u].., computed and stored to element i
 #include "lib/types.clh"
 
 typedef struct {
@@ -18,38 +22,42 @@ typedef struct {
   S value[SCALARS];
 } Scalars;
 
-__kernel void foreach(GLOBAL(char, b0), GLOBAL(char, b1), GLOBAL(char, b2), GLOBAL(char, b3), GLOBAL(char, b4),
-                      GLOBAL(char, b5), GLOBAL(char, b6), GLOBAL(char, b7), Table table, Scalars scalars) {
-  const uint chunk = get_group_id(0);
-  uint tensor = 0;
-  while (chunk >= table.chunk_end[tensor]) tensor++;
+__kernel void foreach(BUFFERS Table table, Scalars scalars) {
+  const uint chunk = get_group_id(0), stride = get_local_size(0);
+  uint tensor = 0, last = table.tensors - 1;
+  while (tensor < last) {
+    const uint middle = (tensor + last) / 2;
+    if (chunk < table.chunk_end[middle]) last = middle;
+    else tensor = middle + 1;
+  }
   const uint first_chunk = tensor == 0 ? 0 : table.chunk_end[tensor - 1];
   const ulong begin = (ulong)(chunk - first_chunk) * CHUNK;
-  const ulong end = min(begin + CHUNK, table.size[tensor]);
+  const uint elements = (uint)min(table.size[tensor] - begin, (ulong)CHUNK);
 
   __global char *address[LISTS];
 #pragma unroll
   for (int list = 0; list < LISTS; list++) {
     const ulong packed = table.address[list][tensor];
-    __global char *base;
-    switch ((uint)(packed >> 56)) {
-      case 0: base = b0_memory; break;
-      case 1: base = b1_memory; break;
-      case 2: base = b2_memory; break;
-      case 3: base = b3_memory; break;
-      case 4: base = b4_memory; break;
-      case 5: base = b5_memory; break;
-      case 6: base = b6_memory; break;
-      default: base = b7_memory; break;
-    }
+    __global char *base = 0;
+    switch ((uint)(packed >> 56)) { BUFFER_CASES }
     address[list] = base + (packed & 0xffffffffffffffUL);
   }
-#define ARG(k) address[k]
+  POINTERS
   BROADCASTS
-  ONCE
-  for (ulong i = begin + get_local_id(0); i < end; i += get_local_size(0)) {
-    LOADS
-    EACH
-    STORES
+  for (uint first = get_local_id(0); first < elements; first += UNROLL * stride) {
+    VALUES
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++) {
+      const uint i = min(first + u * stride, elements - 1);
+      LOADS
+    }
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++) {
+      const uint i = first + u * stride;
+      if (i < elements) {
+        EACH
+        STORES
+      }
+    }
   }
 }

@@ -75,6 +75,7 @@ DeviceInfo read_info(cl_device_id id, const std::string& platform, std::string i
   info.float_vector = number_of<cl_uint>(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, 1);
   info.max_work_group = number_of<std::size_t>(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1);
   info.local_memory = number_of<cl_ulong>(id, CL_DEVICE_LOCAL_MEM_SIZE);
+  info.max_parameters = number_of<std::size_t>(id, CL_DEVICE_MAX_PARAMETER_SIZE, 1024);
   info.global_memory = number_of<cl_ulong>(id, CL_DEVICE_GLOBAL_MEM_SIZE);
   info.max_allocation = number_of<cl_ulong>(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
   info.base_alignment = std::max<cl_uint>(1, number_of<cl_uint>(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8);

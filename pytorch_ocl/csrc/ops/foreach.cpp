@@ -2,7 +2,6 @@
 // The _foreach_* operators on lists of tensors: one boxed kernel for all of them, driven by a table of expressions.
 // Lists that differ in dtype, layout or device take PyTorch's composite loop over single tensors.
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/native/ForeachUtils.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/DeviceGuard.h>
 #include <dlprim/primitives/foreach.hpp>
@@ -40,154 +39,166 @@ constexpr ForeachRow rows[] = {
     {"lerp", 3, "fabs(c) < (T)0.5 ? a + c * (b - a) : b - (b - a) * (1 - c)"},
 };
 
-// An operator as the table sees it: "aten::_foreach_add_" -> "add", in place.
-struct Name {
-  std::string stem;
-  bool in_place;
-  explicit Name(const std::string& name) : stem(name.substr(std::string_view("aten::_foreach_").size())) {
-    in_place = stem.ends_with('_');
-    if (in_place) stem.pop_back();
-  }
-};
-
-// The arguments of one call, sorted by kind, and the code that names them.
-struct Call {
-  std::vector<std::vector<at::Tensor>> lists;
-  std::vector<at::Tensor> singles;  // 0-dim tensors
-  std::vector<c10::Scalar> scalars, tensor_scalars;
-  std::string code;
-
-  // False when an argument has a kind that only the composite takes.
-  bool add(const c10::IValue& value, char letter, bool is_scalar_type) {
-    std::string source;
-    if (value.isTensorList()) {
-      source = "x" + std::to_string(lists.size());
-      lists.push_back(value.toTensorVector());
-    } else if (value.isTensor()) {
-      if (value.toTensor().dim() != 0 || value.toTensor().is_cpu()) return false;
-      source = "@" + std::to_string(singles.size());  // numbered once the lists are known
-      singles.push_back(value.toTensor());
-    } else if (value.isList() && is_scalar_type) {
-      if (!tensor_scalars.empty()) return false;
-      source = "t0";
-      for (const c10::IValue& scalar : value.toListRef()) tensor_scalars.push_back(scalar.toScalar());
-    } else if (value.isScalar()) {
-      source = "s" + std::to_string(scalars.size());
-      scalars.push_back(value.toScalar());
-    } else {
-      return false;
-    }
-    code += std::string("const T ") + letter + " = " + source + "; ";
-    return true;
-  }
-};
-
-bool read_arguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack, Call& call, int& count) {
-  const auto& arguments = op.schema().arguments();
-  const auto values = torch::jit::last(stack, arguments.size());
-  count = 0;
-  for (std::size_t i = 0; i < arguments.size(); i++) {
-    if (arguments[i].name() == "non_blocking") continue;
-    const bool scalar_list = arguments[i].type()->str().find("Scalar[]") != std::string::npos ||
-                             arguments[i].type()->str() == "number[]";
-    if (!call.add(values[i], char('a' + count), scalar_list)) return false;
-    count++;
-  }
-  return !call.lists.empty() && !call.lists[0].empty() && values[0].isTensorList();
-}
-
-const ForeachRow* find_row(std::string_view stem, int arguments) {
+const ForeachRow* find_row(std::string_view name, int arguments) {
   for (const ForeachRow& row : rows)
-    if (stem == row.name && row.arguments == arguments) return &row;
+    if (name == row.name && row.arguments == arguments) return &row;
   return nullptr;
 }
 
-bool fits_one_launch(const Call& call) {
-  std::vector<at::TensorList> lists(call.lists.begin(), call.lists.end());
-  for (const auto& list : lists)
-    if (list.size() != lists[0].size()) return false;
-  if (!at::isFloatingType(lists[0][0].scalar_type())) return false;
-  if (!call.tensor_scalars.empty() && call.tensor_scalars.size() != lists[0].size()) return false;
-  for (const at::Tensor& single : call.singles)
-    if (single.device() != lists[0][0].device() || single.scalar_type() != lists[0][0].scalar_type()) return false;
-  auto real = [](const c10::Scalar& scalar) { return !scalar.isComplex(); };
-  return std::all_of(call.scalars.begin(), call.scalars.end(), real) &&
-         std::all_of(call.tensor_scalars.begin(), call.tensor_scalars.end(), real) &&
-         at::native::check_fast_path_restrictions(lists, call.tensor_scalars);
+bool same_layout(const at::Tensor& a, const at::Tensor& b) {
+  if (a.sizes() != b.sizes()) return false;
+  for (int64_t d = 0; d < a.dim(); d++)
+    if (a.size(d) != 1 && a.stride(d) != b.stride(d)) return false;
+  return true;
 }
 
-std::vector<double> numbers(const std::vector<c10::Scalar>& scalars) {
-  std::vector<double> result;
-  for (const auto& scalar : scalars) result.push_back(scalar.toDouble());
-  return result;
-}
-
-// Runs the call in one sweep; returns the results, empty for an in-place operator.
-std::vector<at::Tensor> run(Call& call, const ForeachRow& row, bool in_place) {
-  const std::size_t tensors = call.lists[0].size(), inputs = call.lists.size();
-  const c10::DeviceGuard guard(call.lists[0][0].device());
-  std::vector<at::Tensor> results;
-  if (!in_place)
-    for (const at::Tensor& tensor : call.lists[0]) results.push_back(at::empty_like(tensor));
-
-  const auto dtype = data_type_of(call.lists[0][0], row.name);
-  std::vector<std::vector<dlprim::BufferRef>> data;
-  std::vector<dlprim::ForeachList> lists;
-  data.reserve(inputs + call.singles.size() + 1);
-  auto add = [&](const auto& list, dlprim::ForeachMode mode) {
-    auto& buffers = data.emplace_back();
-    for (std::size_t i = 0; i < tensors; i++) buffers.push_back(buffer_of(list(i)));
-    lists.push_back({buffers, dtype, mode});
-  };
-  for (std::size_t k = 0; k < inputs; k++)
-    add([&](std::size_t i) { return call.lists[k][i]; },
-        k == 0 && in_place ? dlprim::ForeachMode::update : dlprim::ForeachMode::read);
-  for (std::size_t k = 0; k < call.singles.size(); k++) {
-    const auto at = call.code.find("@" + std::to_string(k));
-    call.code.replace(at, 1, "x").replace(at + 1, 1, std::to_string(lists.size()));
-    add([&](std::size_t) { return call.singles[k]; }, dlprim::ForeachMode::broadcast);
+// The buffers of a list whose tensors match those of `like` in dtype, device and layout; false when one does not.
+bool gather(c10::ArrayRef<c10::IValue> list, c10::ArrayRef<c10::IValue> like, std::vector<dlprim::BufferRef>& buffers) {
+  if (list.size() != like.size()) return false;
+  const at::Tensor& first = like[0].toTensor();
+  buffers.reserve(list.size());
+  for (std::size_t i = 0; i < list.size(); i++) {
+    const at::Tensor& tensor = list[i].toTensor();
+    if (tensor.scalar_type() != first.scalar_type() || tensor.device() != first.device() ||
+        tensor.layout() != at::kStrided || !tensor.is_non_overlapping_and_dense() ||
+        !same_layout(tensor, like[i].toTensor()))
+      return false;
+    buffers.push_back(buffer_of(tensor));
   }
-  std::string target = "x0";
-  if (!in_place) {
-    target = "x" + std::to_string(lists.size());
-    add([&](std::size_t i) { return results[i]; }, dlprim::ForeachMode::write);
-  }
-  std::vector<std::int64_t> sizes;
-  for (const at::Tensor& tensor : call.lists[0]) sizes.push_back(tensor.numel());
-  const std::string each = call.code + target + " = " + row.each + ";";
-  const auto scalars = numbers(call.scalars), tensor_scalars = numbers(call.tensor_scalars);
-  dlprim::foreach(current_queue(), {each.c_str(), each.c_str()}, dtype, sizes, lists, scalars, tensor_scalars);
-  return results;
+  return true;
 }
 
-void foreach_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const Name name(op.schema().name());
-  Call call;
+bool add_number(const c10::Scalar& scalar, std::vector<double>& numbers) {
+  if (!scalar.isComplex()) numbers.push_back(scalar.toDouble());
+  return !scalar.isComplex();
+}
+
+// One operator: what its arguments are and the code they lead to, known once it is registered.
+class ForeachKernel : public c10::OperatorKernel {
+ public:
+  ForeachKernel(const c10::FunctionSchema& schema, const ForeachRow& row, bool in_place)
+      : name_(row.name), in_place_(in_place) {
+    int lists = 0, scalars = 0, letters = 0;
+    std::string code;
+    for (const c10::Argument& argument : schema.arguments()) {
+      const std::string type = argument.type()->str();
+      Kind kind = Kind::ignored;
+      if (argument.name() != "non_blocking")
+        kind = type == "Tensor[]" ? Kind::list : type == "Tensor" ? Kind::tensor
+               : type.ends_with("[]") ? Kind::scalars : Kind::scalar;
+      kinds_.push_back(kind);
+      lists += kind == Kind::list;
+    }
+    int tensors = lists;
+    lists = 0;
+    for (const Kind kind : kinds_) {
+      if (kind == Kind::ignored) continue;
+      const std::string source = kind == Kind::list     ? "x" + std::to_string(lists++)
+                                 : kind == Kind::tensor ? "x" + std::to_string(tensors++)
+                                 : kind == Kind::scalar ? "s" + std::to_string(scalars++)
+                                                        : "t0";
+      code += std::string("const T ") + char('a' + letters++) + " = " + source + "; ";
+    }
+    code_ = code + "x" + (in_place ? "0" : std::to_string(tensors)) + " = " + row.each + ";";
+  }
+
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    if (!run(*stack)) op.callBoxedForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd, *stack);
+  }
+
+ private:
+  enum class Kind { list, tensor, scalar, scalars, ignored };
+
+  // Replaces the arguments by the results; false, changing nothing, when only the composite takes them.
+  bool run(torch::jit::Stack& stack) const {
+    const auto arguments = torch::jit::last(stack, kinds_.size());
+    const auto like = arguments[0].toListRef();
+    if (like.empty() || !at::isFloatingType(like[0].toTensor().scalar_type())) return false;
+    const at::Tensor& first = like[0].toTensor();
+    std::vector<std::vector<dlprim::BufferRef>> data, singles;
+    std::vector<double> scalars, tensor_scalars;
+    for (std::size_t i = 0; i < kinds_.size(); i++)
+      if (!read(arguments[i], kinds_[i], like, data, singles, kinds_[i] == Kind::scalars ? tensor_scalars : scalars))
+        return false;
+    if (!tensor_scalars.empty() && tensor_scalars.size() != like.size()) return false;
+
+    const c10::DeviceGuard guard(first.device());
+    std::vector<at::Tensor> results;
+    std::vector<std::int64_t> sizes;
+    std::vector<dlprim::BufferRef> outputs;
+    sizes.reserve(like.size());
+    for (const c10::IValue& value : like) {
+      sizes.push_back(value.toTensor().numel());
+      if (in_place_) continue;
+      results.push_back(at::empty_like(value.toTensor()));
+      outputs.push_back(buffer_of(results.back()));
+    }
+    const auto dtype = data_type_of(first, name_);
+    std::vector<dlprim::ForeachList> lists;
+    for (const auto& list : data) lists.push_back({list, dtype, dlprim::ForeachMode::read});
+    for (const auto& single : singles) lists.push_back({single, dtype, dlprim::ForeachMode::broadcast});
+    if (in_place_) lists[0].mode = dlprim::ForeachMode::update;
+    else lists.push_back({outputs, dtype, dlprim::ForeachMode::write});
+    dlprim::foreach(current_queue(), {code_.c_str(), code_.c_str()}, dtype, sizes, lists, scalars, tensor_scalars);
+    torch::jit::drop(stack, kinds_.size());
+    if (!in_place_) torch::jit::push(stack, std::move(results));
+    return true;
+  }
+
+  static bool read(const c10::IValue& value, Kind kind, c10::ArrayRef<c10::IValue> like,
+                   std::vector<std::vector<dlprim::BufferRef>>& lists,
+                   std::vector<std::vector<dlprim::BufferRef>>& singles, std::vector<double>& scalars) {
+    const at::Tensor& first = like[0].toTensor();
+    switch (kind) {
+      case Kind::list: return gather(value.toListRef(), like, lists.emplace_back());
+      case Kind::scalar: return add_number(value.toScalar(), scalars);
+      case Kind::scalars: {
+        for (const c10::IValue& scalar : value.toListRef())
+          if (!add_number(scalar.toScalar(), scalars)) return false;
+        return true;
+      }
+      case Kind::tensor: {
+        const at::Tensor& tensor = value.toTensor();
+        if (tensor.dim() != 0 || tensor.device() != first.device() || tensor.scalar_type() != first.scalar_type())
+          return false;
+        singles.emplace_back(like.size(), buffer_of(tensor));
+        return true;
+      }
+      default: return true;
+    }
+  }
+
+  const char* name_;
+  bool in_place_;
+  std::vector<Kind> kinds_;
+  std::string code_;
+};
+
+int arguments_of(const c10::FunctionSchema& schema) {
   int count = 0;
-  const bool readable = read_arguments(op, *stack, call, count);
-  const ForeachRow* row = readable ? find_row(name.stem, count) : nullptr;
-    if (!row || !fits_one_launch(call)) {
-    op.callBoxedForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd, *stack);
-    return;
-  }
-  auto results = run(call, *row, name.in_place);
-  torch::jit::drop(*stack, op.schema().arguments().size());
-  if (!name.in_place) torch::jit::push(*stack, std::move(results));
+  for (const c10::Argument& argument : schema.arguments()) count += argument.name() != "non_blocking";
+  return count;
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  for (const ForeachRow& row : rows)
+  std::string previous;
+  for (const ForeachRow& row : rows) {
+    if (row.name == previous) continue;  // a stem with rows for several numbers of arguments
+    previous = row.name;
     for (const char* suffix : {"", "_"})
       for (const char* overload : {"", "Scalar", "ScalarList", "List", "Tensor"}) {
-        if (&row != find_row(row.name, row.arguments)) continue;
         const std::string name = std::string("_foreach_") + row.name + suffix;
-        const bool repeated = row.arguments == 3 && find_row(row.name, 2);
-        if (repeated || !c10::Dispatcher::singleton().findSchema({"aten::" + name, overload})) continue;
+        const auto op = c10::Dispatcher::singleton().findSchema({"aten::" + name, overload});
+        if (!op) continue;
+        const ForeachRow* own = find_row(row.name, arguments_of(op->schema()));
+        if (!own || op->schema().arguments()[0].type()->str() != "Tensor[]") continue;
         m.impl((*overload ? name + "." + overload : name).c_str(),
-               torch::CppFunction::makeFromBoxedFunction<&foreach_kernel>());
+               torch::CppFunction::makeFromBoxedFunctor(
+                   std::make_unique<ForeachKernel>(op->schema(), *own, *suffix != 0)));
       }
+  }
 }
 
 }  // namespace pytorch_ocl

@@ -28,6 +28,7 @@ struct DeviceInfo {
   unsigned compute_units = 1;
   std::size_t max_work_group = 1;
   std::size_t local_memory = 0;  ///< bytes a work-group may use
+  std::size_t max_parameters = 1024;  ///< bytes of a kernel's parameters together
   std::uint64_t global_memory = 0, max_allocation = 0;
   unsigned base_alignment = 128;  ///< bytes
   unsigned float_vector = 1;  ///< native width of float vectors (16 with AVX-512)
