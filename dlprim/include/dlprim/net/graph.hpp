@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// A network as data: what importers make and Net runs.
+#pragma once
+#include <dlprim/net/tensor.hpp>
+
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace dlprim {
+
+struct Graph;
+struct Operator;
+
+/// A constant of a node: a number, a text, lists of them, a tensor or a graph to run.
+using Attribute = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>,
+                               std::vector<std::string>, Tensor, std::shared_ptr<Graph>>;
+
+/// One operator of a graph. Values are numbered over the whole network, inner graphs included; -1 stands for an input
+/// that is left out or an output nobody wants.
+struct Node {
+  std::string type, name;
+  std::string domain;   ///< "" for ONNX's main domain
+  std::int64_t version = 0;  ///< of the domain's operator set
+  std::map<std::string, Attribute> attributes;
+  std::vector<int> inputs, outputs;
+  const Operator* implementation = nullptr;
+  std::vector<int> captured;  ///< values of outer graphs that inner graphs read
+  std::vector<int> dead;      ///< values that nobody reads after this node
+};
+
+/// Nodes in the order they run. An inner graph may read any value that exists where it runs.
+struct Graph {
+  std::string name;
+  std::vector<Node> nodes;
+  std::vector<int> inputs, outputs;
+};
+
+/// What is known about an input or output of a network; sizes are -1 where they are open, `names` then name them.
+struct ValueInfo {
+  std::string name;
+  DataType dtype = DataType::float32;
+  bool ranked = false;  ///< the number of dimensions is known
+  bool sequence = false, optional = false;  ///< kinds of values other than a tensor
+  Shape shape;
+  std::vector<std::string> names;
+};
+
+/// A network with its constants.
+struct Network {
+  Graph graph;
+  std::vector<std::string> values;  ///< names by number
+  std::map<int, Tensor> constants;
+  std::vector<ValueInfo> inputs, outputs;
+};
+
+/// Anything that a Net can load.
+class ModelBase {
+ public:
+  virtual ~ModelBase() = default;
+  virtual const Network& network() const = 0;
+};
+
+}  // namespace dlprim

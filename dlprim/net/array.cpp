@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT
+#include "array.hpp"
+
+#include <dlprim/error.hpp>
+#include <dlprim/primitives/concat.hpp>
+#include <dlprim/primitives/copy.hpp>
+#include <dlprim/primitives/gemm.hpp>
+#include <dlprim/primitives/pointwise.hpp>
+#include <dlprim/primitives/softmax.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace dlprim {
+
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+// Strides of `shape` over x's memory without moving elements, or nothing.
+std::optional<Integers> reshaped_strides(const Tensor& x, const Shape& shape) {
+  if (x.is_contiguous()) return contiguous_strides(shape);
+  Integers strides(std::size_t(shape.size()));
+  int d = 0, k = 0;
+  const Shape& old = x.shape();
+  while (d < old.size() && k < shape.size()) {
+    int first = k;
+    std::int64_t from = old[d], to = shape[k];
+    int last = d;
+    while (from != to) {
+      if (from < to) {
+        if (++last >= old.size()) return {};
+        if (old[last] != 1 && x.strides()[std::size_t(last - 1)] != x.strides()[std::size_t(last)] * old[last]) return {};
+        from *= old[last];
+      } else {
+        if (++k >= shape.size()) return {};
+        to *= shape[k];
+      }
+    }
+    std::int64_t stride = x.strides()[std::size_t(last)];
+    for (int i = k; i >= first; i--) strides[std::size_t(i)] = stride, stride *= shape[i];
+    d = last + 1, k++;
+  }
+  while (d < old.size())
+    if (old[d++] != 1) return {};
+  for (; k < shape.size(); k++)
+    if (shape[k] != 1) return {};
+  return strides;
+}
+
+template <class T>
+void append(std::vector<std::int64_t>& to, const std::vector<std::byte>& bytes) {
+  for (std::size_t i = 0; i < bytes.size(); i += sizeof(T)) {
+    T value;
+    std::memcpy(&value, bytes.data() + i, sizeof(T));
+    to.push_back(std::int64_t(value));
+  }
+}
+
+}  // namespace
+
+Tensor permute(const Tensor& x, const Integers& order) {
+  if (int(order.size()) != x.shape().size())
+    throw ValidationError("expected an order of " + std::to_string(x.shape().size()) + " dimensions, got " +
+                          Shape(order).text());
+  Shape shape;
+  Integers strides;
+  std::vector<bool> seen(order.size());
+  for (std::int64_t dim : order) {
+    const int d = x.shape().axis(dim);
+    if (seen[std::size_t(d)]) throw ValidationError("dimension " + std::to_string(dim) + " appears twice");
+    seen[std::size_t(d)] = true;
+    shape.push_back(x.shape()[d]), strides.push_back(x.strides()[std::size_t(d)]);
+  }
+  return x.strided(shape, strides);
+}
+
+Tensor transpose(const Tensor& x) {
+  Integers order(std::size_t(x.shape().size()));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return permute(x, order);
+}
+
+Tensor narrow(const Tensor& x, int dim, std::int64_t start, std::int64_t length, std::int64_t step) {
+  Shape shape = x.shape();
+  Integers strides = x.strides();
+  const std::int64_t offset = length > 0 ? start * strides[std::size_t(dim)] : 0;
+  shape[dim] = length, strides[std::size_t(dim)] *= step;
+  return x.strided(shape, std::move(strides), offset);
+}
+
+Tensor select(const Tensor& x, int dim, std::int64_t index) {
+  Shape shape = x.shape();
+  Integers strides = x.strides();
+  const std::int64_t offset = index * strides[std::size_t(dim)];
+  shape.erase(dim), strides.erase(strides.begin() + dim);
+  return x.strided(shape, std::move(strides), offset);
+}
+
+Tensor unsqueeze(const Tensor& x, int dim) {
+  Shape shape = x.shape();
+  Integers strides = x.strides();
+  shape.insert(dim, 1), strides.insert(strides.begin() + dim, 1);
+  return x.strided(shape, std::move(strides));
+}
+
+Tensor expand(const Tensor& x, const Shape& shape) {
+  const int extra = shape.size() - x.shape().size();
+  if (extra < 0) throw ValidationError("shape " + x.shape().text() + " does not broadcast to " + shape.text());
+  Integers strides(std::size_t(shape.size()), 0);
+  for (int d = 0; d < x.shape().size(); d++) {
+    const std::int64_t size = x.shape()[d];
+    if (size != 1 && size != shape[d + extra])
+      throw ValidationError("shape " + x.shape().text() + " does not broadcast to " + shape.text());
+    strides[std::size_t(d + extra)] = size == 1 ? 0 : x.strides()[std::size_t(d)];
+  }
+  return x.strided(shape, std::move(strides));
+}
+
+Tensor contiguous(Queue& queue, const Tensor& x) {
+  if (x.is_contiguous()) return x;
+  if (x.on_host()) return Tensor::from_host(x.dtype(), x.shape(), x.read(queue).data());
+  Tensor y(queue, x.dtype(), x.shape());
+  copy(queue, y.view(queue), x.view(queue));
+  return y;
+}
+
+Tensor reshape(Queue& queue, const Tensor& x, const Shape& shape) {
+  if (shape.total_size() != x.numel())
+    throw ValidationError("shape " + x.shape().text() + " cannot become " + shape.text());
+  if (auto strides = reshaped_strides(x, shape)) return x.strided(shape, std::move(*strides));
+  return contiguous(queue, x).strided(shape, contiguous_strides(shape));
+}
+
+Tensor cast(Queue& queue, const Tensor& x, DataType dtype) {
+  if (x.dtype() == dtype) return x;
+  Tensor y(queue, dtype, x.shape());
+  copy(queue, y.view(queue), x.view(queue));
+  return y;
+}
+
+Tensor filled(Queue& queue, DataType dtype, const Shape& shape, Scalar value) {
+  Tensor y(queue, dtype, shape);
+  fill(queue, y.view(queue), value);
+  return y;
+}
+
+std::vector<TensorView> views(Queue& queue, std::span<const Tensor> tensors) {
+  std::vector<TensorView> result;
+  for (const Tensor& tensor : tensors) result.push_back(tensor.view(queue));
+  return result;
+}
+
+Tensor apply(Queue& queue, std::string_view code, std::span<const Tensor> inputs, std::span<const Scalar> scalars,
+             DataType result, std::optional<DataType> compute) {
+  Shape shape;
+  DataType type = inputs.empty() ? result : inputs[0].dtype();
+  for (const Tensor& x : inputs) shape = broadcast(shape, x.shape()), type = promote(type, x.dtype());
+  if (is_floating(result) && !is_floating(type) && !is_complex(type)) type = result;
+  Tensor y(queue, result, shape);
+  const std::vector<TensorView> in = views(queue, inputs);
+  const TensorView out[] = {y.view(queue)};
+  const auto row = find_pointwise(code);
+  const Plan plan = make_plan(out, in, row ? pointwise_row(*row).name : "pointwise");
+  if (row) pointwise(queue, *row, plan, compute.value_or(type), scalars);
+  else pointwise_operation(queue, plan, compute.value_or(type), scalars, code);
+  return y;
+}
+
+Tensor apply(Queue& queue, std::string_view code, std::initializer_list<Tensor> inputs,
+             std::initializer_list<Scalar> scalars, std::optional<DataType> result, std::optional<DataType> compute) {
+  return apply(queue, code, std::span(inputs.begin(), inputs.size()), std::span(scalars.begin(), scalars.size()),
+               result.value_or(inputs.begin()->dtype()), compute);
+}
+
+Tensor reduce(Queue& queue, ReduceId id, const Tensor& x, const std::vector<int>& dims,
+              std::optional<DataType> result, std::span<const double> scalars) {
+  Shape shape = x.shape();
+  for (int d : dims) shape[d] = 1;
+  Tensor y(queue, result.value_or(x.dtype()), shape);
+  const TensorView in[] = {x.view(queue)}, out[] = {y.view(queue)};
+  reduce(queue, id, ReduceOperands{out, in}, scalars);
+  return y;
+}
+
+Tensor softmax(Queue& queue, const Tensor& x, int dim) {
+  Tensor y(queue, x.dtype(), x.shape());
+  if (x.numel()) softmax(queue, SoftmaxKind::softmax, y.view(queue), contiguous(queue, x).view(queue), dim);
+  return y;
+}
+
+Tensor matmul(Queue& queue, const Tensor& left, const Tensor& right) {
+  if (left.shape().size() == 0 || right.shape().size() == 0) throw ValidationError("matrices expected, got a number");
+  const bool row = left.shape().size() == 1, column = right.shape().size() == 1;
+  const Tensor a = row ? unsqueeze(left, 0) : left, b = column ? unsqueeze(right, 1) : right;
+  const int ad = a.shape().size(), bd = b.shape().size();
+  const std::int64_t m = a.shape()[ad - 2], k = a.shape()[ad - 1], n = b.shape()[bd - 1];
+  if (b.shape()[bd - 2] != k)
+    throw ValidationError("matrices " + left.shape().text() + " and " + right.shape().text() + " do not match");
+  Shape batch = broadcast(Shape(std::span(a.shape().sizes()).first(std::size_t(ad - 2))),
+                          Shape(std::span(b.shape().sizes()).first(std::size_t(bd - 2))));
+  Shape shape = batch, a_shape = batch, b_shape = batch;
+  for (std::int64_t size : {m, n}) shape.push_back(size);
+  for (std::int64_t size : {m, k}) a_shape.push_back(size);
+  for (std::int64_t size : {k, n}) b_shape.push_back(size);
+  Tensor c(queue, a.dtype(), shape);
+  const std::int64_t batches = batch.total_size();
+  if (c.numel() == 0) {
+  } else if (bd == 2) {  // one product of all rows
+    const Tensor rows = reshape(queue, a, {batches * m, k});
+    gemm(queue, rows.view(queue), b.view(queue), c.view(queue).reshaped({batches * m, n}));
+  } else {
+    const Tensor as = reshape(queue, expand(a, a_shape), {batches, m, k}), bs = reshape(queue, expand(b, b_shape), {batches, k, n});
+    gemm(queue, as.view(queue), bs.view(queue), c.view(queue).reshaped({batches, m, n}));
+  }
+  if (row) shape.erase(shape.size() - 2);
+  if (column) shape.erase(shape.size() - 1);
+  return c.strided(shape, contiguous_strides(shape));
+}
+
+Tensor concat(Queue& queue, std::span<const Tensor> inputs, int dim) {
+  Shape shape = inputs[0].shape();
+  shape[dim] = 0;
+  for (const Tensor& x : inputs) {
+    Shape rest = x.shape();
+    if (rest.size() == shape.size()) shape[dim] += rest[dim], rest[dim] = shape[dim];
+    if (!(rest == shape) || x.dtype() != inputs[0].dtype())
+      throw ValidationError("tensors " + inputs[0].shape().text() + " and " + x.shape().text() + " do not join");
+  }
+  const bool on_host = std::all_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return x.on_host(); });
+  if (on_host && shape.size() == 1) {
+    std::vector<std::byte> bytes;
+    for (const Tensor& x : inputs) {
+      const auto part = x.read(queue);
+      bytes.insert(bytes.end(), part.begin(), part.end());
+    }
+    return Tensor::from_host(inputs[0].dtype(), shape, bytes.data());
+  }
+  Tensor y(queue, inputs[0].dtype(), shape);
+  if (y.numel()) concat(queue, y.view(queue), views(queue, inputs), dim);
+  return y;
+}
+
+std::vector<std::int64_t> to_integers(Queue& queue, const Tensor& x) {
+  Integers result;
+  switch (x.dtype()) {
+    case DataType::int64: append<std::int64_t>(result, x.read(queue)); break;
+    case DataType::int32: append<std::int32_t>(result, x.read(queue)); break;
+    case DataType::uint8:
+    case DataType::boolean: append<std::uint8_t>(result, x.read(queue)); break;
+    default: append<std::int64_t>(result, cast(queue, x, DataType::int64).read(queue));
+  }
+  return result;
+}
+
+std::vector<double> to_reals(Queue& queue, const Tensor& x) {
+  std::vector<double> result;
+  if (x.dtype() == DataType::float64) {
+    const auto bytes = x.read(queue);
+    result.resize(bytes.size() / sizeof(double));
+    if (!bytes.empty()) std::memcpy(result.data(), bytes.data(), bytes.size());
+  } else if (is_floating(x.dtype())) {
+    const auto bytes = cast(queue, x, DataType::float32).read(queue);
+    std::vector<float> values(bytes.size() / sizeof(float));
+    if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+    result.assign(values.begin(), values.end());
+  } else {
+    for (std::int64_t value : to_integers(queue, x)) result.push_back(double(value));
+  }
+  return result;
+}
+
+}  // namespace dlprim

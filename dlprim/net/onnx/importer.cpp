@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+#include "importer.hpp"
+
+#include <dlprim/error.hpp>
+
+#include <set>
+
+#include "../element_type.hpp"
+#include "tensors.hpp"
+
+namespace dlprim {
+
+namespace {
+
+using Versions = std::map<std::string, std::int64_t>;
+using Key = std::tuple<std::string, std::string, std::string>;  // domain, name and overload of a function
+
+std::string domain_of(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
+template <class Field>
+Versions versions_of(const Field& sets) {
+  Versions result;
+  for (const auto& set : sets) result[domain_of(set.domain())] = set.version();
+  return result;
+}
+
+// Names that can be seen from a graph, its own before those of the graphs around it.
+struct Scope {
+  const Scope* outer = nullptr;
+  std::map<std::string, int> names;
+  const std::map<std::string, Attribute>* attributes = nullptr;  // of the call, inside a function
+  const Versions* versions = nullptr;
+};
+
+class Importer {
+ public:
+  Importer(const onnx_format::Model& model, const std::filesystem::path& folder) : model_(model), folder_(folder) {
+    for (const auto& function : model.functions())
+      functions_[{domain_of(function.domain()), function.name(), function.overload()}] = &function;
+  }
+
+  Network run() {
+    if (!model_.has_graph()) throw ValidationError("[onnx] the file holds no graph");
+    const Versions versions = versions_of(model_.opset_import());
+    Scope scope;
+    scope.versions = &versions;
+    const auto& graph = model_.graph();
+    for (const auto& tensor : graph.initializer()) initializers_.insert(tensor.name());
+    for (const auto& tensor : graph.sparse_initializer()) initializers_.insert(tensor.values().name());
+    fill(network_.graph, graph, scope);
+    for (const auto& value : graph.input())
+      if (!initializers_.contains(value.name())) network_.inputs.push_back(info(value));
+    for (const auto& value : graph.output()) network_.outputs.push_back(info(value));
+    return std::move(network_);
+  }
+
+ private:
+  int fresh(const std::string& name) {
+    network_.values.push_back(name);
+    return int(network_.values.size()) - 1;
+  }
+
+  int define(Scope& scope, const std::string& name) {
+    if (name.empty()) return -1;
+    const int id = fresh(name);
+    if (!scope.names.emplace(name, id).second) throw ValidationError("[onnx] value '" + name + "' is defined twice");
+    return id;
+  }
+
+  static int look_up(const Scope& scope, const std::string& name, const std::string& user) {
+    if (name.empty()) return -1;
+    for (const Scope* s = &scope; s; s = s->outer)
+      if (auto it = s->names.find(name); it != s->names.end()) return it->second;
+    throw ValidationError("[onnx] " + user + " reads '" + name + "', which is not defined before it");
+  }
+
+  // An optional type or a sequence is opened up to the tensor's type inside.
+  static ValueInfo info(const onnx_format::ValueInfo& value) {
+    ValueInfo result;
+    result.name = value.name();
+    const onnx_format::Type* type = &value.type();
+    for (int depth = 0; depth < 8 && !type->has_tensor_type(); depth++) {
+      if (type->has_optional_type()) result.optional = true, type = &type->optional_type().elem_type();
+      else if (type->has_sequence_type()) result.sequence = true, type = &type->sequence_type().elem_type();
+      else break;
+    }
+    if (!type->has_tensor_type()) throw ValidationError("[onnx] value '" + value.name() + "' has no tensor type");
+    result.dtype = element_type(type->tensor_type().elem_type());
+    result.ranked = type->tensor_type().has_shape();
+    for (const auto& dim : type->tensor_type().shape().dim()) {
+      const bool known = dim.has_dim_value() && dim.dim_value() >= 0;
+      result.shape.push_back(known ? dim.dim_value() : -1), result.names.push_back(dim.dim_param());
+    }
+    return result;
+  }
+
+  void fill(Graph& graph, const onnx_format::Graph& from, Scope& scope) {
+    graph.name = from.name();
+    if (++depth_ > 64) throw ValidationError("[onnx] graphs are nested too deeply");
+    const bool outermost = !scope.outer && &from == &model_.graph();
+    for (const auto& tensor : from.initializer())
+      network_.constants[define(scope, tensor.name())] = onnx_tensor(tensor, folder_);
+    for (const auto& tensor : from.sparse_initializer())
+      network_.constants[define(scope, tensor.values().name())] = onnx_tensor(tensor);
+    for (const auto& value : from.input())
+      if (!outermost || !initializers_.contains(value.name())) graph.inputs.push_back(define(scope, value.name()));
+    for (const auto& node : from.node()) add(graph, node, scope);
+    for (const auto& value : from.output())
+      graph.outputs.push_back(look_up(scope, value.name(), "graph '" + from.name() + "'"));
+    depth_--;
+  }
+
+  void add(Graph& graph, const onnx_format::Node& from, Scope& scope) {
+    Node node;
+    node.type = from.op_type(), node.name = from.name(), node.domain = domain_of(from.domain());
+    for (const auto& name : from.input()) node.inputs.push_back(look_up(scope, name, "node " + from.op_type()));
+    for (const auto& attribute : from.attribute()) convert(node, attribute, scope);
+    if (auto it = functions_.find({node.domain, node.type, from.overload()}); it != functions_.end())
+      return expand(graph, *it->second, from, node, scope);
+    if (auto it = scope.versions->find(node.domain); it != scope.versions->end()) node.version = it->second;
+    for (const auto& name : from.output()) node.outputs.push_back(define(scope, name));
+    graph.nodes.push_back(std::move(node));
+  }
+
+  // Puts the function's nodes in the place of its call.
+  void expand(Graph& graph, const onnx_format::Function& function, const onnx_format::Node& from, const Node& call,
+              Scope& scope) {
+    if (++depth_ > 64) throw ValidationError("[onnx] functions call each other too deeply");
+    std::map<std::string, Attribute> attributes = call.attributes;
+    Node defaults;
+    for (const auto& attribute : function.attribute_proto()) convert(defaults, attribute, scope);
+    attributes.merge(defaults.attributes);
+    const Versions versions = versions_of(function.opset_import());
+    Scope inner;
+    inner.attributes = &attributes, inner.versions = &versions;
+    if (from.input_size() > function.input_size())
+      throw ValidationError("[onnx] function " + function.name() + " takes " + std::to_string(function.input_size()) +
+                            " inputs, got " + std::to_string(from.input_size()));
+    for (int i = 0; i < function.input_size(); i++)
+      inner.names[function.input(i)] = i < from.input_size() ? call.inputs[std::size_t(i)] : -1;
+    for (const auto& node : function.node()) add(graph, node, inner);
+    for (int i = 0; i < from.output_size() && i < function.output_size(); i++)
+      if (!from.output(i).empty())
+        scope.names[from.output(i)] = look_up(inner, function.output(i), "function " + function.name());
+    depth_--;
+  }
+
+  void convert(Node& node, const onnx_format::Attribute& from, const Scope& scope) {
+    if (!from.ref_attr_name().empty()) {  // stands for an attribute of the function's call
+      if (scope.attributes)
+        if (auto it = scope.attributes->find(from.ref_attr_name()); it != scope.attributes->end())
+          node.attributes[from.name()] = it->second;
+      return;
+    }
+    Attribute& to = node.attributes[from.name()];
+    switch (kind(from)) {
+      case 1: to = double(from.f()); break;
+      case 2: to = from.i(); break;
+      case 3: to = from.s(); break;
+      case 4: to = onnx_tensor(from.t(), folder_); break;
+      case 5: {
+        auto graph = std::make_shared<Graph>();
+        Scope inner;
+        inner.outer = &scope, inner.attributes = scope.attributes, inner.versions = scope.versions;
+        fill(*graph, from.g(), inner);
+        to = std::move(graph);
+        break;
+      }
+      case 6: to = std::vector<double>(from.floats().begin(), from.floats().end()); break;
+      case 7: to = std::vector<std::int64_t>(from.ints().begin(), from.ints().end()); break;
+      case 8: to = std::vector<std::string>(from.strings().begin(), from.strings().end()); break;
+      case 11: to = onnx_tensor(from.sparse_tensor()); break;
+      case 13: node.attributes.erase(from.name()); break;  // a type; values know theirs
+      default:
+        throw NotImplementedError("[onnx] attribute '" + from.name() + "' of " + node.type + " has kind " +
+                                  std::to_string(from.type()));
+    }
+  }
+
+  // Files before IR version 4 may leave the kind out.
+  static int kind(const onnx_format::Attribute& a) {
+    if (a.type()) return a.type();
+    return a.has_f() ? 1 : a.has_i() ? 2 : a.has_s() ? 3 : a.has_t() ? 4 : a.has_g() ? 5 : a.floats_size() ? 6
+           : a.strings_size() ? 8 : 7;
+  }
+
+  const onnx_format::Model& model_;
+  const std::filesystem::path& folder_;
+  std::map<Key, const onnx_format::Function*> functions_;
+  std::set<std::string> initializers_;
+  Network network_;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+Network import_onnx(const onnx_format::Model& model, const std::filesystem::path& folder) {
+  return Importer(model, folder).run();
+}
+
+}  // namespace dlprim

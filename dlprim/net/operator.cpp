@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+#include "operator.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "array.hpp"
+
+namespace dlprim {
+
+namespace {
+
+template <class T>
+const T* find_attribute(const Node& node, const char* name) {
+  auto it = node.attributes.find(name);
+  if (it == node.attributes.end()) return nullptr;
+  if (const T* value = std::get_if<T>(&it->second)) return value;
+  throw ValidationError("attribute '" + std::string(name) + "' has the wrong type");
+}
+
+// One word of Operator::attributes against an attribute: empty when it is another attribute.
+std::optional<std::string> judge(const std::string& word, const std::string& name, const Attribute& attribute) {
+  const std::size_t equals = word.find('=');
+  if (word.substr(0, equals) != name) return {};
+  const std::string* text = std::get_if<std::string>(&attribute);
+  if (equals == std::string::npos || !text) return "";
+  std::istringstream values(word.substr(equals + 1));
+  for (std::string value; std::getline(values, value, '|');)
+    if (value == *text) return "";
+  return "attribute " + name + "=\"" + *text + "\"";
+}
+
+}  // namespace
+
+Call::Call(Executor& executor, const Node& node)
+    : executor_(executor), node_(node), data_(Known::always), shape_(Known::always) {
+  auto consider = [&](int id) {
+    if (id < 0) return;
+    const Value& value = executor_.value(id);
+    data_ = std::min(data_, value.data), shape_ = std::min(shape_, value.shape);
+  };
+  for (int id : node.inputs) consider(id);
+  for (int id : node.captured) consider(id);
+}
+
+Queue& Call::queue() const noexcept { return executor_.queue(); }
+
+const Value& Call::value(int i) const {
+  static const Value nothing;
+  if (i >= inputs() || node_.inputs[std::size_t(i)] < 0) return nothing;
+  return executor_.value(node_.inputs[std::size_t(i)]);
+}
+
+bool Call::has(int i) const { return value(i).present(); }
+
+const Tensor& Call::input(int i) const {
+  const Tensor& tensor = value(i).tensor;
+  if (!tensor.defined()) fail("input " + std::to_string(i) + " is missing");
+  return tensor;
+}
+
+TensorView Call::out(int i, DataType dtype, const Shape& shape) {
+  Tensor tensor(queue(), dtype, shape);
+  set(i, tensor);
+  return tensor.view(queue());
+}
+
+void Call::set(int i, Tensor tensor) { set(i, Value{std::move(tensor), nullptr}); }
+
+void Call::set(int i, Value value) {
+  if (!wants(i)) return;
+  value.data = random_ ? Known::never : data_;
+  value.shape = std::max(value.data, shape_);
+  executor_.slot(node_.outputs[std::size_t(i)]) = std::move(value);
+}
+
+void Call::set(int i, Tensor tensor, Known known) {
+  if (wants(i)) executor_.slot(node_.outputs[std::size_t(i)]) = Value{std::move(tensor), nullptr, known, known};
+}
+
+bool Call::given(const char* name) const { return node_.attributes.contains(name); }
+
+std::int64_t Call::integer(const char* name, std::int64_t otherwise) const {
+  const auto* value = find_attribute<std::int64_t>(node_, name);
+  return value ? *value : otherwise;
+}
+
+double Call::real(const char* name, double otherwise) const {
+  const auto* value = find_attribute<double>(node_, name);
+  return value ? *value : otherwise;
+}
+
+std::string Call::text(const char* name, const char* otherwise) const {
+  const auto* value = find_attribute<std::string>(node_, name);
+  return value ? *value : otherwise;
+}
+
+std::vector<std::int64_t> Call::integers(const char* name) const {
+  const auto* value = find_attribute<std::vector<std::int64_t>>(node_, name);
+  return value ? *value : std::vector<std::int64_t>();
+}
+
+std::vector<double> Call::reals(const char* name) const {
+  const auto* value = find_attribute<std::vector<double>>(node_, name);
+  return value ? *value : std::vector<double>();
+}
+
+const Attribute& Call::attribute(const char* name) const {
+  auto it = node_.attributes.find(name);
+  if (it == node_.attributes.end()) fail("attribute '" + std::string(name) + "' is missing");
+  return it->second;
+}
+
+const Graph& Call::graph(const char* name) const {
+  const auto* graph = std::get_if<std::shared_ptr<Graph>>(&attribute(name));
+  if (!graph) fail("attribute '" + std::string(name) + "' is no graph");
+  return **graph;
+}
+
+void Call::depends_on(int i) { shape_ = std::min(shape_, value(i).data); }
+
+std::vector<std::int64_t> Call::read_integers(int i) {
+  depends_on(i);
+  return to_integers(queue(), input(i));
+}
+
+std::vector<double> Call::read_reals(int i) {
+  depends_on(i);
+  return to_reals(queue(), input(i));
+}
+
+PhiloxState Call::philox() {
+  random();
+  if (given("seed")) return {std::uint64_t(real("seed", 0) * 65536) + 1, 0};
+  executor_.philox_.offset++;
+  return executor_.philox_;
+}
+
+std::vector<Value> Call::run(const Graph& graph, const std::vector<Value>& inputs) {
+  if (inputs.size() != graph.inputs.size())
+    fail("the inner graph expected " + std::to_string(graph.inputs.size()) + " inputs, got " +
+         std::to_string(inputs.size()));
+  for (std::size_t i = 0; i < inputs.size(); i++)  // each run brings others: nothing made of them may be kept
+    executor_.slot(graph.inputs[i]) = Value{inputs[i].tensor, inputs[i].sequence};
+  executor_.run(graph);
+  random_ |= executor_.random_;
+  std::vector<Value> outputs;
+  for (int id : graph.outputs) {
+    outputs.push_back(executor_.value(id));
+    shape_ = std::min(shape_, outputs.back().shape);
+  }
+  return outputs;
+}
+
+std::vector<Tensor> Call::run(const char* type, const std::vector<Tensor>& inputs,
+                              std::map<std::string, Attribute> attributes, int outputs) {
+  Executor inner(queue());
+  Node node;
+  node.type = type, node.version = version(), node.attributes = std::move(attributes);
+  for (const Tensor& tensor : inputs) {
+    const int id = int(node.inputs.size());
+    inner.slot(id) = Value{tensor, nullptr};
+    node.inputs.push_back(id);
+  }
+  for (int i = 0; i < outputs; i++) node.outputs.push_back(int(inputs.size()) + i);
+  Graph graph;
+  node.implementation = Registry::get().find("", type);
+  graph.nodes.push_back(std::move(node));
+  inner.run(graph);
+  std::vector<Tensor> result;
+  for (int i = 0; i < outputs; i++) result.push_back(inner.value(int(inputs.size()) + i).tensor);
+  return result;
+}
+
+void Call::fail(const std::string& message) const { throw ValidationError(message); }
+
+void Registry::add(const char* type, OperatorFunction function, const char* attributes, const char* domain) {
+  operators_[{domain, type}] = {type, function, attributes, domain};
+}
+
+const Operator* Registry::find(const std::string& domain, const std::string& type) const {
+  auto it = operators_.find({domain == "ai.onnx" ? "" : domain, type});
+  return it == operators_.end() ? nullptr : &it->second;
+}
+
+std::string Registry::refusal(const Node& node) const {
+  const Operator* found = find(node.domain, node.type);
+  if (!found) return "no such operator";
+  std::string problems;
+  for (const auto& [name, attribute] : node.attributes) {
+    std::istringstream words(found->attributes);
+    std::optional<std::string> verdict;
+    for (std::string word; !verdict && words >> word;) verdict = judge(word, name, attribute);
+    if (!verdict) verdict = "attribute " + name;
+    if (!verdict->empty()) problems += (problems.empty() ? "" : ", ") + *verdict;
+  }
+  return problems;
+}
+
+const Registry& Registry::get() {
+  static const Registry registry = [] {
+    Registry all;
+    add_all_operators(all);
+    return all;
+  }();
+  return registry;
+}
+
+}  // namespace dlprim

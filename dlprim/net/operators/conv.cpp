@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/conv.hpp>
+
+#include "../array.hpp"
+#include "../operator.hpp"
+#include "../window.hpp"
+
+namespace dlprim::operators {
+
+namespace {
+
+std::vector<std::int64_t> kernel_of(Call& call, const Shape& weights) {
+  std::vector<std::int64_t> kernel(weights.begin() + std::min(2, weights.size()), weights.end());
+  if (call.given("kernel_shape") && call.integers("kernel_shape") != kernel)
+    call.fail("expected weights of the kernel_shape, got " + weights.text());
+  return kernel;
+}
+
+ConvOptions options_of(Call& call, const Window& w) {
+  ConvOptions options;
+  for (std::size_t i = 0; i < std::size_t(w.dims()); i++)
+    options.stride[i] = w.stride[i], options.padding[i] = w.before[i], options.dilation[i] = w.dilation[i];
+  options.groups = call.integer("group", 1);
+  return options;
+}
+
+TensorView optional(Call& call, int i) { return call.has(i) ? call.in(i) : TensorView(); }
+
+void convolution(Call& call) {
+  const Tensor& x = call.input(0);
+  const Shape& weights = call.input(1).shape();
+  const Window w = read_window(call, x.shape(), kernel_of(call, weights));
+  Shape shape{x.shape()[0], weights[0]};
+  for (std::int64_t size : w.out) shape.push_back(size);
+  const std::string activation = call.text("activation", "");
+  const TensorView y = call.out(0, x.dtype(), shape);
+  if (y.numel() == 0) return;
+  conv_forward(call.queue(), call.in(0), call.in(1), optional(call, 2), y, options_of(call, w),
+               activation == "Relu" ? Activation::relu : Activation::none);
+}
+
+void conv_transpose(Call& call) {
+  const Tensor& x = call.input(0);
+  const Shape& weights = call.input(1).shape();
+  const Window w = read_transposed_window(call, x.shape(), kernel_of(call, weights));
+  const ConvOptions options = options_of(call, w);
+  Shape shape{x.shape()[0], weights[1] * options.groups};
+  for (std::int64_t size : w.out) shape.push_back(size);
+  conv_backward_data(call.queue(), call.in(0), call.in(1), optional(call, 2), call.out(0, x.dtype(), shape), options);
+}
+
+Tensor centered(Call& call, int i, int zero_point, bool per_row) {
+  Tensor x = cast(call.queue(), call.input(i), DataType::int32);
+  if (!call.has(zero_point)) return x;
+  Tensor zero = cast(call.queue(), call.input(zero_point), DataType::int32);
+  if (per_row && zero.numel() > 1) {
+    Shape shape{zero.numel()};
+    while (shape.size() < x.shape().size()) shape.push_back(1);
+    zero = reshape(call.queue(), zero, shape);
+  } else if (zero.numel() == 1) {
+    zero = reshape(call.queue(), zero, {});
+  }
+  return apply(call.queue(), "y0 = x0 - x1;", {x, zero});
+}
+
+void conv_integer(Call& call) {
+  const Tensor x = centered(call, 0, 2, false), weights = centered(call, 1, 3, true);
+  const Window w = read_window(call, x.shape(), kernel_of(call, weights.shape()));
+  Shape shape{x.shape()[0], weights.shape()[0]};
+  for (std::int64_t size : w.out) shape.push_back(size);
+  conv_forward(call.queue(), x.view(call.queue()), weights.view(call.queue()), {}, call.out(0, DataType::int32, shape),
+               options_of(call, w));
+}
+
+}  // namespace
+
+void conv(Registry& registry) {
+  constexpr const char* window = "auto_pad=NOTSET|VALID|SAME_UPPER|SAME_LOWER dilations group kernel_shape pads strides";
+  registry.add("Conv", convolution, window);
+  registry.add("ConvInteger", conv_integer, window);
+  registry.add("ConvTranspose", conv_transpose, (std::string(window) + " output_padding output_shape").c_str());
+}
+
+}  // namespace dlprim::operators

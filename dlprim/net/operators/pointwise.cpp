@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+#include <limits>
+#include <sstream>
+
+#include "../array.hpp"
+#include "../operator.hpp"
+
+namespace dlprim::operators {
+
+namespace {
+
+enum class Result { same, truth };
+
+struct Row {
+  std::string code;
+  Result result;
+  std::vector<std::pair<std::string, double>> attributes;
+};
+
+const std::map<std::string, Row>& rows() {
+  static const std::map<std::string, Row> table = [] {
+    std::map<std::string, Row> rows;
+    auto add = [&](const char* type, const char* code, Result result, const char* attributes) {
+      Row row{code, result, {}};
+      std::istringstream words(attributes);
+      for (std::string word; words >> word;) {
+        const auto colon = word.find(':');
+        row.attributes.emplace_back(word.substr(0, colon), std::stod(word.substr(colon + 1)));
+      }
+      rows[type] = std::move(row);
+    };
+#define ROW(type, code, result, attributes) add(#type, code, Result::result, attributes);
+#include "pointwise_table.inc"
+#undef ROW
+    return rows;
+  }();
+  return table;
+}
+
+// The second operand as operator sets before 7 broadcast it: its dimensions begin at `axis` of the first.
+Tensor aligned(Call& call, const Tensor& a, Tensor b) {
+  if (call.version() >= 7 || !call.integer("broadcast", 0) || !call.given("axis")) return b;
+  const int axis = a.shape().axis(call.integer("axis", 0));
+  while (axis + b.shape().size() < a.shape().size()) b = unsqueeze(b, b.shape().size());
+  return b;
+}
+
+std::vector<Tensor> operands(Call& call) {
+  std::vector<Tensor> result;
+  for (int i = 0; i < call.inputs(); i++) result.push_back(call.input(i));
+  if (result.size() == 2) result[1] = aligned(call, result[0], result[1]);
+  return result;
+}
+
+void run_row(Call& call) {
+  const Row& row = rows().at(call.type());
+  std::vector<Scalar> scalars;
+  for (const auto& [name, otherwise] : row.attributes) {
+    const bool integer = call.given(name.c_str()) && std::holds_alternative<std::int64_t>(call.attribute(name.c_str()));
+    scalars.push_back(integer ? double(call.integer(name.c_str(), 0)) : call.real(name.c_str(), otherwise));
+  }
+  const std::vector<Tensor> inputs = operands(call);
+  if (inputs.empty()) call.fail("expected an input");
+  const DataType result = row.result == Result::truth ? DataType::boolean : inputs[0].dtype();
+  call.set(0, apply(call.queue(), row.code, inputs, scalars, result));
+}
+
+void div(Call& call) {
+  const std::vector<Tensor> x = operands(call);
+  const DataType type = call.input(0).dtype();
+  call.set(0, apply(call.queue(), is_integral(type) ? "div_trunc" : "div_true", x, {}, type));
+}
+
+void mod(Call& call) {
+  call.set(0, apply(call.queue(), call.integer("fmod", 0) ? "fmod" : "remainder", operands(call), {}, call.input(0).dtype()));
+}
+
+void pow(Call& call) {
+  const std::vector<Tensor> x = operands(call);
+  call.set(0, apply(call.queue(), "pow_tensor_tensor", x, {}, x.at(0).dtype()));
+}
+
+void bit_shift(Call& call) {
+  const std::string direction = call.text("direction", "");
+  call.set(0, apply(call.queue(), direction == "LEFT" ? "lshift" : "rshift", operands(call), {}, call.input(0).dtype()));
+}
+
+void gelu(Call& call) {
+  call.set(0, apply(call.queue(), call.text("approximate", "none") == "tanh" ? "gelu_tanh" : "gelu", {call.input(0)}));
+}
+
+// Max, Min, Sum and Mean of any number of tensors, two at a time.
+void fold(Call& call, const char* code) {
+  Tensor result = call.input(0);
+  for (int i = 1; i < call.inputs(); i++) result = apply(call.queue(), code, {result, call.input(i)});
+  call.set(0, result);
+}
+
+void max(Call& call) { fold(call, "maximum"); }
+void min(Call& call) { fold(call, "minimum"); }
+void sum(Call& call) { fold(call, "y0 = x0 + x1;"); }
+
+void mean(Call& call) {
+  Tensor result = call.input(0);
+  for (int i = 1; i < call.inputs(); i++) result = apply(call.queue(), "y0 = x0 + x1;", {result, call.input(i)});
+  call.set(0, apply(call.queue(), "y0 = x0 / w0;", {result}, {double(call.inputs())}));
+}
+
+// Bounds are attributes up to operator set 10, inputs later.
+void clip(Call& call) {
+  const Tensor& x = call.input(0);
+  const bool low = call.has(1) || call.given("min"), high = call.has(2) || call.given("max");
+  Tensor y = x;
+  if (call.has(1)) y = apply(call.queue(), "maximum", {y, call.input(1)});
+  else if (low) y = apply(call.queue(), "clamp_min_scalar", {y}, {call.real("min", 0)});
+  if (call.has(2)) y = apply(call.queue(), "minimum", {y, call.input(2)});
+  else if (high) y = apply(call.queue(), "clamp_max_scalar", {y}, {call.real("max", 0)});
+  call.set(0, y);
+}
+
+void where(Call& call) {
+  const Tensor inputs[] = {call.input(0), call.input(1), call.input(2)};
+  call.set(0, apply(call.queue(), "where", inputs, {}, inputs[1].dtype(), inputs[1].dtype()));
+}
+
+
+}  // namespace
+
+void pointwise(Registry& registry) {
+  for (const auto& [type, row] : rows()) {
+    std::string attributes = "axis broadcast consumed_inputs";
+    for (const auto& [name, otherwise] : row.attributes) attributes += " " + name;
+    registry.add(type.c_str(), run_row, attributes.c_str());
+  }
+  registry.add("Div", div, "axis broadcast consumed_inputs");
+  registry.add("Pow", pow, "axis broadcast");
+  registry.add("Mod", mod, "fmod");
+  registry.add("BitShift", bit_shift, "direction=LEFT|RIGHT");
+  registry.add("Gelu", gelu, "approximate=none|tanh");
+  registry.add("Max", max, "consumed_inputs");
+  registry.add("Min", min, "consumed_inputs");
+  registry.add("Sum", sum, "consumed_inputs");
+  registry.add("Mean", mean, "consumed_inputs");
+  registry.add("Clip", clip, "min max consumed_inputs");
+  registry.add("Where", where);
+}
+
+}  // namespace dlprim::operators

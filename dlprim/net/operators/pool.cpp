@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/pool.hpp>
+
+#include <dlprim/primitives/copy.hpp>
+#include <dlprim/primitives/range.hpp>
+
+#include <numeric>
+
+#include "../array.hpp"
+#include "../operator.hpp"
+#include "../window.hpp"
+
+namespace dlprim::operators {
+
+namespace {
+
+// The primitives' window; its arrays are aligned at the end.
+PoolWindow pool_window(const Window& w) {
+  PoolWindow result;
+  for (int i = 0; i < w.dims(); i++) {
+    const auto to = std::size_t(3 - w.dims() + i), from = std::size_t(i);
+    result.kernel[to] = int(w.kernel[from]), result.stride[to] = int(w.stride[from]);
+    result.pad[to] = int(w.before[from]), result.dilation[to] = int(w.dilation[from]);
+  }
+  return result;
+}
+
+Shape result_shape(const Shape& x, const Window& w) {
+  Shape shape{x[0], x[1]};
+  for (std::int64_t size : w.out) shape.push_back(size);
+  return shape;
+}
+
+// Places within a channel become places within the tensor, counted row-major or (storage_order 1) column-major.
+Tensor whole_index(Call& call, const Tensor& places, const Shape& x) {
+  Queue& queue = call.queue();
+  const int spatial = x.size() - 2;
+  Tensor result = places;
+  if (call.integer("storage_order", 0)) {
+    Tensor rest = places;
+    result = filled(queue, DataType::int64, places.shape(), 0);
+    std::int64_t stride = x.product(2, x.size());
+    for (int d = spatial + 1; d >= 2; d--) {  // from the fastest dimension
+      stride /= x[d];
+      result = apply(queue, "y0 = x0 + x1 % (long)w0 * w1;", {result, rest}, {x[d], stride});
+      rest = apply(queue, "y0 = x0 / w0;", {rest}, {x[d]});
+    }
+  }
+  Shape planes{x[0], x[1]};
+  Tensor plane(queue, DataType::int64, planes);
+  sequence(queue, plane.view(queue), 0, x.product(2, x.size()));
+  for (int d = 0; d < spatial; d++) plane = unsqueeze(plane, 2 + d);
+  return apply(queue, "y0 = x0 + x1;", {result, plane});
+}
+
+void max_pool_op(Call& call) {
+  const Tensor x = call.input(0);
+  const Window w = read_window(call, x.shape(), call.integers("kernel_shape"));
+  const Shape shape = result_shape(x.shape(), w);
+  Tensor places;
+  if (call.wants(1)) places = Tensor(call.queue(), DataType::int64, shape);
+  max_pool(call.queue(), x.view(call.queue()), call.out(0, x.dtype(), shape),
+           call.wants(1) ? places.view(call.queue()) : TensorView(), pool_window(w));
+  if (call.wants(1)) call.set(1, whole_index(call, places, x.shape()));
+}
+
+// The input with its padding around it.
+Tensor padded(Queue& queue, const Tensor& x, Window& w) {
+  Shape shape = x.shape();
+  for (int i = 0; i < w.dims(); i++) shape[i + 2] += w.before[std::size_t(i)] + w.after[std::size_t(i)];
+  Tensor result = filled(queue, x.dtype(), shape, 0);
+  Tensor inside = result;
+  for (int i = 0; i < w.dims(); i++) inside = narrow(inside, i + 2, w.before[std::size_t(i)], x.shape()[i + 2]);
+  copy(queue, inside.view(queue), x.view(queue));
+  w.before.assign(w.before.size(), 0), w.after = w.before;
+  return result;
+}
+
+// Sum over windows, tap by tap: for dilated windows, which the primitive does not average. x is padded already.
+Tensor sum_of_taps(Queue& queue, const Tensor& x, const Window& w, const Shape& shape) {
+  Tensor sum = filled(queue, x.dtype(), shape, 0);
+  std::vector<std::int64_t> tap(w.kernel.size(), 0);
+  for (int d = 0; d >= 0;) {
+    Tensor part = x;
+    for (int i = 0; i < w.dims(); i++) {
+      const auto k = std::size_t(i);
+      part = narrow(part, i + 2, tap[k] * w.dilation[k], w.out[k], w.stride[k]);
+    }
+    sum = apply(queue, "y0 = x0 + x1;", {sum, part});
+    for (d = w.dims() - 1; d >= 0 && ++tap[std::size_t(d)] == w.kernel[std::size_t(d)]; d--) tap[std::size_t(d)] = 0;
+  }
+  return sum;
+}
+
+bool dilated(const Window& w) {
+  return std::any_of(w.dilation.begin(), w.dilation.end(), [](std::int64_t d) { return d != 1; });
+}
+
+// Room for the last window too, where ceil_mode lets it reach beyond the padding.
+Window with_room(const Shape& x, Window w) {
+  for (std::size_t i = 0; i < w.kernel.size(); i++) {
+    const std::int64_t reach = (w.out[i] - 1) * w.stride[i] + (w.kernel[i] - 1) * w.dilation[i] + 1;
+    w.after[i] = std::max(w.after[i], reach - x[int(i) + 2] - w.before[i]);
+  }
+  return w;
+}
+
+Tensor dilated_average(Queue& queue, const Tensor& x, const Window& window, const Shape& shape, bool count_padding) {
+  Tensor ones = filled(queue, x.dtype(), x.shape(), 1);
+  Window padding = window;
+  if (count_padding) {  // padding counts, what ceil_mode adds behind it does not
+    Shape all = x.shape();
+    for (int i = 0; i < window.dims(); i++) all[i + 2] += window.before[std::size_t(i)] + window.after[std::size_t(i)];
+    ones = filled(queue, x.dtype(), all, 1);
+    padding.before.assign(padding.before.size(), 0), padding.after = padding.before;
+  }
+  Window room = with_room(x.shape(), window), ones_room = with_room(ones.shape(), padding);
+  const Tensor sum = sum_of_taps(queue, padded(queue, x, room), room, shape);
+  return apply(queue, "y0 = x0 / x1;", {sum, sum_of_taps(queue, padded(queue, ones, ones_room), ones_room, shape)});
+}
+
+void average_pool_op(Call& call) {
+  Tensor x = call.input(0);
+  Window w = read_window(call, x.shape(), call.integers("kernel_shape"));
+  const Shape shape = result_shape(x.shape(), w);
+  const bool count_padding = call.integer("count_include_pad", 0);
+  if (dilated(w)) return call.set(0, dilated_average(call.queue(), x, w, shape, count_padding));
+  if (count_padding && w.before != w.after) x = padded(call.queue(), x, w);
+  PoolWindow window = pool_window(w);
+  window.count_include_pad = count_padding;
+  average_pool(call.queue(), x.view(call.queue()), call.out(0, x.dtype(), shape), window);
+}
+
+// (sum of |x|^p)^(1/p)
+void lp_pool(Call& call) {
+  Queue& queue = call.queue();
+  const Tensor& x = call.input(0);
+  const Window w = read_window(call, x.shape(), call.integers("kernel_shape"));
+  const double p = call.given("p") && std::holds_alternative<double>(call.attribute("p")) ? call.real("p", 2)
+                                                                                           : double(call.integer("p", 2));
+  PoolWindow window = pool_window(w);
+  window.divisor = 1;
+  const Tensor powers = apply(queue, "y0 = pow(fabs(x0), w0);", {x}, {p}, compute_type(x.dtype()));
+  Tensor sums(queue, powers.dtype(), result_shape(x.shape(), w));
+  Window room = with_room(x.shape(), w);
+  if (dilated(w)) sums = sum_of_taps(queue, padded(queue, powers, room), room, sums.shape());
+  else average_pool(queue, powers.view(queue), sums.view(queue), window);
+  call.set(0, apply(queue, "y0 = pow(x0, 1 / w0);", {sums}, {p}, x.dtype()));
+}
+
+std::vector<int> spatial_dims(Call& call, const Shape& x) {
+  if (x.size() < 3) call.fail("expected N, C and spatial dimensions, got " + x.text());
+  std::vector<int> dims(std::size_t(x.size() - 2));
+  std::iota(dims.begin(), dims.end(), 2);
+  return dims;
+}
+
+void global_average(Call& call) {
+  const Tensor& x = call.input(0);
+  call.set(0, reduce(call.queue(), ReduceId::mean, x, spatial_dims(call, x.shape())));
+}
+
+void global_max(Call& call) {
+  const Tensor& x = call.input(0);
+  call.set(0, reduce(call.queue(), ReduceId::max_values, x, spatial_dims(call, x.shape())));
+}
+
+void global_lp(Call& call) {
+  const Tensor& x = call.input(0);
+  const double p[] = {double(call.integer("p", 2))};
+  call.set(0, reduce(call.queue(), ReduceId::norm_p, x, spatial_dims(call, x.shape()), {}, p));
+}
+
+void max_unpool_op(Call& call) {
+  Queue& queue = call.queue();
+  const Tensor& x = call.input(0);
+  const std::vector<std::int64_t> kernel = call.integers("kernel_shape");
+  const int dims = x.shape().size() - 2;
+  auto list = [&](const char* name, std::size_t count, std::int64_t otherwise) {
+    std::vector<std::int64_t> values = call.integers(name);
+    if (values.empty()) values.assign(count, otherwise);
+    if (values.size() != count) call.fail(std::string("expected ") + std::to_string(count) + " " + name);
+    return values;
+  };
+  if (dims < 1 || int(kernel.size()) != dims) call.fail("expected a kernel for every spatial dimension");
+  const auto strides = list("strides", std::size_t(dims), 1), pads = list("pads", 2 * std::size_t(dims), 0);
+  Shape shape = x.shape();
+  for (int d = 0; d < dims; d++) {
+    const auto k = std::size_t(d);
+    shape[d + 2] = (x.shape()[d + 2] - 1) * strides[k] + kernel[k] - pads[k] - pads[k + std::size_t(dims)];
+  }
+  // Indices count within the whole tensor, of the size that is asked for.
+  Shape result = shape;
+  if (call.has(2)) result = Shape(call.read_integers(2));
+  const std::int64_t plane = shape.product(2, shape.size());
+  const Tensor places = apply(queue, "y0 = x0 % (long)w0;", {call.input(1)}, {plane});
+  Tensor y = filled(queue, x.dtype(), shape, 0);
+  max_unpool(queue, x.view(queue), places.view(queue), y.view(queue));
+  if (!(result == shape)) {
+    Tensor larger = filled(queue, x.dtype(), result, 0);
+    Tensor inside = larger;
+    for (int d = 0; d < result.size(); d++) {
+      if (result[d] < shape[d]) call.fail("output_shape " + result.text() + " is smaller than " + shape.text());
+      inside = narrow(inside, d, 0, shape[d]);
+    }
+    copy(queue, inside.view(queue), y.view(queue));
+    y = larger;
+  }
+  call.set(0, y);
+}
+
+}  // namespace
+
+void pool(Registry& registry) {
+  const std::string window = "auto_pad=NOTSET|VALID|SAME_UPPER|SAME_LOWER dilations kernel_shape pads strides ceil_mode ";
+  registry.add("MaxPool", max_pool_op, (window + "storage_order").c_str());
+  registry.add("AveragePool", average_pool_op, (window + "count_include_pad").c_str());
+  registry.add("LpPool", lp_pool, (window + "p").c_str());
+  registry.add("GlobalAveragePool", global_average);
+  registry.add("GlobalMaxPool", global_max);
+  registry.add("GlobalLpPool", global_lp, "p");
+  registry.add("MaxUnpool", max_unpool_op, "kernel_shape pads strides");
+}
+
+}  // namespace dlprim::operators

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#include "prepare.hpp"
+
+#include <set>
+
+#include "operator.hpp"
+
+namespace dlprim {
+
+namespace {
+
+template <class F>
+void for_each_inner_graph(Node& node, F&& function) {
+  for (auto& [name, attribute] : node.attributes)
+    if (auto* graph = std::get_if<std::shared_ptr<Graph>>(&attribute)) function(**graph);
+}
+
+class Preparation {
+ public:
+  // Gives the values that the graph reads from outside.
+  std::set<int> visit(Graph& graph) {
+    std::set<int> defined(graph.inputs.begin(), graph.inputs.end()), outside;
+    auto read = [&](int id) {
+      if (id >= 0 && !defined.contains(id)) outside.insert(id);
+    };
+    for (Node& node : graph.nodes) {
+      resolve(node);
+      std::set<int> captured;
+      for_each_inner_graph(node, [&](Graph& inner) { captured.merge(visit(inner)); });
+      node.captured.assign(captured.begin(), captured.end());
+      for (int id : node.inputs) read(id);
+      for (int id : captured) read(id);
+      for (int id : node.outputs)
+        if (id >= 0) defined.insert(id);
+    }
+    for (int id : graph.outputs) read(id);
+    mark_dead(graph, defined);
+    return outside;
+  }
+
+  void report() const {
+    if (refused_.empty()) return;
+    std::string message = "[Net] " + std::to_string(refused_.size()) + " nodes are not supported:";
+    for (const std::string& line : refused_) message += "\n  " + line;
+    throw NotImplementedError(message);
+  }
+
+ private:
+  void resolve(Node& node) {
+    const Registry& registry = Registry::get();
+    const std::string refusal = registry.refusal(node);
+    node.implementation = registry.find(node.domain, node.type);
+    if (!refusal.empty())
+      refused_.push_back((node.domain.empty() ? "" : node.domain + ".") + node.type + " (opset " +
+                         std::to_string(node.version) + (node.name.empty() ? "" : ", node '" + node.name + "'") +
+                         "): " + refusal);
+  }
+
+  static void mark_dead(Graph& graph, const std::set<int>& defined) {
+    std::set<int> needed(graph.outputs.begin(), graph.outputs.end());
+    for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+      node->dead.clear();
+      auto last_use = [&](int id) {
+        if (id >= 0 && defined.contains(id) && needed.insert(id).second) node->dead.push_back(id);
+      };
+      for (int id : node->inputs) last_use(id);
+      for (int id : node->captured) last_use(id);
+      for (int id : node->outputs) last_use(id);
+    }
+  }
+
+  std::vector<std::string> refused_;
+};
+
+}  // namespace
+
+void prepare(Network& network) {
+  Preparation preparation;
+  preparation.visit(network.graph);
+  preparation.report();
+}
+
+}  // namespace dlprim

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+
+#include "window.hpp"
+
+namespace dlprim {
+
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+Integers list(Call& call, const char* name, std::size_t count, std::int64_t otherwise) {
+  Integers values = call.integers(name);
+  if (values.empty()) values.assign(count, otherwise);
+  if (values.size() != count) call.fail("expected " + std::to_string(count) + " " + name + ", got " + Shape(values).text());
+  return values;
+}
+
+Window common(Call& call, const Shape& x, Integers kernel) {
+  Window w;
+  const std::size_t dims = kernel.size();
+  if (dims == 0 || dims > 3 || x.size() != int(dims) + 2)
+    call.fail("expected 1 to 3 spatial dimensions and a kernel for them, got " + x.text() + " and " + Shape(kernel).text());
+  w.kernel = std::move(kernel);
+  w.stride = list(call, "strides", dims, 1), w.dilation = list(call, "dilations", dims, 1);
+  const Integers pads = list(call, "pads", 2 * dims, 0);
+  w.before.assign(pads.begin(), pads.begin() + std::ptrdiff_t(dims));
+  w.after.assign(pads.begin() + std::ptrdiff_t(dims), pads.end());
+  w.out.resize(dims);
+  constexpr std::int64_t limit = std::int64_t(1) << 30;
+  auto good = [&](const Integers& values, std::int64_t least) {
+    return std::all_of(values.begin(), values.end(), [&](std::int64_t v) { return v >= least && v < limit; });
+  };
+  if (!good(w.kernel, 1) || !good(w.stride, 1) || !good(w.dilation, 1) || !good(pads, -limit))
+    call.fail("expected kernels, strides and dilations of 1 or more");
+  return w;
+}
+
+void set_padding(Window& w, std::size_t i, std::int64_t total, bool upper) {
+  total = std::max<std::int64_t>(0, total);
+  w.before[i] = upper ? total / 2 : total - total / 2, w.after[i] = total - w.before[i];
+}
+
+}  // namespace
+
+Window read_window(Call& call, const Shape& x, Integers kernel) {
+  Window w = common(call, x, std::move(kernel));
+  const std::string pad = call.text("auto_pad", "NOTSET");
+  const bool ceil = call.integer("ceil_mode", 0);
+  for (std::size_t i = 0; i < w.kernel.size(); i++) {
+    const std::int64_t size = x[int(i) + 2], stride = w.stride[i], span = (w.kernel[i] - 1) * w.dilation[i] + 1;
+    if (pad == "VALID") w.before[i] = w.after[i] = 0;
+    if (pad.starts_with("SAME")) {
+      w.out[i] = (size + stride - 1) / stride;
+      set_padding(w, i, (w.out[i] - 1) * stride + span - size, pad == "SAME_UPPER");
+      continue;
+    }
+    const std::int64_t room = size + w.before[i] + w.after[i] - span;
+    if (room < 0) call.fail("a window of " + std::to_string(span) + " does not fit " + x.text());
+    w.out[i] = (room + (ceil ? stride - 1 : 0)) / stride + 1;
+    if (ceil && (w.out[i] - 1) * stride >= size + w.before[i]) w.out[i]--;  // it would start in the padding
+  }
+  return w;
+}
+
+Window read_transposed_window(Call& call, const Shape& x, Integers kernel) {
+  Window w = common(call, x, std::move(kernel));
+  const std::size_t dims = w.kernel.size();
+  const std::string pad = call.text("auto_pad", "NOTSET");
+  const Integers extra = list(call, "output_padding", dims, 0);
+  Integers wanted = call.integers("output_shape");
+  if (wanted.size() == dims + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
+  for (std::size_t i = 0; i < dims; i++) {
+    const std::int64_t size = x[int(i) + 2], span = (w.kernel[i] - 1) * w.dilation[i] + 1;
+    const std::int64_t full = (size - 1) * w.stride[i] + extra[i] + span;
+    if (pad == "VALID") w.before[i] = w.after[i] = 0;
+    if (wanted.size() == dims || pad.starts_with("SAME")) {
+      w.out[i] = wanted.size() == dims ? wanted[i] : size * w.stride[i];
+      set_padding(w, i, full - w.out[i], pad == "SAME_UPPER");
+    }
+    w.out[i] = full - w.before[i] - w.after[i];
+    if (wanted.size() == dims) w.out[i] = wanted[i];
+    if (w.out[i] <= 0) call.fail("the paddings leave nothing of " + x.text());
+  }
+  return w;
+}
+
+
+}  // namespace dlprim

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "operator.hpp"
+
+namespace dlprim {
+
+/// The geometry that Conv, ConvTranspose and the pools share: one entry for each spatial dimension.
+struct Window {
+  std::vector<std::int64_t> kernel, stride, dilation, before, after;
+  std::vector<std::int64_t> out;  ///< sizes of the result
+  int dims() const noexcept { return int(kernel.size()); }
+};
+
+/// Reads strides, dilations, pads, auto_pad and ceil_mode for an input [N, C, spatial...]. Throws ValidationError.
+Window read_window(Call& call, const Shape& x, std::vector<std::int64_t> kernel);
+/// The same for a transposed convolution, with output_padding and output_shape.
+Window read_transposed_window(Call& call, const Shape& x, std::vector<std::int64_t> kernel);
+
+}  // namespace dlprim
