@@ -5,6 +5,7 @@
 #include <dlprim/net/graph.hpp>
 #include <dlprim/primitives/random.hpp>
 
+#include <deque>
 #include <optional>
 #include <string_view>
 
@@ -69,6 +70,8 @@ class Call {
   void depends_on(int i);
   /// Says that running again gives other numbers.
   void random() noexcept { random_ = true; }
+  /// Says that inner graphs gave values whose sizes may differ every time, unless all inputs are known.
+  void varies() noexcept { shape_ = Known::never; }
   /// The next state of the network's generator; `seed` (attribute) makes the node reproducible.
   PhiloxState philox();
 
@@ -136,7 +139,7 @@ class Executor {
   friend class Call;
   void run(const Node& node);
   Queue& queue_;
-  std::vector<Value> values_;
+  std::deque<Value> values_;  // references stay when it grows
   PhiloxState philox_{0x5eed, 0};
   bool random_ = false;
 };

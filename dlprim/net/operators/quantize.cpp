@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+// Numbers as integers times a scale: real = (integer - zero point) * scale.
+#include <dlprim/primitives/pointwise.hpp>
+
+#include "../array.hpp"
+#include "../operator.hpp"
+
+namespace dlprim::operators {
+
+namespace {
+
+// Scales and zero points belong to the whole tensor, to the slices of an axis, or to blocks along it: as x broadcasts.
+Tensor along(Call& call, const Tensor& x, const Tensor& parameter, std::int64_t default_axis) {
+  const int rank = x.shape().size();
+  Queue& queue = call.queue();
+  if (parameter.shape().size() == 0 || rank == 0) return reshape(queue, parameter, {});
+  const int axis = x.shape().axis(call.integer("axis", default_axis));
+  if (parameter.shape().size() == 1) {
+    if (parameter.numel() == 1) return reshape(queue, parameter, {});
+    Shape shape(std::vector<std::int64_t>(std::size_t(rank), 1));
+    shape[axis] = parameter.numel();
+    return reshape(queue, parameter, shape);
+  }
+  const std::int64_t block = call.integer("block_size", 0);
+  if (parameter.shape().size() != rank || block < 1) call.fail("parameters " + parameter.shape().text() + " do not fit");
+  Shape repeated = parameter.shape(), joined = parameter.shape();
+  repeated.insert(axis + 1, block), joined[axis] *= block;
+  return narrow(reshape(queue, expand(unsqueeze(parameter, axis + 1), repeated), joined), axis, 0, x.shape()[axis]);
+}
+
+void limits(Call& call, DataType type, double& low, double& high) {
+  if (!is_integral(type) || size_of(type) > 2) call.fail(std::string("8- and 16-bit integers are supported, got ") + name(type));
+  const double steps = double(1 << (8 * size_of(type)));
+  low = is_signed(type) ? -steps / 2 : 0, high = low + steps - 1;
+}
+
+Tensor quantized(Call& call, const Tensor& x, const Tensor& scale, const Tensor& zero, DataType type) {
+  double low, high;
+  limits(call, type, low, high);
+  const DataType compute = promote(compute_type(x.dtype()), compute_type(scale.dtype()));
+  const Tensor inputs[] = {x, scale, zero};
+  const Scalar bounds[] = {low, high};
+  return apply(call.queue(), "y0 = nan_min(nan_max(rint(x0 / x1) + x2, w0), w1);", inputs, bounds, type, compute);
+}
+
+void quantize_op(Call& call) {
+  const Tensor& x = call.input(0);
+  DataType type = call.has(2) ? call.input(2).dtype() : DataType::uint8;
+  if (call.integer("output_dtype", 0)) type = element_type(call.integer("output_dtype", 0));
+  const Tensor zero = call.has(2) ? along(call, x, call.input(2), 1) : filled(call.queue(), type, {}, 0);
+  call.set(0, quantized(call, x, along(call, x, call.input(1), 1), zero, type));
+}
+
+void dequantize_op(Call& call) {
+  const Tensor &x = call.input(0), scale = along(call, x, call.input(1), 1);
+  const DataType type = call.integer("output_dtype", 0) ? element_type(call.integer("output_dtype", 0)) : scale.dtype();
+  const DataType compute = compute_type(scale.dtype());
+  if (call.has(2)) {
+    const Tensor inputs[] = {x, scale, along(call, x, call.input(2), 1)};
+    call.set(0, apply(call.queue(), "y0 = (x0 - x2) * x1;", inputs, {}, type, compute));
+  } else {
+    call.set(0, apply(call.queue(), "y0 = x0 * x1;", {x, scale}, {}, type, compute));
+  }
+}
+
+// Scale and zero point from the range of x, which always holds 0.
+void dynamic_quantize(Call& call) {
+  Queue& queue = call.queue();
+  const Tensor& x = call.input(0);
+  std::vector<int> dims;
+  for (int d = 0; d < x.shape().size(); d++) dims.push_back(d);
+  const Tensor low = reshape(queue, reduce(queue, ReduceId::min_values, x, dims), {});
+  const Tensor high = reshape(queue, reduce(queue, ReduceId::max_values, x, dims), {});
+  const Tensor scale = apply(queue, "y0 = (fmax(x1, 0) - fmin(x0, 0)) / 255;", {low, high});
+  const Tensor zero = apply(queue, "y0 = rint(fmin(fmax(-fmin(x0, 0) / x1, 0), 255));", {low, scale}, {}, DataType::uint8);
+  call.set(0, quantized(call, x, scale, zero, DataType::uint8));
+  call.set(1, scale);
+  call.set(2, zero);
+}
+
+// Integers less their zero point, as int32. A zero point of one dimension belongs to rows or columns of a matrix.
+Tensor centered(Call& call, int i, int zero_point, bool columns) {
+  Queue& queue = call.queue();
+  const Tensor x = cast(queue, call.input(i), DataType::int32);
+  if (!call.has(zero_point)) return x;
+  Tensor zero = cast(queue, call.input(zero_point), DataType::int32);
+  if (zero.numel() == 1) zero = reshape(queue, zero, {});
+  else if (zero.shape().size() == 1 && !columns) zero = unsqueeze(zero, 1);
+  return apply(queue, "y0 = x0 - x1;", {x, zero});
+}
+
+void mat_mul_integer(Call& call) {
+  call.set(0, matmul(call.queue(), centered(call, 0, 2, false), centered(call, 1, 3, true)));
+}
+
+// Inputs: a, its scale and zero point, b, its scale and zero point, the result's scale and zero point.
+void q_linear_mat_mul(Call& call) {
+  Queue& queue = call.queue();
+  const Tensor product = matmul(queue, centered(call, 0, 2, false), centered(call, 3, 5, true));
+  auto scale = [&](int i, bool columns) {
+    const Tensor& s = call.input(i);
+    return s.numel() == 1 ? reshape(queue, s, {}) : columns || s.shape().size() != 1 ? s : unsqueeze(s, 1);
+  };
+  const Tensor factors = apply(queue, "y0 = x0 * x1;", {scale(1, false), scale(4, true)}, {}, DataType::float32);
+  const Tensor real = apply(queue, "y0 = x0 * x1;", {product, factors}, {}, DataType::float32, DataType::float32);
+  call.set(0, quantized(call, real, scale(6, true), reshape(queue, call.input(7), {}), call.input(7).dtype()));
+}
+
+// Inputs: x, its scale and zero point, weights, theirs, the result's, bias (int32).
+void q_linear_conv(Call& call) {
+  Queue& queue = call.queue();
+  const int rank = call.input(0).shape().size();
+  auto channels = [&](const Tensor& t, int dim) {
+    if (t.numel() == 1) return reshape(queue, t, {});
+    Shape shape(std::vector<std::int64_t>(std::size_t(rank), 1));
+    shape[dim] = t.numel();
+    return reshape(queue, t, shape);
+  };
+  std::map<std::string, Attribute> attributes;
+  for (const char* name : {"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"})
+    if (call.given(name)) attributes[name] = call.attribute(name);
+  std::vector<Tensor> inputs{call.input(0), call.input(3), call.input(2), call.input(5)};
+  Tensor sums = call.run("ConvInteger", inputs, attributes)[0];
+  if (call.has(8)) sums = apply(queue, "y0 = x0 + x1;", {sums, channels(call.input(8), 1)});
+  const Tensor factors = apply(queue, "y0 = x0 * x1;", {channels(call.input(1), 1), channels(call.input(4), 1)});
+  const Tensor real = apply(queue, "y0 = x0 * x1;", {sums, factors}, {}, DataType::float32, DataType::float32);
+  call.set(0, quantized(call, real, reshape(queue, call.input(6), {}), reshape(queue, call.input(7), {}), call.input(7).dtype()));
+}
+
+}  // namespace
+
+void quantize(Registry& registry) {
+  registry.add("QuantizeLinear", quantize_op, "axis block_size output_dtype saturate precision");
+  registry.add("DequantizeLinear", dequantize_op, "axis block_size output_dtype");
+  registry.add("DynamicQuantizeLinear", dynamic_quantize);
+  registry.add("MatMulInteger", mat_mul_integer);
+  registry.add("QLinearMatMul", q_linear_mat_mul);
+  registry.add("QLinearConv", q_linear_conv, "auto_pad=NOTSET|VALID|SAME_UPPER|SAME_LOWER dilations group kernel_shape pads strides");
+}
+
+}  // namespace dlprim::operators
