@@ -16,6 +16,10 @@ LAYERS = {
 }
 # Public headers of no layer (dtype.hpp, error.hpp, tensor_view.hpp) belong to the lowest.
 BASE = "runtime"
+# Headers that collect others for programs: above all layers.
+UMBRELLAS = {"dlprim.hpp"}
+# Libraries that only one folder may use, by the names of their headers.
+PRIVATE = {"dlprim/net/onnx": re.compile(r"^(google/protobuf/|onnx\.pb\.h$)")}
 CODE = {".cpp", ".hpp", ".h", ".inc"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
@@ -28,7 +32,7 @@ def place(path):
     parts = path.parts
     if parts[0] == "dlprim":
         inside = parts[3:] if parts[1:3] == ("include", "dlprim") else parts[1:]
-        layer = inside[0] if len(inside) > 1 else BASE
+        layer = inside[0] if len(inside) > 1 else None if path.name in UMBRELLAS else BASE
         return "dlprim", layer if layer in LAYERS["dlprim"] else None
     if parts[:2] == ("pytorch_ocl", "csrc"):
         return "pytorch_ocl/csrc", parts[2] if parts[2] in LAYERS["pytorch_ocl/csrc"] else None
@@ -52,6 +56,14 @@ def include_violation(storey, layer, name):
     return None
 
 
+def private_violation(path, layer, name):
+    """The same for headers of libraries that belong to one folder; tests may use them."""
+    for folder, headers in PRIVATE.items():
+        if layer and headers.match(name) and not path.as_posix().startswith(folder + "/"):
+            return f"{name} is included outside {folder}"
+    return None
+
+
 def violations(path, text):
     """(line, message) for every rule that the file breaks."""
     storey, layer = place(path)
@@ -60,7 +72,7 @@ def violations(path, text):
     may_call_opencl = layer is None or (storey, layer) == ("dlprim", "runtime")
     for number, line in enumerate(sources.without_noise(text, keep_strings=True).splitlines(), 1):
         if match := INCLUDE.match(line):
-            if message := include_violation(storey, layer, match[1]):
+            if message := include_violation(storey, layer, match[1]) or private_violation(path, layer, match[1]):
                 yield number, message
         elif not may_call_opencl and (call := OPENCL_CALL.search(sources.without_noise(line))):
             yield number, f"{call[0].rstrip('( ')} is called outside dlprim/runtime"
