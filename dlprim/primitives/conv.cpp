@@ -141,6 +141,7 @@ void conv_forward(Queue& queue, const TensorView& x, const TensorView& weights, 
   check_bias("conv_forward", bias, s.y.channels, s.type);
   if (y.numel() == 0) return;
   if (s.depthwise() && x.numel() > 0 && activation <= Activation::relu) return depthwise_forward(queue, s, bias, activation);
+  if (winograd_serves(queue.device(), s, activation)) return winograd_forward(queue, s, bias, activation);
   GemmProblem problem;
   problem.mode = GemmMode::convolution, problem.type = s.type, problem.activation = activation;
   problem.batches = s.groups, problem.channel_inner = channels_last(s.x);
@@ -175,6 +176,7 @@ void conv_backward_data(Queue& queue, const TensorView& dy, const TensorView& we
   check_bias("conv_backward_data", bias, s.x.channels, s.type);
   if (dx.numel() == 0) return;
   if (s.depthwise() && dy.numel() > 0) return depthwise_backward_data(queue, s, bias);
+  if (winograd_serves(queue.device(), s)) return winograd_backward_data(queue, s, bias);
   // Positions that no tap reaches: cleared at once where the gradient is one block, else by their own phases.
   const bool gaps = has_gaps(s) && !bias.defined() && extent(s.x) == dx.numel();
   if (gaps) {
@@ -199,6 +201,7 @@ void conv_backward_weights(Queue& queue, const TensorView& x, const TensorView& 
   const ConvShape s = conv_shape("conv_backward_weights", queue, x, dweights, dy, options);
   if (dweights.numel() == 0) return;
   if (s.depthwise() && x.numel() > 0 && dy.numel() > 0) return depthwise_backward_weights(queue, s);
+  if (winograd_serves(queue.device(), s)) return winograd_backward_weights(queue, s);
   GemmProblem problem;
   problem.mode = GemmMode::weights_gradient, problem.type = s.type, problem.batches = s.groups;
   problem.channel_inner = !dense(s.w, false);

@@ -178,6 +178,27 @@ TEST_P(ConvCandidate, AgreesWithHost) {
 
 INSTANTIATE_TEST_SUITE_P(All, ConvCandidate, ::testing::Values("panel", "tiled", "reference"));
 
+std::vector<Case> winograd_cases() {
+  const auto padded = [](std::int64_t h, std::int64_t w) { return options({1, 1, 1}, {h, w, 0}); };
+  return {
+      {"winograd", {2, 5, 9, 20}, {6, 5, 3, 3}, padded(1, 1), {}},
+      {"winograd one tile", {1, 3, 4, 4}, {2, 3, 3, 3}, padded(1, 1), {}},
+      {"winograd one element", {1, 1, 1, 1}, {1, 1, 3, 3}, padded(1, 1), {}},
+      {"winograd 7x7", {5, 33, 7, 7}, {17, 33, 3, 3}, padded(1, 1), {}},
+      {"winograd no padding", {3, 4, 13, 11}, {5, 4, 3, 3}, padded(0, 0), {}},
+      {"winograd padding of 2 and 3", {2, 4, 5, 6}, {4, 4, 3, 3}, padded(2, 3), {}},
+      {"winograd asymmetric", {2, 3, 8, 9}, {4, 3, 3, 3}, padded(0, 1), {2, 2}},
+      {"winograd channels last", {2, 8, 6, 7}, {12, 8, 3, 3}, padded(1, 1), {}, true, true},
+      {"winograd row-major, weights channels last", {2, 5, 6, 7}, {4, 5, 3, 3}, padded(1, 1), {}, false, true},
+      {"winograd long", {1, 2, 3, 130}, {3, 2, 3, 3}, padded(1, 1), {}},
+  };
+}
+
+TEST(Conv, Winograd) {
+  const testing::Variable forced("DLPRIM_CONV", "winograd");
+  for (const Case& t : winograd_cases()) check(t, DataType::float32);
+}
+
 TEST(Conv, OtherTypes) {
   for (const DataType type : testing::floating_types())
     for (const int i : {1, 5, 13}) check(cases()[std::size_t(i)], type);
