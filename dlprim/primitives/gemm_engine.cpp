@@ -14,6 +14,7 @@ const char* decline_reference(const Device&, const GemmProblem&, bool) { return 
 
 constexpr Candidate<GemmProblem> candidates[] = {
     {"panel", decline_panel, run_panel},
+    {"mma", decline_mma, run_mma},
     {"tiled", decline_tiled, run_tiled},
     {"reference", decline_reference, run_reference},
 };
@@ -41,7 +42,7 @@ const char* activation_code(Activation activation) {
   return "";
 }
 
-constexpr const char* core_files[] = {"gemm_reference", "gemm_tiled", "gemm_panel", "gemm_reduce"};
+constexpr const char* core_files[] = {"gemm_reference", "gemm_tiled", "gemm_panel", "gemm_mma", "gemm_reduce"};
 
 KernelSource gemm_source(const GemmKey& key) {
   const auto type = DataType(key.type);
@@ -61,6 +62,12 @@ KernelSource gemm_source(const GemmKey& key) {
     source.define("VA", key.va).define("VB", key.vb).define("VC", key.vc);
     source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
     source.define("FULL_K", key.full_k);
+  }
+  if (key.core == GemmCore::mma) {
+    constexpr const char* names[] = {"BM", "BN", "BK", "WM", "WN"};
+    for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
+    source.define("VA", key.va).define("VB", key.vb).define("VC", key.vc).define("STAGES", key.stages);
+    source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k).define("TURNED", key.turned);
   }
   if (key.core == GemmCore::panel) {
     constexpr const char* names[] = {"MR", "NR", "MB", "NB", "KB"};

@@ -6,12 +6,13 @@
 
 #include <vector>
 
+#include "../tuning/gemm_tuning.hpp"
 #include "gemm_engine.hpp"
 
 namespace dlprim {
 
 /// Cores by kernel file.
-enum class GemmCore : std::uint8_t { reference, tiled, panel, reduce };
+enum class GemmCore : std::uint8_t { reference, tiled, panel, mma, reduce };
 
 /// What distinguishes one compiled core from another.
 struct GemmKey {
@@ -19,8 +20,8 @@ struct GemmKey {
   GemmCore core{};
   std::uint8_t mode = 0, rank = 1, check = 0, channel_inner = 0, type = 0, addend = 0, activation = 0;
   std::uint8_t split = 0, wide_index = 0;
-  std::uint8_t va = 1, vb = 1, vc = 1, a_along_k = 0, b_along_k = 0;  // tiled
-  std::uint8_t tap_mask = 0, full_k = 0, unused = 0;
+  std::uint8_t va = 1, vb = 1, vc = 1, a_along_k = 0, b_along_k = 0;  // tiled, mma
+  std::uint8_t tap_mask = 0, full_k = 0, turned = 0, stages = 0, unused = 0;
 };
 
 GemmKey gemm_key(GemmCore core, const GemmProblem& problem);
@@ -31,7 +32,27 @@ void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmPro
 /// Runs `core` over the tiles of problem.p and, when problem.p.splits > 1, the reduction of its partial sums.
 void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::size_t group);
 
+/// Whether A, B and C can be accessed in aligned vectors of `unit` elements, and A and B along k.
+struct Vectors {
+  bool a, b, c, a_along_k, b_along_k;
+};
+Vectors vectors(const GemmProblem& problem, int unit);
+/// Whether a point's bit mask can say which taps lie inside the image.
+bool few_taps(const GemmProblem& problem);
+
+struct TileChoice {
+  TileShape shape;
+  std::int64_t splits;
+};
+/// The shape and split of k with the shortest estimated time.
+TileChoice choose_tile(std::span<const TileShape> shapes, const TileCosts& costs, const DeviceInfo& info,
+                       const GemmProblem& problem);
+/// Sets tile counts and splits of a problem, and the index width and shape of its key.
+void set_tiles(GemmProblem& problem, GemmKey& key, const TileChoice& choice);
+
 /// The candidates.
+const char* decline_mma(const Device& device, const GemmProblem& problem, bool forced);
+void run_mma(Queue& queue, const GemmProblem& problem);
 const char* decline_tiled(const Device& device, const GemmProblem& problem, bool forced);
 void run_tiled(Queue& queue, const GemmProblem& problem);
 const char* decline_panel(const Device& device, const GemmProblem& problem, bool forced);

@@ -173,10 +173,11 @@ class ConvCandidate : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ConvCandidate, AgreesWithHost) {
   const testing::Variable forced("DLPRIM_GEMM", GetParam());
-  for (const Case& t : cases()) check(t, DataType::float32);
+  const bool mma = std::string(GetParam()) == "mma";
+  for (const Case& t : cases()) check(t, mma ? DataType::bfloat16 : DataType::float32);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ConvCandidate, ::testing::Values("panel", "tiled", "reference"));
+INSTANTIATE_TEST_SUITE_P(All, ConvCandidate, ::testing::Values("panel", "mma", "tiled", "reference"));
 
 std::vector<Case> winograd_cases() {
   const auto padded = [](std::int64_t h, std::int64_t w) { return options({1, 1, 1}, {h, w, 0}); };

@@ -18,6 +18,13 @@ constexpr TileShape double_tiles[] = {
 };
 constexpr TileShape small_memory_tiles[] = {{64, 64, 8, 4, 8, 1.00f, 1.00f, 2}};
 
+// A slice of all stages fits the 48 KB of local memory that OpenCL gives a work-group.
+constexpr TileShape mma_tiles[] = {
+    {128, 64, 32, 64, 32, 1.00f, 1.00f, 3, 3}, {128, 128, 32, 64, 64, 0.96f, 0.96f, 2, 2},
+    {64, 128, 32, 32, 64, 0.97f, 0.97f, 3, 3}, {64, 64, 32, 32, 32, 0.81f, 0.81f, 5, 4},
+};
+constexpr TileShape emulated_tiles[] = {{64, 64, 32, 32, 32, 1.00f, 1.00f, 1, 2}};
+
 // MR NR MB NB KB; local memory of the panel core is about (MB (KB + 16) + NB KB + MB NB) elements.
 constexpr PanelShape wide_vectors{8, 32, 128, 96, 160};
 constexpr PanelShape narrow_vectors{6, 16, 120, 96, 160};
@@ -30,6 +37,11 @@ std::span<const TileShape> tile_shapes(const DeviceInfo& device, std::size_t byt
   if (device.local_memory < 32768) return small_memory_tiles;
   if (bytes == 8) return double_tiles;
   return float_tiles;
+}
+
+std::span<const TileShape> mma_shapes(const DeviceInfo& device) {
+  if (device.nv_inline_ptx) return mma_tiles;
+  return emulated_tiles;
 }
 
 PanelShape panel_shape(const DeviceInfo& device, std::size_t bytes) {

@@ -7,12 +7,18 @@
 
 namespace dlprim {
 
-/// A shape of the tiled core (GPUs). Relative throughput of a full device, in general and for weights' gradients;
-/// `resident`: work-groups that share a compute unit.
+/// A tile of the tiled core (tm x tn: a work-item's part) or of the mma core (a warp's). Relative throughput of a full
+/// device, in general and for weights' gradients; `resident`: work-groups that share a compute unit.
 struct TileShape {
   std::uint16_t bm, bn, bk, tm, tn;
   float speed, weights_speed;
-  std::uint8_t resident;
+  std::uint8_t resident, stages = 2;
+};
+
+/// What a choice among tiles weighs, in multiply-adds of one compute unit: a tile's start and end (as a length of k),
+/// an element of partial sums on its way through memory, the launch of the reduction.
+struct TileCosts {
+  double tile, element, reduction;
 };
 
 /// The panel core's parameters (CPUs).
@@ -22,6 +28,9 @@ struct PanelShape {
 
 /// Shapes worth trying for elements of `bytes` (4 or 8) in local memory, best first.
 std::span<const TileShape> tile_shapes(const DeviceInfo& device, std::size_t bytes);
+/// Shapes of the mma core, best first.
+std::span<const TileShape> mma_shapes(const DeviceInfo& device);
+inline constexpr TileCosts tiled_costs{24, 32, 4e5}, mma_costs{40, 200, 2.5e6};
 PanelShape panel_shape(const DeviceInfo& device, std::size_t bytes);
 
 }  // namespace dlprim

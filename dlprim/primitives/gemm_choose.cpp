@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// What the cores that compute tiles choose for a problem: vector widths, tile and split of k.
+#include "gemm_launch.hpp"
+
+#include <cstdlib>
+#include <string>
+
+namespace dlprim {
+
+namespace {
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Alignment of vector accesses.
+struct Aligned {
+  std::int64_t unit;  // elements
+  bool operator()(std::initializer_list<std::int64_t> values) const {
+    return std::all_of(values.begin(), values.end(), [&](std::int64_t v) { return v % unit == 0; });
+  }
+  bool at(const BufferRef& buffer, DataType type) const { return buffer.offset % (unit * size_of(type)) == 0; }
+};
+
+// `unit` points in a row lie side by side in memory where the rows are multiples of it.
+bool point_runs(const std::int64_t (&stride)[3], std::int64_t image, const GemmIndices<std::int64_t>& p, Aligned aligned) {
+  return stride[2] == 1 && aligned({p.out[2], stride[0], stride[1], image});
+}
+
+// DLPRIM_GEMM_TILE=128x64x8 considers tiles of that size only, DLPRIM_GEMM_SPLIT=4 that split: for tests and tuning.
+struct Forced {
+  const char* tile = std::getenv("DLPRIM_GEMM_TILE");
+  const char* split = std::getenv("DLPRIM_GEMM_SPLIT");
+  bool excludes(const TileShape& s) const {
+    return tile && std::to_string(s.bm) + "x" + std::to_string(s.bn) + "x" + std::to_string(s.bk) != tile;
+  }
+  bool excludes(std::int64_t splits) const { return split && std::to_string(splits) != split; }
+};
+
+}  // namespace
+
+Vectors vectors(const GemmProblem& problem, int unit) {
+  const auto& p = problem.p;
+  const Aligned aligned{unit};
+  const bool plain = problem.mode == GemmMode::plain, gradient = problem.mode == GemmMode::weights_gradient;
+  Vectors v{};
+  v.a = aligned.at(problem.a, problem.type) && aligned({p.a_batch});
+  v.b = aligned.at(problem.b, problem.type) && aligned({p.b_batch});
+  if (gradient) {
+    v.a_along_k = p.y_stride[2] == 1 || p.a_m != 1;
+    v.a = v.a && (v.a_along_k ? point_runs(p.y_stride, p.y_n, p, aligned) && aligned({p.a_m})
+                              : p.a_m == 1 && aligned({p.m, p.y_n, p.y_stride[0], p.y_stride[1], p.y_stride[2]}));
+  } else {
+    v.a_along_k = p.a_k == 1;
+    v.a = v.a && (v.a_along_k ? aligned({p.k, p.a_m}) : p.a_m == 1 && aligned({p.m, p.a_k}));
+  }
+  if (plain) {
+    v.b_along_k = p.b_k == 1;
+    v.b = v.b && (v.b_along_k ? aligned({p.k, p.b_n}) : p.b_n == 1 && aligned({p.n, p.b_k}));
+  } else {
+    // Along the points where pixels are side by side, along the taps where channels are.
+    const bool channels = p.x_c == 1 && p.x_stride[2] != 1;
+    v.b_along_k = channels != gradient;
+    v.b = v.b && (channels ? problem.channel_inner &&
+                                 aligned({p.channels, p.x_n, p.x_stride[0], p.x_stride[1], p.x_stride[2]})
+                           : !problem.check && p.step[2] == 1 && point_runs(p.x_stride, p.x_n, p, aligned) &&
+                                 aligned({p.x_c, p.start[2]}) && p.taps[2] == 1);
+  }
+  v.c = aligned.at(problem.c, problem.type) && aligned({p.c_batch, p.c_m, p.n}) &&
+        (problem.mode == GemmMode::convolution ? point_runs(p.y_stride, p.y_n, p, aligned) : p.c_n == 1);
+  return v;
+}
+
+bool few_taps(const GemmProblem& problem) {
+  return problem.check && problem.mode != GemmMode::plain && problem.p.taps[0] * problem.p.taps[1] * problem.p.taps[2] <= 32;
+}
+
+TileChoice choose_tile(std::span<const TileShape> shapes, const TileCosts& costs, const DeviceInfo& info,
+                       const GemmProblem& problem) {
+  const auto& p = problem.p;
+  TileChoice best{shapes[0], 1};
+  double best_time = 0;
+  const Forced forced;
+  for (const TileShape& s : shapes) {
+    if (forced.excludes(s)) continue;
+    const std::int64_t tiles = divide_up(p.m, s.bm) * divide_up(p.n, s.bn) * problem.batches;
+    for (std::int64_t splits = 1; splits <= 512 && (splits == 1 || p.k >= 64 * splits); splits *= 2) {
+      if (forced.excludes(splits)) continue;
+      // Tiles of the busiest unit: whole rounds of `resident`, then a rest that hides latency less well.
+      const std::int64_t rounds = divide_up(tiles * splits, info.compute_units), rest = rounds % s.resident;
+      const double busy = double(rounds - rest) + (rest ? double(rest) / (0.2 + 0.8 * double(rest) / s.resident) : 0.0);
+      const double depth = double(divide_up(p.k, splits)) + costs.tile;
+      const double speed = problem.mode == GemmMode::weights_gradient ? s.weights_speed : s.speed;
+      double time = busy * s.bm * s.bn * depth / speed;
+      if (splits > 1)
+        time += costs.element * double(p.m * p.n * problem.batches) * double(2 * splits + 1) / info.compute_units + costs.reduction;
+      if (best_time == 0 || time < best_time) best_time = time, best = {s, splits};
+    }
+  }
+  return best;
+}
+
+void set_tiles(GemmProblem& problem, GemmKey& key, const TileChoice& choice) {
+  auto& p = problem.p;
+  const TileShape& s = choice.shape;
+  p.tiles_m = divide_up(p.m, s.bm), p.tiles_n = divide_up(p.n, s.bn);
+  p.k_split = divide_up(divide_up(p.k, choice.splits), s.bk) * s.bk;
+  p.splits = divide_up(p.k, p.k_split);
+  key.wide_index = !fits_32_bits(problem);
+  key.stages = s.stages;
+  const std::uint16_t parts[] = {s.bm, s.bn, s.bk, s.tm, s.tn};
+  std::copy(std::begin(parts), std::end(parts), key.shape);
+}
+
+}  // namespace dlprim

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// The engine's core for matrix units (NVIDIA's, through inline PTX).
+#include "gemm_launch.hpp"
+
+namespace dlprim {
+
+const char* decline_mma(const Device& device, const GemmProblem& problem, bool forced) {
+  const DeviceInfo& info = device.info();
+  if (problem.type != DataType::float16 && problem.type != DataType::bfloat16) return "only for 16-bit floats";
+  if (problem.p.k == 0) return "k is 0";
+  if (info.nv_compute_capability < 80 && !forced) return "the device has no matrix units that it can use";
+  if (info.max_work_group < 256 || info.local_memory < 49152) return "the device's work-groups are too small";
+  return nullptr;
+}
+
+void run_mma(Queue& queue, const GemmProblem& given) {
+  GemmProblem problem = given;
+  const auto& p = problem.p;
+  const DeviceInfo& info = queue.device().info();
+  const TileChoice choice = choose_tile(mma_shapes(info), mma_costs, info, problem);
+  const TileShape& s = choice.shape;
+  GemmKey key = gemm_key(GemmCore::mma, problem);
+  Vectors widest = vectors(problem, 1);
+  key.a_along_k = widest.a_along_k, key.b_along_k = widest.b_along_k;
+  for (const std::uint8_t unit : {2, 4, 8}) {
+    const Vectors v = vectors(problem, unit);
+    if (v.a) key.va = unit;
+    if (v.b) key.vb = unit;
+    if (v.c) key.vc = unit;
+  }
+  set_tiles(problem, key, choice);
+  // C along m (channels last): the other operand gives the rows, and chunks of C lie in its columns.
+  const bool convolution = problem.mode == GemmMode::convolution;
+  key.turned = p.splits == 1 && p.c_m == 1 && (convolution ? p.y_stride[2] != 1 : p.c_n != 1);
+  const auto chunks = [](std::int64_t v) { return v % 8 == 0; };
+  if (key.turned)
+    key.vc = problem.c.offset % 16 == 0 && chunks(p.m) && chunks(p.c_batch) &&
+                     (convolution ? chunks(p.y_n) && chunks(p.y_stride[0]) && chunks(p.y_stride[1]) && chunks(p.y_stride[2])
+                                  : chunks(p.c_n)) ? 8 : 1;
+  if (key.vc != 8 || p.splits > 1) key.vc = 1;
+  key.tap_mask = convolution && few_taps(problem);
+  launch_tiles(queue, key, problem, std::size_t(32 * (s.bm / s.tm) * (s.bn / s.tn)));
+}
+
+}  // namespace dlprim
