@@ -25,12 +25,15 @@ bool point_runs(const std::int64_t (&stride)[3], std::int64_t image, const GemmI
   return stride[2] == 1 && aligned({p.out[2], stride[0], stride[1], image});
 }
 
-// DLPRIM_GEMM_TILE=128x64x8 considers tiles of that size only, DLPRIM_GEMM_SPLIT=4 that split: for tests and tuning.
+// DLPRIM_GEMM_TILE=128x64x8 (or more: 128x64x8x8x8x2, with tm, tn and stages) considers such tiles only,
+// DLPRIM_GEMM_SPLIT=4 that split: for tests and tuning.
 struct Forced {
   const char* tile = std::getenv("DLPRIM_GEMM_TILE");
   const char* split = std::getenv("DLPRIM_GEMM_SPLIT");
   bool excludes(const TileShape& s) const {
-    return tile && std::to_string(s.bm) + "x" + std::to_string(s.bn) + "x" + std::to_string(s.bk) != tile;
+    std::string text;
+    for (const int part : {int(s.bm), int(s.bn), int(s.bk), int(s.tm), int(s.tn), int(s.stages)}) text += std::to_string(part) + "x";
+    return tile && !text.starts_with(std::string(tile) + "x");
   }
   bool excludes(std::int64_t splits) const { return split && std::to_string(splits) != split; }
 };
