@@ -197,8 +197,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
     barrier(CLK_LOCAL_MEM_FENCE);
     const int free = stage;
     stage = stage + 1 == STAGES ? 0 : stage + 1;
-    LOAD_FRAGMENTS(0, stage, 0);
     ISSUE(slice_now + STAGES, free);
+    LOAD_FRAGMENTS(0, stage, 0);
     MULTIPLY_FRAGMENTS((STEPS - 1) % 2);
   }
   WAIT_COPIES(0);
