@@ -131,7 +131,7 @@ def main():
     for name, function in TABLES.items():
         print(name, file=sys.stderr)
         coefficients = chebyshev(function)
-        print(f"\n__constant const real_t {name}[{len(coefficients)}] = {{")
+        print(f"\n__constant const wide_t {name}[{len(coefficients)}] = {{")
         for c in coefficients:
             print(f"    {mp.nstr(c, 18, min_fixed=1, max_fixed=0)},")
         print("};")

@@ -28,7 +28,7 @@ struct Key {
   std::uint32_t expression;
   std::uint8_t compute, vector, dims, outputs, inputs, scalars;
   std::uint8_t dtypes[max_operands], access[max_operands];
-  std::uint8_t from_integers, padding;  // from_integers: see the function of that name
+  std::uint8_t exact, padding;  // exact: functions go through double
 };
 
 // The kernel's struct Parameters, written field by field: its layout depends on the compute type.
@@ -103,8 +103,7 @@ const char* word_of(std::size_t bytes) {
 }
 
 // Conversion of an input to the compute type, rounded to it even where kernels compute in a wider one.
-std::string input_cast(DataType from, DataType compute, bool from_integers) {
-  if (from_integers) return cl_cast(DataType::float32, compute, cl_cast(from, DataType::float32, "v"));
+std::string input_cast(DataType from, DataType compute) {
   const std::string value = cl_cast(from, compute, "v");
   if (from == compute || compute == compute_type(compute) || from == DataType::boolean) return value;
   const std::string t = tag(compute);
@@ -139,7 +138,7 @@ KernelSource make_source(const Expression& expression, const Plan& plan, const K
                                    access_names[key.access[k]] + ", " +
                                    word_of(std::max<int>(key.vector, 1) * size_of(x.dtype)) + ")";
     source.define("CAST_" + name + "(v)", output ? cl_cast(result, x.dtype, "v")
-                                                 : input_cast(x.dtype, compute, key.from_integers));
+                                                 : input_cast(x.dtype, compute));
   }
   source.define("NAME", kernel).define("RANK", plan.dims).define("VECTOR", key.vector);
   source.define("TENSORS", tensors).define("CONSTANTS", values);
@@ -152,7 +151,8 @@ KernelSource make_source(const Expression& expression, const Plan& plan, const K
   source.define("FOR_INPUTS(M)", inputs).define("FOR_OUTPUTS(M)", outputs).define("FOR_CONSTANTS(M)", constants);
   source.define("BODY", body_of(expression, compute));
   if (expression.row.special) source.define("SPECIAL");
-  if (!wide) source.option("-cl-single-precision-constant");
+  if (key.exact) source.define("EXACT");
+  if (!wide && !(key.exact && expression.row.special)) source.option("-cl-single-precision-constant");
   return source;
 }
 
@@ -174,13 +174,12 @@ Launch processor_range(const Plan& plan, std::int64_t rows, unsigned compute_uni
   return launch;
 }
 
-// Whether the row is a function of OpenCL C that turns integers into floats. Those are computed in double where there
-// is, so that results differ from the host's as little as rounding allows.
-bool from_integers(const PointwiseRow& row, const Plan& plan) {
+// Whether integers become floats. Such values are few and often compared exactly, so that functions of them take the
+// way through double where there is one (lib/exact_math.clh).
+bool from_integers(const Plan& plan) {
   for (int k = plan.outputs; k < plan.count(); k++)
-    if (plan.operands[k].constant() || is_floating(plan.operands[k].dtype) || is_complex(plan.operands[k].dtype))
-      return false;
-  return plan.inputs == 1 && row.expression == std::string(row.name) + "(x0)";
+    if (is_floating(plan.operands[k].dtype) || is_complex(plan.operands[k].dtype)) return false;
+  return plan.inputs > 0;
 }
 
 Key make_key(const Expression& expression, const Plan& plan, DataType compute, std::size_t scalars, bool cpu) {
@@ -199,11 +198,8 @@ void launch_plan(Queue& queue, const Expression& expression, const Plan& plan, D
   static KernelCache<Key> cache;
   Device& device = queue.device();
   const bool cpu = device.info().cpu;
-  const bool exact =
-      compute == DataType::float32 && device.info().fp64 && from_integers(expression.row, plan);
-  if (exact) compute = DataType::float64;
   Key key = make_key(expression, plan, compute, scalars.size(), cpu);
-  key.from_integers = exact;
+  key.exact = compute == DataType::float32 && device.info().fp64 && from_integers(plan);
   Kernel& kernel = cache.get(device, key, [&] { return make_source(expression, plan, key); });
 
   Parameters parameters;
