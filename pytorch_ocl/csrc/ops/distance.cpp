@@ -58,7 +58,7 @@ void cross_kernel(const at::Tensor& result, const at::Tensor& a, const at::Tenso
     std::string x[4];
     for (int i = 0; i < 4; i++) x[i] = "x" + std::to_string(factors[k][i]);
     code += "y" + std::to_string(k) + " = ";
-    if (!result.is_complex()) code += x[0] + " * " + x[1] + " - " + x[2] + " * " + x[3] + "; ";
+    if (!result.is_complex()) code += "ROUNDED(" + x[0] + " * " + x[1] + ") - ROUNDED(" + x[2] + " * " + x[3] + "); ";
     else
       code += "(T)(" + x[0] + ".x * " + x[1] + ".x - " + x[0] + ".y * " + x[1] + ".y - " + x[2] + ".x * " + x[3] +
               ".x + " + x[2] + ".y * " + x[3] + ".y, " + x[0] + ".x * " + x[1] + ".y + " + x[0] + ".y * " + x[1] +
