@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Runs PyTorch's operator database once on an OpenCL device and writes pytorch_ocl/tests/expectations.yaml: what runs
-on the CPU for want of a kernel, and what raises an error, each with the reason.
+on the CPU for want of a kernel, what raises an error, and where the CPU itself rounds too much, each with the reason.
 
 Wrong results and errors that no rule below explains are printed and never written, so that the test keeps failing for
 them; the exit code is then 1. Only the dtypes named are run; the entries of others are
@@ -39,7 +39,8 @@ ERROR_REASONS = (
 HEAD = """\
 # SPDX-License-Identifier: MIT
 # What is not as on the CPU, operator by operator (see test_opinfo.py). Written by tools/update_expectations.py.
-#   kind: fallback (runs on the CPU for want of a kernel), error (raises), skip; dtypes: of the five tested, default: all
+#   kind: fallback (runs on the CPU for want of a kernel), error (raises), rounding (differs from the CPU's result and
+#   agrees with the CPU's result in float64), skip; dtypes: of the five tested, default: all
 """
 
 
@@ -47,16 +48,28 @@ CASES = []  # of a worker
 
 
 def check(position):
-    """(outcome, detail) of one case; outcome: native, fallback, error or wrong."""
+    """(outcome, detail) of one case; outcome: native, fallback, error, rounding or wrong."""
     import opinfo
     op, dtype = CASES[position]
     try:
         fallbacks = opinfo.check(op, dtype, "ocl:0")
     except AssertionError as error:
-        return "wrong", str(error)
+        return rounding_or_wrong(op, dtype, str(error))
     except Exception as error:  # noqa: BLE001
         return "error", f"{type(error).__name__}: {error}"
     return ("fallback", fallbacks) if fallbacks else ("native", None)
+
+
+def rounding_or_wrong(op, dtype, message):
+    import opinfo
+    import torch
+    if dtype in (torch.float16, torch.bfloat16):
+        try:
+            opinfo.check_rounding(op, dtype, "ocl:0")
+            return "rounding", message
+        except Exception:  # noqa: BLE001
+            pass
+    return "wrong", message
 
 
 def start_worker():
@@ -74,6 +87,13 @@ def fallback_reason(fallbacks):
 
 def error_reason(message):
     return next((reason for pattern, reason in ERROR_REASONS if re.search(pattern, message)), None)
+
+
+def rounding_reason(_message):
+    return "the CPU rounds intermediate values to 16 bits; its result in float64 is what this device gives"
+
+
+REASONS = {"fallback": fallback_reason, "error": error_reason, "rounding": rounding_reason}
 
 
 def run(chosen, jobs):
@@ -94,7 +114,7 @@ def entries(cases, results):
     for position, (outcome, detail) in results.items():
         op, dtype = cases[position]
         name = str(dtype).removeprefix("torch.")
-        reason = {"fallback": fallback_reason, "error": error_reason}.get(outcome, lambda _: None)(detail)
+        reason = REASONS.get(outcome, lambda _: None)(detail)
         if reason:
             behaviour[op.full_name, outcome, reason].append(name)
     groups = collections.defaultdict(list)
@@ -107,7 +127,7 @@ def entries(cases, results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--dtypes", nargs="+", default=["float32"])
+    parser.add_argument("--dtypes", nargs="+", default="float32 float16 bfloat16 int64 bool".split())
     parser.add_argument("--only", default="", help="operators whose names match; nothing is written")
     options = parser.parse_args()
     import opinfo

@@ -9,6 +9,10 @@ def pytest_addoption(parser):
     parser.addoption("--ocl-device", default="ocl:0", help="device under test (default: ocl:0)")
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "representative: one of the few operators of op_db that stand for all")
+
+
 @pytest.fixture
 def device(request):
     """Name of the device under test."""

@@ -2,8 +2,9 @@
 """Runs PyTorch's own operator database (op_db) on an OpenCL device and on the CPU, and compares.
 
 `check(op, dtype, device)` raises AssertionError (a wrong result), or whatever the device raised; it returns the
-operators that ran on the CPU for want of a kernel.
+operators that ran on the CPU for want of a kernel. `check_rounding` compares with the CPU's result in float64 instead.
 """
+import contextlib
 import itertools
 import warnings
 
@@ -13,7 +14,10 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool)
 FORWARD_SAMPLES, BACKWARD_SAMPLES = 6, 2
-TOLERANCES = {torch.float32: (1e-4, 1e-4), torch.float16: (5e-3, 5e-3), torch.bfloat16: (2e-2, 2e-2)}
+# (rtol, atol) by the result's type; what is not listed is compared exactly.
+TOLERANCES = {torch.float64: (1e-9, 1e-9), torch.float32: (1e-4, 1e-4), torch.float16: (5e-3, 5e-3),
+              torch.bfloat16: (2e-2, 2e-2), torch.complex64: (1e-4, 1e-4), torch.complex128: (1e-9, 1e-9),
+              torch.complex32: (5e-3, 5e-3)}
 GRADIENT_TOLERANCE = (1e-3, 1e-3)
 # Which of several equal elements is meant is not defined for these: only values are compared, not indices.
 TIES = frozenset(
@@ -28,6 +32,17 @@ RANDOM = frozenset("""
     nn.functional.feature_alpha_dropout nn.functional.rrelu nn.functional.fractional_max_pool2d
     nn.functional.fractional_max_pool3d pca_lowrank svd_lowrank
     empty empty_like empty_permuted empty_strided new_empty new_empty_strided""".split())
+# Representatives of every family, few enough for a device that compiles slowly.
+REPRESENTATIVES = frozenset("""
+    add addcmul div.no_rounding_mode exp sin where clamp eq bitwise_and nn.functional.gelu special.i0e digamma
+    sum amax argmax mean var all prod logsumexp cumsum cummax sort topk searchsorted gather scatter_add index_put
+    index_select take nonzero masked_select unique bincount cat roll flip tril arange linspace mm addmm bmm
+    nn.functional.linear nn.functional.conv2d nn.functional.conv_transpose2d nn.functional.batch_norm
+    nn.functional.layer_norm nn.functional.group_norm nn.functional.max_pool2d nn.functional.avg_pool2d
+    nn.functional.adaptive_avg_pool2d softmax.with_dtype log_softmax nn.functional.nll_loss
+    nn.functional.cross_entropy nn.functional.embedding nn.functional.pad.reflect nn.functional.interpolate.bilinear
+    nn.functional.grid_sample nn.functional.dropout normal cdist
+    nn.functional.scaled_dot_product_attention""".split())
 # Random where the sample asks for dropout.
 WITH_DROPOUT = frozenset("""
     nn.functional.multi_head_attention_forward nn.functional.scaled_dot_product_attention
@@ -42,18 +57,20 @@ def cases():
                 yield op, dtype
 
 
-def tolerance(op, dtype, gradient=False):
-    """(rtol, atol): the larger of ours and what the OpInfo itself asks for."""
-    relative, absolute = GRADIENT_TOLERANCE if gradient else TOLERANCES.get(dtype, (0, 0))
+def tolerance(op, dtype, result, gradient=False):
+    """(rtol, atol): the largest of that of the operands' type, that of the result's, and what the OpInfo asks for."""
+    if not (result.is_floating_point or result.is_complex):
+        return 0, 0
+    bounds = [GRADIENT_TOLERANCE if gradient else TOLERANCES.get(dtype, (0, 0)), TOLERANCES.get(result, (0, 0))]
     for decorator in op.decorators:
         for part in [decorator, *getattr(decorator, "decorators", [])]:
             for table in (getattr(part, "tolerance", None), getattr(part, "d", None)):
                 entry = table.get(dtype) if isinstance(table, dict) else None
                 if hasattr(entry, "rtol"):
-                    relative, absolute = max(relative, entry.rtol), max(absolute, entry.atol)
+                    bounds.append((entry.rtol, entry.atol))
                 elif isinstance(entry, float):
-                    absolute = max(absolute, entry)
-    return relative, absolute
+                    bounds.append((0, entry))
+    return tuple(max(column) for column in zip(*bounds))
 
 
 def to_device(value, device):
@@ -78,22 +95,22 @@ def call(op, sample, seed):
 
 def compare(op, dtype, expected, actual, random, gradient=False):
     assert len(actual) == len(expected), f"{len(actual)} outputs, the CPU has {len(expected)}"
-    relative, absolute = tolerance(op, dtype, gradient)
     for position, (x, y) in enumerate(zip(expected, actual)):
         if not isinstance(x, torch.Tensor):
             if not random and isinstance(x, (bool, int, float, complex)):
+                relative, absolute = TOLERANCES.get(dtype, (0, 0))
                 torch.testing.assert_close(y, x, rtol=max(relative, 1e-6), atol=absolute, equal_nan=True)
             continue
         assert (y.shape, y.dtype, y.layout) == (x.shape, x.dtype, x.layout), f"output {position}: {y.shape} {y.dtype}"
         assert y.device.type in ("ocl", "meta"), f"output {position} is on {y.device}"
         if random or (x.dtype == torch.int64 and op.name in TIES and (position or op.name.startswith("arg"))):
             continue
-        exact = not (x.is_floating_point() or x.is_complex())
+        relative, absolute = tolerance(op, dtype, x.dtype, gradient)
         y, x = y.detach().cpu(), x.detach()
         if x.dtype == torch.complex32:
             x, y = x.to(torch.complex64), y.to(torch.complex64)
-        torch.testing.assert_close(y, x, rtol=0 if exact else relative, atol=0 if exact else absolute, equal_nan=True,
-                                   check_device=False, check_stride=False)
+        torch.testing.assert_close(y, x, rtol=relative, atol=absolute, equal_nan=True, check_device=False,
+                                   check_stride=False)
 
 
 def samples(op, dtype, count, requires_grad=False):
@@ -113,19 +130,29 @@ def is_random(op, sample):
     return op.name in RANDOM or op.name in WITH_DROPOUT and bool(options.get("dropout_p") or options.get("training"))
 
 
-def check_forward(op, dtype, device):
-    compared = 0
+def widened(sample, dtype):
+    """The sample with its tensors, and its arguments that name `dtype`, in float64."""
+    def widen(x):
+        if isinstance(x, torch.Tensor) and x.is_floating_point():
+            return x.detach().double()
+        return torch.float64 if x is dtype else x
+
+    return tree_map(widen, sample)
+
+
+def check_forward(op, dtype, device, through_float64=False):
     for sample in samples(op, dtype, FORWARD_SAMPLES):
         try:
             random = is_random(op, sample)
             expected = call(op, to_device(sample[:3], "cpu"), 1)
+            if through_float64 and not random:
+                wide = call(op, widened(to_device(sample[:3], "cpu"), dtype), 1)
+                expected = [x.to(like) if isinstance(x, torch.Tensor) else x for x, like in zip(wide, expected)]
             expected = expected if random else finished(expected, sample[3])
         except Exception:  # noqa: BLE001  what the CPU refuses is no yardstick
             continue
         actual = call(op, to_device(sample[:3], device), 1)
         compare(op, dtype, expected, actual if random else finished(actual, sample[3]), random)
-        compared += 1
-    return compared
 
 
 def gradients(op, sample, device, seed):
@@ -155,13 +182,29 @@ def check_backward(op, dtype, device):
             return
 
 
-def check(op, dtype, device):
-    """Compares forward (and, for float32, backward) with the CPU; returns the operators that fell back."""
+@contextlib.contextmanager
+def counted_fallbacks(device):
+    """A list that is filled with the operators that fell back inside."""
+    fallbacks = []
     torch.ocl.reset_fallbacks()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        yield fallbacks
+        torch.ocl.synchronize(device)
+    fallbacks.extend(sorted(torch.ocl.fallbacks()))
+
+
+def check(op, dtype, device):
+    """Compares forward (and, for float32, backward) with the CPU; returns the operators that fell back."""
+    with counted_fallbacks(device) as fallbacks:
         check_forward(op, dtype, device)
         if dtype == torch.float32 and op.supports_autograd:
             check_backward(op, dtype, device)
-        torch.ocl.synchronize(device)
-    return sorted(torch.ocl.fallbacks())
+    return fallbacks
+
+
+def check_rounding(op, dtype, device):
+    """Compares forward with the CPU's results in float64, rounded to the types of its results in `dtype`."""
+    with counted_fallbacks(device) as fallbacks:
+        check_forward(op, dtype, device, through_float64=True)
+    return fallbacks

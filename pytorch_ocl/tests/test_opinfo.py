@@ -22,10 +22,12 @@ def expected_for(op, dtype):
     return None, None
 
 
-CASES = [pytest.param(op, dtype, id=f"{op.full_name}-{name_of(dtype)}") for op, dtype in opinfo.cases()]
+def case(op, dtype):
+    marks = [pytest.mark.representative] if op.full_name in opinfo.REPRESENTATIVES else []
+    return pytest.param(op, dtype, id=f"{op.full_name}-{name_of(dtype)}", marks=marks)
 
 
-@pytest.mark.parametrize("op,dtype", CASES)
+@pytest.mark.parametrize("op,dtype", [case(op, dtype) for op, dtype in opinfo.cases()])
 def test_operator(op, dtype, device):
     kind, reason = expected_for(op, dtype)
     if kind == "skip":
@@ -34,7 +36,10 @@ def test_operator(op, dtype, device):
         with pytest.raises(Exception):
             opinfo.check(op, dtype, device)
         return
-    fallbacks = opinfo.check(op, dtype, device)
+    if kind == "rounding":
+        with pytest.raises(AssertionError):
+            opinfo.check(op, dtype, device)
+    fallbacks = (opinfo.check_rounding if kind == "rounding" else opinfo.check)(op, dtype, device)
     if kind == "fallback":
         assert fallbacks, f"expectations.yaml says that {op.full_name} {dtype} falls back, and it does not"
     else:
@@ -44,6 +49,7 @@ def test_operator(op, dtype, device):
 def test_expectations_name_operators():
     names = {op.full_name for op in opinfo.op_db}
     for entry in EXPECTATIONS:
-        assert entry["kind"] in ("fallback", "error", "skip"), entry
+        assert entry["kind"] in ("fallback", "error", "rounding", "skip"), entry
         assert entry["reason"].strip(), entry
         assert not set(entry["operators"]) - names, f"unknown operators: {set(entry['operators']) - names}"
+    assert not opinfo.REPRESENTATIVES - names, f"unknown operators: {opinfo.REPRESENTATIVES - names}"

@@ -2,6 +2,7 @@
 // Activations, fills and losses that are elementwise but have no host code shared by PyTorch's devices.
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Reduction.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/eq.h>
@@ -114,6 +115,26 @@ at::Tensor binary_cross_entropy_backward(const at::Tensor& grad_output, const at
                    : "y0 = w0 * x0 * (x1 - x2) / fmax((1 - x1) * x1, (T)1e-12);",
           "binary_cross_entropy_backward");
   return grad_input;
+}
+
+at::Tensor _add_relu_Tensor(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  return at::add(self, other, alpha).relu_();
+}
+
+at::Tensor& _add_relu__Tensor(at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  return self.add_(other, alpha).relu_();
+}
+
+at::Tensor& _add_relu_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::Tensor& out) {
+  return at::add_out(out, self, other, alpha).relu_();
+}
+
+at::Tensor _add_relu_Scalar(const at::Tensor& self, const at::Scalar& other, const at::Scalar& alpha) {
+  return at::add(self, other, alpha).relu_();
+}
+
+at::Tensor& _add_relu__Scalar(at::Tensor& self, const at::Scalar& other, const at::Scalar& alpha) {
+  return self.add_(other, alpha).relu_();
 }
 
 bool equal(const at::Tensor& self, const at::Tensor& other) {

@@ -121,4 +121,14 @@ at::Tensor _embedding_bag_per_sample_weights_backward(const at::Tensor& grad, co
   return padding_idx >= 0 ? products.masked_fill(indices.eq(padding_idx), 0) : products;
 }
 
+// A row named twice is written twice, with the same values.
+at::Tensor& embedding_renorm_(at::Tensor& self, const at::Tensor& indices, double max_norm, double norm_type) {
+  TORCH_CHECK(self.dim() == 2, "embedding_renorm_: expected a weight of 2 dims, got ", self.dim());
+  TORCH_CHECK(indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
+              "embedding_renorm_: expected indices of dtype Long or Int, got ", indices.scalar_type());
+  if (indices.numel() == 0) return self;
+  const at::Tensor rows = indices.reshape({-1}).to(at::kLong);
+  return self.index_copy_(0, rows, self.index_select(0, rows).renorm_(norm_type, 0, max_norm));
+}
+
 }  // namespace pytorch_ocl::ops

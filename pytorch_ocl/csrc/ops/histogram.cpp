@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// Histograms: each point's bin is found among the edges of every dimension, and the points of a bin are summed.
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/zeros.h>
+
+#include "generated/functions/histogram.h"
+
+namespace pytorch_ocl::ops {
+
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+using Range = std::optional<at::ArrayRef<double>>;
+
+void check_points(const at::Tensor& self, std::size_t dims, const OptionalTensor& weight, const char* op) {
+  TORCH_CHECK(self.dim() >= 2, op, ": input tensor should have at least 2 dimensions, but got ", self.dim());
+  TORCH_CHECK(self.is_floating_point(), op, ": expected a floating-point input, got ", self.scalar_type());
+  TORCH_CHECK(std::int64_t(dims) == self.size(-1), op, ": expected ", self.size(-1),
+              " sequences of bin edges for a ", self.size(-1), "-dimensional histogram but got ", dims);
+  if (!weight || !weight->defined()) return;
+  TORCH_CHECK(weight->scalar_type() == self.scalar_type(), op, ": if weight tensor is provided, input tensor and "
+              "weight tensor should have the same dtype, but got input ", self.scalar_type(), ", and weight ",
+              weight->scalar_type());
+  TORCH_CHECK(weight->sizes() == self.sizes().slice(0, std::size_t(self.dim() - 1)), op, ": if weight tensor is "
+              "provided it should have the same shape as the input tensor excluding its innermost dimension, but got "
+              "input with shape ", self.sizes(), " and weight with shape ", weight->sizes());
+}
+
+std::vector<at::Tensor> bin_edges(const at::Tensor& self, at::IntArrayRef bins, Range range, const char* op) {
+  const std::int64_t dims = self.size(-1);
+  const at::Tensor points = self.reshape({-1, dims});
+  TORCH_CHECK(!range || std::int64_t(range->size()) == 2 * dims, op, ": for a ", dims,
+              "-dimensional histogram range should have ", 2 * dims, " elements, but got ", range ? range->size() : 0);
+  std::vector<at::Tensor> edges;
+  for (std::int64_t d = 0; d < dims; d++) {
+    TORCH_CHECK(bins[d] > 0, op, ": bins must be > 0, but got ", bins[d], " for dimension ", d);
+    double low = 0, high = 1;
+    if (range) low = (*range)[2 * d], high = (*range)[2 * d + 1];
+    else if (points.size(0) > 0)
+      low = points.select(1, d).min().item<double>(), high = points.select(1, d).max().item<double>();
+    TORCH_CHECK(std::isfinite(low) && std::isfinite(high), op, ": dimension ", d, "'s range [", low, ", ", high,
+                "] is not finite");
+    TORCH_CHECK(low <= high, op, ": min should not exceed max, but got min ", low, " max ", high, " for dimension ", d);
+    if (low == high) low -= 0.5, high += 0.5;
+    edges.push_back(at::linspace(low, high, bins[d] + 1, self.options()));
+  }
+  return edges;
+}
+
+// Bins hold their lower edge, and the last one its upper edge too; points outside (and NaN) count nowhere.
+at::Tensor histogram_of(const at::Tensor& self, at::TensorList edges, const OptionalTensor& weight, bool density) {
+  const std::int64_t dims = self.size(-1);
+  const at::Tensor points = self.reshape({-1, dims});
+  std::vector<std::int64_t> shape;
+  at::Tensor bin, inside;
+  std::int64_t count = 1;
+  for (std::int64_t d = 0; d < dims; d++) {
+    const at::Tensor edge = edges[d].contiguous(), x = points.select(1, d).contiguous();
+    const std::int64_t bins = edge.size(0) - 1;
+    const at::Tensor found = at::searchsorted(edge, x, false, /*right=*/true).sub_(1).clamp_(0, bins - 1);
+    const at::Tensor within = x.ge(edge[0]).logical_and_(x.le(edge[bins]));
+    bin = d == 0 ? found : bin.mul(bins).add_(found);
+    inside = d == 0 ? within : inside.logical_and(within);
+    shape.push_back(bins);
+    count *= bins;
+  }
+  at::Tensor hist = at::zeros({count}, self.options());
+  if (points.size(0) > 0) {
+    at::Tensor weights = inside.to(self.scalar_type());
+    if (weight && weight->defined()) weights = weight->reshape({-1}).masked_fill(inside.logical_not(), 0);
+    hist.index_add_(0, bin, weights);
+  }
+  hist = hist.view(shape);
+  if (!density) return hist;
+  hist = hist.div(hist.sum());
+  for (std::int64_t d = 0; d < dims; d++) {
+    std::vector<std::int64_t> along(std::size_t(dims), 1);
+    along[d] = shape[d];
+    hist.div_(edges[d].diff().view(along));
+  }
+  return hist;
+}
+
+OptionalTensor flat(const OptionalTensor& weight) {
+  return weight && weight->defined() ? OptionalTensor(weight->reshape({-1})) : OptionalTensor();
+}
+
+}  // namespace
+
+std::vector<at::Tensor> _histogramdd_bin_edges(const at::Tensor& self, at::IntArrayRef bins, Range range,
+                                               const OptionalTensor& weight, bool) {
+  check_points(self, bins.size(), weight, "histogramdd");
+  return bin_edges(self, bins, range, "histogramdd");
+}
+
+at::Tensor _histogramdd_from_bin_cts(const at::Tensor& self, at::IntArrayRef bins, Range range,
+                                     const OptionalTensor& weight, bool density) {
+  check_points(self, bins.size(), weight, "histogramdd");
+  return histogram_of(self, bin_edges(self, bins, range, "histogramdd"), weight, density);
+}
+
+at::Tensor _histogramdd_from_bin_tensors(const at::Tensor& self, at::TensorList bins, const OptionalTensor& weight,
+                                         bool density) {
+  check_points(self, bins.size(), weight, "histogramdd");
+  for (const at::Tensor& edges : bins)
+    TORCH_CHECK(edges.dim() == 1 && edges.size(0) >= 2 && edges.scalar_type() == self.scalar_type(),
+                "histogramdd: expected edges of 1 dim and dtype ", self.scalar_type(), ", got ", edges.sizes(), " of ",
+                edges.scalar_type());
+  return histogram_of(self, bins, weight, density);
+}
+
+std::tuple<at::Tensor, at::Tensor> histogram_bin_ct(const at::Tensor& self, int64_t bins, Range range,
+                                                    const OptionalTensor& weight, bool density) {
+  const at::Tensor points = self.reshape({-1, 1});
+  check_points(points, 1, flat(weight), "histogram");
+  const std::vector<at::Tensor> edges = bin_edges(points, bins, range, "histogram");
+  return {histogram_of(points, edges, flat(weight), density), edges[0]};
+}
+
+std::tuple<at::Tensor, at::Tensor> histogram_bins_tensor(const at::Tensor& self, const at::Tensor& bins,
+                                                         const OptionalTensor& weight, bool density) {
+  const at::Tensor points = self.reshape({-1, 1});
+  return {_histogramdd_from_bin_tensors(points, bins, flat(weight), density), bins};
+}
+
+}  // namespace pytorch_ocl::ops
