@@ -58,8 +58,10 @@ def steps():
     yield Step("dlprim under Oclgrind", [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={OCLGRIND_TESTS}"],
                {"DLPRIM_OPENCL_LIBRARY": OCLGRIND, "OCLGRIND_DATA_RACES": "1", "OCLGRIND_CHECK_API": "1"}, 10)
     # Workers, so that a crash is one failed test and not the end of the run.
-    yield Step("op_db on Intel", pytest_command("-n", "2", "pytorch_ocl/tests/test_opinfo.py", "-k",
-               "float32 or expectations"), {"OCL_VISIBLE_DEVICES": DEVICES["Intel"]}, 25)
+    yield Step("op_db on Intel", pytest_command("-n", "2", "pytorch_ocl/tests/test_opinfo.py"),
+               {"OCL_VISIBLE_DEVICES": DEVICES["Intel"]}, 25)
+    yield Step("op_db on PoCL", pytest_command("-n", "2", "pytorch_ocl/tests/test_opinfo.py", "-m", "representative"),
+               {"OCL_VISIBLE_DEVICES": DEVICES["PoCL"]}, 15)
 
 
 def counts(output):
