@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/runtime/device.hpp>
+#include <dlprim/runtime/host_memory.hpp>
 #include <dlprim/runtime/memory.hpp>
 #include <dlprim/runtime/program.hpp>
 #include <dlprim/runtime/queue.hpp>
@@ -55,6 +56,7 @@ struct Device::State {
   std::atomic<bool> ready{false};
   cl::Context context;
   std::unique_ptr<Allocator> allocator;
+  std::unique_ptr<HostMemory> host_memory;
   std::unique_ptr<ProgramCache> programs;
   std::unique_ptr<DeviceStatus> status;
   std::mutex queues_mutex;
@@ -98,6 +100,7 @@ Device::State& Device::state() {
     state.ready = true;
     state.programs = std::make_unique<ProgramCache>(*this);
     state.allocator = std::make_unique<Allocator>(*this);
+    state.host_memory = std::make_unique<HostMemory>(*this);
   });
   return state;
 }
@@ -107,6 +110,8 @@ const cl::Context& Device::context() { return state_->ready.load() ? state_->con
 bool Device::initialized() const noexcept { return state_->ready.load(); }
 
 Allocator& Device::allocator() { return *state().allocator; }
+
+HostMemory& Device::host_memory() { return *state().host_memory; }
 
 ProgramCache& Device::programs() { return *state().programs; }
 

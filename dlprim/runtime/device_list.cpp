@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 
 namespace dlprim {
 
@@ -16,6 +17,14 @@ std::string text_of(cl_device_id id, cl_device_info what) {
   text.resize(text.find('\0') == std::string::npos ? size : text.find('\0'));
   const auto first = text.find_first_not_of(' ');
   return first == std::string::npos ? std::string() : text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+std::string name_of(cl_platform_id id) {
+  std::size_t size = 0;
+  if (clGetPlatformInfo(id, CL_PLATFORM_NAME, 0, nullptr, &size) != CL_SUCCESS || size == 0) return {};
+  std::string text(size, '\0');
+  clGetPlatformInfo(id, CL_PLATFORM_NAME, size, text.data(), nullptr);
+  return text.c_str();
 }
 
 template <class T>
@@ -95,17 +104,19 @@ std::vector<ListedDevice> all_devices(std::string& reason) {
   if (code != CL_SUCCESS || count == 0) {
     reason = "no OpenCL platform was found: install a driver for your device (or the packages intel-opencl-rt and "
              "intel-cmplr-lib-rt, or pocl-opencl-icd, to run on the CPU) and an OpenCL loader (libOpenCL.so.1)";
+    if (const char* chosen = std::getenv("DLPRIM_OPENCL_LIBRARY"))
+      reason += "; DLPRIM_OPENCL_LIBRARY=" + std::string(chosen) + " is used instead of the system's loader";
     return {};
   }
   std::vector<cl_platform_id> platforms(count);
   check(clGetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs");
   std::vector<ListedDevice> devices;
   for (cl_uint p = 0; p < count; p++) {
-    const std::string platform = cl::Platform(platforms[p]).getInfo<CL_PLATFORM_NAME>();
+    const std::string platform = name_of(platforms[p]);
     cl_uint n = 0;
     if (clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, 0, nullptr, &n) != CL_SUCCESS) continue;
     std::vector<cl_device_id> ids(n);
-    check(clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, n, ids.data(), nullptr), "clGetDeviceIDs");
+    if (clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, n, ids.data(), nullptr) != CL_SUCCESS) continue;
     for (cl_uint d = 0; d < n; d++) {
       if (!number_of<cl_bool>(ids[d], CL_DEVICE_AVAILABLE) || !number_of<cl_bool>(ids[d], CL_DEVICE_COMPILER_AVAILABLE))
         continue;

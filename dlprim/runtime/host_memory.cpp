@@ -22,7 +22,8 @@ struct Mapping {
 struct HostMemory::State {
   Device& device;
   mutable std::mutex mutex;
-  std::map<const std::byte*, Mapping> mappings;  // by address
+  std::map<const std::byte*, Mapping> mappings{};  // by address
+  HostMemoryStats stats{};
 
   std::map<const std::byte*, Mapping>::iterator find(const void* address) {
     auto found = mappings.upper_bound(static_cast<const std::byte*>(address));
@@ -46,12 +47,20 @@ struct HostMemory::State {
       check(clEnqueueUnmapMemObject(queue.get(), entry->second.buffer(), const_cast<std::byte*>(entry->first), 0,
                                     nullptr, nullptr),
             "clEnqueueUnmapMemObject");
+      stats.allocations.add(-1);
+      stats.allocated_bytes.add(-std::int64_t(entry->second.size));
       entry = mappings.erase(entry);
     }
   }
+
+  void hand_out(Mapping& mapping) {
+    mapping.used = true;
+    stats.active_requests.add(1);
+    stats.active_bytes.add(std::int64_t(mapping.size));
+  }
 };
 
-HostMemory::HostMemory(Device& device) : state_(new State{device, {}, {}}) {}
+HostMemory::HostMemory(Device& device) : state_(new State{device, {}}) {}
 HostMemory::~HostMemory() = default;
 
 void* HostMemory::allocate(std::size_t bytes) {
@@ -59,7 +68,7 @@ void* HostMemory::allocate(std::size_t bytes) {
   std::lock_guard guard(state_->mutex);
   for (auto& [address, mapping] : state_->mappings)
     if (!mapping.used && mapping.size == size && state_->idle(mapping)) {
-      mapping.used = true;
+      state_->hand_out(mapping);
       return const_cast<std::byte*>(address);
     }
   cl_int code = CL_SUCCESS;
@@ -74,13 +83,20 @@ void* HostMemory::allocate(std::size_t bytes) {
   if (code != CL_SUCCESS)
     throw OutOfMemoryError("[pinned memory] " + std::to_string(bytes) + " bytes could not be allocated (" +
                            cl_error_name(code) + ")");
+  state_->stats.allocations.add(1);
+  state_->stats.allocated_bytes.add(std::int64_t(size));
+  state_->hand_out(mapping);
   state_->mappings.emplace(static_cast<const std::byte*>(address), std::move(mapping));
   return address;
 }
 
 void HostMemory::release(void* memory) noexcept {
   std::lock_guard guard(state_->mutex);
-  if (auto found = state_->find(memory); found != state_->mappings.end()) found->second.used = false;
+  auto found = state_->find(memory);
+  if (found == state_->mappings.end() || !found->second.used) return;
+  found->second.used = false;
+  state_->stats.active_requests.add(-1);
+  state_->stats.active_bytes.add(-std::int64_t(found->second.size));
 }
 
 bool HostMemory::record(const void* address, Queue& queue) {
@@ -100,6 +116,23 @@ bool HostMemory::contains(const void* address) const {
 void HostMemory::empty_cache() {
   std::lock_guard guard(state_->mutex);
   state_->unmap_unused();
+}
+
+HostMemoryStats HostMemory::stats() const {
+  std::lock_guard guard(state_->mutex);
+  return state_->stats;
+}
+
+void HostMemory::reset_peak_stats() {
+  std::lock_guard guard(state_->mutex);
+  HostMemoryStats& s = state_->stats;
+  for (MemoryStat* stat : {&s.allocations, &s.allocated_bytes, &s.active_requests, &s.active_bytes}) stat->reset_peak();
+}
+
+void HostMemory::reset_accumulated_stats() {
+  std::lock_guard guard(state_->mutex);
+  HostMemoryStats& s = state_->stats;
+  for (MemoryStat* stat : {&s.allocations, &s.allocated_bytes, &s.active_requests, &s.active_bytes}) stat->reset_totals();
 }
 
 }  // namespace dlprim

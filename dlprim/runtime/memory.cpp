@@ -2,6 +2,7 @@
 #include <dlprim/runtime/memory.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <list>
 #include <mutex>
@@ -71,9 +72,12 @@ struct Allocator::Pool {
   std::mutex mutex;
   Free small, large;
   std::list<std::pair<Event, Block*>> waiting;
+  std::set<Segment*> segments;
+  double fraction = 1;
   MemoryStats stats;
 
   explicit Pool(Device& device) : device(device) {}
+  std::uint64_t capacity() const { return std::uint64_t(double(device.info().global_memory) * fraction); }
   Free& free_of(const Segment& segment) { return segment.small ? small : large; }
 
   Block* find(std::size_t size, std::int64_t queue) {
@@ -143,7 +147,7 @@ struct Allocator::Pool {
     const std::size_t bytes = is_small              ? small_segment
                               : size <= large_limit ? large_segment
                                                     : round_up(size, segment_multiple);
-    if (std::uint64_t(stats.reserved_bytes.current) + bytes > device.info().global_memory) return nullptr;
+    if (std::uint64_t(stats.reserved_bytes.current) + bytes > capacity()) return nullptr;
     cl_int code = CL_SUCCESS;
     cl::Buffer buffer(clCreateBuffer(device.context()(), CL_MEM_READ_WRITE, bytes, nullptr, &code));
     // Some drivers commit memory at its first use only: use it now, where exhaustion can still be handled.
@@ -156,6 +160,7 @@ struct Allocator::Pool {
     segment->buffer = std::move(buffer), segment->queue = queue.id(), segment->small = is_small;
     address::publish(*segment);
     segment->first = new Block{segment, 0, bytes};
+    segments.insert(segment);
     stats.segments.add(1);
     stats.reserved_bytes.add(std::int64_t(bytes));
     return segment->first;
@@ -174,6 +179,7 @@ struct Allocator::Pool {
         stats.segments.add(-1);
         stats.reserved_bytes.add(-std::int64_t(block->segment->size));
         address::retract(*block->segment);
+        segments.erase(block->segment);
         delete block->segment;
         delete block;
       }
@@ -181,7 +187,7 @@ struct Allocator::Pool {
 
   [[noreturn]] void exhausted(std::size_t bytes) {
     stats.out_of_memory++;
-    const auto total = device.info().global_memory;
+    const auto total = capacity();
     const auto reserved = std::uint64_t(stats.reserved_bytes.current);
     throw OutOfMemoryError("OpenCL out of memory. Tried to allocate " + human(bytes) + ". Device " +
                            std::to_string(device.index()) + " (" + device.info().name + ") has a total capacity of " +
@@ -199,7 +205,7 @@ Allocator::~Allocator() = default;
 Block* Allocator::allocate(std::size_t bytes, Queue& queue) {
   Pool& pool = *pool_;
   std::lock_guard guard(pool.mutex);
-  if (bytes > device_.info().global_memory) pool.exhausted(bytes);
+  if (bytes > pool.capacity()) pool.exhausted(bytes);
   const std::size_t size = round_up(std::max(bytes, minimum), minimum);
   if (!pool.waiting.empty()) pool.collect_waiting(false);
   Block* block = pool.find(size, queue.id());
@@ -255,23 +261,44 @@ MemoryStats Allocator::stats() const {
 }
 
 namespace {
-template <class Function>
-void for_each_stat(MemoryStats& stats, Function&& function) {
-  for (MemoryStat* stat : {&stats.allocations, &stats.segments, &stats.allocated_bytes, &stats.reserved_bytes,
-                           &stats.active_bytes, &stats.requested_bytes})
-    function(*stat);
+std::array<MemoryStat*, 6> all_of(MemoryStats& s) {
+  return {&s.allocations, &s.segments, &s.allocated_bytes, &s.reserved_bytes, &s.active_bytes, &s.requested_bytes};
 }
 }  // namespace
 
 void Allocator::reset_peak_stats() {
   std::lock_guard guard(pool_->mutex);
-  for_each_stat(pool_->stats, [](MemoryStat& stat) { stat.peak = stat.current; });
+  for (MemoryStat* stat : all_of(pool_->stats)) stat->reset_peak();
 }
 
 void Allocator::reset_accumulated_stats() {
   std::lock_guard guard(pool_->mutex);
-  for_each_stat(pool_->stats, [](MemoryStat& stat) { stat.allocated = stat.freed = 0; });
+  for (MemoryStat* stat : all_of(pool_->stats)) stat->reset_totals();
   pool_->stats.retries = pool_->stats.out_of_memory = 0;
+}
+
+void Allocator::set_fraction(double fraction) {
+  if (!(fraction >= 0 && fraction <= 1))
+    throw ValidationError("[allocator] expected a fraction from 0 to 1, got " + std::to_string(fraction));
+  std::lock_guard guard(pool_->mutex);
+  pool_->fraction = fraction;
+}
+
+double Allocator::fraction() const {
+  std::lock_guard guard(pool_->mutex);
+  return pool_->fraction;
+}
+
+std::vector<SegmentInfo> Allocator::segments() const {
+  std::lock_guard guard(pool_->mutex);
+  std::vector<SegmentInfo> all;
+  for (const Segment* segment : pool_->segments) {
+    SegmentInfo& info = all.emplace_back(SegmentInfo{segment->base, segment->size, segment->queue, segment->small, {}});
+    for (const Block* block = segment->first; block; block = block->next)
+      info.pieces.push_back({segment->base + block->offset, block->size, block->used ? block->requested : 0, block->used,
+                             block->pending > 0});
+  }
+  return all;
 }
 
 void* Allocator::address(const Block* block) noexcept {

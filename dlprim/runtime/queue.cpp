@@ -9,6 +9,12 @@ namespace {
 // Small enough that a device never waits long for its first command, large enough to amortize the call.
 constexpr unsigned flush_interval = 8;
 
+std::atomic<void (*)(const char*)> blocking_hook{nullptr};
+
+void before_blocking(const char* what) {
+  if (auto* hook = blocking_hook.load(std::memory_order_relaxed)) hook(what);
+}
+
 // An event slot for a command when it is to be profiled; hands the event to the profiler afterwards.
 struct Profiled {
   const char* name;
@@ -23,7 +29,11 @@ struct Profiled {
 }  // namespace
 
 bool Event::reached() const {
-  return !event_() || event_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>() <= CL_COMPLETE;
+  if (!event_()) return true;
+  cl_int status = CL_QUEUED;
+  check(clGetEventInfo(event_(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr),
+        "clGetEventInfo");
+  return status <= CL_COMPLETE;
 }
 
 void Event::wait() const {
@@ -79,8 +89,11 @@ void Queue::finish() {
   device_.status().check(*this);
 }
 
+void Queue::on_blocking(void (*hook)(const char*)) noexcept { blocking_hook = hook; }
+
 void Queue::write(BufferRef to, const void* from, std::size_t bytes, bool blocking) {
   if (bytes == 0) return;
+  if (blocking) before_blocking("a copy to the device");
   Profiled profiled{"copy host to device", *this, bytes};
   check(clEnqueueWriteBuffer(queue_(), to.memory, blocking, to.offset, bytes, from, 0, nullptr, profiled.slot()),
         "clEnqueueWriteBuffer");
@@ -89,6 +102,7 @@ void Queue::write(BufferRef to, const void* from, std::size_t bytes, bool blocki
 
 void Queue::read(void* to, BufferRef from, std::size_t bytes, bool blocking) {
   if (bytes == 0) return;
+  if (blocking) before_blocking("a copy to the host");
   {
     Profiled profiled{"copy device to host", *this, bytes};
     check(clEnqueueReadBuffer(queue_(), from.memory, blocking, from.offset, bytes, to, 0, nullptr, profiled.slot()),

@@ -120,10 +120,10 @@ TEST(Program, ReportsWhatTheCompilerSays) {
 TEST(Profiler, RecordsKernelsAndCopies) {
   DeviceVector<float> x(std::vector<float>(100, 1));
   EXPECT_FALSE(Profiler::enabled());
-  Profiler::start();
+  const auto first = Profiler::start();
   add(queue(), x.data(), 100, 1);
   x.read();
-  const auto commands = Profiler::stop();
+  const auto commands = Profiler::stop(first);
   ASSERT_EQ(commands.size(), 2u);
   EXPECT_EQ(commands[0].name, "add");
   EXPECT_EQ(commands[1].bytes, 400u);

@@ -1,165 +1,139 @@
 # SPDX-License-Identifier: MIT
-"""torch.ocl: streams, events, memory, random state, kernels, autocast."""
-import ctypes
-import pickle
-import warnings
-from multiprocessing.reduction import ForkingPickler
-
+"""Devices: counting, choosing, describing; the names torch.ocl and torch.backends.ocl offer."""
 import pytest
 import torch
+from processes import run_python
+
+several = pytest.mark.skipif("torch.ocl.device_count() < 2", reason="needs two devices")
 
 
-def test_streams_and_events(device):
-    stream = torch.ocl.Stream(device)
-    start, end = torch.ocl.Event(enable_timing=True), torch.ocl.Event(enable_timing=True)
-    assert isinstance(start, torch.ocl.Event)
-    with torch.ocl.stream(stream):
-        assert torch.ocl.current_stream(device) == stream
-        start.record()
-        made = torch.ones(1000, device=device) + 1
-        end.record()
-    assert torch.ocl.current_stream(device) == torch.ocl.default_stream(device)
-    end.synchronize()
-    assert start.elapsed_time(end) >= 0 and end.query()
-    made.record_stream(stream)
-    assert made.sum().item() == 2000
+def test_tensors_compute_and_print(device):
+    assert (torch.ones(3, device=device) + 1).tolist() == [2, 2, 2]
+    assert torch.arange(5, device=device).sum().item() == 10
+    assert repr(torch.tensor([1.0, 2.5], device=device)) == f"tensor([1.0000, 2.5000], device='{device}')"
+    assert repr(torch.arange(2000, device=device)).startswith("tensor([   0,    1,    2,  ...")
 
 
-def test_generic_streams_and_events(device):
-    stream = torch.Stream(device)
-    event = stream.record_event()
-    event.synchronize()
-    stream.synchronize()
-    assert stream.query() and event.query()
+def test_accelerator_is_ocl(device):
+    assert torch.accelerator.is_available() and torch.accelerator.current_accelerator().type == "ocl"
+    assert torch.accelerator.device_count() == torch.ocl.device_count() > 0
+    torch.accelerator.set_device_index(torch.device(device).index)
+    assert torch.accelerator.current_device_index() == torch.device(device).index
+    assert torch.ocl.current_device() == torch.device(device).index
+    torch.accelerator.synchronize()
+    torch.ocl.set_device(0)
 
 
-def test_seeds_repeat(device):
-    torch.manual_seed(5)
-    first = torch.rand(10, device=device)
-    state = torch.ocl.get_rng_state(device)
-    second = torch.rand(10, device=device)
-    torch.ocl.set_rng_state(state, device)
-    assert torch.equal(torch.rand(10, device=device).cpu(), second.cpu())
-    torch.ocl.manual_seed_all(5)
-    assert torch.equal(torch.rand(10, device=device).cpu(), first.cpu())
-    assert state.numel() == 16 and torch.ocl.initial_seed() == 5
-    generator = torch.Generator(device).manual_seed(5)
-    assert torch.equal(torch.rand(10, device=device, generator=generator).cpu(), first.cpu())
+def test_contexts_choose_the_device():
+    for index in range(torch.ocl.device_count()):
+        for where in (index, f"ocl:{index}", torch.device("ocl", index)):
+            with torch.ocl.device(where):
+                assert torch.ocl.current_device() == index
+                assert torch.empty(1, device="ocl").device.index == index
+        with torch.device(f"ocl:{index}"):
+            assert torch.ones(2).device.index == index
+        with torch.ocl.device_of(torch.empty(1, device=f"ocl:{index}")):
+            assert torch.ocl.current_device() == index
+        with torch.ocl.device(-1), torch.ocl.device(None), torch.ocl.device_of(torch.empty(1)):
+            assert torch.ocl.current_device() == 0
+    assert torch.ocl.current_device() == 0
 
 
-def test_memory_statistics(device):
-    before = torch.ocl.memory_allocated(device)
-    held = torch.empty(1 << 20, device=device)
-    assert torch.ocl.memory_allocated(device) >= before + (4 << 20)
-    assert torch.ocl.max_memory_allocated(device) >= torch.ocl.memory_allocated(device)
-    assert torch.ocl.memory_reserved(device) >= torch.ocl.memory_allocated(device)
-    del held
-    assert torch.ocl.memory_allocated(device) == before
-    torch.ocl.empty_cache()
-    free, total = torch.ocl.mem_get_info(device)
-    assert 0 < free <= total
-    assert "Allocated memory" in torch.ocl.memory_summary(device)
+def test_operators_run_on_the_device_of_their_tensors():
+    last = torch.ocl.device_count() - 1
+    made = torch.arange(5, device=f"ocl:{last}")
+    assert torch.ocl.current_device() == 0
+    for result in (made + 1, made.float().softmax(0), torch.cat([made, made]), made.clone().resize_(3)):
+        assert result.device.index == last == result.untyped_storage().device.index
+    assert (made * 2).tolist() == [0, 2, 4, 6, 8]
+    module = torch.nn.Linear(5, 2, device=made.device)
+    module(made.float()).sum().backward()
+    assert module.weight.grad.device == made.device and module.weight.grad.tolist() == [made.tolist()] * 2
 
 
-def test_memory_stays_flat(device):
-    def step():
-        weight = torch.ones(100, 100, device=device, requires_grad=True)
-        (weight * 2).sum().backward()
-
-    step()
-    before = torch.ocl.memory_allocated(device), torch.ocl.memory_reserved(device)
-    for _ in range(50):
-        step()
-    assert (torch.ocl.memory_allocated(device), torch.ocl.memory_reserved(device)) == before
-
-
-def test_out_of_memory_then_normal_work(device):
-    with pytest.raises(torch.OutOfMemoryError):
-        torch.empty(1 << 46, dtype=torch.uint8, device=device)
-    assert (torch.ones(3, device=device) + 1).sum().item() == 6
+@several
+def test_two_devices_at_once():
+    first, second = torch.randn(3, 4, device="ocl:0"), torch.randn(3, 4, device="ocl:1")
+    moved = first.to("ocl:1", non_blocking=True)
+    assert moved.device.index == 1 and torch.equal((moved + second).cpu(), first.cpu() + second.cpu())
+    second.t().copy_(first.t())
+    assert torch.equal(second.cpu(), first.cpu())
+    with pytest.raises(RuntimeError, match="same device"):
+        first + second
+    with torch.ocl.stream(torch.ocl.Stream("ocl:1")):
+        assert torch.ocl.current_device() == 1 and torch.ones(2, device="ocl").device.index == 1
+        assert torch.ocl.current_stream(0) == torch.ocl.default_stream(0)
+    torch.ocl.manual_seed_all(3)
+    assert torch.equal(torch.rand(9, device="ocl:0").cpu(), torch.rand(9, device="ocl:1").cpu())
 
 
-def test_pinned_memory(device):
-    host = torch.arange(1000.).pin_memory()
-    assert host.is_pinned()
-    ours = host.to(device, non_blocking=True)
-    back = ours.to("cpu", non_blocking=True)
-    torch.ocl.synchronize(device)
-    assert torch.equal(back, host)
-
-
-def test_data_loader_pins():
-    data = torch.utils.data.TensorDataset(torch.arange(8.))
-    batches = [batch for (batch,) in torch.utils.data.DataLoader(data, batch_size=4, pin_memory=True)]
-    assert all(batch.is_pinned() for batch in batches) and torch.cat(batches).tolist() == list(range(8))
+def test_tensors_of_different_devices_do_not_mix(device):
+    ours, host = torch.ones(2, 2, device=device), torch.ones(2, 2)
+    for function in (torch.mm, torch.add, torch.ormqr, torch.nn.functional.linear):
+        with pytest.raises(RuntimeError, match="same device"):
+            function(*(ours, host, ours)[: 3 if function is torch.ormqr else 2])
+    assert (ours + torch.tensor(2.0)).tolist() == [[3, 3], [3, 3]]  # numbers on the CPU may join in
 
 
 def test_properties(device):
     properties = torch.ocl.get_device_properties(device)
-    assert properties.name == torch.ocl.get_device_name(device) and properties.total_memory > 0
-    with pytest.raises((RuntimeError, ValueError)):
-        torch.ones(1, device="ocl:63")
-    with pytest.raises(ValueError):
-        torch.ocl.get_device_name("cpu")
+    assert properties.name == torch.ocl.get_device_name(device) and properties.total_memory > 1 << 20
+    assert torch.ocl.get_device_capability(device)["max_work_group_size"] >= 1
+    assert properties.type in ("cpu", "gpu", "accelerator") and isinstance(properties.has_fp64, bool)
+    assert torch.float32 in torch.accelerator.get_device_capability(device)["supported_dtypes"]
+    assert torch.ocl.get_amp_supported_dtype() == [torch.float16, torch.bfloat16]
+    assert torch.ocl.is_bf16_supported() and not torch.ocl.is_tf32_supported()
 
 
 def test_names_of_torch_xpu():
-    # Graphs and pluggable or private memory pools have no counterpart in OpenCL.
-    absent = {"XPUPluggableAllocator", "XPUGraph", "change_current_allocator", "graph", "graph_pool_handle", "MemPool",
-              "make_graphed_callables", "use_mem_pool", "memory_snapshot", "streams",
-              "get_per_process_memory_fraction", "set_per_process_memory_fraction"}
+    # Graphs and pluggable or private memory pools have no counterpart in OpenCL 1.2.
+    absent = {"XPUPluggableAllocator", "XPUGraph", "change_current_allocator", "graph", "graph_pool_handle",
+              "MemPool", "make_graphed_callables", "use_mem_pool"}
     assert [name for name in torch.xpu.__all__ if name not in absent and not hasattr(torch.ocl, name)] == []
+    assert all(getattr(torch.ocl, name).__doc__ for name in torch.xpu.__all__
+               if callable(getattr(torch.ocl, name, None)))
+    with pytest.raises(AttributeError, match="torch.ocl.*has no attribute 'graph'"):
+        torch.ocl.graph
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_autocast(device, dtype):
-    a = torch.randn(8, 8, device=device, requires_grad=True)
-    with torch.autocast("ocl", dtype=dtype):
-        product = a @ a
-        assert product.dtype == dtype
-        assert torch.nn.functional.softmax(product, dim=1).dtype == torch.float32
-    product.float().sum().backward()
-    assert a.grad.dtype == torch.float32
+@pytest.mark.parametrize("name", ["clock_rate", "power_draw", "temperature", "utilization"])
+def test_what_opencl_does_not_tell(name):
+    with pytest.raises(NotImplementedError, match=f"torch.ocl.{name}"):
+        getattr(torch.ocl, name)()
 
 
-def test_gradient_scaler(device):
-    weight = torch.nn.Parameter(torch.ones(4, device=device))
-    optimizer = torch.optim.SGD([weight], lr=0.5)
-    scaler = torch.amp.GradScaler("ocl")
-    scaler.scale((weight * 2).sum()).backward()
-    scaler.step(optimizer)
-    scaler.update()
-    assert weight.tolist() == [0, 0, 0, 0]
-    before = scaler.get_scale()
-    weight.grad = torch.full((4,), float("inf"), device=device)
-    scaler.step(optimizer)
-    scaler.update()
-    assert weight.tolist() == [0, 0, 0, 0] and scaler.get_scale() < before
+def test_generated_names(device):
+    x = torch.ones(2)
+    assert x.ocl(torch.device(device).index).is_ocl and not x.is_ocl
+    assert torch.nn.Linear(2, 2).ocl().weight.is_ocl
+    assert x.untyped_storage().ocl().device.type == "ocl"
+    assert x.to(device).type() == "torch.ocl.FloatTensor" and x.type("torch.ocl.FloatTensor").is_ocl
+    assert torch.tensor([1], device=device).new_zeros(2).is_ocl
 
 
-@pytest.mark.parametrize("source", [torch.float32, torch.int64, torch.bool, torch.bfloat16])
-@pytest.mark.parametrize("target", [torch.float32, torch.int64, torch.bool, torch.float16])
-def test_copies_convert(device, source, target):
-    host = torch.arange(12).reshape(3, 4).to(source)
-    ours = torch.zeros(4, 3, dtype=target, device=device)
-    ours.t().copy_(host)
-    assert torch.equal(ours.cpu(), host.to(target).t())
-    ours.copy_(host.to(device)[0, 1])
-    assert torch.equal(ours.cpu(), host[0, 1].to(target).expand(4, 3))
-    assert torch.equal(host.to(device).t().to("cpu", target), host.t().to(target))
+def test_backends_module():
+    import torch.backends.ocl
+
+    assert torch.backends.ocl.is_built() and torch.backends.ocl.is_available()
+    assert torch.backends.ocl.version().count(".") == 2 and torch.backends.ocl.benchmark is False
+    with torch.backends.ocl.flags(benchmark=True):
+        assert torch.backends.ocl.benchmark is True
+    assert torch.backends.ocl.benchmark is False
+    with pytest.raises(RuntimeError, match="expects a bool"):
+        torch.backends.ocl.benchmark = 1
 
 
-def test_deterministic_fill(device):
-    torch.use_deterministic_algorithms(True)
-    try:
-        assert torch.empty(10, device=device).isnan().all()
-    finally:
-        torch.use_deterministic_algorithms(False)
+IDS = "print(*[torch.ocl.get_device_properties(i).id for i in range(torch.ocl.device_count())])"
 
 
-def test_sending_between_processes(device):
-    made = torch.nn.Parameter(torch.ones(3, device=device))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        back = pickle.loads(ForkingPickler.dumps(made))
-    assert isinstance(back, torch.nn.Parameter) and back.device == made.device and torch.equal(back.cpu(), made.cpu())
+def test_visible_devices():
+    ids = [torch.ocl.get_device_properties(i).id for i in range(torch.ocl.device_count())]
+    for index, chosen in enumerate(ids):
+        name = torch.ocl.get_device_properties(index).platform_name
+        for pattern in (chosen, name, name.upper()[:8]):
+            assert chosen in run_python(IDS, OCL_VISIBLE_DEVICES=pattern).split()
+    order = ids[::-1]
+    assert run_python(IDS, OCL_VISIBLE_DEVICES=", ".join(order)).split() == order
+    out = run_python("print(torch.ocl.is_available(), pytorch_ocl.unavailable_reason())",
+                     OCL_VISIBLE_DEVICES="nosuch")
+    assert out.startswith("False OCL_VISIBLE_DEVICES=nosuch matches none")

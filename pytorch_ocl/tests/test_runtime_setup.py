@@ -124,7 +124,8 @@ def test_library_of_another_torch_is_refused(runtime):
 
 def run_in_new_process(code, **environment):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("OCL_", "OPENCL_", "DLPRIM_OPENCL"))}
-    return subprocess.run([sys.executable, "-c", code], env={**clean, **environment}, capture_output=True, text=True)
+    environment = {**clean, **environment}
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("modules", ["torch", "pytorch_ocl", "torch, pytorch_ocl", "pytorch_ocl, torch"])
@@ -134,15 +135,3 @@ def test_any_order_of_imports_registers_the_device(modules):
         pytest.skip("pytorch_ocl is used from the source tree: nothing tells torch of it")
     result = run_in_new_process(code)
     assert result.stdout.strip().isdigit(), result.stderr
-
-
-def test_no_opencl_loader_is_no_crash():
-    result = run_in_new_process("import torch, pytorch_ocl; print(torch.ocl.is_available(), torch.ocl.device_count())",
-                                DLPRIM_OPENCL_LIBRARY="/nonexistent/libOpenCL.so")
-    assert result.stdout.split() == ["False", "0"], result.stderr
-
-
-def test_no_opencl_loader_gives_a_clear_error():
-    result = run_in_new_process("import torch, pytorch_ocl; torch.ones(3, device='ocl')",
-                                DLPRIM_OPENCL_LIBRARY="/nonexistent/libOpenCL.so")
-    assert result.returncode == 1 and "no OpenCL" in result.stderr.splitlines()[-1]

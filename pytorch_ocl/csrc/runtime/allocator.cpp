@@ -13,17 +13,29 @@ namespace {
 
 using c10::CachingDeviceAllocator::DeviceStats;
 
+// Tells torch.profiler that a block was allocated (sign 1) or freed (sign -1).
+void report(const dlprim::Block* block, std::int64_t sign) {
+  dlprim::Device& owner = dlprim::Allocator::device(block);
+  const auto stats = owner.allocator().stats();
+  const auto size = std::int64_t(dlprim::Allocator::size(block));
+  // Freeing is reported while the block is still there.
+  const std::int64_t allocated = stats.allocated_bytes.current - (sign < 0 ? size : 0);
+  c10::reportMemoryUsageToProfiler(dlprim::Allocator::address(block), sign * size, std::size_t(allocated),
+                                   std::size_t(stats.reserved_bytes.current),
+                                   c10::Device(device_type, c10::DeviceIndex(owner.index())));
+}
+
 void release(void* context) {
   auto* block = static_cast<dlprim::Block*>(context);
   if (!block) return;
-  c10::reportMemoryUsageToProfiler(dlprim::Allocator::address(block), -std::int64_t(dlprim::Allocator::size(block)), 0,
-                                   0, c10::Device(device_type, c10::DeviceIndex(dlprim::Allocator::device(block).index())));
+  if (c10::memoryProfilingEnabled()) report(block, -1);
   dlprim::Allocator::device(block).allocator().release(block);
 }
 
 void assign(c10::CachingDeviceAllocator::StatArray& to, const dlprim::MemoryStat& from) {
   auto& stat = to[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
-  stat.current = from.current, stat.peak = from.peak, stat.allocated = from.allocated, stat.freed = from.freed;
+  stat.current = from.current, stat.peak = from.peak;
+  stat.allocated = from.allocated, stat.freed = from.freed;
 }
 
 class OclAllocator final : public c10::DeviceAllocator {
@@ -35,14 +47,8 @@ class OclAllocator final : public c10::DeviceAllocator {
     dlprim::Device& owner = device(index);
     dlprim::Block* block =
         translated([&] { return owner.allocator().allocate(bytes, queue_of(current_stream(index))); });
-    void* address = dlprim::Allocator::address(block);
-    if (c10::memoryProfilingEnabled()) {
-      const auto stats = owner.allocator().stats();
-      c10::reportMemoryUsageToProfiler(address, std::int64_t(dlprim::Allocator::size(block)),
-                                       std::size_t(stats.allocated_bytes.current),
-                                       std::size_t(stats.reserved_bytes.current), where);
-    }
-    return {address, block, &release, where};
+    if (c10::memoryProfilingEnabled()) report(block, 1);
+    return {dlprim::Allocator::address(block), block, &release, where};
   }
 
   // Contexts are blocks, not addresses, so raw_allocate() is not offered.
@@ -56,8 +62,7 @@ class OclAllocator final : public c10::DeviceAllocator {
   bool initialized() override { return device_count() > 0; }
 
   void emptyCache(c10::MempoolId_t = {0, 0}) override {
-    for (c10::DeviceIndex i = 0; i < device_count(); i++)
-      if (dlprim::Device::get(i).initialized()) translated([&] { device(i).allocator().empty_cache(); });
+    for_each_used_device([](dlprim::Device& device) { device.allocator().empty_cache(); });
   }
 
   void recordStream(const c10::DataPtr& ptr, c10::Stream stream) override { record_stream(ptr, stream); }
@@ -76,7 +81,9 @@ class OclAllocator final : public c10::DeviceAllocator {
     return stats;
   }
 
-  void resetAccumulatedStats(c10::DeviceIndex index) override { device(index).allocator().reset_accumulated_stats(); }
+  void resetAccumulatedStats(c10::DeviceIndex index) override {
+    device(index).allocator().reset_accumulated_stats();
+  }
   void resetPeakStats(c10::DeviceIndex index) override { device(index).allocator().reset_peak_stats(); }
 
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex index) override {

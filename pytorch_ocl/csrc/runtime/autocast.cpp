@@ -9,8 +9,9 @@ namespace {
 
 // Its gradient overflows float16, and a sigmoid before it has already lost precision.
 Tensor binary_cross_entropy(const Tensor&, const Tensor&, const std::optional<Tensor>&, int64_t) {
-  TORCH_CHECK(false, "binary_cross_entropy is unsafe under autocast: expected binary_cross_entropy_with_logits ",
-              "(BCEWithLogitsLoss), which may be autocast, or a region with autocast disabled");
+  TORCH_CHECK(false, "binary_cross_entropy is unsafe under autocast: expected ",
+              "binary_cross_entropy_with_logits (BCEWithLogitsLoss), which may be autocast, or a region ",
+              "with autocast disabled");
 }
 
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }

@@ -6,9 +6,11 @@
 #include "errors.hpp"
 #include "fallback.hpp"
 #include "generator.hpp"
+#include "host_allocator.hpp"
 
 #include <dlprim/runtime/cache.hpp>
-#include <dlprim/runtime/queue.hpp>
+#include <dlprim/runtime/memory.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 namespace pytorch_ocl {
 
@@ -49,6 +51,44 @@ std::tuple<std::string, std::int64_t, std::int64_t> cache_summary() {
   return {summary.file, summary.programs, summary.bytes};
 }
 
+void insert(Numbers& numbers, const std::string& name, const c10::CachingAllocator::Stat& stat) {
+  numbers.insert(name + ".current", stat.current);
+  numbers.insert(name + ".peak", stat.peak);
+  numbers.insert(name + ".allocated", stat.allocated);
+  numbers.insert(name + ".freed", stat.freed);
+}
+
+Numbers host_memory_stats() {
+  const at::HostStats stats = host_allocator().get_stats();
+  Numbers numbers;
+  insert(numbers, "allocations", stats.allocations);
+  insert(numbers, "allocated_bytes", stats.allocated_bytes);
+  insert(numbers, "active_requests", stats.active_requests);
+  insert(numbers, "active_bytes", stats.active_bytes);
+  numbers.insert("num_host_alloc", stats.num_host_alloc);
+  numbers.insert("num_host_free", stats.num_host_free);
+  return numbers;
+}
+
+dlprim::Allocator& allocator(std::int64_t index) { return device(c10::DeviceIndex(index)).allocator(); }
+
+// For each segment: address, size, stream, whether it is for small blocks, number of blocks, and for each of
+// them: address, size, bytes asked for, whether it is in use, whether other streams may still use it.
+std::vector<std::int64_t> memory_segments(std::int64_t index) {
+  std::vector<std::int64_t> numbers;
+  for (const dlprim::SegmentInfo& segment : allocator(index).segments()) {
+    for (const auto number : {std::int64_t(segment.address), std::int64_t(segment.size), segment.queue,
+                              std::int64_t(segment.small), std::int64_t(segment.pieces.size())})
+      numbers.push_back(number);
+    for (const auto& piece : segment.pieces)
+      for (const auto number : {std::int64_t(piece.address), std::int64_t(piece.size),
+                                std::int64_t(piece.requested), std::int64_t(piece.used),
+                                std::int64_t(piece.waiting)})
+        numbers.push_back(number);
+  }
+  return numbers;
+}
+
 Numbers fallbacks() {
   Numbers result;
   for (const auto& [name, count] : fallback_counts()) result.insert(name, count);
@@ -68,8 +108,21 @@ TORCH_LIBRARY(pytorch_ocl, m) {
   m.def("current_stream(int index) -> Stream",
         [](std::int64_t index) { return current_stream(resolve_device(c10::DeviceIndex(index))); });
   m.def("set_stream(Stream stream) -> ()", [](c10::Stream stream) { exchange_stream(stream); });
-  m.def("default_generator(int index) -> Generator?",
-        [](std::int64_t index) -> std::optional<at::Generator> { return default_generator(c10::DeviceIndex(index)); });
+  m.def("default_generator(int index) -> Generator?", [](std::int64_t index) -> std::optional<at::Generator> {
+    return default_generator(c10::DeviceIndex(index));
+  });
+  m.def("host_memory_stats() -> Dict(str, int)", &host_memory_stats);
+  m.def("reset_peak_host_memory_stats() -> ()", [] { host_allocator().reset_peak_stats(); });
+  m.def("reset_accumulated_host_memory_stats() -> ()", [] { host_allocator().reset_accumulated_stats(); });
+  m.def("empty_host_cache() -> ()", [] { host_allocator().empty_cache(); });
+  m.def("memory_segments(int index) -> int[]", &memory_segments);
+  m.def("memory_fraction(int index) -> float",
+        [](std::int64_t index) { return allocator(index).fraction(); });
+  m.def("set_memory_fraction(int index, float fraction) -> ()", [](std::int64_t index, double fraction) {
+    translated([&] { allocator(index).set_fraction(fraction); });
+  });
+  m.def("benchmark() -> bool", [] { return dlprim::settings.benchmark.load(); });
+  m.def("set_benchmark(bool wanted) -> ()", [](bool wanted) { dlprim::settings.benchmark = wanted; });
   m.def("fallbacks() -> Dict(str, int)", &fallbacks);
   m.def("reset_fallbacks() -> ()", [] { reset_fallback_counts(); });
   m.def("cache_summary() -> (str, int, int)", &cache_summary);

@@ -34,8 +34,8 @@ void watch_forks() {
 
 void check_index(c10::DeviceIndex index) {
   TORCH_CHECK(device_count() > 0, "No OpenCL device is available: ", dlprim::Device::missing_reason());
-  TORCH_CHECK(index >= 0 && index < device_count(), "ocl: invalid device ordinal ", int(index), ", expected 0 to ",
-              int(device_count()) - 1);
+  TORCH_CHECK(index >= 0 && index < device_count(), "ocl: invalid device ordinal ", int(index),
+              ", expected 0 to ", int(device_count()) - 1);
 }
 
 }  // namespace
@@ -72,8 +72,8 @@ bool in_bad_fork() noexcept { return forked.load(std::memory_order_relaxed); }
 
 dlprim::Device& device(c10::DeviceIndex index) {
   TORCH_CHECK(!in_bad_fork(),
-              "Cannot re-initialize OpenCL in forked subprocess. To use OpenCL with multiprocessing, you must use the "
-              "'spawn' start method");
+              "Cannot re-initialize OpenCL in forked subprocess. To use OpenCL with multiprocessing, you "
+              "must use the 'spawn' start method");
   if (!used.load(std::memory_order_relaxed)) {
     watch_forks();
     used = true;

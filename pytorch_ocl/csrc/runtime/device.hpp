@@ -3,7 +3,10 @@
 #pragma once
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
+#include <dlprim/runtime/host_memory.hpp>
 #include <dlprim/runtime/queue.hpp>
+
+#include "errors.hpp"
 
 namespace pytorch_ocl {
 
@@ -19,6 +22,12 @@ void set_device_unchecked(c10::DeviceIndex index) noexcept;
 c10::DeviceIndex resolve_device(c10::DeviceIndex index);
 /// The device, initialized. Raises RuntimeError in a process that was forked after OpenCL had been used.
 dlprim::Device& device(c10::DeviceIndex index);
+/// Calls `visit` with every device that has been used in this process.
+template <class Visit>
+void for_each_used_device(Visit&& visit) {
+  for (c10::DeviceIndex i = 0; i < device_count(); i++)
+    if (dlprim::Device& each = dlprim::Device::get(i); each.initialized()) translated([&] { visit(each); });
+}
 /// True in a process forked after OpenCL had been used: contexts do not survive a fork.
 bool in_bad_fork() noexcept;
 /// Whether a device has been used in this process.

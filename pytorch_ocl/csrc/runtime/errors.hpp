@@ -7,8 +7,8 @@
 
 namespace pytorch_ocl {
 
-/// Throws the PyTorch error that says the same as the dlprim exception being handled: IndexError, NotImplementedError,
-/// torch.OutOfMemoryError, otherwise RuntimeError.
+/// Throws the PyTorch error that says the same as the dlprim exception being handled: IndexError,
+/// NotImplementedError, torch.OutOfMemoryError, otherwise RuntimeError.
 [[noreturn]] void rethrow_as_torch_error();
 
 /// Calls `function`, translating what dlprim throws: for calls that PyTorch makes outside of operators.

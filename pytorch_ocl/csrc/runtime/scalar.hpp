@@ -13,8 +13,8 @@ inline dlprim::Scalar to_scalar(const c10::Scalar& value, c10::ScalarType type) 
   }
   if (value.isBoolean()) return dlprim::Scalar(value.toBool());
   if (value.isIntegral(false)) return dlprim::Scalar(value.toLong());
-  return c10::isIntegralType(type, true) && type != c10::kBool ? dlprim::Scalar(std::int64_t(value.toDouble()))
-                                                               : dlprim::Scalar(value.toDouble());
+  const double real = value.toDouble();
+  return c10::isIntegralType(type, false) ? dlprim::Scalar(std::int64_t(real)) : dlprim::Scalar(real);
 }
 
 }  // namespace pytorch_ocl

@@ -24,7 +24,9 @@ dlprim::DataType data_type_of(at::ScalarType type, const char* op) {
     case at::kBool: return DataType::boolean;
     case at::kComplexFloat: return DataType::complex64;
     case at::kComplexDouble: return DataType::complex128;
-    default: TORCH_CHECK_NOT_IMPLEMENTED(false, "\"", op, "\" not implemented for '", c10::toString(type), "' on ocl");
+    default:
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "\"", op, "\" not implemented for '", c10::toString(type),
+                                  "' on ocl");
   }
 }
 
@@ -37,7 +39,8 @@ dlprim::BufferRef buffer_of(const at::Tensor& tensor) {
 dlprim::TensorView view_of(const at::Tensor& tensor, const char* op) {
   const auto sizes = tensor.sizes(), strides = tensor.strides();
   return translated([&] {
-    return dlprim::TensorView(buffer_of(tensor), data_type_of(tensor, op), std::span(sizes.data(), sizes.size()),
+    return dlprim::TensorView(buffer_of(tensor), data_type_of(tensor, op),
+                              std::span(sizes.data(), sizes.size()),
                               std::span(strides.data(), strides.size()));
   });
 }

@@ -12,8 +12,8 @@ inline dlprim::DataType data_type_of(const at::Tensor& tensor, const char* op) {
   return data_type_of(tensor.scalar_type(), op);
 }
 
-/// The memory of a tensor's first element; {} for tensors without memory. Raises RuntimeError for tensors of other
-/// devices.
+/// The memory of a tensor's first element; {} for tensors without memory. Raises RuntimeError for tensors of
+/// other devices.
 dlprim::BufferRef buffer_of(const at::Tensor& tensor);
 
 /// A tensor as primitives take it: memory, dtype, sizes and strides. `op` names the operator in errors.

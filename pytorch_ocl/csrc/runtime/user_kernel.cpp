@@ -27,7 +27,8 @@ Kernels& kernels() {
 
 std::int64_t compile(std::string source, std::string name, std::string options, std::int64_t index) {
   return translated([&] {
-    auto kernel = std::make_unique<dlprim::CustomKernel>(device(c10::DeviceIndex(index)), std::move(source), name, options);
+    dlprim::Device& owner = device(c10::DeviceIndex(index));
+    auto kernel = std::make_unique<dlprim::CustomKernel>(owner, std::move(source), name, options);
     std::lock_guard guard(kernels().mutex);
     kernels().all.push_back(std::move(kernel));
     return std::int64_t(kernels().all.size()) - 1;
@@ -57,10 +58,10 @@ void run(std::int64_t number, at::TensorList tensors, at::IntArrayRef kinds, at:
 }
 
 // Names, and per command: device, queue, start, end, bytes.
-std::tuple<std::vector<std::string>, std::vector<std::int64_t>> profile_stop() {
+std::tuple<std::vector<std::string>, std::vector<std::int64_t>> profile_stop(std::int64_t first) {
   std::vector<std::string> names;
   std::vector<std::int64_t> numbers;
-  for (const auto& command : translated([] { return dlprim::Profiler::stop(); })) {
+  for (const auto& command : translated([&] { return dlprim::Profiler::stop(std::size_t(first)); })) {
     names.push_back(command.name);
     for (const std::int64_t value : {std::int64_t(command.device), command.queue, std::int64_t(command.start),
                                      std::int64_t(command.end), std::int64_t(command.bytes)})
@@ -73,10 +74,10 @@ std::tuple<std::vector<std::string>, std::vector<std::int64_t>> profile_stop() {
 
 TORCH_LIBRARY_FRAGMENT(pytorch_ocl, m) {
   m.def("compile_kernel(str source, str name, str options, int device) -> int", &compile);
-  m.def("run_kernel(int kernel, Tensor[] tensors, int[] kinds, int[] integers, float[] reals, int[] global_size, "
-        "int[] local_size, int device) -> ()", &run);
-  m.def("profile_start() -> ()", [] { dlprim::Profiler::start(); });
-  m.def("profile_stop() -> (str[], int[])", &profile_stop);
+  m.def("run_kernel(int kernel, Tensor[] tensors, int[] kinds, int[] integers, float[] reals, "
+        "int[] global_size, int[] local_size, int device) -> ()", &run);
+  m.def("profile_start() -> int", [] { return std::int64_t(dlprim::Profiler::start()); });
+  m.def("profile_stop(int first) -> (str[], int[])", &profile_stop);
 }
 
 }  // namespace pytorch_ocl

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""PyTorch on OpenCL devices: importing this package (or, with it installed, just torch) adds the device "ocl"."""
+"""PyTorch on OpenCL devices: importing this package (or, with it installed, just torch) adds the device
+"ocl"."""
 
 
 def _autoload():
-    """Entry point of torch.backends: `import torch` calls it. The import of this module does the work. It stands before
-    `import torch`, which asks for it at once when this package is imported first."""
+    """Entry point of torch.backends: `import torch` calls it. The import of this module does the work. It
+    stands before `import torch`, which asks for it at once when this package is imported first."""
 
 
 import torch  # noqa: E402
@@ -15,7 +16,7 @@ __version__ = "0.1.0"
 _problem = None
 
 
-def unavailable_reason():
+def unavailable_reason() -> str:
     """Why no OpenCL device can be used; an empty string when one can."""
     if _problem is not None:
         return _problem
@@ -23,7 +24,7 @@ def unavailable_reason():
 
 
 def _register():
-    from pytorch_ocl import ocl
+    from pytorch_ocl import backends, ocl
     from pytorch_ocl.ocl import interchange
 
     _runtime.prepare()
@@ -31,7 +32,9 @@ def _register():
     torch.utils.rename_privateuse1_backend("ocl")
     torch._register_device_module("ocl", ocl)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    backends.install()
     interchange.install()
+    ocl._watch_forks()
 
 
 if not hasattr(torch, "ocl"):

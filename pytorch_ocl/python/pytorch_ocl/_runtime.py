@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Finds what has to be there before the backend's library is loaded: the library of this PyTorch and OpenCL drivers.
+"""Finds what has to be there before the backend's library is loaded: the library of this PyTorch and OpenCL
+drivers.
 
-OpenCL loaders read the drivers from /etc/OpenCL/vendors. Two kinds of drivers are often installed without an entry
-there: Intel's CPU runtime from PyPI (intel-opencl-rt), and NVIDIA's in containers. `prepare` lists these beside the
-system's own in a folder and points the loader at it. It imports nothing but the standard library.
+OpenCL loaders read the drivers from /etc/OpenCL/vendors. Two kinds of drivers are often installed without an
+entry there: Intel's CPU runtime from PyPI (intel-opencl-rt), and NVIDIA's in containers. `prepare` lists
+these beside the system's own in a folder and points the loader at it. It imports nothing but the standard
+library.
 """
 import ctypes
 import hashlib
@@ -15,8 +17,8 @@ import tempfile
 import warnings
 
 SYSTEM_VENDORS = pathlib.Path("/etc/OpenCL/vendors")
-SYSTEM_LIBRARIES = [pathlib.Path(p) for p in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
-                                              "/usr/lib")]
+SYSTEM_LIBRARIES = [pathlib.Path("/usr", name)
+                    for name in ("lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "lib64", "lib")]
 LOADER = "libOpenCL.so.1"
 # Set by the user, these say where drivers are: then nothing is changed.
 USER_CHOICES = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH", "DLPRIM_OPENCL_LIBRARY")
@@ -36,7 +38,8 @@ def intel_runtime():
         driver = folder / "libintelocl.so"
         if driver.exists():
             if missing := [name for name in INTEL_LIBRARIES if not (folder / name).exists()]:
-                warnings.warn(f"Intel's OpenCL runtime in {folder} lacks {missing[0]}: pip install intel-cmplr-lib-rt")
+                warnings.warn(f"Intel's OpenCL runtime in {folder} lacks {missing[0]}: "
+                              "pip install intel-cmplr-lib-rt")
                 return None
             return driver
     return None
@@ -125,7 +128,8 @@ def prepare():
 
 
 def library_path(torch_version):
-    """The backend's library for a PyTorch version such as "2.13.0+cpu". Raises ImportError when there is none."""
+    """The backend's library for a PyTorch version such as "2.13.0+cpu". Raises ImportError when there is
+    none."""
     version = ".".join(torch_version.split(".")[:2])
     folder = pathlib.Path(__file__).parent / "lib"
     name = f"pytorch_ocl_torch{version}"

@@ -11,6 +11,7 @@ namespace dlprim {
 
 class Allocator;
 class DeviceStatus;
+class HostMemory;
 class ProgramCache;
 class Queue;
 
@@ -59,6 +60,7 @@ class Device {
   /// True once a context exists; a process must not fork after that.
   bool initialized() const noexcept;
   Allocator& allocator();
+  HostMemory& host_memory();
   ProgramCache& programs();
   DeviceStatus& status();
   /// Queue 0, made on first use.

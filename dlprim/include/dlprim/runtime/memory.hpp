@@ -10,11 +10,27 @@ namespace dlprim {
 struct MemoryStat {
   std::int64_t current = 0, peak = 0, allocated = 0, freed = 0;
   void add(std::int64_t amount) noexcept;
+  void reset_peak() noexcept { peak = current; }
+  void reset_totals() noexcept { allocated = freed = 0; }
 };
 
 struct MemoryStats {
   MemoryStat allocations, segments, allocated_bytes, reserved_bytes, active_bytes, requested_bytes;
   std::int64_t retries = 0, out_of_memory = 0;
+};
+
+/// A piece of memory taken from a device, and what it is cut into.
+struct SegmentInfo {
+  struct Piece {
+    std::uint64_t address;
+    std::size_t size, requested;
+    bool used, waiting;  ///< held by the program; released, but used by work of another queue
+  };
+  std::uint64_t address;
+  std::size_t size;
+  std::int64_t queue;
+  bool small;  ///< for blocks up to 1 MiB
+  std::vector<Piece> pieces;
 };
 
 struct Block;
@@ -39,6 +55,10 @@ class Allocator {
   void record_queue(Block* block, Queue& queue);
   /// Returns unused segments to the device.
   void empty_cache();
+  /// Limits the memory taken from the device to a fraction of what it has (0 to 1, 1 at first). Throws ValidationError.
+  void set_fraction(double fraction);
+  double fraction() const;
+  std::vector<SegmentInfo> segments() const;
   MemoryStats stats() const;
   void reset_peak_stats();
   void reset_accumulated_stats();

@@ -14,17 +14,18 @@ struct ProfiledCommand {
   int device = 0;
   std::int64_t queue = 0;
   std::uint64_t start = 0, end = 0, bytes = 0;
-  std::uint64_t host = 0;  ///< std::chrono::system_clock nanoseconds when it was enqueued
+  std::uint64_t host_start = 0;  ///< `start` by std::chrono::system_clock, as far as the two clocks can be compared
   std::uint64_t correlation = 0;  ///< Profiler::correlation of the thread that enqueued it
 };
 
-/// Records every kernel and copy between start() and stop(). One per process; off, it costs one relaxed load a launch.
+/// Records kernels and copies. Several may record at a time; with none, it costs one relaxed load a launch.
 class Profiler {
  public:
   static bool enabled() noexcept;
-  static void start();
-  /// Waits for the recorded work and returns it in the order of enqueueing.
-  static std::vector<ProfiledCommand> stop();
+  /// Records from now on; gives what stop() needs.
+  static std::size_t start();
+  /// Waits for the work recorded since `start` and returns it in the order of enqueueing.
+  static std::vector<ProfiledCommand> stop(std::size_t start);
   /// An identifier attached to what the calling thread enqueues from now on.
   static thread_local std::uint64_t correlation;
   /// For the launch path only: takes over the event of a command.

@@ -39,6 +39,10 @@ class Queue {
   /// Blocks until everything has run; throws IndexError and others that checked kernels reported.
   void finish();
 
+  /// Calls `hook` before write() or read() blocks the host, with what blocks; it may throw. Null: no hook. For finding
+  /// where a program waits.
+  static void on_blocking(void (*hook)(const char* what)) noexcept;
+
   void write(BufferRef to, const void* from, std::size_t bytes, bool blocking);
   void read(void* to, BufferRef from, std::size_t bytes, bool blocking);
   void copy(BufferRef to, BufferRef from, std::size_t bytes);

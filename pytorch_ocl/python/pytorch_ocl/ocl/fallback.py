@@ -3,11 +3,11 @@
 import torch
 
 
-def fallbacks():
+def fallbacks() -> dict[str, int]:
     """{operator: times it ran on the CPU} since the last reset_fallbacks()."""
     return dict(torch.ops.pytorch_ocl.fallbacks())
 
 
-def reset_fallbacks():
+def reset_fallbacks() -> None:
     """Starts counting anew."""
     torch.ops.pytorch_ocl.reset_fallbacks()

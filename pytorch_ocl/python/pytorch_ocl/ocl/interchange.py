@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What PyTorch does by the device's name where it does not ask the device: DLPack and sending between processes."""
+"""What PyTorch does by the device's name where it does not ask the device: DLPack, sending between
+processes."""
 import multiprocessing.reduction
 
 import torch
@@ -30,8 +31,8 @@ def _reduce_tensor(original):
         if tensor.device.type != "ocl":
             return original(tensor)
         if tensor.requires_grad and not tensor.is_leaf:
-            raise RuntimeError("Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does "
-                               "not support crossing process boundaries. Detach it first.")
+            raise RuntimeError("cannot send a non-leaf tensor that requires grad to another process: its "
+                               "graph stays here; detach() it first")
         return _from_host, (type(tensor), tensor.detach().cpu(), str(tensor.device), tensor.requires_grad)
 
     return reduce_tensor

@@ -17,20 +17,24 @@ class _Kernel:
 
     def _compiled(self, device):
         if device not in self._numbers:
-            self._numbers[device] = torch.ops.pytorch_ocl.compile_kernel(self._source, self.name, self._options, device)
+            self._numbers[device] = torch.ops.pytorch_ocl.compile_kernel(
+                self._source, self.name, self._options, device)
         return self._numbers[device]
 
     def __call__(self, *arguments, global_size=None, local_size=()):
         """Runs the kernel on the current stream, asynchronously.
 
-        `arguments` are tensors of one ocl device (for `__global` pointers, in their own memory order) and numbers.
-        `global_size` is a number of work-items or up to three; default: elements of the first tensor. `local_size` is
-        the work-group; default: the driver's choice. Raises RuntimeError for arguments the kernel does not take.
+        `arguments` are tensors of one ocl device (for `__global` pointers, in their own memory order) and
+        numbers.
+        `global_size` is a number of work-items or up to three; default: elements of the first tensor.
+        `local_size` is the work-group; default: the driver's choice. Raises RuntimeError for arguments the
+        kernel does not take, TypeError for other objects.
         """
         tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
         devices = {a.device for a in tensors}
         if len(devices) > 1 or any(d.type != "ocl" for d in devices):
-            raise RuntimeError(f"{self.name}: expected tensors of one ocl device, got {sorted(map(str, devices))}")
+            raise RuntimeError(f"{self.name}: expected tensors of one ocl device, got "
+                               f"{sorted(map(str, devices))}")
         device = tensors[0].device.index if tensors else _index(None)
         if global_size is None:
             if not tensors:
@@ -40,16 +44,18 @@ class _Kernel:
         reals = [a for a in arguments if isinstance(a, float)]
         kinds = [0 if isinstance(a, torch.Tensor) else 1 if isinstance(a, int) else 2 for a in arguments]
         if len(tensors) + len(integers) + len(reals) != len(arguments):
-            raise TypeError(f"{self.name}: expected tensors, ints and floats, got {[type(a).__name__ for a in arguments]}")
+            raise TypeError(f"{self.name}: expected tensors, ints and floats, got "
+                            f"{[type(a).__name__ for a in arguments]}")
         sizes = [(s,) if isinstance(s, int) else tuple(s) for s in (global_size, local_size)]
-        torch.ops.pytorch_ocl.run_kernel(self._compiled(device), tensors, kinds, integers, reals, *sizes, device)
+        number = self._compiled(device)
+        torch.ops.pytorch_ocl.run_kernel(number, tensors, kinds, integers, reals, *sizes, device)
 
 
-def compile_kernel(source, name, options=""):
+def compile_kernel(source: str, name: str, options: str = "") -> _Kernel:
     """Turns OpenCL C into a callable.
 
-    `source` holds `__kernel void name(...)` with `__global` pointers and numbers as parameters; `options` go to the
-    OpenCL compiler. Compiled on first use on each device. Raises RuntimeError with the compiler's log.
+    `source` holds `__kernel void name(...)` with `__global` pointers and numbers as parameters; `options` go
+    to the OpenCL compiler. Compiled on first use on each device. Raises RuntimeError with the compiler's log.
 
     >>> scale = torch.ocl.compile_kernel("__kernel void scale(__global float *x, float by) "
     ...                                  "{ x[get_global_id(0)] *= by; }", "scale")

@@ -1,32 +1,35 @@
 # SPDX-License-Identifier: MIT
 """Times of every kernel and copy."""
 import collections
+import os
 
 import torch
 
 __all__ = ["profile"]
 
 Command = collections.namedtuple("Command", "name device stream start end bytes")
-Command.__doc__ = "A kernel or copy as it ran: start and end in nanoseconds of the device's clock, bytes moved if known."
+Command.__doc__ = """A kernel or copy as it ran: start and end in nanoseconds of the device's clock, bytes
+moved if known, otherwise 0."""
 
 
 class profile:
     """Context manager that records every kernel and copy on all ocl devices.
 
-    Afterwards `commands` holds them in order, `table()` the totals by name, longest first; printing the object prints
-    the table. `path` names a CSV file to write as well. Recording costs some microseconds a kernel.
+    Afterwards `commands` holds them in order, `table()` the totals by name, longest first; printing the
+    object prints the table. `path` names a CSV file to write as well. Recording costs some microseconds a
+    kernel.
     """
 
-    def __init__(self, path=None):
+    def __init__(self, path: str | os.PathLike | None = None):
         self.path = path
         self.commands = []
 
     def __enter__(self):
-        torch.ops.pytorch_ocl.profile_start()
+        self._first = torch.ops.pytorch_ocl.profile_start()
         return self
 
     def __exit__(self, *_):
-        names, numbers = torch.ops.pytorch_ocl.profile_stop()
+        names, numbers = torch.ops.pytorch_ocl.profile_stop(self._first)
         self.commands = [Command(name, *numbers[5 * i : 5 * i + 5]) for i, name in enumerate(names)]
         if self.path:
             with open(self.path, "w", encoding="utf-8") as file:
@@ -34,7 +37,7 @@ class profile:
                 file.writelines(",".join(map(str, command)) + "\n" for command in self.commands)
         return False
 
-    def table(self):
+    def table(self) -> list[tuple]:
         """[(name, calls, total milliseconds, GB/s or None)], longest first."""
         totals = {}
         for command in self.commands:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Streams (in-order queues) and events."""
 import torch
+from torch.types import Device
 
 from pytorch_ocl.ocl.device import _index
 
@@ -24,11 +25,14 @@ class _EventType(type(torch.Event)):
 
 
 class Event(torch.Event, metaclass=_EventType):
-    """A point in a stream; elapsed_time between two events with enable_timing=True is in milliseconds. Events are plain
-    torch.Event objects: elapsed_time() takes no others."""
+    """A point in a stream; elapsed_time between two events with enable_timing=True is in milliseconds. Events
+    are plain torch.Event objects: elapsed_time() takes no others."""
 
     def __new__(cls, enable_timing=False, blocking=False, interprocess=False):
-        return torch.Event(device="ocl", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
+        if interprocess:
+            raise NotImplementedError("torch.ocl.Event: OpenCL events belong to one process, got "
+                                      "interprocess=True")
+        return torch.Event(device="ocl", enable_timing=enable_timing, blocking=blocking)
 
 
 class StreamContext:
@@ -54,22 +58,22 @@ class StreamContext:
         torch.ops.pytorch_ocl.set_device(device)
 
 
-def stream(stream):
+def stream(stream: torch.Stream | None) -> StreamContext:
     """Context manager that makes `stream` the current one; None changes nothing."""
     return StreamContext(stream)
 
 
-def current_stream(device=None):
+def current_stream(device: Device = None) -> torch.Stream:
     """The current stream of a device."""
     return torch.ops.pytorch_ocl.current_stream(_index(device))
 
 
-def default_stream(device=None):
+def default_stream(device: Device = None) -> torch.Stream:
     """The default stream of a device: id 0."""
     return torch.Stream(stream_id=0, device_index=_index(device), device_type=_PRIVATEUSE1)
 
 
-def set_stream(stream):
+def set_stream(stream: torch.Stream | None) -> None:
     """Makes `stream` the current one of its device."""
     if stream is not None:
         torch.ops.pytorch_ocl.set_stream(stream)

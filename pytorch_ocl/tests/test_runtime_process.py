@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: MIT
+"""What needs a process of its own: loading, forks, the program cache, fallback modes, several processes."""
+import os
+import sqlite3
+
+import pytest
+import torch
+from processes import run_python, start_python
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+IN_A_FORK = """
+import os
+def in_a_fork(function):
+    if os.fork() == 0:
+        try: print(function(), flush=True)
+        except RuntimeError as error: print('RuntimeError', error, flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+@forks
+@pytest.mark.parametrize("use", ["torch.ones(1, device='ocl')", "x + 1", "x.cpu()", "torch.ocl.synchronize()",
+                                 "torch.ocl.current_device()", "torch.ones(3).pin_memory()",
+                                 "torch.ocl.Stream()", "torch.ocl.memory_allocated()"])
+def test_use_in_a_fork_is_reported(use):
+    out = run_python(IN_A_FORK + "x = torch.ones(1, device='ocl'); x.item()\n"
+                     f"in_a_fork(lambda: {use})\nprint(x.item(), torch.ocl._is_in_bad_fork())")
+    first, last = out.splitlines()
+    assert first.startswith("RuntimeError Cannot re-initialize OpenCL in forked subprocess")
+    assert "'spawn'" in first and last == "1.0 False"
+
+
+@forks
+def test_what_a_fork_may_do():
+    out = run_python(IN_A_FORK + "x = torch.ones(1, device='ocl'); x.item()\n"
+                     "in_a_fork(lambda: (torch.ocl._is_in_bad_fork(), torch.ocl.is_initialized()))\n"
+                     "in_a_fork(lambda: torch.ones(2).sum().item())")
+    assert out == "(True, False)\n2.0"
+    before = "torch.ocl.is_available(); torch.ocl.device_count(); torch.manual_seed(1)\n"
+    assert run_python(IN_A_FORK + before + "in_a_fork(lambda: torch.ones(1, device='ocl').item())") == "1.0"
+
+
+def test_multiprocessing_queue(tmp_path):
+    script = tmp_path / "queue_test.py"
+    script.write_text(
+        "import torch, pytorch_ocl\nimport torch.multiprocessing as mp\n"
+        "def work(inward, outward):\n    x = inward.get()\n    outward.put((x * 2, str(x.device)))\n"
+        "if __name__ == '__main__':\n"
+        "    context = mp.get_context('spawn')\n    there, back = context.Queue(), context.Queue()\n"
+        "    process = context.Process(target=work, args=(there, back))\n    process.start()\n"
+        "    there.put(torch.arange(3, device='ocl'))\n    result, device = back.get(timeout=240)\n"
+        "    process.join()\n    print(result.tolist(), result.device, device, process.exitcode)\n")
+    out = run_python(f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')")
+    assert out == "[0, 2, 4] ocl:0 ocl:0 0"
+
+
+@pytest.mark.parametrize("environment", [
+    {"DLPRIM_OPENCL_LIBRARY": "/nonexistent/libOpenCL.so"},
+    {"DLPRIM_OPENCL_LIBRARY": "/lib/x86_64-linux-gnu/libc.so.6"},  # a library that is none of OpenCL
+    {"OCL_ICD_VENDORS": "/nonexistent"},
+    {"OCL_VISIBLE_DEVICES": "nosuch"},
+])
+def test_no_device_is_a_clear_error_and_no_crash(environment):
+    out = run_python(
+        "print(torch.ocl.is_available(), torch.ocl.device_count(), torch.backends.ocl.is_available())\n"
+        "print(pytorch_ocl.unavailable_reason())\n"
+        "torch.manual_seed(1); torch.ocl.manual_seed_all(1); torch.ones(3).sum().backward\n"
+        "for use in (lambda: torch.ones(3, device='ocl'), torch.ocl.current_device, torch.ocl.synchronize,\n"
+        "            torch.ocl.init, torch.ocl.get_device_name, lambda: torch.ocl.set_device(0),\n"
+        "            torch.ocl.memory_allocated, lambda: torch.ones(3).to('ocl'), torch.ocl.Stream):\n"
+        "    try: use()\n"
+        "    except RuntimeError as error: print('penCL' in str(error))\n", **environment)
+    lines = out.splitlines()
+    assert lines[0] == "False 0 False" and "OpenCL" in lines[1] and lines[2:] == ["True"] * 9
+
+
+def test_a_driver_that_does_not_load_leaves_the_others(tmp_path):
+    (tmp_path / "broken.icd").write_text("/nonexistent/libbroken.so\n")
+    (tmp_path / "wrong.icd").write_text("/lib/x86_64-linux-gnu/libm.so.6\n")
+    assert run_python("print(torch.ocl.device_count())", OCL_ICD_VENDORS=str(tmp_path)) == "0"
+    vendors = os.environ.get("OCL_ICD_VENDORS")
+    if vendors and os.path.isdir(vendors):
+        for name in os.listdir(vendors):
+            with open(os.path.join(vendors, name), encoding="utf-8") as file:
+                (tmp_path / name).write_text(file.read())
+        out = run_python("print(torch.ones(2, device='ocl').sum().item())", OCL_ICD_VENDORS=str(tmp_path))
+        assert out == "2.0"
+
+
+def test_a_backend_that_fails_to_load_does_not_break_torch(tmp_path):
+    out = run_python("""
+import sys
+for name in [n for n in sys.modules if n.startswith('pytorch_ocl')]: del sys.modules[name]
+del torch.ocl
+import pathlib
+exists = pathlib.Path.exists
+pathlib.Path.exists = lambda self: False if 'pytorch_ocl_torch' in self.name else exists(self)
+import pytorch_ocl
+pytorch_ocl._autoload()
+print(pytorch_ocl.unavailable_reason())""")
+    assert out.startswith("ImportError: pytorch_ocl was not built for torch")
+
+
+def test_fallback_is_counted_and_can_be_forbidden():
+    code = ("x = torch.eye(3, device='ocl')\n"
+            "try:\n  torch.linalg.eigvals(x); print(sum('eig' in name for name in torch.ocl.fallbacks()))\n"
+            "except NotImplementedError as e: print('eig' in str(e) and 'PYTORCH_OCL_FALLBACK' in str(e))\n"
+            "torch.ocl.reset_fallbacks(); print(torch.ocl.fallbacks())")
+    assert run_python(code, PYTORCH_OCL_FALLBACK="") == "1\n{}"
+    assert run_python(code, PYTORCH_OCL_FALLBACK="error") == "True\n{}"
+
+
+def test_fallback_warns_once_with_the_name():
+    code = ("import warnings\nx = torch.eye(3, device='ocl')\n"
+            "with warnings.catch_warnings(record=True) as seen:\n  warnings.simplefilter('always')\n"
+            "  for _ in range(3): torch.linalg.eigvals(x)\n"
+            "print(sum('aten::' in str(w.message) and 'eig' in str(w.message) for w in seen))")
+    assert run_python(code, PYTORCH_OCL_FALLBACK="") == "1"
+
+
+SOFTMAX = "x = torch.randn(50, device='ocl'); print(torch.softmax(x.sin(), 0).sum().item())"
+
+
+def test_processes_build_the_same_kernels_at_once(tmp_path):
+    processes = [start_python(SOFTMAX, DLPRIM_CACHE_DIR=str(tmp_path)) for _ in range(3)]
+    for process in processes:
+        out, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+        assert abs(float(out) - 1) < 1e-5
+    with sqlite3.connect(tmp_path / "programs.db") as database:
+        assert database.execute("SELECT COUNT(*) FROM programs").fetchone()[0] >= 2
+
+
+def garbage(file):
+    file.write_bytes(b"x" * 5000)
+
+
+def truncated(file):
+    file.write_bytes(file.read_bytes()[:5000])
+
+
+def empty(file):
+    file.write_bytes(b"")
+
+
+def other_table(file):
+    file.unlink()
+    sqlite3.connect(file).execute("CREATE TABLE programs(a INTEGER)")
+
+
+def damaged_binaries(file):
+    with sqlite3.connect(file) as database:
+        database.execute("UPDATE programs SET binary = zeroblob(1000)")
+
+
+def directory(file):
+    file.unlink()
+    file.mkdir()
+
+
+@pytest.mark.parametrize("damage", [garbage, truncated, empty, other_table, damaged_binaries, directory])
+def test_a_damaged_program_cache_is_replaced(tmp_path, damage):
+    expected = run_python("print(torch.ones(3, device='ocl').exp().tolist())", DLPRIM_CACHE_DIR=str(tmp_path))
+    for suffix in ("-wal", "-shm"):
+        (tmp_path / f"programs.db{suffix}").unlink(missing_ok=True)
+    damage(tmp_path / "programs.db")
+    for _ in range(2):
+        out = run_python("print(torch.ones(3, device='ocl').exp().tolist())", DLPRIM_CACHE_DIR=str(tmp_path))
+        assert out == expected
+
+
+@pytest.mark.parametrize("folder", ["/proc/nowhere", "/dev/null"])
+def test_a_cache_that_cannot_be_written(folder):
+    assert run_python("print(torch.ones(3, device='ocl').sum().item())", DLPRIM_CACHE_DIR=folder) == "3.0"
+    assert run_python("print(torch.ones(3, device='ocl').sum().item())", DLPRIM_CACHE_DISABLE="1") == "3.0"

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT
+"""Tensors between devices, files, processes and libraries."""
+import copy
+import ctypes
+import io
+import pickle
+import warnings
+from multiprocessing.reduction import ForkingPickler
+
+import pytest
+import torch
+
+
+def everywhere():
+    return ["cpu"] + [f"ocl:{i}" for i in range(torch.ocl.device_count())]
+
+
+@pytest.mark.parametrize("source", [torch.float32, torch.int64, torch.bool, torch.bfloat16])
+@pytest.mark.parametrize("target", [torch.float32, torch.int64, torch.bool, torch.float16])
+def test_copies_convert(device, source, target):
+    host = torch.arange(12).reshape(3, 4).to(source)
+    ours = torch.zeros(4, 3, dtype=target, device=device)
+    ours.t().copy_(host)
+    assert torch.equal(ours.cpu(), host.to(target).t())
+    ours.copy_(host.to(device)[0, 1])
+    assert torch.equal(ours.cpu(), host[0, 1].to(target).expand(4, 3))
+    assert torch.equal(host.to(device).t().to("cpu", target), host.t().to(target))
+
+
+def test_copies_between_devices_and_layouts(device):
+    source = torch.randn(4, 6)
+    for other in everywhere():
+        moved = source.to(other).to(device)
+        assert torch.equal(moved.cpu(), source)
+        assert torch.equal(moved.t().to(other).cpu(), source.t())
+        assert torch.equal(moved[::2, 1::2].to(other, torch.int32).cpu(), source[::2, 1::2].int())
+        target = torch.zeros(3, 4, 6, device=other)
+        target.copy_(moved)
+        assert torch.equal(target.cpu(), source.expand(3, 4, 6))
+
+
+def test_conjugate_and_negative_views_are_copied(device):
+    host = torch.complex(torch.arange(4.0), torch.arange(4.0) + 1)
+    ours = host.to(device)
+    for other in everywhere():
+        assert torch.equal(ours.conj().to(other).cpu(), host.conj().resolve_conj())
+        assert torch.equal(host.conj().to(other).cpu(), host.conj().resolve_conj())
+        assert torch.equal(ours.conj().imag.to(other).cpu(), host.conj().imag.resolve_neg())
+        target = torch.empty(4, dtype=torch.complex64, device=other)
+        assert torch.equal(target.copy_(ours.conj()).cpu(), host.conj().resolve_conj())
+        assert torch.equal(target.conj().copy_(ours).cpu().resolve_conj(), host)
+    assert torch.equal(torch._neg_view(ours.real).clone().cpu(), -host.real)
+
+
+def test_modules_keep_their_parameters(device):
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    module[1].weight = module[0].weight
+    parameter, optimizer = module[0].weight, torch.optim.SGD(module.parameters(), lr=1.0)
+    module.to(device)
+    assert module[0].weight is parameter is module[1].weight and parameter.device == torch.device(device)
+    module(torch.ones(1, 3, device=device)).sum().backward()
+    before = parameter.detach().clone()
+    optimizer.step()
+    assert not torch.equal(before.cpu(), module[0].weight.detach().cpu())
+    module.cpu()
+    assert module[0].weight is parameter and parameter.device.type == "cpu"
+
+
+def test_deepcopy_and_pickle(device):
+    module = torch.nn.Linear(3, 4).to(device)
+    for other in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert other.weight.device == module.weight.device
+        assert other.weight.data_ptr() != module.weight.data_ptr()
+        assert torch.equal(other.weight.detach().cpu(), module.weight.detach().cpu())
+    view = torch.arange(6, device=device).view(2, 3).t()[1:]
+    for other in (copy.deepcopy(view), pickle.loads(pickle.dumps(view))):
+        assert other.device == view.device and other.stride() == view.stride()
+        assert other.tolist() == view.tolist()
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_save_and_load(device, legacy, tmp_path):
+    module = torch.nn.Linear(3, 4).to(device)
+    optimizer = torch.optim.Adam(module.parameters())
+    module(torch.ones(1, 3, device=device)).sum().backward()
+    optimizer.step()
+    state = {"module": module.state_dict(), "optimizer": optimizer.state_dict(), "x": torch.arange(3)}
+    torch.save(state, tmp_path / "state.pt", _use_new_zipfile_serialization=not legacy)
+    for location in (None, "cpu", device, torch.device(device), lambda storage, _: storage.ocl()):
+        found = torch.load(tmp_path / "state.pt", map_location=location)
+        expected = {None: device, "cpu": "cpu"}.get(location, device)
+        assert found["module"]["weight"].device == torch.device(expected)
+        assert torch.equal(found["module"]["weight"].cpu(), module.weight.detach().cpu())
+        fresh = torch.nn.Linear(3, 4).to(device)
+        fresh.load_state_dict(found["module"])
+        torch.optim.Adam(fresh.parameters()).load_state_dict(found["optimizer"])
+        assert torch.equal(fresh.bias.detach().cpu(), module.bias.detach().cpu())
+    moved = torch.load(tmp_path / "state.pt", map_location={device: "cpu"})
+    assert moved["module"]["bias"].device.type == "cpu" and moved["x"].tolist() == [0, 1, 2]
+
+
+def test_load_to_a_device_that_does_not_exist(device):
+    buffer = io.BytesIO()
+    torch.save(torch.ones(2), buffer)
+    buffer.seek(0)
+    with pytest.raises(RuntimeError, match="device"):
+        torch.load(buffer, map_location="ocl:99")
+
+
+def test_storage_resizes_and_keeps_its_bytes(device):
+    made = torch.arange(4.0, device=device)
+    made.untyped_storage().resize_(64)
+    assert made.untyped_storage().nbytes() == 64 and made.tolist() == [0, 1, 2, 3]
+    made.untyped_storage().resize_(0)
+    assert made.untyped_storage().nbytes() == 0 == made.untyped_storage().data_ptr()
+    other = torch.arange(4.0, device=device).resize_(8)
+    assert other[:4].tolist() == [0, 1, 2, 3]
+    alias = torch.empty(0, device=device).set_(other.untyped_storage(), 1, (2,), (2,))
+    assert alias.tolist() == [1, 3]
+
+
+def test_deterministic_fill(device):
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.empty(10, device=device).isnan().all()
+        assert torch.empty_strided((2, 3), (1, 2), device=device).isnan().all()
+        assert torch.zeros(2, device=device).resize_(4)[2:].isnan().all()
+        assert torch.empty(3, dtype=torch.int32, device=device).tolist() == [2**31 - 1] * 3
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_dlpack(device):
+    ours = torch.arange(6.0, device=device)[2:]
+    capsule = torch.utils.dlpack.to_dlpack(ours)
+    for shared in (torch.from_dlpack(ours), torch.utils.dlpack.from_dlpack(capsule)):
+        assert shared.device == ours.device and shared.data_ptr() == ours.data_ptr()
+        assert shared.tolist() == [2, 3, 4, 5]
+    assert ours.__dlpack_device__() == (12, ours.device.index)
+    capsule = ours.__dlpack__()
+    is_valid = ctypes.pythonapi.PyCapsule_IsValid
+    is_valid.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    assert is_valid(capsule, b"dltensor") or is_valid(capsule, b"dltensor_versioned")
+
+
+def test_numpy_asks_for_the_cpu(device):
+    with pytest.raises(TypeError, match="cpu"):
+        torch.ones(2, device=device).numpy()
+
+
+def test_sending_between_processes(device):
+    made = torch.nn.Parameter(torch.ones(3, device=device))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        back = pickle.loads(ForkingPickler.dumps(made))
+    assert isinstance(back, torch.nn.Parameter) and back.device == made.device
+    assert torch.equal(back.cpu(), made.cpu())
+    with pytest.raises(RuntimeError, match="detach"):
+        ForkingPickler.dumps(made * 2)
+
+
+def test_fake_and_meta_tensors(device):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        made = torch.nn.functional.linear(torch.empty(2, 3, device=device), torch.empty(4, 3, device=device))
+    assert made.device == torch.device(device) and made.shape == (2, 4)
+    module = torch.nn.Linear(2, 2, device="meta").to_empty(device=device)
+    assert module.weight.device == torch.device(device)
