@@ -32,7 +32,7 @@ def test_wrong_dtypes(device):
                          (lambda: torch.bitwise_and(real, real), "bitwise_and"),
                          (lambda: whole.add_(0.5), "can't be cast"),
                          (lambda: F.embedding(real, real), "indices"),
-                         (lambda: F.cross_entropy(real, real[0].int()), "nll_loss"),
+                         (lambda: F.cross_entropy(real, real[0].int()), "target dtype"),
                          (lambda: F.conv2d(real[None, None], whole[None, None]), "type|dtype"),
                          (lambda: torch.index_select(real, 0, real[0]), "index"),
                          (lambda: torch.zeros(2, dtype=torch.bool, device=device) - True, "bool"),
@@ -54,7 +54,7 @@ def test_wrong_shapes(device):
                          (lambda: F.batch_norm(a, b[0], b[0], training=True), "running_mean|elements"),
                          (lambda: F.max_pool2d(a[None], 9), "[Oo]utput size"),
                          (lambda: F.cross_entropy(a, b.new_zeros(3, dtype=torch.int64)), "batch"),
-                         (lambda: torch.empty(3, device=device).copy_(a[0, :2]), "size of tensor"),
+                         (lambda: torch.empty(3, device=device).copy_(a[0, :2]), "[Ss]ize of the tensor|size of tensor"),
                          (lambda: torch.softmax(a, 5), "Dimension out of range"),
                          (lambda: a[5], "out of bounds"),
                          (lambda: torch.ones(-1, device=device), "negative")):
@@ -70,7 +70,7 @@ INDEXED = {
     "embedding": lambda x, bad: F.embedding(bad, x),
     "index": lambda x, bad: x[bad],
     "index_put": lambda x, bad: x.index_put((bad,), torch.ones((), device=x.device)),
-    "take": lambda x, bad: torch.take(x, bad * 100),
+    "take": lambda x, bad: torch.take(x, bad * 111),
     "nll_loss": lambda x, bad: F.nll_loss(x[: len(bad)], bad),
     "cross_entropy": lambda x, bad: F.cross_entropy(x[: len(bad)], bad),
     "index_fill": lambda x, bad: x.index_fill(0, bad, 1.0),
@@ -86,8 +86,9 @@ def test_indices_and_labels_out_of_range(device, name, value):
         result = INDEXED[name](x, bad)  # PyTorch may see it at once; else the next synchronization raises
         torch.ocl.synchronize(device)
         result.sum().item()
-    told = {"cross_entropy": "nll_loss", "embedding": "index_select|embedding"}.get(name, name)
-    assert any(word in str(raised.value) for word in told.split("|")), raised.value
+    # Embedding and cross entropy are made of these.
+    operator = {"embedding": "index_select", "cross_entropy": "nll_loss"}.get(name, name)
+    assert operator in str(raised.value) and str(value) in str(raised.value)
     assert x.sum().item() == 16
 
 
@@ -112,7 +113,7 @@ def test_a_device_side_error_does_not_reach_later_results(device):
 
 def test_operators_without_a_kernel(device):
     x = torch.ones(3, 3, device=device)
-    with pytest.raises(NotImplementedError, match="not implemented"):
+    with pytest.raises(NotImplementedError, match="aten::empty_quantized"):
         torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
     with pytest.raises((NotImplementedError, RuntimeError), match="SparsePrivateUse1|sparse|Sparse"):
         x.to_sparse()

@@ -57,7 +57,7 @@ at::Tensor embedding_dense_backward(const at::Tensor& grad_output, const at::Ten
   at::Tensor sums = at::zeros({num_weights, columns}, wide ? grad.options().dtype(at::kFloat) : grad.options());
   if (grad.numel() > 0) {
     dlprim::IndexOptions options;
-    options.message = bounds_message(0, num_weights);
+    options.message = bounds_message(op, 0, num_weights);
     if (padding_idx >= 0) options.ignore = padding_idx;
     dlprim::index_update(current_queue(grad.device()), view_of(sums, op), 0, view_of(rows, op), view_of(grad, op),
                          dlprim::Update::add, options);

@@ -26,6 +26,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <tuple>
 
 namespace pytorch_ocl {
 
@@ -72,9 +73,9 @@ void ordered_write(const at::Tensor& self, const at::Tensor& values, Update upda
   if (!dense.is_same(self)) self.copy_(dense);
 }
 
-dlprim::IndexOptions options_for(int64_t dim, int64_t size, bool wrap = false) {
+dlprim::IndexOptions options_for(const char* op, int64_t dim, int64_t size, bool wrap = false) {
   dlprim::IndexOptions options;
-  options.wrap = wrap, options.message = bounds_message(dim, size);
+  options.wrap = wrap, options.message = bounds_message(op, dim, size);
   return options;
 }
 
@@ -98,7 +99,7 @@ void scatter(const at::Tensor& self, int64_t dim, const at::Tensor& index, const
                          [&](const at::Tensor& all) { return all.gather(dim, at.to(at::kLong)); });
   with_accumulator(to, update, [&](const at::Tensor& target) {
     dlprim::scatter(current_queue(self.device()), view_of(target, op), int(dim), view_of(at, op),
-                    view_of(at_least_1d(src), op), update, options_for(dim, to.size(dim)));
+                    view_of(at_least_1d(src), op), update, options_for(op, dim, to.size(dim)));
   });
 }
 
@@ -112,7 +113,7 @@ void gather_kernel(const at::Tensor& result, const at::Tensor& self, int64_t dim
   const at::Tensor from = at_least_1d(self);
   dim = at::maybe_wrap_dim(dim, from.dim());
   dlprim::gather(current_queue(self.device()), view_of(at_least_1d(result), "gather"), view_of(from, "gather"), int(dim),
-                 view_of(at_least_1d(index), "gather"), options_for(dim, from.size(dim)));
+                 view_of(at_least_1d(index), "gather"), options_for("gather", dim, from.size(dim)));
 }
 
 void scatter_kernel(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src) {
@@ -147,15 +148,15 @@ std::vector<dlprim::IndexedDim> indexed_dims(at::TensorIteratorBase& it, int fir
   return dims;
 }
 
-dlprim::IndexOptions wrapping(at::IntArrayRef sizes) {
-  return options_for(-1, sizes.size() == 1 ? sizes[0] : -1, true);
+dlprim::IndexOptions wrapping(const char* op, at::IntArrayRef sizes) {
+  return options_for(op, -1, sizes.size() == 1 ? sizes[0] : -1, true);
 }
 
 void index_kernel(at::TensorIteratorBase& it, at::IntArrayRef sizes, at::IntArrayRef strides) {
   if (it.numel() == 0) return;
   const auto dims = indexed_dims(it, 2, sizes, strides, it.element_size(1), "index");
   dlprim::indexed_read(current_queue(it.device(0)), operand_view(it, 0, "index"), operand_view(it, 1, "index"), dims,
-                       wrapping(sizes));
+                       wrapping("index", sizes));
 }
 
 void index_put_kernel(at::TensorIterator& it, at::IntArrayRef sizes, at::IntArrayRef strides, bool accumulate) {
@@ -163,7 +164,7 @@ void index_put_kernel(at::TensorIterator& it, at::IntArrayRef sizes, at::IntArra
   const auto dims = indexed_dims(it, 2, sizes, strides, it.element_size(0), "index_put_");
   dlprim::indexed_write(current_queue(it.device(0)), operand_view(it, 0, "index_put_"),
                         operand_view(it, 1, "index_put_"), dims, accumulate ? Update::add : Update::assign,
-                        wrapping(sizes));
+                        wrapping("index_put_", sizes));
 }
 
 // What PyTorch asks for when sums, or the winner among several values, are to be deterministic.
@@ -178,7 +179,7 @@ void index_copy_kernel(at::TensorIterator& it, int64_t dim, int64_t size, int64_
   if (it.numel() == 0) return;
   const dlprim::IndexedDim dims[] = {{operand_view(it, 1, "index_copy_"), size, stride}};
   dlprim::indexed_write(current_queue(it.device(0)), operand_view(it, 0, "index_copy_"),
-                        operand_view(it, 2, "index_copy_"), dims, Update::assign, options_for(dim, size));
+                        operand_view(it, 2, "index_copy_"), dims, Update::assign, options_for("index_copy_", dim, size));
 }
 
 void index_fill_kernel(at::TensorIterator& it, int64_t dim, int64_t size, int64_t stride, const at::Scalar& value) {
@@ -186,7 +187,7 @@ void index_fill_kernel(at::TensorIterator& it, int64_t dim, int64_t size, int64_
   const at::Tensor number = at::full({}, value, it.tensor(0).options());
   const dlprim::IndexedDim dims[] = {{operand_view(it, 1, "index_fill_"), size, stride}};
   dlprim::indexed_write(current_queue(it.device(0)), operand_view(it, 0, "index_fill_"), view_of(number, "index_fill_"),
-                        dims, Update::assign, options_for(dim, size, true));
+                        dims, Update::assign, options_for("index_fill_", dim, size, true));
 }
 
 void take_kernel(at::TensorIterator& it, const at::TensorBase& input) {
@@ -196,7 +197,8 @@ void take_kernel(at::TensorIterator& it, const at::TensorBase& input) {
   from.data = buffer_of(source);
   from.strides.fill(0);
   const dlprim::IndexedDim dims[] = {{operand_view(it, 1, "take"), source.numel(), 1}};
-  dlprim::indexed_read(current_queue(it.device(0)), out, from, dims, options_for(-1, source.numel(), true));
+  dlprim::indexed_read(current_queue(it.device(0)), out, from, dims,
+                       options_for("take", -1, source.numel(), true));
 }
 
 void put_kernel(at::TensorIterator& it, const at::TensorBase& self, bool accumulate) {
@@ -209,7 +211,8 @@ void put_kernel(at::TensorIterator& it, const at::TensorBase& self, bool accumul
     to.data = buffer_of(sum), to.dtype = data_type_of(sum, "put_");
     to.strides.fill(0);
     const dlprim::IndexedDim dims[] = {{operand_view(it, 1, "put_"), sum.numel(), 1}};
-    dlprim::indexed_write(current_queue(sum.device()), to, values, dims, update, options_for(-1, sum.numel(), true));
+    dlprim::indexed_write(current_queue(sum.device()), to, values, dims, update,
+                          options_for("put_", -1, sum.numel(), true));
   });
   if (!dense.is_same(target)) target.copy_(dense);
 }
@@ -223,7 +226,7 @@ void update_slices(const at::Tensor& self, int64_t dim, const at::Tensor& index,
                          [&](const at::Tensor& all) { return all.index_select(dim, at_least_1d(index)); });
   with_accumulator(at_least_1d(self), update, [&](const at::Tensor& target) {
     dlprim::index_update(current_queue(self.device()), view_of(target, op), int(dim), view_of(at_least_1d(index), op),
-                         view_of(at_least_1d(source), op), update, options_for(dim, target.size(dim)));
+                         view_of(at_least_1d(source), op), update, options_for(op, dim, target.size(dim)));
   });
 }
 
@@ -247,17 +250,19 @@ at::Scalar start_of(c10::string_view reduce, at::ScalarType type) {
 
 }  // namespace
 
-const char* bounds_message(int64_t dim, int64_t size) {
+const char* bounds_message(const char* op, int64_t dim, int64_t size) {
   static std::mutex mutex;
-  static std::map<std::pair<int64_t, int64_t>, std::string> messages;
+  static std::map<std::tuple<std::string_view, int64_t, int64_t>, std::string> messages;
   constexpr std::size_t most = 4096;
   std::lock_guard guard(mutex);
-  const auto found = messages.find({dim, size});
+  const auto found = messages.find({op, dim, size});
   if (found != messages.end()) return found->second.c_str();
-  if (messages.size() >= most || size < 0) return "index %lld is out of bounds";
-  std::string text = "index %lld is out of bounds for dimension ";
-  if (dim >= 0) text += std::to_string(dim) + " ";
-  return messages.emplace(std::pair(dim, size), text + "with size " + std::to_string(size)).first->second.c_str();
+  if (messages.size() >= most) return "index %lld is out of bounds";
+  std::string text = std::string(op) + "(): index %lld is out of bounds";
+  if (size >= 0) text += " for dimension ";
+  if (size >= 0 && dim >= 0) text += std::to_string(dim) + " ";
+  if (size >= 0) text += "with size " + std::to_string(size);
+  return messages.emplace(std::tuple(op, dim, size), std::move(text)).first->second.c_str();
 }
 
 void structured_index_add_out::impl(const at::Tensor& self, int64_t dim, const at::Tensor& index,
@@ -306,7 +311,7 @@ at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tens
   const at::Tensor from = at_least_1d(self);
   dlprim::index_select(current_queue(self.device()), view_of(at_least_1d(out), "index_select"),
                        view_of(from, "index_select"), int(dim), view_of(at_least_1d(index), "index_select"),
-                       options_for(dim, from.size(dim)));
+                       options_for("index_select", dim, from.size(dim)));
   return out;
 }
 

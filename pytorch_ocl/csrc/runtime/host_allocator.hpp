@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <ATen/core/CachingHostAllocator.h>
+#include <ATen/core/Tensor.h>
 
 namespace pytorch_ocl {
 

@@ -6,6 +6,9 @@
 #include <output_base.h>
 #include <torch/csrc/profiler/standalone/privateuse1_profiler.h>
 
+#include <algorithm>
+#include <limits>
+
 namespace pytorch_ocl {
 
 namespace {
@@ -22,6 +25,8 @@ ActivityType type_of(const std::string& name) {
 
 class Session final : public libkineto::IActivityProfilerSession {
  public:
+  ~Session() override { stop(); }
+
   void start() override {
     first_ = dlprim::Profiler::start();
     status_ = libkineto::TraceStatus::RECORDING;
