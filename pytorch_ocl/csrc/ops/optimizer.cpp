@@ -149,7 +149,7 @@ void _amp_foreach_non_finite_check_and_unscale_(at::TensorList self, at::Tensor&
       {scale, dlprim::DataType::float32, dlprim::ForeachMode::broadcast},
       {found, dlprim::DataType::float32, dlprim::ForeachMode::broadcast}};
   dlprim::foreach(current_queue(),
-                  {"amp unscale", "if (!isfinite(x0)) *(__global float *)ARG(2) = 1; if (x1 != 1) x0 *= x1;"},
+                  {"amp unscale", "if (!isfinite(x0)) *p2 = 1; if (x1 != 1) x0 *= x1;"},
                   gradients.dtype, sizes_of(self), lists);
 }
 
