@@ -30,7 +30,9 @@ def test_streams_and_events(device):
     torch.ocl.default_stream(device).wait_event(end)
     y.record_stream(torch.ocl.default_stream(device))
     assert y.sum().item() == 6e6
-    assert end.query() and start.elapsed_time(end) > 0 and stream.query()
+    assert end.query() and start.elapsed_time(end) > 0
+    stream.synchronize()
+    assert stream.query()
 
 
 def test_generic_streams_and_events(device):
