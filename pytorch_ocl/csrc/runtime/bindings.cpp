@@ -20,7 +20,7 @@ using Texts = c10::Dict<std::string, std::string>;
 using Numbers = c10::Dict<std::string, std::int64_t>;
 
 std::tuple<Texts, Numbers> device_info(std::int64_t index) {
-  const auto& info = dlprim::Device::get(resolve_device(c10::DeviceIndex(index))).info();
+  const auto& info = device(c10::DeviceIndex(index)).info();
   Texts texts;
   texts.insert("id", info.id);
   texts.insert("name", info.name);

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "errors.hpp"
+#include "fork.hpp"
 #ifndef _WIN32
 #include <pthread.h>
 #endif
@@ -19,17 +20,12 @@ namespace {
 constexpr int max_devices = 64;
 thread_local c10::DeviceIndex current = 0;
 thread_local std::array<c10::StreamId, max_devices> streams{};
-// `fragile`: a child forked now could not use OpenCL any more.
-std::atomic<bool> used{false}, fragile{false}, forked{false};
+std::atomic<bool> used{false}, forked{false};
 
 void watch_forks() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    fragile = true;
 #ifndef _WIN32
-    pthread_atfork(nullptr, nullptr, [] { forked = fragile.load(); });
+  pthread_atfork(nullptr, nullptr, [] { forked = used.load(); });
 #endif
-  });
 }
 
 void check_index(c10::DeviceIndex index) {
@@ -41,13 +37,14 @@ void check_index(c10::DeviceIndex index) {
 }  // namespace
 
 c10::DeviceIndex device_count() noexcept {
-  static const int count = [] {
-    const int found = std::min(dlprim::Device::count(), max_devices);
-    // Drivers of GPUs start threads when they list their devices; a forked child crashes in them.
-    for (int i = 0; i < found; i++)
-      if (!dlprim::Device::get(i).info().cpu) watch_forks();
-    return found;
-  }();
+  static std::atomic<int> known{-1};
+  int count = known.load(std::memory_order_relaxed);
+  if (count < 0) {
+    // Drivers of GPUs start threads when they list their devices, and children forked later crash in them. Who only
+    // asks how many devices there are must be able to fork.
+    constexpr auto listed = [] { return std::min(dlprim::Device::count(), max_devices); };
+    known = count = initialized() ? listed() : call_in_child(listed);
+  }
   return c10::DeviceIndex(count);
 }
 
@@ -75,7 +72,8 @@ dlprim::Device& device(c10::DeviceIndex index) {
               "Cannot re-initialize OpenCL in forked subprocess. To use OpenCL with multiprocessing, you "
               "must use the 'spawn' start method");
   if (!used.load(std::memory_order_relaxed)) {
-    watch_forks();
+    static std::once_flag once;
+    std::call_once(once, watch_forks);
     used = true;
   }
   return translated([&]() -> dlprim::Device& { return dlprim::Device::get(resolve_device(index)); });

@@ -12,7 +12,7 @@ namespace pytorch_ocl {
 
 inline constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
 
-/// Number of devices; 0 when OpenCL offers none. Never throws and touches no context.
+/// Number of devices; 0 when OpenCL offers none. Never throws, and loads no driver into this process.
 c10::DeviceIndex device_count() noexcept;
 c10::DeviceIndex current_device();
 /// Raises RuntimeError "ocl: invalid device ordinal ..." for an index that does not exist.
@@ -22,16 +22,17 @@ void set_device_unchecked(c10::DeviceIndex index) noexcept;
 c10::DeviceIndex resolve_device(c10::DeviceIndex index);
 /// The device, initialized. Raises RuntimeError in a process that was forked after OpenCL had been used.
 dlprim::Device& device(c10::DeviceIndex index);
+/// Whether a device has been used in this process.
+bool initialized() noexcept;
 /// Calls `visit` with every device that has been used in this process.
 template <class Visit>
 void for_each_used_device(Visit&& visit) {
+  if (!initialized()) return;
   for (c10::DeviceIndex i = 0; i < device_count(); i++)
     if (dlprim::Device& each = dlprim::Device::get(i); each.initialized()) translated([&] { visit(each); });
 }
 /// True in a process forked after OpenCL had been used: contexts do not survive a fork.
 bool in_bad_fork() noexcept;
-/// Whether a device has been used in this process.
-bool initialized() noexcept;
 
 c10::Stream current_stream(c10::DeviceIndex index);
 /// Makes `stream` its device's current one; returns the former.

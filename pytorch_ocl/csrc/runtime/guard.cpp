@@ -37,7 +37,7 @@ class OclGuard final : public c10::impl::DeviceGuardImplInterface {
 
   c10::DeviceCapability getDeviceCapability(c10::Device where) const override {
     c10::DeviceCapability capability;
-    if (!dlprim::Device::get(resolve_device(where.index())).info().fp64) {
+    if (!device(where.index()).info().fp64) {
       capability.capability_data.supported_scalar_types.has_Double = 0;
       capability.capability_data.supported_scalar_types.has_ComplexDouble = 0;
     }

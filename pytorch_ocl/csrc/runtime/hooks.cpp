@@ -18,7 +18,7 @@ struct OclHooks final : at::PrivateUse1HooksInterface {
   bool isAvailable() const override { return device_count() > 0; }
   void init() const override { device(-1); }
   bool hasPrimaryContext(c10::DeviceIndex index) const override {
-    return dlprim::Device::get(resolve_device(index)).initialized();
+    return initialized() && dlprim::Device::get(resolve_device(index)).initialized();
   }
   c10::DeviceIndex deviceCount() const override { return device_count(); }
   void setCurrentDevice(c10::DeviceIndex index) const override { set_device(index); }
