@@ -15,12 +15,21 @@ MIXED = ("resnet50", "convnext_small", "vit_b_16", "mobilenet_v2")
 ELEMENTS = 1 << 26
 
 
+def create(name, device):
+    """A network of torchvision with random weights. Where PyTorch has a device of its own, `ocl` is not loaded beside
+    it: PyTorch's autograd serves one accelerator in a process."""
+    if device.type == "ocl" or torch.version.cuda is None:
+        from pytorch_ocl import models
+        return models.create(name)
+    import torchvision
+    return torchvision.models.get_model(name, weights=None)
+
+
 def network(name, training, mixed, batch, size):
     """Evaluation or a training step with Adam; `mixed`: bfloat16 autocast and channels_last."""
     def make(device):
-        from pytorch_ocl import models
         torch.manual_seed(0)
-        model = models.create(name).to(device).train(training)
+        model = create(name, device).to(device).train(training)
         image = torch.randn(batch, 3, size, size).to(device)
         label = torch.randint(0, 1000, (batch,)).to(device)
         if mixed:
@@ -66,8 +75,7 @@ def rows(x):
 
 
 def adam_step(device):
-    from pytorch_ocl import models
-    parameters = list(models.create("resnet50").to(device).parameters())
+    parameters = list(create("resnet50", device).to(device).parameters())
     for parameter in parameters:
         parameter.grad = torch.zeros_like(parameter)
     return torch.optim.Adam(parameters).step

@@ -16,7 +16,7 @@ HEAD = """\
 # Benchmarks
 
 Written by `benchmarks/report.py` from results of `benchmarks/run.py`: median milliseconds of the same case on two
-devices in one process, synchronized. A ratio over 1 says that the second device is faster. Networks train with Adam;
+devices of one machine, synchronized. A ratio over 1 says that the second device is faster. Networks train with Adam;
 float32 is without TF32; bfloat16 networks run under autocast in channels_last.
 """
 
