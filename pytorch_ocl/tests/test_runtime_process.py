@@ -46,10 +46,11 @@ def test_multiprocessing_queue(tmp_path):
     script.write_text(
         "import torch, pytorch_ocl\nimport torch.multiprocessing as mp\n"
         "def work(inward, outward):\n    x = inward.get()\n    outward.put((x * 2, str(x.device)))\n"
+        "    inward.get()  # lives until the result was received\n"
         "if __name__ == '__main__':\n"
         "    context = mp.get_context('spawn')\n    there, back = context.Queue(), context.Queue()\n"
         "    process = context.Process(target=work, args=(there, back))\n    process.start()\n"
-        "    there.put(torch.arange(3, device='ocl'))\n    result, device = back.get(timeout=240)\n"
+        "    there.put(torch.arange(3, device='ocl'))\n    result, device = back.get(timeout=240)\n    there.put(None)\n"
         "    process.join()\n    print(result.tolist(), result.device, device, process.exitcode)\n")
     out = run_python(f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')")
     assert out == "[0, 2, 4] ocl:0 ocl:0 0"
