@@ -26,7 +26,8 @@ __kernel void add(GLOBAL(float, x), float value, GLOBAL(int, status), int code) 
 )";
 
 Kernel& add_kernel() {
-  static auto kernel = device().programs().build(KernelSource::from_text(add_source, "add"));
+  // Not released at exit: the driver may be gone by then.
+  static Kernel* kernel = device().programs().build(KernelSource::from_text(add_source, "add")).release();
   return *kernel;
 }
 

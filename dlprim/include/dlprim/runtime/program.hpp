@@ -75,7 +75,7 @@ class KernelCache {
     auto built = device.programs().build(make());
     std::unique_lock guard(mutex_);
     auto& entry = kernels_[slot];
-    if (!entry) entry = std::move(built);
+    if (!entry) entry = built.release();
     return *entry;
   }
 
@@ -94,7 +94,8 @@ class KernelCache {
     }
   };
   std::shared_mutex mutex_;
-  std::unordered_map<Slot, std::unique_ptr<Kernel>, Hash> kernels_;
+  // Kernels are never released: drivers may be gone when static objects are destroyed.
+  std::unordered_map<Slot, Kernel*, Hash> kernels_;
 };
 
 }  // namespace dlprim
