@@ -4,6 +4,7 @@
 #include <set>
 
 #include "operator.hpp"
+#include "optimize.hpp"
 
 namespace dlprim {
 
@@ -34,7 +35,6 @@ class Preparation {
         if (id >= 0) defined.insert(id);
     }
     for (int id : graph.outputs) read(id);
-    mark_dead(graph, defined);
     return outside;
   }
 
@@ -56,21 +56,24 @@ class Preparation {
                          "): " + refusal);
   }
 
-  static void mark_dead(Graph& graph, const std::set<int>& defined) {
-    std::set<int> needed(graph.outputs.begin(), graph.outputs.end());
-    for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-      node->dead.clear();
-      auto last_use = [&](int id) {
-        if (id >= 0 && defined.contains(id) && needed.insert(id).second) node->dead.push_back(id);
-      };
-      for (int id : node->inputs) last_use(id);
-      for (int id : node->captured) last_use(id);
-      for (int id : node->outputs) last_use(id);
-    }
-  }
-
   std::vector<std::string> refused_;
 };
+
+// Finds where the values that a graph defines are read last, in inner graphs too.
+void mark_dead(Graph& graph) {
+  std::set<int> defined(graph.inputs.begin(), graph.inputs.end()), needed(graph.outputs.begin(), graph.outputs.end());
+  for (const Node& node : graph.nodes) defined.insert(node.outputs.begin(), node.outputs.end());
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    for_each_inner_graph(*node, mark_dead);
+    node->dead.clear();
+    auto last_use = [&](int id) {
+      if (id >= 0 && defined.contains(id) && needed.insert(id).second) node->dead.push_back(id);
+    };
+    for (int id : node->inputs) last_use(id);
+    for (int id : node->captured) last_use(id);
+    for (int id : node->outputs) last_use(id);
+  }
+}
 
 }  // namespace
 
@@ -78,6 +81,8 @@ void prepare(Network& network) {
   Preparation preparation;
   preparation.visit(network.graph);
   preparation.report();
+  optimize(network);
+  mark_dead(network.graph);
 }
 
 }  // namespace dlprim

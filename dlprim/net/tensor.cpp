@@ -114,16 +114,24 @@ TensorView Tensor::view(Queue& queue) const {
 }
 
 std::vector<std::byte> Tensor::read(Queue& queue) const {
+  if (on_host() || bytes() == 0) return host();
+  std::vector<std::byte> result(bytes());
+  Tensor source = *this;
+  if (!is_contiguous()) source = Tensor(queue, dtype_, shape_), copy(queue, source.view(queue), view(queue));
+  queue.read(result.data(), source.view(queue).data, result.size(), true);
+  queue.finish();
+  if (source.storage_ == storage_ && result.size() == storage_->bytes && result.size() <= kept_on_host)
+    storage_->host = result, storage_->on_host = true;
+  return result;
+}
+
+std::vector<std::byte> Tensor::host() const {
   const std::size_t element = size_of(dtype_);
   std::vector<std::byte> result(bytes());
   if (result.empty()) return result;
-  if (!on_host()) {
-    Tensor source = *this;
-    if (!is_contiguous()) source = Tensor(queue, dtype_, shape_), copy(queue, source.view(queue), view(queue));
-    queue.read(result.data(), source.view(queue).data, result.size(), true);
-    queue.finish();
-    if (source.storage_ == storage_ && result.size() == storage_->bytes && result.size() <= kept_on_host)
-      storage_->host = result, storage_->on_host = true;
+  if (!on_host()) throw ValidationError("[tensor] the elements are not on the host");
+  if (is_contiguous()) {
+    std::memcpy(result.data(), storage_->host.data() + std::size_t(offset_) * element, result.size());
     return result;
   }
   std::vector<std::int64_t> index(std::size_t(shape_.size()), 0);

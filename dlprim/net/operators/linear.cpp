@@ -21,6 +21,7 @@ void gemm_op(Call& call) {
   const Shape shape{a.shape()[0], b.shape()[1]};
   GemmOptions options;
   options.alpha = call.real("alpha", 1);
+  options.activation = call.text("activation", "") == "Relu" ? Activation::relu : Activation::none;
   if (call.has(2)) {
     options.beta = call.real("beta", 1);
     options.addend = expand(call.input(2), shape).view(call.queue());

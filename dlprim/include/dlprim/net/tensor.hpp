@@ -57,6 +57,8 @@ class Tensor {
   TensorView view(Queue& queue) const;
   /// The elements in row-major order, waiting for the device unless they are known on the host.
   std::vector<std::byte> read(Queue& queue) const;
+  /// The same of a tensor that on_host(); ValidationError otherwise.
+  std::vector<std::byte> host() const;
   /// Whether read() need not wait.
   bool on_host() const noexcept;
   /// Another view of the same memory: sizes, strides and the offset of its first element, in elements.

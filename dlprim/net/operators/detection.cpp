@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <array>
+
+#include "../array.hpp"
+#include "../operator.hpp"
+
+namespace dlprim::operators {
+
+namespace {
+
+using Box = std::array<double, 4>;  // y1, x1, y2, x2 with y1 <= y2 and x1 <= x2
+
+Box box_of(const double* v, bool centered) {
+  if (centered) return {v[1] - v[3] / 2, v[0] - v[2] / 2, v[1] + v[3] / 2, v[0] + v[2] / 2};
+  return {std::min(v[0], v[2]), std::min(v[1], v[3]), std::max(v[0], v[2]), std::max(v[1], v[3])};
+}
+
+// Intersection over union.
+double overlap(const Box& a, const Box& b) {
+  const double height = std::min(a[2], b[2]) - std::max(a[0], b[0]), width = std::min(a[3], b[3]) - std::max(a[1], b[1]);
+  const double both = std::max(0.0, height) * std::max(0.0, width);
+  const double all = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - both;
+  return all > 0 ? both / all : 0;
+}
+
+// Boxes with the best scores that overlap no better one; one after the other, on the host.
+void non_max_suppression(Call& call) {
+  const Shape& s = call.input(1).shape();
+  const std::vector<double> boxes = call.read_reals(0), scores = call.read_reals(1);
+  if (s.size() != 3 || !(call.input(0).shape() == Shape{s[0], s[2], 4})) call.fail("boxes do not fit scores of " + s.text());
+  const std::int64_t most = call.has(2) ? call.read_integers(2).at(0) : 0;
+  const double limit = call.has(3) ? call.read_reals(3).at(0) : 0;
+  const bool thresholded = call.has(4), centered = call.integer("center_point_box", 0);
+  const double least = thresholded ? call.read_reals(4).at(0) : 0;
+  std::vector<std::int64_t> chosen;
+  for (std::int64_t n = 0; n < s[0]; n++)
+    for (std::int64_t c = 0; c < s[1]; c++) {
+      const double* score = scores.data() + (n * s[1] + c) * s[2];
+      std::vector<std::int64_t> order;
+      for (std::int64_t i = 0; i < s[2]; i++)
+        if (!thresholded || score[i] > least) order.push_back(i);
+      std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return score[a] > score[b]; });
+      std::vector<Box> kept;
+      for (std::int64_t i : order) {
+        if (std::int64_t(kept.size()) >= most) break;
+        const Box box = box_of(boxes.data() + (n * s[2] + i) * 4, centered);
+        if (std::any_of(kept.begin(), kept.end(), [&](const Box& other) { return overlap(box, other) > limit; })) continue;
+        kept.push_back(box);
+        chosen.insert(chosen.end(), {n, c, i});
+      }
+    }
+  call.set(0, Tensor::from_host(DataType::int64, {std::int64_t(chosen.size() / 3), 3}, chosen.data()));
+}
+
+}  // namespace
+
+void detection(Registry& registry) { registry.add("NonMaxSuppression", non_max_suppression, "center_point_box"); }
+
+}  // namespace dlprim::operators

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/range.hpp>
+
+#include "../array.hpp"
+#include "../operator.hpp"
+
+namespace dlprim::operators {
+
+namespace {
+
+void trilu(Call& call) {
+  const Tensor x = contiguous(call.queue(), call.input(0));
+  if (x.shape().size() < 2) call.fail("expected a matrix, got " + x.shape().text());
+  const std::int64_t k = call.has(1) ? call.read_integers(1).at(0) : 0;
+  const TensorView y = call.out(0, x.dtype(), x.shape());
+  if (y.numel()) triangle(call.queue(), y, x.view(call.queue()), k, !call.integer("upper", 1));
+}
+
+// Gaussian elimination with row exchanges, on the host: matrices given to Det are small.
+void det(Call& call) {
+  const Tensor& x = call.input(0);
+  const int rank = x.shape().size();
+  if (rank < 2 || x.shape()[rank - 1] != x.shape()[rank - 2]) call.fail("expected square matrices, got " + x.shape().text());
+  const auto n = std::size_t(x.shape()[rank - 1]);
+  const std::vector<double> all = to_reals(call.queue(), x);
+  const Shape shape(std::vector<std::int64_t>(x.shape().begin(), x.shape().end() - 2));
+  std::vector<double> results;
+  for (std::int64_t m = 0; m < shape.total_size(); m++) {
+    std::vector<double> a(all.begin() + m * std::ptrdiff_t(n * n), all.begin() + (m + 1) * std::ptrdiff_t(n * n));
+    double result = 1;
+    for (std::size_t c = 0; c < n; c++) {
+      std::size_t pivot = c;
+      for (std::size_t r = c + 1; r < n; r++)
+        if (std::abs(a[r * n + c]) > std::abs(a[pivot * n + c])) pivot = r;
+      if (pivot != c) {
+        std::swap_ranges(a.begin() + std::ptrdiff_t(c * n), a.begin() + std::ptrdiff_t(c * n + n), a.begin() + std::ptrdiff_t(pivot * n));
+        result = -result;
+      }
+      result *= a[c * n + c];
+      if (a[c * n + c] == 0) break;
+      for (std::size_t r = c + 1; r < n; r++) {
+        const double factor = a[r * n + c] / a[c * n + c];
+        for (std::size_t k = c; k < n; k++) a[r * n + k] -= factor * a[c * n + k];
+      }
+    }
+    results.push_back(result);
+  }
+  if (x.dtype() == DataType::float64) return call.set(0, Tensor::from_host(DataType::float64, shape, results.data()));
+  const std::vector<float> floats(results.begin(), results.end());
+  call.set(0, cast(call.queue(), Tensor::from_host(DataType::float32, shape, floats.data()), x.dtype()));
+}
+
+// The first `lengths` elements of each sequence in reverse order.
+void reverse_sequence(Call& call) {
+  Queue& queue = call.queue();
+  const Tensor& x = call.input(0);
+  const int time = x.shape().axis(call.integer("time_axis", 0)), batch = x.shape().axis(call.integer("batch_axis", 1));
+  if (time == batch) call.fail("time_axis and batch_axis are the same");
+  Tensor steps(queue, DataType::int64, {x.shape()[time]});
+  sequence(queue, steps.view(queue), 0, 1);
+  auto along = [&](Tensor t, int dim) {
+    for (int d = dim + 1; d < x.shape().size(); d++) t = unsqueeze(t, t.shape().size());
+    return t;
+  };
+  const Tensor index = apply(queue, "y0 = x0 < x1 ? x1 - 1 - x0 : x0;",
+                             {along(steps, time), along(cast(queue, call.input(1), DataType::int64), batch)});
+  const Tensor whole = contiguous(queue, expand(index, x.shape()));
+  call.set(0, call.run("GatherElements", {x, whole}, {{"axis", std::int64_t(time)}})[0]);
+}
+
+}  // namespace
+
+void matrix(Registry& registry) {
+  registry.add("Trilu", trilu, "upper");
+  registry.add("Det", det);
+  registry.add("ReverseSequence", reverse_sequence, "batch_axis time_axis");
+}
+
+}  // namespace dlprim::operators

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+// RNN, GRU and LSTM: the input's products of all steps at once, then one product and a few elementwise kernels a step.
+#include <dlprim/primitives/copy.hpp>
+
+#include <algorithm>
+
+#include "../array.hpp"
+#include "../operator.hpp"
+
+namespace dlprim::operators {
+
+namespace {
+
+// An activation as OpenCL C over the variable v.
+std::string activation_code(Call& call, std::string name, double alpha, double beta, bool given_alpha, bool given_beta) {
+  std::transform(name.begin(), name.end(), name.begin(), [](char c) { return char(std::tolower(c)); });
+  auto a = [&](double otherwise) { return "(T)" + std::to_string(given_alpha ? alpha : otherwise); };
+  auto b = [&](double otherwise) { return "(T)" + std::to_string(given_beta ? beta : otherwise); };
+  if (name == "sigmoid") return "logistic(v)";
+  if (name == "tanh") return "tanh(v)";
+  if (name == "relu") return "nan_max(v, 0)";
+  if (name == "affine") return a(1) + " * v + " + b(0);
+  if (name == "leakyrelu") return "(v >= 0 ? v : " + a(0.01) + " * v)";
+  if (name == "thresholdedrelu") return "(v >= " + a(1) + " ? v : 0)";
+  if (name == "scaledtanh") return a(1) + " * tanh(" + b(1) + " * v)";
+  if (name == "hardsigmoid") return "nan_min(nan_max(" + a(0.2) + " * v + " + b(0.5) + ", 0), 1)";
+  if (name == "elu") return "(v >= 0 ? v : " + a(1) + " * expm1(v))";
+  if (name == "softsign") return "v / (1 + fabs(v))";
+  if (name == "softplus") return "soft_plus(v)";
+  call.fail("activation " + name + " is not supported");
+}
+
+// One direction of a recurrent operator, with what all of them share.
+struct Cell {
+  Call& call;
+  Queue& queue;
+  int direction, gates;
+  std::int64_t width;
+  Tensor weights, recurrence, bias, recurrent_bias, peepholes;
+  std::vector<std::string> activations;
+  bool clip = false;
+  double limit = 0;
+
+  Cell(Call& c, int which, int gate_count, int functions, std::initializer_list<const char*> defaults)
+      : call(c), queue(c.queue()), direction(which), gates(gate_count) {
+    const Shape& r = call.input(2).shape();
+    if (r.size() != 3 || which >= r[0]) call.fail("expected recurrence weights for every direction, got " + r.text());
+    width = r[2];
+    weights = select(call.input(1), 0, which), recurrence = select(call.input(2), 0, which);
+    if (call.has(3)) {
+      const Tensor both = select(call.input(3), 0, which);
+      bias = narrow(both, 0, 0, gates * width), recurrent_bias = narrow(both, 0, gates * width, gates * width);
+    }
+    const auto* names = call.given("activations") ? std::get_if<std::vector<std::string>>(&call.attribute("activations")) : nullptr;
+    const auto alphas = call.reals("activation_alpha"), betas = call.reals("activation_beta");
+    for (int f = 0; f < functions; f++) {
+      const auto k = std::size_t(which * functions + f);
+      const std::string name = names && k < names->size() ? (*names)[k] : *(defaults.begin() + f);
+      activations.push_back(activation_code(call, name, k < alphas.size() ? alphas[k] : 0, k < betas.size() ? betas[k] : 0,
+                                            k < alphas.size(), k < betas.size()));
+    }
+    clip = call.given("clip"), limit = call.real("clip", 0);
+  }
+
+  Tensor gate(const Tensor& all, int i) const { return narrow(all, 1, i * width, width); }
+  Tensor gate_bias(const Tensor& all, int i) const { return narrow(all, 0, i * width, width); }
+  /// Applies activation f to the sum of the tensors.
+  Tensor activate(int f, const std::vector<Tensor>& sum) const {
+    std::string code = "T v = x0";
+    for (std::size_t i = 1; i < sum.size(); i++) code += " + x" + std::to_string(i);
+    code += clip ? "; v = clamp(v, -w0, w0); " : "; ";
+    code += "y0 = " + activations[std::size_t(f)] + ";";
+    const Scalar scalars[] = {limit};
+    return apply(queue, code, sum, std::span(scalars, clip ? 1 : 0), sum[0].dtype());
+  }
+  Tensor product(const Tensor& state) const { return matmul(queue, state, transpose(recurrence)); }
+  Tensor with(const Tensor& x, const Tensor& more) const {
+    return more.defined() ? apply(queue, "y0 = x0 + x1;", {x, more}) : x;
+  }
+};
+
+Tensor rnn_step(const Cell& cell, const Tensor& x, const Tensor& state) {
+  return cell.activate(0, {x, cell.with(cell.product(state), cell.recurrent_bias)});
+}
+
+// Gates in order update, reset, new.
+Tensor gru_step(const Cell& cell, const Tensor& x, const Tensor& state) {
+  Queue& queue = cell.queue;
+  const bool before = cell.call.integer("linear_before_reset", 0) == 0;
+  const Tensor hidden = cell.with(cell.product(state), cell.recurrent_bias);
+  const Tensor z = cell.activate(0, {cell.gate(x, 0), cell.gate(hidden, 0)});
+  const Tensor r = cell.activate(0, {cell.gate(x, 1), cell.gate(hidden, 1)});
+  Tensor n;
+  if (before) {
+    const Tensor reset = apply(queue, "y0 = x0 * x1;", {r, state});
+    n = matmul(queue, reset, transpose(narrow(cell.recurrence, 0, 2 * cell.width, cell.width)));
+    if (cell.recurrent_bias.defined()) n = cell.with(n, cell.gate_bias(cell.recurrent_bias, 2));
+  } else {
+    n = apply(queue, "y0 = x0 * x1;", {r, cell.gate(hidden, 2)});
+  }
+  n = cell.activate(1, {cell.gate(x, 2), n});
+  return apply(queue, "y0 = (1 - x0) * x1 + x0 * x2;", {z, n, state});
+}
+
+// Gates in order input, output, forget, cell.
+Tensor lstm_step(const Cell& cell, const Tensor& x, const Tensor& state, Tensor& memory) {
+  Queue& queue = cell.queue;
+  const Tensor hidden = cell.with(cell.product(state), cell.recurrent_bias);
+  auto sum = [&](int g, int peephole, const Tensor& seen) {
+    std::vector<Tensor> terms{cell.gate(x, g), cell.gate(hidden, g)};
+    if (peephole >= 0 && cell.peepholes.defined())
+      terms.push_back(apply(queue, "y0 = x0 * x1;", {seen, narrow(cell.peepholes, 0, peephole * cell.width, cell.width)}));
+    return terms;
+  };
+  const Tensor i = cell.activate(0, sum(0, 0, memory)), f = cell.activate(0, sum(2, 2, memory));
+  const Tensor g = cell.activate(1, sum(3, -1, memory));
+  const Tensor next = apply(queue, "y0 = x0 * x1 + x2 * x3;", {f, memory, i, g});
+  const Tensor o = cell.activate(0, sum(1, 1, next));
+  memory = next;
+  const Tensor inputs[] = {o, next};
+  return apply(queue, "T v = x1; y0 = x0 * (" + cell.activations[2] + ");", inputs, {}, o.dtype());
+}
+
+using Step = Tensor (*)(const Cell&, const Tensor&, const Tensor&, Tensor&);
+
+// Runs one direction over x [steps, batch, features]; gives the states of all steps [steps, batch, width].
+Tensor run_direction(Cell& cell, Step step, const Tensor& x, bool reverse, Tensor& state, Tensor& memory) {
+  Call& call = cell.call;
+  Queue& queue = cell.queue;
+  const std::int64_t steps = x.shape()[0], batch = x.shape()[1];
+  const Tensor inputs = cell.with(matmul(queue, x, transpose(cell.weights)), cell.bias);
+  const Tensor all(queue, x.dtype(), {steps, batch, cell.width});
+  const bool ragged = call.has(4);
+  for (std::int64_t k = 0; k < steps; k++) {
+    const std::int64_t t = reverse ? steps - 1 - k : k;
+    Tensor next_memory = memory, next = step(cell, select(inputs, 0, t), state, next_memory);
+    Tensor shown = next;
+    if (ragged) {  // sequences that have ended keep their state and show 0
+      const Tensor lengths = unsqueeze(call.input(4), 1);
+      const char* keep = "y0 = w0 < x2 ? x0 : x1;";
+      next = apply(queue, keep, {next, state, lengths}, {t}, x.dtype(), x.dtype());
+      if (memory.defined()) next_memory = apply(queue, keep, {next_memory, memory, lengths}, {t}, x.dtype(), x.dtype());
+      shown = apply(queue, "y0 = w0 < x1 ? x0 : 0;", {shown, lengths}, {t}, x.dtype(), x.dtype());
+    }
+    copy(queue, select(all, 0, t).view(queue), shown.view(queue));
+    state = next, memory = next_memory;
+  }
+  return all;
+}
+
+void run(Call& call, int gates, int functions, std::initializer_list<const char*> defaults, Step step, bool has_memory) {
+  Queue& queue = call.queue();
+  const bool batch_first = call.integer("layout", 0);
+  const Tensor x = batch_first ? permute(call.input(0), {1, 0, 2}) : call.input(0);
+  if (x.shape().size() != 3) call.fail("expected steps, batch and features, got " + x.shape().text());
+  const std::string direction = call.text("direction", "forward");
+  const int directions = direction == "bidirectional" ? 2 : 1;
+  std::vector<Tensor> outputs, states, memories;
+  for (int d = 0; d < directions; d++) {
+    Cell cell(call, d, gates, functions, defaults);
+    if (has_memory && call.has(7)) cell.peepholes = select(call.input(7), 0, d);
+    auto initial = [&](int i) {
+      if (!call.has(i)) return filled(queue, x.dtype(), {x.shape()[1], cell.width}, 0);
+      return select(batch_first ? permute(call.input(i), {1, 0, 2}) : call.input(i), 0, d);
+    };
+    Tensor state = initial(5), memory = has_memory ? initial(6) : Tensor();
+    outputs.push_back(unsqueeze(run_direction(cell, step, x, d == 1 || direction == "reverse", state, memory), 1));
+    states.push_back(unsqueeze(state, 0));
+    if (has_memory) memories.push_back(unsqueeze(memory, 0));
+  }
+  auto last = [&](const std::vector<Tensor>& parts) {
+    const Tensor joined = concat(queue, parts, 0);
+    return batch_first ? permute(joined, {1, 0, 2}) : joined;
+  };
+  const Tensor y = concat(queue, outputs, 1);
+  call.set(0, batch_first ? permute(y, {2, 0, 1, 3}) : y);
+  call.set(1, last(states));
+  if (has_memory) call.set(2, last(memories));
+}
+
+void rnn(Call& call) {
+  run(call, 1, 1, {"Tanh"}, [](const Cell& c, const Tensor& x, const Tensor& h, Tensor&) { return rnn_step(c, x, h); }, false);
+}
+
+void gru(Call& call) {
+  run(call, 3, 2, {"Sigmoid", "Tanh"},
+      [](const Cell& c, const Tensor& x, const Tensor& h, Tensor&) { return gru_step(c, x, h); }, false);
+}
+
+void lstm(Call& call) { run(call, 4, 3, {"Sigmoid", "Tanh", "Tanh"}, lstm_step, true); }
+
+}  // namespace
+
+void recurrent(Registry& registry) {
+  const std::string shared = "activations activation_alpha activation_beta clip direction=forward|reverse|bidirectional "
+                             "hidden_size layout output_sequence ";
+  registry.add("RNN", rnn, shared.c_str());
+  registry.add("GRU", gru, (shared + "linear_before_reset").c_str());
+  registry.add("LSTM", lstm, shared.c_str());
+}
+
+}  // namespace dlprim::operators
