@@ -2,6 +2,7 @@
 #include "operator.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <sstream>
 
 #include "array.hpp"
@@ -131,7 +132,11 @@ std::vector<double> Call::read_reals(int i) {
 
 PhiloxState Call::philox() {
   random();
-  if (given("seed")) return {std::uint64_t(real("seed", 0) * 65536) + 1, 0};
+  if (given("seed")) {
+    const Attribute& seed = attribute("seed");
+    const auto* whole = std::get_if<std::int64_t>(&seed);
+    return {whole ? std::uint64_t(*whole) : std::bit_cast<std::uint64_t>(real("seed", 0)), 0};
+  }
   executor_.philox_.offset++;
   return executor_.philox_;
 }

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The conformance tests of the `onnx` package.
 
-expectations.txt lists what is refused, with the reason. What is listed there must be refused with NotSupportedError, and
-everything else must give the right numbers, twice, as the second run reuses what was computed for the shapes."""
+expectations.txt lists what does not simply pass, with the reason. What is listed as refused must be refused with
+NotSupportedError; everything else must give the right numbers, twice, as the second run reuses what was computed for the
+shapes."""
 import pathlib
 import re
 
@@ -16,15 +17,16 @@ from onnx.backend.test.runner import Runner
 import dlprim
 from dlprim.backend import Backend
 
-EXPECTATIONS = [line.split(maxsplit=1) for line in
+EXPECTATIONS = [line.split(maxsplit=2) for line in
                 (pathlib.Path(__file__).parent / "expectations.txt").read_text().splitlines()
                 if line and not line.startswith("#")]
 KINDS = ["node", "simple", "pytorch-converted", "pytorch-operator"]
 CASES = {f"{kind}-{case.name}": case for kind in KINDS for case in load_model_tests(kind=kind)}
 
 
-def reason_to_refuse(name):
-    return next((reason for pattern, reason in EXPECTATIONS if re.fullmatch(pattern, name)), None)
+def expectation(name):
+    """refused, random, rounding or pass."""
+    return next((kind for pattern, kind, _ in EXPECTATIONS if re.fullmatch(pattern, name)), "pass")
 
 
 def read_value(path, kind):
@@ -36,10 +38,14 @@ def read_value(path, kind):
     return numpy_helper.to_array(onnx.TensorProto.FromString(data))
 
 
+def as_array(value):
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
 def model_and_data(case):
     """The model and a list of (inputs, outputs)."""
     if case.model is not None:
-        return case.model, case.data_sets
+        return case.model, [tuple([as_array(value) for value in values] for values in pair) for pair in case.data_sets]
     folder = pathlib.Path(case.model_dir)
     model = onnx.load(str(folder / "model.onnx"))
     data = []
@@ -54,23 +60,45 @@ def model_and_data(case):
     return model, data
 
 
+def compare(case, kind, expected, got):
+    if kind == "random":
+        assert [(x.dtype, x.shape) for x in got] == [(x.dtype, x.shape) for x in expected]
+        return
+    rtol, atol = (2e-3, 1e-6) if kind == "rounding" else (case.rtol, case.atol)
+    Runner.assert_similar_outputs(expected, got, rtol=rtol, atol=atol, model_dir=case.model_dir)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CASES)
 def test_case(name):
-    case = CASES[name]
-    reason = reason_to_refuse(name)
+    case, kind = CASES[name], expectation(name)
     model, data = model_and_data(case)
-    if reason:
+    if kind == "refused":
         with pytest.raises(dlprim.NotSupportedError):
             Backend.prepare(model).run(data[0][0] if data else [])
         return
     ready = Backend.prepare(model)
     for _ in range(2):
         for inputs, outputs in data:
-            Runner.assert_similar_outputs(outputs, ready.run(inputs), rtol=case.rtol, atol=case.atol,
-                                          model_dir=case.model_dir)
+            compare(case, kind, outputs, ready.run(inputs))
+
+
+def test_light_models():
+    """The nets that ship with the package, on the inputs and for the results that its own runner uses."""
+    folder = pathlib.Path(onnx.__file__).parent / "backend/test/data/light"
+    for path in sorted(folder.glob("light_*.onnx")):
+        model = onnx.load(str(path))
+        weights = {tensor.name for tensor in model.graph.initializer}
+        shapes = {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+                  for value in model.graph.input if value.name not in weights}
+        inputs = {name: np.arange(np.prod(shape), dtype=np.float32).reshape(shape) / np.prod(shape)
+                  for name, shape in shapes.items()}
+        expected = numpy_helper.to_array(onnx.TensorProto.FromString(
+            path.with_name(path.stem + "_output_0.pb").read_bytes()))
+        got = Backend.prepare(model).run(inputs)[0]
+        np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-5, err_msg=path.stem)
 
 
 def test_expectations_name_cases():
-    unused = [pattern for pattern, _ in EXPECTATIONS if not any(re.fullmatch(pattern, name) for name in CASES)]
+    unused = [pattern for pattern, _, _ in EXPECTATIONS if not any(re.fullmatch(pattern, name) for name in CASES)]
     assert not unused

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <CLI/CLI.hpp>
+
+// Each adds its subcommand; errors are exceptions, which main() prints.
+void info(CLI::App& program);
+void benchmark(CLI::App& program);

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/dlprim.hpp>
+
+#include <cstdio>
+#include <map>
+#include <memory>
+
+#include "commands.hpp"
+
+namespace {
+
+using namespace dlprim;
+
+void show_devices() {
+  if (Device::count() == 0) throw Error(Device::missing_reason());
+  for (int i = 0; i < Device::count(); i++) {
+    const DeviceInfo& d = Device::get(i).info();
+    std::printf("%d  %-5s %s on %s\n", i, d.id.c_str(), d.name.c_str(), d.platform.c_str());
+    std::printf("         %s, driver %s, %u compute units, %.1f GiB%s%s\n", d.version.c_str(), d.driver.c_str(),
+                d.compute_units, double(d.global_memory) / (1 << 30), d.fp16 ? ", float16" : "", d.fp64 ? ", float64" : "");
+  }
+}
+
+void show_value(const char* what, const ValueInfo& value) {
+  std::string shape;
+  for (int d = 0; d < value.shape.size(); d++) {
+    const std::string& size = value.names[std::size_t(d)];
+    shape += (d ? ", " : "") + (value.shape[d] >= 0 ? std::to_string(value.shape[d]) : size.empty() ? "?" : size);
+  }
+  std::printf("%-7s %s: %s%s\n", what, value.name.c_str(), name(value.dtype), value.ranked ? (" [" + shape + "]").c_str() : "");
+}
+
+void show_model(const std::string& path) {
+  ONNXModel model;
+  model.load(path);
+  const Network& network = model.network();
+  for (const ValueInfo& value : network.inputs) show_value("input", value);
+  for (const ValueInfo& value : network.outputs) show_value("output", value);
+  std::int64_t parameters = 0;
+  for (const auto& [id, tensor] : network.constants) parameters += tensor.numel();
+  std::map<std::string, int> types;
+  for (const Node& node : network.graph.nodes) types[node.type]++;
+  std::printf("%zu nodes, %lld constants' elements\n", network.graph.nodes.size(), static_cast<long long>(parameters));
+  for (const auto& [type, count] : types) std::printf("  %5d %s\n", count, type.c_str());
+}
+
+}  // namespace
+
+void info(CLI::App& program) {
+  auto path = std::make_shared<std::string>();
+  CLI::App* command = program.add_subcommand("info", "Lists devices, or what a network takes, gives and is made of");
+  command->add_option("model", *path, "ONNX file")->check(CLI::ExistingFile);
+  command->callback([path] { path->empty() ? show_devices() : show_model(*path); });
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// dlprim: networks on OpenCL devices from the command line. Exit codes: 0 done, 1 failed, others wrong usage (CLI11).
+#include <dlprim/error.hpp>
+
+#include <cstdio>
+
+#include "commands.hpp"
+
+int main(int argc, char** argv) {
+  CLI::App program("Networks on any OpenCL device");
+  program.require_subcommand(1);
+  info(program);
+  benchmark(program);
+  try {
+    program.parse(argc, argv);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return program.exit(error);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "dlprim: %s\n", error.what());
+    return 1;
+  }
+}
