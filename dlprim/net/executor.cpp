@@ -21,18 +21,24 @@ void Executor::run(const Graph& graph) {
     auto known = [&](int id) { return id < 0 || (value(id).data != Known::never && value(id).present()); };
     if (!std::all_of(node.outputs.begin(), node.outputs.end(), known)) run(node);
     for (int id : node.dead)
-      if (value(id).data == Known::never) slot(id) = {};
+      if (value(id).data == Known::never) slot(id) = Value{value(id).tensor.released(), nullptr};
   }
   random_ |= outer;
 }
 
 void Executor::run(const Node& node) {
-  const std::string prefix = "[" + node.type + (node.name.empty() ? "" : " '" + node.name + "'") + "] ";
-  if (!node.implementation) throw NotImplementedError(prefix + "no such operator");
-  try {
+  with_name(node, [&] {
+    if (!node.implementation) throw NotImplementedError("no such operator");
     Call call(*this, node);
     node.implementation->function(call);
     random_ |= call.random_;
+  });
+}
+
+void with_name(const Node& node, const std::function<void()>& function) {
+  const std::string prefix = "[" + node.type + (node.name.empty() ? "" : " '" + node.name + "'") + "] ";
+  try {
+    function();
   } catch (const ValidationError& error) {
     throw ValidationError(prefix + error.what());
   } catch (const NotImplementedError& error) {

@@ -2,29 +2,13 @@
 #include <dlprim/net/net.hpp>
 
 #include <algorithm>
-#include <set>
 
 #include "array.hpp"
-#include "operator.hpp"
+#include "net_state.hpp"
+#include "optimize.hpp"
 #include "prepare.hpp"
 
 namespace dlprim {
-
-struct Net::State {
-  explicit State(const Context& device) : context(device) {}
-  Context context;
-  CalculationsMode mode = CalculationsMode::predict;
-  Network network;
-  std::unique_ptr<Executor> executor;
-  std::vector<Value> inputs;
-  std::vector<Value> outputs;
-  std::vector<Shape> last_shapes;  // of the inputs, when the network ran last
-
-  void set(int i, Value value) {
-    value.shape = Known::with_shapes;
-    inputs.at(std::size_t(i)) = std::move(value);
-  }
-};
 
 namespace {
 
@@ -40,6 +24,7 @@ int find(const std::vector<ValueInfo>& list, const std::string& name, const char
 bool accepts(const ValueInfo& info, const Shape& shape) {
   if (!info.ranked) return true;
   if (shape.size() != info.shape.size()) return false;
+  if (info.flexible) return true;
   for (int d = 0; d < shape.size(); d++)
     if (info.shape[d] >= 0 && info.shape[d] != shape[d]) return false;
   return true;
@@ -63,7 +48,15 @@ Net::Net(Net&&) noexcept = default;
 Net& Net::operator=(Net&&) noexcept = default;
 
 const Context& Net::context() const noexcept { return state_->context; }
-void Net::mode(CalculationsMode mode) { state_->mode = mode; }
+void Net::mode(CalculationsMode mode) {
+  state_->stale |= state_->mode != mode;
+  state_->mode = mode;
+}
+void Net::keep_intermediate_tensors(bool keep) {
+  state_->stale |= state_->keep != keep;
+  state_->keep = keep;
+}
+const Network& Net::network() const noexcept { return state_->network; }
 CalculationsMode Net::mode() const noexcept { return state_->mode; }
 int Net::inputs() const noexcept { return int(state_->network.inputs.size()); }
 int Net::outputs() const noexcept { return int(state_->network.outputs.size()); }
@@ -72,16 +65,49 @@ const ValueInfo& Net::output_info(int i) const { return state_->network.outputs.
 int Net::input_index(const std::string& name) const { return find(state_->network.inputs, name, "input"); }
 int Net::output_index(const std::string& name) const { return find(state_->network.outputs, name, "output"); }
 
-void Net::load_model(const ModelBase& model) {
-  Network network = model.network();
-  prepare(network);
-  State& s = *state_;
-  s.network = std::move(network);
-  s.executor = std::make_unique<Executor>(s.context.device().default_queue());
-  for (const auto& [id, tensor] : s.network.constants)
-    s.executor->slot(id) = Value{tensor.clone(s.executor->queue()), nullptr, Known::always, Known::always};
-  s.inputs.assign(s.network.inputs.size(), {});
-  s.outputs.clear(), s.last_shapes.clear();
+void Net::load_model(const ModelBase& model) { state_->load(model.network()); }
+
+void Net::State::load(Network from) {
+  resolve(from);
+  network = std::move(from);
+  loaded = stale = true, seed = 0;
+  executor.reset(), training.reset();
+  inputs.assign(network.inputs.size(), {});
+  outputs.clear(), last_shapes.clear(), wanted.clear(), output_diffs.clear(), parameter_index.clear();
+  live.assign(network.parameters.size(), {}), gradients.assign(network.parameters.size(), {});
+  given.assign(network.parameters.size(), false), diffs.clear(), ready = false;
+  for (std::size_t i = 0; i < network.parameters.size(); i++) {
+    parameter_index[network.parameters[i].name] = i;
+    given[i] = network.constants.contains(network.parameters[i].value);
+  }
+}
+
+void Net::State::build() {
+  if (!loaded) throw ValidationError("[Net] no model is loaded");
+  if (!stale) return;
+  const bool train = mode == CalculationsMode::train;
+  for (std::size_t i = 0; i < network.parameters.size(); i++)
+    if (train || !network.constants.contains(network.parameters[i].value)) make_live(i);
+  plan = network;
+  training.reset();
+  std::set<int> kept;
+  if (train) {
+    std::set<int> sources = wanted;
+    for (const Parameter& p : network.parameters)
+      if (p.trainable) sources.insert(p.value);
+    training = std::make_unique<Training>(plan.graph, plan.values, sources);
+    kept = training->kept();
+  }
+  if (keep)
+    for (std::size_t id = 0; id < plan.values.size(); id++) kept.insert(int(id));
+  if (!train && !keep) optimize(plan);
+  mark_dead(plan.graph, kept);
+  executor = std::make_unique<Executor>(queue);
+  executor->seed(0x5eed + builds++);
+  for (const auto& [id, tensor] : plan.constants)
+    executor->slot(id) = Value{tensor.clone(queue), nullptr, Known::always, Known::always};
+  last_shapes.clear();
+  stale = ready = false;
 }
 
 Tensor& Net::input(int i) {
@@ -96,7 +122,17 @@ Tensor& Net::input(int i) {
 }
 
 void Net::reshape_input(int i, const Shape& shape) {
-  set_input(i, Tensor(state_->context, shape, input_info(i).dtype));
+  set_input(i, filled(state_->queue, input_info(i).dtype, shape, 0));
+}
+
+void Net::set_batch(std::int64_t size) {
+  for (int i = 0; i < inputs(); i++) {
+    const Tensor& now = state_->inputs[std::size_t(i)].tensor;
+    Shape shape = now.defined() ? now.shape() : input_info(i).shape;
+    if (shape.size() == 0 || shape[0] == size) continue;
+    shape[0] = size;
+    reshape_input(i, shape);
+  }
 }
 
 void Net::set_input(int i, const Tensor& tensor) {
@@ -116,9 +152,8 @@ void Net::set_input_empty(int i) { state_->set(i, {}); }
 
 void Net::forward(const ExecutionContext& context) {
   State& s = *state_;
-  if (!s.executor) throw ValidationError("[Net] no model is loaded");
-  if (&context.queue() != &s.executor->queue())
-    throw ValidationError("[Net] expected the execution context of the net's own Context");
+  s.build();
+  if (&context.queue() != &s.queue) throw ValidationError("[Net] expected the execution context of the net's own Context");
   std::vector<Shape> shapes;
   for (int i = 0; i < inputs(); i++) {
     if (!s.inputs[std::size_t(i)].present() && !input_info(i).optional) input(i);
@@ -126,13 +161,17 @@ void Net::forward(const ExecutionContext& context) {
   }
   if (shapes != s.last_shapes) s.executor->forget_shapes();
   s.last_shapes = std::move(shapes);
-  const Graph& graph = s.network.graph;
+  const Graph& graph = s.plan.graph;
+  for (std::size_t i = 0; i < s.live.size(); i++)
+    if (s.live[i].defined())
+      s.executor->slot(s.network.parameters[i].value) = Value{s.live[i], nullptr, Known::never, Known::always};
   for (std::size_t i = 0; i < s.inputs.size(); i++) s.executor->slot(graph.inputs[i]) = s.inputs[i];
   s.executor->run(graph);
+  s.ready = s.training != nullptr;
   s.outputs.clear();
   for (int id : graph.outputs) s.outputs.push_back(s.executor->value(id));
   for (int id : graph.outputs)  // what is known stays for the next run
-    if (s.executor->value(id).data == Known::never) s.executor->slot(id) = {};
+    if (!s.training && !s.keep && s.executor->value(id).data == Known::never) s.executor->slot(id) = {};
   for (Value& value : s.outputs)
     if (value.tensor.defined()) value.tensor = contiguous(context.queue(), value.tensor);
 }

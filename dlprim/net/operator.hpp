@@ -6,6 +6,7 @@
 #include <dlprim/primitives/random.hpp>
 
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -83,13 +84,18 @@ class Call {
 
   [[noreturn]] void fail(const std::string& message) const;
 
- private:
-  friend class Executor;
+ protected:
   Executor& executor_;
   const Node& node_;
+
+ private:
+  friend class Executor;
   Known data_, shape_;
   bool random_ = false;
 };
+
+/// Calls a function; errors it throws name the node then.
+void with_name(const Node& node, const std::function<void()>& function);
 
 using OperatorFunction = void (*)(Call&);
 

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "prepare.hpp"
 
-#include <set>
-
 #include "operator.hpp"
-#include "optimize.hpp"
 
 namespace dlprim {
 
@@ -59,12 +56,14 @@ class Preparation {
   std::vector<std::string> refused_;
 };
 
-// Finds where the values that a graph defines are read last, in inner graphs too.
-void mark_dead(Graph& graph) {
+}  // namespace
+
+void mark_dead(Graph& graph, const std::set<int>& kept) {
   std::set<int> defined(graph.inputs.begin(), graph.inputs.end()), needed(graph.outputs.begin(), graph.outputs.end());
+  needed.insert(kept.begin(), kept.end());
   for (const Node& node : graph.nodes) defined.insert(node.outputs.begin(), node.outputs.end());
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    for_each_inner_graph(*node, mark_dead);
+    for_each_inner_graph(*node, [](Graph& inner) { mark_dead(inner); });
     node->dead.clear();
     auto last_use = [&](int id) {
       if (id >= 0 && defined.contains(id) && needed.insert(id).second) node->dead.push_back(id);
@@ -75,14 +74,10 @@ void mark_dead(Graph& graph) {
   }
 }
 
-}  // namespace
-
-void prepare(Network& network) {
+void resolve(Network& network) {
   Preparation preparation;
   preparation.visit(network.graph);
   preparation.report();
-  optimize(network);
-  mark_dead(network.graph);
 }
 
 }  // namespace dlprim

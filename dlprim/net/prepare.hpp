@@ -2,10 +2,15 @@
 #pragma once
 #include <dlprim/net/graph.hpp>
 
+#include <set>
+
 namespace dlprim {
 
-/// Makes a network ready to run: finds every node's operator, what inner graphs read from outside, and where values are
-/// read last, after optimizing it. Throws NotImplementedError that lists all nodes that no operator serves.
-void prepare(Network& network);
+/// Finds every node's operator and what inner graphs read from outside. Throws NotImplementedError that lists all nodes
+/// that no operator serves.
+void resolve(Network& network);
+
+/// Finds where the values that a graph defines are read last, in inner graphs too; `kept` ones stay.
+void mark_dead(Graph& graph, const std::set<int>& kept = {});
 
 }  // namespace dlprim

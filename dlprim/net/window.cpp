@@ -43,6 +43,20 @@ void set_padding(Window& w, std::size_t i, std::int64_t total, bool upper) {
 
 }  // namespace
 
+PoolWindow pool_window(const Window& w) {
+  PoolWindow result;
+  for (int i = 0; i < w.dims(); i++) {
+    const auto to = std::size_t(3 - w.dims() + i), from = std::size_t(i);
+    result.kernel[to] = int(w.kernel[from]), result.stride[to] = int(w.stride[from]);
+    result.pad[to] = int(w.before[from]), result.dilation[to] = int(w.dilation[from]);
+  }
+  return result;
+}
+
+bool dilated(const Window& w) {
+  return std::any_of(w.dilation.begin(), w.dilation.end(), [](std::int64_t d) { return d != 1; });
+}
+
 Window read_window(Call& call, const Shape& x, Integers kernel) {
   Window w = common(call, x, std::move(kernel));
   const std::string pad = call.text("auto_pad", "NOTSET");

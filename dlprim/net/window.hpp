@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <dlprim/primitives/pool.hpp>
+
 #include "operator.hpp"
 
 namespace dlprim {
@@ -10,6 +12,10 @@ struct Window {
   std::vector<std::int64_t> out;  ///< sizes of the result
   int dims() const noexcept { return int(kernel.size()); }
 };
+
+/// The primitives' window; its arrays are aligned at the end.
+PoolWindow pool_window(const Window& w);
+bool dilated(const Window& w);
 
 /// Reads strides, dilations, pads, auto_pad and ceil_mode for an input [N, C, spatial...]. Throws ValidationError.
 Window read_window(Call& call, const Shape& x, std::vector<std::int64_t> kernel);

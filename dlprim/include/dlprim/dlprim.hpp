@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
-/// Everything of dlprim that a program needs to load and run networks.
+/// Everything of dlprim that a program needs to load, run and train networks.
 #pragma once
+#include <dlprim/net/json.hpp>
 #include <dlprim/net/net.hpp>
 #include <dlprim/net/onnx.hpp>
+#include <dlprim/net/parameters.hpp>
+#include <dlprim/net/solver.hpp>
 #include <dlprim/primitives/pointwise_reduce.hpp>
 
 namespace dp = dlprim;

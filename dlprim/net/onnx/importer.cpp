@@ -192,10 +192,27 @@ class Importer {
   int depth_ = 0;
 };
 
+// Floating constants with names are parameters; statistics are not trained, nor are single numbers.
+void find_parameters(Network& network) {
+  std::set<int> statistics;
+  for (const Node& node : network.graph.nodes)
+    if (node.type == "BatchNormalization")
+      for (std::size_t i = 3; i < node.inputs.size(); i++) statistics.insert(node.inputs[i]);
+  std::set<std::string> names;
+  for (const auto& [id, tensor] : network.constants) {
+    const std::string& name = network.values[std::size_t(id)];
+    if (!is_floating(tensor.dtype()) || name.empty() || !names.insert(name).second) continue;
+    const bool trainable = tensor.shape().size() > 0 && !statistics.contains(id);
+    network.parameters.push_back({name, id, trainable, tensor.dtype(), tensor.shape()});
+  }
+}
+
 }  // namespace
 
 Network import_onnx(const onnx_format::Model& model, const std::filesystem::path& folder) {
-  return Importer(model, folder).run();
+  Network network = Importer(model, folder).run();
+  find_parameters(network);
+  return network;
 }
 
 }  // namespace dlprim

@@ -14,17 +14,6 @@ namespace dlprim::operators {
 
 namespace {
 
-// The primitives' window; its arrays are aligned at the end.
-PoolWindow pool_window(const Window& w) {
-  PoolWindow result;
-  for (int i = 0; i < w.dims(); i++) {
-    const auto to = std::size_t(3 - w.dims() + i), from = std::size_t(i);
-    result.kernel[to] = int(w.kernel[from]), result.stride[to] = int(w.stride[from]);
-    result.pad[to] = int(w.before[from]), result.dilation[to] = int(w.dilation[from]);
-  }
-  return result;
-}
-
 Shape result_shape(const Shape& x, const Window& w) {
   Shape shape{x[0], x[1]};
   for (std::int64_t size : w.out) shape.push_back(size);
@@ -90,10 +79,6 @@ Tensor sum_of_taps(Queue& queue, const Tensor& x, const Window& w, const Shape& 
     for (d = w.dims() - 1; d >= 0 && ++tap[std::size_t(d)] == w.kernel[std::size_t(d)]; d--) tap[std::size_t(d)] = 0;
   }
   return sum;
-}
-
-bool dilated(const Window& w) {
-  return std::any_of(w.dilation.begin(), w.dilation.end(), [](std::int64_t d) { return d != 1; });
 }
 
 // Room for the last window too, where ceil_mode lets it reach beyond the padding.

@@ -43,8 +43,21 @@ struct ValueInfo {
   DataType dtype = DataType::float32;
   bool ranked = false;  ///< the number of dimensions is known
   bool sequence = false, optional = false;  ///< kinds of values other than a tensor
+  bool flexible = false;  ///< `shape` is a default: inputs of other sizes and as many dimensions are taken too
   Shape shape;
   std::vector<std::string> names;
+};
+
+/// A value that training may change. One without a tensor in Network::constants starts as its distribution says.
+struct Parameter {
+  enum Start : std::uint8_t { zeros, ones, uniform };  ///< uniform in +-1 / sqrt(fan_in)
+  std::string name;
+  int value = -1;
+  bool trainable = true;
+  DataType dtype = DataType::float32;
+  Shape shape;
+  Start start = zeros;
+  double fan_in = 1;
 };
 
 /// A network with its constants.
@@ -52,7 +65,9 @@ struct Network {
   Graph graph;
   std::vector<std::string> values;  ///< names by number
   std::map<int, Tensor> constants;
+  std::vector<Parameter> parameters;
   std::vector<ValueInfo> inputs, outputs;
+  std::map<int, double> loss_weights;  ///< of outputs that are losses
 };
 
 /// Anything that a Net can load.

@@ -65,6 +65,12 @@ class Tensor {
   Tensor strided(const Shape& shape, std::vector<std::int64_t> strides, std::int64_t offset = 0) const;
   /// The same memory read as another type of equal width.
   Tensor reinterpreted(DataType dtype) const;
+  /// Type and sizes without the elements; not defined().
+  Tensor released() const {
+    Tensor result = *this;
+    result.storage_ = nullptr;
+    return result;
+  }
   const std::vector<std::int64_t>& strides() const noexcept { return strides_; }
   bool is_contiguous() const noexcept;
 

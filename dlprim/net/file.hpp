@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace dlprim {
+
+/// Throws ValidationError for files that cannot be read or are larger than `largest`.
+std::string read_file(const std::string& path, std::size_t largest);
+/// Writes a file beside and puts it in the place of `path`, so that no half-written file is left. Throws ValidationError.
+void write_file(const std::string& path, std::string_view contents);
+
+}  // namespace dlprim

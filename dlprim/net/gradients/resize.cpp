@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// Resizing is linear and treats one axis after the other: the matrix of an axis is what Resize makes of the identity.
+#include "../gradient.hpp"
+
+namespace dlprim::gradients {
+
+namespace {
+
+Tensor identity(Queue& queue, DataType dtype, std::int64_t size) {
+  std::vector<float> elements(std::size_t(size * size), 0);
+  for (std::int64_t i = 0; i < size; i++) elements[std::size_t(i * size + i)] = 1;
+  return cast(queue, Tensor::from_host(DataType::float32, {size, size}, elements.data()), dtype);
+}
+
+void run(GradientCall& call, int first) {
+  Queue& queue = call.queue();
+  const Shape &x = call.shape(0), &y = call.output_shape(0);
+  if (call.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize")
+    call.fail("there is no gradient for tf_crop_and_resize");
+  std::map<std::string, Attribute> attributes = call.attributes();
+  for (const char* name : {"axes", "scales", "keep_aspect_ratio_policy"}) attributes.erase(name);
+  std::vector<std::int64_t> axes = call.integers("axes");
+  if (axes.empty())
+    for (int d = 0; d < x.size(); d++) axes.push_back(d);
+  std::vector<double> scales = call.reals("scales");
+  if (call.has(first) && call.input(first).numel()) scales = call.read_reals(first);
+  Tensor dx = call.gradient();
+  for (std::size_t i = 0; i < axes.size(); i++) {
+    const int d = x.axis(axes[i]);
+    if (x[d] == y[d] && (scales.empty() || scales[i] == 1)) continue;
+    const float scale[] = {1, float(scales.empty() ? double(y[d]) / double(x[d]) : scales[i])};
+    const Tensor factors = Tensor::from_host(DataType::float32, {2}, scale);
+    std::vector<Tensor> inputs{identity(queue, dx.dtype(), x[d]), factors};
+    if (first == 2) inputs.insert(inputs.begin() + 1, Tensor());
+    if (scales.empty()) {
+      const std::int64_t sizes[] = {x[d], y[d]};
+      inputs[2] = Tensor(), inputs.push_back(Tensor::from_integers(sizes));
+    }
+    const Tensor matrix = call.run(call.type().c_str(), inputs, attributes)[0];  // [in, out]
+    std::vector<std::int64_t> order;
+    for (int k = 0; k < x.size(); k++) order.push_back(k);
+    std::swap(order[std::size_t(d)], order.back());
+    dx = permute(matmul(queue, permute(dx, order), transpose(matrix)), order);
+  }
+  call.add(0, dx);
+}
+
+void resize_op(GradientCall& call) { run(call, call.version() < 11 ? 1 : 2); }
+void upsample(GradientCall& call) { run(call, 1); }
+
+}  // namespace
+
+void resize(GradientRegistry& registry) {
+  registry.add("Resize", resize_op, "x1 x2 x3");
+  registry.add("Upsample", upsample, "x1");
+}
+
+}  // namespace dlprim::gradients

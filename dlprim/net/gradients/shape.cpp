@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/copy.hpp>
+
+#include "../gradient.hpp"
+
+namespace dlprim::gradients {
+
+namespace {
+
+void same_elements(GradientCall& call) { call.add(0, reshape(call.queue(), call.gradient(), call.shape(0))); }
+
+void transpose_op(GradientCall& call) {
+  const int rank = call.shape(0).size();
+  std::vector<std::int64_t> order = call.integers("perm"), inverse(static_cast<std::size_t>(rank));
+  for (int d = 0; d < rank; d++)
+    inverse[call.given("perm") ? std::size_t(call.shape(0).axis(order[std::size_t(d)])) : std::size_t(rank - 1 - d)] = d;
+  call.add(0, permute(call.gradient(), inverse));
+}
+
+// Operators that give views of their input: of a gradient of zeros, they give the places to fill.
+void views_of_input(GradientCall& call) {
+  Queue& queue = call.queue();
+  const Tensor dx = filled(queue, call.dtype(0), call.shape(0), 0);
+  const std::vector<Tensor> places = call.run_again(dx);
+  for (int i = 0; i < call.outputs(); i++)
+    if (const Tensor dy = call.gradient(i); dy.defined() && dy.numel())
+      copy(queue, places[std::size_t(i)].view(queue), dy.view(queue));
+  call.add(0, dx);
+}
+
+void expand_op(GradientCall& call) { call.add(0, call.gradient()); }
+
+void concat_op(GradientCall& call) {
+  const Tensor dy = call.gradient();
+  const int dim = call.shape(0).axis(call.integer("axis", 1));
+  std::int64_t start = 0;
+  for (int i = 0; i < call.inputs(); i++) {
+    const std::int64_t length = call.shape(i)[dim];
+    call.add(i, narrow(dy, dim, start, length));
+    start += length;
+  }
+}
+
+void tile(GradientCall& call) {
+  Queue& queue = call.queue();
+  const Shape &x = call.shape(0), &y = call.output_shape(0);
+  Shape parts, once;
+  for (int d = 0; d < x.size(); d++) {
+    parts.push_back(x[d] ? y[d] / x[d] : 0), parts.push_back(x[d]);
+    once.push_back(1), once.push_back(x[d]);
+  }
+  call.add(0, reshape(queue, sum_to(queue, reshape(queue, call.gradient(), parts), once), x));
+}
+
+void depth_to_space(GradientCall& call) {
+  call.add(0, call.run("SpaceToDepth", {call.gradient()}, call.attributes())[0]);
+}
+
+void space_to_depth(GradientCall& call) {
+  call.add(0, call.run("DepthToSpace", {call.gradient()}, call.attributes())[0]);
+}
+
+// What is padded with a constant.
+void pad_op(GradientCall& call) {
+  if (call.text("mode", "constant") != "constant") call.fail("there is no gradient for modes other than constant");
+  const Shape& x = call.shape(0);
+  std::vector<std::int64_t> pads = call.has(1) ? call.read_integers(1) : call.integers("pads");
+  std::vector<std::int64_t> axes = call.has(3) ? call.read_integers(3) : std::vector<std::int64_t>();
+  if (!call.has(3))
+    for (int d = 0; d < x.size(); d++) axes.push_back(d);
+  Tensor dy = call.gradient(), dx = filled(call.queue(), dy.dtype(), x, 0), inside = dx;
+  for (std::size_t i = 0; i < axes.size(); i++) {
+    const int d = x.axis(axes[i]);
+    const std::int64_t before = pads.at(i), after = pads.at(i + axes.size()), cut = std::max<std::int64_t>(0, -before);
+    const std::int64_t length = x[d] - cut - std::max<std::int64_t>(0, -after);
+    dy = narrow(dy, d, std::max<std::int64_t>(0, before), length), inside = narrow(inside, d, cut, length);
+  }
+  copy(call.queue(), inside.view(call.queue()), dy.view(call.queue()));
+  call.add(0, dx);
+}
+
+}  // namespace
+
+void shape(GradientRegistry& registry) {
+  for (const char* type : {"Reshape", "Flatten", "Squeeze", "Unsqueeze"}) registry.add(type, same_elements);
+  registry.add("Transpose", transpose_op);
+  registry.add("Slice", views_of_input, "x1 x2 x3 x4");
+  registry.add("Split", views_of_input, "x1");
+  registry.add("Expand", expand_op);
+  registry.add("Concat", concat_op);
+  registry.add("Tile", tile);
+  registry.add("DepthToSpace", depth_to_space);
+  registry.add("SpaceToDepth", space_to_depth);
+  registry.add("Pad", pad_op, "x1 x3");
+}
+
+}  // namespace dlprim::gradients

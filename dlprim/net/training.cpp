@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+#include "training.hpp"
+
+#include <sstream>
+
+#include "gradient.hpp"
+#include "prepare.hpp"
+
+namespace dlprim {
+
+Training::Training(Graph& graph, std::vector<std::string>& values, const std::set<int>& sources)
+    : graph_(graph), sources_(sources) {
+  choose_forms(values);
+  find_needs(sources);
+}
+
+void Training::choose_forms(std::vector<std::string>& values) {
+  for (Node& node : graph_.nodes) {
+    const Gradient* gradient = GradientRegistry::get().find(node);
+    if (!gradient || !node.domain.empty()) continue;
+    if (const Operator* form = Registry::get().find("dlprim.training", node.type))
+      node.implementation = form, node.domain = form->domain;
+    while (int(node.outputs.size()) < gradient->outputs) node.outputs.push_back(-1);
+    for (int i = 0; i < gradient->outputs; i++)
+      if (int& id = node.outputs[std::size_t(i)]; id < 0) {
+        id = int(values.size());
+        values.push_back(node.name + ".saved");
+      }
+  }
+}
+
+void Training::find_needs(const std::set<int>& sources) {
+  const GradientRegistry& registry = GradientRegistry::get();
+  needs_ = sources;
+  auto needed = [&](const std::vector<int>& ids) {
+    return std::any_of(ids.begin(), ids.end(), [&](int id) { return needs_.contains(id); });
+  };
+  for (const Node& node : graph_.nodes) {
+    const Gradient* gradient = registry.find(node);
+    if ((gradient && !gradient->function) || !(needed(node.inputs) || needed(node.captured))) continue;
+    for (int id : node.outputs)
+      if (id >= 0) needs_.insert(id);
+  }
+  std::set<int> reached(graph_.outputs.begin(), graph_.outputs.end());
+  for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+    const bool reaches = std::any_of(node->outputs.begin(), node->outputs.end(),
+                                     [&](int id) { return reached.contains(id) && needs_.contains(id); });
+    const Gradient* gradient = registry.find(*node);
+    if (!reaches || (gradient && !gradient->function)) continue;
+    reached.insert(node->inputs.begin(), node->inputs.end());
+    if (!gradient) {
+      refused_.push_back(node->type + (node->name.empty() ? "" : " '" + node->name + "'"));
+      continue;
+    }
+    std::istringstream words(gradient->reads);
+    for (std::string word; words >> word;) {
+      if (word == "x*") {
+        kept_.insert(node->inputs.begin(), node->inputs.end());
+        continue;
+      }
+      const auto i = std::size_t(std::stoi(word.substr(1)));
+      const std::vector<int>& ids = word[0] == 'x' ? node->inputs : node->outputs;
+      if (i < ids.size()) kept_.insert(ids[i]);
+    }
+  }
+}
+
+std::map<int, Tensor> Training::backward(Executor& executor, std::map<int, Tensor> gradients) const {
+  if (!refused_.empty()) {
+    std::string message = "[Net] " + std::to_string(refused_.size()) + " operators have no gradient:";
+    for (const std::string& line : refused_) message += "\n  " + line;
+    throw NotImplementedError(message);
+  }
+  for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+    const Gradient* gradient = GradientRegistry::get().find(*node);
+    auto needed = [&](int id) { return needs_.contains(id); };
+    auto arrived = [&](int id) { return gradients.contains(id); };
+    if (gradient && gradient->function && std::any_of(node->inputs.begin(), node->inputs.end(), needed) &&
+        std::any_of(node->outputs.begin(), node->outputs.end(), arrived))
+      with_name(*node, [&] {
+        GradientCall call(executor, *node, needs_, gradients);
+        gradient->function(call);
+      });
+    for (int id : node->outputs) {
+      if (id < 0) continue;
+      if (!sources_.contains(id)) gradients.erase(id);
+      if (executor.value(id).data == Known::never) executor.slot(id) = {};
+    }
+  }
+  std::erase_if(gradients, [&](const auto& entry) { return !sources_.contains(entry.first); });
+  return gradients;
+}
+
+}  // namespace dlprim

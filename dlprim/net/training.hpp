@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <set>
+
+#include "operator.hpp"
+
+namespace dlprim {
+
+/// The backward pass of a plan.
+class Training {
+ public:
+  /// Rewrites nodes into their training forms and finds which gradients `sources` (values) need. `mark` is called with
+  /// the values that the backward pass reads.
+  Training(Graph& graph, std::vector<std::string>& values, const std::set<int>& sources);
+  /// Values that must outlive the forward pass.
+  const std::set<int>& kept() const noexcept { return kept_; }
+  /// From gradients of values to those of all sources that they reach; frees what forward had kept.
+  std::map<int, Tensor> backward(Executor& executor, std::map<int, Tensor> gradients) const;
+
+ private:
+  void choose_forms(std::vector<std::string>& values);
+  void find_needs(const std::set<int>& sources);
+
+  Graph& graph_;
+  std::set<int> sources_, needs_, kept_;
+  std::vector<std::string> refused_;
+};
+
+}  // namespace dlprim
