@@ -54,9 +54,9 @@ void show_profile(Net& net, const ExecutionContext& context) {
   };
   std::map<std::string, Row> rows;
   std::uint64_t total = 0;
-  Profiler::start();
+  const std::size_t start = Profiler::start();
   net.forward(context);
-  for (const ProfiledCommand& command : Profiler::stop()) {
+  for (const ProfiledCommand& command : Profiler::stop(start)) {
     Row& row = rows[command.name];
     row.nanoseconds += command.end - command.start, row.bytes += command.bytes, row.count++;
     total += command.end - command.start;
