@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+# The package that find_package(dlprim) finds: headers, libraries, the program `dlprim`. Component "dlprim" of the
+# installation, so that wheels leave it out.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(headers ${PROJECT_SOURCE_DIR}/dlprim/include)
+set(tables ${PROJECT_SOURCE_DIR}/dlprim/primitives)
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/dlprim)
+
+# Two headers take tables from beside the sources; installed, these lie beside the headers.
+file(GLOB inlined CONFIGURE_DEPENDS ${tables}/*_table.inc)
+set(with_tables pointwise.hpp reduce.hpp)
+foreach(header IN LISTS with_tables)
+  file(READ ${headers}/dlprim/primitives/${header} text)
+  string(REPLACE "../../../primitives/" "" text "${text}")
+  file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/installed/${header} CONTENT "${text}")
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/installed/${header}
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dlprim/primitives COMPONENT dlprim)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${headers}/dlprim/primitives/${header})
+endforeach()
+install(FILES ${inlined} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dlprim/primitives COMPONENT dlprim)
+install(DIRECTORY ${headers}/dlprim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dlprim
+        REGEX "primitives/(pointwise|reduce)\\.hpp" EXCLUDE)
+
+set(libraries dlprim)
+if(DLPRIM_NET)
+  list(APPEND libraries dlprim_net)
+endif()
+install(TARGETS ${libraries} EXPORT dlprimTargets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dlprim
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dlprim
+        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT dlprim)
+install(EXPORT dlprimTargets NAMESPACE dlprim:: DESTINATION ${package} COMPONENT dlprim)
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/dlprimConfig.cmake.in
+                              ${CMAKE_CURRENT_BINARY_DIR}/dlprimConfig.cmake INSTALL_DESTINATION ${package})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/dlprimConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/dlprimConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/dlprimConfigVersion.cmake
+        DESTINATION ${package} COMPONENT dlprim)
