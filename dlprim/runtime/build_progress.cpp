@@ -2,16 +2,9 @@
 #include "build_progress.hpp"
 
 #include <cstdio>
-#include <cstdlib>
 #include <mutex>
 
-#ifdef _WIN32
-#include <io.h>
-#define isatty _isatty
-#define fileno _fileno
-#else
-#include <unistd.h>
-#endif
+#include "system.hpp"
 
 namespace dlprim {
 
@@ -24,7 +17,7 @@ struct Totals {
   int programs = 0;
   double seconds = 0;
   bool shown = false;
-  bool terminal = isatty(fileno(stderr)) != 0;
+  bool terminal = is_terminal();
   ~Totals() {
     if (shown) std::fputc('\n', stderr);
   }

@@ -7,6 +7,8 @@
 #include <ctime>
 #include <string_view>
 
+#include "system.hpp"
+
 namespace dlprim {
 
 namespace {
@@ -15,12 +17,7 @@ constexpr int busy_milliseconds = 10000;
 
 std::filesystem::path default_folder() {
   if (const char* folder = std::getenv("DLPRIM_CACHE_DIR")) return folder;
-#ifdef _WIN32
-  if (const char* folder = std::getenv("LOCALAPPDATA")) return std::filesystem::path(folder) / "dlprim";
-#else
-  if (const char* folder = std::getenv("XDG_CACHE_HOME")) return std::filesystem::path(folder) / "dlprim";
-  if (const char* folder = std::getenv("HOME")) return std::filesystem::path(folder) / ".cache" / "dlprim";
-#endif
+  if (const auto folder = user_cache_folder(); !folder.empty()) return folder / "dlprim";
   return std::filesystem::temp_directory_path() / "dlprim-cache";
 }
 

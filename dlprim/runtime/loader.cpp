@@ -8,7 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "shared_library.hpp"
+#include "system.hpp"
 
 namespace dlprim {
 namespace {

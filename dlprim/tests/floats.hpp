@@ -13,11 +13,18 @@ namespace dlprim::testing {
 /// Sets an environment variable for a scope.
 class Variable {
  public:
-  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name_); }
+  Variable(const char* name, const char* value) : name_(name) { set(value); }
+  ~Variable() { set(nullptr); }
   Variable(const Variable&) = delete;
 
  private:
+  void set(const char* value) {
+#ifdef _WIN32
+    _putenv_s(name_, value ? value : "");  // empty: removed
+#else
+    value ? setenv(name_, value, 1) : unsetenv(name_);
+#endif
+  }
   const char* name_;
 };
 

@@ -2,6 +2,7 @@
 #include <dlprim/primitives/gemm.hpp>
 
 #include <cmath>
+#include <numbers>
 
 #include "floats.hpp"
 
@@ -37,7 +38,7 @@ double activate(Activation activation, double x) {
   switch (activation) {
     case Activation::relu: return x < 0 ? 0 : x;
     case Activation::gelu: return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-    case Activation::gelu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::gelu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
     default: return x;
   }
 }

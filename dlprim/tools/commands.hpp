@@ -5,3 +5,5 @@
 // Each adds its subcommand; errors are exceptions, which main() prints.
 void info(CLI::App& program);
 void benchmark(CLI::App& program);
+void flops(CLI::App& program);
+void predict(CLI::App& program);

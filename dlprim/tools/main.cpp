@@ -11,6 +11,8 @@ int main(int argc, char** argv) {
   program.require_subcommand(1);
   info(program);
   benchmark(program);
+  flops(program);
+  predict(program);
   try {
     program.parse(argc, argv);
     return 0;

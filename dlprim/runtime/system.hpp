@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
+// What differs between operating systems: one file of functions for each, system_<system>.cpp.
 #pragma once
+#include <filesystem>
 
 namespace dlprim {
 
@@ -7,5 +9,9 @@ namespace dlprim {
 void* open_library(const char* name) noexcept;
 /// The address of a function of an open library; null if it has none of that name.
 void* library_function(void* library, const char* name) noexcept;
+/// Whether messages (stderr) go to a terminal.
+bool is_terminal() noexcept;
+/// Where the user's programs keep what can be made again, without a name of ours; empty when the user has no such place.
+std::filesystem::path user_cache_folder();
 
 }  // namespace dlprim

@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Compiles dlprim, its networks, programs and tests for Windows with MinGW-w64; nothing is linked, as Debian has no
+# libraries for it. compile_mingw.sh [FOLDER]: build folder (build/mingw). Debian: g++-mingw-w64-x86-64-posix and what
+# dlprim needs here.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=$(realpath -m "${1:-build/mingw}")
+root=$folder/root
+
+# Headers that do not depend on the system, apart from those of this system beside them.
+mkdir -p "$root/include" "$root/lib" "$root/share/cmake"
+for headers in CL sqlite3.h google nlohmann CLI gtest stb; do
+  ln -sfn "/usr/include/$headers" "$root/include/$headers"
+done
+for package in nlohmann_json CLI11; do
+  [[ -d /usr/share/cmake/$package ]] && cp -rf "/usr/share/cmake/$package" "$root/share/cmake/"
+done
+for library in sqlite3 protobuf protobuf-lite gtest gtest_main; do  # CMake wants to see them
+  touch "$root/lib/lib$library.a"
+done
+
+cmake -S . -B "$folder" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/mingw.cmake" -DCMAKE_FIND_ROOT_PATH="$root" \
+  -DDLPRIM_ONLY=ON -DDLPRIM_NET=ON -DBUILD_TESTS=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS="-g0 -O0" \
+  -DProtobuf_PROTOC_EXECUTABLE="$(command -v protoc)" \
+  -DGTEST_LIBRARY="$root/lib/libgtest.a" -DGTEST_MAIN_LIBRARY="$root/lib/libgtest_main.a" \
+  -DCMAKE_PROJECT_INCLUDE="$PWD/cmake/compile_only.cmake"
+cmake --build "$folder" -j"${JOBS:-2}"
+echo "compiled for Windows: $(find "$folder" -name '*.obj' | wc -l) objects"
