@@ -49,6 +49,13 @@ Vendor vendor_of(const DeviceInfo& info) {
   return has("arm") ? Vendor::arm : Vendor::other;
 }
 
+// DLPRIM_MEMORY_LIMIT: mebibytes of a device that may be used.
+std::uint64_t memory_limit() {
+  const char* text = std::getenv("DLPRIM_MEMORY_LIMIT");
+  const long long mebibytes = text ? std::atoll(text) : 0;
+  return mebibytes > 0 ? std::uint64_t(mebibytes) << 20 : ~std::uint64_t(0);
+}
+
 void read_vendor_limits(cl_device_id id, DeviceInfo& info) {
   constexpr cl_device_info nv_major = 0x4000, nv_minor = 0x4001, nv_warp = 0x4003, amd_wavefront = 0x4043;
   if (info.vendor == Vendor::nvidia && info.gpu) {
@@ -85,7 +92,7 @@ DeviceInfo read_info(cl_device_id id, const std::string& platform, std::string i
   info.max_work_group = number_of<std::size_t>(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1);
   info.local_memory = number_of<cl_ulong>(id, CL_DEVICE_LOCAL_MEM_SIZE);
   info.max_parameters = number_of<std::size_t>(id, CL_DEVICE_MAX_PARAMETER_SIZE, 1024);
-  info.global_memory = number_of<cl_ulong>(id, CL_DEVICE_GLOBAL_MEM_SIZE);
+  info.global_memory = std::min<std::uint64_t>(number_of<cl_ulong>(id, CL_DEVICE_GLOBAL_MEM_SIZE), memory_limit());
   info.max_allocation = number_of<cl_ulong>(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
   info.base_alignment = std::max<cl_uint>(1, number_of<cl_uint>(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8);
   read_vendor_limits(id, info);
