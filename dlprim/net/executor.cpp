@@ -1,9 +1,43 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/net/profile.hpp>
+
 #include <algorithm>
+#include <mutex>
+#include <new>
 
 #include "operator.hpp"
 
 namespace dlprim {
+
+namespace {
+
+// Names of operators that were profiled; Profiler::correlation is `first` and their place here.
+struct Labels {
+  static constexpr std::uint64_t first = std::uint64_t(1) << 62;
+  std::mutex mutex;
+  std::map<std::string, std::uint64_t> numbers;
+  std::vector<std::string> names;
+  std::uint64_t number(const std::string& name) {
+    std::lock_guard guard(mutex);
+    const auto [it, is_new] = numbers.try_emplace(name, first + names.size());
+    if (is_new) names.push_back(name);
+    return it->second;
+  }
+};
+
+Labels& labels() {
+  static Labels instance;
+  return instance;
+}
+
+}  // namespace
+
+std::string profiled_operator(const ProfiledCommand& command) {
+  Labels& all = labels();
+  std::lock_guard guard(all.mutex);
+  const std::uint64_t i = command.correlation - Labels::first;
+  return command.correlation >= Labels::first && i < all.names.size() ? all.names[i] : "";
+}
 
 Value& Executor::slot(int id) {
   if (std::size_t(id) >= values_.size()) values_.resize(std::size_t(id) + 1);
@@ -36,13 +70,20 @@ void Executor::run(const Node& node) {
 }
 
 void with_name(const Node& node, const std::function<void()>& function) {
-  const std::string prefix = "[" + node.type + (node.name.empty() ? "" : " '" + node.name + "'") + "] ";
+  const std::string label = node.type + (node.name.empty() ? "" : " '" + node.name + "'"), prefix = "[" + label + "] ";
+  if (Profiler::enabled()) Profiler::correlation = labels().number(label);
   try {
     function();
   } catch (const ValidationError& error) {
     throw ValidationError(prefix + error.what());
   } catch (const NotImplementedError& error) {
     throw NotImplementedError(prefix + error.what());
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemoryError(prefix + "the host's memory is exhausted");
+  } catch (const std::exception& error) {  // a value that is missing or out of range
+    throw ValidationError(prefix + "expected inputs and attributes that fit each other (" + error.what() + ")");
   }
 }
 

@@ -1,104 +1,126 @@
 // SPDX-License-Identifier: MIT
-#include <dlprim/dlprim.hpp>
+#include <dlprim/net/profile.hpp>
 #include <dlprim/runtime/memory.hpp>
-#include <dlprim/runtime/profile.hpp>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <map>
 #include <memory>
-#include <random>
 
 #include "commands.hpp"
+#include "measure.hpp"
+#include "model.hpp"
 
 namespace {
 
 using namespace dlprim;
+using namespace dlprim::tools;
 
-struct Options {
-  std::string model, device;
-  std::int64_t batch = 1;
+struct Options : ModelOptions {
+  std::vector<std::string> models, devices;
+  std::string csv, solver;
   int runs = 20, warm_up = 5;
-  bool profile = false;
+  bool backward = false, profile = false;
 };
 
-// Numbers of a normal distribution for floats, zeros for others.
-void fill_inputs(Net& net, const ExecutionContext& context) {
-  std::mt19937 engine(1);
-  std::normal_distribution<float> normal;
-  for (int i = 0; i < net.inputs(); i++) {
-    Tensor& input = net.input(i);
-    if (input.dtype() == DataType::float32) {
-      std::vector<float> values(std::size_t(input.numel()));
-      for (float& value : values) value = normal(engine);
-      input.to_device(context, values);
-    } else {
-      const std::vector<std::byte> zeros(input.bytes());
-      input.to_device(context, zeros.data());
-    }
-  }
+std::unique_ptr<Solver> make_solver(Net& net, const std::string& name) {
+  if (name == "sgd") return std::make_unique<SGD>(net);
+  if (name == "adam") return std::make_unique<Adam>(net);
+  if (name == "adamw") return std::make_unique<AdamW>(net);
+  return nullptr;
 }
 
-double milliseconds(Net& net, const ExecutionContext& context) {
-  const auto start = std::chrono::steady_clock::now();
-  net.forward(context);
-  context.finish();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+// Without a loss, training starts from zeros at the first output: the same work.
+void seed_gradients(Net& net) {
+  for (int i = 0; i < net.outputs(); i++)
+    if (net.loss_weight(net.output_info(i).name) != 0) return;
+  net.output_diff(net.output_info(0).name);
 }
 
-void show_profile(Net& net, const ExecutionContext& context) {
+void show_profile(const char* phase, const std::vector<ProfiledCommand>& commands, bool by_operator) {
   struct Row {
     std::uint64_t nanoseconds = 0, bytes = 0;
     int count = 0;
   };
   std::map<std::string, Row> rows;
   std::uint64_t total = 0;
-  const std::size_t start = Profiler::start();
-  net.forward(context);
-  for (const ProfiledCommand& command : Profiler::stop(start)) {
-    Row& row = rows[command.name];
+  for (const ProfiledCommand& command : commands) {
+    const std::string label = by_operator ? profiled_operator(command) : command.name;
+    Row& row = rows[label.empty() ? "(other)" : label];
     row.nanoseconds += command.end - command.start, row.bytes += command.bytes, row.count++;
     total += command.end - command.start;
   }
   std::vector<std::pair<std::string, Row>> sorted(rows.begin(), rows.end());
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.nanoseconds > b.second.nanoseconds; });
-  std::printf("%-36s %6s %10s %6s %8s\n", "kernel", "count", "ms", "%", "GB/s");
-  for (const auto& [kernel, row] : sorted)
-    std::printf("%-36s %6d %10.3f %6.1f %8.1f\n", kernel.c_str(), row.count, double(row.nanoseconds) * 1e-6,
-                100. * double(row.nanoseconds) / double(total), double(row.bytes) / double(std::max<std::uint64_t>(1, row.nanoseconds)));
+  Table table({std::string(phase) + (by_operator ? ": operator" : ": kernel"), "count", "ms", "%", "GB/s"});
+  for (const auto& [label, row] : sorted)
+    table.add({label, std::to_string(row.count), text(double(row.nanoseconds) * 1e-6, 3),
+               text(100. * double(row.nanoseconds) / double(std::max<std::uint64_t>(1, total)), 1),
+               text(double(row.bytes) / double(std::max<std::uint64_t>(1, row.nanoseconds)), 1)});
+  table.print();
+  std::printf("\n");
 }
 
-void run(const Options& o) {
-  ONNXModel model;
-  model.load(o.model);
-  model.set_batch(o.batch);
-  const Context context = o.device.empty() ? Context() : Context(o.device);
-  Net net(context);
-  net.load_model(model);
+template <class F>
+void profile(const char* phase, const ExecutionContext& queue, F&& work) {
+  const std::size_t start = Profiler::start();
+  work();
+  queue.finish();
+  const std::vector<ProfiledCommand> commands = Profiler::stop(start);
+  show_profile(phase, commands, true);
+  show_profile(phase, commands, false);
+}
+
+// One network on one device: a row of the table.
+void run(const Options& o, const std::string& model, const std::string& device, Table& table) {
+  const Context context = make_context(device);
   const ExecutionContext queue = context.make_execution_context();
+  ModelOptions chosen = o;
+  chosen.model = model;
+  Net net(context);
+  const bool training = o.backward || !o.solver.empty();
+  net.mode(training ? CalculationsMode::train : CalculationsMode::predict);
+  load(net, chosen);
   fill_inputs(net, queue);
-  const double first = milliseconds(net, queue);
-  for (int i = 1; i < o.warm_up; i++) milliseconds(net, queue);
-  std::vector<double> times;
-  for (int i = 0; i < o.runs; i++) times.push_back(milliseconds(net, queue));
-  std::sort(times.begin(), times.end());
-  std::printf("%s\nbatch %lld: first run %.1f ms, then median %.2f ms, best %.2f ms, worst %.2f ms\n", context.name().c_str(),
-              static_cast<long long>(o.batch), first, times[times.size() / 2], times.front(), times.back());
-  std::printf("device memory: peak %.1f MiB\n", double(context.device().allocator().stats().allocated_bytes.peak) / (1 << 20));
-  if (o.profile) show_profile(net, queue);
+  context.device().allocator().reset_peak_stats();
+  const Times forward = measure(queue, o.warm_up, o.runs, [&] { net.forward(queue); });
+  std::vector<std::string> row{model, context.name(), std::to_string(net.inputs() && net.input(0).shape().size() ? net.input(0).shape()[0] : 1),
+                               text(forward.first, 1), text(forward.median, 2), text(forward.best, 2), text(forward.worst, 2)};
+  auto backward = [&] { net.zero_grad(), net.forward(queue), seed_gradients(net), net.backward(queue); };
+  const std::unique_ptr<Solver> solver = make_solver(net, o.solver);
+  auto step = [&] { backward(), solver->step(queue); };
+  row.push_back(training ? text(measure(queue, o.warm_up, o.runs, backward).median, 2) : "");
+  row.push_back(solver ? text(measure(queue, o.warm_up, o.runs, step).median, 2) : "");
+  row.push_back(text(double(context.device().allocator().stats().allocated_bytes.peak) / (1 << 20), 1));
+  table.add(row);
+  if (!o.profile) return;
+  std::printf("%s on %s\n", model.c_str(), context.name().c_str());
+  profile("forward", queue, [&] { net.forward(queue); });
+  if (training) net.zero_grad(), net.forward(queue), seed_gradients(net), profile("backward", queue, [&] { net.backward(queue); });
+  if (solver) profile("update", queue, [&] { solver->step(queue); });
 }
 
 }  // namespace
 
 void benchmark(CLI::App& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = program.add_subcommand("benchmark", "Times a network");
-  command->add_option("model", options->model, "ONNX file")->required()->check(CLI::ExistingFile);
-  command->add_option("-d,--device", options->device, "platform:device, an index, cpu, gpu or part of a name");
-  command->add_option("-b,--batch", options->batch, "size of the first dimension where it is open")->check(CLI::PositiveNumber);
-  command->add_option("-i,--runs", options->runs, "runs that are timed")->check(CLI::PositiveNumber);
-  command->add_option("-w,--warm-up", options->warm_up, "runs before them")->check(CLI::PositiveNumber);
-  command->add_flag("-p,--profile", options->profile, "show the time of every kernel");
-  command->callback([options] { run(*options); });
+  CLI::App* command = program.add_subcommand("benchmark", "Times networks: forward, with gradients, training steps");
+  command->add_option("models", options->models, "Networks: .onnx or .json")->required()->check(CLI::ExistingFile);
+  command->add_option("-P,--parameters", options->parameters, "Parameters of a JSON network")->check(CLI::ExistingFile);
+  command->add_option("-b,--batch", options->batch, "First dimension of the inputs")->check(CLI::PositiveNumber);
+  command->add_option("--axis", options->axes, "Size that an ONNX model leaves open, name=size; may be repeated");
+  command->add_option("-d,--device", options->devices, "platform:device, an index, cpu, gpu or part of a name; may be repeated");
+  command->add_option("-i,--runs", options->runs, "Runs that are timed")->check(CLI::PositiveNumber);
+  command->add_option("-w,--warm-up", options->warm_up, "Runs before them")->check(CLI::PositiveNumber);
+  command->add_flag("-B,--backward", options->backward, "Time forward and backward, too");
+  command->add_option("-s,--solver", options->solver, "Time training steps, too: sgd, adam, adamw")->check(CLI::IsMember({"sgd", "adam", "adamw"}));
+  command->add_flag("-p,--profile", options->profile, "Show the time of every operator and every kernel");
+  command->add_option("--csv", options->csv, "File for the table");
+  command->callback([options] {
+    Table table({"network", "device", "batch", "first ms", "forward ms", "best", "worst", "+ backward ms", "training step ms", "peak MiB"});
+    if (options->devices.empty()) options->devices.emplace_back();
+    for (const std::string& model : options->models)
+      for (const std::string& device : options->devices) run(*options, model, device, table);
+    table.print();
+    if (!options->csv.empty()) table.save_csv(options->csv);
+  });
 }

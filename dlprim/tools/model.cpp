@@ -56,11 +56,9 @@ void load(Net& net, const ModelOptions& options) {
     return load_onnx(net, options);
   }
   if (!options.axes.empty()) throw ValidationError("[--axis] is for ONNX models");
-#if __has_include(<dlprim/net/json.hpp>)
   net.load_from_json_file(options.model);
   if (options.batch > 0) net.set_batch(options.batch);
   if (!options.parameters.empty()) net.load_parameters(options.parameters);
-#endif
 }
 
 void fill_inputs(Net& net, const ExecutionContext& context, unsigned seed) {

@@ -75,8 +75,8 @@ ModelBuilder resizing() {
   ModelBuilder m;
   m.input("x", {1, 2, 4, 4}).constant("scales", {4}, {1, 1, 2, 2}).integers("steps", {0});
   attribute(m.node("Resize", {"x", "", "scales"}, {"a"}), "mode", std::string("linear"));
-  attribute(m.node("DepthToSpace", {"b"}, {"c"}), "blocksize", 2);
   attribute(m.node("SpaceToDepth", {"a"}, {"b"}), "blocksize", 4);
+  attribute(m.node("DepthToSpace", {"b"}, {"c"}), "blocksize", 2);
   attribute(m.node("CumSum", {"c", "steps"}, {"y"}), "exclusive", 1);
   return m.output("y", {1, 8, 4, 4});
 }
