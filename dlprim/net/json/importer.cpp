@@ -14,7 +14,7 @@ const Json nothing;
 
 // Products of sizes must not overflow, and values of this size fit no device.
 void check_size(const Fields& where, const Shape& shape) {
-  std::int64_t rest = std::int64_t(1) << 46;
+  std::int64_t rest = std::int64_t(1) << 40;
   for (std::int64_t size : shape)
     if (size < 0 || (rest /= std::max<std::int64_t>(1, size)) == 0) where.fail("the shape " + shape.text() + " is out of range");
 }

@@ -35,7 +35,7 @@ inline void write_values(Net& net, Tensor& tensor, const std::vector<double>& va
 inline std::vector<double> distinct_values(std::size_t count, unsigned seed, double low, double high) {
   std::vector<double> values(count);
   std::mt19937 engine(seed);
-  for (std::size_t i = 0; i < count; i++) values[i] = low + (high - low) * (double(i) + 0.37) / double(count);
+  for (std::size_t i = 0; i < count; i++) values[i] = low + (high - low) * (double(i) + 0.3 + 0.07 * (seed % 5)) / double(count);
   std::shuffle(values.begin(), values.end(), engine);
   return values;
 }

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+// Gradients of ONNX operators against finite differences.
+#include "finite_differences.hpp"
+
+namespace dlprim::testing {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+using Attributes = std::map<std::string, Attribute>;
+
+// One operator: floating inputs of these shapes, then constants (undefined: left out).
+struct Case {
+  const char* type;
+  std::vector<Shape> inputs;
+  Attributes attributes = {};
+  std::vector<Tensor> constants = {};
+  double low = -1.5, high = 1.5;
+  std::int64_t version = 17;
+  int outputs = 1;
+};
+
+Tensor integers(const Integers& values) { return Tensor::from_integers(values); }
+Tensor number(double value) {
+  const float single = float(value);
+  return widest() == DataType::float64 ? Tensor::from_host(DataType::float64, {}, &value)
+                                       : Tensor::from_host(DataType::float32, {}, &single);
+}
+Tensor floats(const std::vector<float>& values) {
+  return Tensor::from_host(DataType::float32, {std::int64_t(values.size())}, values.data());
+}
+
+class OneOperator : public ModelBase {
+ public:
+  explicit OneOperator(const Case& c) {
+    Node node;
+    node.type = c.type, node.attributes = c.attributes, node.version = c.version;
+    for (const Shape& shape : c.inputs) {
+      const int id = fresh("x" + std::to_string(network_.inputs.size()));
+      ValueInfo info;
+      info.name = network_.values.back(), info.shape = shape, info.ranked = true, info.dtype = widest();
+      info.names.resize(std::size_t(shape.size()));
+      network_.inputs.push_back(info), network_.graph.inputs.push_back(id), node.inputs.push_back(id);
+    }
+    for (const Tensor& constant : c.constants) {
+      node.inputs.push_back(constant.defined() ? fresh("constant") : -1);
+      if (constant.defined()) network_.constants[node.inputs.back()] = constant;
+    }
+    for (int i = 0; i < c.outputs; i++) {
+      ValueInfo info;
+      info.name = "y" + std::to_string(i), info.dtype = widest();
+      node.outputs.push_back(fresh(info.name));
+      network_.outputs.push_back(info), network_.graph.outputs.push_back(node.outputs.back());
+    }
+    network_.graph.nodes.push_back(node);
+  }
+  const Network& network() const override { return network_; }
+
+ private:
+  int fresh(const std::string& name) {
+    network_.values.push_back(name);
+    return int(network_.values.size()) - 1;
+  }
+  Network network_;
+};
+
+void check(const Case& c) {
+  SCOPED_TRACE(std::string(c.type) + " of " + (c.inputs.empty() ? "nothing" : c.inputs[0].text()) + ", version " + std::to_string(c.version));
+  Net net{Context(device())};
+  net.load_model(OneOperator(c));
+  for (int i = 0; i < net.inputs(); i++)
+    write_values(net, net.input(i), distinct_values(std::size_t(net.input(i).numel()), unsigned(i) + 1, c.low, c.high));
+  expect_finite_differences(net);
+}
+
+TEST(OnnxGradient, Unary) {
+  for (const char* type : {"Identity", "Abs", "Atan", "Asinh", "Cos", "Cosh", "Erf", "Exp", "Neg", "Sin", "Sinh", "Tan", "Relu",
+                           "Sigmoid", "Tanh", "Softplus", "Softsign", "HardSwish", "Mish", "LeakyRelu", "Elu", "Celu", "Selu",
+                           "HardSigmoid", "Shrink", "Swish", "Gelu"})
+    check({type, {{3, 4}}});
+  for (const char* type : {"Acos", "Asin", "Atanh"}) check({type, {{3, 4}}, {}, {}, -0.9, 0.9});
+  for (const char* type : {"Log", "Reciprocal", "Sqrt"}) check({type, {{3, 4}}, {}, {}, 0.5, 2});
+  check({"Acosh", {{3, 4}}, {}, {}, 1.2, 3});
+  check({"Gelu", {{3, 4}}, {{"approximate", std::string("tanh")}}});
+  check({"LeakyRelu", {{3, 4}}, {{"alpha", 0.3}}});
+  check({"ThresholdedRelu", {{3, 4}}, {{"alpha", 0.4}}});
+  check({"HardSwish", {{3, 4}}, {}, {}, -5, 5});
+  check({"Clip", {{3, 4}}, {}, {number(-0.5), number(0.7)}});
+  check({"Clip", {{3, 4}}, {}, {Tensor(), number(0.7)}});
+  check({"Dropout", {{3, 4}}, {{"ratio", 0.0}}, {}, -1, 1, 11});
+  check({"Floor", {{3, 4}}});
+}
+
+TEST(OnnxGradient, ElementwiseWithBroadcasting) {
+  for (const char* type : {"Add", "Sub", "Mul", "Max", "Min", "Sum", "Mean"})
+    for (const auto& inputs : std::vector<std::vector<Shape>>{{{3, 4}, {3, 4}}, {{2, 3, 4}, {3, 1}}, {{4}, {2, 1, 4}}, {{2, 1}, {1, 3}}, {{}, {5}}})
+      check({type, inputs});
+  for (const char* type : {"Div", "Pow"}) {
+    check({type, {{3, 4}, {3, 4}}, {}, {}, 0.5, 2});
+    check({type, {{2, 1, 3}, {4, 1}}, {}, {}, 0.5, 2});
+  }
+  check({"PRelu", {{2, 3, 4}, {3, 1}}});
+  for (const char* type : {"Max", "Min", "Sum", "Mean"}) check({type, {{3, 4}, {4}, {3, 1}}, {}, {}, -1.5, 1.6});
+  check({"Mul", {{2, 300}, {300}}});
+}
+
+TEST(OnnxGradient, Products) {
+  for (const auto& inputs : std::vector<std::vector<Shape>>{
+           {{3, 4}, {4, 5}}, {{2, 3, 4}, {4, 5}}, {{2, 3, 4}, {2, 4, 5}}, {{2, 1, 3, 4}, {5, 4, 2}}, {{3, 4}, {2, 4, 5}},
+           {{4}, {4, 5}}, {{3, 4}, {4}}, {{4}, {4}}, {{4}, {2, 4, 3}}, {{2, 3, 4}, {4}}})
+    check({"MatMul", inputs});
+  check({"Gemm", {{3, 4}, {4, 5}, {5}}, {{"alpha", 0.5}, {"beta", 2.0}}});
+  check({"Gemm", {{4, 3}, {5, 4}, {3, 1}}, {{"transA", std::int64_t(1)}, {"transB", std::int64_t(1)}}});
+  check({"Gemm", {{3, 4}, {5, 4}}, {{"transB", std::int64_t(1)}}});
+}
+
+TEST(OnnxGradient, Convolutions) {
+  check({"Conv", {{2, 3, 6}, {4, 3, 3}, {4}}, {{"pads", Integers{1, 0}}}});
+  check({"Conv", {{1, 2, 5, 6}, {4, 1, 3, 2}}, {{"pads", Integers{1, 0, 2, 1}}, {"group", std::int64_t(2)}, {"strides", Integers{2, 1}}}});
+  check({"Conv", {{1, 2, 5, 6}, {3, 2, 2, 2}, {3}}, {{"auto_pad", std::string("SAME_UPPER")}}});
+  check({"Conv", {{1, 2, 3, 4, 3}, {2, 2, 2, 2, 2}, {2}}});
+  check({"Conv", {{1, 4, 6, 6}, {4, 1, 3, 3}, {4}}, {{"group", std::int64_t(4)}, {"pads", Integers{1, 1, 1, 1}}}});
+  check({"ConvTranspose", {{1, 2, 4}, {2, 3, 3}, {3}}, {{"strides", Integers{2}}}});
+  check({"ConvTranspose", {{1, 2, 3, 3}, {2, 2, 3, 3}}, {{"strides", Integers{2, 2}}, {"pads", Integers{1, 1, 1, 1}}, {"output_padding", Integers{1, 1}}}});
+}
+
+TEST(OnnxGradient, Pools) {
+  check({"MaxPool", {{2, 2, 6}}, {{"kernel_shape", Integers{3}}, {"strides", Integers{2}}}});
+  check({"MaxPool", {{1, 2, 5, 5}}, {{"kernel_shape", Integers{2, 2}}, {"dilations", Integers{2, 2}}, {"pads", Integers{1, 0, 0, 1}}}});
+  check({"AveragePool", {{1, 2, 6, 5}}, {{"kernel_shape", Integers{3, 2}}, {"strides", Integers{2, 1}}, {"pads", Integers{1, 0, 1, 1}}}});
+  check({"AveragePool", {{1, 2, 5, 5}}, {{"kernel_shape", Integers{2, 2}}, {"pads", Integers{1, 0, 0, 1}}, {"count_include_pad", std::int64_t(1)}}});
+  check({"AveragePool", {{1, 1, 3, 4, 3}}, {{"kernel_shape", Integers{2, 2, 2}}}});
+  check({"GlobalAveragePool", {{2, 3, 4, 2}}});
+  check({"GlobalMaxPool", {{2, 3, 4, 2}}});
+}
+
+TEST(OnnxGradient, Normalization) {
+  const auto ones = [](std::int64_t n) {
+    const std::vector<double> wide(std::size_t(n), 1);
+    const std::vector<float> narrow(std::size_t(n), 1);
+    return widest() == DataType::float64 ? Tensor::from_host(DataType::float64, {n}, wide.data())
+                                         : Tensor::from_host(DataType::float32, {n}, narrow.data());
+  };
+  check({"BatchNormalization", {{4, 3, 2}, {3}, {3}}, {}, {ones(3), ones(3)}});
+  check({"LayerNormalization", {{3, 2, 5}, {5}, {5}}});
+  check({"LayerNormalization", {{3, 2, 5}, {2, 5}}, {{"axis", std::int64_t(1)}}});
+  check({"RMSNormalization", {{3, 5}, {5}}, {}, {}, -1.5, 1.5, 23});
+  check({"InstanceNormalization", {{2, 3, 5}, {3}, {3}}});
+  check({"GroupNormalization", {{2, 4, 5}, {4}, {4}}, {{"num_groups", std::int64_t(2)}}, {}, -1.5, 1.5, 21});
+}
+
+TEST(OnnxGradient, Reductions) {
+  for (const char* type : {"ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ReduceMax", "ReduceMin"}) {
+    check({type, {{2, 3, 4}}});
+    check({type, {{2, 3, 4}}, {{"axes", Integers{0, -1}}, {"keepdims", std::int64_t(0)}}});
+  }
+  check({"ReduceSum", {{2, 3, 4}}, {{"keepdims", std::int64_t(0)}}, {integers({1})}});
+  check({"ReduceLogSum", {{2, 3}}, {{"axes", Integers{1}}}, {}, 0.5, 2});
+}
+
+TEST(OnnxGradient, SoftmaxAndLosses) {
+  for (const char* type : {"Softmax", "LogSoftmax"}) {
+    check({type, {{2, 3, 4}}});
+    check({type, {{2, 3, 4}}, {{"axis", std::int64_t(1)}}});
+    check({type, {{2, 3, 4}}, {}, {}, -1.5, 1.5, 11});
+  }
+  for (const char* how : {"none", "mean", "sum"}) {
+    check({"SoftmaxCrossEntropyLoss", {{3, 4}}, {{"reduction", std::string(how)}}, {integers({1, 3, 0})}});
+    check({"NegativeLogLikelihoodLoss", {{3, 4}}, {{"reduction", std::string(how)}, {"ignore_index", std::int64_t(3)}}, {integers({1, 3, 0})}});
+  }
+}
+
+TEST(OnnxGradient, Shapes) {
+  check({"Reshape", {{2, 6}}, {}, {integers({3, -1})}});
+  check({"Flatten", {{2, 3, 2}}});
+  check({"Squeeze", {{2, 1, 3}}, {}, {integers({1})}});
+  check({"Unsqueeze", {{2, 3}}, {}, {integers({0, 3})}});
+  check({"Transpose", {{2, 3, 4}}});
+  check({"Transpose", {{2, 3, 4}}, {{"perm", Integers{1, 2, 0}}}});
+  check({"Slice", {{4, 5}}, {}, {integers({3, 0}), integers({0, 5}), integers({0, 1}), integers({-1, 2})}});
+  check({"Split", {{4, 6}}, {{"axis", std::int64_t(1)}}, {integers({1, 2, 3})}, -1.5, 1.5, 17, 3});
+  check({"Expand", {{3, 1}}, {}, {integers({2, 3, 4})}});
+  check({"Concat", {{2, 3}, {2, 1}, {2, 2}}, {{"axis", std::int64_t(-1)}}});
+  check({"Tile", {{2, 3}}, {}, {integers({2, 3})}});
+  for (const char* mode : {"DCR", "CRD"}) check({"DepthToSpace", {{1, 8, 2, 3}}, {{"blocksize", std::int64_t(2)}, {"mode", std::string(mode)}}});
+  check({"SpaceToDepth", {{1, 2, 4, 6}}, {{"blocksize", std::int64_t(2)}}});
+  check({"Pad", {{2, 3}}, {}, {integers({1, -1, 0, 2})}});
+}
+
+TEST(OnnxGradient, IndexingAndResizing) {
+  check({"Gather", {{4, 3}}, {}, {integers({0, 2, 2, -1})}});
+  check({"Gather", {{4, 3}}, {{"axis", std::int64_t(1)}}, {integers({1})}});
+  check({"GatherElements", {{3}}, {}, {integers({2, 0, 0})}});
+  const Integers sizes{1, 2, 5, 7};
+  check({"Resize", {{1, 2, 3, 4}}, {{"mode", std::string("cubic")}}, {Tensor(), Tensor(), integers(sizes)}, -1, 1, 19});
+  check({"Resize", {{1, 2, 3, 4}}, {{"mode", std::string("linear")}}, {Tensor(), floats({1, 1, 0.6f, 2})}, -1, 1, 19});
+  check({"Upsample", {{1, 2, 3, 4}}, {}, {floats({1, 1, 2, 3})}, -1, 1, 9});
+}
+
+TEST(OnnxGradient, WhatHasNoneIsListed) {
+  Net net{Context(device())};
+  Case c{"CumSum", {{3}}, {}, {integers({0})}};
+  net.load_model(OneOperator(c));
+  net.mode(CalculationsMode::train);
+  net.want_gradient("x0");
+  const ExecutionContext ec = net.context().make_execution_context();
+  net.forward(ec);
+  net.output_diff("y0");
+  try {
+    net.backward(ec);
+    FAIL() << "it ran";
+  } catch (const NotImplementedError& error) {
+    EXPECT_NE(std::string(error.what()).find("CumSum"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace dlprim::testing
