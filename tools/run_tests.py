@@ -55,7 +55,15 @@ def steps():
         yield Step(f"dlprim on {platform}", sharded(f"{BUILD}/dlprim/dlprim_tests"), environment, 15)
         yield Step(f"backend on {platform}", pytest_command(
             "-n", "2", "pytorch_ocl/tests", "--ignore=pytorch_ocl/tests/test_opinfo.py"), environment, 15)
+        yield Step(f"networks on {platform}", sharded(f"{BUILD}/dlprim/dlprim_net_tests"), environment, 10)
         yield Step(f"libtorch example on {platform}", ["examples/libtorch/run.sh"], environment, 5, False)
+    intel = {"OCL_VISIBLE_DEVICES": DEVICES["Intel"], "DLPRIM_BUILD": BUILD}
+    conformance = "dlprim/python/tests/test_onnx_backend.py"
+    yield Step("Python module, command line, tutorials on Intel", pytest_command(
+        "-n", "2", "--dist", "loadfile", "dlprim/python/tests", f"--ignore={conformance}"), intel, 10)
+    yield Step("ONNX conformance on Intel", pytest_command("-n", "2", conformance), intel, 12)
+    yield Step("mutated networks", [sys.executable, "tools/fuzz.py", f"{BUILD}/dlprim/dlprim_fuzz", "--cases", "1000"], intel, 5)
+    yield Step("compiling for Windows", ["tools/compile_mingw.sh"], {}, 12, False)
     yield Step("dlprim under Oclgrind", [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={OCLGRIND_TESTS}"],
                {"DLPRIM_OPENCL_LIBRARY": OCLGRIND, "OCLGRIND_DATA_RACES": "1", "OCLGRIND_CHECK_API": "1"}, 10)
     # Workers, so that a crash is one failed test and not the end of the run.

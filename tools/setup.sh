@@ -3,7 +3,7 @@
 # Steps of the Makefile; each leaves a file in $VENV/.setup when it is done.
 #   setup.sh environment  system packages, virtual environment, PyTorch
 #   setup.sh demo         the backend, what the example needs, and a driver for the CPU when there is no other device
-#   setup.sh test         the backend with its C++ tests, what the tests need, both drivers for the CPU
+#   setup.sh test         the backend, networks and their C++ tests, what the tests need, both drivers for the CPU
 set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${VENV:=.venv}" "${PYTHON:=python3}" "${TORCH:=torch==2.13.0}" "${TORCHVISION:=torchvision==0.28.0}"
@@ -52,13 +52,14 @@ environment() {
   say "$("$python" -c 'import sys, torch; print(f"Python {sys.version.split()[0]}, torch {torch.__version__}")')"
 }
 
-# Builds in build/make and installs the wheel; prints every compiled file. $1: ON builds the C++ tests, too.
+# Builds in build/make and installs the wheel; prints every compiled file. $1: ON builds networks and the tests, too.
 build() {
   local log=build/make.log start=$SECONDS
   mkdir -p build
   say "building (compiler output: $log)"
   PATH="$PWD/$VENV/bin:$VENV/bin:$PATH" "$python" -m pip install -v --no-build-isolation --no-deps --force-reinstall \
     --disable-pip-version-check --config-settings=build-dir=build/make --config-settings=cmake.define.BUILD_TESTS="$1" \
+    --config-settings=cmake.define.DLPRIM_NET="$1" --config-settings=cmake.define.DLPRIM_PYTHON="$1" \
     . 2>&1 | tee "$log" | { grep --line-buffered -oE '\[[0-9]+/[0-9]+\] .*' || true; } ||
     { tail -n 60 "$log" >&2; exit 1; }
   say "built and installed in $((SECONDS - start)) s"
@@ -88,12 +89,15 @@ demo() {
 }
 
 test_() {
-  system_packages libgtest-dev pocl-opencl-icd oclgrind
+  system_packages libgtest-dev pocl-opencl-icd oclgrind libprotobuf-dev protobuf-compiler nlohmann-json3-dev \
+    libcli11-dev libstb-dev libhdf5-dev g++-mingw-w64-x86-64-posix
   has sklearn matplotlib rich pytest xdist expecttest hypothesis scipy ||
     pip_install scikit-learn matplotlib rich pytest pytest-xdist expecttest hypothesis scipy
+  has nanobind onnx onnxruntime ml_dtypes safetensors PIL ||
+    pip_install nanobind onnx onnxruntime ml_dtypes safetensors pillow
   # Their own requirements would replace the PyTorch chosen.
   has torchvision || pip_install --no-deps "$TORCHVISION"
-  has timm || { pip_install pillow huggingface_hub safetensors && pip_install --no-deps timm; }
+  has timm || { pip_install huggingface_hub && pip_install --no-deps timm; }
   [[ -e $VENV/lib/libintelocl.so ]] || cpu_driver
   build ON
 }

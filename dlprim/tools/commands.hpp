@@ -7,3 +7,4 @@ void info(CLI::App& program);
 void benchmark(CLI::App& program);
 void flops(CLI::App& program);
 void predict(CLI::App& program);
+void train(CLI::App& program);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-#include <dlprim/dlprim.hpp>
-
 #include <cstdio>
 #include <map>
 #include <memory>
 
 #include "commands.hpp"
+#include "model.hpp"
 
 namespace {
 
 using namespace dlprim;
+using namespace dlprim::tools;
 
 void show_devices() {
   if (Device::count() == 0) throw Error(Device::missing_reason());
@@ -30,18 +30,31 @@ void show_value(const char* what, const ValueInfo& value) {
   std::printf("%-7s %s: %s%s\n", what, value.name.c_str(), name(value.dtype), value.ranked ? (" [" + shape + "]").c_str() : "");
 }
 
-void show_model(const std::string& path) {
-  ONNXModel model;
-  model.load(path);
-  const Network& network = model.network();
+void show(const Network& network) {
   for (const ValueInfo& value : network.inputs) show_value("input", value);
   for (const ValueInfo& value : network.outputs) show_value("output", value);
-  std::int64_t parameters = 0;
-  for (const auto& [id, tensor] : network.constants) parameters += tensor.numel();
+  std::int64_t constants = 0, parameters = 0;
+  for (const auto& [id, tensor] : network.constants) constants += tensor.numel();
+  for (const Parameter& parameter : network.parameters) {
+    parameters += parameter.shape.total_size();
+    if (network.constants.contains(parameter.value)) constants -= parameter.shape.total_size();
+  }
   std::map<std::string, int> types;
   for (const Node& node : network.graph.nodes) types[node.type]++;
-  std::printf("%zu nodes, %lld constants' elements\n", network.graph.nodes.size(), static_cast<long long>(parameters));
+  std::printf("%zu nodes, %lld parameters in %zu tensors, %lld numbers in other constants\n", network.graph.nodes.size(),
+              static_cast<long long>(parameters), network.parameters.size(), static_cast<long long>(constants));
   for (const auto& [type, count] : types) std::printf("  %5d %s\n", count, type.c_str());
+}
+
+void show_model(const std::string& path) {
+  if (is_json(path)) {
+    JSONModel model;
+    model.load(path);
+    return show(model.network());
+  }
+  ONNXModel model;
+  model.load(path);
+  show(model.network());
 }
 
 }  // namespace
@@ -49,6 +62,6 @@ void show_model(const std::string& path) {
 void info(CLI::App& program) {
   auto path = std::make_shared<std::string>();
   CLI::App* command = program.add_subcommand("info", "Lists devices, or what a network takes, gives and is made of");
-  command->add_option("model", *path, "ONNX file")->check(CLI::ExistingFile);
+  command->add_option("model", *path, "Network: .onnx or .json")->check(CLI::ExistingFile);
   command->callback([path] { path->empty() ? show_devices() : show_model(*path); });
 }

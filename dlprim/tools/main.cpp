@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// dlprim: networks on OpenCL devices from the command line. Exit codes: 0 done, 1 failed, others wrong usage (CLI11).
+// dlprim: networks on OpenCL devices from the command line. Exit codes: 0 done, 1 failed, 2 wrong usage.
 #include <dlprim/error.hpp>
 
 #include <cstdio>
@@ -13,11 +13,12 @@ int main(int argc, char** argv) {
   benchmark(program);
   flops(program);
   predict(program);
+  train(program);
   try {
     program.parse(argc, argv);
     return 0;
   } catch (const CLI::ParseError& error) {
-    return program.exit(error);
+    return program.exit(error) == 0 ? 0 : 2;  // 0: help was asked for
   } catch (const std::exception& error) {
     std::fprintf(stderr, "dlprim: %s\n", error.what());
     return 1;
