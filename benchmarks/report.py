@@ -74,6 +74,8 @@ def section(results, number):
     images.mkdir(parents=True, exist_ok=True)
     lines = [f"\n## {results['devices'][1]} against {results['devices'][0]}\n",
              f"torch {results['torch']}; networks: batch {results['batch']}, {results['size']}x{results['size']}.\n"]
+    if "note" in results:  # how the results differ from what run.py alone gives
+        lines.append(results["note"] + "\n")
     if any(not case["group"].startswith("matmul") for case in complete(results)):
         bars(results, images / f"benchmark-{number}-bars.png")
         lines.append(f"![Ratios of networks and operators](images/benchmark-{number}-bars.png)\n")

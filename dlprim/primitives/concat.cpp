@@ -81,7 +81,8 @@ void join(Queue& queue, const TensorView& out, std::span<const TensorView> input
     const bool used = std::size_t(k) < inputs.size();
     p.start[k] = used ? columns : ~std::uint32_t(0);
     data[k] = inputs[used ? std::size_t(k) : 0].data;
-    if (used) p.width[k] = std::uint32_t(inputs[std::size_t(k)].numel() / rows * std::int64_t(size_of(out.dtype)) / unit);
+    if (used)
+      p.width[k] = std::uint32_t(inputs[std::size_t(k)].numel() / rows * std::int64_t(size_of(out.dtype)) / unit);
     columns += p.width[k];
   }
   if (columns == 0) return;

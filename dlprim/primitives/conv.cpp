@@ -50,7 +50,8 @@ void simplify(GemmProblem& problem) {
   problem.check = false;
   for (int i = 0; i < 3; i++) {
     const std::int64_t first = p.start[i] + std::min<std::int64_t>(0, (p.taps[i] - 1) * p.tap_step[i]);
-    const std::int64_t last = p.start[i] + (p.out[i] - 1) * p.step[i] + std::max<std::int64_t>(0, (p.taps[i] - 1) * p.tap_step[i]);
+    const std::int64_t last =
+        p.start[i] + (p.out[i] - 1) * p.step[i] + std::max<std::int64_t>(0, (p.taps[i] - 1) * p.tap_step[i]);
     problem.check |= first < 0 || last >= p.in[i];
   }
   auto trivial = [&](int i) { return p.taps[i] == 1 && p.step[i] == 1 && p.start[i] == 0; };
@@ -140,7 +141,8 @@ void conv_forward(Queue& queue, const TensorView& x, const TensorView& weights, 
   const ConvShape s = conv_shape("conv_forward", queue, x, weights, y, options);
   check_bias("conv_forward", bias, s.y.channels, s.type);
   if (y.numel() == 0) return;
-  if (s.depthwise() && x.numel() > 0 && activation <= Activation::relu) return depthwise_forward(queue, s, bias, activation);
+  if (s.depthwise() && x.numel() > 0 && activation <= Activation::relu)
+    return depthwise_forward(queue, s, bias, activation);
   if (winograd_serves(queue.device(), s, activation)) return winograd_forward(queue, s, bias, activation);
   GemmProblem problem;
   problem.mode = GemmMode::convolution, problem.type = s.type, problem.activation = activation;
@@ -190,7 +192,8 @@ void conv_backward_data(Queue& queue, const TensorView& dy, const TensorView& we
       for (at[2] = 0; at[2] < std::min(s.stride[2], s.x.size[2]); at[2]++) {
         Phase phase[3];
         for (int i = 0; i < 3; i++)
-          phase[i] = find_phase(at[i], s.x.size[i], dy.numel() > 0 ? s.w.size[i] : 0, s.stride[i], s.padding[i], s.dilation[i]);
+          phase[i] = find_phase(at[i], s.x.size[i], dy.numel() > 0 ? s.w.size[i] : 0, s.stride[i], s.padding[i],
+                                s.dilation[i]);
         if (gaps && (phase[0].taps == 0 || phase[1].taps == 0 || phase[2].taps == 0)) continue;
         backward_data_phase(queue, s, bias, phase, at);
       }
@@ -206,7 +209,8 @@ void conv_backward_weights(Queue& queue, const TensorView& x, const TensorView& 
   problem.mode = GemmMode::weights_gradient, problem.type = s.type, problem.batches = s.groups;
   problem.channel_inner = !dense(s.w, false);
   if (problem.channel_inner && !dense(s.w, true))
-    throw ValidationError("[conv_backward_weights] expected a dense gradient, row-major or channels last, got other strides");
+    throw ValidationError(
+        "[conv_backward_weights] expected a dense gradient, row-major or channels last, got other strides");
   auto& p = problem.p;
   p.m = s.y.channels / s.groups, p.n = s.w.channels * s.taps(), p.k = x.numel() > 0 ? s.points() : 0;
   set_gather(problem, s.x, s.y.size, s.w.size, s.w.channels);
@@ -223,10 +227,13 @@ void conv_backward_weights(Queue& queue, const TensorView& x, const TensorView& 
 }
 
 void conv_backward_bias(Queue& queue, const TensorView& dy, const TensorView& dbias) {
-  if (dy.dims < 3) throw ValidationError("[conv_backward_bias] expected a gradient of 3 to 5 dimensions, got " + std::to_string(dy.dims));
+  if (dy.dims < 3)
+    throw ValidationError("[conv_backward_bias] expected a gradient of 3 to 5 dimensions, got " +
+                          std::to_string(dy.dims));
   check_bias("conv_backward_bias", dbias, dy.size(1), dy.dtype);
   TensorView sums = dy;
-  for (int i = 0; i < dy.dims; i++) sums.sizes[i] = i == 1 ? dy.size(1) : 1, sums.strides[i] = i == 1 ? dbias.stride(0) : 0;
+  for (int i = 0; i < dy.dims; i++)
+    sums.sizes[i] = i == 1 ? dy.size(1) : 1, sums.strides[i] = i == 1 ? dbias.stride(0) : 0;
   sums.data = dbias.data;
   reduce(queue, ReduceId::sum, {std::span(&sums, 1), std::span(&dy, 1)});
 }

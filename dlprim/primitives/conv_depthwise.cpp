@@ -27,8 +27,8 @@ struct NarrowShape {
 };
 
 enum class Pass : std::uint16_t { forward, flipped, data, weights, finish };
-constexpr const char* pass_names[] = {"conv_depthwise", "conv_depthwise", "conv_depthwise_data", "conv_depthwise_weights",
-                                      "conv_depthwise_finish"};
+constexpr const char* pass_names[] = {"conv_depthwise", "conv_depthwise", "conv_depthwise_data",
+                                      "conv_depthwise_weights", "conv_depthwise_finish"};
 constexpr int weights_group = 128;
 
 struct Key {
@@ -63,7 +63,9 @@ Kernel& kernel_of(Device& device, const Key& key) {
     source.define("TYPE", tag(type)).define("T", type == DataType::float64 ? "double" : "float");
     source.define("INDEX", key.wide ? "long" : "int").define("ROWS", key.rows).define("BIAS", key.bias);
     source.define("ACTIVATE(x)", Activation(key.activation) == Activation::relu ? "relu(x)" : "(x)");
-    source.define("CHANNELS_LAST", key.channels_last).define("FLIP", key.pass == Pass::flipped).define("GROUP", key.group);
+    source.define("CHANNELS_LAST", key.channels_last)
+        .define("FLIP", key.pass == Pass::flipped)
+        .define("GROUP", key.group);
     constexpr const char* names[] = {"D", "H", "W"};
     for (int i = 0; i < 3; i++) {
       source.define(std::string("TAPS_") + names[i], key.taps[i]);
@@ -76,8 +78,22 @@ Kernel& kernel_of(Device& device, const Key& key) {
 
 // A pass that reads `from` and writes `to`.
 Shape make_shape(const ConvShape& s, const Volume& from, const Volume& to, const TensorView& bias) {
-  Shape shape{to.outer, to.channels, s.y.channels / s.x.channels, to.outer_stride, to.channel_stride, {}, from.outer_stride,
-              from.channel_stride, {}, {}, {}, {}, s.w.outer_stride, {}, 1, bias.defined() ? bias.stride(0) : 0};
+  Shape shape{to.outer,
+              to.channels,
+              s.y.channels / s.x.channels,
+              to.outer_stride,
+              to.channel_stride,
+              {},
+              from.outer_stride,
+              from.channel_stride,
+              {},
+              {},
+              {},
+              {},
+              s.w.outer_stride,
+              {},
+              1,
+              bias.defined() ? bias.stride(0) : 0};
   for (int i = 0; i < 3; i++) {
     shape.to[i] = to.stride[i], shape.from[i] = from.stride[i], shape.w[i] = s.w.stride[i];
     shape.out[i] = to.size[i], shape.in[i] = from.size[i], shape.padding[i] = s.padding[i];

@@ -3,15 +3,11 @@
 
 #include <dlprim/runtime/launch.hpp>
 
+#include "gemm_engine.hpp"
+
 namespace dlprim {
 
 namespace {
-
-std::string text(const TensorView& t) {
-  std::string result = std::string(name(t.dtype)) + " [";
-  for (int i = 0; i < t.dims; i++) result += (i ? ", " : "") + std::to_string(t.sizes[i]);
-  return result + "]";
-}
 
 Volume volume(const TensorView& t) {
   Volume v{t.data, t.size(0), t.size(1), t.stride(0), t.stride(1)};
@@ -34,7 +30,8 @@ ConvShape conv_shape(const char* operation, const Queue& queue, const TensorView
   const DeviceInfo& device = queue.device().info();
   check(x.dims >= 3 && x.dims <= 5, "x of 3 to 5 dimensions", text(x));
   check(x.dtype != DataType::boolean, "numbers", text(x));
-  check((x.dtype != DataType::float64 && x.dtype != DataType::complex128) || device.fp64, "a type that " + device.name + " has", "float64");
+  check((x.dtype != DataType::float64 && x.dtype != DataType::complex128) || device.fp64,
+        "a type that " + device.name + " has", "float64");
   check(weights.dims == x.dims && weights.dtype == x.dtype, "weights like x " + text(x), text(weights));
   check(y.dims == x.dims && y.dtype == x.dtype && y.size(0) == x.size(0), "y like x " + text(x), text(y));
   check(options.groups > 0 && x.size(1) == weights.size(1) * options.groups && weights.size(0) == y.size(1) &&
@@ -75,7 +72,11 @@ Workspace ordered_weights(Queue& queue, const ConvShape& shape, const WeightOrde
   static KernelCache<Key> cache;
   const Key key{std::uint8_t(size_of(shape.type)), order.tap_outer};
   Kernel& kernel = cache.get(queue.device(), key, [&] {
-    const char* type = key.bytes == 1 ? "u8" : key.bytes == 2 ? "u16" : key.bytes == 4 ? "u32" : key.bytes == 8 ? "u64" : "c128";
+    const char* type = key.bytes == 1   ? "u8"
+                       : key.bytes == 2 ? "u16"
+                       : key.bytes == 4 ? "u32"
+                       : key.bytes == 8 ? "u64"
+                                        : "c128";
     return KernelSource("conv_weights.cl", "conv_weights").define("TYPE", type).define("TAP_OUTER", key.tap_outer);
   });
   Workspace result(queue, std::max<std::size_t>(size, 1) * key.bytes);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Winograd's F(4x4, 3x3) in three stages: patches into the domain of 36 numbers, one product for each of them, and back.
+// Winograd's F(4x4, 3x3) in three stages: patches into the domain of 36 numbers, one product for each of them, and
+// back.
 #include <dlprim/runtime/launch.hpp>
 
 #include <algorithm>
@@ -13,7 +14,12 @@ namespace dlprim {
 namespace {
 
 constexpr std::int64_t tile = 4, domain = 36;
-constexpr std::size_t workspace_limit = std::size_t(256) << 20;  // bytes; more images are taken in turns
+
+// Bytes of workspace a call takes; more images are taken in turns.
+std::size_t workspace_limit() {
+  const char* mebibytes = std::getenv("DLPRIM_CONV_WORKSPACE");
+  return std::size_t(mebibytes ? std::strtoull(mebibytes, nullptr, 10) : 256) << 20;
+}
 
 /// Mirrors Patches of conv_winograd.cl.
 struct Patches {
@@ -66,8 +72,9 @@ std::uint32_t round_up(std::int64_t n) { return std::uint32_t((n + 3) / 4 * 4); 
 Patches tiles(const Volume& v, const Volume& tiled, std::int64_t images, std::int64_t origin_h, std::int64_t origin_w) {
   const std::int64_t th = (tiled.size[1] + tile - 1) / tile, tw = (tiled.size[2] + tile - 1) / tile;
   const std::int64_t count = images * th * tw, pitch = round_up(count);
-  return {v.outer_stride, v.channel_stride, v.stride[1], v.stride[2], v.channels * pitch, int(v.size[1]), int(v.size[2]),
-          int(origin_h), int(origin_w), int(th), int(tw), std::uint32_t(count), std::uint32_t(pitch)};
+  return {v.outer_stride, v.channel_stride,     v.stride[1],         v.stride[2],   v.channels * pitch,
+          int(v.size[1]), int(v.size[2]),       int(origin_h),       int(origin_w), int(th),
+          int(tw),        std::uint32_t(count), std::uint32_t(pitch)};
 }
 
 // The weights as patches: `rows` of them lie `row_stride` apart and fill a line of the domain, for every channel.
@@ -83,7 +90,8 @@ Workspace in_domain(Queue& queue, const Patches& patches) {
 }
 
 // A plane of [channels, pitch] of each of the 36 numbers as a batch of matrices; `across` swaps rows and columns.
-TensorView matrix_of(const Workspace& data, const Patches& patches, std::int64_t rows, std::int64_t columns, bool across) {
+TensorView matrix_of(const Workspace& data, const Patches& patches, std::int64_t rows, std::int64_t columns,
+                     bool across) {
   TensorView view(data.data(), DataType::float32, {domain, rows, columns});
   view.strides[0] = patches.plane;
   view.strides[1] = across ? 1 : patches.pitch, view.strides[2] = across ? patches.pitch : 1;
@@ -94,7 +102,7 @@ TensorView matrix_of(const Workspace& data, const Patches& patches, std::int64_t
 std::int64_t images_a_turn(std::int64_t images, std::int64_t channels, const Volume& tiled) {
   const std::int64_t count = (tiled.size[1] + tile - 1) / tile * ((tiled.size[2] + tile - 1) / tile);
   const auto bytes = std::size_t(domain * channels * count) * sizeof(float);
-  return std::clamp<std::int64_t>(std::int64_t(workspace_limit / bytes), 1, images);
+  return std::clamp<std::int64_t>(std::int64_t(workspace_limit() / bytes), 1, images);
 }
 
 // y = x * weights: `weights` are patches of y's channels for each channel of x.

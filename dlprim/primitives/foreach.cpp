@@ -107,7 +107,8 @@ KernelSource make_source(const ForeachCode& code, const Form& form, bool cpu, Da
   for (std::size_t s = 0; s < scalars; s++)
     broadcasts += "const " + value + " s" + std::to_string(s) + " = scalars.value[" + std::to_string(s) + "]; ";
   for (std::size_t s = 0; s < tensor_scalars; s++)
-    broadcasts += "const " + value + " t" + std::to_string(s) + " = table.tensor_scalar[" + std::to_string(s) + "][tensor]; ";
+    broadcasts +=
+        "const " + value + " t" + std::to_string(s) + " = table.tensor_scalar[" + std::to_string(s) + "][tensor]; ";
   KernelSource source("foreach.cl", "foreach");
   source.define("LISTS", std::int64_t(lists.size()))
       .define("TENSORS", std::int64_t(capacity(form, lists.size(), tensor_scalars)))

@@ -7,13 +7,13 @@
 
 namespace dlprim {
 
-namespace {
-
 std::string text(const TensorView& t) {
   std::string result = std::string(name(t.dtype)) + " [";
   for (int i = 0; i < t.dims; i++) result += (i ? ", " : "") + std::to_string(t.sizes[i]);
   return result + "]";
 }
+
+namespace {
 
 void validate(const TensorView& a, const TensorView& b, const TensorView& c, const GemmOptions& options) {
   auto fail = [&](const std::string& expected, const TensorView& got) {

@@ -21,7 +21,8 @@ struct Aligned {
 };
 
 // `unit` points in a row lie side by side in memory where the rows are multiples of it.
-bool point_runs(const std::int64_t (&stride)[3], std::int64_t image, const GemmIndices<std::int64_t>& p, Aligned aligned) {
+bool point_runs(const std::int64_t (&stride)[3], std::int64_t image, const GemmIndices<std::int64_t>& p,
+                Aligned aligned) {
   return stride[2] == 1 && aligned({p.out[2], stride[0], stride[1], image});
 }
 
@@ -32,7 +33,8 @@ struct Forced {
   const char* split = std::getenv("DLPRIM_GEMM_SPLIT");
   bool excludes(const TileShape& s) const {
     std::string text;
-    for (const int part : {int(s.bm), int(s.bn), int(s.bk), int(s.tm), int(s.tn), int(s.stages)}) text += std::to_string(part) + "x";
+    for (const int part : {int(s.bm), int(s.bn), int(s.bk), int(s.tm), int(s.tn), int(s.stages)})
+      text += std::to_string(part) + "x";
     return tile && !text.starts_with(std::string(tile) + "x");
   }
   bool excludes(std::int64_t splits) const { return split && std::to_string(splits) != split; }
@@ -73,7 +75,8 @@ Vectors vectors(const GemmProblem& problem, int unit) {
 }
 
 bool few_taps(const GemmProblem& problem) {
-  return problem.check && problem.mode != GemmMode::plain && problem.p.taps[0] * problem.p.taps[1] * problem.p.taps[2] <= 32;
+  return problem.check && problem.mode != GemmMode::plain &&
+         problem.p.taps[0] * problem.p.taps[1] * problem.p.taps[2] <= 32;
 }
 
 TileChoice choose_tile(std::span<const TileShape> shapes, const TileCosts& costs, const DeviceInfo& info,
@@ -94,7 +97,8 @@ TileChoice choose_tile(std::span<const TileShape> shapes, const TileCosts& costs
       const double speed = problem.mode == GemmMode::weights_gradient ? s.weights_speed : s.speed;
       double time = busy * s.bm * s.bn * depth / speed;
       if (splits > 1)
-        time += costs.element * double(p.m * p.n * problem.batches) * double(2 * splits + 1) / info.compute_units + costs.reduction;
+        time += costs.element * double(p.m * p.n * problem.batches) * double(2 * splits + 1) / info.compute_units +
+                costs.reduction;
       if (best_time == 0 || time < best_time) best_time = time, best = {s, splits};
     }
   }

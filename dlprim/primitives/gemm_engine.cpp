@@ -54,7 +54,10 @@ KernelSource gemm_source(const GemmKey& key) {
   source.define("TC", key.split ? acc : t).define("T", type_name(type)).define("TT", acc);
   source.define("COMPLEX", is_complex(type)).define("TO_T(v)", is_complex(type) ? "(v)" : "((T)(v))");
   source.define("INDEX", key.wide_index ? "long" : "int").define("MODE", key.mode).define("RANK", key.rank);
-  source.define("CHECK", key.check).define("TAP_MASK", key.tap_mask).define("CHANNEL_INNER", key.channel_inner).define("ADDEND", key.addend);
+  source.define("CHECK", key.check)
+      .define("TAP_MASK", key.tap_mask)
+      .define("CHANNEL_INNER", key.channel_inner)
+      .define("ADDEND", key.addend);
   source.define("ACTIVATE(x)", activation_code(Activation(key.activation))).define("SPLIT", key.split);
   if (key.core == GemmCore::tiled) {
     constexpr const char* names[] = {"BM", "BN", "BK", "TM", "TN"};
@@ -106,7 +109,9 @@ GemmIndices<std::int32_t> narrow(const GemmIndices<std::int64_t>& p) {
 
 bool fits_32_bits(const GemmProblem& problem) {
   const auto& p = problem.p;
-  auto last = [](std::int64_t size, std::int64_t stride) { return std::max<std::int64_t>(size - 1, 0) * magnitude(stride); };
+  auto last = [](std::int64_t size, std::int64_t stride) {
+    return std::max<std::int64_t>(size - 1, 0) * magnitude(stride);
+  };
   const std::int64_t batch = problem.batches;
   std::int64_t a = last(batch, p.a_batch) + last(p.m, p.a_m) + last(p.k, p.a_k);
   std::int64_t b = last(batch, p.b_batch) + last(p.k, p.b_k) + last(p.n, p.b_n);
@@ -161,20 +166,24 @@ void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmPro
 void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::size_t group) {
   const auto& p = problem.p;
   const NDRange range(std::size_t(p.tiles_m * p.tiles_n * problem.batches * p.splits) * group, group);
-  if (p.splits == 1) return launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, problem.c);
+  if (p.splits == 1)
+    return launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, problem.c);
   const GemmKey reduce = [&] {
     GemmKey result = gemm_key(GemmCore::reduce, problem);
     result.check = result.channel_inner = 0;
     return result;
   }();
   key.split = 1, key.addend = 0, key.activation = 0;
-  const std::size_t bytes = std::size_t(problem.batches * p.splits * p.m * p.n) * size_of(accumulate_type(problem.type));
+  const std::size_t bytes =
+      std::size_t(problem.batches * p.splits * p.m * p.n) * size_of(accumulate_type(problem.type));
   const Workspace partial(queue, bytes);
   launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, partial.data());
   Kernel& kernel = gemm_kernel(queue.device(), reduce);
   const std::size_t width = queue.device().info().cpu ? 64 : 256;
-  launch_gemm(queue, kernel, reduce, problem, NDRange(std::size_t(p.m * p.n), std::size_t(problem.batches), std::min(width, kernel.max_work_group()), 1),
-              partial.data(), problem.c);
+  launch_gemm(
+      queue, kernel, reduce, problem,
+      NDRange(std::size_t(p.m * p.n), std::size_t(problem.batches), std::min(width, kernel.max_work_group()), 1),
+      partial.data(), problem.c);
 }
 
 void run_reference(Queue& queue, const GemmProblem& given) {
@@ -183,8 +192,8 @@ void run_reference(Queue& queue, const GemmProblem& given) {
   const GemmKey key = gemm_key(GemmCore::reference, problem);
   const std::size_t items = std::size_t(problem.batches * problem.p.m * problem.p.n);
   Kernel& kernel = gemm_kernel(queue.device(), key);
-  launch_gemm(queue, kernel, key, problem, NDRange(items, std::min<std::size_t>(64, kernel.max_work_group())), problem.a,
-              problem.c);
+  launch_gemm(queue, kernel, key, problem, NDRange(items, std::min<std::size_t>(64, kernel.max_work_group())),
+              problem.a, problem.c);
 }
 
 void run_gemm(Queue& queue, const GemmProblem& problem) {

@@ -38,6 +38,9 @@ struct GemmProblem {
 /// Runs a problem with sizes above 0 (k may be 0) by the first candidate that takes it.
 void run_gemm(Queue& queue, const GemmProblem& problem);
 
+/// A dtype and sizes, for messages.
+std::string text(const TensorView& tensor);
+
 /// True when the kernels read offsets of the problem in 32 bits.
 bool fits_32_bits(const GemmProblem& problem);
 

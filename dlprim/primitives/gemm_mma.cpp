@@ -34,9 +34,12 @@ void run_mma(Queue& queue, const GemmProblem& given) {
   key.turned = p.splits == 1 && p.c_m == 1 && (convolution ? p.y_stride[2] != 1 : p.c_n != 1);
   const auto chunks = [](std::int64_t v) { return v % 8 == 0; };
   if (key.turned)
-    key.vc = problem.c.offset % 16 == 0 && chunks(p.m) && chunks(p.c_batch) &&
-                     (convolution ? chunks(p.y_n) && chunks(p.y_stride[0]) && chunks(p.y_stride[1]) && chunks(p.y_stride[2])
-                                  : chunks(p.c_n)) ? 8 : 1;
+    key.vc =
+        problem.c.offset % 16 == 0 && chunks(p.m) && chunks(p.c_batch) &&
+                (convolution ? chunks(p.y_n) && chunks(p.y_stride[0]) && chunks(p.y_stride[1]) && chunks(p.y_stride[2])
+                             : chunks(p.c_n))
+            ? 8
+            : 1;
   if (key.vc != 8 || p.splits > 1) key.vc = 1;
   key.tap_mask = convolution && few_taps(problem);
   launch_tiles(queue, key, problem, std::size_t(32 * (s.bm / s.tm) * (s.bn / s.tn)));

@@ -14,14 +14,16 @@ const char* decline_tiled(const Device& device, const GemmProblem& problem, bool
   if (!is_floating(problem.type)) return "only for floating types";
   if (device.info().cpu && !forced) return "for GPUs";
   if (problem.p.k == 0) return "k is 0";
-  if (device.info().max_work_group < 256 || device.info().local_memory < 12288) return "the device's work-groups are too small";
+  if (device.info().max_work_group < 256 || device.info().local_memory < 12288)
+    return "the device's work-groups are too small";
   return nullptr;
 }
 
 void run_tiled(Queue& queue, const GemmProblem& given) {
   GemmProblem problem = given;
   const DeviceInfo& info = queue.device().info();
-  const TileChoice choice = choose_tile(tile_shapes(info, size_of(accumulate_type(problem.type))), tiled_costs, info, problem);
+  const TileChoice choice =
+      choose_tile(tile_shapes(info, size_of(accumulate_type(problem.type))), tiled_costs, info, problem);
   const TileShape& s = choice.shape;
   GemmKey key = gemm_key(GemmCore::tiled, problem);
   const Vectors four = vectors(problem, 4);

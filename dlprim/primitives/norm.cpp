@@ -33,7 +33,8 @@ bool wide(DataType type) { return type == DataType::float64; }
 TensorView per_channel(const TensorView& view, int dims) {
   TensorView result = view;
   result.dims = dims;
-  for (int d = 0; d < dims; d++) result.sizes[d] = d == 1 ? view.size(0) : 1, result.strides[d] = d == 1 ? view.stride(0) : 0;
+  for (int d = 0; d < dims; d++)
+    result.sizes[d] = d == 1 ? view.size(0) : 1, result.strides[d] = d == 1 ? view.stride(0) : 0;
   return result;
 }
 
@@ -85,8 +86,9 @@ ReduceProgram mean_pass(bool running) {
 }
 
 ReduceProgram deviation_pass(bool running) {
-  return ReduceProgram({"REAL v;", 1, "p->v = 0;", "const REAL d = (REAL)x0 - (REAL)x1; p->v += d * d;", "p->v += q.v;",
-                        "y0 = 1 / sqrt(p->v / (REAL)n + (REAL)s0);" + (running ? updated(1, "p->v / ((REAL)n - 1)") : "")});
+  return ReduceProgram(
+      {"REAL v;", 1, "p->v = 0;", "const REAL d = (REAL)x0 - (REAL)x1; p->v += d * d;", "p->v += q.v;",
+       "y0 = 1 / sqrt(p->v / (REAL)n + (REAL)s0);" + (running ? updated(1, "p->v / ((REAL)n - 1)") : "")});
 }
 
 // A program without and with running statistics.
@@ -126,7 +128,8 @@ Kernel& kernel_of(Device& device, const Key& key) {
 bool aligned(const TensorView& view) { return view.data.offset % (4 * size_of(view.dtype)) == 0; }
 
 /// Fills shape, layout and grid from x; the data tensors must be laid out alike.
-NDRange layout(Queue& queue, Key& key, NormShape& shape, const TensorView& x, std::initializer_list<const TensorView*> data) {
+NDRange layout(Queue& queue, Key& key, NormShape& shape, const TensorView& x,
+               std::initializer_list<const TensorView*> data) {
   check_data(x);
   const bool rows_first = x.is_contiguous();
   bool vector = !queue.device().info().cpu;
@@ -140,7 +143,8 @@ NDRange layout(Queue& queue, Key& key, NormShape& shape, const TensorView& x, st
   key.channels_last = !rows_first;
   const std::uint64_t total = std::uint64_t(x.numel()), channels = std::uint64_t(x.sizes[1]);
   shape.channels = channels;
-  if (rows_first && total == std::uint64_t(x.sizes[0]) * channels) key.channels_last = 1;  // [N, C]: rows of one element
+  if (rows_first && total == std::uint64_t(x.sizes[0]) * channels)
+    key.channels_last = 1;  // [N, C]: rows of one element
   shape.inner = key.channels_last ? channels : total / std::max<std::uint64_t>(1, std::uint64_t(x.sizes[0]) * channels);
   shape.outer = shape.inner ? total / shape.inner : 0;
   if (shape.outer == 0) return NDRange(0, 1);
@@ -156,11 +160,13 @@ NDRange layout(Queue& queue, Key& key, NormShape& shape, const TensorView& x, st
   const std::uint64_t across = (steps + lanes - 1) / lanes;
   const std::uint64_t wanted = std::uint64_t(info.compute_units) * (info.cpu ? 8 : 32);
   const std::uint64_t tiles = key.channels_last ? across : std::min<std::uint64_t>(across, info.cpu ? 1 : 4);
-  const std::uint64_t down = std::clamp<std::uint64_t>((wanted + tiles - 1) / tiles, 1, (shape.outer + key.rows - 1) / key.rows);
+  const std::uint64_t down =
+      std::clamp<std::uint64_t>((wanted + tiles - 1) / tiles, 1, (shape.outer + key.rows - 1) / key.rows);
   return NDRange(tiles * lanes, down * key.rows, lanes, key.rows);
 }
 
-void set_statistics(Key& key, NormShape& shape, const TensorView& x, const ChannelStatistics& s, const TensorView& weight) {
+void set_statistics(Key& key, NormShape& shape, const TensorView& x, const ChannelStatistics& s,
+                    const TensorView& weight) {
   check_channels(x, s.mean, "a mean"), check_channels(x, s.spread, "a variance"), check_channels(x, weight, "a weight");
   key.statistics = s.mean.dtype, key.variance = s.variance, key.has_weight = weight.defined();
   key.weight = weight.defined() ? weight.dtype : s.mean.dtype;
@@ -186,8 +192,8 @@ void norm_sums(Queue& queue, const TensorView& sum, const TensorView& dot, const
   reduce(queue, dots, acc, {{&dot, 1}, inputs});
 }
 
-void batch_norm_statistics(Queue& queue, const TensorView& x, const TensorView& mean, const TensorView& invstd, double eps,
-                           const RunningStatistics& running) {
+void batch_norm_statistics(Queue& queue, const TensorView& x, const TensorView& mean, const TensorView& invstd,
+                           double eps, const RunningStatistics& running) {
   check_data(x);
   check_channels(x, mean, "a mean"), check_channels(x, invstd, "a deviation");
   check_channels(x, running.mean, "a running mean"), check_channels(x, running.variance, "a running variance");
@@ -226,8 +232,8 @@ void batch_norm_apply(Queue& queue, const TensorView& y, const TensorView& x, co
          s.spread.data, weight.defined() ? weight.data : none, bias.defined() ? bias.data : none);
 }
 
-void batch_norm_sums(Queue& queue, const TensorView& sum, const TensorView& dot, const TensorView& gy, const TensorView& x,
-                     const ChannelStatistics& s) {
+void batch_norm_sums(Queue& queue, const TensorView& sum, const TensorView& dot, const TensorView& gy,
+                     const TensorView& x, const ChannelStatistics& s) {
   check_data(x);
   check_channels(x, sum, "a sum"), check_channels(x, dot, "a sum"), check_channels(x, s.mean, "a mean");
   if (s.variance) fail("1 / std for training, got a variance");
@@ -246,9 +252,9 @@ void batch_norm_backward(Queue& queue, const TensorView& gx, const TensorView& g
   shape.scale = float(1 / count);
   if (range.global[0] == 0) return;
   const BufferRef none = s.mean.data;
-  launch(queue, kernel_of(queue.device(), key), range, Traffic{bytes(x) + bytes(gy) + bytes(gx)}, shape, gx.data, x.data,
-         s.mean.data, s.spread.data, weight.defined() ? weight.data : none, gy.data, sum.defined() ? sum.data : none,
-         dot.defined() ? dot.data : none);
+  launch(queue, kernel_of(queue.device(), key), range, Traffic{bytes(x) + bytes(gy) + bytes(gx)}, shape, gx.data,
+         x.data, s.mean.data, s.spread.data, weight.defined() ? weight.data : none, gy.data,
+         sum.defined() ? sum.data : none, dot.defined() ? dot.data : none);
 }
 
 }  // namespace dlprim

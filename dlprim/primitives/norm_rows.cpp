@@ -27,7 +27,8 @@ struct Key {
 
 RowShape rows_of(const GroupShape& shape, const TensorView& x, std::initializer_list<const TensorView*> data) {
   if (shape.groups < 1 || shape.channels % shape.groups != 0)
-    fail("channels divisible by groups, got " + std::to_string(shape.channels) + " and " + std::to_string(shape.groups));
+    fail("channels divisible by groups, got " + std::to_string(shape.channels) + " and " +
+         std::to_string(shape.groups));
   if (shape.rows * shape.channels * shape.inner != x.numel())
     fail(std::to_string(shape.rows * shape.channels * shape.inner) + " elements, got " + std::to_string(x.numel()));
   for (const TensorView* view : data)
@@ -76,8 +77,8 @@ std::uint64_t bytes(const TensorView& view) { return std::uint64_t(view.numel())
 
 }  // namespace
 
-void group_norm(Queue& queue, const GroupShape& shape, const TensorView& y, const TensorView& mean, const TensorView& rstd,
-                const TensorView& x, const TensorView& weight, const TensorView& bias) {
+void group_norm(Queue& queue, const GroupShape& shape, const TensorView& y, const TensorView& mean,
+                const TensorView& rstd, const TensorView& x, const TensorView& weight, const TensorView& bias) {
   const RowShape rows = rows_of(shape, x, {&x, &y});
   Key key = key_of(queue, shape, rows, x, weight, rstd, 16);
   key.g = x.dtype, key.y = y.dtype, key.has_bias = bias.defined();
@@ -91,7 +92,8 @@ void group_norm(Queue& queue, const GroupShape& shape, const TensorView& y, cons
 }
 
 void group_norm_backward(Queue& queue, const GroupShape& shape, const TensorView& gx, const TensorView& gy,
-                         const TensorView& x, const TensorView& mean, const TensorView& rstd, const TensorView& weight) {
+                         const TensorView& x, const TensorView& mean, const TensorView& rstd,
+                         const TensorView& weight) {
   const RowShape rows = rows_of(shape, x, {&x, &gx, &gy});
   Key key = key_of(queue, shape, rows, x, weight, rstd, 8);
   key.g = gy.dtype, key.y = gx.dtype, key.backward = 1;

@@ -22,10 +22,13 @@ ReduceCode code_of(const Types& xs, const Types& ys, int weights, DataType weigh
                    const std::string& init, const std::string& combine) {
   if (ys.empty() || xs.empty() || xs.size() + ys.size() > 8 || 2 * ys.size() + std::size_t(weights) > 16)
     throw ValidationError(std::string(op) + "inputs and outputs, at most 8, and 2 * outputs + weights up to 16, got " +
-                          std::to_string(xs.size()) + ", " + std::to_string(ys.size()) + " and " + std::to_string(weights));
+                          std::to_string(xs.size()) + ", " + std::to_string(ys.size()) + " and " +
+                          std::to_string(weights));
   std::string types = "typedef " + value(weight_type) + " typeof_w; ";
-  for (std::size_t k = 0; k < xs.size(); k++) types += "typedef " + value(xs[k]) + " typeof_x" + std::to_string(k) + "; ";
-  for (std::size_t k = 0; k < ys.size(); k++) types += "typedef " + value(ys[k]) + " typeof_y" + std::to_string(k) + "; ";
+  for (std::size_t k = 0; k < xs.size(); k++)
+    types += "typedef " + value(xs[k]) + " typeof_x" + std::to_string(k) + "; ";
+  for (std::size_t k = 0; k < ys.size(); k++)
+    types += "typedef " + value(ys[k]) + " typeof_y" + std::to_string(k) + "; ";
   std::string scalars;
   for (int k = 0; k < weights; k++)
     scalars += "const typeof_w w" + std::to_string(k) + " = (typeof_w)s" + std::to_string(2 * ys.size() + k) + "; ";
@@ -39,11 +42,15 @@ ReduceCode code_of(const Types& xs, const Types& ys, int weights, DataType weigh
     results += t + " y" + i + "; ";
     merged += "const " + t + " y" + i + " = q.v" + i + "; ";
     close += " p->v" + i + " = reduce_y" + i + ";";
-    finish += "y" + i + " = (" + t + ")(" + alpha + " == 1 && " + beta + " == 0 ? p->v" + i + " : (" + t + ")(" + alpha +
-              " * p->v" + i + ") + (" + beta + " != 0 ? (" + t + ")(" + beta + " * OLD(" + i + ")) : 0)); ";
+    finish += "y" + i + " = (" + t + ")(" + alpha + " == 1 && " + beta + " == 0 ? p->v" + i + " : (" + t + ")(" +
+              alpha + " * p->v" + i + ") + (" + beta + " != 0 ? (" + t + ")(" + beta + " * OLD(" + i + ")) : 0)); ";
   }
-  return {fields, int(ys.size()), types + fresh + init + close, types + scalars + open + results + compute + combine + close,
-          types + open + merged + combine + close, finish};
+  return {fields,
+          int(ys.size()),
+          types + fresh + init + close,
+          types + scalars + open + results + compute + combine + close,
+          types + open + merged + combine + close,
+          finish};
 }
 
 /// A view broadcast to `sizes` from the right, or as an output: with size 1 where it is absent.
@@ -80,7 +87,8 @@ std::vector<std::int64_t> common_sizes(const std::vector<TensorView>& xs, const 
 PointwiseOperationBroadcastReduce::PointwiseOperationBroadcastReduce(const std::vector<TensorView>& xs,
                                                                      const std::vector<TensorView>& ys, int weights,
                                                                      DataType weight_type, const std::string& compute,
-                                                                     const std::string& init, const std::string& combine)
+                                                                     const std::string& init,
+                                                                     const std::string& combine)
     : x_types_(types_of(xs)),
       y_types_(types_of(ys)),
       weights_(weights),
@@ -88,11 +96,13 @@ PointwiseOperationBroadcastReduce::PointwiseOperationBroadcastReduce(const std::
 
 void PointwiseOperationBroadcastReduce::enqueue(Queue& queue, const std::vector<TensorView>& xs,
                                                 const std::vector<TensorView>& ys, const std::vector<double>& weights,
-                                                const std::vector<double>& alpha, const std::vector<double>& beta) const {
+                                                const std::vector<double>& alpha,
+                                                const std::vector<double>& beta) const {
   if (types_of(xs) != x_types_ || types_of(ys) != y_types_)
     throw ValidationError(std::string(op) + "tensors of the dtypes the operation was made for");
   if (int(weights.size()) != weights_)
-    throw ValidationError(std::string(op) + std::to_string(weights_) + " weights, got " + std::to_string(weights.size()));
+    throw ValidationError(std::string(op) + std::to_string(weights_) + " weights, got " +
+                          std::to_string(weights.size()));
   if ((!alpha.empty() && alpha.size() != ys.size()) || (!beta.empty() && beta.size() != ys.size()))
     throw ValidationError(std::string(op) + "an alpha and beta for each of " + std::to_string(ys.size()) + " outputs");
   const std::vector<std::int64_t> sizes = common_sizes(xs, ys);

@@ -34,7 +34,8 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
 
 void expect_dense(const TensorView& out, const char* op) {
   if (!out.is_contiguous()) throw ValidationError(std::string("[") + op + "] expected a contiguous result");
-  if (is_complex(out.dtype)) throw ValidationError(std::string("[") + op + "] expected a real dtype, got " + name(out.dtype));
+  if (is_complex(out.dtype))
+    throw ValidationError(std::string("[") + op + "] expected a real dtype, got " + name(out.dtype));
 }
 
 DataType real_type(Queue& queue) { return queue.device().info().fp64 ? DataType::float64 : DataType::float32; }

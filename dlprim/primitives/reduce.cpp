@@ -41,8 +41,12 @@ ReduceCode code_of(const Row& row) {
   std::string open;
   switch (row.kind) {
     case Kind::value:
-      code = {"ACC_T v;", 1, "p->v = " + identity + ";", "const ACC_T a = p->v, b = " + map + "; p->v = " + combine + ";",
-              "const ACC_T a = p->v, b = q.v; p->v = " + combine + ";", ""};
+      code = {"ACC_T v;",
+              1,
+              "p->v = " + identity + ";",
+              "const ACC_T a = p->v, b = " + map + "; p->v = " + combine + ";",
+              "const ACC_T a = p->v, b = q.v; p->v = " + combine + ";",
+              ""};
       open = "const ACC_T a = p->v; ";
       break;
     case Kind::indexed:
@@ -55,11 +59,15 @@ ReduceCode code_of(const Row& row) {
       open = "const ACC_T v = p->v; const IDX i = p->i; ";
       break;
     case Kind::moments:  // Welford's update, merged as by Chan, Golub and LeVeque (1979)
-      code = {"REAL mean, m2, n;", 3, "p->mean = 0; p->m2 = 0; p->n = 0;",
-              "p->n += 1; const REAL d = (REAL)x0 - p->mean; p->mean += d * RECIPROCAL(p->n); p->m2 += d * ((REAL)x0 - p->mean);",
-              "const REAL n = p->n + q.n, d = q.mean - p->mean, f = n > 0 ? q.n / n : 0; p->m2 += q.m2 + d * d * p->n * f; "
-              "p->mean += d * f; p->n = n;",
-              ""};
+      code = {
+          "REAL mean, m2, n;",
+          3,
+          "p->mean = 0; p->m2 = 0; p->n = 0;",
+          "p->n += 1; const REAL d = (REAL)x0 - p->mean; p->mean += d * RECIPROCAL(p->n); p->m2 += d * ((REAL)x0 - "
+          "p->mean);",
+          "const REAL n = p->n + q.n, d = q.mean - p->mean, f = n > 0 ? q.n / n : 0; p->m2 += q.m2 + d * d * p->n * f; "
+          "p->mean += d * f; p->n = n;",
+          ""};
       open = "const REAL mean = p->mean, m2 = p->m2; ";
       break;
     case Kind::pair:
@@ -107,10 +115,11 @@ struct Job {
 void define_operands(KernelSource& source, const Job& job, int stage) {
   std::string operands, pointers, loads, stores;
   auto add = [&](const std::string& type, const std::string& name, bool constant) {
-    operands += (operands.empty() ? "" : ", ") + std::string(constant ? "CONST_" : "") + "GLOBAL(" + type + ", " + name +
-                "_data)";
-    pointers += std::string("__global ") + (constant ? "const " : "") + type + " *" + name + (constant ? "_in" : "_out") +
-                " = " + (constant ? "CONST_" : "") + "POINTER(" + type + ", " + name + "_data); ";
+    operands += (operands.empty() ? "" : ", ") + std::string(constant ? "CONST_" : "") + "GLOBAL(" + type + ", " +
+                name + "_data)";
+    pointers += std::string("__global ") + (constant ? "const " : "") + type + " *" + name +
+                (constant ? "_in" : "_out") + " = " + (constant ? "CONST_" : "") + "POINTER(" + type + ", " + name +
+                "_data); ";
   };
   if (stage == 2) {
     operands = "CONST_GLOBAL(acc_t, partials)";
@@ -229,7 +238,8 @@ const char* name(ReduceId id) noexcept { return rows[int(id)].name; }
 
 ReduceProgram::ReduceProgram(const ReduceCode& code) {
   Programs& all = programs();
-  const std::string text = code.fields + '\1' + code.identity + '\1' + code.step + '\1' + code.combine + '\1' + code.finish;
+  const std::string text =
+      code.fields + '\1' + code.identity + '\1' + code.step + '\1' + code.combine + '\1' + code.finish;
   std::lock_guard guard(all.mutex);
   const auto [entry, added] = all.ids.try_emplace(text, std::uint32_t(all.codes.size()));
   if (added) all.codes.push_back(code);

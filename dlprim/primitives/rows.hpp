@@ -27,11 +27,14 @@ inline RowLayout row_layout(const DeviceInfo& device, std::int64_t length, std::
   } else {
     // Shuffles make whole warps of few lanes with many elements best, local memory many lanes with few.
     const bool shuffles = device.nv_inline_ptx && !layout.columns;
-    const std::int64_t wanted = shuffles ? std::max((length + max_items - 1) / max_items, std::min<std::int64_t>(length, 32))
-                                         : (length + 3) / 4;
+    const std::int64_t wanted = shuffles
+                                    ? std::max((length + max_items - 1) / max_items, std::min<std::int64_t>(length, 32))
+                                    : (length + 3) / 4;
     const std::int64_t least = layout.columns ? group / std::min<std::int64_t>(inner, 32) : 1;
     lanes = std::int64_t(std::bit_ceil(std::uint64_t(std::clamp<std::int64_t>(wanted, 1, group))));
-    if (layout.columns) lanes = std::min<std::int64_t>(lanes, std::max<std::int64_t>(1, std::int64_t(std::bit_ceil(std::uint64_t(least)))));
+    if (layout.columns)
+      lanes =
+          std::min<std::int64_t>(lanes, std::max<std::int64_t>(1, std::int64_t(std::bit_ceil(std::uint64_t(least)))));
   }
   layout.lanes = std::uint16_t(lanes);
   layout.rows = std::uint16_t(std::max<std::int64_t>(1, group / lanes));

@@ -73,7 +73,8 @@ void validate(ScanId id, const TensorView& y, const TensorView& x, const TensorV
   if (y.numel() != x.numel() || y.dtype != x.dtype || is_complex(x.dtype))
     throw ValidationError(head + "real input and output alike, got " + name(x.dtype) + " and " + name(y.dtype));
   if (!y.is_contiguous() || !x.is_contiguous()) throw ValidationError(head + "contiguous tensors, got strides");
-  if (indices.defined() && (indices.dtype != DataType::int64 || !indices.is_contiguous() || indices.numel() != x.numel()))
+  if (indices.defined() &&
+      (indices.dtype != DataType::int64 || !indices.is_contiguous() || indices.numel() != x.numel()))
     throw ValidationError(head + "contiguous int64 indices of the input's sizes, got " + name(indices.dtype));
 }
 

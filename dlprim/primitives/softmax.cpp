@@ -31,7 +31,8 @@ void validate(const TensorView& like, const TensorView& view) {
 
 Shape shape_of(const TensorView& x, int& dim) {
   if (dim < 0) dim += std::max(x.dims, 1);
-  require(dim >= 0 && dim < std::max(x.dims, 1), "a dim below " + std::to_string(x.dims) + ", got " + std::to_string(dim));
+  require(dim >= 0 && dim < std::max(x.dims, 1),
+          "a dim below " + std::to_string(x.dims) + ", got " + std::to_string(dim));
   Shape shape{1, 1, 1, 0};
   for (int d = 0; d < x.dims; d++)
     (d < dim ? shape.rows : d == dim ? shape.length : shape.inner) *= std::uint64_t(x.sizes[d]);

@@ -23,7 +23,8 @@ struct Key {
 };
 
 Kernel& kernel_for(Queue& queue, const Key& key) {
-  if (is_complex(key.keys)) throw NotImplementedError("[sort] expected a real dtype, got " + std::string(name(key.keys)));
+  if (is_complex(key.keys))
+    throw NotImplementedError("[sort] expected a real dtype, got " + std::string(name(key.keys)));
   static KernelCache<Key> cache;
   return cache.get(queue.device(), key, [&] {
     KernelSource source("sort.cl", kernels[key.kind]);

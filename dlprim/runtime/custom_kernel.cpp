@@ -54,7 +54,8 @@ cl::Buffer from_offset(Kernel& kernel, cl_uint index, BufferRef buffer) {
 
 NDRange make_range(const std::string& name, std::span<const std::int64_t> global, std::span<const std::int64_t> local) {
   if (global.empty() || global.size() > 3 || (!local.empty() && local.size() != global.size()))
-    throw ValidationError("[" + name + "] expected a global size of 1 to 3 dimensions and a local size of as many, got " +
+    throw ValidationError("[" + name +
+                          "] expected a global size of 1 to 3 dimensions and a local size of as many, got " +
                           std::to_string(global.size()) + " and " + std::to_string(local.size()));
   NDRange range(0);
   range.dims = int(global.size());

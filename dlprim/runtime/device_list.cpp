@@ -139,7 +139,8 @@ std::vector<ListedDevice> all_devices(std::string& reason) {
 
 bool device_matches(const ListedDevice& device, int index, std::string_view text) {
   if (text.empty()) return false;
-  const bool digits = std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) || c == ':'; });
+  const bool digits =
+      std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) || c == ':'; });
   if (digits) return text.find(':') == std::string_view::npos ? text == std::to_string(index) : text == device.info.id;
   return lower(device.info.platform + " " + device.info.name + " " + device.info.vendor_name).find(lower(text)) !=
          std::string::npos;

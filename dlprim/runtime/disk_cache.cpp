@@ -39,9 +39,13 @@ struct Statement {
   int code;
   Statement(sqlite3* database, const char* text) : code(sqlite3_prepare_v2(database, text, -1, &handle, nullptr)) {}
   ~Statement() { sqlite3_finalize(handle); }
-  void bind(int index, std::string_view blob) { sqlite3_bind_blob64(handle, index, blob.data(), blob.size(), SQLITE_STATIC); }
+  void bind(int index, std::string_view blob) {
+    sqlite3_bind_blob64(handle, index, blob.data(), blob.size(), SQLITE_STATIC);
+  }
   void bind(int index, std::int64_t value) { sqlite3_bind_int64(handle, index, value); }
-  bool step() { return code == SQLITE_OK && (code = sqlite3_step(handle), code == SQLITE_ROW ? (code = SQLITE_OK, true) : false); }
+  bool step() {
+    return code == SQLITE_OK && (code = sqlite3_step(handle), code == SQLITE_ROW ? (code = SQLITE_OK, true) : false);
+  }
   bool failed() const { return code != SQLITE_OK && code != SQLITE_DONE && code != SQLITE_ROW; }
 };
 

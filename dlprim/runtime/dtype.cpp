@@ -54,7 +54,8 @@ std::string cl_cast(DataType from, DataType to, const std::string& expression) {
   const std::string x = "(" + expression + ")";
   if (from == to) return x;
   const std::string value = row(to).value;
-  if (to == DataType::boolean) return is_complex(from) ? "((uchar)(" + x + ".x != 0 || " + x + ".y != 0))" : "((uchar)(" + x + " != 0))";
+  if (to == DataType::boolean)
+    return is_complex(from) ? "((uchar)(" + x + ".x != 0 || " + x + ".y != 0))" : "((uchar)(" + x + " != 0))";
   if (is_complex(to)) {
     const std::string part = to == DataType::complex64 ? "float" : "double";
     return is_complex(from) ? "convert_" + value + x : "((" + value + ")((" + part + ")" + x + ", 0))";

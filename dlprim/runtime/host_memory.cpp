@@ -132,7 +132,8 @@ void HostMemory::reset_peak_stats() {
 void HostMemory::reset_accumulated_stats() {
   std::lock_guard guard(state_->mutex);
   HostMemoryStats& s = state_->stats;
-  for (MemoryStat* stat : {&s.allocations, &s.allocated_bytes, &s.active_requests, &s.active_bytes}) stat->reset_totals();
+  for (MemoryStat* stat : {&s.allocations, &s.allocated_bytes, &s.active_requests, &s.active_bytes})
+    stat->reset_totals();
 }
 
 }  // namespace dlprim

@@ -295,8 +295,8 @@ std::vector<SegmentInfo> Allocator::segments() const {
   for (const Segment* segment : pool_->segments) {
     SegmentInfo& info = all.emplace_back(SegmentInfo{segment->base, segment->size, segment->queue, segment->small, {}});
     for (const Block* block = segment->first; block; block = block->next)
-      info.pieces.push_back({segment->base + block->offset, block->size, block->used ? block->requested : 0, block->used,
-                             block->pending > 0});
+      info.pieces.push_back({segment->base + block->offset, block->size, block->used ? block->requested : 0,
+                             block->used, block->pending > 0});
   }
   return all;
 }

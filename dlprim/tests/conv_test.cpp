@@ -44,7 +44,9 @@ Sizes output_sizes(const Case& t) {
   for (std::size_t i = 2; i < t.x.size(); i++) {
     const auto& o = t.options;
     const std::int64_t reach = o.dilation[i - 2] * (t.w[i] - 1) + 1;
-    y.push_back((t.x[i] + o.padding[i - 2] + (t.behind.empty() ? o.padding[i - 2] : t.behind[i - 2]) - reach) / o.stride[i - 2] + 1);
+    y.push_back((t.x[i] + o.padding[i - 2] + (t.behind.empty() ? o.padding[i - 2] : t.behind[i - 2]) - reach) /
+                    o.stride[i - 2] +
+                1);
   }
   return y;
 }
@@ -96,9 +98,12 @@ void compare(const std::string& what, const std::vector<double>& expected, const
 
 void check(const Case& t, DataType type) {
   const Sizes y = output_sizes(t);
-  const Elements mx(type, std::size_t(numel(t.x)), 1), mw(type, std::size_t(numel(t.w)), 2), mb(type, std::size_t(t.w[0]), 3);
-  const Elements my(type, std::size_t(numel(y)), 4), dy(type, std::size_t(numel(y)), 5), dx(type, std::size_t(numel(t.x)), 6);
-  const Elements dw(type, std::size_t(numel(t.w)), 7), db(type, std::size_t(t.w[0]), 8), cb(type, std::size_t(t.x[1]), 9);
+  const Elements mx(type, std::size_t(numel(t.x)), 1), mw(type, std::size_t(numel(t.w)), 2),
+      mb(type, std::size_t(t.w[0]), 3);
+  const Elements my(type, std::size_t(numel(y)), 4), dy(type, std::size_t(numel(y)), 5),
+      dx(type, std::size_t(numel(t.x)), 6);
+  const Elements dw(type, std::size_t(numel(t.w)), 7), db(type, std::size_t(t.w[0]), 8),
+      cb(type, std::size_t(t.x[1]), 9);
   const TensorView x = view(mx, t.x, t.x_last), w = view(mw, t.w, t.w_last), dyv = view(dy, y, t.x_last);
   const TensorView bias(mb.data(), type, {t.w[0]});
   conv_forward(queue(), x, w, bias, view(my, y, t.x_last), t.options, Activation::relu);
@@ -107,8 +112,10 @@ void check(const Case& t, DataType type) {
   conv_backward_bias(queue(), dyv, TensorView(db.data(), type, {t.w[0]}));
 
   const Sizes sx = strides(t.x, t.x_last), sw = strides(t.w, t.w_last), sy = strides(y, t.x_last);
-  std::vector<double> ey(std::size_t(numel(y))), ex(std::size_t(numel(t.x))), ew(std::size_t(numel(t.w))), eb(std::size_t(t.w[0]));
-  const std::int64_t positions = numel(y) / std::max<std::int64_t>(1, y[0] * y[1]), plane = numel(t.x) / (t.x[0] * t.x[1]);
+  std::vector<double> ey(std::size_t(numel(y))), ex(std::size_t(numel(t.x))), ew(std::size_t(numel(t.w))),
+      eb(std::size_t(t.w[0]));
+  const std::int64_t positions = numel(y) / std::max<std::int64_t>(1, y[0] * y[1]),
+                     plane = numel(t.x) / (t.x[0] * t.x[1]);
   auto gradient = [&](std::int64_t i) { return dy.host(std::size_t(offset(i, y, sy))); };
   for (std::int64_t i = 0; i < numel(y); i++) {
     ey[i] = mb.host(std::size_t(i / positions % y[1]));
@@ -163,7 +170,13 @@ std::vector<Case> depthwise_cases() {
       {"depthwise stride", {3, 4, 9, 12}, {4, 1, 3, 3}, options({2, 2, 1}, {1, 1, 0}, {1, 1, 1}, 4), {}},
       {"depthwise multiplier", {2, 3, 7, 7}, {6, 1, 5, 3}, options({1, 2, 1}, {2, 1, 0}, {1, 1, 1}, 3), {}},
       {"depthwise dilation", {2, 3, 13, 14}, {3, 1, 3, 3}, options({1, 1, 1}, {2, 3, 0}, {2, 3, 1}, 3), {}},
-      {"depthwise channels last", {2, 6, 5, 9}, {6, 1, 3, 3}, options({1, 1, 1}, {1, 1, 0}, {1, 1, 1}, 6), {}, true, false},
+      {"depthwise channels last",
+       {2, 6, 5, 9},
+       {6, 1, 3, 3},
+       options({1, 1, 1}, {1, 1, 0}, {1, 1, 1}, 6),
+       {},
+       true,
+       false},
       {"depthwise 1d", {2, 6, 30}, {6, 1, 7}, options({1, 1, 1}, {3, 0, 0}, {1, 1, 1}, 6), {}},
       {"depthwise 3d", {1, 3, 5, 6, 7}, {3, 1, 3, 2, 3}, options({2, 1, 1}, {1, 1, 1}, {1, 1, 1}, 3), {}},
   };
@@ -197,6 +210,11 @@ std::vector<Case> winograd_cases() {
 
 TEST(Conv, Winograd) {
   const testing::Variable forced("DLPRIM_CONV", "winograd");
+  for (const Case& t : winograd_cases()) check(t, DataType::float32);
+}
+
+TEST(Conv, WinogradTakesImagesInTurns) {
+  const testing::Variable forced("DLPRIM_CONV", "winograd"), one_image("DLPRIM_CONV_WORKSPACE", "0");
   for (const Case& t : winograd_cases()) check(t, DataType::float32);
 }
 

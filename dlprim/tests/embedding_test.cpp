@@ -16,8 +16,8 @@ using testing::queue;
 TEST(Embedding, Bags) {
   const std::vector<float> rows{1, 10, 2, 20, 3, 5, 4, 40};
   DeviceVector<float> weight(rows), out(6);
-  DeviceVector<std::int64_t> indices(std::vector<std::int64_t>{1, 2, 3, 0}), offsets(std::vector<std::int64_t>{0, 3, 3}),
-      sizes(3), maxima(6);
+  DeviceVector<std::int64_t> indices(std::vector<std::int64_t>{1, 2, 3, 0}),
+      offsets(std::vector<std::int64_t>{0, 3, 3}), sizes(3), maxima(6);
   const EmbeddingBag bag{{weight.data(), DataType::float32, {4, 2}},
                          {indices.data(), DataType::int64, {4}},
                          {offsets.data(), DataType::int64, {3}},

@@ -63,7 +63,12 @@ inline double decode(DataType type, const std::byte* bytes) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, bytes, size_of(type));
   if (type == DataType::float64) { double d; std::memcpy(&d, &bits, 8); return d; }
-  if (type == DataType::float16) { const auto u = std::uint16_t(bits); _Float16 h; std::memcpy(&h, &u, 2); return double(h); }
+  if (type == DataType::float16) {
+    const auto u = std::uint16_t(bits);
+    _Float16 h;
+    std::memcpy(&h, &u, 2);
+    return double(h);
+  }
   if (type == DataType::float32 || type == DataType::bfloat16) {
     const std::uint32_t u = std::uint32_t(type == DataType::float32 ? bits : bits << 16);
     float f;
@@ -78,7 +83,10 @@ inline double decode(DataType type, const std::byte* bytes) {
 class Elements {
  public:
   Elements(DataType type, std::size_t size, unsigned seed)
-      : type_(type), size_(size), bytes_(size * size_of(type)), memory_(queue(), std::max<std::size_t>(bytes_.size(), 16)) {
+      : type_(type),
+        size_(size),
+        bytes_(size * size_of(type)),
+        memory_(queue(), std::max<std::size_t>(bytes_.size(), 16)) {
     const auto values = random_floats(size, seed);
     for (std::size_t i = 0; i < size; i++) {
       const double value = is_floating(type) ? double(values[i]) : std::floor(2 * values[i] + 2);

@@ -18,12 +18,17 @@ struct Layout {
   TensorView view(const Elements& memory, std::int64_t b, std::int64_t m, std::int64_t n) const {
     BufferRef data = memory.data();
     data.offset += std::size_t(offset) * size_of(memory.type());
-    return TensorView(data, memory.type(), std::vector<std::int64_t>{b, m, n}, std::vector<std::int64_t>{batch, row, column});
+    return TensorView(data, memory.type(), std::vector<std::int64_t>{b, m, n},
+                      std::vector<std::int64_t>{batch, row, column});
   }
 };
 
-Layout rows(std::int64_t m, std::int64_t n, std::int64_t gap = 0, std::int64_t offset = 0) { return {n + gap, 1, m * (n + gap), offset}; }
-Layout columns(std::int64_t m, std::int64_t n, std::int64_t gap = 0, std::int64_t offset = 0) { return {1, m + gap, n * (m + gap), offset}; }
+Layout rows(std::int64_t m, std::int64_t n, std::int64_t gap = 0, std::int64_t offset = 0) {
+  return {n + gap, 1, m * (n + gap), offset};
+}
+Layout columns(std::int64_t m, std::int64_t n, std::int64_t gap = 0, std::int64_t offset = 0) {
+  return {1, m + gap, n * (m + gap), offset};
+}
 
 struct Case {
   std::int64_t batches, m, n, k;
@@ -56,7 +61,8 @@ void check(const Case& t, DataType type) {
   if (t.broadcast_b) lb.batch = 0;
   Layout ld = t.broadcast_addend ? Layout{0, 1, 0, 0} : rows(t.m, t.n);
   GemmOptions options{t.alpha, t.beta, ld.view(addend, t.batches, t.m, t.n), t.activation};
-  gemm(queue(), la.view(a, t.batches, t.m, t.k), lb.view(b, t.batches, t.k, t.n), lc.view(c, t.batches, t.m, t.n), options);
+  gemm(queue(), la.view(a, t.batches, t.m, t.k), lb.view(b, t.batches, t.k, t.n), lc.view(c, t.batches, t.m, t.n),
+       options);
   const auto result = c.read();
   double error = 0, norm = 0;
   std::vector<bool> written(result.size());
@@ -77,7 +83,8 @@ void check(const Case& t, DataType type) {
       }
   for (std::size_t i = 0; i < result.size(); i++)
     if (!written[i]) ASSERT_EQ(result[i], c.host(i)) << "element " << i << " outside the result was overwritten";
-  const double tolerance = testing::epsilon(type) + 1e-6 * std::sqrt(double(t.k + 1)) * (type == DataType::float64 ? 1e-8 : 1);
+  const double tolerance =
+      testing::epsilon(type) + 1e-6 * std::sqrt(double(t.k + 1)) * (type == DataType::float64 ? 1e-8 : 1);
   EXPECT_LE(std::sqrt(error), tolerance * std::sqrt(norm) + 1e-30)
       << name(type) << " " << t.batches << " x " << t.m << " x " << t.n << " x " << t.k << " turned " << t.a_turned
       << t.b_turned << t.c_turned << " gap " << t.gap << " offset " << t.offset;
@@ -85,8 +92,9 @@ void check(const Case& t, DataType type) {
 
 std::vector<Case> edge_cases() {
   std::vector<Case> cases;
-  const std::int64_t sizes[][3] = {{1, 1, 1},    {1, 7, 5},     {7, 1, 300},   {13, 17, 19},  {64, 96, 256},  {63, 95, 255},
-                                   {65, 97, 257}, {127, 129, 9}, {128, 128, 8}, {130, 33, 513}, {4, 200, 1},  {16, 64, 20}};
+  const std::int64_t sizes[][3] = {{1, 1, 1},     {1, 7, 5},      {7, 1, 300},   {13, 17, 19},
+                                   {64, 96, 256}, {63, 95, 255},  {65, 97, 257}, {127, 129, 9},
+                                   {128, 128, 8}, {130, 33, 513}, {4, 200, 1},   {16, 64, 20}};
   int number = 0;
   for (const auto& s : sizes)
     for (const bool at : {false, true})

@@ -65,7 +65,8 @@ TEST(GridSample, GradientsMatchDifferences) {
 }
 
 TEST(GridSample, RefusesMismatches) {
-  DeviceTensor in(DataType::float32, {1, 1, 2, 2}), grid(DataType::float32, {1, 2, 2, 3}), out(DataType::float32, {1, 1, 2, 2});
+  DeviceTensor in(DataType::float32, {1, 1, 2, 2}), grid(DataType::float32, {1, 2, 2, 3}),
+      out(DataType::float32, {1, 1, 2, 2});
   EXPECT_THROW(grid_sample(queue(), in, grid, out, {}), ValidationError);
 }
 

@@ -100,7 +100,8 @@ TEST(Index, WrapsAndIgnores) {
 TEST(Index, OrderedRuns) {
   for (const Update update : {Update::add, Update::assign}) {
     DeviceVector<float> to(std::vector<float>(4, 1)), values(std::vector<float>{1, 2, 3, 4});
-    DeviceVector<std::int64_t> rows(std::vector<std::int64_t>{0, 2, 2, 2}), order(std::vector<std::int64_t>{1, 0, 2, 3});
+    DeviceVector<std::int64_t> rows(std::vector<std::int64_t>{0, 2, 2, 2}),
+        order(std::vector<std::int64_t>{1, 0, 2, 3});
     const TensorView r{rows.data(), DataType::int64, {4}}, o{order.data(), DataType::int64, {4}};
     ordered_write(queue(), {to.data(), DataType::float32, {4}}, {values.data(), DataType::float32, {4}}, r, o, update);
     EXPECT_EQ(to.read(), update == Update::add ? (std::vector<float>{3, 1, 9, 1}) : (std::vector<float>{2, 1, 4, 1}));

@@ -106,7 +106,8 @@ TEST(Loss, CrossEntropyOfLogits) {
 }
 
 TEST(Loss, LabelsOutOfRangeAreReported) {
-  DeviceTensor in(DataType::float32, {2, 3}, std::vector<double>(6, -1)), out(DataType::float32, {}), total(DataType::float32, {});
+  DeviceTensor in(DataType::float32, {2, 3}, std::vector<double>(6, -1)), out(DataType::float32, {}),
+      total(DataType::float32, {});
   DeviceTensor target(DataType::int64, {2}, {1, 3});
   nll_loss(queue(), in, {target, {}}, LossReduction::mean, out, total);
   try {

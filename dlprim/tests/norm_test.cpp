@@ -26,13 +26,17 @@ TensorView data(const Case& k, const DeviceTensor& t) {
 
 // Training forward and backward of batch norm against sums in double.
 void compare(const Case& k, DataType type) {
-  SCOPED_TRACE(::testing::Message() << k.n << "x" << k.c << "x" << k.s << (k.channels_last ? " channels last " : " ") << name(type));
+  SCOPED_TRACE(::testing::Message() << k.n << "x" << k.c << "x" << k.s << (k.channels_last ? " channels last " : " ")
+                                    << name(type));
   const std::size_t count = std::size_t(k.n * k.c * k.s);
   const std::vector<std::int64_t> flat = {std::int64_t(count)}, channels = {k.c};
   const DeviceTensor x(type, flat, random_values(count, 4, 6, 1)), gy(type, flat, random_values(count, -1, 1, 2));
-  const DeviceTensor w(DataType::float32, channels, random_values(k.c, 0.5, 1.5, 3)), b(DataType::float32, channels, random_values(k.c, -1, 1, 4));
-  DeviceTensor running_mean(DataType::float32, channels, std::vector<double>(k.c, 1)), running_var(DataType::float32, channels, std::vector<double>(k.c, 2));
-  DeviceTensor mean(DataType::float32, channels), invstd(DataType::float32, channels), sum(DataType::float32, channels), dot(DataType::float32, channels);
+  const DeviceTensor w(DataType::float32, channels, random_values(k.c, 0.5, 1.5, 3)),
+      b(DataType::float32, channels, random_values(k.c, -1, 1, 4));
+  DeviceTensor running_mean(DataType::float32, channels, std::vector<double>(k.c, 1)),
+      running_var(DataType::float32, channels, std::vector<double>(k.c, 2));
+  DeviceTensor mean(DataType::float32, channels), invstd(DataType::float32, channels), sum(DataType::float32, channels),
+      dot(DataType::float32, channels);
   DeviceTensor y(type, flat), gx(type, flat);
   const double eps = 1e-3, momentum = 0.25, m = double(k.n * k.s);
   batch_norm_statistics(queue(), data(k, x), mean, invstd, eps, {running_mean, running_var, momentum});
@@ -78,11 +82,13 @@ TEST(BatchNorm, TrainingInBothLayouts) {
 }
 
 TEST(BatchNorm, HalfDataFloatParameters) {
-  for (bool last : {false, true}) compare({3, 12, 20, last}, DataType::bfloat16), compare({3, 12, 20, last}, DataType::float16);
+  for (bool last : {false, true})
+    compare({3, 12, 20, last}, DataType::bfloat16), compare({3, 12, 20, last}, DataType::float16);
 }
 
 TEST(BatchNorm, EvaluationFromVariance) {
-  const DeviceTensor x(DataType::float32, {1, 2, 3}, {1, 2, 3, 4, 5, 6}), mean(DataType::float32, {2}, {1, 2}), var(DataType::float32, {2}, {4, 9});
+  const DeviceTensor x(DataType::float32, {1, 2, 3}, {1, 2, 3, 4, 5, 6}), mean(DataType::float32, {2}, {1, 2}),
+      var(DataType::float32, {2}, {4, 9});
   DeviceTensor y(DataType::float32, {1, 2, 3}), gx(DataType::float32, {1, 2, 3});
   const ChannelStatistics statistics{mean, var, true, 0};
   batch_norm_apply(queue(), y, x, statistics, {}, {});
@@ -94,27 +100,34 @@ TEST(BatchNorm, EvaluationFromVariance) {
 TEST(BatchNorm, GathersStatistics) {
   const std::vector<double> all = random_values(40, 3, 5);
   const DeviceTensor x(DataType::float32, {40, 1}, all);
-  DeviceTensor whole(DataType::float32, {2}), means(DataType::float32, {2, 1}), invs(DataType::float32, {2, 1}), merged(DataType::float32, {2});
+  DeviceTensor whole(DataType::float32, {2}), means(DataType::float32, {2, 1}), invs(DataType::float32, {2, 1}),
+      merged(DataType::float32, {2});
   const TensorView v = x.view();
   batch_norm_statistics(queue(), v, whole.view().narrowed(0, 0, 1), whole.view().narrowed(0, 1, 1), 1e-5);
   for (int part : {0, 1}) {
     const TensorView half = part ? v.narrowed(0, 10, 30) : v.narrowed(0, 0, 10);
-    batch_norm_statistics(queue(), half, means.view().narrowed(0, part, 1).reshaped({1}), invs.view().narrowed(0, part, 1).reshaped({1}), 1e-5);
+    batch_norm_statistics(queue(), half, means.view().narrowed(0, part, 1).reshaped({1}),
+                          invs.view().narrowed(0, part, 1).reshaped({1}), 1e-5);
   }
   const DeviceTensor counts(DataType::float32, {2}, {10, 30});
-  batch_norm_gather(queue(), means, invs, counts, merged.view().narrowed(0, 0, 1), merged.view().narrowed(0, 1, 1), 1e-5, {});
+  batch_norm_gather(queue(), means, invs, counts, merged.view().narrowed(0, 0, 1), merged.view().narrowed(0, 1, 1),
+                    1e-5, {});
   expect_close(merged.read(), whole.read(), 1e-5);
 }
 
 // Group norm (layer norm with one group and inner 1; RMS norm uncentered) against sums in double.
 void compare_rows(const GroupShape& shape, DataType type) {
-  SCOPED_TRACE(::testing::Message() << shape.rows << "x" << shape.channels << "x" << shape.inner << " groups " << shape.groups << " " << name(type));
-  const std::int64_t width = shape.channels / shape.groups, length = width * shape.inner, rows = shape.rows * shape.groups;
+  SCOPED_TRACE(::testing::Message() << shape.rows << "x" << shape.channels << "x" << shape.inner << " groups "
+                                    << shape.groups << " " << name(type));
+  const std::int64_t width = shape.channels / shape.groups, length = width * shape.inner,
+                     rows = shape.rows * shape.groups;
   const std::size_t count = std::size_t(rows * length);
   const std::vector<std::int64_t> flat = {std::int64_t(count)}, channels = {shape.channels};
   const DeviceTensor x(type, flat, random_values(count, 1, 3, 1)), gy(type, flat, random_values(count, -1, 1, 2));
-  const DeviceTensor w(DataType::float32, channels, random_values(shape.channels, 0.5, 1.5, 3)), b(DataType::float32, channels, random_values(shape.channels, -1, 1, 4));
-  DeviceTensor mean(DataType::float32, {rows}), rstd(DataType::float32, {rows}), y(type, flat), gx(type, flat), gw(DataType::float32, channels), gb(DataType::float32, channels);
+  const DeviceTensor w(DataType::float32, channels, random_values(shape.channels, 0.5, 1.5, 3)),
+      b(DataType::float32, channels, random_values(shape.channels, -1, 1, 4));
+  DeviceTensor mean(DataType::float32, {rows}), rstd(DataType::float32, {rows}), y(type, flat), gx(type, flat),
+      gw(DataType::float32, channels), gb(DataType::float32, channels);
   group_norm(queue(), shape, y, mean, rstd, x, w, b);
   group_norm_backward(queue(), shape, gx, gy, x, mean, rstd, w);
   group_norm_sums(queue(), shape, gw, gb, gy, x, mean, rstd);

@@ -22,7 +22,8 @@ TEST(Pad, AndItsTranspose) {
   for (const PadMode mode : {PadMode::reflect, PadMode::replicate})
     for (const std::array<std::int64_t, 3> before : {std::array<std::int64_t, 3>{0, 2, 1}, {1, -1, 0}}) {
       const std::int64_t in[] = {2, 2, 4, 3}, out[] = {2, 2 + 2 * before[0], 4 + before[1] + 1, 3 + before[2] + 2};
-      const auto host = testing::random_floats(48), grad = testing::random_floats(std::size_t(out[0] * out[1] * out[2] * out[3]), 2);
+      const auto host = testing::random_floats(48),
+                 grad = testing::random_floats(std::size_t(out[0] * out[1] * out[2] * out[3]), 2);
       DeviceVector<float> source(host), padded(grad.size()), grad_out(grad), grad_in(48);
       const TensorView i{source.data(), DataType::float32, in}, o{padded.data(), DataType::float32, out};
       pad(queue(), o, i, before, mode);

@@ -41,7 +41,8 @@ TEST(PointwiseReduce, NothingToReduceAndOtherDtypes) {
 
 TEST(PointwiseReduce, RefusesWhatDoesNotFit) {
   const DeviceTensor x(DataType::float32, {2, 3}), y(DataType::float32, {2}), h(DataType::float16, {3});
-  const PointwiseOperationBroadcastReduce operation({x}, {h}, 1, DataType::float32, "y0 = x0;", "reduce_y0 = 0;", "reduce_y0 += y0;");
+  const PointwiseOperationBroadcastReduce operation({x}, {h}, 1, DataType::float32, "y0 = x0;", "reduce_y0 = 0;",
+                                                    "reduce_y0 += y0;");
   EXPECT_THROW(operation.enqueue(queue(), {x}, {y}, {1}), ValidationError);
   EXPECT_THROW(operation.enqueue(queue(), {x}, {h}), ValidationError);
   EXPECT_THROW(operation.enqueue(queue(), {x}, {h}, {1}, {1, 2}), ValidationError);

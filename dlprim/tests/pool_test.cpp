@@ -208,7 +208,8 @@ TEST(Pool, FractionalWindowsStayInside) {
   const auto x = random_values(2 * 3 * 11 * 13);
   DeviceTensor in(DataType::float32, {2, 3, 11, 13}, x), samples(DataType::float32, {2, 3, 2}, random_values(12, 0, 1));
   DeviceTensor out(DataType::float32, {2, 3, 5, 6}), indices(DataType::int64, {2, 3, 5, 6});
-  DeviceTensor grad_in(DataType::float32, {2, 3, 11, 13}), ones(DataType::float32, {2, 3, 5, 6}, std::vector<double>(180, 1));
+  DeviceTensor grad_in(DataType::float32, {2, 3, 11, 13}),
+      ones(DataType::float32, {2, 3, 5, 6}, std::vector<double>(180, 1));
   PoolWindow window{PoolWindow::fractional, {1, 3, 2}};
   max_pool(queue(), in, out, indices, window, samples);
   max_pool_backward(queue(), ones, indices, grad_in, window);

@@ -13,7 +13,8 @@ using namespace testing;
 using Sizes = std::vector<std::int64_t>;
 
 // Visits every element of `sizes` with its linear index and the index into the keepdim output.
-void walk(const Sizes& sizes, const std::vector<bool>& reduced, const std::function<void(std::size_t, std::size_t)>& visit) {
+void walk(const Sizes& sizes, const std::vector<bool>& reduced,
+          const std::function<void(std::size_t, std::size_t)>& visit) {
   std::size_t count = 1;
   for (std::int64_t size : sizes) count *= std::size_t(size);
   for (std::size_t i = 0; i < count; i++) {
@@ -84,7 +85,8 @@ TEST(Reduce, SumsEveryPatternOfDims) {
     const std::vector<double> values = random_values(count, -1, 2);
     const DeviceTensor x(DataType::float32, c.sizes, values);
     std::vector<double> expected(DeviceTensor(DataType::float32, out).numel(), 0);
-    walk(c.sizes, c.reduced, [&](std::size_t i, std::size_t o) { expected[o] += rounded(DataType::float32, values[i]); });
+    walk(c.sizes, c.reduced,
+         [&](std::size_t i, std::size_t o) { expected[o] += rounded(DataType::float32, values[i]); });
     SCOPED_TRACE(::testing::PrintToString(c.sizes) + ::testing::PrintToString(c.reduced));
     expect_close(run(ReduceId::sum, x, out, DataType::float32), expected, 2e-6);
   }
@@ -121,7 +123,8 @@ TEST(Reduce, EveryRowInEveryDtype) {
     std::vector<double> values = random_values(600, is_floating(type) ? 0.5 : 0, is_floating(type) ? 1.5 : 3);
     const DeviceTensor x(type, sizes, values);
     values = x.read();
-    const bool every = type == DataType::float32 || type == DataType::bfloat16 || type == DataType::int64 || type == DataType::uint8;
+    const bool every =
+        type == DataType::float32 || type == DataType::bfloat16 || type == DataType::int64 || type == DataType::uint8;
     for (int id = 0; every && id < int(ReduceId::count); id++) {
       SCOPED_TRACE(std::string(name(ReduceId(id))) + " " + name(type));
       const std::vector<double> y = run(ReduceId(id), x, {3, 1, 5}, DataType::float32, {3, 0});
@@ -146,7 +149,8 @@ TEST(Reduce, MomentsOfShiftedData) {
     reduce(queue(), ReduceId::std_var, {outputs, inputs}, scalars);
     std::vector<double> m(2, 0), v(2, 0);
     for (std::size_t i = 0; i < values.size(); i++) m[i / length] += values[i] / double(length);
-    for (std::size_t i = 0; i < values.size(); i++) v[i / length] += std::pow(values[i] - m[i / length], 2) / double(length - 1);
+    for (std::size_t i = 0; i < values.size(); i++)
+      v[i / length] += std::pow(values[i] - m[i / length], 2) / double(length - 1);
     expect_close(mean.read(), m, 1e-6);
     expect_close(variance.read(), v, 1e-4);
   }
@@ -179,7 +183,8 @@ TEST(Reduce, OwnCodeWithSeveralOperands) {
   const ReduceProgram program(code);
   EXPECT_EQ(program.id(), ReduceProgram(code).id());
   for (std::int64_t length : {3, 200000}) {
-    const std::vector<double> a = random_values(std::size_t(length), -1, 1, 1), b = random_values(std::size_t(length), -1, 1, 2);
+    const std::vector<double> a = random_values(std::size_t(length), -1, 1, 1),
+                              b = random_values(std::size_t(length), -1, 1, 2);
     const DeviceTensor x0(DataType::float32, {length}, a), x1(DataType::float32, {length}, b);
     DeviceTensor y0(DataType::float32, {1}, {100.0}), y1(DataType::float32, {1});
     const TensorView outputs[] = {y0, y1}, inputs[] = {x0, x1};

@@ -113,7 +113,8 @@ TEST(Rnn, GruGradientIsTheSlope) {
   const Values seed = random_values(rows * width, -1, 1, 6);
   const DeviceTensor grad_next(type, {rows, width}, seed);
   const DeviceTensor workspace(type, {rows, 5 * width}, run_gru(type, in).workspace);
-  DeviceTensor grad_input(type, {rows, 3 * width}), grad_hidden(type, {rows, 3 * width}), grad_state(type, {rows, width});
+  DeviceTensor grad_input(type, {rows, 3 * width}), grad_hidden(type, {rows, 3 * width}),
+      grad_state(type, {rows, width});
   gru_cell_backward(queue(), grad_next, workspace, grad_input, grad_hidden, grad_state);
   auto loss = [&] { return dot(run_gru(type, in).next, seed); };
   Values input, hidden, state;

@@ -12,8 +12,8 @@ struct Case {
   std::int64_t outer, length, inner;
 };
 
-const Case cases[] = {{1, 1, 1}, {3, 7, 1}, {37, 16, 1}, {5, 100, 1}, {4, 257, 1}, {3, 1000, 1}, {2, 5003, 1}, {2, 70001, 1},
-                      {2, 3, 5}, {3, 17, 33}, {2, 300, 49}, {1, 1500, 257}, {0, 4, 2}, {3, 0, 2}};
+const Case cases[] = {{1, 1, 1},     {3, 7, 1}, {37, 16, 1}, {5, 100, 1},  {4, 257, 1},    {3, 1000, 1}, {2, 5003, 1},
+                      {2, 70001, 1}, {2, 3, 5}, {3, 17, 33}, {2, 300, 49}, {1, 1500, 257}, {0, 4, 2},    {3, 0, 2}};
 
 // Runs forward and backward of a case and compares with sums in double.
 void compare(const Case& c, SoftmaxKind kind, DataType type) {
@@ -37,7 +37,8 @@ void compare(const Case& c, SoftmaxKind kind, DataType type) {
         dot += kind == SoftmaxKind::softmax ? gs[at(r)] * ys[at(r)] : gs[at(r)];
       }
       for (std::int64_t r = 0; r < c.length; r++)
-        gradient[at(r)] = kind == SoftmaxKind::softmax ? (gs[at(r)] - dot) * ys[at(r)] : gs[at(r)] - std::exp(ys[at(r)]) * dot;
+        gradient[at(r)] =
+            kind == SoftmaxKind::softmax ? (gs[at(r)] - dot) * ys[at(r)] : gs[at(r)] - std::exp(ys[at(r)]) * dot;
     }
   expect_close(ys, expected, tolerance(type));
   expect_close(gx.read(), gradient, 4 * tolerance(type));
@@ -50,7 +51,8 @@ TEST(Softmax, EveryShape) {
 
 TEST(Softmax, EveryDtype) {
   for (DataType type : {DataType::float16, DataType::bfloat16, DataType::float64})
-    if (supports(type)) compare({6, 33, 1}, SoftmaxKind::softmax, type), compare({6, 33, 5}, SoftmaxKind::log_softmax, type);
+    if (supports(type))
+      compare({6, 33, 1}, SoftmaxKind::softmax, type), compare({6, 33, 5}, SoftmaxKind::log_softmax, type);
 }
 
 TEST(Softmax, InfinitiesAndWiderResult) {

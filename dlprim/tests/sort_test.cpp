@@ -24,7 +24,8 @@ TEST(Sort, IsStableAtEdgesOfRuns) {
       for (float& value : host) value = engine() % 11 == 0 ? std::nanf("") : float(engine() % 17) - 8;
       DeviceVector<float> keys(host);
       DeviceVector<std::int64_t> order(host.size());
-      sort_order(queue(), {keys.data(), DataType::float32, {3, n}}, {order.data(), DataType::int64, {3, n}}, descending);
+      sort_order(queue(), {keys.data(), DataType::float32, {3, n}}, {order.data(), DataType::int64, {3, n}},
+                 descending);
       const auto result = order.read();
       for (std::int64_t row = 0; row < 3; row++) {
         const float* x = host.data() + row * n;
@@ -63,7 +64,8 @@ TEST(Sort, PlacesOfRanks) {
 }
 
 TEST(Sort, Searches) {
-  DeviceVector<std::int32_t> sorted(std::vector<std::int32_t>{1, 3, 3, 5}), values(std::vector<std::int32_t>{0, 3, 4, 9});
+  DeviceVector<std::int32_t> sorted(std::vector<std::int32_t>{1, 3, 3, 5}),
+      values(std::vector<std::int32_t>{0, 3, 4, 9});
   DeviceVector<std::int64_t> out(4);
   for (const bool right : {false, true}) {
     search_sorted(queue(), {out.data(), DataType::int64, {4}}, {sorted.data(), DataType::int32, {1, 4}},

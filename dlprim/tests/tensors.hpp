@@ -30,46 +30,40 @@ inline std::uint16_t double_to_half(double v) {
   return std::uint16_t(sign + ((exponent + 14) << 10) + int(std::nearbyint(std::ldexp(mantissa, 11))) - 1024);
 }
 
-/// Host elements <-> double for every dtype that is not complex.
-inline double load(DataType type, const void* data, std::size_t i) {
-  auto as = [&](auto zero) { return double(static_cast<const decltype(zero)*>(data)[i]); };
+/// Calls `visit` with a zero of the C++ type of a dtype that is neither complex nor a 16-bit float.
+template <class Visit>
+decltype(auto) with_zero(DataType type, Visit&& visit) {
   switch (type) {
-    case DataType::float64: return as(double());
-    case DataType::float32: return as(float());
-    case DataType::float16: return half_to_double(static_cast<const std::uint16_t*>(data)[i]);
-    case DataType::bfloat16:
-      return std::bit_cast<float>(std::uint32_t(static_cast<const std::uint16_t*>(data)[i]) << 16);
-    case DataType::int64: return as(std::int64_t());
-    case DataType::int32: return as(std::int32_t());
-    case DataType::int16: return as(std::int16_t());
-    case DataType::int8: return as(std::int8_t());
-    case DataType::uint64: return as(std::uint64_t());
-    case DataType::uint32: return as(std::uint32_t());
-    case DataType::uint16: return as(std::uint16_t());
-    default: return as(std::uint8_t());
+    case DataType::float64: return visit(double());
+    case DataType::float32: return visit(float());
+    case DataType::int64: return visit(std::int64_t());
+    case DataType::int32: return visit(std::int32_t());
+    case DataType::int16: return visit(std::int16_t());
+    case DataType::int8: return visit(std::int8_t());
+    case DataType::uint64: return visit(std::uint64_t());
+    case DataType::uint32: return visit(std::uint32_t());
+    case DataType::uint16: return visit(std::uint16_t());
+    default: return visit(std::uint8_t());
   }
 }
 
+/// Host elements <-> double for every dtype that is not complex.
+inline double load(DataType type, const void* data, std::size_t i) {
+  const auto* bits = static_cast<const std::uint16_t*>(data);
+  if (type == DataType::float16) return half_to_double(bits[i]);
+  if (type == DataType::bfloat16) return std::bit_cast<float>(std::uint32_t(bits[i]) << 16);
+  return with_zero(type, [&](auto zero) { return double(static_cast<const decltype(zero)*>(data)[i]); });
+}
+
 inline void store(DataType type, void* data, std::size_t i, double v) {
-  auto as = [&](auto zero) { static_cast<decltype(zero)*>(data)[i] = decltype(zero)(v); };
-  switch (type) {
-    case DataType::float64: return as(double());
-    case DataType::float32: return as(float());
-    case DataType::float16: static_cast<std::uint16_t*>(data)[i] = double_to_half(v); return;
-    case DataType::bfloat16: {
-      const auto bits = std::bit_cast<std::uint32_t>(float(v));
-      static_cast<std::uint16_t*>(data)[i] =
-          std::isnan(v) ? 0x7fc0 : std::uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-      return;
-    }
-    case DataType::int64: return as(std::int64_t());
-    case DataType::int32: return as(std::int32_t());
-    case DataType::int16: return as(std::int16_t());
-    case DataType::int8: return as(std::int8_t());
-    case DataType::uint64: return as(std::uint64_t());
-    case DataType::uint32: return as(std::uint32_t());
-    case DataType::uint16: return as(std::uint16_t());
-    default: return as(std::uint8_t());
+  auto* bits = static_cast<std::uint16_t*>(data);
+  if (type == DataType::float16) {
+    bits[i] = double_to_half(v);
+  } else if (type == DataType::bfloat16) {
+    const auto word = std::bit_cast<std::uint32_t>(float(v));
+    bits[i] = std::isnan(v) ? 0x7fc0 : std::uint16_t((word + 0x7fff + ((word >> 16) & 1)) >> 16);
+  } else {
+    with_zero(type, [&](auto zero) { static_cast<decltype(zero)*>(data)[i] = decltype(zero)(v); });
   }
 }
 
@@ -152,7 +146,10 @@ inline void expect_close(const std::vector<double>& actual, const std::vector<do
 
 /// Relative tolerance of results stored as `type`.
 inline double tolerance(DataType type) {
-  return type == DataType::float64 ? 1e-12 : type == DataType::float16 ? 2e-3 : type == DataType::bfloat16 ? 1.6e-2 : 2e-5;
+  return type == DataType::float64    ? 1e-12
+         : type == DataType::float16  ? 2e-3
+         : type == DataType::bfloat16 ? 1.6e-2
+                                      : 2e-5;
 }
 
 }  // namespace dlprim::testing

@@ -48,8 +48,8 @@ TEST(Upsample, GradientIsTheTransposedMap) {
   struct Case {
     std::vector<std::int64_t> in, out;
   };
-  const Case cases[] = {{{2, 3, 5}, {2, 3, 12}},          {{2, 3, 12}, {2, 3, 5}},       {{1, 2, 4, 6}, {1, 2, 9, 3}},
-                        {{1, 2, 1, 1}, {1, 2, 3, 4}},     {{1, 2, 6, 7}, {1, 2, 1, 1}},  {{1, 2, 3, 4, 5}, {1, 2, 5, 2, 9}}};
+  const Case cases[] = {{{2, 3, 5}, {2, 3, 12}},      {{2, 3, 12}, {2, 3, 5}},      {{1, 2, 4, 6}, {1, 2, 9, 3}},
+                        {{1, 2, 1, 1}, {1, 2, 3, 4}}, {{1, 2, 6, 7}, {1, 2, 1, 1}}, {{1, 2, 3, 4, 5}, {1, 2, 5, 2, 9}}};
   for (DataType type : {DataType::float32, DataType::float64}) {
     if (!supports(type)) continue;
     for (const Case& c : cases)
@@ -59,7 +59,8 @@ TEST(Upsample, GradientIsTheTransposedMap) {
             for (bool channels_last : {false, true}) {
               const Resampling how{ResampleMode(mode), false, antialias, {factor, factor, factor}};
               DeviceTensor in(type, c.in), out(type, c.out), grad_out(type, c.out), grad_in(type, c.in);
-              if (channels_last) in.channels_last(), out.channels_last(), grad_out.channels_last(), grad_in.channels_last();
+              if (channels_last)
+                in.channels_last(), out.channels_last(), grad_out.channels_last(), grad_in.channels_last();
               const auto x = random_values(in.numel()), g = random_values(out.numel(), -1, 1, 5);
               in.write(x), grad_out.write(g);
               resample(queue(), in, out, how);

@@ -2,10 +2,12 @@
 """Runs PyTorch's own operator database (op_db) on an OpenCL device and on the CPU, and compares.
 
 `check(op, dtype, device)` raises AssertionError (a wrong result), or whatever the device raised; it returns the
-operators that ran on the CPU for want of a kernel. `check_rounding` compares with the CPU's result in float64 instead.
+operators that ran on the CPU for want of a kernel. `check_rounding` compares with the CPU's result in float64 instead,
+`check_digits` wants floats made of integers to be the CPU's to the last bit.
 """
 import contextlib
 import itertools
+import unittest.mock
 import warnings
 
 import torch
@@ -19,6 +21,8 @@ TOLERANCES = {torch.float64: (1e-9, 1e-9), torch.float32: (1e-4, 1e-4), torch.fl
               torch.bfloat16: (2e-2, 2e-2), torch.complex64: (1e-4, 1e-4), torch.complex128: (1e-9, 1e-9),
               torch.complex32: (5e-3, 5e-3)}
 GRADIENT_TOLERANCE = (1e-3, 1e-3)
+# Floats made of integers: the operands are exact.
+OF_INTEGERS = {torch.float32: (1e-5, 1e-5)}
 # Which of several equal elements is meant is not defined for these: only values are compared, not indices.
 TIES = frozenset(
     "sort argsort topk argmax argmin max min msort mode median nanmedian kthvalue cummax cummin unique aminmax".split()
@@ -61,6 +65,8 @@ def tolerance(op, dtype, result, gradient=False):
     """(rtol, atol): the largest of that of the operands' type, that of the result's, and what the OpInfo asks for."""
     if not (result.is_floating_point or result.is_complex):
         return 0, 0
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return OF_INTEGERS.get(result) or TOLERANCES[result]
     bounds = [GRADIENT_TOLERANCE if gradient else TOLERANCES.get(dtype, (0, 0)), TOLERANCES.get(result, (0, 0))]
     for decorator in op.decorators:
         for part in [decorator, *getattr(decorator, "decorators", [])]:
@@ -208,3 +214,9 @@ def check_rounding(op, dtype, device):
     with counted_fallbacks(device) as fallbacks:
         check_forward(op, dtype, device, through_float64=True)
     return fallbacks
+
+
+def check_digits(op, dtype, device):
+    """`check` for integers, with results that are floats compared bit for bit."""
+    with unittest.mock.patch(f"{__name__}.tolerance", lambda *_: (0, 0)):
+        check_forward(op, dtype, device)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Every operator of PyTorch's database, in five dtypes, against the CPU. Exceptions stand in expectations.yaml: a pair
-that is listed must behave as listed, so an entry that is no longer true fails the run."""
+that is listed must behave as listed, so an entry that is no longer true fails the run; of `digits` only, which depend
+on the CPU's vector unit, no more is asked than of all others."""
 import pathlib
 
 import opinfo
@@ -49,7 +50,7 @@ def test_operator(op, dtype, device):
 def test_expectations_name_operators():
     names = {op.full_name for op in opinfo.op_db}
     for entry in EXPECTATIONS:
-        assert entry["kind"] in ("fallback", "error", "rounding", "skip"), entry
+        assert entry["kind"] in ("fallback", "error", "rounding", "digits", "skip"), entry
         assert entry["reason"].strip(), entry
         assert not set(entry["operators"]) - names, f"unknown operators: {set(entry['operators']) - names}"
     assert not opinfo.REPRESENTATIVES - names, f"unknown operators: {opinfo.REPRESENTATIVES - names}"

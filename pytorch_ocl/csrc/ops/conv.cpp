@@ -22,7 +22,8 @@ dlprim::ConvOptions conv_options(at::IntArrayRef stride, at::IntArrayRef padding
 }
 
 void check(const at::Tensor& input, const at::Tensor& weight) {
-  TORCH_CHECK(input.dim() >= 3 && input.dim() <= 5, "convolution: expected 1 to 3 spatial dimensions, got ", input.dim() - 2);
+  TORCH_CHECK(input.dim() >= 3 && input.dim() <= 5, "convolution: expected 1 to 3 spatial dimensions, got ",
+              input.dim() - 2);
   TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.toString(), ") and weight type (",
               weight.toString(), ") should be the same");
 }
@@ -49,9 +50,10 @@ at::Tensor ops::convolution_overrideable(const at::Tensor& input, const at::Tens
                                          at::IntArrayRef output_padding, int64_t groups) {
   check(input, weight);
   const auto options = conv_options(stride, padding, dilation, groups);
-  const auto sizes =
-      transposed ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride, dilation, groups)
-                 : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
+  const auto sizes = transposed
+                         ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride,
+                                                       dilation, groups)
+                         : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
   const at::Tensor output = empty(sizes, input, format_of(input, weight));
   const at::Tensor added = bias.value_or(at::Tensor());
   TORCH_CHECK(!added.defined() || added.scalar_type() == input.scalar_type(), "Input type (", input.toString(),

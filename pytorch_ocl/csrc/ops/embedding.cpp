@@ -78,7 +78,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _embedding_bag(
   if (bags == 0) return {out, at::zeros_like(rows), sizes, maxima};
   const at::Tensor bag_of = at::searchsorted(starts.narrow(0, 0, bags), at::arange(rows.size(0), options),
                                              type == at::kInt, true).sub_(1);
-  const at::Tensor dense = weight.contiguous(), scales = given(per_sample_weights) ? per_sample_weights->contiguous() : at::Tensor();
+  const at::Tensor dense = weight.contiguous(),
+                   scales = given(per_sample_weights) ? per_sample_weights->contiguous() : at::Tensor();
   const char* op = "embedding_bag";
   dlprim::EmbeddingBag bag{view_of(dense, op), view_of(rows, op), view_of(starts, op), {}, view_of(out, op),
                            view_of(sizes, op), view_of(maxima, op)};

@@ -27,7 +27,8 @@ void product(const char* op, const at::Tensor& a, const at::Tensor& b, const at:
               ": expected operands of dtype ", out.scalar_type(), ", got ", a.scalar_type(), " and ", b.scalar_type());
   const at::Tensor left = a.resolve_conj(), right = b.resolve_conj();
   dlprim::GemmOptions options;
-  options.alpha = std::complex<double>(alpha.toComplexDouble()), options.beta = std::complex<double>(beta.toComplexDouble());
+  options.alpha = std::complex<double>(alpha.toComplexDouble()),
+  options.beta = std::complex<double>(beta.toComplexDouble());
   options.activation = activation;
   at::Tensor expanded;
   if (options.beta != 0.0) {
@@ -43,8 +44,9 @@ at::Tensor inner_product(const char* op, const at::Tensor& a, const at::Tensor& 
   TORCH_CHECK(a.dim() == 1 && b.dim() == 1, "1D tensors expected, but got ", a.dim(), "D and ", b.dim(), "D tensors");
   TORCH_CHECK(a.scalar_type() == b.scalar_type(), "dot : expected both vectors to have same dtype, but found ",
               a.scalar_type(), " and ", b.scalar_type());
-  TORCH_CHECK(a.numel() == b.numel(), "inconsistent tensor size, expected tensor [", a.numel(), "] and src [", b.numel(),
-              "] to have the same number of elements, but got ", a.numel(), " and ", b.numel(), " elements respectively");
+  TORCH_CHECK(a.numel() == b.numel(), "inconsistent tensor size, expected tensor [", a.numel(), "] and src [",
+              b.numel(), "] to have the same number of elements, but got ", a.numel(), " and ", b.numel(),
+              " elements respectively");
   const at::Tensor out = at::empty({}, a.options());
   product(op, a.unsqueeze(0), b.unsqueeze(1), out.view({1, 1}));
   return out;

@@ -112,8 +112,8 @@ void gather_kernel(const at::Tensor& result, const at::Tensor& self, int64_t dim
   if (index.numel() == 0) return;
   const at::Tensor from = at_least_1d(self);
   dim = at::maybe_wrap_dim(dim, from.dim());
-  dlprim::gather(current_queue(self.device()), view_of(at_least_1d(result), "gather"), view_of(from, "gather"), int(dim),
-                 view_of(at_least_1d(index), "gather"), options_for("gather", dim, from.size(dim)));
+  dlprim::gather(current_queue(self.device()), view_of(at_least_1d(result), "gather"), view_of(from, "gather"),
+                 int(dim), view_of(at_least_1d(index), "gather"), options_for("gather", dim, from.size(dim)));
 }
 
 void scatter_kernel(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src) {
@@ -179,7 +179,8 @@ void index_copy_kernel(at::TensorIterator& it, int64_t dim, int64_t size, int64_
   if (it.numel() == 0) return;
   const dlprim::IndexedDim dims[] = {{operand_view(it, 1, "index_copy_"), size, stride}};
   dlprim::indexed_write(current_queue(it.device(0)), operand_view(it, 0, "index_copy_"),
-                        operand_view(it, 2, "index_copy_"), dims, Update::assign, options_for("index_copy_", dim, size));
+                        operand_view(it, 2, "index_copy_"), dims, Update::assign,
+                        options_for("index_copy_", dim, size));
 }
 
 void index_fill_kernel(at::TensorIterator& it, int64_t dim, int64_t size, int64_t stride, const at::Scalar& value) {
@@ -330,10 +331,10 @@ at::Tensor& masked_fill__Tensor(at::Tensor& self, const at::Tensor& mask, const 
   if (self.numel() == 0) return self;
   const at::Tensor converted = value.to(self.scalar_type());
   const dlprim::TensorView to = view_of(self, "masked_fill_");
-  dlprim::pointwise_operation(current_queue(self.device()),
-                              {view_of(mask.expand(self.sizes()), "masked_fill_"), view_of(converted, "masked_fill_"), to},
-                              {to}, {}, self.is_complex() ? "y0 = x0.x != 0 ? x1 : x2;" : "y0 = x0 != 0 ? x1 : x2;",
-                              to.dtype);
+  dlprim::pointwise_operation(
+      current_queue(self.device()),
+      {view_of(mask.expand(self.sizes()), "masked_fill_"), view_of(converted, "masked_fill_"), to}, {to}, {},
+      self.is_complex() ? "y0 = x0.x != 0 ? x1 : x2;" : "y0 = x0 != 0 ? x1 : x2;", to.dtype);
   return self;
 }
 

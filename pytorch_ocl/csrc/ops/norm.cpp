@@ -31,12 +31,13 @@ Tensor dense_like(const Tensor& x, const Tensor& other) { return other.contiguou
 
 void check(const Tensor& input, const Parameters& p) {
   TORCH_CHECK(input.dim() >= 2, "batch_norm: expected input of at least 2 dims, got ", input.dim());
-  TORCH_CHECK(at::isFloatingType(input.scalar_type()), "batch_norm: expected a floating input, got ", input.scalar_type());
+  TORCH_CHECK(at::isFloatingType(input.scalar_type()), "batch_norm: expected a floating input, got ",
+              input.scalar_type());
   const std::pair<const char*, const Tensor&> named[] = {
       {"weight", p.weight}, {"bias", p.bias}, {"running_mean", p.running_mean}, {"running_var", p.running_var}};
   for (const auto& [name, tensor] : named)
-    TORCH_CHECK(!tensor.defined() || (tensor.dim() == 1 && tensor.numel() == input.size(1)), "batch_norm: expected ", name,
-                " of ", input.size(1), " elements, got ", tensor.defined() ? tensor.sizes() : at::IntArrayRef());
+    TORCH_CHECK(!tensor.defined() || (tensor.dim() == 1 && tensor.numel() == input.size(1)), "batch_norm: expected ",
+                name, " of ", input.size(1), " elements, got ", tensor.defined() ? tensor.sizes() : at::IntArrayRef());
 }
 
 at::ScalarType parameter_type(const Tensor& input, const Parameters& p) {
@@ -45,7 +46,9 @@ at::ScalarType parameter_type(const Tensor& input, const Parameters& p) {
 
 void apply(const Tensor& out, const Tensor& input, const Tensor& mean, const Tensor& spread, bool variance, double eps,
            const Tensor& weight, const Tensor& bias) {
-  const at::ScalarType type = weight.defined() ? weight.scalar_type() : bias.defined() ? bias.scalar_type() : at::kFloat;
+  const at::ScalarType type = weight.defined() ? weight.scalar_type()
+                              : bias.defined() ? bias.scalar_type()
+                                               : at::kFloat;
   const Tensor x = dense(input);
   const Tensor y = out.is_contiguous(x.suggest_memory_format()) ? out : at::empty_like(x, out.options());
   const Tensor w = parameter(weight, type), b = parameter(bias, type);
@@ -55,7 +58,8 @@ void apply(const Tensor& out, const Tensor& input, const Tensor& mean, const Ten
   if (!y.is_same(out)) out.copy_(y);
 }
 
-void statistics(const Tensor& x, const Tensor& mean, const Tensor& invstd, double eps, const Parameters& p, double momentum) {
+void statistics(const Tensor& x, const Tensor& mean, const Tensor& invstd, double eps, const Parameters& p,
+                double momentum) {
   dlprim::RunningStatistics running;
   Tensor running_mean = p.running_mean, running_var = p.running_var;
   const bool both = running_mean.defined() && running_var.defined();
@@ -96,8 +100,9 @@ Three forward(const Tensor& input, const Parameters& p, bool training, double mo
   return {out, mean, invstd};
 }
 
-std::tuple<Tensor&, Tensor&, Tensor&> forward_out(const Tensor& input, const Parameters& p, bool training, double momentum,
-                                                  double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
+std::tuple<Tensor&, Tensor&, Tensor&> forward_out(const Tensor& input, const Parameters& p, bool training,
+                                                  double momentum, double eps, Tensor& out, Tensor& save_mean,
+                                                  Tensor& save_invstd) {
   check(input, p);
   at::native::resize_output(out, input.sizes());
   const int64_t saved = training ? input.size(1) : 0;
@@ -133,8 +138,8 @@ Three backward(const Tensor& grad_out, const Tensor& input, const Parameters& p,
   if (mask[0]) {
     const Tensor w = parameter(p.weight, type);
     const dlprim::TensorView none;
-    dlprim::batch_norm_backward(current_queue(), view_of(gx, op), view_of(gy, op), view_of(x, op), s, optional_view(w, op),
-                                train ? view_of(sum, op) : none, train ? view_of(dot, op) : none,
+    dlprim::batch_norm_backward(current_queue(), view_of(gx, op), view_of(gy, op), view_of(x, op), s,
+                                optional_view(w, op), train ? view_of(sum, op) : none, train ? view_of(dot, op) : none,
                                 double(input.numel() / input.size(1)));
   }
   return {gx, mask[1] ? dot.to(type) : Tensor(), mask[2] ? sum.to(type) : Tensor()};
@@ -151,11 +156,13 @@ Three native_batch_norm(const Tensor& input, const OptionalTensor& weight, const
 }
 
 std::tuple<Tensor&, Tensor&, Tensor&> native_batch_norm_out(const Tensor& input, const OptionalTensor& weight,
-                                                            const OptionalTensor& bias, const OptionalTensor& running_mean,
-                                                            const OptionalTensor& running_var, bool training, double momentum,
-                                                            double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
-  return forward_out(input, {value(weight), value(bias), value(running_mean), value(running_var)}, training, momentum, eps,
-                     out, save_mean, save_invstd);
+                                                            const OptionalTensor& bias,
+                                                            const OptionalTensor& running_mean,
+                                                            const OptionalTensor& running_var, bool training,
+                                                            double momentum, double eps, Tensor& out, Tensor& save_mean,
+                                                            Tensor& save_invstd) {
+  return forward_out(input, {value(weight), value(bias), value(running_mean), value(running_var)}, training, momentum,
+                     eps, out, save_mean, save_invstd);
 }
 
 Three _native_batch_norm_legit(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
@@ -168,8 +175,8 @@ std::tuple<Tensor&, Tensor&, Tensor&> _native_batch_norm_legit_out(const Tensor&
                                                                    Tensor& running_var, bool training, double momentum,
                                                                    double eps, Tensor& out, Tensor& save_mean,
                                                                    Tensor& save_invstd) {
-  return forward_out(input, {value(weight), value(bias), running_mean, running_var}, training, momentum, eps, out, save_mean,
-                     save_invstd);
+  return forward_out(input, {value(weight), value(bias), running_mean, running_var}, training, momentum, eps, out,
+                     save_mean, save_invstd);
 }
 
 Three _native_batch_norm_legit_no_stats(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
@@ -177,7 +184,8 @@ Three _native_batch_norm_legit_no_stats(const Tensor& input, const OptionalTenso
   return forward(input, {value(weight), value(bias), {}, {}}, training, momentum, eps);
 }
 
-std::tuple<Tensor&, Tensor&, Tensor&> _native_batch_norm_legit_no_stats_out(const Tensor& input, const OptionalTensor& weight,
+std::tuple<Tensor&, Tensor&, Tensor&> _native_batch_norm_legit_no_stats_out(const Tensor& input,
+                                                                            const OptionalTensor& weight,
                                                                             const OptionalTensor& bias, bool training,
                                                                             double momentum, double eps, Tensor& out,
                                                                             Tensor& save_mean, Tensor& save_invstd) {
@@ -187,15 +195,15 @@ std::tuple<Tensor&, Tensor&, Tensor&> _native_batch_norm_legit_no_stats_out(cons
 std::tuple<Tensor, Tensor, Tensor, Tensor> _batch_norm_with_update(const Tensor& input, const OptionalTensor& weight,
                                                                    const OptionalTensor& bias, Tensor& running_mean,
                                                                    Tensor& running_var, double momentum, double eps) {
-  auto [out, mean, invstd] = forward(input, {value(weight), value(bias), running_mean, running_var}, true, momentum, eps);
+  auto [out, mean, invstd] =
+      forward(input, {value(weight), value(bias), running_mean, running_var}, true, momentum, eps);
   return {out, mean, invstd, at::empty({0}, input.options().dtype(at::kByte))};
 }
 
-std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> _batch_norm_with_update_out(const Tensor& input, const OptionalTensor& weight,
-                                                                           const OptionalTensor& bias, Tensor& running_mean,
-                                                                           Tensor& running_var, double momentum, double eps,
-                                                                           Tensor& out, Tensor& save_mean,
-                                                                           Tensor& save_invstd, Tensor& reserve) {
+std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> _batch_norm_with_update_out(
+    const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, Tensor& running_mean,
+    Tensor& running_var, double momentum, double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd,
+    Tensor& reserve) {
   forward_out(input, {value(weight), value(bias), running_mean, running_var}, true, momentum, eps, out, save_mean,
               save_invstd);
   return {out, save_mean, save_invstd, reserve};
@@ -203,8 +211,8 @@ std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> _batch_norm_with_update_out(const
 
 Three native_batch_norm_backward(const Tensor& grad_out, const Tensor& input, const OptionalTensor& weight,
                                  const OptionalTensor& running_mean, const OptionalTensor& running_var,
-                                 const OptionalTensor& save_mean, const OptionalTensor& save_invstd, bool train, double eps,
-                                 std::array<bool, 3> output_mask) {
+                                 const OptionalTensor& save_mean, const OptionalTensor& save_invstd, bool train,
+                                 double eps, std::array<bool, 3> output_mask) {
   return backward(grad_out, input, {value(weight), {}, value(running_mean), value(running_var)}, value(save_mean),
                   value(save_invstd), train, eps, output_mask);
 }
@@ -213,8 +221,8 @@ Three batch_norm_backward(const Tensor& grad_out, const Tensor& input, const Ten
                           const OptionalTensor& running_mean, const OptionalTensor& running_var,
                           const OptionalTensor& save_mean, const OptionalTensor& save_var, bool update, double eps,
                           std::array<bool, 3> output_mask, const Tensor&) {
-  return backward(grad_out, input, {weight, {}, value(running_mean), value(running_var)}, value(save_mean), value(save_var),
-                  update, eps, output_mask);
+  return backward(grad_out, input, {weight, {}, value(running_mean), value(running_var)}, value(save_mean),
+                  value(save_var), update, eps, output_mask);
 }
 
 std::tuple<Tensor, Tensor> batch_norm_stats(const Tensor& input, double eps) {
@@ -225,29 +233,30 @@ std::tuple<Tensor, Tensor> batch_norm_stats(const Tensor& input, double eps) {
   return {mean, invstd};
 }
 
-std::tuple<Tensor, Tensor> batch_norm_gather_stats_with_counts(const Tensor& input, const Tensor& mean, const Tensor& invstd,
-                                                               const OptionalTensor& running_mean,
-                                                               const OptionalTensor& running_var, double momentum, double eps,
-                                                               const Tensor& counts) {
+std::tuple<Tensor, Tensor> batch_norm_gather_stats_with_counts(const Tensor& input, const Tensor& mean,
+                                                               const Tensor& invstd, const OptionalTensor& running_mean,
+                                                               const OptionalTensor& running_var, double momentum,
+                                                               double eps, const Tensor& counts) {
   const Tensor merged = at::empty({mean.size(1)}, mean.options()), merged_invstd = at::empty_like(merged);
   const Tensor rm = value(running_mean), rv = value(running_var);
   dlprim::RunningStatistics running;
   if (rm.defined() && rv.defined()) running = {view_of(rm, op), view_of(rv, op), momentum};
   (void)input;
-  dlprim::batch_norm_gather(current_queue(), view_of(mean, op), view_of(invstd, op), view_of(counts, op), view_of(merged, op),
-                            view_of(merged_invstd, op), eps, running);
+  dlprim::batch_norm_gather(current_queue(), view_of(mean, op), view_of(invstd, op), view_of(counts, op),
+                            view_of(merged, op), view_of(merged_invstd, op), eps, running);
   return {merged, merged_invstd};
 }
 
 std::tuple<Tensor, Tensor> batch_norm_gather_stats(const Tensor& input, const Tensor& mean, const Tensor& invstd,
-                                                   const OptionalTensor& running_mean, const OptionalTensor& running_var,
-                                                   double momentum, double eps, int64_t count) {
+                                                   const OptionalTensor& running_mean,
+                                                   const OptionalTensor& running_var, double momentum, double eps,
+                                                   int64_t count) {
   const Tensor counts = at::full({mean.size(0)}, count, mean.options());
   return batch_norm_gather_stats_with_counts(input, mean, invstd, running_mean, running_var, momentum, eps, counts);
 }
 
-Tensor& batch_norm_elemt_out(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const Tensor& mean,
-                             const Tensor& invstd, double eps, Tensor& out) {
+Tensor& batch_norm_elemt_out(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                             const Tensor& mean, const Tensor& invstd, double eps, Tensor& out) {
   check(input, {value(weight), value(bias), mean, invstd});
   at::native::resize_output(out, input.sizes());
   if (input.numel() > 0)
@@ -255,8 +264,8 @@ Tensor& batch_norm_elemt_out(const Tensor& input, const OptionalTensor& weight, 
   return out;
 }
 
-Tensor batch_norm_elemt(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const Tensor& mean,
-                        const Tensor& invstd, double eps) {
+Tensor batch_norm_elemt(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                        const Tensor& mean, const Tensor& invstd, double eps) {
   Tensor out = at::empty_like(input, input.suggest_memory_format());
   return batch_norm_elemt_out(input, weight, bias, mean, invstd, eps, out);
 }
@@ -267,8 +276,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_backward_reduce(const Tens
                                                                       bool weight_g, bool bias_g) {
   check(input, {value(weight), {}, mean, invstd});
   const Tensor sum = at::empty_like(mean), dot = at::empty_like(mean);
-  dlprim::batch_norm_sums(current_queue(), view_of(sum, op), view_of(dot, op), view_of(grad_out, op), view_of(input, op),
-                          {view_of(mean, op), view_of(invstd, op)});
+  dlprim::batch_norm_sums(current_queue(), view_of(sum, op), view_of(dot, op), view_of(grad_out, op),
+                          view_of(input, op), {view_of(mean, op), view_of(invstd, op)});
   const at::ScalarType type = statistics_type(input, value(weight));
   return {input_g ? sum : Tensor(), input_g ? dot.div(invstd) : Tensor(), weight_g ? dot.to(type) : Tensor(),
           bias_g ? sum.to(type, false, true) : Tensor()};

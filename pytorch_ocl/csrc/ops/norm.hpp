@@ -20,7 +20,8 @@ inline at::Tensor parameter(const at::Tensor& tensor, at::ScalarType type) {
   return tensor.defined() ? tensor.to(type).contiguous() : tensor;
 }
 
-/// dtype of saved statistics and of parameters: float32 beside a 16-bit input with float32 parameters, else the input's.
+/// dtype of saved statistics and of parameters: float32 beside a 16-bit input with float32 parameters, else the
+/// input's.
 inline at::ScalarType statistics_type(const at::Tensor& input, const at::Tensor& like) {
   return like.defined() ? like.scalar_type() : input.scalar_type();
 }

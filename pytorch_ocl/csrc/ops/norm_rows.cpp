@@ -22,8 +22,8 @@ struct Saved {
 };
 
 void check_parameter(const char* op, const char* name, const Tensor& tensor, at::IntArrayRef expected) {
-  TORCH_CHECK(!tensor.defined() || tensor.sizes() == expected, op, ": expected ", name, " of sizes ", expected, ", got ",
-              tensor.defined() ? tensor.sizes() : at::IntArrayRef());
+  TORCH_CHECK(!tensor.defined() || tensor.sizes() == expected, op, ": expected ", name, " of sizes ", expected,
+              ", got ", tensor.defined() ? tensor.sizes() : at::IntArrayRef());
 }
 
 // Rows of a layer or RMS norm over the last dims.
@@ -80,7 +80,8 @@ std::tuple<Tensor, Tensor, Tensor> backward(const char* op, const GroupShape& sh
 namespace ops {
 
 std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input, at::IntArrayRef normalized_shape,
-                                                     const OptionalTensor& weight, const OptionalTensor& bias, double eps) {
+                                                     const OptionalTensor& weight, const OptionalTensor& bias,
+                                                     double eps) {
   const GroupShape shape = layer_shape("layer_norm", input, normalized_shape, eps, true);
   check_parameter("layer_norm", "weight", value(weight), normalized_shape);
   check_parameter("layer_norm", "bias", value(bias), normalized_shape);
@@ -95,15 +96,18 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm_backward(const Tensor& grad
                                                               const Tensor& rstd, const OptionalTensor& weight,
                                                               const OptionalTensor&, std::array<bool, 3> output_mask) {
   const GroupShape shape = layer_shape("layer_norm_backward", input, normalized_shape, 0, true);
-  return backward("layer_norm_backward", shape, grad_out, input, {mean, rstd}, value(weight), normalized_shape, output_mask);
+  return backward("layer_norm_backward", shape, grad_out, input, {mean, rstd}, value(weight), normalized_shape,
+                  output_mask);
 }
 
 std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const OptionalTensor& weight,
                                                      const OptionalTensor& bias, int64_t N, int64_t C, int64_t HxW,
                                                      int64_t group, double eps) {
-  TORCH_CHECK(group > 0 && C % group == 0, "group_norm: expected the number of channels to be divisible by num_groups, got ",
-              C, " channels and ", group, " groups");
-  TORCH_CHECK(input.numel() == N * C * HxW, "group_norm: expected input of ", N * C * HxW, " elements, got ", input.numel());
+  TORCH_CHECK(group > 0 && C % group == 0,
+              "group_norm: expected the number of channels to be divisible by num_groups, got ", C, " channels and ",
+              group, " groups");
+  TORCH_CHECK(input.numel() == N * C * HxW, "group_norm: expected input of ", N * C * HxW, " elements, got ",
+              input.numel());
   check_parameter("group_norm", "weight", value(weight), C);
   check_parameter("group_norm", "bias", value(bias), C);
   const auto type = statistics_type(input, weight ? *weight : value(bias));
@@ -113,9 +117,10 @@ std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const 
   return {forward("group_norm", shape, input, value(weight), value(bias), saved), saved.mean, saved.rstd};
 }
 
-std::tuple<Tensor, Tensor, Tensor> native_group_norm_backward(const Tensor& grad_out, const Tensor& input, const Tensor& mean,
-                                                              const Tensor& rstd, const OptionalTensor& weight, int64_t N,
-                                                              int64_t C, int64_t HxW, int64_t group,
+std::tuple<Tensor, Tensor, Tensor> native_group_norm_backward(const Tensor& grad_out, const Tensor& input,
+                                                              const Tensor& mean, const Tensor& rstd,
+                                                              const OptionalTensor& weight, int64_t N, int64_t C,
+                                                              int64_t HxW, int64_t group,
                                                               std::array<bool, 3> output_mask) {
   const GroupShape shape{N, C, HxW, group, true, 0};
   return backward("group_norm_backward", shape, grad_out, input, {mean, rstd}, value(weight), C, output_mask);
@@ -127,7 +132,8 @@ std::tuple<Tensor, Tensor> _fused_rms_norm(const Tensor& input, at::IntArrayRef 
   const double small = wide ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   const GroupShape shape = layer_shape("rms_norm", input, normalized_shape, eps.value_or(small), false);
   check_parameter("rms_norm", "weight", value(weight), normalized_shape);
-  const Tensor rstd = at::empty(statistics_sizes(input, normalized_shape), input.options().dtype(wide ? at::kDouble : at::kFloat));
+  const Tensor rstd =
+      at::empty(statistics_sizes(input, normalized_shape), input.options().dtype(wide ? at::kDouble : at::kFloat));
   return {forward("rms_norm", shape, input, value(weight), {}, {{}, rstd}), rstd};
 }
 

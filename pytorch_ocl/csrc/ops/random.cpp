@@ -161,10 +161,11 @@ at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tens
   if (!at::isFloatingType(grad_output.scalar_type())) return at::mul(grad_output, mask).mul(scale);
   at::Tensor grad_input = at::empty_like(grad_output);
   if (grad_input.numel() > 0)
-    dlprim::pointwise_operation(current_queue(grad_output.device()),
-                                {view_of(grad_output, "native_dropout_backward"), view_of(mask, "native_dropout_backward")},
-                                {view_of(grad_input, "native_dropout_backward")}, {scale}, "y0 = x1 != 0 ? x0 * w0 : 0;",
-                                dlprim::compute_type(data_type_of(grad_output, "native_dropout_backward")));
+    dlprim::pointwise_operation(
+        current_queue(grad_output.device()),
+        {view_of(grad_output, "native_dropout_backward"), view_of(mask, "native_dropout_backward")},
+        {view_of(grad_input, "native_dropout_backward")}, {scale}, "y0 = x1 != 0 ? x0 * w0 : 0;",
+        dlprim::compute_type(data_type_of(grad_output, "native_dropout_backward")));
   return grad_input;
 }
 
@@ -210,8 +211,9 @@ at::Tensor binomial(const at::Tensor& count, const at::Tensor& prob, Generator g
 
 at::Tensor& rrelu_with_noise_out(const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower,
                                  const at::Scalar& upper, bool training, Generator generator, at::Tensor& out) {
-  TORCH_CHECK(self.sym_sizes() == noise.sym_sizes(), "noise tensor shape must match self tensor shape. Got self.shape = ",
-              self.sizes(), " noise.shape = ", noise.sizes());
+  TORCH_CHECK(self.sym_sizes() == noise.sym_sizes(),
+              "noise tensor shape must match self tensor shape. Got self.shape = ", self.sizes(),
+              " noise.shape = ", noise.sizes());
   const double low = lower.to<double>(), high = upper.to<double>();
   if (!training) return at::leaky_relu_out(out, self, (low + high) / 2);
   TORCH_CHECK(low <= high, "Lower bound should be less than or equal to the upper bound");

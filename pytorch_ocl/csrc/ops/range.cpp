@@ -79,8 +79,9 @@ at::Tensor triangle_indices(int64_t rows, int64_t columns, int64_t offset, bool 
   const int64_t below = at::native::get_tril_size(rows, columns, lower ? offset : offset - 1);
   const int64_t count = lower ? below : rows * columns - below;
   const c10::OptionalDeviceGuard guard(device);
-  at::Tensor out = at::empty({2, count}, c10::TensorOptions().dtype(dtype.value_or(at::kLong)).device(device).layout(layout)
-                                             .pinned_memory(pin_memory));
+  at::Tensor out = at::empty(
+      {2, count},
+      c10::TensorOptions().dtype(dtype.value_or(at::kLong)).device(device).layout(layout).pinned_memory(pin_memory));
   if (count > 0)
     dlprim::triangle_indices(current_queue(out.device()), view_of(out, "tril_indices"), rows, columns, offset, lower);
   return out;
@@ -119,8 +120,8 @@ namespace ops {
 
 at::Tensor& arange_start_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
   TORCH_CHECK(!out.is_complex(), "arange: complex numbers have no order");
-  const bool whole = c10::isIntegralType(out.scalar_type(), false) && start.isIntegral(false) && end.isIntegral(false) &&
-                     step.isIntegral(false);
+  const bool whole = c10::isIntegralType(out.scalar_type(), false) && start.isIntegral(false) &&
+                     end.isIntegral(false) && step.isIntegral(false);
   const int64_t count = whole ? at::native::compute_arange_size<int64_t>(start, end, step)
                               : at::native::compute_arange_size<double>(start, end, step);
   resize_for(out, count, "arange");

@@ -171,7 +171,8 @@ at::Tensor& moments_out(const char* op, bool root, const at::Tensor& self, at::O
                         const std::optional<at::Scalar>& correction, bool keepdim, at::Tensor& out) {
   check_floating("std and var", self);
   TORCH_CHECK(at::canCast(c10::toRealValueType(self.scalar_type()), out.scalar_type()), "result type ",
-              c10::toRealValueType(self.scalar_type()), " can't be cast to the desired output type ", out.scalar_type());
+              c10::toRealValueType(self.scalar_type()), " can't be cast to the desired output type ",
+              out.scalar_type());
   const auto mask = at::native::make_dim_mask(dims, self.dim(), false);
   at::native::resize_output(out, at::native::shape_from_dim_mask(self, mask, keepdim));
   moments(op, root, self, dims, correction, keepdim, out, nullptr);

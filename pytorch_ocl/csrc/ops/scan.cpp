@@ -25,8 +25,8 @@ void scan(ScanId id, const char* op, const at::Tensor& self, const at::Tensor& o
   if (!y.is_same(out)) out.copy_(y);
 }
 
-void scan_extreme(ScanId id, const char* op, const at::Tensor& self, const at::Tensor& values, const at::Tensor& indices,
-                  int64_t dim) {
+void scan_extreme(ScanId id, const char* op, const at::Tensor& self, const at::Tensor& values,
+                  const at::Tensor& indices, int64_t dim) {
   const at::Tensor x = self.contiguous(), y = dense(values), where = dense(indices);
   dlprim::scan(current_queue(), id, view_of(y, op), view_of(x, op), int(at::maybe_wrap_dim(dim, self.dim())),
                view_of(where, op));
@@ -47,7 +47,8 @@ void cumprod(const at::Tensor& result, const at::Tensor& self, int64_t dim) {
 namespace ops {
 
 at::Tensor& _logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& out) {
-  TORCH_CHECK(at::isFloatingType(self.scalar_type()), "logcumsumexp: expected a floating input, got ", self.scalar_type());
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()), "logcumsumexp: expected a floating input, got ",
+              self.scalar_type());
   at::native::resize_output(out, self.sizes());
   scan(ScanId::logsumexp, "logcumsumexp", self, out, dim);
   return out;

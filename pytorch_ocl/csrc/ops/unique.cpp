@@ -39,7 +39,8 @@ Unique unique_rows(const at::Tensor& keys, bool neighbours, bool return_inverse,
   } else {
     order = at::empty({n}, options);
     const at::Tensor as_row = keys.size(1) == 1 ? keys.view({1, n}) : keys;
-    if (keys.size(1) == 1) dlprim::sort_order(queue, view_of(as_row, "unique"), view_of(order.view({1, n}), "unique"), false);
+    if (keys.size(1) == 1)
+      dlprim::sort_order(queue, view_of(as_row, "unique"), view_of(order.view({1, n}), "unique"), false);
     else dlprim::sort_rows(queue, view_of(keys, "unique"), view_of(order, "unique"));
   }
   const at::Tensor heads = at::empty({n}, options.dtype(at::kBool));
