@@ -28,6 +28,11 @@ def test_validate_training(name, device, capsys):
     assert "PASS" in capsys.readouterr().out
 
 
+def test_validate_training_with_functional_dropout(device):
+    pytest.importorskip("timm")
+    assert command_line.main(["validate", "--model", "ghostnet_050", "--device", device, "--train", "--size", "64"]) == 0
+
+
 def test_validate_inference_of_timm(device, capsys):
     pytest.importorskip("timm")
     assert command_line.main(["validate", "--model", "convnext_atto", "--device", device, "--size", "64"]) == 0

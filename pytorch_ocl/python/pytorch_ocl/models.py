@@ -3,6 +3,8 @@
 import importlib
 
 import torch
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 # What torchvision's Python code refers to. Its compiled half from PyPI needs CUDA's libraries; beside a PyTorch without
 # CUDA it cannot be loaded, and declaring the operators it would have brought lets torchvision.models be imported.
@@ -76,3 +78,16 @@ def remove_randomness(model):
         for attribute in ("p", "drop_prob", "dropout"):
             if isinstance(getattr(module, attribute, None), float):
                 setattr(module, attribute, 0.0)
+
+
+class WithoutDropout(TorchFunctionMode):
+    """Inside, dropout that a network calls as a function passes its input on."""
+
+    DROPOUTS = frozenset({functional.dropout, functional.dropout1d, functional.dropout2d, functional.dropout3d,
+                          functional.alpha_dropout, functional.feature_alpha_dropout})
+
+    def __torch_function__(self, function, types, arguments=(), options=None):
+        options = options or {}
+        if function in self.DROPOUTS:
+            return arguments[0] if arguments else options["input"]
+        return function(*arguments, **options)

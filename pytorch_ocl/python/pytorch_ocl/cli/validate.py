@@ -170,7 +170,8 @@ def run(options):
     reference.train(options.train)
     torch.ocl.reset_fallbacks()
     image, target = torch.randn(options.batch, 3, size, size), torch.randint(0, 1000, (options.batch,))
-    errors, followed, seconds = compare(reference, options, image, target)
+    with models.WithoutDropout():
+        errors, followed, seconds = compare(reference, options, image, target)
     report(options, size, errors, followed, seconds)
     fallbacks = torch.ocl.fallbacks()
     for name, count in sorted(fallbacks.items()):
