@@ -51,8 +51,9 @@ void DeviceStatus::check(Queue& queue) {
   const long long value = (long long)((std::uint64_t(std::uint32_t(status[3])) << 32) | std::uint32_t(status[2]));
   std::lock_guard guard(state_->mutex);
   std::string text = state_->messages.at(std::size_t(status[0] - 1));
-  if (auto at = text.find("%lld"); at != std::string::npos) text.replace(at, 4, std::to_string(value));
-  throw IndexError(text);
+  const auto at = text.find("%lld");
+  if (at == std::string::npos) throw Error(text);
+  throw IndexError(text.replace(at, 4, std::to_string(value)));
 }
 
 }  // namespace dlprim

@@ -5,7 +5,9 @@ on the CPU's vector unit, no more is asked than of all others."""
 import pathlib
 
 import opinfo
+import opinfo_variants
 import pytest
+import torch
 import yaml
 
 EXPECTATIONS = yaml.safe_load((pathlib.Path(__file__).parent / "expectations.yaml").read_text())
@@ -45,6 +47,17 @@ def test_operator(op, dtype, device):
         assert fallbacks, f"expectations.yaml says that {op.full_name} {dtype} falls back, and it does not"
     else:
         assert not fallbacks, f"ran on the CPU: {', '.join(fallbacks)}"
+
+
+@pytest.mark.parametrize("check", opinfo_variants.CHECKS)
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.full_name) for op in opinfo.op_db])
+def test_variant(op, check, device):
+    if reason := opinfo_variants.LEFT_OUT.get((check, op.name)):
+        pytest.skip(reason)
+    dtype = torch.float32 if op.supports_dtype(torch.float32, "cpu") else torch.int64
+    if expected_for(op, dtype)[0] in ("error", "skip"):
+        pytest.skip(f"see expectations.yaml: {expected_for(op, dtype)[1]}")
+    opinfo_variants.CHECKS[check](op, dtype, device)
 
 
 def test_expectations_name_operators():

@@ -17,13 +17,22 @@ namespace pytorch_ocl {
 
 using dlprim::PointwiseId;
 
+namespace {
+
+bool by_tanh(c10::string_view approximate) {
+  TORCH_CHECK(approximate == "none" || approximate == "tanh", "approximate argument must be either none or tanh.");
+  return approximate == "tanh";
+}
+
+}  // namespace
+
 void structured_gelu_out::impl(const at::Tensor&, c10::string_view approximate, const at::Tensor&) {
-  run_pointwise(*this, approximate == "tanh" ? PointwiseId::gelu_tanh : PointwiseId::gelu, {});
+  run_pointwise(*this, by_tanh(approximate) ? PointwiseId::gelu_tanh : PointwiseId::gelu, {});
 }
 
 void structured_gelu_backward_grad_input::impl(const at::Tensor&, const at::Tensor&, c10::string_view approximate,
                                                const at::Tensor&) {
-  run_pointwise(*this, approximate == "tanh" ? PointwiseId::gelu_tanh_backward : PointwiseId::gelu_backward, {});
+  run_pointwise(*this, by_tanh(approximate) ? PointwiseId::gelu_tanh_backward : PointwiseId::gelu_backward, {});
 }
 
 namespace ops {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Elements chosen by a mask.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -56,6 +57,9 @@ at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
   TORCH_CHECK(self.scalar_type() == out.scalar_type(),
               "masked_select(): self and result must have the same scalar type");
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
+  at::assert_no_overlap(out, mask);
   const auto [wide_mask, wide_self] = at::expand_outplace(mask, self);
   const at::Tensor marks = wide_mask->contiguous(), source = wide_self->contiguous();
   dlprim::Compaction compaction(current_queue(self.device()), view_of(marks, "masked_select"));

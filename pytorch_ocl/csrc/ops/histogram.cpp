@@ -18,8 +18,8 @@ using Range = std::optional<at::ArrayRef<double>>;
 void check_points(const at::Tensor& self, std::size_t dims, const OptionalTensor& weight, const char* op) {
   TORCH_CHECK(self.dim() >= 2, op, ": input tensor should have at least 2 dimensions, but got ", self.dim());
   TORCH_CHECK(self.is_floating_point(), op, ": expected a floating-point input, got ", self.scalar_type());
-  TORCH_CHECK(std::int64_t(dims) == self.size(-1), op, ": expected ", self.size(-1),
-              " sequences of bin edges for a ", self.size(-1), "-dimensional histogram but got ", dims);
+  TORCH_CHECK(std::int64_t(dims) == self.size(-1), op,
+              ": The size of bins must be equal to the innermost dimension of the input.");
   if (!weight || !weight->defined()) return;
   TORCH_CHECK(weight->scalar_type() == self.scalar_type(), op, ": if weight tensor is provided, input tensor and "
               "weight tensor should have the same dtype, but got input ", self.scalar_type(), ", and weight ",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Reading and writing at positions given by tensors: stubs of PyTorch's host code, and what CPU and CUDA do not share.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/Context.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/WrapDimUtils.h>
@@ -193,6 +194,7 @@ void index_fill_kernel(at::TensorIterator& it, int64_t dim, int64_t size, int64_
 
 void take_kernel(at::TensorIterator& it, const at::TensorBase& input) {
   if (it.numel() == 0) return;
+  at::assert_no_internal_overlap(it.tensor(0));
   const at::Tensor source = at::Tensor(input).contiguous();
   dlprim::TensorView out = operand_view(it, 0, "take"), from = out;
   from.data = buffer_of(source);
@@ -302,6 +304,9 @@ at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tens
               "index_select(): Expected dtype int32 or int64 for index");
   TORCH_CHECK(self.scalar_type() == out.scalar_type(),
               "index_select(): self and result must have the same scalar type");
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
+  at::assert_no_overlap(out, index);
   dim = at::maybe_wrap_dim(dim, self.dim());
   TORCH_CHECK(self.dim() > 0 || index.numel() == 1,
               "index_select(): Index to scalar can have only 1 value, got ", index.numel(), " value(s)");
@@ -328,6 +333,8 @@ at::Tensor& masked_fill__Tensor(at::Tensor& self, const at::Tensor& mask, const 
   if (value.is_cpu()) return masked_fill__Scalar(self, mask, value.item());
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
               mask.scalar_type());
+  TORCH_CHECK(self.is_complex() || !value.is_complex(), "value cannot be converted to type ", self.dtype().name(),
+              " without overflow");
   if (self.numel() == 0) return self;
   const at::Tensor converted = value.to(self.scalar_type());
   const dlprim::TensorView to = view_of(self, "masked_fill_");

@@ -29,7 +29,7 @@ struct Targets {
   Targets(const at::Tensor& given, const at::Tensor& weights, int dims, int64_t ignore_index, const char* op)
       : target(given) {
     TORCH_CHECK(target.scalar_type() == at::kLong || target.scalar_type() == at::kByte, op,
-                ": expected target of dtype int64 or uint8 but found ", target.scalar_type());
+                ": expected scalar type Long but found ", target.scalar_type());
     view.target = batched(target, dims, op);
     view.ignore_index = ignore_index;
     if (weights.defined()) {

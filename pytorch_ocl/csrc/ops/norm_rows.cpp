@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Layer, group and root-mean-square normalization.
+#include <ATen/native/layer_norm.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <dlprim/primitives/norm.hpp>
@@ -82,9 +83,8 @@ namespace ops {
 std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input, at::IntArrayRef normalized_shape,
                                                      const OptionalTensor& weight, const OptionalTensor& bias,
                                                      double eps) {
+  at::native::_check_layer_norm_inputs(input, normalized_shape, value(weight), value(bias));
   const GroupShape shape = layer_shape("layer_norm", input, normalized_shape, eps, true);
-  check_parameter("layer_norm", "weight", value(weight), normalized_shape);
-  check_parameter("layer_norm", "bias", value(bias), normalized_shape);
   const auto type = statistics_type(input, weight ? *weight : value(bias));
   const Tensor mean = at::empty(statistics_sizes(input, normalized_shape), input.options().dtype(type));
   const Saved saved{mean, at::empty_like(mean)};

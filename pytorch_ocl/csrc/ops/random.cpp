@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Random numbers: kernels behind PyTorch's shared host code, dropout and the distributions PyTorch has none for.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/native/UnaryOps.h>
+#include <ATen/ops/_assert_async.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -75,6 +77,7 @@ void bernoulli_kernel(const at::TensorBase& self, double p, Generator generator)
 
 void bernoulli_tensor_kernel(const at::TensorBase& self, const at::TensorBase& p, Generator generator) {
   const at::Tensor out(self);
+  at::assert_no_internal_overlap(out);
   at::Tensor probability = at::Tensor(p).to(self.device());
   if (!at::isFloatingType(probability.scalar_type())) probability = probability.to(at::kFloat);
   probability = probability.expand(self.sizes()).contiguous();
@@ -123,6 +126,8 @@ void random_kernel(at::TensorIteratorBase& iter, Generator generator) {
 
 void multinomial_kernel(at::Tensor& result, const at::Tensor& self, std::int64_t samples, Generator generator) {
   const at::Tensor weights = self.dim() == 1 ? self.unsqueeze(0) : self;
+  at::_assert_async(weights.max().lt(std::numeric_limits<double>::infinity()).logical_and(weights.min().ge(0)),
+                    "probability tensor contains either `inf`, `nan` or element < 0");
   const bool small = self.scalar_type() == at::kHalf || self.scalar_type() == at::kBFloat16;
   const at::Tensor sums = at::cumsum(small ? weights.to(at::kFloat) : weights, 1).contiguous();
   const at::Tensor out = at::empty({weights.size(0), samples}, result.options());

@@ -120,6 +120,8 @@ namespace ops {
 
 at::Tensor& arange_start_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
   TORCH_CHECK(!out.is_complex(), "arange: complex numbers have no order");
+  at::native::arange_check_bounds(start, end, step);
+  TORCH_CHECK_VALUE(!c10::isIntegralType(out.scalar_type(), false) || step.to<int64_t>() != 0, "step must be nonzero");
   const bool whole = c10::isIntegralType(out.scalar_type(), false) && start.isIntegral(false) &&
                      end.isIntegral(false) && step.isIntegral(false);
   const int64_t count = whole ? at::native::compute_arange_size<int64_t>(start, end, step)

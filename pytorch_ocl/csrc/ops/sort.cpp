@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Sorting, selection by rank, search in sorted sequences.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/BucketizationUtils.h>
 #include <ATen/native/ReduceOpsUtils.h>
@@ -120,6 +121,7 @@ std::tuple<at::Tensor&, at::Tensor&> kthvalue_values(const at::Tensor& self, int
                                                      at::Tensor& values, at::Tensor& indices) {
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
   const int64_t n = self.dim() > 0 ? self.size(wrapped) : 1;
+  at::assert_no_overlap(self, values);
   TORCH_CHECK(k >= 1 && k <= n, "kthvalue(): selected number k out of range for dimension ", wrapped);
   select_into(values, indices, self, wrapped, keepdim, dlprim::Rank::kth, "kthvalue()", k - 1);
   return {values, indices};

@@ -128,6 +128,7 @@ bool _has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor&
 }
 
 at::Tensor& fill__Scalar(at::Tensor& self, const at::Scalar& value) {
+  check_fits(value, self.scalar_type());
   if (self.numel() == 0) return self;
   dlprim::fill(current_queue(), view_of(self, "fill_"), to_scalar(value, self.scalar_type()));
   return self;

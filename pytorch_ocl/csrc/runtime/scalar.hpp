@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <ATen/Dispatch_v2.h>
 #include <c10/core/Scalar.h>
 #include <dlprim/scalar.hpp>
 
@@ -15,6 +16,12 @@ inline dlprim::Scalar to_scalar(const c10::Scalar& value, c10::ScalarType type) 
   if (value.isIntegral(false)) return dlprim::Scalar(value.toLong());
   const double real = value.toDouble();
   return c10::isIntegralType(type, false) ? dlprim::Scalar(std::int64_t(real)) : dlprim::Scalar(real);
+}
+
+/// Throws RuntimeError, as PyTorch does, for a number that `type` cannot hold.
+inline void check_fits(const c10::Scalar& value, c10::ScalarType type) {
+  AT_DISPATCH_V2(type, "fill_", AT_WRAP([&] { (void)value.to<scalar_t>(); }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),
+                 AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), at::kBool, at::kHalf, at::kBFloat16);
 }
 
 }  // namespace pytorch_ocl

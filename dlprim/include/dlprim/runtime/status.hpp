@@ -5,7 +5,8 @@
 namespace dlprim {
 
 /// Errors that kernels find in data (an index out of range, a failed assertion). A kernel stores the code of its message
-/// and a value; the next synchronization of the device throws IndexError with both.
+/// and a value; the next synchronization of the device throws IndexError with both, or Error where the message has no
+/// place for a value.
 class DeviceStatus {
  public:
   explicit DeviceStatus(Device& device);
