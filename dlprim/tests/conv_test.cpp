@@ -208,6 +208,15 @@ std::vector<Case> winograd_cases() {
   };
 }
 
+// Few enough elements for a simulated device.
+TEST(Conv, Small) {
+  ConvOptions options;
+  options.padding = {1, 1, 0}, options.stride = {2, 1, 1};
+  check({"small", {2, 3, 5, 6}, {4, 3, 3, 3}, options, {}}, DataType::float32);
+  const testing::Variable forced("DLPRIM_CONV", "winograd");
+  check({"small winograd", {1, 2, 5, 6}, {3, 2, 3, 3}, {{1, 1, 1}, {1, 1, 0}}, {}}, DataType::float32);
+}
+
 TEST(Conv, Winograd) {
   const testing::Variable forced("DLPRIM_CONV", "winograd");
   for (const Case& t : winograd_cases()) check(t, DataType::float32);

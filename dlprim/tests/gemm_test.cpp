@@ -135,6 +135,13 @@ TEST_P(GemmCandidate, AgreesWithHostOnEdgeCases) {
     }
 }
 
+// Few enough elements for a simulated device; what a candidate cannot take here goes to the next one.
+TEST_P(GemmCandidate, Small) {
+  const testing::Variable forced("DLPRIM_GEMM", GetParam());
+  check({2, 9, 21, 11, true, false, false, 0, 0, 1, 1, Activation::relu}, DataType::float32);
+  check({1, 18, 7, 40, false, true}, mma_type(DataType::bfloat16) ? DataType::bfloat16 : DataType::float32);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::Values("panel", "mma", "tiled", "reference"));
 
 TEST(Gemm, Integers) {

@@ -108,6 +108,8 @@ LEFT_OUT = {
     ("noncontiguous", "as_strided"): "it reads between the elements, which a copy to the device leaves undefined",
     ("noncontiguous", "as_strided_copy"): "see as_strided",
     ("noncontiguous", "as_strided_scatter"): "see as_strided",
+    ("out", "torch._scaled_mm"): "eight-bit floating-point numbers: not supported yet",
+    ("noncontiguous", "torch._scaled_mm"): "eight-bit floating-point numbers: not supported yet",
     ("errors", "gradient"): "its samples hold tensors of the meta device",
     ("errors", "nn.functional.max_pool3d"): "PyTorch's check for this device finds the same fault in other words",
 }
