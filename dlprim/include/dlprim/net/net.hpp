@@ -15,6 +15,7 @@ enum class CalculationsMode { train, predict };
 /// anew in every run; otherwise prediction may fold them into each other.
 class Net {
  public:
+  struct State;  ///< private to dlprim
   explicit Net(const Context& context);
   ~Net();
   Net(Net&&) noexcept;
@@ -102,7 +103,7 @@ class Net {
   const Tensor& tensor_diff(const std::string& name) const;
 
  private:
-  struct State;
+  friend class JsonExporter;
   std::unique_ptr<State> state_;
 };
 
