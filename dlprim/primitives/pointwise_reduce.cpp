@@ -30,6 +30,7 @@ ReduceCode code_of(const Types& xs, const Types& ys, int weights, DataType weigh
   for (std::size_t k = 0; k < ys.size(); k++)
     types += "typedef " + value(ys[k]) + " typeof_y" + std::to_string(k) + "; ";
   std::string scalars;
+  for (int k = 0; k < weights; k++) types += "typedef typeof_w typeof_w" + std::to_string(k) + "; ";
   for (int k = 0; k < weights; k++)
     scalars += "const typeof_w w" + std::to_string(k) + " = (typeof_w)s" + std::to_string(2 * ys.size() + k) + "; ";
   std::string fields, fresh, open, results, merged, close, finish;

@@ -4,8 +4,8 @@
 #include <dlprim/net/json.hpp>
 #include <dlprim/net/net.hpp>
 #include <dlprim/net/onnx.hpp>
+#include <dlprim/net/operations.hpp>
 #include <dlprim/net/parameters.hpp>
 #include <dlprim/net/solver.hpp>
-#include <dlprim/primitives/pointwise_reduce.hpp>
 
 namespace dp = dlprim;
