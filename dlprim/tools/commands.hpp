@@ -8,3 +8,4 @@ void benchmark(CLI::App& program);
 void flops(CLI::App& program);
 void predict(CLI::App& program);
 void train(CLI::App& program);
+void convert(CLI::App& program);

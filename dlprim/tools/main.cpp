@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   flops(program);
   predict(program);
   train(program);
+  convert(program);
   try {
     program.parse(argc, argv);
     return 0;

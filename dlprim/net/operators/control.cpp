@@ -14,6 +14,8 @@ void if_op(Call& call) {
   for (int i = 0; i < call.outputs() && i < int(results.size()); i++) call.set(i, results[std::size_t(i)]);
 }
 
+constexpr std::int64_t most_trips = 1 << 16;  // files may ask for loops without end
+
 bool truth(Queue& queue, const Value& value) { return !value.tensor.defined() || to_integers(queue, value.tensor).at(0); }
 
 // Collected results of all iterations, joined along a new axis.
@@ -34,6 +36,7 @@ void loop(Call& call) {
   for (std::size_t i = 0; i < carried; i++) state.push_back(call.value(int(i) + 2));
   std::vector<std::vector<Tensor>> scanned(body.outputs.size() - carried - 1);
   for (std::int64_t i = 0; i < trips && go_on; i++) {
+    if (i == most_trips) call.fail("expected at most " + std::to_string(most_trips) + " trips");
     const std::uint8_t yes = 1;
     std::vector<Value> inputs{{Tensor::from_host(DataType::int64, {}, &i), nullptr},
                               {Tensor::from_host(DataType::boolean, {}, &yes), nullptr}};

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""dlprim: runs neural networks on any OpenCL device, without PyTorch.
+"""dlprim: runs and trains neural networks on any OpenCL device, without PyTorch.
 
     session = dlprim.InferenceSession("resnet18.onnx")
     scores, = session.run(None, {"input": image})
 """
-from ._core import (CalculationsMode, Context, Error, IndexError, NotSupportedError, ONNXModel, OutOfMemoryError,
-                    ValidationError, devices)
-from .session import InferenceSession, Net
+from . import _runtime
 
-__all__ = ["CalculationsMode", "Context", "Error", "IndexError", "InferenceSession", "Net", "NotSupportedError",
-           "ONNXModel", "OutOfMemoryError", "ValidationError", "devices"]
+_runtime.prepare()  # OpenCL drivers that pip installed
+
+from ._core import (SGD, Adam, AdamW, CalculationsMode, Context, Error, ExecutionContext, IndexError,  # noqa: E402
+                    JSONModel, Net, NotSupportedError, ONNXModel, OutOfMemoryError, Solver, Tensor, ValidationError,
+                    ValueInfo, devices, read_parameters, schedules, write_parameters)
+from .config import NetConfig  # noqa: E402
+from .session import InferenceSession  # noqa: E402
+
+__all__ = ["SGD", "Adam", "AdamW", "CalculationsMode", "Context", "Error", "ExecutionContext", "IndexError",
+           "InferenceSession", "JSONModel", "Net", "NetConfig", "NotSupportedError", "ONNXModel", "OutOfMemoryError",
+           "Solver", "Tensor", "ValidationError", "ValueInfo", "devices", "read_parameters", "schedules", "write_parameters"]

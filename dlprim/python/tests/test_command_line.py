@@ -12,7 +12,7 @@ from building import ROOT, dlprim, run, write_classifier
 from PIL import Image
 
 COMMANDS = re.findall(r"^void (\w+)\(CLI::App& program\);", (ROOT / "dlprim/tools/commands.hpp").read_text(), re.M)
-LENET = ROOT / "examples/lenet.json"
+LENET = ROOT / "examples/nets/digits.json"
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +134,14 @@ def test_train_refuses_what_it_cannot_do(classifier, digits, tmp_path):
     (tmp_path / "train-images-idx3-ubyte").write_bytes(b"\0\0\x08\x03" + b"\xff" * 12)
     (tmp_path / "train-labels-idx1-ubyte").write_bytes(b"\0\0\x08\x01\0\0\0\0")
     assert "cut off" in dlprim("train", LENET, tmp_path, code=1)
+
+
+@pytest.mark.parametrize("parameters", ["net.dlp", "net.h5", "net.safetensors"])
+def test_convert(classifier, tmp_path, parameters):
+    dlprim("convert", classifier, tmp_path / "net.json", tmp_path / parameters, "-b", 2)
+    image = tmp_path / "image.png"
+    Image.fromarray(np.full((32, 32, 3), 90, np.uint8)).save(image)
+    tables = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    dlprim("predict", classifier, image, "--csv", tables[0], "-k", 1)
+    dlprim("predict", tmp_path / "net.json", image, "-P", tmp_path / parameters, "--csv", tables[1], "-k", 1)
+    assert rows(tables[0]) == rows(tables[1])

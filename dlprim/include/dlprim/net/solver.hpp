@@ -42,6 +42,7 @@ class Solver {
   /// Enqueues one step. Parameters that are frozen or have no gradient stay as they are.
   void step(const ExecutionContext& context);
   std::int64_t steps() const noexcept { return steps_; }
+  Net& net() const noexcept { return net_; }
 
   /// What goes on from one step to the next, on the host: to go on training from a file with load_state.
   NamedTensors state() const;

@@ -1,0 +1,1 @@
+../../../pytorch_ocl/python/pytorch_ocl/_runtime.py
