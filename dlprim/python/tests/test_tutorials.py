@@ -12,6 +12,12 @@ def blocks(document, language):
     return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / "docs" / document).read_text(), re.M | re.S)
 
 
+@pytest.fixture(autouse=True)
+def all_devices(monkeypatch):
+    """The tutorials name device 0:0, which a choice of others would hide."""
+    monkeypatch.delenv("OCL_VISIBLE_DEVICES", raising=False)
+
+
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
     """The tutorial's programs, built by a project that has only the installed package."""
