@@ -79,11 +79,15 @@ bool few_taps(const GemmProblem& problem) {
          problem.p.taps[0] * problem.p.taps[1] * problem.p.taps[2] <= 32;
 }
 
-TileChoice choose_tile(std::span<const TileShape> shapes, const TileCosts& costs, const DeviceInfo& info,
-                       const GemmProblem& problem) {
+bool tiles_are_forced() {
+  const Forced forced;
+  return forced.tile || forced.split;
+}
+
+std::vector<TileChoice> rank_tiles(std::span<const TileShape> shapes, const TileCosts& costs, const DeviceInfo& info,
+                                   const GemmProblem& problem) {
   const auto& p = problem.p;
-  TileChoice best{shapes[0], 1};
-  double best_time = 0;
+  std::vector<std::pair<double, TileChoice>> timed;
   const Forced forced;
   for (const TileShape& s : shapes) {
     if (forced.excludes(s)) continue;
@@ -99,10 +103,14 @@ TileChoice choose_tile(std::span<const TileShape> shapes, const TileCosts& costs
       if (splits > 1)
         time += costs.element * double(p.m * p.n * problem.batches) * double(2 * splits + 1) / info.compute_units +
                 costs.reduction;
-      if (best_time == 0 || time < best_time) best_time = time, best = {s, splits};
+      timed.push_back({time, {s, splits}});
     }
   }
-  return best;
+  if (timed.empty()) return {{shapes[0], 1}};
+  std::stable_sort(timed.begin(), timed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<TileChoice> ranked;
+  for (const auto& [time, choice] : timed) ranked.push_back(choice);
+  return ranked;
 }
 
 void set_tiles(GemmProblem& problem, GemmKey& key, const TileChoice& choice) {

@@ -44,9 +44,17 @@ struct TileChoice {
   TileShape shape;
   std::int64_t splits;
 };
-/// The shape and split of k with the shortest estimated time.
-TileChoice choose_tile(std::span<const TileShape> shapes, const TileCosts& costs, const DeviceInfo& info,
-                       const GemmProblem& problem);
+/// Shapes with splits of k, the shortest estimated time first; never empty.
+std::vector<TileChoice> rank_tiles(std::span<const TileShape> shapes, const TileCosts& costs, const DeviceInfo& info,
+                                   const GemmProblem& problem);
+/// Whether a variable of the environment leaves rank_tiles no choice.
+bool tiles_are_forced();
+
+using TileRun = void (*)(Queue& queue, const GemmProblem& problem, const TileChoice& choice);
+/// The choice for a problem: the fastest by measurement where this or an earlier process measured it, which happens at
+/// the first use with settings.benchmark, else the best ranked.
+TileChoice choose_tile(Queue& queue, GemmCore core, const GemmProblem& problem, std::span<const TileShape> shapes,
+                       const TileCosts& costs, TileRun run);
 /// Sets tile counts and splits of a problem, and the index width and shape of its key.
 void set_tiles(GemmProblem& problem, GemmKey& key, const TileChoice& choice);
 

@@ -4,20 +4,11 @@
 
 namespace dlprim {
 
-const char* decline_mma(const Device& device, const GemmProblem& problem, bool forced) {
-  const DeviceInfo& info = device.info();
-  if (problem.type != DataType::float16 && problem.type != DataType::bfloat16) return "only for 16-bit floats";
-  if (problem.p.k == 0) return "k is 0";
-  if (info.nv_compute_capability < 80 && !forced) return "the device has no matrix units that it can use";
-  if (info.max_work_group < 256 || info.local_memory < 49152) return "the device's work-groups are too small";
-  return nullptr;
-}
+namespace {
 
-void run_mma(Queue& queue, const GemmProblem& given) {
+void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) {
   GemmProblem problem = given;
   const auto& p = problem.p;
-  const DeviceInfo& info = queue.device().info();
-  const TileChoice choice = choose_tile(mma_shapes(info), mma_costs, info, problem);
   const TileShape& s = choice.shape;
   GemmKey key = gemm_key(GemmCore::mma, problem);
   Vectors widest = vectors(problem, 1);
@@ -43,6 +34,22 @@ void run_mma(Queue& queue, const GemmProblem& given) {
   if (key.vc != 8 || p.splits > 1) key.vc = 1;
   key.tap_mask = convolution && few_taps(problem);
   launch_tiles(queue, key, problem, std::size_t(32 * (s.bm / s.tm) * (s.bn / s.tn)));
+}
+
+}  // namespace
+
+const char* decline_mma(const Device& device, const GemmProblem& problem, bool forced) {
+  const DeviceInfo& info = device.info();
+  if (problem.type != DataType::float16 && problem.type != DataType::bfloat16) return "only for 16-bit floats";
+  if (problem.p.k == 0) return "k is 0";
+  if (info.nv_compute_capability < 80 && !forced) return "the device has no matrix units that it can use";
+  if (info.max_work_group < 256 || info.local_memory < 49152) return "the device's work-groups are too small";
+  return nullptr;
+}
+
+void run_mma(Queue& queue, const GemmProblem& problem) {
+  const auto shapes = mma_shapes(queue.device().info());
+  run_with(queue, problem, choose_tile(queue, GemmCore::mma, problem, shapes, mma_costs, run_with));
 }
 
 }  // namespace dlprim

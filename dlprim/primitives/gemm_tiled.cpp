@@ -8,22 +8,8 @@ namespace {
 
 int group_size(const TileShape& s) { return s.bm / s.tm * (s.bn / s.tn); }
 
-}  // namespace
-
-const char* decline_tiled(const Device& device, const GemmProblem& problem, bool forced) {
-  if (!is_floating(problem.type)) return "only for floating types";
-  if (device.info().cpu && !forced) return "for GPUs";
-  if (problem.p.k == 0) return "k is 0";
-  if (device.info().max_work_group < 256 || device.info().local_memory < 12288)
-    return "the device's work-groups are too small";
-  return nullptr;
-}
-
-void run_tiled(Queue& queue, const GemmProblem& given) {
+void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) {
   GemmProblem problem = given;
-  const DeviceInfo& info = queue.device().info();
-  const TileChoice choice =
-      choose_tile(tile_shapes(info, size_of(accumulate_type(problem.type))), tiled_costs, info, problem);
   const TileShape& s = choice.shape;
   GemmKey key = gemm_key(GemmCore::tiled, problem);
   const Vectors four = vectors(problem, 4);
@@ -36,6 +22,22 @@ void run_tiled(Queue& queue, const GemmProblem& given) {
   key.tap_mask = few_taps(problem);
   key.full_k = problem.p.k % s.bk == 0;
   launch_tiles(queue, key, problem, std::size_t(group));
+}
+
+}  // namespace
+
+const char* decline_tiled(const Device& device, const GemmProblem& problem, bool forced) {
+  if (!is_floating(problem.type)) return "only for floating types";
+  if (device.info().cpu && !forced) return "for GPUs";
+  if (problem.p.k == 0) return "k is 0";
+  if (device.info().max_work_group < 256 || device.info().local_memory < 12288)
+    return "the device's work-groups are too small";
+  return nullptr;
+}
+
+void run_tiled(Queue& queue, const GemmProblem& problem) {
+  const auto shapes = tile_shapes(queue.device().info(), size_of(accumulate_type(problem.type)));
+  run_with(queue, problem, choose_tile(queue, GemmCore::tiled, problem, shapes, tiled_costs, run_with));
 }
 
 }  // namespace dlprim

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/gemm.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include <cmath>
 #include <numbers>
+#include <random>
+#include <thread>
 
 #include "floats.hpp"
+#include "gemm_launch.hpp"
 
 namespace dlprim {
 namespace {
@@ -143,6 +147,32 @@ TEST_P(GemmCandidate, Small) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::Values("panel", "mma", "tiled", "reference"));
+
+TEST(Gemm, MeasuresTilesOnRequest) {
+  static int runs = 0;
+  GemmProblem problem;
+  problem.p.m = 1000 + std::int64_t(std::random_device()() % 1000000), problem.p.n = 77, problem.p.k = 500;
+  auto choose = [&] {
+    runs = 0;
+    const auto shapes = tile_shapes(testing::device().info(), 4);
+    return choose_tile(queue(), GemmCore::tiled, problem, shapes, tiled_costs, [](Queue&, const GemmProblem&, const TileChoice& choice) {
+      runs++;
+      std::this_thread::sleep_for(std::chrono::milliseconds(choice.shape.bm == 64 && choice.splits == 1 ? 1 : 3));
+    });
+  };
+  const TileChoice estimated = choose();
+  EXPECT_EQ(runs, 0) << "nothing is measured without being asked for";
+  EXPECT_EQ(choose().shape.bm, estimated.shape.bm);
+  settings.benchmark = true;
+  const TileChoice measured = choose();
+  EXPECT_GT(runs, 0);
+  EXPECT_EQ(std::pair(int(measured.shape.bm), measured.splits), std::pair(64, std::int64_t(1)));
+  choose();
+  EXPECT_EQ(runs, 0) << "what was measured is remembered";
+  settings.benchmark = false;
+  EXPECT_EQ(choose().shape.bm, measured.shape.bm);
+  EXPECT_EQ(runs, 0);
+}
 
 TEST(Gemm, Integers) {
   for (const DataType type : {DataType::int64, DataType::int32, DataType::int16, DataType::int8, DataType::uint8}) {

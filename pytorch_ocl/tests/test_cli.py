@@ -73,6 +73,15 @@ def test_validate_unknown_model(device):
         command_line.main(["validate", "--model", "no_such_network", "--device", device])
 
 
+def test_tune(device, capsys, monkeypatch):
+    monkeypatch.setenv("DLPRIM_GEMM", "tiled")  # on CPUs, too
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 5, 3), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
+    monkeypatch.setattr("pytorch_ocl.models.create", lambda name: network)
+    assert command_line.main(["tune", "--model", "any", "--device", device, "--train", "--size", "9", "--batch", "1"]) == 0
+    assert "times as fast" in capsys.readouterr().out
+    assert torch.backends.ocl.benchmark is False
+
+
 def test_cache(capsys):
     assert command_line.main(["cache"]) == 0
     assert "programs" in capsys.readouterr().out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Command line: python -m pytorch_ocl info | validate | cache."""
+"""Command line: python -m pytorch_ocl info | validate | tune | cache."""
 import argparse
 import importlib
 import sys
@@ -7,6 +7,7 @@ import sys
 COMMANDS = {
     "info": "platforms, devices, capabilities, versions and the program cache",
     "validate": "compare a torchvision or timm network on an OpenCL device with the CPU",
+    "tune": "measure the kernels that a network uses and remember the fastest",
     "cache": "show or clear the cache of compiled kernels",
 }
 

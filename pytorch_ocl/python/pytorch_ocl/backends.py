@@ -12,7 +12,11 @@ class _Backend(types.ModuleType):
 
     @property
     def benchmark(self) -> bool:
-        """True: where several kernels can do an operation, they may be timed and the fastest is taken."""
+        """True: tiles of a matrix product or convolution are timed at its first use, and the fastest is taken.
+
+        What was measured is kept in the program cache for later processes. Sizes that change all the time cost a
+        measurement each: leave it False for them.
+        """
         return torch.ops.pytorch_ocl.benchmark()
 
     @benchmark.setter

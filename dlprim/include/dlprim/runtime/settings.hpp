@@ -6,7 +6,9 @@ namespace dlprim {
 
 /// Wishes of the program that primitives may read at any time.
 struct Settings {
-  std::atomic<bool> benchmark{false};  ///< candidates may be timed at their first use, for the fastest to be taken
+  /// Tiles of a product or convolution are timed at its first use and the fastest is kept, on disk, too. The device is
+  /// waited for then.
+  std::atomic<bool> benchmark{false};
 };
 
 inline Settings settings;
