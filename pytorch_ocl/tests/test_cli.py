@@ -77,7 +77,7 @@ def test_tune(device, capsys, monkeypatch):
     monkeypatch.setenv("DLPRIM_GEMM", "tiled")  # on CPUs, too
     network = torch.nn.Sequential(torch.nn.Conv2d(3, 5, 3), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
     monkeypatch.setattr("pytorch_ocl.models.create", lambda name: network)
-    assert command_line.main(["tune", "--model", "any", "--device", device, "--train", "--size", "9", "--batch", "1"]) == 0
+    assert command_line.main(["tune", "--model", "any", "--device", device, "--size", "9", "--batch", "1"]) == 0
     assert "times as fast" in capsys.readouterr().out
     assert torch.backends.ocl.benchmark is False
 
