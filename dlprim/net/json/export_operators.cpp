@@ -168,7 +168,8 @@ void hard_swish(JsonExport& call) {
 void softmax(JsonExport& call) {
   const Shape& x = call.shape(0);
   const int axis = x.axis(call.integer("axis", call.version() < 13 ? 1 : -1));
-  call.expect(axis == 1 && x.size() >= 2 && (call.version() >= 13 || x.size() == 2), "it goes along another axis than 1");
+  const bool row = call.version() >= 13 || x.product(2, x.size()) == 1;  // before, what follows the axis belongs to it
+  call.expect(axis == 1 && x.size() >= 2 && row, "it goes along another axis than 1");
   call.emit("Softmax", {call.value_name(0)}, call.output_name(), {{"log", call.type() == "LogSoftmax"}});
 }
 

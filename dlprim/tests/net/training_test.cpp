@@ -6,7 +6,22 @@
 namespace dlprim::testing {
 namespace {
 
-const std::string digits_json = std::string(EXAMPLES) + "/nets/digits.json";
+// A small LeNet with batch normalization for images of 8 x 8.
+std::string lenet() {
+  NetConfig config;
+  config.add_input("data", {64, 1, 8, 8}).add_input("label", {64}, DataType::int32);
+  config.add({"Convolution2D", {{"channels_out", 16}, {"kernel", 3}, {"pad", 1}, {"bias", false}}})
+      .add({"BatchNorm"})
+      .add({"Activation", {{"activation", std::string("relu")}}})
+      .add({"Pooling2D", {{"kernel", 2}, {"stride", 2}}})
+      .add({"Convolution2D", {{"channels_out", 32}, {"kernel", 3}, {"pad", 1}, {"activation", std::string("relu")}}})
+      .add({"Pooling2D", {{"kernel", 2}, {"stride", 2}}})
+      .add({"InnerProduct", {{"outputs", 64}, {"activation", std::string("relu")}}})
+      .add({"InnerProduct", {{"outputs", 10}}, "scores"})
+      .add({"SoftmaxWithLoss", {}, "loss", {"scores", "label"}})
+      .add({"Softmax", {}, "prob", {"scores"}});
+  return config.add_output("prob").add_output("loss").text();
+}
 
 // Images of 8 x 8 that show one of ten random patterns, moved by up to a pixel and noisy.
 struct Images {
@@ -63,7 +78,7 @@ void train(Net& net, Solver& solver, int steps, unsigned seed) {
 
 TEST(Training, ALeNetLearnsAndIsReloaded) {
   Net net{Context(device())};
-  net.load_from_json_file(digits_json);
+  net.load_from_json(lenet());
   Adam solver(net, 2e-3);
   train(net, solver, 80, 1000);
   const Images test = images(500, 1);
@@ -73,7 +88,7 @@ TEST(Training, ALeNetLearnsAndIsReloaded) {
     const std::string path = (std::filesystem::temp_directory_path() / ("dlprim_training_test" + std::to_string(std::random_device()()) + end)).string();
     net.save_parameters(path);
     Net again{Context(device())};
-    again.load_from_json_file(digits_json);
+    again.load_from_json(lenet());
     again.load_parameters(path);
     std::filesystem::remove(path);
     EXPECT_GE(accuracy(again, test), 0.98);
@@ -84,7 +99,7 @@ TEST(Training, ALeNetLearnsAndIsReloaded) {
 
 TEST(Training, ItGoesOnFromSavedState) {
   auto make = [](Net& net, int kind) -> std::unique_ptr<Solver> {
-    net.load_from_json_file(digits_json);
+    net.load_from_json(lenet());
     if (kind == 0) return std::make_unique<SGD>(net, 0.01);
     if (kind == 1) return std::make_unique<Adam>(net);
     return std::make_unique<AdamW>(net);
