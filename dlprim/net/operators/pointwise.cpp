@@ -45,6 +45,14 @@ Tensor aligned(Call& call, const Tensor& a, Tensor b) {
   return b;
 }
 
+// Before operator set 7 slopes are one a channel.
+void prelu(Call& call) {
+  Tensor slope = call.input(1);
+  if (call.version() < 7 && slope.shape().size() == 1 && slope.numel() > 1)
+    for (int d = 2; d < call.input(0).shape().size(); d++) slope = unsqueeze(slope, d - 1);
+  call.set(0, apply(call.queue(), "prelu", {call.input(0), slope}));
+}
+
 std::vector<Tensor> operands(Call& call) {
   std::vector<Tensor> result;
   for (int i = 0; i < call.inputs(); i++) result.push_back(call.input(i));
@@ -132,6 +140,7 @@ void pointwise(Registry& registry) {
     for (const auto& [name, otherwise] : row.attributes) attributes += " " + name;
     registry.add(type.c_str(), run_row, attributes.c_str());
   }
+  registry.add("PRelu", prelu, "consumed_inputs");
   registry.add("Div", div, "axis broadcast consumed_inputs");
   registry.add("Pow", pow, "axis broadcast");
   registry.add("Mod", mod, "fmod");

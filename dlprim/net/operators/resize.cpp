@@ -20,7 +20,7 @@ struct Axis {
 double source(const Axis& a, std::int64_t x, const std::string& mode) {
   const double in = double(a.in), out = double(a.out), half = (double(x) + 0.5) / a.scale - 0.5;
   if (mode == "asymmetric") return double(x) / a.scale;
-  if (mode == "align_corners") return a.out == 1 ? 0 : double(x) * (in - 1) / (out - 1);
+  if (mode == "align_corners") return a.out == 1 ? 0 : double(x) * (in - 1) / (a.scale * in - 1);
   if (mode == "pytorch_half_pixel") return a.out == 1 ? 0 : half;
   if (mode == "half_pixel_symmetric") return in / 2 * (1 - out / (a.scale * in)) + half;
   if (mode == "tf_half_pixel_for_nn") return half + 0.5;

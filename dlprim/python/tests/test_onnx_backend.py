@@ -60,7 +60,17 @@ def model_and_data(case):
     return model, data
 
 
+def flat(values):
+    """The arrays of nested sequences, and how they nest."""
+    if not isinstance(values, (list, tuple)):
+        return [values], None
+    parts = [flat(value) for value in values]
+    return [array for arrays, _ in parts for array in arrays], [structure for _, structure in parts]
+
+
 def compare(case, kind, expected, got):
+    (expected, wanted_structure), (got, structure) = flat(list(expected)), flat(list(got))
+    assert structure == wanted_structure
     if kind == "random":
         assert [(x.dtype, x.shape) for x in got] == [(x.dtype, x.shape) for x in expected]
         return
@@ -91,7 +101,7 @@ def test_light_models():
         weights = {tensor.name for tensor in model.graph.initializer}
         shapes = {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
                   for value in model.graph.input if value.name not in weights}
-        inputs = {name: np.arange(np.prod(shape), dtype=np.float32).reshape(shape) / np.prod(shape)
+        inputs = {name: np.linspace(0, 1, int(np.prod(shape)), False, dtype=np.float32).reshape(shape)
                   for name, shape in shapes.items()}
         expected = numpy_helper.to_array(onnx.TensorProto.FromString(
             path.with_name(path.stem + "_output_0.pb").read_bytes()))
