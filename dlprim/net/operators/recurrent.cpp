@@ -112,7 +112,9 @@ Tensor lstm_step(const Cell& cell, const Tensor& x, const Tensor& state, Tensor&
       terms.push_back(apply(queue, "y0 = x0 * x1;", {seen, narrow(cell.peepholes, 0, peephole * cell.width, cell.width)}));
     return terms;
   };
-  const Tensor i = cell.activate(0, sum(0, 0, memory)), f = cell.activate(0, sum(2, 2, memory));
+  const Tensor i = cell.activate(0, sum(0, 0, memory));
+  const Tensor f = cell.call.integer("input_forget", 0) ? apply(queue, "y0 = 1 - x0;", {i})
+                                                        : cell.activate(0, sum(2, 2, memory));
   const Tensor g = cell.activate(1, sum(3, -1, memory));
   const Tensor next = apply(queue, "y0 = x0 * x1 + x2 * x3;", {f, memory, i, g});
   const Tensor o = cell.activate(0, sum(1, 1, next));
@@ -196,7 +198,7 @@ void recurrent(Registry& registry) {
                              "hidden_size layout output_sequence ";
   registry.add("RNN", rnn, shared.c_str());
   registry.add("GRU", gru, (shared + "linear_before_reset").c_str());
-  registry.add("LSTM", lstm, shared.c_str());
+  registry.add("LSTM", lstm, (shared + "input_forget").c_str());
 }
 
 }  // namespace dlprim::operators
