@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/norm.hpp>
+#include <dlprim/primitives/pool.hpp>
 
 #include "../gradient.hpp"
 
@@ -70,6 +71,53 @@ void channels_norm(GradientCall& call, std::int64_t groups) {
 void instance_norm(GradientCall& call) { channels_norm(call, call.shape(0)[1]); }
 void group_norm_op(GradientCall& call) { channels_norm(call, call.integer("num_groups", 1)); }
 
+// y = x / norm along the axis, norm as sum of |x| or root of sum of squares.
+void lp_norm(GradientCall& call) {
+  Queue& queue = call.queue();
+  const Tensor &x = call.input(0), &y = call.output(0);
+  const int dim = x.shape().axis(call.integer("axis", -1));
+  const bool first = call.integer("p", 2) == 1;
+  const Tensor dy = call.gradient(), size = reduce(queue, first ? ReduceId::norm_1 : ReduceId::norm_2, x, {dim});
+  const Tensor dot = reduce(queue, ReduceId::sum, apply(queue, "y0 = x0 * x1;", {dy, y}), {dim});
+  const char* code = first ? "y0 = x3 == 0 ? 0 : (x0 - sign_of(x1) * x2) / x3;" : "y0 = x3 == 0 ? 0 : (x0 - x1 * x2) / x3;";
+  call.add(0, apply(queue, code, {dy, first ? x : y, dot, size}));
+}
+
+// y = (x - mean) / deviation
+void mean_variance(GradientCall& call) {
+  Queue& queue = call.queue();
+  const Tensor &x = call.input(0), &y = call.output(0), dy = call.gradient();
+  std::vector<std::int64_t> axes = call.integers("axes");
+  if (!call.given("axes")) axes = {0, 2, 3};
+  std::vector<int> dims;
+  for (std::int64_t axis : axes) dims.push_back(x.shape().axis(axis));
+  const double population[] = {0, 1};
+  const Tensor mean = reduce(queue, ReduceId::mean, dy, dims);
+  const Tensor dot = reduce(queue, ReduceId::mean, apply(queue, "y0 = x0 * x1;", {dy, y}), dims);
+  const Tensor deviation = reduce(queue, ReduceId::std_var, x, dims, {}, population);
+  call.add(0, apply(queue, "y0 = (x0 - x1 - x2 * x3) / (x4 + 1e-9);", {dy, mean, y, dot, deviation}));
+}
+
+// y = x s^-beta with s = bias + alpha / size * (sum of x^2 over neighbouring channels)
+void lrn(GradientCall& call) {
+  Queue& queue = call.queue();
+  const Tensor &x = call.input(0), dy = call.gradient();
+  const Shape& shape = x.shape();
+  const std::int64_t size = call.integer("size", 1);
+  const double alpha = call.real("alpha", 1e-4) / double(size), beta = call.real("beta", 0.75), bias = call.real("bias", 1);
+  auto window_sums = [&](const Tensor& values, std::int64_t before) {
+    const Tensor planes = reshape(queue, values, {shape[0], 1, shape[1], shape.product(2, shape.size())});
+    const Tensor sums(queue, planes.dtype(), planes.shape());
+    PoolWindow window;
+    window.kernel = {1, int(size), 1}, window.pad = {0, int(before), 0}, window.divisor = 1;
+    average_pool(queue, planes.view(queue), sums.view(queue), window);
+    return reshape(queue, sums, shape);
+  };
+  const Tensor s = apply(queue, "y0 = w0 + w1 * x0;", {window_sums(apply(queue, "y0 = x0 * x0;", {x}), (size - 1) / 2)}, {bias, alpha});
+  const Tensor back = window_sums(apply(queue, "y0 = x0 * x1 * pow(x2, -w0 - 1);", {dy, x, s}, {beta}), size / 2);
+  call.add(0, apply(queue, "y0 = x0 * pow(x2, -w0) - 2 * w1 * w0 * x1 * x3;", {dy, x, s, back}, {beta, alpha}));
+}
+
 }  // namespace
 
 void norm(GradientRegistry& registry) {
@@ -78,6 +126,9 @@ void norm(GradientRegistry& registry) {
   registry.add("RMSNormalization", rms_norm, "x0 x1");
   registry.add("InstanceNormalization", instance_norm, "x0 x1");
   registry.add("GroupNormalization", group_norm_op, "x0 x1");
+  registry.add("LpNormalization", lp_norm, "x0 y0");
+  registry.add("MeanVarianceNormalization", mean_variance, "x0 y0");
+  registry.add("LRN", lrn, "x0");
 }
 
 }  // namespace dlprim::gradients

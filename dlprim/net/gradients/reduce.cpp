@@ -59,6 +59,19 @@ void share_among_equal(GradientCall& call, const Shape& kept) {
   call.add(0, apply(queue, "y0 = x0 * x1 / x2;", {dy, hit, hits}));
 }
 
+// The product of the others: where one element is 0, only it has a gradient; where two are, none has.
+void product(GradientCall& call) {
+  Queue& queue = call.queue();
+  const Shape kept = kept_shape(call);
+  const Tensor &x = call.input(0), dy = reshape(queue, call.gradient(), kept);
+  std::vector<int> dims;
+  for (int d = 0; d < kept.size(); d++)
+    if (kept[d] != x.shape()[d]) dims.push_back(d);
+  Tensor rest = apply(queue, "y0 = x0 == 0 ? 1 : x0;", {x}), zeros = apply(queue, "y0 = x0 == 0;", {x});
+  if (!dims.empty()) rest = reduce(queue, ReduceId::prod, rest, dims), zeros = reduce(queue, ReduceId::sum, zeros, dims);
+  call.add(0, apply(queue, "y0 = x1 == 0 ? (x3 == 1 ? x0 * x2 : 0) : (x3 == 0 ? x0 * x2 / x1 : 0);", {dy, x, rest, zeros}));
+}
+
 void extreme(GradientCall& call) { share_among_equal(call, kept_shape(call)); }
 
 void global_max(GradientCall& call) {
@@ -71,6 +84,7 @@ void global_max(GradientCall& call) {
 
 void reduce(GradientRegistry& registry) {
   for (const auto& [type, row] : rows) registry.add(type.c_str(), run_row, (std::string(row.reads) + " x1").c_str());
+  registry.add("ReduceProd", product, "x0 x1");
   registry.add("ReduceMax", extreme, "x0 x1 y0");
   registry.add("ReduceMin", extreme, "x0 x1 y0");
   registry.add("GlobalMaxPool", global_max, "x0 y0");

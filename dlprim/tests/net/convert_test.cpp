@@ -92,7 +92,7 @@ TEST(Convert, WhatJsonCannotExpressIsListed) {
 
 TEST(Convert, AJsonNetworkStaysWhatItIs) {
   Net net{Context(device())}, again{Context(device())};
-  net.load_from_json_file(std::string(EXAMPLES) + "/lenet.json");
+  net.load_from_json_file(std::string(EXAMPLES) + "/nets/digits.json");
   again.load_from_json(to_json(net));
   EXPECT_EQ(again.param_names(), net.param_names());
   EXPECT_EQ(again.loss_weight("loss"), 1);
