@@ -43,7 +43,7 @@ void GradientCall::add(int i, Tensor gradient) {
 }
 
 const Gradient* GradientRegistry::find(const Node& node) const {
-  if (!node.domain.empty() && node.domain != "dlprim.training") return nullptr;
+  if (!node.domain.empty() && !node.domain.starts_with("dlprim")) return nullptr;
   auto it = gradients_.find(node.type);
   return it == gradients_.end() ? nullptr : &it->second;
 }

@@ -54,7 +54,7 @@ class GradientRegistry {
   void add(const char* type, GradientFunction function, const char* reads = "", int outputs = 0) {
     gradients_[type] = {function, reads, outputs};
   }
-  /// Null when there is none. The main domain only.
+  /// Null when there is none. ONNX's main domain and dlprim's own share their names.
   const Gradient* find(const Node& node) const;
   static const GradientRegistry& get();
 

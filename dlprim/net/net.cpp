@@ -22,9 +22,8 @@ int find(const std::vector<ValueInfo>& list, const std::string& name, const char
 }
 
 bool accepts(const ValueInfo& info, const Shape& shape) {
-  if (!info.ranked) return true;
+  if (!info.ranked || info.flexible) return true;
   if (shape.size() != info.shape.size()) return false;
-  if (info.flexible) return true;
   for (int d = 0; d < shape.size(); d++)
     if (info.shape[d] >= 0 && info.shape[d] != shape[d]) return false;
   return true;

@@ -316,6 +316,16 @@ void resize(JsonExport& call) {
   call.emit("Interpolation", {call.value_name(0)}, call.output_name(), options);
 }
 
+void interpolation(JsonExport& call) {
+  const Shape& y = call.output_shape();
+  const std::vector<double> scales = call.reals("scales");
+  Json options = {{"method", call.text("method", "nearest")}};
+  if (scales.empty()) options["out_h"] = y[2], options["out_w"] = y[3];
+  else options["scale_y"] = scales.at(0), options["scale_x"] = scales.at(1);
+  if (call.integer("align_corners", 0)) options["align_corners"] = true;
+  call.emit("Interpolation", {call.value_name(0)}, call.output_name(), options);
+}
+
 void absolute(JsonExport& call) { call.emit("Abs", {call.value_name(0)}, call.output_name()); }
 
 void cross_entropy(JsonExport& call) {
@@ -333,7 +343,7 @@ const std::map<std::string, JsonExportFunction> exports = {
     {"GlobalAveragePool", global_pooling}, {"GlobalMaxPool", global_pooling}, {"Concat", concat_op}, {"Reshape", reshape_op},
     {"Flatten", reshape_op}, {"Squeeze", reshape_op}, {"Unsqueeze", reshape_op}, {"Transpose", transpose_op}, {"Slice", slice_op},
     {"Split", split}, {"ReduceSum", reduction}, {"ReduceMean", reduction}, {"ReduceL1", reduction}, {"ReduceSumSquare", reduction},
-    {"Pad", pad_op}, {"Cast", cast_op}, {"CastLike", cast_op}, {"Resize", resize}, {"Upsample", resize}, {"Abs", absolute},
+    {"Pad", pad_op}, {"Cast", cast_op}, {"CastLike", cast_op}, {"Resize", resize}, {"Upsample", resize}, {"Abs", absolute}, {"Interpolation", interpolation},
     {"SoftmaxCrossEntropyLoss", cross_entropy},
 };
 

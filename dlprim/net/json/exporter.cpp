@@ -47,7 +47,10 @@ std::string JsonExport::value_name(int i) {
 std::string JsonExport::output_name(int i) {
   const int id = node_.outputs.at(std::size_t(i));
   auto [it, created] = exporter_.values_.emplace(id, "");
-  if (created) it->second = exporter_.unique(net_.network.values[std::size_t(id)]);
+  if (created) {
+    auto kept = exporter_.outputs_.find(id);
+    it->second = kept != exporter_.outputs_.end() ? kept->second : exporter_.unique(net_.network.values[std::size_t(id)]);
+  }
   return it->second;
 }
 
@@ -123,7 +126,7 @@ std::string JsonExporter::unique(const std::string& wish) {
 void JsonExporter::export_node(Executor& executor, const Node& node) {
   auto known = [&](int id) { return id < 0 || executor.value(id).data != Known::never; };
   if (std::all_of(node.outputs.begin(), node.outputs.end(), known)) return;  // a constant
-  const JsonExportFunction function = node.domain.empty() ? find_json_export(node.type) : nullptr;
+  const JsonExportFunction function = node.domain.empty() || node.domain == "dlprim" ? find_json_export(node.type) : nullptr;
   const std::size_t before = operators_.size();
   std::string reason = "there is no such operator";
   try {
@@ -154,6 +157,9 @@ Json JsonExporter::run() {
     values_[s.network.graph.inputs[i]] = unique(s.network.inputs[i].name);
     inputs.push_back({{"name", s.network.inputs[i].name}, {"shape", x.shape().sizes()}, {"dtype", name(x.dtype())}});
   }
+  for (std::size_t i = 0; i < s.network.outputs.size(); i++)
+    if (const int id = s.network.graph.outputs[i]; !values_.contains(id))
+      if (auto [it, created] = outputs_.emplace(id, ""); created) it->second = unique(s.network.outputs[i].name);
   for (const Node& node : s.plan.graph.nodes) export_node(*s.executor, node);
   for (std::size_t i = 0; i < s.network.outputs.size(); i++) {
     const int id = s.network.graph.outputs[i];

@@ -76,6 +76,7 @@ class JsonExporter {
   Json operators_ = Json::array();
   std::set<std::string> names_;
   std::map<int, std::string> values_;                    // JSON names of values
+  std::map<int, std::string> outputs_;                   // names kept for the network's outputs
   std::map<int, std::vector<std::int64_t>> padding_;     // values that are to be padded by their reader
   std::vector<std::string> refused_;
 };

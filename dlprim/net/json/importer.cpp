@@ -64,10 +64,10 @@ int JsonOperator::fresh(const std::string& value_name) {
 }
 
 JsonValue JsonOperator::emit(const char* node_type, const std::vector<int>& in, const Shape& shape, DataType dtype,
-                             std::map<std::string, Attribute> attributes) {
+                             std::map<std::string, Attribute> attributes, const char* domain) {
   check_size(options, shape);
   Node node;
-  node.type = node_type, node.name = name, node.version = version;
+  node.type = node_type, node.name = name, node.domain = domain, node.version = version;
   node.attributes = std::move(attributes), node.inputs = in, node.outputs = {fresh(name)};
   network_.graph.nodes.push_back(node);
   return {node.outputs[0], shape, dtype};
@@ -169,6 +169,8 @@ class JsonImporter {
       const bool in_place = std::find(inputs.begin(), inputs.end(), output) != inputs.end();
       if (values_.contains(output) && !in_place) op.fail("output '" + output + "' is defined twice");
       JsonValue& value = op.outputs[i];
+      if (value.shape.size() == 0)  // JSON networks know no single numbers
+        value = op.emit("Reshape", {value.id}, {1}, value.dtype, {{"shape", std::vector<std::int64_t>{1}}});
       if (network_.values[std::size_t(value.id)] == op.name) network_.values[std::size_t(value.id)] = output;
       else if (network_.values[std::size_t(value.id)] != output) value = op.emit("Identity", {value.id}, value.shape, value.dtype), network_.values.back() = output;
       values_[output] = value;

@@ -31,7 +31,7 @@ class JsonOperator {
   [[noreturn]] void fail(const std::string& message) const { options.fail(message); }
 
   JsonValue emit(const char* node_type, const std::vector<int>& in, const Shape& shape, DataType dtype,
-                 std::map<std::string, Attribute> attributes = {});
+                 std::map<std::string, Attribute> attributes = {}, const char* domain = "");
   /// The operator's next parameter: shared with others of its name, whose shape must be the same.
   int parameter(const Shape& shape, DataType dtype, Parameter::Start start, double fan_in = 1, bool trainable = true);
   int constant(double value, DataType dtype);

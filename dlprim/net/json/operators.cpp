@@ -363,32 +363,28 @@ void interpolation(JsonOperator& op) {
   op.expect(1), op.expect_dims(0, 4, 4);
   const JsonValue& x = op.input(0);
   const std::string method = op.options.choice("method", "nearest|nearest-exact|bilinear");
-  const bool sizes = op.options.has("out_h") || op.options.has("out_w");
-  if (sizes == (op.options.has("scale_y") || op.options.has("scale_x"))) op.fail("expected either out_h and out_w or scale_y and scale_x");
+  // -1 stands for what is not given.
+  const std::int64_t rows = op.options.integer("out_h", -1, -1), columns = op.options.integer("out_w", -1, -1);
+  const double factors[] = {op.options.real("scale_y", -1.0), op.options.real("scale_x", -1.0)};
+  const bool sizes = rows > 0 && columns > 0, scaled = factors[0] > 0 && factors[1] > 0;
+  const bool mixed = (rows > 0 || columns > 0) == (factors[0] > 0 || factors[1] > 0);
+  if (mixed || (!sizes && !scaled)) op.fail("expected either out_h and out_w or scale_y and scale_x");
   const bool align = op.options.flag("align_corners", false);
   if (align && method != "bilinear") op.fail("align_corners goes with bilinear");
   Shape shape = x.shape;
-  Integers out(2);
-  std::vector<float> scales(2);
-  for (int i : {0, 1}) {
-    if (sizes) {
-      shape[i + 2] = out[std::size_t(i)] = op.options.integer(i ? "out_w" : "out_h", {}, 1);
-    } else {
-      const double scale = op.options.real(i ? "scale_x" : "scale_y");
-      if (!(scale > 0 && scale < 1e6)) op.fail("expected scales above 0");
-      scales[std::size_t(i)] = float(scale);
-      shape[i + 2] = std::int64_t(double(x.shape[i + 2]) * double(float(scale)));
+  Attributes attributes{{"method", method}, {"align_corners", std::int64_t(align)}};
+  if (sizes) {
+    shape[2] = rows, shape[3] = columns;
+    attributes["sizes"] = Integers{rows, columns};
+  } else {
+    for (int i : {0, 1}) {
+      if (!(factors[i] < 1e6)) op.fail("expected scales above 0");
+      shape[i + 2] = std::int64_t(double(x.shape[i + 2]) * factors[i]);
       if (shape[i + 2] < 1) op.fail("the scale leaves nothing of " + x.shape.text());
     }
+    attributes["scales"] = std::vector<double>{factors[0], factors[1]};
   }
-  const bool linear = method == "bilinear";
-  Attributes attributes{{"axes", Integers{2, 3}}, {"mode", std::string(linear ? "linear" : "nearest")}};
-  attributes["coordinate_transformation_mode"] = std::string(align ? "align_corners" : method == "nearest" ? "asymmetric" : "half_pixel");
-  if (!linear) attributes["nearest_mode"] = std::string(method == "nearest" ? "floor" : "round_prefer_ceil");
-  std::vector<int> operands{x.id, -1, -1, -1};
-  if (sizes) operands[3] = op.constant(Tensor::from_integers(out));
-  else operands[2] = op.constant(Tensor::from_host(DataType::float32, {2}, scales.data())), operands.pop_back();
-  give(op, op.emit("Resize", operands, shape, floating(op, 0), attributes));
+  give(op, op.emit("Interpolation", {x.id}, shape, floating(op, 0), attributes, "dlprim"));
 }
 
 const std::map<std::string, void (*)(JsonOperator&)> types = {

@@ -43,7 +43,7 @@ struct ValueInfo {
   DataType dtype = DataType::float32;
   bool ranked = false;  ///< the number of dimensions is known
   bool sequence = false, optional = false;  ///< kinds of values other than a tensor
-  bool flexible = false;  ///< `shape` is a default: inputs of other sizes and as many dimensions are taken too
+  bool flexible = false;  ///< `shape` is a default: the operators decide what else fits
   Shape shape;
   std::vector<std::string> names;
 };
