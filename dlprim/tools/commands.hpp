@@ -9,3 +9,4 @@ void flops(CLI::App& program);
 void predict(CLI::App& program);
 void train(CLI::App& program);
 void convert(CLI::App& program);
+void tune(CLI::App& program);

@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   predict(program);
   train(program);
   convert(program);
+  tune(program);
   try {
     program.parse(argc, argv);
     return 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "gemm_tuning.hpp"
 
+#include "tuned.hpp"
+
 namespace dlprim {
 
 namespace {
@@ -31,11 +33,19 @@ constexpr PanelShape wide_vectors{8, 32, 128, 96, 160};
 constexpr PanelShape narrow_vectors{6, 16, 120, 96, 160};
 constexpr PanelShape wide_doubles{8, 16, 32, 48, 256};
 constexpr PanelShape small_cache{4, 16, 16, 32, 64};
+constexpr PanelShape float_panels[] = {wide_vectors, {8, 32, 64, 96, 160}, {8, 32, 128, 64, 256}, {8, 32, 128, 128, 128}, narrow_vectors,
+                                       {6, 16, 60, 96, 256}, {8, 16, 128, 96, 160}, {4, 16, 64, 64, 256}, small_cache};
+constexpr PanelShape double_panels[] = {wide_doubles, {8, 16, 64, 96, 128}, {6, 16, 60, 96, 160}, {4, 16, 32, 48, 256}, small_cache};
 
 }  // namespace
 
 std::span<const TileShape> tile_shapes(const DeviceInfo& device, std::size_t bytes) {
   if (device.local_memory < 32768) return small_memory_tiles;
+  if (const Tuned* found = tuned(device, bytes); found && !found->tiles.empty()) return found->tiles;
+  return tile_candidates(bytes);
+}
+
+std::span<const TileShape> tile_candidates(std::size_t bytes) {
   if (bytes == 8) return double_tiles;
   return float_tiles;
 }
@@ -46,9 +56,15 @@ std::span<const TileShape> mma_shapes(const DeviceInfo& device) {
 }
 
 PanelShape panel_shape(const DeviceInfo& device, std::size_t bytes) {
+  if (const Tuned* found = tuned(device, bytes); found && found->panel) return *found->panel;
   if (device.local_memory < 262144) return small_cache;
   if (bytes == 8) return wide_doubles;
   return device.float_vector < 16 ? narrow_vectors : wide_vectors;
+}
+
+std::span<const PanelShape> panel_candidates(std::size_t bytes) {
+  if (bytes == 8) return double_panels;
+  return float_panels;
 }
 
 }  // namespace dlprim

@@ -33,4 +33,8 @@ std::span<const TileShape> mma_shapes(const DeviceInfo& device);
 inline constexpr TileCosts tiled_costs{24, 32, 4e5}, mma_costs{40, 200, 2.5e6};
 PanelShape panel_shape(const DeviceInfo& device, std::size_t bytes);
 
+/// What a tuner tries, on any device.
+std::span<const TileShape> tile_candidates(std::size_t bytes);
+std::span<const PanelShape> panel_candidates(std::size_t bytes);
+
 }  // namespace dlprim

@@ -145,3 +145,15 @@ def test_convert(classifier, tmp_path, parameters):
     dlprim("predict", classifier, image, "--csv", tables[0], "-k", 1)
     dlprim("predict", tmp_path / "net.json", image, "-P", tmp_path / parameters, "--csv", tables[1], "-k", 1)
     assert rows(tables[0]) == rows(tables[1])
+
+
+def test_tune(monkeypatch, tmp_path):
+    monkeypatch.setenv("DLPRIM_CACHE_DIR", str(tmp_path))
+    text = dlprim("tune", "-t", 0.001, "-s", 0.1, "--dtypes", "float32")
+    kept = (tmp_path / "tuning.txt").read_text()
+    assert "GFLOP/s" in text and re.search(r"\t4\t(panel|tile)\t\d+x", kept)
+    assert "NaN" not in dlprim("benchmark", LENET, "-i", 1, "-w", 1)
+    (tmp_path / "tuning.txt").write_text(kept.replace("x", "y") + "nonsense\n\n\t\t4\tpanel\t0x0x0x0x0\n")
+    dlprim("benchmark", LENET, "-i", 1, "-w", 1)
+    dlprim("tune", "--reset")
+    assert (tmp_path / "tuning.txt").read_text() == ""

@@ -68,7 +68,7 @@ def trained(context, digits, epochs=1, solver=dlprim.Adam):
         net.forward()
         net.backward()
         optimizer.step()
-        losses.append(float(net.output("loss").numpy()))
+        losses.append(net.output("loss").numpy().item())
     assert optimizer.steps == epochs * 22
     return net, optimizer, losses
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The code of the tutorials runs: the C++ programs against an installed package, as a project of its own."""
+"""The code of the tutorials runs: the C++ programs against an installed package, as a project of its own; Python's too."""
 import re
 import sys
 
@@ -36,6 +36,23 @@ def test_predict(programs):
     assert run(programs / "build/predict", folder=programs) == "class 7 of [1, 1000]\n"
 
 
+def test_train(programs):
+    assert run(programs / "build/train", folder=programs).endswith("learned\n") and (programs / "halves.safetensors").exists()
+
+
+def test_distances(programs):
+    assert run(programs / "build/distances", folder=programs) == "0 25 2 \n"
+
+
 def test_errors(programs):
     first, second = run(programs / "build/errors", folder=programs).splitlines()[:2]
     assert "no_such_file.onnx" in first and "no such device" in second
+
+
+def test_python(tmp_path):
+    """The blocks one after the other are one program."""
+    write_classifier(tmp_path / "resnet18.onnx")
+    program = "\n".join(blocks("tutorial_python.md", "python"))
+    (tmp_path / "tutorial.py").write_text(f"import sys; sys.path.insert(0, {str(ROOT / 'dlprim/python')!r})\n" + program)
+    output = run(sys.executable, "tutorial.py", folder=tmp_path)
+    assert "accuracy" in output and "input [1, 3, 224, 224] 7" in output

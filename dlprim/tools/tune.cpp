@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/conv.hpp>
+#include <dlprim/primitives/copy.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <memory>
+
+#include "commands.hpp"
+#include "measure.hpp"
+#include "model.hpp"
+#include "tuned.hpp"
+
+namespace {
+
+using namespace dlprim;
+using namespace dlprim::tools;
+
+struct Options {
+  std::string device;
+  std::vector<std::string> dtypes{"float32", "float64"};
+  double seconds = 0.3, scale = 1;
+  bool reset = false;
+};
+
+// Products and convolutions that a shape is judged by.
+class Workload {
+ public:
+  Workload(const Context& context, DataType dtype, const Options& o) : context_(context), queue_(context.make_execution_context()), dtype_(dtype), seconds_(o.seconds) {
+    const bool gpu = context.device().info().gpu;
+    const std::int64_t n = std::max<std::int64_t>(64, std::int64_t((gpu ? 4096 : 768) * o.scale) / 64 * 64);
+    a_ = tensor({n, n}), b_ = tensor({n, n}), c_ = tensor({n, n});
+    const std::int64_t images = gpu ? 64 : 2, channels = std::max<std::int64_t>(16, std::int64_t(128 * o.scale) / 16 * 16);
+    x_ = tensor({images, channels, 28, 28}), y_ = tensor({images, channels, 28, 28}), w_ = tensor({channels, channels, 3, 3}), dw_ = tensor(w_.shape());
+    geometry_.padding = {1, 1, 0};
+  }
+
+  double product() { return rate(2. * std::pow(double(a_.shape()[0]), 3), [&] { gemm(queue(), view(a_), view(b_), view(c_)); }); }
+  double convolution() { return rate(flops(), [&] { conv_forward(queue(), view(x_), view(w_), {}, view(y_), geometry_); }); }
+  double weights() { return rate(flops(), [&] { conv_backward_weights(queue(), view(x_), view(y_), view(dw_), geometry_); }); }
+
+  /// Whether all results are those of the first time, but for rounding.
+  bool right() {
+    const std::vector<std::vector<double>> got{read(c_), read(y_), read(dw_)};
+    if (expected_.empty()) expected_ = got;
+    for (std::size_t t = 0; t < got.size(); t++)
+      for (std::size_t i = 0; i < got[t].size(); i++)
+        if (!(std::abs(got[t][i] - expected_[t][i]) < 1e-2)) return false;
+    return true;
+  }
+
+ private:
+  Queue& queue() const { return queue_.queue(); }
+  TensorView view(const Tensor& tensor) const { return tensor.view(queue()); }
+  Tensor tensor(const Shape& shape) const {
+    std::mt19937 engine(1);
+    std::uniform_real_distribution<double> uniform(-1, 1);
+    std::vector<double> values(std::size_t(shape.total_size()));
+    for (double& value : values) value = uniform(engine);
+    Tensor result(context_, shape, dtype_);
+    if (dtype_ == DataType::float64) result.to_device(queue_, values);
+    else result.to_device(queue_, std::vector<float>(values.begin(), values.end()));
+    return result;
+  }
+  std::vector<double> read(const Tensor& tensor) const {
+    std::vector<double> wide(std::size_t(tensor.numel()));
+    std::vector<float> narrow(wide.size());
+    if (dtype_ == DataType::float64) tensor.to_host(queue_, wide);
+    else tensor.to_host(queue_, narrow), wide.assign(narrow.begin(), narrow.end());
+    return wide;
+  }
+  double flops() const { return 2. * double(y_.numel()) * double(w_.numel() / w_.shape()[0]); }
+  double rate(double flops, const std::function<void()>& work) const { return flops / best_milliseconds(queue_, seconds_, work) * 1e-6; }
+
+  Context context_;
+  ExecutionContext queue_;
+  DataType dtype_;
+  double seconds_;
+  Tensor a_, b_, c_, x_, y_, w_, dw_;
+  std::vector<std::vector<double>> expected_;
+  ConvOptions geometry_;
+};
+
+std::string sizes(std::initializer_list<int> numbers) {
+  std::string result;
+  for (int number : numbers) result += (result.empty() ? "" : "x") + std::to_string(number);
+  return result;
+}
+
+// The relative speed of every tile, which the engine's model of a device's time goes by.
+Tuned tune_tiles(const DeviceInfo& info, std::size_t bytes, Workload& workload) {
+  Tuned all;
+  double best = 0, best_weights = 0;
+  Table table({"tile", "product GFLOP/s", "weights GFLOP/s"});
+  for (const TileShape& tile : tile_candidates(bytes)) {
+    set_tuned(info, bytes, Tuned{{tile}, {}});
+    TileShape measured = tile;
+    try {
+      measured.speed = float(std::max(workload.product(), workload.convolution())), measured.weights_speed = float(workload.weights());
+    } catch (const DeviceError&) {
+      continue;  // too large for the device
+    }
+    if (!workload.right()) continue;
+    best = std::max(best, double(measured.speed)), best_weights = std::max(best_weights, double(measured.weights_speed));
+    table.add({sizes({tile.bm, tile.bn, tile.bk, tile.tm, tile.tn}), text(measured.speed, 1), text(measured.weights_speed, 1)});
+    all.tiles.push_back(measured);
+  }
+  for (TileShape& tile : all.tiles) tile.speed /= float(best), tile.weights_speed /= float(best);
+  table.print();
+  return all;
+}
+
+Tuned tune_panel(const DeviceInfo& info, std::size_t bytes, Workload& workload) {
+  Tuned best;
+  double best_rate = 0;
+  Table table({"panel", "product GFLOP/s", "convolution GFLOP/s", "weights GFLOP/s"});
+  for (const PanelShape& panel : panel_candidates(bytes)) {
+    set_tuned(info, bytes, Tuned{{}, panel});
+    const std::string name = sizes({panel.mr, panel.nr, panel.mb, panel.nb, panel.kb});
+    try {
+      const double rates[] = {workload.product(), workload.convolution(), workload.weights()};
+      table.add({name, text(rates[0], 1), text(rates[1], 1), text(rates[2], 1)});
+      const double rate = std::cbrt(rates[0] * rates[1] * rates[2]);
+      if (workload.right() && rate > best_rate) best_rate = rate, best.panel = panel;
+    } catch (const DeviceError&) {
+      table.add({name, "too large for the device"});
+    }
+  }
+  if (!best.panel) return best;
+  table.print();
+  std::printf("best: %s\n", sizes({best.panel->mr, best.panel->nr, best.panel->mb, best.panel->nb, best.panel->kb}).c_str());
+  return best;
+}
+
+void run(const Options& o) {
+  const Context context = make_context(o.device);
+  const DeviceInfo& info = context.device().info();
+  for (const std::string& type : o.dtypes) {
+    const DataType dtype = parse_data_type(type);
+    const std::size_t bytes = size_of(dtype);
+    set_tuned(info, bytes, {});
+    if (o.reset || (bytes == 8 && !info.fp64)) continue;
+    std::printf("%s, %s\n", context.name().c_str(), name(dtype));
+    Workload workload(context, dtype, o);
+    set_tuned(info, bytes, info.cpu ? tune_panel(info, bytes, workload) : tune_tiles(info, bytes, workload));
+  }
+  save_tuned();
+  std::printf("%s %s\n", o.reset ? "forgotten in" : "kept in", tuning_file().string().c_str());
+}
+
+}  // namespace
+
+void tune(CLI::App& program) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand("tune", "Measures the tile sizes of matrix products and convolutions and remembers the best");
+  add_device_option(*command, options->device);
+  command->add_option("-t,--seconds", options->seconds, "Time for each measurement")->check(CLI::Range(0.001, 60.));
+  command->add_option("-s,--scale", options->scale, "Larger or smaller problems")->check(CLI::Range(0.01, 16.));
+  command->add_option("--dtypes", options->dtypes, "float32, float64; 16-bit floats go with float32")
+      ->delimiter(',')->check(CLI::IsMember({"float32", "float64"}));
+  command->add_flag("--reset", options->reset, "Go back to the defaults");
+  command->callback([options] { run(*options); });
+}
