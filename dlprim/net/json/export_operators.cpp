@@ -328,10 +328,28 @@ void interpolation(JsonExport& call) {
 
 void absolute(JsonExport& call) { call.emit("Abs", {call.value_name(0)}, call.output_name()); }
 
+void labels(JsonExport& call) { call.alias(); }  // losses bring their labels into form themselves
+
+void expect_plain_rows(JsonExport& call) {
+  call.expect(call.shape(0).size() == 2 && !call.has(2), "it has weights or is no loss of rows");
+  call.expect(call.integer("ignore_index", -1) < 0, "it ignores a class");
+}
+
+void likelihood(JsonExport& call) {
+  expect_plain_rows(call);
+  const std::string how = call.text("reduction", "mean");
+  call.expect(how == "none" || !call.given("ignore_index"), "it ignores labels");
+  call.emit("NLLLoss", {call.value_name(0), call.value_name(1)}, call.output_name(), {{"reduce", how}});
+}
+
 void cross_entropy(JsonExport& call) {
-  call.expect(call.shape(0).size() == 2 && call.text("reduction", "mean") == "mean" && !call.has(2) && !call.given("ignore_index"),
-              "it has weights, ignores labels or is no mean of rows");
-  call.emit("SoftmaxWithLoss", {call.value_name(0), call.value_name(1)}, call.output_name());
+  expect_plain_rows(call);
+  const std::string how = call.text("reduction", "mean");
+  call.expect(how == "none" || !call.given("ignore_index"), "it ignores labels");
+  if (how == "mean") return call.emit("SoftmaxWithLoss", {call.value_name(0), call.value_name(1)}, call.output_name());
+  const std::string logs = call.fresh_name();
+  call.emit("Softmax", {call.value_name(0)}, logs, {{"log", true}});
+  call.emit("NLLLoss", {logs, call.value_name(1)}, call.output_name(), {{"reduce", how}});
 }
 
 const std::map<std::string, JsonExportFunction> exports = {
@@ -344,7 +362,7 @@ const std::map<std::string, JsonExportFunction> exports = {
     {"Flatten", reshape_op}, {"Squeeze", reshape_op}, {"Unsqueeze", reshape_op}, {"Transpose", transpose_op}, {"Slice", slice_op},
     {"Split", split}, {"ReduceSum", reduction}, {"ReduceMean", reduction}, {"ReduceL1", reduction}, {"ReduceSumSquare", reduction},
     {"Pad", pad_op}, {"Cast", cast_op}, {"CastLike", cast_op}, {"Resize", resize}, {"Upsample", resize}, {"Abs", absolute}, {"Interpolation", interpolation},
-    {"SoftmaxCrossEntropyLoss", cross_entropy},
+    {"SoftmaxCrossEntropyLoss", cross_entropy}, {"NegativeLogLikelihoodLoss", likelihood}, {"ClassLabels", labels},
 };
 
 }  // namespace

@@ -117,6 +117,8 @@ void JsonExport::leave_padding(const std::vector<std::int64_t>& pads) {
 
 void JsonExport::same(const std::string& value) { emit("Activation", {value}, output_name()); }
 
+void JsonExport::alias() { exporter_.values_[node_.outputs.at(0)] = value_name(0); }
+
 std::string JsonExporter::unique(const std::string& wish) {
   std::string name = wish.empty() ? "value" : wish;
   for (int i = 2; !names_.insert(name).second; i++) name = wish + "_" + std::to_string(i);

@@ -50,6 +50,8 @@ class JsonExport : public Call {
   void leave_padding(const std::vector<std::int64_t>& pads);
   /// Gives output 0 the same elements as a value.
   void same(const std::string& value);
+  /// Readers of output 0 read input 0 instead.
+  void alias();
 
  private:
   Net::State& net_;

@@ -41,25 +41,23 @@ int labels(JsonOperator& op) {
   const bool fits = target.shape.size() >= 1 && target.shape.size() <= 2 && target.shape[0] == x.shape[0] &&
                     (target.shape.size() == 1 || target.shape[1] == 1);
   if (!fits) op.fail("expected a label for each of " + x.shape.text() + ", got " + target.shape.text());
-  if (target.shape.size() == 1) return target.id;
-  return op.emit("Reshape", {target.id}, {target.shape[0]}, target.dtype, {{"shape", Integers{0}}}).id;
+  return op.emit("ClassLabels", {target.id, x.id}, {x.shape[0]}, DataType::int64, {}, "dlprim").id;
 }
 
-void softmax_with_loss(JsonOperator& op) {
+// Losses of rows, put together as `how` says. A label that is no class costs nothing.
+void class_loss(JsonOperator& op, const char* node, const std::string& how) {
   op.expect(2), op.expect_dims(0, 2, 2);
-  const int target = labels(op);
-  give(op, op.emit("SoftmaxCrossEntropyLoss", {op.input(0).id, target}, {}, floating(op, 0)));
+  const std::int64_t rows = op.input(0).shape[0];
+  const JsonValue loss = op.emit(node, {op.input(0).id, labels(op)}, {rows}, floating(op, 0),
+                                 {{"reduction", std::string("none")}, {"ignore_index", std::int64_t(-1)}});
+  if (how == "none") return give(op, loss);
+  give(op, op.emit(how == "sum" ? "ReduceSum" : "ReduceMean", {loss.id}, {1}, loss.dtype, {{"axes", Integers{0}}}));
 }
 
 std::string reduction(JsonOperator& op) { return op.options.choice("reduce", "none|mean|sum", "mean"); }
 
-void nll_loss(JsonOperator& op) {
-  op.expect(2), op.expect_dims(0, 2, 2);
-  const int target = labels(op);
-  const std::string how = reduction(op);
-  const Shape shape = how == "none" ? Shape{op.input(0).shape[0]} : Shape{};
-  give(op, op.emit("NegativeLogLikelihoodLoss", {op.input(0).id, target}, shape, floating(op, 0), {{"reduction", how}}));
-}
+void softmax_with_loss(JsonOperator& op) { class_loss(op, "SoftmaxCrossEntropyLoss", "mean"); }
+void nll_loss(JsonOperator& op) { class_loss(op, "NegativeLogLikelihoodLoss", reduction(op)); }
 
 void mse_loss(JsonOperator& op) {
   op.expect(2);

@@ -128,5 +128,22 @@ TEST(Json, LabelsOfUntouchedInputsAreZero) {
   EXPECT_NEAR(read_values(net, net.output(0))[0], std::log(3.0), 1e-6);
 }
 
+TEST(Json, LabelsThatAreNoClassCostNothing) {
+  Net net{Context(device())};
+  net.load_from_json(R"({"inputs": [{"shape": [4, 3]}, {"name": "label", "shape": [4, 1]}], "outputs": ["loss"], "operators": [
+    {"name": "loss", "type": "SoftmaxWithLoss", "inputs": ["data", "label"], "outputs": ["loss"]}]})");
+  const ExecutionContext ec = net.context().make_execution_context();
+  net.mode(CalculationsMode::train);
+  net.want_gradient("data");
+  net.input("label").to_device(ec, std::vector<float>{1, -1, 3, 2});
+  net.forward(ec);
+  EXPECT_EQ(net.output(0).shape(), (Shape{1}));
+  EXPECT_NEAR(read_values(net, net.output(0))[0], std::log(3.0) / 2, 1e-6);
+  net.backward(ec);
+  const std::vector<double> dx = read_values(net, net.tensor_diff("data"));
+  EXPECT_NEAR(dx[1], (1.0 / 3 - 1) / 4, 1e-6);
+  for (std::size_t i = 3; i < 9; i++) EXPECT_EQ(dx[i], 0);
+}
+
 }  // namespace
 }  // namespace dlprim::testing
