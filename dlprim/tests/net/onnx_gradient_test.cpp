@@ -215,6 +215,22 @@ TEST(OnnxGradient, MoreNormalization) {
   check({"ReduceProd", {{2, 3, 2}}, {{"axes", Integers{1}}}});
 }
 
+TEST(OnnxGradient, RecurrentLayers) {
+  const std::pair<const char*, std::int64_t> kinds[] = {{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}};
+  for (const auto& [type, gates] : kinds)
+    for (const char* way : {"forward", "reverse", "bidirectional"}) {
+      const std::int64_t d = std::string(way) == "bidirectional" ? 2 : 1, h = 3;
+      const bool memory = gates == 4;
+      Attributes attributes{{"hidden_size", h}, {"direction", std::string(way)}};
+      const std::vector<Shape> inputs{{4, 2, 5}, {d, gates * h, 5}, {d, gates * h, h}, {d, 2 * gates * h}};
+      check({type, inputs, attributes, {}, -0.8, 0.8, 14, memory ? 3 : 2});
+      if (gates == 3) {
+        attributes["linear_before_reset"] = std::int64_t(1);
+        check({type, inputs, attributes, {}, -0.8, 0.8, 14, 2});
+      }
+    }
+}
+
 TEST(OnnxGradient, WhatHasNoneIsListed) {
   Net net{Context(device())};
   const Case c{"Det", {{3, 3}}};
