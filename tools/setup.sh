@@ -91,10 +91,12 @@ demo() {
 test_() {
   system_packages libgtest-dev pocl-opencl-icd oclgrind libprotobuf-dev protobuf-compiler nlohmann-json3-dev \
     libcli11-dev libstb-dev libhdf5-dev g++-mingw-w64-x86-64-posix
+  "$python" -c "import os, sysconfig; os.stat(sysconfig.get_path('include') + '/Python.h')" 2> /dev/null ||
+    system_packages python3-dev
   has sklearn matplotlib rich pytest xdist expecttest hypothesis scipy ||
     pip_install scikit-learn matplotlib rich pytest pytest-xdist expecttest hypothesis scipy
-  has nanobind onnx onnxruntime ml_dtypes safetensors PIL ||
-    pip_install nanobind onnx onnxruntime ml_dtypes safetensors pillow
+  has nanobind onnx onnxruntime onnxscript transformers ml_dtypes safetensors PIL ||
+    pip_install nanobind onnx onnxruntime onnxscript transformers ml_dtypes safetensors pillow
   # Their own requirements would replace the PyTorch chosen.
   has torchvision || pip_install --no-deps "$TORCHVISION"
   has timm || { pip_install huggingface_hub && pip_install --no-deps timm; }
