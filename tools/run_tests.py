@@ -62,7 +62,9 @@ def steps():
     conformance = "dlprim/python/tests/test_onnx_backend.py"
     yield Step("Python module, command line, tutorials on Intel", pytest_command(
         "-n", "2", "--dist", "loadfile", "dlprim/python/tests", f"--ignore={conformance}"), intel, 10)
-    yield Step("ONNX conformance on Intel", pytest_command("-n", "2", conformance), intel, 12)
+    for platform, pattern in DEVICES.items():
+        yield Step(f"ONNX conformance on {platform}", pytest_command("-n", "2", conformance),
+                   {"OCL_VISIBLE_DEVICES": pattern}, 12)
     yield Step("mutated networks", [sys.executable, "tools/fuzz.py", f"{BUILD}/dlprim/dlprim_fuzz", "--cases", "1000"], intel, 5)
     yield Step("compiling for Windows", ["tools/compile_mingw.sh"], {}, 12, False)
     yield Step("dlprim under Oclgrind", [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={OCLGRIND_TESTS}"],
