@@ -20,17 +20,22 @@ void bind_context(nb::module_& m) {
            "Blocks until everything has run.");
   nb::class_<Context>(m, "Context", "The device that a network lives on.")
       .def(nb::init<>(), "The first device, GPUs before CPUs.")
-      .def(nb::init<const std::string&>(), "name"_a, "\"platform:device\", an index, \"cpu\", \"gpu\" or a part of a name.")
+      .def(nb::init<const std::string&>(), "name"_a,
+           "\"platform:device\", an index, \"cpu\", \"gpu\" or a part of a name.")
       .def_prop_ro("name", &Context::name, "\"device on platform\"")
       .def_prop_ro("is_opencl_context", [](const Context&) { return true; })
-      .def_prop_ro("is_cpu_context", [](const Context& c) { return c.device().info().cpu; }, "Whether the device is a CPU.")
+      .def_prop_ro(
+          "is_cpu_context", [](const Context& c) { return c.device().info().cpu; }, "Whether the device is a CPU.")
       .def("make_execution_context", &Context::make_execution_context)
       .def("__repr__", [](const Context& c) { return "<dlprim.Context " + c.name() + ">"; });
-  m.def("devices", [] {
-    std::vector<std::string> names;
-    for (int i = 0; i < Device::count(); i++) names.push_back(Context(Device::get(i)).name());
-    return names;
-  }, "Names of all devices; the position is the index.");
+  m.def(
+      "devices",
+      [] {
+        std::vector<std::string> names;
+        for (int i = 0; i < Device::count(); i++) names.push_back(Context(Device::get(i)).name());
+        return names;
+      },
+      "Names of all devices; the position is the index.");
 }
 
 void bind_models(nb::module_& m) {
@@ -38,12 +43,14 @@ void bind_models(nb::module_& m) {
   nb::class_<ONNXModel, ModelBase>(m, "ONNXModel", "A network in an ONNX file.")
       .def(nb::init<>())
       .def("load", &ONNXModel::load, "path"_a, nb::call_guard<nb::gil_scoped_release>())
-      .def("load_bytes",
-           [](ONNXModel& model, nb::bytes data, const std::string& folder) {
-             const std::span bytes(reinterpret_cast<const std::byte*>(data.c_str()), data.size());
-             nb::gil_scoped_release release;
-             model.load_bytes(bytes, folder);
-           }, "data"_a, "folder"_a = "", "The same from memory; `folder` holds external data.")
+      .def(
+          "load_bytes",
+          [](ONNXModel& model, nb::bytes data, const std::string& folder) {
+            const std::span bytes(reinterpret_cast<const std::byte*>(data.c_str()), data.size());
+            nb::gil_scoped_release release;
+            model.load_bytes(bytes, folder);
+          },
+          "data"_a, "folder"_a = "", "The same from memory; `folder` holds external data.")
       .def("set_batch", &ONNXModel::set_batch, "size"_a, "Sets the first dimension of every input where it is open.")
       .def("set_dynamic_axis", &ONNXModel::set_dynamic_axis, "name"_a, "size"_a);
   nb::class_<JSONModel, ModelBase>(m, "JSONModel", "A network in JSON.")

@@ -13,14 +13,18 @@ ExecutionContext queue_of(const Net& net) { return net.context().make_execution_
 int input_index(const Net& net, nb::handle key) {
   if (nb::isinstance<nb::str>(key)) return net.input_index(nb::cast<std::string>(key));
   const int i = nb::cast<int>(key);
-  if (i < 0 || i >= net.inputs()) throw ValidationError("[Net] expected an input of 0 to " + std::to_string(net.inputs() - 1) + ", got " + std::to_string(i));
+  if (i < 0 || i >= net.inputs())
+    throw ValidationError("[Net] expected an input of 0 to " + std::to_string(net.inputs() - 1) + ", got " +
+                          std::to_string(i));
   return i;
 }
 
 int output_index(const Net& net, nb::handle key) {
   if (nb::isinstance<nb::str>(key)) return net.output_index(nb::cast<std::string>(key));
   const int i = nb::cast<int>(key);
-  if (i < 0 || i >= net.outputs()) throw ValidationError("[Net] expected an output of 0 to " + std::to_string(net.outputs() - 1) + ", got " + std::to_string(i));
+  if (i < 0 || i >= net.outputs())
+    throw ValidationError("[Net] expected an output of 0 to " + std::to_string(net.outputs() - 1) + ", got " +
+                          std::to_string(i));
   return i;
 }
 
@@ -90,34 +94,51 @@ nb::list infos(const Net& net, int count, Function get) {
 
 void bind_parameters(nb::class_<Net>& net) {
   net.def("param_names", &Net::param_names)
-      .def("param", [](Net& n, const std::string& name) { return DeviceTensor{queue_of(n), n.param(name)}; }, "name"_a, "Memory of a parameter.")
-      .def("param_diff", [](Net& n, const std::string& name) { return defined(n, n.param_diff(name)); }, "name"_a,
-           nb::sig("def param_diff(self, name: str) -> Tensor | None"), "Its gradient, or None before backward().")
+      .def(
+          "param", [](Net& n, const std::string& name) { return DeviceTensor{queue_of(n), n.param(name)}; }, "name"_a,
+          "Memory of a parameter.")
+      .def(
+          "param_diff", [](Net& n, const std::string& name) { return defined(n, n.param_diff(name)); }, "name"_a,
+          nb::sig("def param_diff(self, name: str) -> Tensor | None"), "Its gradient, or None before backward().")
       .def("trainable", &Net::trainable, "name"_a)
       .def("freeze", &Net::freeze, "name"_a, "frozen"_a = true)
       .def("initialize_parameters", &Net::initialize_parameters, "seed"_a = 0)
-      .def("load_parameters", [](Net& n, const std::string& path, bool allow_missing) { n.load_parameters(path, allow_missing); },
-           "path"_a, "allow_missing"_a = false, Release(), "Reads a DLP, HDF5 or safetensors file.")
-      .def("load_parameters", [](Net& n, const nb::dict& arrays, bool allow_missing) { n.load_parameters(named(arrays), allow_missing); },
-           "arrays"_a, "allow_missing"_a = false, "The same from a dictionary of arrays.")
-      .def("save_parameters", &Net::save_parameters, "path"_a, Release(), "By the name's end: .h5, .safetensors, else DLP.")
-      .def("parameters", [](Net& n) {
-        nb::dict all;
-        for (const auto& [name, tensor] : n.parameters()) all[nb::str(name.c_str())] = to_array(queue_of(n), tensor);
-        return all;
-      }, nb::sig("def parameters(self) -> dict[str, numpy.ndarray]"), "Copies of all parameters.");
+      .def(
+          "load_parameters",
+          [](Net& n, const std::string& path, bool allow_missing) { n.load_parameters(path, allow_missing); }, "path"_a,
+          "allow_missing"_a = false, Release(), "Reads a DLP, HDF5 or safetensors file.")
+      .def(
+          "load_parameters",
+          [](Net& n, const nb::dict& arrays, bool allow_missing) { n.load_parameters(named(arrays), allow_missing); },
+          "arrays"_a, "allow_missing"_a = false, "The same from a dictionary of arrays.")
+      .def("save_parameters", &Net::save_parameters, "path"_a, Release(),
+           "By the name's end: .h5, .safetensors, else DLP.")
+      .def(
+          "parameters",
+          [](Net& n) {
+            nb::dict all;
+            for (const auto& [name, tensor] : n.parameters())
+              all[nb::str(name.c_str())] = to_array(queue_of(n), tensor);
+            return all;
+          },
+          nb::sig("def parameters(self) -> dict[str, numpy.ndarray]"), "Copies of all parameters.");
 }
 
 void bind_gradients(nb::class_<Net>& net) {
   net.def("set_loss_weight", &Net::set_loss_weight, "output"_a, "weight"_a)
       .def("loss_weight", &Net::loss_weight, "output"_a)
       .def("want_gradient", &Net::want_gradient, "name"_a)
-      .def("tensor_diff", [](Net& n, const std::string& name) { return defined(n, n.tensor_diff(name)); }, "name"_a,
-           nb::sig("def tensor_diff(self, name: str) -> Tensor | None"))
-      .def("output_diff", [](Net& n, const std::string& name) { return DeviceTensor{queue_of(n), n.output_diff(name)}; }, "output"_a)
+      .def(
+          "tensor_diff", [](Net& n, const std::string& name) { return defined(n, n.tensor_diff(name)); }, "name"_a,
+          nb::sig("def tensor_diff(self, name: str) -> Tensor | None"))
+      .def(
+          "output_diff", [](Net& n, const std::string& name) { return DeviceTensor{queue_of(n), n.output_diff(name)}; },
+          "output"_a)
       .def("zero_grad", &Net::zero_grad)
-      .def("backward", [](Net& n, std::optional<ExecutionContext>) { n.backward(queue_of(n)); }, "context"_a = nb::none(), Release(),
-           "Enqueues the gradients of the last forward(), which ran in mode TRAIN.");
+      .def(
+          "backward", [](Net& n, std::optional<ExecutionContext>) { n.backward(queue_of(n)); },
+          "context"_a = nb::none(), Release(),
+          "Enqueues the gradients of the last forward(), which ran in mode TRAIN.");
 }
 
 }  // namespace
@@ -127,10 +148,13 @@ void bind_net(nb::module_& m) {
       .def_ro("name", &ValueInfo::name)
       .def_prop_ro("dtype", [](const ValueInfo& v) { return std::string(name(v.dtype)); })
       .def_prop_ro("type", &info_type, "As ONNX Runtime writes it: tensor(float).")
-      .def_prop_ro("shape", &info_shape, nb::sig("def shape(self) -> list[int | str | None] | None"), "Names or None where sizes are open; None: anything.")
+      .def_prop_ro("shape", &info_shape, nb::sig("def shape(self) -> list[int | str | None] | None"),
+                   "Names or None where sizes are open; None: anything.")
       .def_ro("sequence", &ValueInfo::sequence)
       .def_ro("optional", &ValueInfo::optional)
-      .def("__repr__", [](const ValueInfo& v) { return "<" + v.name + ": " + info_type(v) + " " + nb::cast<std::string>(nb::str(info_shape(v))) + ">"; });
+      .def("__repr__", [](const ValueInfo& v) {
+        return "<" + v.name + ": " + info_type(v) + " " + nb::cast<std::string>(nb::str(info_shape(v))) + ">";
+      });
   nb::enum_<CalculationsMode>(m, "CalculationsMode")
       .value("TRAIN", CalculationsMode::train)
       .value("PREDICT", CalculationsMode::predict);
@@ -138,29 +162,47 @@ void bind_net(nb::module_& m) {
   net.def(nb::init<const Context&>(), "context"_a)
       .def("__init__", [](Net* self) { new (self) Net(Context()); })
       .def_prop_ro("context", [](const Net& n) { return n.context(); })
-      .def_prop_rw("mode", [](const Net& n) { return n.mode(); }, [](Net& n, CalculationsMode mode) { n.mode(mode); })
-      .def("load_model", [](Net& n, const ModelBase& model) { n.load_model(model); }, "model"_a, Release(),
-           "Raises NotSupportedError that lists every node without an operator.")
+      .def_prop_rw(
+          "mode", [](const Net& n) { return n.mode(); }, [](Net& n, CalculationsMode mode) { n.mode(mode); })
+      .def(
+          "load_model", [](Net& n, const ModelBase& model) { n.load_model(model); }, "model"_a, Release(),
+          "Raises NotSupportedError that lists every node without an operator.")
       .def("load_from_json", &Net::load_from_json, "text"_a)
       .def("load_from_json_file", &Net::load_from_json_file, "path"_a)
-      .def_prop_ro("inputs", [](const Net& n) { return infos(n, n.inputs(), &Net::input_info); }, nb::sig("def inputs(self) -> list[ValueInfo]"))
-      .def_prop_ro("outputs", [](const Net& n) { return infos(n, n.outputs(), &Net::output_info); }, nb::sig("def outputs(self) -> list[ValueInfo]"))
-      .def("input", [](Net& n, nb::handle key) { return DeviceTensor{queue_of(n), n.input(input_index(n, key))}; }, "key"_a,
-           nb::sig("def input(self, key: int | str) -> Tensor"), "Memory of an input, to be filled.")
-      .def("set_input", &set_input, "key"_a, "array"_a.none(), nb::sig("def set_input(self, key: int | str, array: object) -> None"),
+      .def_prop_ro(
+          "inputs", [](const Net& n) { return infos(n, n.inputs(), &Net::input_info); },
+          nb::sig("def inputs(self) -> list[ValueInfo]"))
+      .def_prop_ro(
+          "outputs", [](const Net& n) { return infos(n, n.outputs(), &Net::output_info); },
+          nb::sig("def outputs(self) -> list[ValueInfo]"))
+      .def(
+          "input", [](Net& n, nb::handle key) { return DeviceTensor{queue_of(n), n.input(input_index(n, key))}; },
+          "key"_a, nb::sig("def input(self, key: int | str) -> Tensor"), "Memory of an input, to be filled.")
+      .def("set_input", &set_input, "key"_a, "array"_a.none(),
+           nb::sig("def set_input(self, key: int | str, array: object) -> None"),
            "Uses an array or Tensor as input from now on.")
-      .def("reshape_input", [](Net& n, nb::handle key, const std::vector<std::int64_t>& shape) { n.reshape_input(input_index(n, key), Shape(shape)); },
-           "key"_a, "shape"_a, nb::sig("def reshape_input(self, key: int | str, shape: collections.abc.Sequence[int]) -> None"))
+      .def(
+          "reshape_input",
+          [](Net& n, nb::handle key, const std::vector<std::int64_t>& shape) {
+            n.reshape_input(input_index(n, key), Shape(shape));
+          },
+          "key"_a, "shape"_a,
+          nb::sig("def reshape_input(self, key: int | str, shape: collections.abc.Sequence[int]) -> None"))
       .def("set_batch", &Net::set_batch, "size"_a, "Gives every input another first dimension.")
-      .def("forward", [](Net& n, std::optional<ExecutionContext>) { n.forward(queue_of(n)); }, "context"_a = nb::none(), Release(),
-           "Enqueues the whole network.")
-      .def("output", [](Net& n, nb::handle key) { return DeviceTensor{queue_of(n), n.output(output_index(n, key))}; }, "key"_a,
-           nb::sig("def output(self, key: int | str) -> Tensor"))
-      .def("output_array", [](Net& n, nb::handle key) { return output_array(n, output_index(n, key)); }, "key"_a,
-           nb::sig("def output_array(self, key: int | str) -> numpy.ndarray | list[numpy.ndarray] | None"),
-           "An output as an array, a list of arrays (sequence) or None (absent).")
+      .def(
+          "forward", [](Net& n, std::optional<ExecutionContext>) { n.forward(queue_of(n)); }, "context"_a = nb::none(),
+          Release(), "Enqueues the whole network.")
+      .def(
+          "output", [](Net& n, nb::handle key) { return DeviceTensor{queue_of(n), n.output(output_index(n, key))}; },
+          "key"_a, nb::sig("def output(self, key: int | str) -> Tensor"))
+      .def(
+          "output_array", [](Net& n, nb::handle key) { return output_array(n, output_index(n, key)); }, "key"_a,
+          nb::sig("def output_array(self, key: int | str) -> numpy.ndarray | list[numpy.ndarray] | None"),
+          "An output as an array, a list of arrays (sequence) or None (absent).")
       .def("keep_intermediate_tensors", &Net::keep_intermediate_tensors, "keep"_a = true)
-      .def("tensor", [](Net& n, const std::string& name) { return DeviceTensor{queue_of(n), n.tensor(name)}; }, "name"_a);
+      .def(
+          "tensor", [](Net& n, const std::string& name) { return DeviceTensor{queue_of(n), n.tensor(name)}; },
+          "name"_a);
   bind_parameters(net);
   bind_gradients(net);
 }

@@ -50,7 +50,8 @@ void show_profile(const char* phase, const std::vector<ProfiledCommand>& command
     total += command.end - command.start;
   }
   std::vector<std::pair<std::string, Row>> sorted(rows.begin(), rows.end());
-  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.nanoseconds > b.second.nanoseconds; });
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto& a, const auto& b) { return a.second.nanoseconds > b.second.nanoseconds; });
   Table table({std::string(phase) + (by_operator ? ": operator" : ": kernel"), "count", "ms", "%", "GB/s"});
   for (const auto& [label, row] : sorted)
     table.add({label, std::to_string(row.count), text(double(row.nanoseconds) * 1e-6, 3),
@@ -83,8 +84,14 @@ void run(const Options& o, const std::string& model, const std::string& device, 
   fill_inputs(net, queue);
   context.device().allocator().reset_peak_stats();
   const Times forward = measure(queue, o.warm_up, o.runs, [&] { net.forward(queue); });
-  std::vector<std::string> row{model, context.name(), std::to_string(net.inputs() && net.input(0).shape().size() ? net.input(0).shape()[0] : 1),
-                               text(forward.first, 1), text(forward.median, 2), text(forward.best, 2), text(forward.worst, 2)};
+  std::vector<std::string> row{
+      model,
+      context.name(),
+      std::to_string(net.inputs() && net.input(0).shape().size() ? net.input(0).shape()[0] : 1),
+      text(forward.first, 1),
+      text(forward.median, 2),
+      text(forward.best, 2),
+      text(forward.worst, 2)};
   auto backward = [&] { net.zero_grad(), net.forward(queue), seed_gradients(net), net.backward(queue); };
   const std::unique_ptr<Solver> solver = make_solver(net, o.solver);
   auto step = [&] { backward(), solver->step(queue); };
@@ -95,7 +102,8 @@ void run(const Options& o, const std::string& model, const std::string& device, 
   if (!o.profile) return;
   std::printf("%s on %s\n", model.c_str(), context.name().c_str());
   profile("forward", queue, [&] { net.forward(queue); });
-  if (training) net.zero_grad(), net.forward(queue), seed_gradients(net), profile("backward", queue, [&] { net.backward(queue); });
+  if (training)
+    net.zero_grad(), net.forward(queue), seed_gradients(net), profile("backward", queue, [&] { net.backward(queue); });
   if (solver) profile("update", queue, [&] { solver->step(queue); });
 }
 
@@ -108,15 +116,18 @@ void benchmark(CLI::App& program) {
   command->add_option("-P,--parameters", options->parameters, "Parameters of a JSON network")->check(CLI::ExistingFile);
   command->add_option("-b,--batch", options->batch, "First dimension of the inputs")->check(CLI::PositiveNumber);
   command->add_option("--axis", options->axes, "Size that an ONNX model leaves open, name=size; may be repeated");
-  command->add_option("-d,--device", options->devices, "platform:device, an index, cpu, gpu or part of a name; may be repeated");
+  command->add_option("-d,--device", options->devices,
+                      "platform:device, an index, cpu, gpu or part of a name; may be repeated");
   command->add_option("-i,--runs", options->runs, "Runs that are timed")->check(CLI::PositiveNumber);
   command->add_option("-w,--warm-up", options->warm_up, "Runs before them")->check(CLI::PositiveNumber);
   command->add_flag("-B,--backward", options->backward, "Time forward and backward, too");
-  command->add_option("-s,--solver", options->solver, "Time training steps, too: sgd, adam, adamw")->check(CLI::IsMember({"sgd", "adam", "adamw"}));
+  command->add_option("-s,--solver", options->solver, "Time training steps, too: sgd, adam, adamw")
+      ->check(CLI::IsMember({"sgd", "adam", "adamw"}));
   command->add_flag("-p,--profile", options->profile, "Show the time of every operator and every kernel");
   command->add_option("--csv", options->csv, "File for the table");
   command->callback([options] {
-    Table table({"network", "device", "batch", "first ms", "forward ms", "best", "worst", "+ backward ms", "training step ms", "peak MiB"});
+    Table table({"network", "device", "batch", "first ms", "forward ms", "best", "worst", "+ backward ms",
+                 "training step ms", "peak MiB"});
     if (options->devices.empty()) options->devices.emplace_back();
     for (const std::string& model : options->models)
       for (const std::string& device : options->devices) run(*options, model, device, table);

@@ -26,7 +26,8 @@ Idx read_idx(const fs::path& path, std::size_t dims) {
   const auto byte = [&](std::size_t i) { return std::size_t(std::uint8_t(idx.data[i])); };
   const std::size_t head = 4 + 4 * dims;
   if (idx.data.size() < head || byte(0) != 0 || byte(1) != 0 || byte(2) != 8 || byte(3) != dims)
-    throw ValidationError("[data] " + path.string() + " is no IDX file of " + std::to_string(dims) + " dimensions of bytes");
+    throw ValidationError("[data] " + path.string() + " is no IDX file of " + std::to_string(dims) +
+                          " dimensions of bytes");
   std::size_t elements = 1;
   for (std::size_t d = 0; d < dims; d++) {
     const std::size_t at = 4 + 4 * d;
@@ -43,7 +44,11 @@ Idx read_idx(const fs::path& path, std::size_t dims) {
 class IdxDataset : public Dataset {
  public:
   IdxDataset(const fs::path& images, const fs::path& labels, int channels, int width, int height)
-      : images_(read_idx(images, 3)), labels_(read_idx(labels, 1)), channels_(channels), width_(width), height_(height) {
+      : images_(read_idx(images, 3)),
+        labels_(read_idx(labels, 1)),
+        channels_(channels),
+        width_(width),
+        height_(height) {
     if (images_.sizes[0] != labels_.sizes[0])
       throw ValidationError("[data] " + images.string() + " has " + std::to_string(images_.sizes[0]) + " images, " +
                             labels.string() + " " + std::to_string(labels_.sizes[0]) + " labels");
@@ -53,7 +58,8 @@ class IdxDataset : public Dataset {
   Image image(std::size_t i) const override {
     const std::size_t bytes = images_.sizes[1] * images_.sizes[2];
     Image grey{int(images_.sizes[2]), int(images_.sizes[1]), 1, {}};
-    grey.pixels.assign(images_.data.begin() + std::ptrdiff_t(i * bytes), images_.data.begin() + std::ptrdiff_t((i + 1) * bytes));
+    grey.pixels.assign(images_.data.begin() + std::ptrdiff_t(i * bytes),
+                       images_.data.begin() + std::ptrdiff_t((i + 1) * bytes));
     grey = resized(grey, width_, height_);
     if (channels_ == 1) return grey;
     Image result{grey.width, grey.height, channels_, {}};
@@ -98,8 +104,10 @@ std::optional<fs::path> idx_file(const fs::path& folder, std::string name) {
   return {};
 }
 
-std::unique_ptr<Dataset> idx_part(const fs::path& folder, const std::string& part, int channels, int width, int height) {
-  const auto images = idx_file(folder, part + "-images-idx3-ubyte"), labels = idx_file(folder, part + "-labels-idx1-ubyte");
+std::unique_ptr<Dataset> idx_part(const fs::path& folder, const std::string& part, int channels, int width,
+                                  int height) {
+  const auto images = idx_file(folder, part + "-images-idx3-ubyte"),
+             labels = idx_file(folder, part + "-labels-idx1-ubyte");
   if (!images || !labels) return nullptr;
   return std::make_unique<IdxDataset>(*images, *labels, channels, width, height);
 }
@@ -116,7 +124,8 @@ Datasets open_datasets(const std::string& folder, int channels, int width, int h
   for (const auto& entry : fs::directory_iterator(train))
     if (entry.is_directory()) sets.classes.push_back(entry.path().filename().string());
   if (sets.classes.empty())
-    throw ValidationError("[data] " + folder + " has neither train-images-idx3-ubyte and train-labels-idx1-ubyte (unpack .gz "
+    throw ValidationError("[data] " + folder +
+                          " has neither train-images-idx3-ubyte and train-labels-idx1-ubyte (unpack .gz "
                           "files first) nor a folder of images for each class");
   std::sort(sets.classes.begin(), sets.classes.end());
   sets.train = std::make_unique<FolderDataset>(train, sets.classes, channels, width, height);

@@ -32,10 +32,14 @@ struct Layer {
   std::int64_t in, out, kernel, stride, padding, groups, size;
 };
 constexpr Layer layers[] = {
-    {"alexnet 11x11", 3, 64, 11, 4, 2, 1, 224},      {"alexnet 5x5", 64, 192, 5, 1, 2, 1, 27},
-    {"resnet 7x7", 3, 64, 7, 2, 3, 1, 224},          {"resnet 3x3 64", 64, 64, 3, 1, 1, 1, 56},
-    {"resnet 3x3 256", 256, 256, 3, 1, 1, 1, 14},    {"resnet 1x1 64-256", 64, 256, 1, 1, 0, 1, 56},
-    {"resnet 1x1 1024-256", 1024, 256, 1, 1, 0, 1, 14}, {"resnext 3x3 grouped", 128, 128, 3, 1, 1, 32, 56},
+    {"alexnet 11x11", 3, 64, 11, 4, 2, 1, 224},
+    {"alexnet 5x5", 64, 192, 5, 1, 2, 1, 27},
+    {"resnet 7x7", 3, 64, 7, 2, 3, 1, 224},
+    {"resnet 3x3 64", 64, 64, 3, 1, 1, 1, 56},
+    {"resnet 3x3 256", 256, 256, 3, 1, 1, 1, 14},
+    {"resnet 1x1 64-256", 64, 256, 1, 1, 0, 1, 56},
+    {"resnet 1x1 1024-256", 1024, 256, 1, 1, 0, 1, 14},
+    {"resnext 3x3 grouped", 128, 128, 3, 1, 1, 32, 56},
     {"mobilenet depthwise", 96, 96, 3, 1, 1, 96, 56},
 };
 
@@ -88,13 +92,16 @@ class Report {
 
   void memory() {
     const std::int64_t n = scaled(1 << 24), channels = 64;
-    const Tensor a = tensor({n / channels, channels, 1}), b = tensor({n / channels, channels, 1}), bias = tensor({1, channels, 1});
+    const Tensor a = tensor({n / channels, channels, 1}), b = tensor({n / channels, channels, 1}),
+                 bias = tensor({1, channels, 1});
     const Tensor sum = tensor({1, 1, 1});
     const TensorView av = a.view(queue()), bv = b.view(queue()), biasv = bias.view(queue()), sumv = sum.view(queue());
     moved("copy", 8. * double(n), time([&] { copy(queue(), bv, av); }));
     moved("fill", 4. * double(n), time([&] { fill(queue(), bv, 1.); }));
-    moved("add with broadcast", 8. * double(n), time([&] { pointwise_operation(queue(), std::vector{av, biasv}, std::vector{bv}, {}, "y0 = x0 + x1;"); }));
-    moved("sum", 4. * double(n), time([&] { reduce(queue(), ReduceId::sum, ReduceOperands{std::span(&sumv, 1), std::span(&av, 1)}); }));
+    moved("add with broadcast", 8. * double(n),
+          time([&] { pointwise_operation(queue(), std::vector{av, biasv}, std::vector{bv}, {}, "y0 = x0 + x1;"); }));
+    moved("sum", 4. * double(n),
+          time([&] { reduce(queue(), ReduceId::sum, ReduceOperands{std::span(&sumv, 1), std::span(&av, 1)}); }));
   }
 
   // Independent chains of multiply-add, enough to hide their latency.
@@ -102,16 +109,19 @@ class Report {
     constexpr int chains = 16, steps = 512;
     const std::string type = dtype == DataType::float16 ? "half" : dtype == DataType::float64 ? "double" : "float";
     std::string source = dtype == DataType::float16 ? "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" : "";
-    source += "__kernel void chains(__global " + type + "* out, float fa, float fb) {\n  const " + type + " a = fa, b = fb;\n";
+    source += "__kernel void chains(__global " + type + "* out, float fa, float fb) {\n  const " + type +
+              " a = fa, b = fb;\n";
     std::string step, sum = "0";
     for (int i = 0; i < chains; i++) {
       const std::string x = "x" + std::to_string(i);
       source += "  " + type + " " + x + " = get_global_id(0) + " + std::to_string(i) + ";\n";
       step += " " + x + " = fma(" + x + ", a, b);", sum += " + " + x;
     }
-    source += "  for (int i = 0; i < " + std::to_string(steps) + "; i++) {" + step + " }\n  out[get_global_id(0)] = " + sum + ";\n}\n";
+    source += "  for (int i = 0; i < " + std::to_string(steps) + "; i++) {" + step +
+              " }\n  out[get_global_id(0)] = " + sum + ";\n}\n";
     CustomKernel kernel(context_.device(), source, "chains", "");
-    const std::int64_t items = std::int64_t(context_.device().info().compute_units) * (context_.device().info().gpu ? 2048 : 512);
+    const std::int64_t items =
+        std::int64_t(context_.device().info().compute_units) * (context_.device().info().gpu ? 2048 : 512);
     const Tensor out = tensor({items}, dtype);
     const CustomKernel::Argument arguments[] = {out.view(queue()).data, 0.5, 0.25};
     const double ms = time([&] { kernel.run(queue(), arguments, std::span(&items, 1), {}); });
@@ -124,7 +134,8 @@ class Report {
     const double gflops = flops / ms * 1e-6, intensity = flops / bytes;
     double most = 0;
     for (const auto& [type, peak] : roofline_.peaks)
-      if (type == name(dtype) || (type == "float32" && size_of(dtype) == 2))  // 16-bit floats may be computed as float32
+      if (type == name(dtype) ||
+          (type == "float32" && size_of(dtype) == 2))  // 16-bit floats may be computed as float32
         most = std::max(most, peak);
     const double roof = std::min(most, intensity * roofline_.bandwidth);
     table_.add({kind, what, text(ms, 3), text(bytes / ms * 1e-6, 1), text(gflops, 1), text(intensity, 1),
@@ -133,12 +144,15 @@ class Report {
   }
 
   void matrix(std::int64_t m, std::int64_t n, std::int64_t k, DataType dtype, bool transposed = false) {
-    const Tensor a = tensor({m, k}, dtype), b = tensor(transposed ? Shape{n, k} : Shape{k, n}, dtype), c = tensor({m, n}, dtype);
+    const Tensor a = tensor({m, k}, dtype), b = tensor(transposed ? Shape{n, k} : Shape{k, n}, dtype),
+                 c = tensor({m, n}, dtype);
     TensorView bv = b.view(queue());
     if (transposed) std::swap(bv.sizes[0], bv.sizes[1]), std::swap(bv.strides[0], bv.strides[1]);
     const double ms = time([&] { gemm(queue(), a.view(queue()), bv, c.view(queue())); });
-    const std::string what = std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + (transposed ? "T " : " ") + name(dtype);
-    computed("gemm", what, dtype, 2. * double(m) * double(n) * double(k), double(m * k + k * n + m * n) * double(size_of(dtype)), ms);
+    const std::string what =
+        std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + (transposed ? "T " : " ") + name(dtype);
+    computed("gemm", what, dtype, 2. * double(m) * double(n) * double(k),
+             double(m * k + k * n + m * n) * double(size_of(dtype)), ms);
   }
 
   void matrices() {
@@ -155,10 +169,14 @@ class Report {
       const Tensor w = tensor({l.out, l.in / l.groups, l.kernel, l.kernel});
       const TensorView xv = x.view(queue()), yv = y.view(queue()), wv = w.view(queue());
       ConvOptions geometry;
-      geometry.stride = {l.stride, l.stride, 1}, geometry.padding = {l.padding, l.padding, 0}, geometry.groups = l.groups;
-      const double flops = 2. * double(y.numel()) * double(w.numel() / l.out), bytes = 4. * double(x.numel() + y.numel() + w.numel());
+      geometry.stride = {l.stride, l.stride, 1}, geometry.padding = {l.padding, l.padding, 0},
+      geometry.groups = l.groups;
+      const double flops = 2. * double(y.numel()) * double(w.numel() / l.out),
+                   bytes = 4. * double(x.numel() + y.numel() + w.numel());
       const std::string layer = l.name;
-      auto add = [&](const char* pass, double ms) { computed("conv", layer + " " + pass, DataType::float32, flops, bytes, ms); };
+      auto add = [&](const char* pass, double ms) {
+        computed("conv", layer + " " + pass, DataType::float32, flops, bytes, ms);
+      };
       add("forward", time([&] { conv_forward(queue(), xv, wv, {}, yv, geometry); }));
       add("to data", time([&] { conv_backward_data(queue(), yv, wv, {}, xv, geometry); }));
       add("to weights", time([&] { conv_backward_weights(queue(), xv, yv, wv, geometry); }));
@@ -176,11 +194,14 @@ class Report {
 
 void flops(CLI::App& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = program.add_subcommand("flops", "Measures a device: memory, arithmetic, matrix products, convolutions");
+  CLI::App* command =
+      program.add_subcommand("flops", "Measures a device: memory, arithmetic, matrix products, convolutions");
   dlprim::tools::add_device_option(*command, options->device);
   command->add_option("--parts", options->parts, "memory and peak are always measured; gemm, conv")
-      ->delimiter(',')->check(CLI::IsMember({"memory", "peak", "gemm", "conv"}));
-  command->add_option("-s,--scale", options->scale, "Larger or smaller matrices and arrays")->check(CLI::Range(0.01, 16.));
+      ->delimiter(',')
+      ->check(CLI::IsMember({"memory", "peak", "gemm", "conv"}));
+  command->add_option("-s,--scale", options->scale, "Larger or smaller matrices and arrays")
+      ->check(CLI::Range(0.01, 16.));
   command->add_option("-b,--batch", options->batch, "Images of the convolutions")->check(CLI::PositiveNumber);
   command->add_option("-t,--seconds", options->seconds, "Time for each measurement")->check(CLI::Range(0.001, 60.));
   command->add_option("--csv", options->csv, "File for the table");

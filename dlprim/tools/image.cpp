@@ -24,7 +24,8 @@ Image read_image(const std::string& path, int channels) {
       stbi_load(path.c_str(), &image.width, &image.height, &found, channels), stbi_image_free);
   if (!pixels) throw ValidationError("[image] cannot read " + path + ": " + stbi_failure_reason());
   image.channels = channels;
-  image.pixels.assign(pixels.get(), pixels.get() + std::size_t(image.width) * std::size_t(image.height) * std::size_t(channels));
+  image.pixels.assign(pixels.get(),
+                      pixels.get() + std::size_t(image.width) * std::size_t(image.height) * std::size_t(channels));
   return image;
 }
 
@@ -52,7 +53,8 @@ Image centre_crop(const Image& image, int width, int height, double margin) {
 }
 
 void Normalization::apply(const Image& image, bool channels_last, float* out) const {
-  const std::size_t channels = std::size_t(image.channels), plane = std::size_t(image.width) * std::size_t(image.height);
+  const std::size_t channels = std::size_t(image.channels),
+                    plane = std::size_t(image.width) * std::size_t(image.height);
   for (const std::vector<float>* numbers : {&mean, &deviation})
     if (numbers->size() != 1 && numbers->size() != channels)
       throw ValidationError("[image] expected 1 or " + std::to_string(channels) + " numbers for mean and std, got " +
@@ -60,7 +62,8 @@ void Normalization::apply(const Image& image, bool channels_last, float* out) co
   for (std::size_t c = 0; c < channels; c++) {
     const float shift = mean[mean.size() == 1 ? 0 : c], scale = deviation[deviation.size() == 1 ? 0 : c];
     for (std::size_t i = 0; i < plane; i++)
-      out[channels_last ? i * channels + c : c * plane + i] = (float(image.pixels[i * channels + c]) / 255 - shift) / scale;
+      out[channels_last ? i * channels + c : c * plane + i] =
+          (float(image.pixels[i * channels + c]) / 255 - shift) / scale;
   }
 }
 

@@ -17,7 +17,8 @@ void show_devices() {
     const DeviceInfo& d = Device::get(i).info();
     std::printf("%d  %-5s %s on %s\n", i, d.id.c_str(), d.name.c_str(), d.platform.c_str());
     std::printf("         %s, driver %s, %u compute units, %.1f GiB%s%s\n", d.version.c_str(), d.driver.c_str(),
-                d.compute_units, double(d.global_memory) / (1 << 30), d.fp16 ? ", float16" : "", d.fp64 ? ", float64" : "");
+                d.compute_units, double(d.global_memory) / (1 << 30), d.fp16 ? ", float16" : "",
+                d.fp64 ? ", float64" : "");
   }
 }
 
@@ -27,7 +28,8 @@ void show_value(const char* what, const ValueInfo& value) {
     const std::string& size = value.names[std::size_t(d)];
     shape += (d ? ", " : "") + (value.shape[d] >= 0 ? std::to_string(value.shape[d]) : size.empty() ? "?" : size);
   }
-  std::printf("%-7s %s: %s%s\n", what, value.name.c_str(), name(value.dtype), value.ranked ? (" [" + shape + "]").c_str() : "");
+  std::printf("%-7s %s: %s%s\n", what, value.name.c_str(), name(value.dtype),
+              value.ranked ? (" [" + shape + "]").c_str() : "");
 }
 
 void show(const Network& network) {
@@ -41,8 +43,9 @@ void show(const Network& network) {
   }
   std::map<std::string, int> types;
   for (const Node& node : network.graph.nodes) types[node.type]++;
-  std::printf("%zu nodes, %lld parameters in %zu tensors, %lld numbers in other constants\n", network.graph.nodes.size(),
-              static_cast<long long>(parameters), network.parameters.size(), static_cast<long long>(constants));
+  std::printf("%zu nodes, %lld parameters in %zu tensors, %lld numbers in other constants\n",
+              network.graph.nodes.size(), static_cast<long long>(parameters), network.parameters.size(),
+              static_cast<long long>(constants));
   for (const auto& [type, count] : types) std::printf("  %5d %s\n", count, type.c_str());
 }
 

@@ -43,7 +43,9 @@ double best_milliseconds(const ExecutionContext& context, double seconds, F&& wo
   const int calls = std::clamp(int(20 / std::max(once, 1e-3)), 1, 1000);
   double best = once, spent = 0;
   while (spent < 1000 * seconds) {
-    const double all = milliseconds(context, [&] { for (int i = 0; i < calls; i++) work(); });
+    const double all = milliseconds(context, [&] {
+      for (int i = 0; i < calls; i++) work();
+    });
     best = std::min(best, all / calls), spent += all;
   }
   return best;

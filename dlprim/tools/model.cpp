@@ -9,7 +9,8 @@
 namespace dlprim::tools {
 
 void add_device_option(CLI::App& command, std::string& device) {
-  command.add_option("-d,--device", device, "platform:device, an index, cpu, gpu or part of a name; default: the first");
+  command.add_option("-d,--device", device,
+                     "platform:device, an index, cpu, gpu or part of a name; default: the first");
 }
 
 void add_model_options(CLI::App& command, ModelOptions& options) {

@@ -14,8 +14,8 @@ struct ModelOptions {
   std::string model;       ///< .onnx or .json
   std::string parameters;  ///< file for a JSON network; none: its initial ones
   std::string device;
-  std::int64_t batch = 0;            ///< 0: as the file says, 1 where it is open
-  std::vector<std::string> axes;     ///< "name=size" for open sizes of ONNX models
+  std::int64_t batch = 0;         ///< 0: as the file says, 1 where it is open
+  std::vector<std::string> axes;  ///< "name=size" for open sizes of ONNX models
 };
 
 /// --device

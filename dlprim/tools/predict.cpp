@@ -82,8 +82,9 @@ Input image_input(const Net& net) {
   const bool last = s.size() == 4 && (s[3] == 1 || s[3] == 3) && s[1] != 1 && s[1] != 3;
   const std::int64_t channels = s.size() == 4 ? s[last ? 3 : 1] : 0;
   if (net.inputs() < 1 || info.dtype != DataType::float32 || (channels != 1 && channels != 3))
-    throw ValidationError("[predict] expected a network of grey or RGB images, [N, 1 or 3, H, W] or [N, H, W, 1 or 3]; '" +
-                          info.name + "' is " + s.text() + " " + name(info.dtype));
+    throw ValidationError(
+        "[predict] expected a network of grey or RGB images, [N, 1 or 3, H, W] or [N, H, W, 1 or 3]; '" + info.name +
+        "' is " + s.text() + " " + name(info.dtype));
   auto size = [](std::int64_t n) { return n > 0 ? int(n) : 224; };
   return {last, int(channels), size(s[last ? 1 : 2]), size(s[last ? 2 : 3])};
 }
@@ -107,7 +108,8 @@ void run(Options& o) {
     net.forward(queue);
     const Tensor& output = net.output(0);
     if (output.dtype() != DataType::float32 || output.numel() < 1)
-      throw ValidationError("[predict] expected float32 scores, got " + output.shape().text() + " " + name(output.dtype()));
+      throw ValidationError("[predict] expected float32 scores, got " + output.shape().text() + " " +
+                            name(output.dtype()));
     std::vector<float> scores(std::size_t(output.numel()));
     output.to_host(queue, scores);
     to_probabilities(scores);
@@ -117,7 +119,8 @@ void run(Options& o) {
     std::partial_sort(order.begin(), order.begin() + std::ptrdiff_t(top), order.end(),
                       [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
     for (std::size_t i = 0; i < top; i++)
-      table.add({path, std::to_string(i + 1), std::to_string(order[i]), setting.name(order[i]), text(scores[order[i]], 4)});
+      table.add(
+          {path, std::to_string(i + 1), std::to_string(order[i]), setting.name(order[i]), text(scores[order[i]], 4)});
   }
   table.print();
   if (!o.csv.empty()) table.save_csv(o.csv);
@@ -131,12 +134,17 @@ void predict(CLI::App& program) {
   CLI::App* command = program.add_subcommand("predict", "Classifies images: PNG, JPEG, PPM");
   add_model_options(*command, *options);
   command->add_option("images", options->images, "Images")->required()->check(CLI::ExistingFile);
-  command->add_option("-c,--config", options->config, "JSON file with mean, std, class_names")->check(CLI::ExistingFile);
-  command->add_option("-l,--labels", options->labels, "Text file with a class name on each line")->check(CLI::ExistingFile);
-  command->add_option("--mean", options->mean, "Mean of each channel of pixels in 0..1; default: ImageNet's, 0 for grey")->delimiter(',');
+  command->add_option("-c,--config", options->config, "JSON file with mean, std, class_names")
+      ->check(CLI::ExistingFile);
+  command->add_option("-l,--labels", options->labels, "Text file with a class name on each line")
+      ->check(CLI::ExistingFile);
+  command
+      ->add_option("--mean", options->mean, "Mean of each channel of pixels in 0..1; default: ImageNet's, 0 for grey")
+      ->delimiter(',');
   command->add_option("--std", options->deviation, "Standard deviation of each channel")->delimiter(',');
   command->add_option("-k,--top", options->top, "Classes to show")->check(CLI::PositiveNumber);
-  command->add_option("--margin", options->margin, "Size of the scaled image relative to the part cut out of its centre")
+  command
+      ->add_option("--margin", options->margin, "Size of the scaled image relative to the part cut out of its centre")
       ->check(CLI::Range(1., 10.));
   command->add_option("--csv", options->csv, "File for the table");
   command->callback([options] { run(*options); });

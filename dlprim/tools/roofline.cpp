@@ -71,8 +71,10 @@ class Plot {
   }
 
   void frame() {
-    svg_ = format("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" "
-                  "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n", width, height);
+    svg_ = format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" "
+        "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+        width, height);
     text(width / 2, 28, data_.title, "text-anchor=\"middle\" font-size=\"15\"");
     for (double e = x_.low; e <= x_.high; e++) {
       line(x(std::pow(10, e)), top, x(std::pow(10, e)), height - bottom, "stroke=\"#ddd\"");
@@ -83,7 +85,8 @@ class Plot {
       text(left - 8, y(std::pow(10, e)) + 4, format("%g", std::pow(10, e)), "text-anchor=\"end\"");
     }
     text((left + width - right) / 2, height - 16, "floating-point operations per byte", "text-anchor=\"middle\"");
-    svg_ += format("<text transform=\"translate(18 %.0f) rotate(-90)\" text-anchor=\"middle\">GFLOP/s</text>\n", height / 2);
+    svg_ += format("<text transform=\"translate(18 %.0f) rotate(-90)\" text-anchor=\"middle\">GFLOP/s</text>\n",
+                   height / 2);
   }
 
   // From where memory's line leaves the plot below to the type's peak, and along it.

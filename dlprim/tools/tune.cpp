@@ -27,18 +27,27 @@ struct Options {
 // Products and convolutions that a shape is judged by.
 class Workload {
  public:
-  Workload(const Context& context, DataType dtype, const Options& o) : context_(context), queue_(context.make_execution_context()), dtype_(dtype), seconds_(o.seconds) {
+  Workload(const Context& context, DataType dtype, const Options& o)
+      : context_(context), queue_(context.make_execution_context()), dtype_(dtype), seconds_(o.seconds) {
     const bool gpu = context.device().info().gpu;
     const std::int64_t n = std::max<std::int64_t>(64, std::int64_t((gpu ? 4096 : 768) * o.scale) / 64 * 64);
     a_ = tensor({n, n}), b_ = tensor({n, n}), c_ = tensor({n, n});
-    const std::int64_t images = gpu ? 64 : 2, channels = std::max<std::int64_t>(16, std::int64_t(128 * o.scale) / 16 * 16);
-    x_ = tensor({images, channels, 28, 28}), y_ = tensor({images, channels, 28, 28}), w_ = tensor({channels, channels, 3, 3}), dw_ = tensor(w_.shape());
+    const std::int64_t images = gpu ? 64 : 2,
+                       channels = std::max<std::int64_t>(16, std::int64_t(128 * o.scale) / 16 * 16);
+    x_ = tensor({images, channels, 28, 28}), y_ = tensor({images, channels, 28, 28}),
+    w_ = tensor({channels, channels, 3, 3}), dw_ = tensor(w_.shape());
     geometry_.padding = {1, 1, 0};
   }
 
-  double product() { return rate(2. * std::pow(double(a_.shape()[0]), 3), [&] { gemm(queue(), view(a_), view(b_), view(c_)); }); }
-  double convolution() { return rate(flops(), [&] { conv_forward(queue(), view(x_), view(w_), {}, view(y_), geometry_); }); }
-  double weights() { return rate(flops(), [&] { conv_backward_weights(queue(), view(x_), view(y_), view(dw_), geometry_); }); }
+  double product() {
+    return rate(2. * std::pow(double(a_.shape()[0]), 3), [&] { gemm(queue(), view(a_), view(b_), view(c_)); });
+  }
+  double convolution() {
+    return rate(flops(), [&] { conv_forward(queue(), view(x_), view(w_), {}, view(y_), geometry_); });
+  }
+  double weights() {
+    return rate(flops(), [&] { conv_backward_weights(queue(), view(x_), view(y_), view(dw_), geometry_); });
+  }
 
   /// Whether all results are those of the first time, but for rounding.
   bool right() {
@@ -71,7 +80,9 @@ class Workload {
     return wide;
   }
   double flops() const { return 2. * double(y_.numel()) * double(w_.numel() / w_.shape()[0]); }
-  double rate(double flops, const std::function<void()>& work) const { return flops / best_milliseconds(queue_, seconds_, work) * 1e-6; }
+  double rate(double flops, const std::function<void()>& work) const {
+    return flops / best_milliseconds(queue_, seconds_, work) * 1e-6;
+  }
 
   Context context_;
   ExecutionContext queue_;
@@ -97,13 +108,16 @@ Tuned tune_tiles(const DeviceInfo& info, std::size_t bytes, Workload& workload) 
     set_tuned(info, bytes, Tuned{{tile}, {}});
     TileShape measured = tile;
     try {
-      measured.speed = float(std::max(workload.product(), workload.convolution())), measured.weights_speed = float(workload.weights());
+      measured.speed = float(std::max(workload.product(), workload.convolution())),
+      measured.weights_speed = float(workload.weights());
     } catch (const DeviceError&) {
       continue;  // too large for the device
     }
     if (!workload.right()) continue;
-    best = std::max(best, double(measured.speed)), best_weights = std::max(best_weights, double(measured.weights_speed));
-    table.add({sizes({tile.bm, tile.bn, tile.bk, tile.tm, tile.tn}), text(measured.speed, 1), text(measured.weights_speed, 1)});
+    best = std::max(best, double(measured.speed)),
+    best_weights = std::max(best_weights, double(measured.weights_speed));
+    table.add({sizes({tile.bm, tile.bn, tile.bk, tile.tm, tile.tn}), text(measured.speed, 1),
+               text(measured.weights_speed, 1)});
     all.tiles.push_back(measured);
   }
   for (TileShape& tile : all.tiles) tile.speed /= float(best), tile.weights_speed /= float(best);
@@ -129,7 +143,8 @@ Tuned tune_panel(const DeviceInfo& info, std::size_t bytes, Workload& workload) 
   }
   if (!best.panel) return best;
   table.print();
-  std::printf("best: %s\n", sizes({best.panel->mr, best.panel->nr, best.panel->mb, best.panel->nb, best.panel->kb}).c_str());
+  std::printf("best: %s\n",
+              sizes({best.panel->mr, best.panel->nr, best.panel->mb, best.panel->nb, best.panel->kb}).c_str());
   return best;
 }
 
@@ -153,12 +168,14 @@ void run(const Options& o) {
 
 void tune(CLI::App& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = program.add_subcommand("tune", "Measures the tile sizes of matrix products and convolutions and remembers the best");
+  CLI::App* command = program.add_subcommand(
+      "tune", "Measures the tile sizes of matrix products and convolutions and remembers the best");
   add_device_option(*command, options->device);
   command->add_option("-t,--seconds", options->seconds, "Time for each measurement")->check(CLI::Range(0.001, 60.));
   command->add_option("-s,--scale", options->scale, "Larger or smaller problems")->check(CLI::Range(0.01, 16.));
   command->add_option("--dtypes", options->dtypes, "float32, float64; 16-bit floats go with float32")
-      ->delimiter(',')->check(CLI::IsMember({"float32", "float64"}));
+      ->delimiter(',')
+      ->check(CLI::IsMember({"float32", "float64"}));
   command->add_flag("--reset", options->reset, "Go back to the defaults");
   command->callback([options] { run(*options); });
 }

@@ -23,8 +23,10 @@ constexpr TileShape small_memory_tiles[] = {{64, 64, 8, 4, 8, 1.00f, 1.00f, 2}};
 // BM BN BK WM WN, speeds, resident, stages; all stages fit the 48 KB of local memory that OpenCL gives a work-group.
 // Measured on an H200 (bfloat16, 450 TFLOP/s is 1).
 constexpr TileShape mma_tiles[] = {
-    {128, 128, 32, 64, 64, 1.00f, 1.00f, 2, 3}, {64, 128, 32, 64, 64, 0.88f, 0.88f, 4, 3},
-    {128, 64, 32, 64, 64, 0.86f, 0.86f, 4, 3},  {64, 64, 32, 32, 32, 0.68f, 0.68f, 5, 4},
+    {128, 128, 32, 64, 64, 1.00f, 1.00f, 2, 3},
+    {64, 128, 32, 64, 64, 0.88f, 0.88f, 4, 3},
+    {128, 64, 32, 64, 64, 0.86f, 0.86f, 4, 3},
+    {64, 64, 32, 32, 32, 0.68f, 0.68f, 5, 4},
 };
 constexpr TileShape emulated_tiles[] = {{64, 64, 32, 32, 32, 1.00f, 1.00f, 1, 2}};
 
@@ -33,9 +35,11 @@ constexpr PanelShape wide_vectors{8, 32, 128, 96, 160};
 constexpr PanelShape narrow_vectors{6, 16, 120, 96, 160};
 constexpr PanelShape wide_doubles{8, 16, 32, 48, 256};
 constexpr PanelShape small_cache{4, 16, 16, 32, 64};
-constexpr PanelShape float_panels[] = {wide_vectors, {8, 32, 64, 96, 160}, {8, 32, 128, 64, 256}, {8, 32, 128, 128, 128}, narrow_vectors,
-                                       {6, 16, 60, 96, 256}, {8, 16, 128, 96, 160}, {4, 16, 64, 64, 256}, small_cache};
-constexpr PanelShape double_panels[] = {wide_doubles, {8, 16, 64, 96, 128}, {6, 16, 60, 96, 160}, {4, 16, 32, 48, 256}, small_cache};
+constexpr PanelShape float_panels[] = {wide_vectors,           {8, 32, 64, 96, 160}, {8, 32, 128, 64, 256},
+                                       {8, 32, 128, 128, 128}, narrow_vectors,       {6, 16, 60, 96, 256},
+                                       {8, 16, 128, 96, 160},  {4, 16, 64, 64, 256}, small_cache};
+constexpr PanelShape double_panels[] = {
+    wide_doubles, {8, 16, 64, 96, 128}, {6, 16, 60, 96, 160}, {4, 16, 32, 48, 256}, small_cache};
 
 }  // namespace
 

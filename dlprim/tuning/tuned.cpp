@@ -21,13 +21,15 @@ Key key_of(const DeviceInfo& device, std::size_t bytes) { return {device.name + 
 template <class Shape>
 bool same(const Shape& shape, const unsigned (&sizes)[5]) {
   if constexpr (std::is_same_v<Shape, TileShape>)
-    return shape.bm == sizes[0] && shape.bn == sizes[1] && shape.bk == sizes[2] && shape.tm == sizes[3] && shape.tn == sizes[4];
+    return shape.bm == sizes[0] && shape.bn == sizes[1] && shape.bk == sizes[2] && shape.tm == sizes[3] &&
+           shape.tn == sizes[4];
   else
-    return shape.mr == sizes[0] && shape.nr == sizes[1] && shape.mb == sizes[2] && shape.nb == sizes[3] && shape.kb == sizes[4];
+    return shape.mr == sizes[0] && shape.nr == sizes[1] && shape.mb == sizes[2] && shape.nb == sizes[3] &&
+           shape.kb == sizes[4];
 }
 
-// Lines: name, driver, bytes, "tile" or "panel", sizes (128x64x8x8x8), for tiles two speeds; separated by tabs. Sizes that
-// this version does not know are left out: the file may be of another one, or damaged.
+// Lines: name, driver, bytes, "tile" or "panel", sizes (128x64x8x8x8), for tiles two speeds; separated by tabs. Sizes
+// that this version does not know are left out: the file may be of another one, or damaged.
 std::map<Key, Tuned> read_file() {
   std::map<Key, Tuned> all;
   std::ifstream file(tuning_file());
@@ -59,7 +61,9 @@ std::map<Key, Tuned>& entries() {
 
 }  // namespace
 
-std::filesystem::path tuning_file() { return std::filesystem::path(program_cache_summary().file).parent_path() / "tuning.txt"; }
+std::filesystem::path tuning_file() {
+  return std::filesystem::path(program_cache_summary().file).parent_path() / "tuning.txt";
+}
 
 const Tuned* tuned(const DeviceInfo& device, std::size_t bytes) {
   const std::map<Key, Tuned>& all = entries();
@@ -78,8 +82,10 @@ void save_tuned() {
   for (const auto& [key, tuned] : entries()) {
     const std::string start = key.first + '\t' + std::to_string(key.second) + '\t';
     for (const TileShape& t : tuned.tiles)
-      file << start << "tile\t" << t.bm << 'x' << t.bn << 'x' << t.bk << 'x' << t.tm << 'x' << t.tn << '\t' << t.speed << '\t' << t.weights_speed << '\n';
-    if (const auto& p = tuned.panel) file << start << "panel\t" << p->mr << 'x' << p->nr << 'x' << p->mb << 'x' << p->nb << 'x' << p->kb << '\n';
+      file << start << "tile\t" << t.bm << 'x' << t.bn << 'x' << t.bk << 'x' << t.tm << 'x' << t.tn << '\t' << t.speed
+           << '\t' << t.weights_speed << '\n';
+    if (const auto& p = tuned.panel)
+      file << start << "panel\t" << p->mr << 'x' << p->nr << 'x' << p->mb << 'x' << p->nb << 'x' << p->kb << '\n';
   }
   file.close();
   if (!file) throw Error("cannot write " + tuning_file().string());

@@ -29,7 +29,8 @@ struct Seed {
   std::string contents;
 };
 
-/// Small valid networks of both formats, `built_in_seeds` of them, and after them the .onnx and .json files of a folder (empty: none).
+/// Small valid networks of both formats, `built_in_seeds` of them, and after them the .onnx and .json files of a folder
+/// (empty: none).
 inline constexpr std::size_t built_in_seeds = 12;
 std::vector<Seed> seeds(const std::string& corpus);
 /// Changes bytes: flips, cuts, repeats, insertions.

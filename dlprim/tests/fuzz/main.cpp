@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// dlprim_fuzz FIRST COUNT [--corpus FOLDER] [--seconds N] [--write FILE]: loads and runs mutated networks, case FIRST and
-// those after it. Each must run or be refused by a dlprim::Error with a message. Prints "case N" before each; exit code 1
-// when anything else was thrown, 3 when a case took longer than --seconds (30). --write: the case's file, not run.
+// dlprim_fuzz FIRST COUNT [--corpus FOLDER] [--seconds N] [--write FILE]: loads and runs mutated networks, case FIRST
+// and those after it. Each must run or be refused by a dlprim::Error with a message. Prints "case N" before each; exit
+// code 1 when anything else was thrown, 3 when a case took longer than --seconds (30). --write: the case's file, not
+// run.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -38,7 +39,9 @@ Case make_case(const std::vector<Seed>& list, std::uint64_t number) {
 template <class T>
 void fill(std::vector<std::uint8_t>& bytes, Dice& dice) {
   for (std::size_t k = 0; k + sizeof(T) <= bytes.size(); k += sizeof(T)) {
-    const T value = std::is_integral_v<T> && dice.one_in(20) ? T(dice.number()) : T(double(k / sizeof(T) % 5) - (std::is_integral_v<T> ? 1 : 1.5));
+    const T value = std::is_integral_v<T> && dice.one_in(20)
+                        ? T(dice.number())
+                        : T(double(k / sizeof(T) % 5) - (std::is_integral_v<T> ? 1 : 1.5));
     std::memcpy(&bytes[k], &value, sizeof(T));
   }
 }
@@ -59,7 +62,8 @@ void fill(Net& net, const ExecutionContext& queue, Dice dice) {
       case DataType::float64: fill<double>(bytes, dice); break;
       case DataType::int64: fill<std::int64_t>(bytes, dice); break;
       case DataType::int32: fill<std::int32_t>(bytes, dice); break;
-      default: for (std::size_t k = 0; k < bytes.size(); k++) bytes[k] = std::uint8_t(k % 2);
+      default:
+        for (std::size_t k = 0; k < bytes.size(); k++) bytes[k] = std::uint8_t(k % 2);
     }
     net.input(i).to_device(queue, static_cast<const void*>(bytes.data()));
   }
@@ -106,7 +110,9 @@ Options parse(int argc, char** argv) {
 
 // Ends the process when a case hangs.
 std::atomic<std::int64_t> started{0};
-std::int64_t now() { return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+std::int64_t now() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 void watch(int seconds) {
   std::thread([seconds] {
     for (;; std::this_thread::sleep_for(std::chrono::seconds(1)))

@@ -9,8 +9,27 @@
 namespace dlprim::fuzz {
 
 std::int64_t Dice::number() {
-  constexpr std::int64_t odd[] = {0, 1, 2, 3, 7, -1, -2, -3, 63, 64, 255, 1000, 65536, 1 << 20, (1LL << 31) - 1, 1LL << 31,
-                                  -(1LL << 31), 1LL << 32, 1LL << 40, 1LL << 62, std::numeric_limits<std::int64_t>::max(),
+  constexpr std::int64_t odd[] = {0,
+                                  1,
+                                  2,
+                                  3,
+                                  7,
+                                  -1,
+                                  -2,
+                                  -3,
+                                  63,
+                                  64,
+                                  255,
+                                  1000,
+                                  65536,
+                                  1 << 20,
+                                  (1LL << 31) - 1,
+                                  1LL << 31,
+                                  -(1LL << 31),
+                                  1LL << 32,
+                                  1LL << 40,
+                                  1LL << 62,
+                                  std::numeric_limits<std::int64_t>::max(),
                                   std::numeric_limits<std::int64_t>::min()};
   if (one_in(3)) return std::int64_t(below(12)) - 3;
   return one_in(6) ? std::int64_t(engine_()) : odd[below(std::size(odd))];
@@ -18,7 +37,8 @@ std::int64_t Dice::number() {
 
 std::string mutate_bytes(std::string contents, Dice& dice) {
   for (std::size_t times = 1 + dice.below(4); times-- && !contents.empty();) {
-    const std::size_t at = dice.below(contents.size()), length = 1 + dice.below(std::min<std::size_t>(64, contents.size() - at));
+    const std::size_t at = dice.below(contents.size()),
+                      length = 1 + dice.below(std::min<std::size_t>(64, contents.size() - at));
     switch (dice.below(6)) {
       case 0: contents[at] = char(contents[at] ^ (1 << dice.below(8))); break;
       case 1: contents[at] = char(dice.below(256)); break;
@@ -33,7 +53,8 @@ std::string mutate_bytes(std::string contents, Dice& dice) {
 
 namespace {
 
-using onnx_format::Attribute, onnx_format::Graph, onnx_format::Model, onnx_format::Node, onnx_format::Tensor, onnx_format::ValueInfo;
+using onnx_format::Attribute, onnx_format::Graph, onnx_format::Model, onnx_format::Node, onnx_format::Tensor,
+    onnx_format::ValueInfo;
 
 template <class List>
 auto* any(List* list, Dice& dice) {
@@ -43,7 +64,8 @@ auto* any(List* list, Dice& dice) {
 // A name that some value has.
 std::string any_value(Graph* graph, Dice& dice) {
   Node* node = any(graph->mutable_node(), dice);
-  if (node && dice.one_in(2) && node->output_size()) return node->output(int(dice.below(std::size_t(node->output_size()))));
+  if (node && dice.one_in(2) && node->output_size())
+    return node->output(int(dice.below(std::size_t(node->output_size()))));
   if (auto* tensor = any(graph->mutable_initializer(), dice); tensor && dice.one_in(2)) return tensor->name();
   auto* input = any(graph->mutable_input(), dice);
   return input && !dice.one_in(8) ? input->name() : dice.one_in(2) ? "" : "nowhere";
@@ -51,7 +73,8 @@ std::string any_value(Graph* graph, Dice& dice) {
 
 // Sizes and contents that fit each other, as far as they are small.
 void resize(Tensor* tensor, Dice& dice) {
-  if (tensor->dims_size() && !dice.one_in(4)) tensor->set_dims(int(dice.below(std::size_t(tensor->dims_size()))), std::int64_t(dice.below(6)));
+  if (tensor->dims_size() && !dice.one_in(4))
+    tensor->set_dims(int(dice.below(std::size_t(tensor->dims_size()))), std::int64_t(dice.below(6)));
   else if (tensor->dims_size() && dice.one_in(2)) tensor->mutable_dims()->RemoveLast();
   else tensor->add_dims(std::int64_t(dice.below(3)));
   std::size_t elements = 1;
@@ -76,15 +99,20 @@ void set_number(Tensor* tensor, Dice& dice) {
 void mutate_tensor(Tensor* tensor, Dice& dice) {
   switch (dice.below(10)) {
     case 0: tensor->add_dims(dice.number()); break;
-    case 1: if (tensor->dims_size()) tensor->set_dims(int(dice.below(std::size_t(tensor->dims_size()))), dice.number()); break;
+    case 1:
+      if (tensor->dims_size()) tensor->set_dims(int(dice.below(std::size_t(tensor->dims_size()))), dice.number());
+      break;
     case 2: tensor->set_data_type(std::int32_t(dice.below(28))); break;
     case 3: {
       tensor->set_data_location(1);
       auto* place = tensor->add_external_data();
-      place->set_key(dice.one_in(3) ? "offset" : "location"), place->set_value(dice.one_in(2) ? "../../x" : std::to_string(dice.number()));
+      place->set_key(dice.one_in(3) ? "offset" : "location"),
+          place->set_value(dice.one_in(2) ? "../../x" : std::to_string(dice.number()));
       break;
     }
-    case 4: case 5: case 6: resize(tensor, dice); break;
+    case 4:
+    case 5:
+    case 6: resize(tensor, dice); break;
     default: set_number(tensor, dice);
   }
 }
@@ -94,32 +122,43 @@ void mutate_graph(Graph* graph, Dice& dice, int depth);
 void mutate_attribute(Attribute* a, Dice& dice, int depth) {
   if (a->has_g() && depth < 3 && !dice.one_in(4)) return mutate_graph(a->mutable_g(), dice, depth + 1);
   if (a->has_t() && !dice.one_in(4)) return mutate_tensor(a->mutable_t(), dice);
-  if (a->ints_size() && !dice.one_in(3)) return a->set_ints(int(dice.below(std::size_t(a->ints_size()))), dice.number());
+  if (a->ints_size() && !dice.one_in(3))
+    return a->set_ints(int(dice.below(std::size_t(a->ints_size()))), dice.number());
   if (a->has_i() && !dice.one_in(3)) return a->set_i(dice.number());
   switch (dice.below(6)) {
     case 0: a->set_type(std::int32_t(dice.below(16))); break;
     case 1: a->set_i(dice.number()); break;
     case 2: a->set_f(float(dice.number())); break;
     case 3: a->add_ints(dice.number()); break;
-    case 4: if (a->ints_size()) a->mutable_ints()->RemoveLast(); break;
+    case 4:
+      if (a->ints_size()) a->mutable_ints()->RemoveLast();
+      break;
     default: a->set_s(mutate_bytes(a->s(), dice));
   }
 }
 
 void mutate_node(Graph* graph, Node* node, Dice& dice, int depth) {
-  constexpr const char* types[] = {"Conv", "Reshape", "Loop", "If", "Gather", "Resize", "TopK", "Range", "Concat", "MatMul", "Pad",
-                                   "LSTM", "Attention", "Expand", "Slice", "NonZero", "OneHot", "ScatterND", "Unsqueeze", "NoSuch"};
+  constexpr const char* types[] = {"Conv",  "Reshape", "Loop",   "If",        "Gather",    "Resize",    "TopK",
+                                   "Range", "Concat",  "MatMul", "Pad",       "LSTM",      "Attention", "Expand",
+                                   "Slice", "NonZero", "OneHot", "ScatterND", "Unsqueeze", "NoSuch"};
   switch (dice.below(10)) {
-    case 0: if (node->input_size()) node->set_input(int(dice.below(std::size_t(node->input_size()))), any_value(graph, dice)); break;
+    case 0:
+      if (node->input_size()) node->set_input(int(dice.below(std::size_t(node->input_size()))), any_value(graph, dice));
+      break;
     case 1: node->add_input(any_value(graph, dice)); break;
-    case 2: if (node->input_size()) node->mutable_input()->RemoveLast(); break;
+    case 2:
+      if (node->input_size()) node->mutable_input()->RemoveLast();
+      break;
     case 3: node->add_output("extra" + std::to_string(dice.below(3))); break;
-    case 4: if (node->output_size()) node->set_output(0, any_value(graph, dice)); break;
+    case 4:
+      if (node->output_size()) node->set_output(0, any_value(graph, dice));
+      break;
     case 5:
       if (Node* other = any(graph->mutable_node(), dice); other && dice.one_in(2)) node->set_op_type(other->op_type());
       else node->set_op_type(types[dice.below(std::size(types))]);
       break;
-    default: if (auto* a = any(node->mutable_attribute(), dice)) mutate_attribute(a, dice, depth);
+    default:
+      if (auto* a = any(node->mutable_attribute(), dice)) mutate_attribute(a, dice, depth);
   }
 }
 
@@ -129,17 +168,29 @@ void mutate_value(ValueInfo* value, Dice& dice) {
     case 0: tensor->set_elem_type(std::int32_t(dice.below(28))); break;
     case 1: tensor->mutable_shape()->add_dim()->set_dim_value(dice.number()); break;
     case 2: tensor->clear_shape(); break;
-    case 3: if (auto* dim = any(tensor->mutable_shape()->mutable_dim(), dice)) dim->set_dim_value(dice.number()); break;
-    case 4: if (tensor->mutable_shape()->dim_size()) tensor->mutable_shape()->mutable_dim()->RemoveLast(); break;
-    default: if (auto* dim = any(tensor->mutable_shape()->mutable_dim(), dice)) dim->set_dim_value(std::int64_t(dice.below(6)));
+    case 3:
+      if (auto* dim = any(tensor->mutable_shape()->mutable_dim(), dice)) dim->set_dim_value(dice.number());
+      break;
+    case 4:
+      if (tensor->mutable_shape()->dim_size()) tensor->mutable_shape()->mutable_dim()->RemoveLast();
+      break;
+    default:
+      if (auto* dim = any(tensor->mutable_shape()->mutable_dim(), dice))
+        dim->set_dim_value(std::int64_t(dice.below(6)));
   }
 }
 
 void mutate_graph(Graph* graph, Dice& dice, int depth) {
   Node* node = any(graph->mutable_node(), dice);
   switch (dice.below(10)) {
-    case 0: case 4: if (auto* value = any(graph->mutable_input(), dice)) mutate_value(value, dice); break;
-    case 1: case 5: if (auto* tensor = any(graph->mutable_initializer(), dice)) mutate_tensor(tensor, dice); break;
+    case 0:
+    case 4:
+      if (auto* value = any(graph->mutable_input(), dice)) mutate_value(value, dice);
+      break;
+    case 1:
+    case 5:
+      if (auto* tensor = any(graph->mutable_initializer(), dice)) mutate_tensor(tensor, dice);
+      break;
     case 2:
       if (node && dice.one_in(4)) graph->mutable_node()->SwapElements(0, graph->node_size() - 1);
       else if (node) *graph->add_node() = Node(*node);
@@ -149,7 +200,8 @@ void mutate_graph(Graph* graph, Dice& dice, int depth) {
       else if (dice.one_in(2) && graph->input_size()) graph->mutable_input()->RemoveLast();
       else if (node) graph->mutable_node()->RemoveLast();
       break;
-    default: if (node) mutate_node(graph, node, dice, depth);
+    default:
+      if (node) mutate_node(graph, node, dice, depth);
   }
 }
 
@@ -181,11 +233,21 @@ std::string mutate_json(const std::string& contents, Dice& dice) {
     switch (dice.below(7)) {
       case 0: place = dice.number(); break;
       case 1: place = other; break;
-      case 2: if (place.is_structured() && !place.empty()) place.erase(std::next(place.begin(), std::ptrdiff_t(dice.below(place.size())))); break;
-      case 3: if (place.is_array()) place.push_back(other); else if (place.is_object()) place["unknown"] = other; break;
+      case 2:
+        if (place.is_structured() && !place.empty())
+          place.erase(std::next(place.begin(), std::ptrdiff_t(dice.below(place.size()))));
+        break;
+      case 3:
+        if (place.is_array()) place.push_back(other);
+        else if (place.is_object()) place["unknown"] = other;
+        break;
       case 4: place = double(dice.number()) * 0.37; break;
-      case 5: if (place.is_string()) place = mutate_bytes(place.get<std::string>(), dice); break;
-      default: if (place.is_number()) place = dice.number(); else place = nullptr;
+      case 5:
+        if (place.is_string()) place = mutate_bytes(place.get<std::string>(), dice);
+        break;
+      default:
+        if (place.is_number()) place = dice.number();
+        else place = nullptr;
     }
   }
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

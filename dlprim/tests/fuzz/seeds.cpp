@@ -16,9 +16,12 @@ using testing::ModelBuilder;
 
 ModelBuilder convolutions() {
   ModelBuilder m;
-  m.input("x", {-1, 3, 12, 12}).constant("w", {4, 3, 3, 3}, std::vector<float>(108, 0.1f)).constant("b", {4}, {0, 1, 2, 3});
+  m.input("x", {-1, 3, 12, 12})
+      .constant("w", {4, 3, 3, 3}, std::vector<float>(108, 0.1f))
+      .constant("b", {4}, {0, 1, 2, 3});
   auto* conv = m.node("Conv", {"x", "w", "b"}, {"c"});
-  attribute(conv, "pads", std::vector<std::int64_t>{1, 1, 1, 1}), attribute(conv, "strides", std::vector<std::int64_t>{2, 2});
+  attribute(conv, "pads", std::vector<std::int64_t>{1, 1, 1, 1}),
+      attribute(conv, "strides", std::vector<std::int64_t>{2, 2});
   for (const char* name : {"scale", "shift", "mean", "var"}) m.constant(name, {4}, {1, 1, 1, 1});
   m.node("BatchNormalization", {"c", "scale", "shift", "mean", "var"}, {"n"});
   m.node("Relu", {"n"}, {"r"});
@@ -32,7 +35,11 @@ ModelBuilder convolutions() {
 
 ModelBuilder shapes() {
   ModelBuilder m;
-  m.input("x", {2, 3, 4}).integers("shape", {3, -1}).integers("starts", {1}).integers("ends", {3}).integers("axes", {1});
+  m.input("x", {2, 3, 4})
+      .integers("shape", {3, -1})
+      .integers("starts", {1})
+      .integers("ends", {3})
+      .integers("axes", {1});
   m.integers("repeats", {2, 1}).integers("target", {2, 6, 3}).integers("pads", {0, 1, 0, 1});
   m.node("Reshape", {"x", "shape"}, {"a"});
   m.node("Slice", {"a", "starts", "ends", "axes"}, {"b"});
@@ -83,7 +90,9 @@ ModelBuilder resizing() {
 
 ModelBuilder recurrent() {
   ModelBuilder m;
-  m.input("x", {3, 2, 4}).constant("w", {1, 20, 4}, std::vector<float>(80, 0.1f)).constant("r", {1, 20, 5}, std::vector<float>(100, 0.1f));
+  m.input("x", {3, 2, 4})
+      .constant("w", {1, 20, 4}, std::vector<float>(80, 0.1f))
+      .constant("r", {1, 20, 5}, std::vector<float>(100, 0.1f));
   attribute(m.node("LSTM", {"x", "w", "r"}, {"y", "h"}), "hidden_size", 5);
   return m.output("y", {3, 1, 2, 5}).output("h", {1, 2, 5});
 }
@@ -96,7 +105,8 @@ ModelBuilder loops() {
   body->set_name("body"), body->set_type(5);
   ModelBuilder inner;
   inner.input("i", {}, 7).input("go", {}, 9).input("v", {2});
-  inner.node("Identity", {"go"}, {"on"}), inner.node("Add", {"v", "v"}, {"sum"}), inner.node("Add", {"sum", "x"}, {"out"});
+  inner.node("Identity", {"go"}, {"on"}), inner.node("Add", {"v", "v"}, {"sum"}),
+      inner.node("Add", {"sum", "x"}, {"out"});
   inner.output("on", {}, 9).output("out", {2}).output("sum", {2});
   *body->mutable_g() = *inner.graph();
   return m.output("last", {2}).output("all", {3, 2});
@@ -105,7 +115,8 @@ ModelBuilder loops() {
 ModelBuilder ranges() {
   ModelBuilder m;
   m.input("x", {5});
-  for (const auto& [name, value] : {std::pair{"start", 0.f}, {"limit", 5.f}, {"delta", 1.f}}) m.constant(name, {}, {value});
+  for (const auto& [name, value] : {std::pair{"start", 0.f}, {"limit", 5.f}, {"delta", 1.f}})
+    m.constant(name, {}, {value});
   m.node("Range", {"start", "limit", "delta"}, {"a"});
   m.node("Less", {"x", "a"}, {"c"}), m.node("Where", {"c", "x", "a"}, {"w"}), m.node("NonZero", {"c"}, {"n"});
   m.node("Clip", {"w", "start", "limit"}, {"y"});
@@ -156,8 +167,8 @@ std::string contents_of(const std::filesystem::path& path) {
 std::vector<Seed> seeds(const std::string& corpus) {
   std::vector<Seed> list;
   const std::pair<const char*, ModelBuilder (*)()> models[] = {
-      {"convolutions", convolutions}, {"shapes", shapes}, {"generated", generated}, {"matrices", matrices},
-      {"resizing", resizing},         {"recurrent", recurrent}, {"loops", loops}, {"ranges", ranges}};
+      {"convolutions", convolutions}, {"shapes", shapes},       {"generated", generated}, {"matrices", matrices},
+      {"resizing", resizing},         {"recurrent", recurrent}, {"loops", loops},         {"ranges", ranges}};
   for (const auto& [name, make] : models) list.push_back({name, false, make().bytes()});
   for (int i = 0; i < 2; i++) {
     list.push_back({"lenet", true, lenet});
