@@ -17,7 +17,7 @@ typedef struct {
   CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), weights), CONST_GLOBAL(STORAGE(TYPE), bias), \
       GLOBAL(STORAGE(TYPE), to), const Shape s
 
-inline T relu(T x) { return x < 0 ? 0 : x; }
+#include "lib/activations.clh"
 
 typedef struct {
   INDEX n, channel, d, h, w;

@@ -78,6 +78,9 @@ __kernel void winograd_into(CONST_GLOBAL(float, from), GLOBAL(float, to), const 
 }
 
 #ifdef ADDEND
+typedef float T;
+#include "lib/activations.clh"
+
 // Back to patches of R x R.
 __kernel void winograd_from(CONST_GLOBAL(float, from), GLOBAL(float, to), CONST_GLOBAL(float, bias), long bias_stride,
                             const Patches s) {

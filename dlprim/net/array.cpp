@@ -191,7 +191,7 @@ Tensor softmax(Queue& queue, const Tensor& x, int dim) {
   return y;
 }
 
-Tensor matmul(Queue& queue, const Tensor& left, const Tensor& right) {
+Tensor matmul(Queue& queue, const Tensor& left, const Tensor& right, const Tensor& bias, Activation activation) {
   if (left.shape().size() == 0 || right.shape().size() == 0) throw ValidationError("matrices expected, got a number");
   const bool row = left.shape().size() == 1, column = right.shape().size() == 1;
   const Tensor a = row ? unsqueeze(left, 0) : left, b = column ? unsqueeze(right, 1) : right;
@@ -207,13 +207,19 @@ Tensor matmul(Queue& queue, const Tensor& left, const Tensor& right) {
   for (std::int64_t size : {k, n}) b_shape.push_back(size);
   Tensor c(queue, a.dtype(), shape);
   const std::int64_t batches = batch.total_size();
+  GemmOptions options;
+  options.activation = activation;
+  auto multiply = [&](const Tensor& x, const Tensor& y, const Shape& to) {
+    if (bias.defined()) options.beta = 1, options.addend = expand(bias, to).view(queue);
+    gemm(queue, x.view(queue), y.view(queue), c.strided(to, contiguous_strides(to)).view(queue), options);
+  };
   if (c.numel() == 0) {
   } else if (bd == 2) {  // one product of all rows
     const Tensor rows = reshape(queue, a, {batches * m, k});
-    gemm(queue, rows.view(queue), b.view(queue), c.view(queue).reshaped({batches * m, n}));
+    multiply(rows, b, {batches * m, n});
   } else {
     const Tensor as = reshape(queue, expand(a, a_shape), {batches, m, k}), bs = reshape(queue, expand(b, b_shape), {batches, k, n});
-    gemm(queue, as.view(queue), bs.view(queue), c.view(queue).reshaped({batches, m, n}));
+    multiply(as, bs, {batches, m, n});
   }
   if (row) shape.erase(shape.size() - 2);
   if (column) shape.erase(shape.size() - 1);

@@ -3,6 +3,7 @@
 // rules where two tensors meet, and throw ValidationError.
 #pragma once
 #include <dlprim/net/tensor.hpp>
+#include <dlprim/primitives/gemm.hpp>
 #include <dlprim/primitives/reduce.hpp>
 #include <dlprim/scalar.hpp>
 
@@ -38,8 +39,9 @@ Tensor apply(Queue& queue, std::string_view code, std::span<const Tensor> inputs
 Tensor reduce(Queue& queue, ReduceId id, const Tensor& x, const std::vector<int>& dims,
               std::optional<DataType> result = {}, std::span<const double> scalars = {});
 Tensor softmax(Queue& queue, const Tensor& x, int dim);
-/// Matrix product with NumPy's rules for vectors and batches.
-Tensor matmul(Queue& queue, const Tensor& a, const Tensor& b);
+/// Matrix product with NumPy's rules for vectors and batches; `bias` [columns of b] is added where defined.
+Tensor matmul(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& bias = {},
+              Activation activation = Activation::none);
 /// `inputs` joined along `dim`.
 Tensor concat(Queue& queue, std::span<const Tensor> inputs, int dim);
 

@@ -99,7 +99,7 @@ void Net::State::build() {
   }
   if (keep)
     for (std::size_t id = 0; id < plan.values.size(); id++) kept.insert(int(id));
-  if (!train && !keep) optimize(plan);
+  if (!train && !keep) optimize(plan, queue);
   mark_dead(plan.graph, kept);
   executor = std::make_unique<Executor>(queue);
   executor->seed(0x5eed + builds++);

@@ -16,13 +16,16 @@ class Optimizer {
  public:
   explicit Optimizer(Network& network) : network_(network), nodes_(network.graph.nodes) {}
 
-  void run() {
+  void run(Queue& queue) {
     drop_unneeded();
+    fold_constants(network_, queue);
     count_uses();
-    for (std::size_t i = 0; i < nodes_.size(); i++) {
-      if (nodes_[i].outputs.empty()) continue;
-      if (nodes_[i].type == "BatchNormalization") fold_norm(nodes_[i]);
-      if (nodes_[i].type == "Relu") fuse_activation(nodes_[i]);
+    for (Node& node : nodes_) {
+      if (node.outputs.size() != 1 || !node.domain.empty()) continue;
+      if (node.type == "BatchNormalization") fold_norm(node);
+      else if (node.type == "Add") fuse_bias(node);
+      else if (node.type == "Mul") fuse_gate(node);
+      fuse_activation(node);
     }
     drop_unneeded();
     const auto& constants = network_.constants;
@@ -121,12 +124,63 @@ class Optimizer {
     take_over(*conv, norm);
   }
 
-  void fuse_activation(Node& activation) {
-    if (activation.inputs.size() != 1) return;
-    Node* product = sole_producer(activation.inputs[0], {"Conv", "Gemm"});
-    if (!product || product->attributes.contains("activation")) return;
-    product->attributes["activation"] = activation.type;
-    take_over(*product, activation);
+  // A bound of Clip: an attribute, or an input since operator set 11.
+  std::optional<float> bound(const Node& clip, std::size_t input, const char* name) const {
+    if (auto it = clip.attributes.find(name); it != clip.attributes.end())
+      if (const double* value = std::get_if<double>(&it->second)) return float(*value);
+    const Tensor* t = input < clip.inputs.size() ? constant(clip.inputs[input], 0) : nullptr;
+    return t && t->numel() == 1 ? std::optional(floats(*t)[0]) : std::nullopt;
+  }
+
+  // The name of the activation that the node is, or an empty text.
+  std::string activation_of(const Node& node) const {
+    if (node.type == "Relu" || node.type == "HardSwish") return node.type;
+    if (node.type == "Clip") return bound(node, 1, "min") == 0 && bound(node, 2, "max") == 6 ? "Relu6" : "";
+    if (node.type != "Gelu") return "";
+    auto it = node.attributes.find("approximate");
+    return it == node.attributes.end() || std::get<std::string>(it->second) == "none" ? "Gelu" : "GeluTanh";
+  }
+
+  void fuse_activation(Node& node) {
+    const std::string activation = activation_of(node);
+    if (activation.empty() || node.inputs.empty()) return;
+    Node* first = sole_producer(node.inputs[0], {"Conv", "Gemm", "MatMul"});
+    if (!first && activation == "Relu") first = sole_producer(node.inputs[0], {"Add"});
+    if (first && !first->attributes.contains("activation")) fuse(*first, activation, node);
+  }
+
+  void fuse(Node& first, const std::string& activation, Node& second) {
+    first.attributes["activation"] = activation;
+    take_over(first, second);
+  }
+
+  // x * sigmoid(x) of a product x.
+  void fuse_gate(Node& mul) {
+    for (std::size_t i = 0; i < 2 && mul.inputs.size() == 2; i++) {
+      Node* sigmoid = sole_producer(mul.inputs[i], {"Sigmoid"});
+      const int x = mul.inputs[1 - i];
+      if (!sigmoid || sigmoid->inputs[0] != x || uses_[x] != 2) continue;
+      uses_[x] = 1;
+      Node* product = sole_producer(x, {"Conv", "Gemm", "MatMul"});
+      if (!product || product->attributes.contains("activation")) {
+        uses_[x] = 2;
+        continue;
+      }
+      sigmoid->inputs.clear(), sigmoid->outputs.clear();
+      return fuse(*product, "Silu", mul);
+    }
+  }
+
+  // A vector added to the rows of a matrix product. The product takes it as a third input.
+  void fuse_bias(Node& add) {
+    for (std::size_t i = 0; i < 2 && add.inputs.size() == 2; i++) {
+      Node* product = sole_producer(add.inputs[i], {"MatMul"});
+      if (!product || product->inputs.size() != 2 || product->attributes.contains("activation")) continue;
+      const Tensor *bias = constant(add.inputs[1 - i], 1), *weights = constant(product->inputs[1], 2);
+      if (!bias || !weights || bias->numel() != weights->shape()[1]) continue;
+      product->inputs.push_back(add.inputs[1 - i]);
+      return take_over(*product, add);
+    }
   }
 
   // `first` gives what `second` gave; `second` is left without use.
@@ -144,6 +198,13 @@ class Optimizer {
 
 }  // namespace
 
-void optimize(Network& network) { Optimizer(network).run(); }
+void optimize(Network& network, Queue& queue) { Optimizer(network).run(queue); }
+
+Activation fused_activation(const Call& call) {
+  static const std::map<std::string, Activation> names{
+      {"", Activation::none},   {"Relu", Activation::relu},   {"Relu6", Activation::relu6}, {"HardSwish", Activation::hardswish},
+      {"Silu", Activation::silu}, {"Gelu", Activation::gelu}, {"GeluTanh", Activation::gelu_tanh}};
+  return names.at(call.text("activation", ""));
+}
 
 }  // namespace dlprim

@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <dlprim/net/graph.hpp>
+#include <dlprim/primitives/gemm.hpp>
 
 namespace dlprim {
 
-/// Rewrites a prepared network so that it does less work: nodes that nothing needs are dropped, normalization by
-/// constants goes into the convolution before it, activations into the product before them.
-void optimize(Network& network);
+class Queue;
+
+/// Rewrites a resolved network so that it does less work: what depends on constants alone is computed, nodes that nothing
+/// needs are dropped, normalization by constants goes into the convolution before it, biases and activations into the
+/// product or sum before them. Fused activations are the attribute "activation", which files cannot give.
+void optimize(Network& network, Queue& queue);
+
+/// Computes the nodes that read constants only.
+void fold_constants(Network& network, Queue& queue);
+
+class Call;
+/// The activation that optimize() left in a node.
+Activation fused_activation(const Call& call);
 
 }  // namespace dlprim

@@ -141,9 +141,8 @@ void conv_forward(Queue& queue, const TensorView& x, const TensorView& weights, 
   const ConvShape s = conv_shape("conv_forward", queue, x, weights, y, options);
   check_bias("conv_forward", bias, s.y.channels, s.type);
   if (y.numel() == 0) return;
-  if (s.depthwise() && x.numel() > 0 && activation <= Activation::relu)
-    return depthwise_forward(queue, s, bias, activation);
-  if (winograd_serves(queue.device(), s, activation)) return winograd_forward(queue, s, bias, activation);
+  if (s.depthwise() && x.numel() > 0) return depthwise_forward(queue, s, bias, activation);
+  if (winograd_serves(queue.device(), s)) return winograd_forward(queue, s, bias, activation);
   GemmProblem problem;
   problem.mode = GemmMode::convolution, problem.type = s.type, problem.activation = activation;
   problem.batches = s.groups, problem.channel_inner = channels_last(s.x);

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "conv_shape.hpp"
+#include "gemm_engine.hpp"
 
 namespace dlprim {
 
@@ -62,7 +63,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
     KernelSource source("conv_depthwise.cl", pass_names[int(key.pass)]);
     source.define("TYPE", tag(type)).define("T", type == DataType::float64 ? "double" : "float");
     source.define("INDEX", key.wide ? "long" : "int").define("ROWS", key.rows).define("BIAS", key.bias);
-    source.define("ACTIVATE(x)", Activation(key.activation) == Activation::relu ? "relu(x)" : "(x)");
+    source.define("ACTIVATE(x)", activation_code(Activation(key.activation)));
     source.define("CHANNELS_LAST", key.channels_last)
         .define("FLIP", key.pass == Pass::flipped)
         .define("GROUP", key.group);

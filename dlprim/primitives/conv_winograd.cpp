@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "conv_shape.hpp"
+#include "gemm_engine.hpp"
 
 namespace dlprim {
 
@@ -38,7 +39,7 @@ constexpr MatrixInfo matrices[] = {
 
 struct Key {
   Matrix matrix;
-  std::uint8_t addend, relu;
+  std::uint8_t addend, activation;
 };
 
 Kernel& kernel_of(Device& device, const Key& key) {
@@ -48,7 +49,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
     const bool back = key.matrix >= Matrix::to_output;
     KernelSource source("conv_winograd.cl", back ? "winograd_from" : "winograd_into");
     source.define("L", info.name).define("R", info.rows).define("S", info.columns);
-    if (back) source.define("ADDEND", key.addend).define("ACTIVATE(x)", key.relu ? "((x) < 0 ? 0 : (x))" : "(x)");
+    if (back) source.define("ADDEND", key.addend).define("ACTIVATE(x)", activation_code(Activation(key.activation)));
     return source;
   });
 }
@@ -111,7 +112,7 @@ void convolve(Queue& queue, const Volume& x, const Volume& y, const BufferRef& w
   const Workspace u = in_domain(queue, weights);
   into(queue, Matrix::from_weights, w, u, weights, x.channels);
   const std::int64_t turn = images_a_turn(x.outer, x.channels + y.channels, y);
-  const Key back{Matrix::to_output, bias.defined(), activation == Activation::relu};
+  const Key back{Matrix::to_output, bias.defined(), std::uint8_t(activation)};
   for (std::int64_t first = 0; first < x.outer; first += turn) {
     const std::int64_t images = std::min(turn, x.outer - first);
     const Patches in = tiles(x, y, images, origin_h, origin_w), out = tiles(y, y, images, 0, 0);
@@ -127,11 +128,11 @@ void convolve(Queue& queue, const Volume& x, const Volume& y, const BufferRef& w
 
 }  // namespace
 
-bool winograd_serves(const Device& device, const ConvShape& s, Activation activation) {
+bool winograd_serves(const Device& device, const ConvShape& s) {
   const bool possible = s.type == DataType::float32 && s.groups == 1 && s.x.size[0] == 1 && s.w.size[0] == 1 &&
                         s.w.size[1] == 3 && s.w.size[2] == 3 && s.y.size[0] == 1 && s.padding[0] == 0 &&
                         s.stride[1] == 1 && s.stride[2] == 1 && s.dilation[1] == 1 && s.dilation[2] == 1 &&
-                        s.x.channels > 0 && s.y.channels > 0 && s.points() > 0 && activation <= Activation::relu;
+                        s.x.channels > 0 && s.y.channels > 0 && s.points() > 0;
   if (!possible) return false;
   if (const char* forced = std::getenv("DLPRIM_CONV")) return std::strcmp(forced, "winograd") == 0;
   const std::int64_t tiles = s.x.outer * ((s.y.size[1] + tile - 1) / tile) * ((s.y.size[2] + tile - 1) / tile);

@@ -8,6 +8,20 @@
 
 namespace dlprim {
 
+const char* activation_code(Activation activation) {
+  switch (activation) {
+    case Activation::none: return "(x)";
+    case Activation::relu: return "relu(x)";
+    case Activation::gelu: return "((T)0.5 * (x) * (1 + erf((x) * (T)0.70710678118654752)))";
+    case Activation::gelu_tanh:
+      return "((T)0.5 * (x) * (1 + tanh((T)0.79788456080286536 * ((x) + (T)0.044715 * (x) * (x) * (x)))))";
+    case Activation::relu6: return "relu6(x)";
+    case Activation::silu: return "((x) / (1 + exp(-(x))))";
+    case Activation::hardswish: return "((x) * relu6((x) + 3) / 6)";
+  }
+  return "";
+}
+
 namespace {
 
 const char* decline_reference(const Device&, const GemmProblem&, bool) { return nullptr; }
@@ -29,17 +43,6 @@ const char* type_name(DataType type) {
     case DataType::int64: case DataType::uint64: return "long";
     default: return "float";
   }
-}
-
-const char* activation_code(Activation activation) {
-  switch (activation) {
-    case Activation::none: return "(x)";
-    case Activation::relu: return "relu(x)";
-    case Activation::gelu: return "((T)0.5 * (x) * (1 + erf((x) * (T)0.70710678118654752)))";
-    case Activation::gelu_tanh:
-      return "((T)0.5 * (x) * (1 + tanh((T)0.79788456080286536 * ((x) + (T)0.044715 * (x) * (x) * (x)))))";
-  }
-  return "";
 }
 
 constexpr const char* core_files[] = {"gemm_reference", "gemm_tiled", "gemm_panel", "gemm_mma", "gemm_reduce"};

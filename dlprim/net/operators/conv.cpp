@@ -2,6 +2,7 @@
 #include <dlprim/primitives/conv.hpp>
 
 #include "../array.hpp"
+#include "../optimize.hpp"
 #include "../operator.hpp"
 #include "../window.hpp"
 
@@ -32,11 +33,10 @@ void convolution(Call& call) {
   const Window w = read_window(call, x.shape(), kernel_of(call, weights));
   Shape shape{x.shape()[0], weights[0]};
   for (std::int64_t size : w.out) shape.push_back(size);
-  const std::string activation = call.text("activation", "");
   const TensorView y = call.out(0, x.dtype(), shape);
   if (y.numel() == 0) return;
   conv_forward(call.queue(), call.in(0), call.in(1), optional(call, 2), y, options_of(call, w),
-               activation == "Relu" ? Activation::relu : Activation::none);
+               fused_activation(call));
 }
 
 void conv_transpose(Call& call) {

@@ -2,13 +2,17 @@
 #include <dlprim/primitives/gemm.hpp>
 
 #include "../array.hpp"
+#include "../optimize.hpp"
 #include "../operator.hpp"
 
 namespace dlprim::operators {
 
 namespace {
 
-void mat_mul(Call& call) { call.set(0, matmul(call.queue(), call.input(0), call.input(1))); }
+// A bias as third input and an activation come from optimize().
+void mat_mul(Call& call) {
+  call.set(0, matmul(call.queue(), call.input(0), call.input(1), call.has(2) ? call.input(2) : Tensor(), fused_activation(call)));
+}
 
 void gemm_op(Call& call) {
   auto matrix = [&](int i, const char* flag) {
@@ -21,7 +25,7 @@ void gemm_op(Call& call) {
   const Shape shape{a.shape()[0], b.shape()[1]};
   GemmOptions options;
   options.alpha = call.real("alpha", 1);
-  options.activation = call.text("activation", "") == "Relu" ? Activation::relu : Activation::none;
+  options.activation = fused_activation(call);
   if (call.has(2)) {
     options.beta = call.real("beta", 1);
     options.addend = expand(call.input(2), shape).view(call.queue());

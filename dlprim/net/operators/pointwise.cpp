@@ -70,7 +70,8 @@ void run_row(Call& call) {
   const std::vector<Tensor> inputs = operands(call);
   if (inputs.empty()) call.fail("expected an input");
   const DataType result = row.result == Result::truth ? DataType::boolean : inputs[0].dtype();
-  call.set(0, apply(call.queue(), row.code, inputs, scalars, result));
+  const std::string activation = call.given("activation") ? " y0 = nan_max(y0, 0);" : "";  // left by optimize()
+  call.set(0, apply(call.queue(), row.code + activation, inputs, scalars, result));
 }
 
 void div(Call& call) {

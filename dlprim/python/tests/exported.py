@@ -108,7 +108,9 @@ def network(name):
         net = {"lstm": lambda: Recurrent(nn.LSTM), "gru": lambda: Recurrent(nn.GRU),
                "encoder": Encoder}.get(name, lambda: language_model(name))()
         x = torch.randint(0, 100, (2, 12))
-    for module in net.modules():  # normalization that does something
+    for module in net.modules():  # normalization and heads that do something
+        if isinstance(module, nn.Linear) and not module.weight.any():
+            nn.init.normal_(module.weight, 0, 0.02)
         if isinstance(module, (nn.BatchNorm2d, nn.BatchNorm3d)):
             nn.init.uniform_(module.running_var, 0.5, 1.5)
             nn.init.normal_(module.running_mean, 0, 0.1)
