@@ -5,18 +5,7 @@
 //   FLIP   turns the kernel around: the data gradient at stride 1 is such a convolution of y's gradient
 #include "lib/types.clh"
 
-typedef struct {
-  INDEX images, channels, multiplier;
-  INDEX to_n, to_c, to_d, to_h, to_w, from_n, from_c, from_d, from_h, from_w;
-  INDEX out_d, out_h, out_w, in_d, in_h, in_w, pad_d, pad_h, pad_w;
-  INDEX w_o, w_d, w_h, w_w, slices, bias_stride;
-} Shape;
-
-#define TAPS (TAPS_D * TAPS_H * TAPS_W)
-#define ARGUMENTS                                                                                     \
-  CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), weights), CONST_GLOBAL(STORAGE(TYPE), bias), \
-      GLOBAL(STORAGE(TYPE), to), const Shape s
-
+#include "lib/depthwise.clh"
 #include "lib/activations.clh"
 
 typedef struct {

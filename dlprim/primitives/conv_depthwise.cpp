@@ -28,6 +28,7 @@ struct NarrowShape {
 };
 
 enum class Pass : std::uint16_t { forward, flipped, data, weights, finish };
+constexpr std::int64_t strip_capacity = 8192;  // floats of a strip's copy: it stays in the first-level cache
 constexpr const char* pass_names[] = {"conv_depthwise", "conv_depthwise", "conv_depthwise_data",
                                       "conv_depthwise_weights", "conv_depthwise_finish"};
 constexpr int weights_group = 128;
@@ -35,6 +36,7 @@ constexpr int weights_group = 128;
 struct Key {
   Pass pass;
   std::uint16_t type, taps[3], stride[3], dilation[3], rows, bias, activation, channels_last, wide, group;
+  std::uint16_t vector;  // of conv_depthwise_strip; 0: another kernel
 };
 
 Key make_key(Pass pass, const ConvShape& s, const Volume& to) {
@@ -60,8 +62,13 @@ Kernel& kernel_of(Device& device, const Key& key) {
   static KernelCache<Key> cache;
   return cache.get(device, key, [&] {
     const auto type = DataType(key.type);
-    KernelSource source("conv_depthwise.cl", pass_names[int(key.pass)]);
-    source.define("TYPE", tag(type)).define("T", type == DataType::float64 ? "double" : "float");
+    KernelSource source = key.vector ? KernelSource("conv_depthwise_strip.cl", "conv_depthwise_strip")
+                                     : KernelSource("conv_depthwise.cl", pass_names[int(key.pass)]);
+    if (key.vector)
+      source.define("T", "float" + std::to_string(key.vector)).define("V", key.vector).define("CAPACITY", strip_capacity);
+    else
+      source.define("T", type == DataType::float64 ? "double" : "float");
+    source.define("TYPE", tag(type));
     source.define("INDEX", key.wide ? "long" : "int").define("ROWS", key.rows).define("BIAS", key.bias);
     source.define("ACTIVATE(x)", activation_code(Activation(key.activation)));
     source.define("CHANNELS_LAST", key.channels_last)
@@ -109,9 +116,30 @@ void run(Queue& queue, const Key& key, NDRange range, const Shape& shape, const 
   else launch(queue, kernel, range, buffers..., NarrowShape(shape));
 }
 
+// Rows of a strip when conv_depthwise_strip serves the pass, with vectors of `width` elements, else 0.
+std::int64_t strip_rows(const Device& device, const Key& key, const Shape& shape, std::int64_t width) {
+  const bool flat = key.taps[0] == 1 && shape.in[0] == 1 && shape.out[0] == 1 && shape.padding[0] == 0;
+  const std::int64_t stride = key.pass == Pass::flipped ? 1 : key.stride[2];
+  const std::int64_t stride_h = key.pass == Pass::flipped ? 1 : key.stride[1];
+  if (!device.info().cpu || key.pass > Pass::flipped || DataType(key.type) != DataType::float32 || !flat || stride > 2 ||
+      shape.from[2] != 1 || shape.to[2] != 1 || shape.padding[2] < 0 ||
+      device.info().local_memory < std::size_t(strip_capacity) * sizeof(float))
+    return 0;
+  const std::int64_t pitch = (shape.out[2] + width - 1) / width * width * stride + (key.taps[2] - 1) * key.dilation[2];
+  const std::int64_t lines = strip_capacity / pitch, reach = (key.taps[1] - 1) * key.dilation[1] + 1;
+  if (lines < reach || shape.padding[2] > pitch) return 0;
+  return std::min(shape.out[1], (lines - reach) / stride_h + 1);
+}
+
 void run_map(Queue& queue, Key key, const ConvShape& s, const Volume& from, const Volume& to, const TensorView& bias,
-             const Shape& shape) {
+             Shape shape) {
   key.bias = bias.defined();
+  const int vector = (to.size[2] + 15) % 16 < 8 ? 8 : 16;  // the one that leaves less of the last empty
+  if (const std::int64_t rows = strip_rows(queue.device(), key, shape, vector)) {
+    key.vector = std::uint16_t(vector), key.rows = key.channels_last = 0, shape.slices = rows;
+    const auto items = std::size_t(to.outer * to.channels * ((to.size[1] + rows - 1) / rows));
+    return run(queue, key, NDRange(items, 1), shape, from.data, s.w.data, bias.defined() ? bias.data : s.w.data, to.data);
+  }
   const std::int64_t blocks = (to.size[1] + key.rows - 1) / key.rows;
   const auto items = std::size_t(to.outer * to.channels * to.size[0] * blocks * to.size[2]);
   run(queue, key, NDRange(items, 128), shape, from.data, s.w.data, bias.defined() ? bias.data : s.w.data, to.data);

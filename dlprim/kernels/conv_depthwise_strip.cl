@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// Depthwise convolution of float32 images on CPUs: a work-item computes a strip of `slices` rows of one channel, in vectors
+// along the rows, from a padded copy of what it reads. Defines of conv_depthwise.cl, and
+//   V   elements of a vector, 8 or 16; T is that vector        CAPACITY   floats the copy may take
+// STRIDE_W is 1 or 2, there is one plane, and rows are contiguous on both sides.
+#include "lib/types.clh"
+#include "lib/depthwise.clh"
+#include "lib/activations.clh"
+
+#define LOAD_VECTOR CONCAT(vload, V)
+#define STORE_VECTOR CONCAT(vstore, V)
+
+#if STRIDE_W == 1
+inline T strided(const __local float *p) { return LOAD_VECTOR(0, p); }
+#else
+inline T strided(const __local float *p) { return (T)(LOAD_VECTOR(0, p).even, LOAD_VECTOR(1, p).even); }
+#endif
+
+inline void zeros(__local float *to, int count) {
+  for (int i = 0; i < count; i++) to[i] = 0;
+}
+
+// A row of `pitch` elements: padding, the image's row, zeros.
+inline void copy_row(__global const float *from, bool inside, int padding, int width, int pitch, __local float *to) {
+  if (!inside) return zeros(to, pitch);
+  const int count = min(width, pitch - padding);
+  zeros(to, padding);
+  int i = 0;
+  for (; i + V <= count; i += V) STORE_VECTOR(LOAD_VECTOR(0, from + i), 0, to + padding + i);
+  for (; i < count; i++) to[padding + i] = from[i];
+  zeros(to + padding + count, pitch - padding - count);
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_depthwise_strip(ARGUMENTS) {
+  __local float lines[CAPACITY];
+  const INDEX strips = (s.out_h + s.slices - 1) / s.slices;
+  const INDEX item = get_global_id(0), strip = item % strips, plane = item / strips;
+  const INDEX channel = plane % s.channels, n = plane / s.channels, h0 = strip * s.slices;
+  const int rows = (int)min(s.slices, s.out_h - h0), width = (int)s.out_w;
+  const int pitch = (width + V - 1) / V * V * STRIDE_W + (TAPS_W - 1) * DILATION_W;
+
+  __global const float *x = CONST_POINTER(float, from) + n * s.from_n + channel / s.multiplier * s.from_c;
+  for (int r = 0; r < (rows - 1) * STRIDE_H + (TAPS_H - 1) * DILATION_H + 1; r++) {
+    const INDEX h = h0 * STRIDE_H - s.pad_h + r;
+    copy_row(x + h * s.from_h, h >= 0 && h < s.in_h, (int)s.pad_w, (int)s.in_w, pitch, lines + r * pitch);
+  }
+
+  __global const float *w = CONST_POINTER(float, weights) + channel * s.w_o;
+  float weight[TAPS_H][TAPS_W];
+  for (int kh = 0; kh < TAPS_H; kh++)
+    for (int kw = 0; kw < TAPS_W; kw++)
+      weight[kh][kw] = w[FLIP ? (TAPS_H - 1 - kh) * s.w_h + (TAPS_W - 1 - kw) * s.w_w : kh * s.w_h + kw * s.w_w];
+#if BIAS
+  const T start = CONST_POINTER(float, bias)[channel * s.bias_stride];
+#else
+  const T start = 0;
+#endif
+
+  __global float *y = POINTER(float, to) + n * s.to_n + channel * s.to_c + h0 * s.to_h;
+  for (int r = 0; r < rows; r++)
+    for (int column = 0; column < width; column += V) {
+      T sum = start;
+#pragma unroll
+      for (int kh = 0; kh < TAPS_H; kh++)
+#pragma unroll
+        for (int kw = 0; kw < TAPS_W; kw++)
+          sum = fma((T)weight[kh][kw],
+                    strided(lines + (r * STRIDE_H + kh * DILATION_H) * pitch + column * STRIDE_W + kw * DILATION_W), sum);
+      sum = ACTIVATE(sum);
+      __global float *result = y + r * s.to_h + column;
+      if (column + V <= width) {
+        STORE_VECTOR(sum, 0, result);
+      } else {
+        float last[V];
+        STORE_VECTOR(sum, 0, last);
+        for (int i = 0; i < width - column; i++) result[i] = last[i];
+      }
+    }
+}
