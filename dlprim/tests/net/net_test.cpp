@@ -45,6 +45,29 @@ TEST(Net, LoadsAFileAsItsInterfaceSays) {
   EXPECT_EQ(scores, (std::vector<float>{0, 2, 0, 2, 8, 2, 0, 2, 0}));
 }
 
+// x + cos(sin(x)), six times: three tensors at once, and the input, which the net keeps, are the least that will do.
+TEST(Net, HoldsNoMoreMemoryThanLivenessAsksFor) {
+  constexpr std::int64_t size = 1 << 21, least = 4 * size * std::int64_t(sizeof(float));
+  ModelBuilder builder;
+  builder.input("x0", {size}).output("x6", {size});
+  for (int i = 0; i < 6; i++) {
+    const std::string n = std::to_string(i);
+    builder.node("Sin", {"x" + n}, {"s" + n});
+    builder.node("Cos", {"s" + n}, {"c" + n});
+    builder.node("Add", {"c" + n, "x" + n}, {"x" + std::to_string(i + 1)});
+  }
+  Allocator& memory = device().allocator();
+  const std::int64_t before = memory.stats().allocated_bytes.current;
+  Net net{Context(device())};
+  net.load_model(builder.model());
+  memory.reset_peak_stats();
+  run(net, std::vector<float>(std::size_t(size), 0.5f));
+  run(net, std::vector<float>(std::size_t(size), 0.5f));
+  const std::int64_t peak = memory.stats().allocated_bytes.peak - before;
+  EXPECT_GE(peak, least);
+  EXPECT_LE(double(peak), 1.3 * double(least));
+}
+
 TEST(Net, OpenSizesAreGivenByTheInput) {
   Net net{Context(device())};
   net.load_model(conv_model(-1).model());
