@@ -56,11 +56,6 @@ void gemm(Queue& queue, const TensorView& a, const TensorView& b, const TensorVi
     p.d_batch = batch(d), p.d_m = d.stride(-2), p.d_n = d.stride(-1);
   }
   if (p.k == 0) problem.a = problem.b = c.data;  // empty tensors have no memory
-  if (p.c_m == 1 && p.c_n != 1) {  // the cores store rows
-    std::swap(problem.a, problem.b), std::swap(p.m, p.n);
-    std::swap(p.a_batch, p.b_batch), std::swap(p.a_m, p.b_n), std::swap(p.a_k, p.b_k);
-    std::swap(p.c_m, p.c_n), std::swap(p.d_m, p.d_n);
-  }
   run_gemm(queue, problem);
 }
 

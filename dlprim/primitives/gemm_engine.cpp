@@ -199,7 +199,36 @@ void run_reference(Queue& queue, const GemmProblem& given) {
               problem.a, problem.c);
 }
 
-void run_gemm(Queue& queue, const GemmProblem& problem) {
+namespace {
+
+// A pointwise convolution whose points lie at one distance throughout, as with channels last, is a plain product.
+void make_plain(GemmProblem& problem) {
+  auto& p = problem.p;
+  if (problem.mode == GemmMode::plain || problem.check || problem.rank != 1) return;
+  if (p.taps[2] != 1 || p.step[2] != 1 || p.start[2] != 0) return;
+  const bool convolution = problem.mode == GemmMode::convolution;
+  if ((convolution ? p.n : p.k) > p.out[2] &&
+      (p.x_n != p.out[2] * p.x_stride[2] || p.y_n != p.out[2] * p.y_stride[2])) return;
+  problem.mode = GemmMode::plain, problem.channel_inner = false;
+  (convolution ? p.b_k : p.b_n) = p.x_c, (convolution ? p.b_n : p.b_k) = p.x_stride[2];
+  (convolution ? p.c_n : p.a_k) = p.y_stride[2];
+}
+
+// The cores store rows.
+void make_rows(GemmProblem& problem) {
+  auto& p = problem.p;
+  if (problem.mode != GemmMode::plain || p.c_m != 1 || p.c_n == 1) return;
+  std::swap(problem.a, problem.b), std::swap(p.m, p.n);
+  std::swap(p.a_batch, p.b_batch), std::swap(p.a_m, p.b_n), std::swap(p.a_k, p.b_k);
+  std::swap(p.c_m, p.c_n), std::swap(p.d_m, p.d_n);
+}
+
+}  // namespace
+
+void run_gemm(Queue& queue, const GemmProblem& given) {
+  GemmProblem problem = given;
+  make_plain(problem);
+  make_rows(problem);
   select<GemmProblem>("gemm", "DLPRIM_GEMM", candidates, queue.device(), problem).run(queue, problem);
 }
 
