@@ -5,6 +5,9 @@
 
 #include <bit>
 
+#include "select.hpp"
+#include "sort_order.hpp"
+
 namespace dlprim {
 
 namespace {
@@ -47,8 +50,8 @@ void expect(bool condition, const char* what) {
 }
 
 // Sorts `segments` of n keys (or one of n rows).
-void merge_sort(Queue& queue, const TensorView& keys, const TensorView& order, std::int64_t segments, std::int64_t n,
-                std::int64_t columns, std::uint8_t option) {
+void merge_sort(Queue& queue, const BufferRef& keys, DataType type, const BufferRef& order, std::int64_t segments,
+                std::int64_t n, std::int64_t columns, std::uint8_t option) {
   if (segments * n == 0) return;
   const cl_ulong pieces = cl_ulong((n + run - 1) / run), items = cl_ulong(segments) * pieces;
   const NDRange range(items, work_group);
@@ -56,16 +59,22 @@ void merge_sort(Queue& queue, const TensorView& keys, const TensorView& order, s
   const int passes = n > run ? std::bit_width(std::uint64_t(pieces - 1)) : 0;
   Workspace spare;
   if (passes > 0) spare = Workspace(queue, bytes);
-  BufferRef buffers[2] = {order.data, spare.data()};
+  BufferRef buffers[2] = {order, spare.data()};
   int now = passes % 2;  // so that the last pass ends in `order`
-  launch(queue, kernel_for(queue, {sort_runs, keys.dtype, option, keys.dtype}), range, keys.data, buffers[now],
+  launch(queue, kernel_for(queue, {sort_runs, type, option, type}), range, keys, buffers[now],
          cl_long(n), cl_long(columns), pieces, items);
   if (passes == 0) return;
-  Kernel& merge = kernel_for(queue, {merge_runs, keys.dtype, option, keys.dtype});
+  Kernel& merge = kernel_for(queue, {merge_runs, type, option, type});
   std::int64_t width = run;
   for (int pass = 0; pass < passes; pass++, width *= 2, now = 1 - now)
-    launch(queue, merge, range, keys.data, buffers[now], buffers[1 - now], cl_long(n), cl_long(columns), pieces, items,
+    launch(queue, merge, range, keys, buffers[now], buffers[1 - now], cl_long(n), cl_long(columns), pieces, items,
            cl_long(width));
+}
+
+const char* decline_merge(const Device&, const SortProblem&, bool) { return nullptr; }
+
+void run_merge(Queue& queue, const SortProblem& p) {
+  merge_sort(queue, p.keys, p.type, p.order, p.segments, p.n, 1, std::uint8_t(p.descending ? 2 : 0));
 }
 
 }  // namespace
@@ -74,14 +83,18 @@ void sort_order(Queue& queue, const TensorView& keys, const TensorView& order, b
   expect(keys.is_contiguous() && order.is_contiguous() && order.dtype == DataType::int64 && keys.dims == 2 &&
              order.numel() == keys.numel(),
          "contiguous keys [rows, n] and an int64 order of that size");
-  merge_sort(queue, keys, order, keys.sizes[0], keys.sizes[1], 1, std::uint8_t(descending ? 2 : 0));
+  if (keys.numel() == 0) return;
+  static constexpr Candidate<SortProblem> candidates[] = {{"radix", decline_radix, run_radix},
+                                                          {"merge", decline_merge, run_merge}};
+  const SortProblem problem{keys.data, order.data, keys.dtype, keys.sizes[0], keys.sizes[1], descending};
+  select<SortProblem>("sort", "DLPRIM_SORT", candidates, queue.device(), problem).run(queue, problem);
 }
 
 void sort_rows(Queue& queue, const TensorView& keys, const TensorView& order) {
   expect(keys.is_contiguous() && order.is_contiguous() && order.dtype == DataType::int64 && keys.dims == 2 &&
              order.numel() == keys.sizes[0],
          "contiguous keys [n, columns] and an int64 order [n]");
-  merge_sort(queue, keys, order, 1, keys.sizes[0], keys.sizes[1], 1);
+  merge_sort(queue, keys.data, keys.dtype, order.data, 1, keys.sizes[0], keys.sizes[1], 1);
 }
 
 void rank_place(Queue& queue, const TensorView& sorted, const TensorView& place_of, Rank rank, std::int64_t k) {

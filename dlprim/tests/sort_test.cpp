@@ -6,7 +6,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "testing.hpp"
+#include "floats.hpp"
+#include "tensors.hpp"
 
 namespace dlprim {
 namespace {
@@ -16,8 +17,12 @@ using testing::queue;
 
 bool less(float a, float b) { return a < b || (std::isnan(b) && !std::isnan(a)); }
 
-TEST(Sort, IsStableAtEdgesOfRuns) {
-  for (const std::int64_t n : {1, 2, 15, 16, 17, 33, 100, 1000})
+class SortCandidate : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, SortCandidate, ::testing::Values("merge", "radix"));
+
+TEST_P(SortCandidate, IsStableAtEdgesOfRunsAndTiles) {
+  const testing::Variable forced("DLPRIM_SORT", GetParam());
+  for (const std::int64_t n : {1, 2, 15, 16, 17, 33, 100, 1000, 4095, 4096, 4097, 9001})
     for (const bool descending : {false, true}) {
       std::mt19937 engine{unsigned(n)};
       std::vector<float> host(std::size_t(3 * n));
@@ -34,6 +39,31 @@ TEST(Sort, IsStableAtEdgesOfRuns) {
         std::stable_sort(expected.begin(), expected.end(),
                          [&](auto a, auto b) { return descending ? less(x[b], x[a]) : less(x[a], x[b]); });
         ASSERT_TRUE(std::equal(expected.begin(), expected.end(), result.begin() + row * n)) << n << " " << descending;
+      }
+    }
+}
+
+// Whole ranges of every type: one tile and several.
+TEST_P(SortCandidate, OrdersEveryType) {
+  const testing::Variable forced("DLPRIM_SORT", GetParam());
+  for (const DataType type : {DataType::float64, DataType::float32, DataType::float16, DataType::bfloat16, DataType::int64,
+                              DataType::int32, DataType::int16, DataType::int8, DataType::uint8, DataType::uint16,
+                              DataType::uint32, DataType::uint64, DataType::boolean})
+    for (const std::int64_t n : {300, 5000}) {
+      if (!testing::supports(type)) continue;
+      const double top = type == DataType::boolean ? 2 : is_floating(type) ? 6e4 : std::ldexp(1, int(8 * size_of(type)) - is_signed(type));
+      std::vector<double> values = testing::random_values(std::size_t(n), is_signed(type) || is_floating(type) ? -top : 0, top);
+      for (double& v : values) v = testing::rounded(type, is_floating(type) ? v : std::min(std::floor(v), top - std::max(1.0, top / 4096)));
+      const testing::DeviceTensor keys(type, {1, n}, values);
+      DeviceVector<std::int64_t> order(values.size());
+      for (const bool descending : {false, true}) {
+        sort_order(queue(), keys, {order.data(), DataType::int64, {1, n}}, descending);
+        std::vector<std::int64_t> expected(values.size());
+        std::iota(expected.begin(), expected.end(), 0);
+        std::stable_sort(expected.begin(), expected.end(), [&](auto a, auto b) {
+          return descending ? values[std::size_t(b)] < values[std::size_t(a)] : values[std::size_t(a)] < values[std::size_t(b)];
+        });
+        ASSERT_EQ(order.read(), expected) << name(type) << " " << n << " " << descending;
       }
     }
 }

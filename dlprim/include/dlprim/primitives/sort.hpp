@@ -6,7 +6,8 @@ namespace dlprim {
 
 /// Stable order of each row of `keys` [rows, n] (contiguous, any real dtype): order[row, i] (int64, contiguous) is the
 /// position of the i-th smallest (largest, when descending) element. NaN counts as the largest, -0 equals 0.
-/// Runs of 16 are sorted by insertion, then merged pairwise along merge paths (Green, McColl and Bader 2012).
+/// GPUs sort by digits (Merrill and Grimshaw 2011); elsewhere, and for short rows, runs of 16 are sorted by insertion,
+/// then merged pairwise along merge paths (Green, McColl and Bader 2012). DLPRIM_SORT=radix or merge forces one.
 void sort_order(Queue& queue, const TensorView& keys, const TensorView& order, bool descending);
 
 /// Stable lexicographic order of the rows of `keys` [n, columns]: order is [n].
