@@ -2,21 +2,16 @@
 // Core for CPUs: a work-group is one work-item; it packs slices of A (rows along k) and B (panels of NR columns) into
 // local memory, which is cache, and multiplies MR x NR pieces in vector registers. The host also defines
 //   MB, NB, KB   largest tile and slice        MR, NR  rows and columns held in registers
-#include "gemm_operands.clh"
-
+//   WHOLE_VECTORS  elements are stored in the type computed in        RESIDUAL  C's layout, added before the activation
 #define VEC CONCAT(T, 16)
+#define ACTIVATED VEC
+#include "gemm_operands.clh"
+#include "lib/load16.clh"
+
 #define MASK CONCAT(mask_, TT)
 #define mask_f32 int16
 #define mask_f64 long16
 #define LDA (KB + 16)  // off the powers of two that would share cache sets; room for the tail of a vector
-#define LOAD16(tag, p) CONCAT(load16_, tag)(p)
-
-inline float16 load16_f32(__global const float *p) { return vload16(0, p); }
-inline float16 load16_f16(__global const ushort *p) { return vload_half16(0, (__global const half *)p); }
-inline float16 load16_bf16(__global const ushort *p) { return as_float16(convert_uint16(vload16(0, p)) << 16); }
-#ifdef FP64
-inline double16 load16_f64(__global const double *p) { return vload16(0, p); }
-#endif
 
 #define LOW(a, b) (VEC)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7)
 #define HIGH(a, b) (VEC)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf)
@@ -154,31 +149,93 @@ inline void gather(__global const STORAGE(TB) *x, Run run, Place tap, INDEX end,
 }
 #endif
 
-// c (+)= a b for MR rows and NR columns over k.
-inline void multiply(__local const T *a, __local const T *b, int k, __local T *c, bool first) {
-  VEC acc[MR][NR / 16];
-#pragma unroll
-  for (int i = 0; i < MR; i++)
-#pragma unroll
-    for (int j = 0; j < NR / 16; j++) acc[i][j] = first ? (VEC)(0) : vload16(j, c + i * NB);
-  for (int l = 0; l < k; l++) {
-    VEC bv[NR / 16];
-#pragma unroll
-    for (int j = 0; j < NR / 16; j++) bv[j] = vload16(l * (NR / 16) + j, b);
-#pragma unroll
-    for (int i = 0; i < MR; i++) {
-      const VEC av = (VEC)(a[i * LDA + l]);
-#pragma unroll
-      for (int j = 0; j < NR / 16; j++) acc[i][j] = fma(av, bv[j], acc[i][j]);
-    }
+#if SPLIT  // raw sums
+#define RESULT TT
+#else
+#define RESULT TC
+#endif
+
+// Where a tile's results go: row i, column j at c[i * row + column[j]].
+typedef struct {
+  __global STORAGE(RESULT) *c;
+  __global const STORAGE(TD) *d;
+  __global const STORAGE(RESULT) *e;
+  __local const INDEX *column;
+  INDEX row, d_m, d_n;
+  T alpha, beta;
+} Output;
+
+// Elements at[columns[v]] or, without columns, at[v * step].
+#define DEFINE_COLLECT(name, tag)                                                                          \
+  inline VEC name(__global const STORAGE(tag) *at, __local const INDEX *columns, INDEX step, int count) {  \
+    T each[16] = {0};                                                                                      \
+    for (int v = 0; v < count; v++) each[v] = LOAD(tag, at, columns ? columns[v] : v * step);              \
+    return vload16(0, each);                                                                               \
   }
-#pragma unroll
-  for (int i = 0; i < MR; i++)
-#pragma unroll
-    for (int j = 0; j < NR / 16; j++) vstore16(acc[i][j], j, c + i * NB);
+#if ADDEND
+DEFINE_COLLECT(collect_addend, TD)
+#endif
+#if RESIDUAL
+DEFINE_COLLECT(collect_residual, TC)
+#endif
+
+// Finishes and stores `rows` x `count` sums, 16 columns at most, from row i and column j on.
+inline void finish(const Output *o, __local const T *sums, int i, int j, int rows, int count) {
+  __local const INDEX *column = o->column + j;
+  const bool dense = count == 16 && column[15] - column[0] == 15;
+  for (const int end = i + rows; i < end; i++, sums += NB) {
+    VEC v = vload16(0, sums);
+#if !SPLIT
+    const T alpha = o->alpha, beta = o->beta;
+#if ADDEND
+    __global const STORAGE(TD) *d = o->d + i * o->d_m + j * o->d_n;
+    const VEC addend = o->d_n == 0                ? (VEC)(LOAD(TD, d, 0))
+                       : count == 16 && o->d_n == 1 ? LOAD16(TD, d)
+                                                  : collect_addend(d, 0, o->d_n, count);
+#endif
+#if RESIDUAL
+    __global const STORAGE(TC) *e = o->e + i * o->row;
+    const VEC residual = dense ? LOAD16(TC, e + column[0]) : collect_residual(e, column, 0, count);
+#endif
+    v = FINISH(v, addend);
+#endif
+    __global STORAGE(RESULT) *c = o->c + i * o->row;
+#if WHOLE_VECTORS || SPLIT
+    if (dense) {
+      vstore16(v, 0, c + column[0]);
+      continue;
+    }
+#endif
+    T each[16];
+    vstore16(v, 0, each);
+    for (int k = 0; k < count; k++) STORE(RESULT, c, column[k], (VALUE(RESULT))(each[k]));
+  }
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(GEMM_ARGUMENTS) {
+// c (+)= a b for MR rows and 16 * WIDTH columns over k.
+#define DEFINE_MULTIPLY(name, WIDTH)                                                                            \
+  inline void name(__local const T *a, __local const T *b, int k, __local T *c, bool first) {                   \
+    VEC acc[MR][WIDTH];                                                                                         \
+    _Pragma("unroll") for (int i = 0; i < MR; i++)                                                              \
+      _Pragma("unroll") for (int j = 0; j < WIDTH; j++) acc[i][j] = first ? (VEC)(0) : vload16(j, c + i * NB);  \
+    for (int l = 0; l < k; l++) {                                                                               \
+      VEC bv[WIDTH];                                                                                            \
+      _Pragma("unroll") for (int j = 0; j < WIDTH; j++) bv[j] = vload16(l * (NR / 16) + j, b);                  \
+      _Pragma("unroll") for (int i = 0; i < MR; i++) {                                                          \
+        const VEC av = (VEC)(a[i * LDA + l]);                                                                   \
+        _Pragma("unroll") for (int j = 0; j < WIDTH; j++) acc[i][j] = fma(av, bv[j], acc[i][j]);                \
+      }                                                                                                         \
+    }                                                                                                           \
+    _Pragma("unroll") for (int i = 0; i < MR; i++)                                                              \
+      _Pragma("unroll") for (int j = 0; j < WIDTH; j++) vstore16(acc[i][j], j, c + i * NB);                     \
+  }
+DEFINE_MULTIPLY(multiply, (NR / 16))
+#if NR > 16
+DEFINE_MULTIPLY(multiply_narrow, 1)  // for what is left of a row
+#endif
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(
+    GEMM_ARGUMENTS RESIDUAL_ARGUMENT) {
   const Params *p = &params;
   __local T As[MB * LDA] __attribute__((aligned(64)));
   __local T Bs[NB * KB + 16] __attribute__((aligned(64)));
@@ -203,6 +260,32 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(GEMM_ARG
 #elif MODE == 2
   const INDEX end = p->x_size - tile.batch * p->b_batch;
   find_taps(n0, columns, taps, p);
+#endif
+
+  Output output;
+  output.column = column;
+  output.alpha = alpha, output.beta = beta;
+#if SPLIT
+  output.c = POINTER(T, c) + ((tile.batch * p->splits + tile.split) * p->m + m0) * p->n + n0;
+  output.row = p->n;
+  for (int j = 0; j < columns; j++) column[j] = j;
+#else
+  const INDEX start = tile.batch * p->c_batch + m0 * p->c_m;
+  output.c = POINTER(STORAGE(TC), c) + start;
+  output.row = p->c_m;
+#if MODE == 1
+  for (int r = 0; r < number; r++)
+    for (int v = 0; v < runs[r].length; v++) column[runs[r].at + v] = runs[r].place.y + v * p->y_w;
+#else
+  for (int j = 0; j < columns; j++) column[j] = (n0 + j) * p->c_n;
+#endif
+#if ADDEND
+  output.d = CONST_POINTER(STORAGE(TD), d) + tile.batch * p->d_batch + m0 * p->d_m + n0 * p->d_n;
+  output.d_m = p->d_m, output.d_n = p->d_n;
+#endif
+#if RESIDUAL
+  output.e = CONST_POINTER(STORAGE(TC), e) + start;
+#endif
 #endif
 
   for (INDEX k0 = k_begin; k0 < k_end; k0 += KB) {
@@ -259,50 +342,18 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(GEMM_ARG
       }
 #endif
     }
-    for (int j = 0; j < columns; j += NR)
-      for (int i = 0; i < rows; i += MR)
-        multiply(As + i * LDA, Bs + j * KB, depth, Cs + i * NB + j, k0 == k_begin);
+    for (int j = 0; j < columns; j += NR) {
+      const int width = min(NR, columns - j);
+      for (int i = 0; i < rows; i += MR) {
+        __local T *sums = Cs + i * NB + j;
+#if NR > 16
+        if (width <= 16) multiply_narrow(As + i * LDA, Bs + j * KB, depth, sums, k0 == k_begin);
+        else
+#endif
+          multiply(As + i * LDA, Bs + j * KB, depth, sums, k0 == k_begin);
+        if (k0 + KB < k_end) continue;
+        for (int v = 0; v < width; v += 16) finish(&output, sums + v, i, j + v, min(MR, rows - i), min(16, width - v));
+      }
+    }
   }
-
-#if SPLIT
-  __global T *C = POINTER(T, c) + ((tile.batch * p->splits + tile.split) * p->m + m0) * p->n + n0;
-  for (int i = 0; i < rows; i++)
-    for (int j = 0; j < columns; j += 16) {
-      if (j + 16 <= columns) vstore16(vload16(0, Cs + i * NB + j), 0, C + i * p->n + j);
-      else
-        for (int v = j; v < columns; v++) C[i * p->n + v] = Cs[i * NB + v];
-    }
-#else
-  __global STORAGE(TC) *C = POINTER(STORAGE(TC), c) + tile.batch * p->c_batch + m0 * p->c_m;
-#if MODE == 1
-  for (int r = 0; r < number; r++)
-    for (int v = 0; v < runs[r].length; v++) column[runs[r].at + v] = runs[r].place.y + v * p->y_w;
-#else
-  for (int j = 0; j < columns; j++) column[j] = (n0 + j) * p->c_n;
-#endif
-#if ADDEND
-  __global const STORAGE(TD) *D = CONST_POINTER(STORAGE(TD), d) + tile.batch * p->d_batch + m0 * p->d_m + n0 * p->d_n;
-#endif
-  for (int i = 0; i < rows; i++)
-    for (int j = 0; j < columns; j += 16) {
-      __local const T *sums = Cs + i * NB + j;
-      const int count = min(16, columns - j);
-#if WHOLE_VECTORS
-      // Contiguous float32 or float64 results without an addend, or with one for the whole row.
-      if (count == 16 && column[j + 15] - column[j] == 15 && (!ADDEND || p->d_n == 0)) {
-#if ADDEND
-        const VEC addend = (VEC)(LOAD(TD, D, i * p->d_m));
-#endif
-        vstore16(FINISH(vload16(0, sums), addend), 0, C + i * p->c_m + column[j]);
-        continue;
-      }
-#endif
-      for (int v = 0; v < count; v++) {
-#if ADDEND
-        const T addend = LOAD(TD, D, i * p->d_m + (j + v) * p->d_n);
-#endif
-        STORE(TC, C, i * p->c_m + column[j + v], (VALUE(TC))(FINISH(sums[v], addend)));
-      }
-    }
-#endif
 }

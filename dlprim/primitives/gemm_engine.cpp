@@ -27,6 +27,7 @@ namespace {
 const char* decline_reference(const Device&, const GemmProblem&, bool) { return nullptr; }
 
 constexpr Candidate<GemmProblem> candidates[] = {
+    {"thin", decline_thin, run_thin},
     {"panel", decline_panel, run_panel},
     {"mma", decline_mma, run_mma},
     {"tiled", decline_tiled, run_tiled},
@@ -45,7 +46,8 @@ const char* type_name(DataType type) {
   }
 }
 
-constexpr const char* core_files[] = {"gemm_reference", "gemm_tiled", "gemm_panel", "gemm_mma", "gemm_reduce"};
+constexpr const char* core_files[] = {"gemm_reference", "gemm_tiled", "gemm_panel", "gemm_mma", "gemm_reduce",
+                                      "gemm_thin"};
 
 KernelSource gemm_source(const GemmKey& key) {
   const auto type = DataType(key.type);
@@ -75,10 +77,11 @@ KernelSource gemm_source(const GemmKey& key) {
     source.define("VA", key.va).define("VB", key.vb).define("VC", key.vc).define("STAGES", key.stages);
     source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k).define("TURNED", key.turned);
   }
+  if (key.core == GemmCore::thin) source.define("MR", key.shape[0]).define("B_ALONG_K", key.b_along_k);
   if (key.core == GemmCore::panel) {
     constexpr const char* names[] = {"MR", "NR", "MB", "NB", "KB"};
     for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
-    source.define("WHOLE_VECTORS", type == accumulate_type(type) && key.activation == 0);
+    source.define("WHOLE_VECTORS", type == accumulate_type(type));
   }
   return source;
 }
@@ -214,21 +217,19 @@ void make_plain(GemmProblem& problem) {
   (convolution ? p.c_n : p.a_k) = p.y_stride[2];
 }
 
-// The cores store rows.
-void make_rows(GemmProblem& problem) {
+}  // namespace
+
+void turn(GemmProblem& problem) {
   auto& p = problem.p;
-  if (problem.mode != GemmMode::plain || p.c_m != 1 || p.c_n == 1) return;
   std::swap(problem.a, problem.b), std::swap(p.m, p.n);
   std::swap(p.a_batch, p.b_batch), std::swap(p.a_m, p.b_n), std::swap(p.a_k, p.b_k);
   std::swap(p.c_m, p.c_n), std::swap(p.d_m, p.d_n);
 }
 
-}  // namespace
-
 void run_gemm(Queue& queue, const GemmProblem& given) {
   GemmProblem problem = given;
   make_plain(problem);
-  make_rows(problem);
+  if (problem.mode == GemmMode::plain && problem.p.c_m == 1 && problem.p.c_n != 1) turn(problem);  // the cores store rows
   select<GemmProblem>("gemm", "DLPRIM_GEMM", candidates, queue.device(), problem).run(queue, problem);
 }
 

@@ -38,6 +38,9 @@ struct GemmProblem {
 /// Runs a problem with sizes above 0 (k may be 0) by the first candidate that takes it.
 void run_gemm(Queue& queue, const GemmProblem& problem);
 
+/// Writes a plain problem as its transpose: C^T = B^T A^T.
+void turn(GemmProblem& problem);
+
 /// The value of ACTIVATE(x) in epilogues: OpenCL C over x, the type T and lib/activations.clh.
 const char* activation_code(Activation activation);
 

@@ -12,7 +12,7 @@
 namespace dlprim {
 
 /// Cores by kernel file.
-enum class GemmCore : std::uint8_t { reference, tiled, panel, mma, reduce };
+enum class GemmCore : std::uint8_t { reference, tiled, panel, mma, reduce, thin };
 
 /// What distinguishes one compiled core from another.
 struct GemmKey {
@@ -63,6 +63,8 @@ const char* decline_mma(const Device& device, const GemmProblem& problem, bool f
 void run_mma(Queue& queue, const GemmProblem& problem);
 const char* decline_tiled(const Device& device, const GemmProblem& problem, bool forced);
 void run_tiled(Queue& queue, const GemmProblem& problem);
+const char* decline_thin(const Device& device, const GemmProblem& problem, bool forced);
+void run_thin(Queue& queue, const GemmProblem& problem);
 const char* decline_panel(const Device& device, const GemmProblem& problem, bool forced);
 void run_panel(Queue& queue, const GemmProblem& problem);
 void run_reference(Queue& queue, const GemmProblem& problem);

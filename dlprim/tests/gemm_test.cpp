@@ -146,7 +146,7 @@ TEST_P(GemmCandidate, Small) {
   check({1, 18, 7, 40, false, true}, mma_type(DataType::bfloat16) ? DataType::bfloat16 : DataType::float32);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::Values("panel", "mma", "tiled", "reference"));
+INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::Values("panel", "mma", "tiled", "reference", "thin"));
 
 TEST(Gemm, MeasuresTilesOnRequest) {
   static int runs = 0;
