@@ -106,7 +106,7 @@ __kernel void conv_depthwise_data(ARGUMENTS) {
         at.n * s.to_n + at.channel * s.to_c + at.d * s.to_d + at.h * s.to_h + at.w * s.to_w, sum);
 }
 
-// Sums dy * x over the positions of the images of a slice; sums[slice, channel, tap]. Here `from` is x, `to` dy.
+// Sums dy * x over the positions of the images of a slice; sums[slice, tap, channel]. Here `from` is x, `to` dy.
 __kernel void conv_depthwise_weights(CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), to), GLOBAL(T, sums),
                                      const Shape s) {
   __local T partial[GROUP];
@@ -142,17 +142,25 @@ __kernel void conv_depthwise_weights(CONST_GLOBAL(STORAGE(TYPE), from), CONST_GL
       if (item < step) partial[item] += partial[item + step];
       barrier(CLK_LOCAL_MEM_FENCE);
     }
-    if (item == 0) POINTER(T, sums)[(slice * s.channels + channel) * TAPS + t] = partial[0];
+    if (item == 0) POINTER(T, sums)[(slice * TAPS + t) * s.channels + channel] = partial[0];
     barrier(CLK_LOCAL_MEM_FENCE);
   }
 }
 
+// A group finishes 16 sums, GROUP / 16 work-items for each.
 __kernel void conv_depthwise_finish(CONST_GLOBAL(T, sums), GLOBAL(STORAGE(TYPE), weights), const Shape s) {
-  const INDEX id = get_global_id(0);
-  if (id >= s.channels * TAPS) return;
+  __local T partial[GROUP];
+  const INDEX id = get_global_id(0), size = s.channels * TAPS;
+  const int column = get_local_id(0), first = get_local_id(1);
   T sum = 0;
-  for (INDEX slice = 0; slice < s.slices; slice++) sum += CONST_POINTER(T, sums)[slice * s.channels * TAPS + id];
-  const INDEX channel = id / TAPS, t = id - channel * TAPS;
+#pragma unroll 4
+  for (INDEX slice = first; slice < s.slices && id < size; slice += GROUP / 16)
+    sum += CONST_POINTER(T, sums)[slice * size + id];
+  partial[first * 16 + column] = sum;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (first > 0 || id >= size) return;
+  for (int i = 1; i < GROUP / 16; i++) sum += partial[i * 16 + column];
+  const INDEX t = id / s.channels, channel = id - t * s.channels;
   STORE(TYPE, POINTER(STORAGE(TYPE), weights),
         channel * s.w_o + t / (TAPS_H * TAPS_W) * s.w_d + t / TAPS_W % TAPS_H * s.w_h + t % TAPS_W * s.w_w, sum);
 }

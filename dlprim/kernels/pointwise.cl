@@ -6,10 +6,11 @@
 //                      loads at once; VECTOR 0: the form for processors
 //   COMPUTE, RESULT      tags of the type computed in and of the type the expression gives
 //   BODY                 statements assigning y0, y1, ... from x0, x1, ... and w0, w1, ...
-//   FOR_INPUTS(M), FOR_OUTPUTS(M)   M(name, tag, number among tensors, access, word)
+//   FOR_INPUTS(M), FOR_OUTPUTS(M)   M(name, tag, number among tensors, access, word, share)
 //   FOR_CONSTANTS(M)     M(name, number): scalars and inputs that are one value
 //   CAST_<name>(v)       from an input's to the compute type, or from the result's to an output's type
 // access: contiguous, broadcast or strided, along the fastest dimension. word: OpenCL type of VECTOR elements.
+// share: elements in each 32 bits of a word, taken out and put in by shifts; 1: elements are addressed singly.
 #include "lib/types.clh"
 #include "lib/indexing.clh"
 #define T VALUE(COMPUTE)
@@ -41,17 +42,17 @@ typedef struct {
 #define AT_strided(i, stride) ((int)(i) * (stride))
 
 // `restrict` holds although operands may be the same tensor: an element is read before it is written, and no other.
-#define IN_PARAMETER(x, tag, n, access, word) __global const STORAGE(tag) *restrict x##_memory, ulong x##_offset,
-#define OUT_PARAMETER(y, tag, n, access, word) __global STORAGE(tag) *restrict y##_memory, ulong y##_offset,
+#define IN_PARAMETER(x, tag, n, access, word, share) __global const STORAGE(tag) *restrict x##_memory, ulong x##_offset,
+#define OUT_PARAMETER(y, tag, n, access, word, share) __global STORAGE(tag) *restrict y##_memory, ulong y##_offset,
 #define DECLARE_CONSTANT(x, n) const T x = p.constants[n];
 
-#define IN_ROW(x, tag, n, access, word) __global const STORAGE(tag) *x##_row = CONST_POINTER(STORAGE(tag), x) + offsets[n];
-#define OUT_ROW(y, tag, n, access, word) __global STORAGE(tag) *y##_row = POINTER(STORAGE(tag), y) + offsets[n];
+#define IN_ROW(x, tag, n, access, word, share) __global const STORAGE(tag) *x##_row = CONST_POINTER(STORAGE(tag), x) + offsets[n];
+#define OUT_ROW(y, tag, n, access, word, share) __global STORAGE(tag) *y##_row = POINTER(STORAGE(tag), y) + offsets[n];
 
-#define LOAD_ONE(x, tag, n, access, word) \
+#define LOAD_ONE(x, tag, n, access, word, share) \
   const T x = CAST_##x(LOAD(tag, x##_row, AT_##access(i, p.strides[n][0])));
-#define DECLARE_RESULT(y, tag, n, access, word) VALUE(RESULT) y;
-#define STORE_ONE(y, tag, n, access, word) STORE(tag, y##_row, AT_##access(i, p.strides[n][0]), CAST_##y(y));
+#define DECLARE_RESULT(y, tag, n, access, word, share) VALUE(RESULT) y;
+#define STORE_ONE(y, tag, n, access, word, share) STORE(tag, y##_row, AT_##access(i, p.strides[n][0]), CAST_##y(y));
 
 #define EACH_ONE                \
   {                             \
@@ -93,16 +94,24 @@ inline void row_offsets(const Parameters *p, uint row, int *offsets) {
 #define PICK_contiguous(k) (k)
 #define PICK_broadcast(k) 0
 #define PICK_strided(k) (k)
-#define PART(x, tag, n, access, word) \
-  union {                             \
-    STORAGE(tag) elements[VECTOR];    \
-    word words;                       \
+#define PART(x, tag, n, access, word, share)                     \
+  union {                                                        \
+    STORAGE(tag) elements[VECTOR];                               \
+    uint bits[(VECTOR * sizeof(STORAGE(tag)) + 3) / 4];          \
+    word words;                                                  \
   } x##_part;
-#define FETCH(x, tag, n, access, word) FETCH_##access(x, tag, n, word)
-#define PUT(y, tag, n, access, word) PUT_##access(y, tag, n, word)
-#define LOAD_PART(x, tag, n, access, word) \
-  const T x = CAST_##x(LOAD(tag, x##_part.elements, PICK_##access(k)));
-#define STORE_PART(y, tag, n, access, word) STORE(tag, y##_part.elements, k, CAST_##y(y));
+#define GET_1(part, k) (part).elements[k]
+#define GET_2(part, k) (ushort)((part).bits[(k) / 2] >> (k) % 2 * 16)
+#define GET_4(part, k) (uchar)((part).bits[(k) / 4] >> (k) % 4 * 8)
+#define ADD_BITS(part, at, first, value) (part).bits[at] = ((first) ? 0 : (part).bits[at]) | (uint)(value)
+#define SET_1(part, k, element) (part).elements[k] = (element)
+#define SET_2(part, k, element) ADD_BITS(part, (k) / 2, (k) % 2 == 0, (ushort)(element)) << (k) % 2 * 16
+#define SET_4(part, k, element) ADD_BITS(part, (k) / 4, (k) % 4 == 0, (uchar)(element)) << (k) % 4 * 8
+#define FETCH(x, tag, n, access, word, share) FETCH_##access(x, tag, n, word)
+#define PUT(y, tag, n, access, word, share) PUT_##access(y, tag, n, word)
+#define LOAD_PART(x, tag, n, access, word, share) \
+  const T x = CAST_##x(DECODE(tag, (STORAGE(tag))GET_##share(x##_part, PICK_##access(k))));
+#define STORE_PART(y, tag, n, access, word, share) SET_##share(y##_part, k, ENCODE(tag, CAST_##y(y)));
 #endif
 
 __kernel void NAME(FOR_OUTPUTS(OUT_PARAMETER) FOR_INPUTS(IN_PARAMETER) const Parameters p) {

@@ -32,6 +32,7 @@ constexpr std::int64_t strip_capacity = 8192;  // floats of a strip's copy: it s
 constexpr const char* pass_names[] = {"conv_depthwise", "conv_depthwise", "conv_depthwise_data",
                                       "conv_depthwise_weights", "conv_depthwise_finish"};
 constexpr int weights_group = 128;
+constexpr std::size_t finish_columns = 16;  // sums that a group finishes
 
 struct Key {
   Pass pass;
@@ -148,12 +149,14 @@ void run_map(Queue& queue, Key key, const ConvShape& s, const Volume& from, cons
 }  // namespace
 
 void depthwise_forward(Queue& queue, const ConvShape& s, const TensorView& bias, Activation activation) {
+  if (depthwise_last_serves(queue.device(), s)) return depthwise_last_forward(queue, s, bias, activation);
   Key key = make_key(Pass::forward, s, s.y);
   key.activation = std::uint16_t(activation);
   run_map(queue, key, s, s.x, s.y, bias, make_shape(s, s.x, s.y, bias));
 }
 
 void depthwise_backward_data(Queue& queue, const ConvShape& s, const TensorView& bias) {
+  if (depthwise_last_serves(queue.device(), s)) return depthwise_last_backward_data(queue, s, bias);
   Shape shape = make_shape(s, s.y, s.x, bias);
   const bool flip = s.y.channels == s.x.channels && s.stride[0] == 1 && s.stride[1] == 1 && s.stride[2] == 1;
   if (flip)
@@ -165,14 +168,22 @@ void depthwise_backward_weights(Queue& queue, const ConvShape& s) {
   Shape shape = make_shape(s, s.x, s.y, {});
   Key key = make_key(Pass::weights, s, s.y);
   if (queue.device().info().cpu) key.group = 16;
-  const std::int64_t wanted = 8 * std::int64_t(queue.device().info().compute_units);
-  shape.slices = std::clamp<std::int64_t>(wanted / s.y.channels, 1, s.y.outer);
   const auto size = std::size_t(s.y.channels * s.taps());
-  const Workspace sums(queue, size * std::size_t(shape.slices) * size_of(accumulate_type(s.type)));
-  run(queue, key, NDRange(std::size_t(s.y.channels * key.group), std::size_t(shape.slices), key.group, 1), shape,
-      s.x.data, s.y.data, sums.data());
+  WeightSums partial;
+  if (depthwise_last_serves(queue.device(), s)) {
+    partial = depthwise_last_weights(queue, s);
+    shape.slices = partial.slices;
+  } else {
+    const std::int64_t wanted = 8 * std::int64_t(queue.device().info().compute_units);
+    shape.slices = std::clamp<std::int64_t>(wanted / s.y.channels, 1, s.y.outer);
+    partial.sums = Workspace(queue, size * std::size_t(shape.slices) * size_of(accumulate_type(s.type)));
+    run(queue, key, NDRange(std::size_t(s.y.channels * key.group), std::size_t(shape.slices), key.group, 1), shape,
+        s.x.data, s.y.data, partial.sums.data());
+  }
   key.pass = Pass::finish;
-  run(queue, key, NDRange(size, 64), shape, sums.data(), s.w.data);
+  const std::size_t groups = (size + finish_columns - 1) / finish_columns;
+  run(queue, key, NDRange(finish_columns * groups, key.group / finish_columns, finish_columns, key.group / finish_columns),
+      shape, partial.sums.data(), s.w.data);
 }
 
 }  // namespace dlprim

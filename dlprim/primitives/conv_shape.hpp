@@ -40,6 +40,17 @@ void depthwise_forward(Queue& queue, const ConvShape& shape, const TensorView& b
 void depthwise_backward_data(Queue& queue, const ConvShape& shape, const TensorView& bias);
 void depthwise_backward_weights(Queue& queue, const ConvShape& shape);
 
+/// The same over channels last on GPUs, where it serves. DLPRIM_CONV=depthwise_last takes it wherever it can run.
+bool depthwise_last_serves(const Device& device, const ConvShape& shape);
+void depthwise_last_forward(Queue& queue, const ConvShape& shape, const TensorView& bias, Activation activation);
+void depthwise_last_backward_data(Queue& queue, const ConvShape& shape, const TensorView& bias);
+/// Partial sums [slices, taps, channels] of the weights' gradient, in the type sums are made in.
+struct WeightSums {
+  Workspace sums;
+  std::int64_t slices;
+};
+WeightSums depthwise_last_weights(Queue& queue, const ConvShape& shape);
+
 /// Whether Winograd's algorithm for 3 x 3 kernels can serve a convolution and is worth it on the device. The
 /// environment variable DLPRIM_CONV=winograd takes it wherever it can, any other value never.
 bool winograd_serves(const Device& device, const ConvShape& shape);

@@ -59,13 +59,17 @@ Access access_of(const Operand& operand) {
   return operand.strides[0] == 1 ? contiguous : operand.strides[0] == 0 ? broadcast : strided;
 }
 
-// Elements that a work-item of a GPU loads at once: as many as fill 16 bytes and stay aligned in every operand.
+// Elements that a work-item of a GPU loads at once: as many as fill 16 bytes of the narrowest operand and at most 32 of
+// the widest, and stay aligned in every one.
 std::uint8_t vector_width(const Plan& plan) {
-  std::size_t largest = 0;
+  std::size_t largest = 0, smallest = 16;
   for (int k = 0; k < plan.count(); k++)
-    if (access_of(plan.operands[k]) == contiguous) largest = std::max(largest, size_of(plan.operands[k].dtype));
+    if (access_of(plan.operands[k]) == contiguous) {
+      largest = std::max(largest, size_of(plan.operands[k].dtype));
+      smallest = std::min(smallest, size_of(plan.operands[k].dtype));
+    }
   if (largest == 0) return 1;
-  std::size_t width = 16 / largest;
+  std::size_t width = std::min(16 / smallest, 32 / largest);
   auto aligned = [&] {
     for (int k = 0; k < plan.count(); k++) {
       const Operand& x = plan.operands[k];
@@ -134,9 +138,11 @@ KernelSource make_source(const Expression& expression, const Plan& plan, const K
       constants += " M(" + name + ", " + std::to_string(values++) + ")";
       continue;
     }
+    const std::size_t bytes = std::size_t(std::max<int>(key.vector, 1)) * size_of(x.dtype);
+    const bool packed = key.access[k] == contiguous && size_of(x.dtype) < 4 && bytes >= 4;
     (output ? outputs : inputs) += " M(" + name + ", " + tag(x.dtype) + ", " + std::to_string(tensors++) + ", " +
                                    access_names[key.access[k]] + ", " +
-                                   word_of(std::max<int>(key.vector, 1) * size_of(x.dtype)) + ")";
+                                   word_of(bytes) + ", " + std::to_string(packed ? 4 / size_of(x.dtype) : 1) + ")";
     source.define("CAST_" + name + "(v)", output ? cl_cast(result, x.dtype, "v")
                                                  : input_cast(x.dtype, compute));
   }

@@ -49,7 +49,7 @@ std::string device_options(const Device& device) {
   if (config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) options += "-cl-fp32-correctly-rounded-divide-sqrt ";
   if (info.fp64) options += "-DFP64 ";
   if (info.fp16) options += "-DFP16 ";
-  if (info.nv_inline_ptx) options += "-DNV_PTX ";
+  if (info.nv_inline_ptx) options += "-DNV_PTX=" + std::to_string(info.nv_compute_capability) + " ";
   if (info.cpu) options += "-DCPU_DEVICE ";
   return options;
 }
