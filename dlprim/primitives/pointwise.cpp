@@ -4,6 +4,7 @@
 #include <dlprim/runtime/launch.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 
@@ -203,7 +204,7 @@ void launch_plan(Queue& queue, const Expression& expression, const Plan& plan, D
                  std::span<const Scalar> scalars) {
   static KernelCache<Key> cache;
   Device& device = queue.device();
-  const bool cpu = device.info().cpu;
+  const bool cpu = device.info().cpu && !std::getenv("DLPRIM_POINTWISE");  // any value: the form for GPUs
   Key key = make_key(expression, plan, compute, scalars.size(), cpu);
   key.exact = compute == DataType::float32 && device.info().fp64 && from_integers(plan);
   Kernel& kernel = cache.get(device, key, [&] { return make_source(expression, plan, key); });

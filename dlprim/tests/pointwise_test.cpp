@@ -2,6 +2,7 @@
 #include <dlprim/primitives/copy.hpp>
 #include <dlprim/primitives/pointwise.hpp>
 
+#include "floats.hpp"
 #include "tensors.hpp"
 
 namespace dlprim::testing {
@@ -125,6 +126,26 @@ TEST(PointwiseOperation, SeveralOutputsAndScalars) {
     EXPECT_EQ(z[i], x[i] > 2.5);
   }
   EXPECT_THROW(pointwise_operation(queue(), {a}, {sum}, {}, "y0 = nonsense;"), BuildError);
+}
+
+// The form for GPUs: words of several elements, narrow ones taken apart by shifts.
+TEST(PointwiseOperation, Vectors) {
+  const Variable forced("DLPRIM_POINTWISE", "vectors");
+  const DataType types[] = {DataType::bfloat16, DataType::int8, DataType::boolean, DataType::float32, DataType::int64};
+  for (const DataType from : types)
+    for (const DataType to : types)
+      for (const std::int64_t n : {2, 37}) {
+        std::vector<double> x, y, expected;
+        for (int i = 0; i < int(n); i++) {
+          x.push_back(from == DataType::boolean ? i % 2 : i - (is_signed(from) ? 20 : 0));
+          y.push_back(to == DataType::boolean ? 1 : 2);
+          if (!is_signed(to) && x.back() < 0) x.back() = 3;
+          expected.push_back(to == DataType::boolean ? x.back() != 0 : x.back() + 2);
+        }
+        DeviceTensor a(from, {n}, x), b(to, {n}, y);
+        pointwise_operation(queue(), {a, b}, {b}, {}, "y0 = x0 * (x1 != 0) + (x1 == 2 ? 2 : 0);", DataType::float32);
+        ASSERT_EQ(b.read(), expected) << name(from) << " and " << name(to) << ", " << n;
+      }
 }
 
 TEST(PointwiseOperation, InPlaceOfEveryLength) {
