@@ -2,7 +2,7 @@
 // Sums the splits of a product that was cut along k and finishes it. `a` holds [batch, split, m, n] of T.
 #include "gemm_operands.clh"
 
-__kernel void gemm_reduce(GEMM_ARGUMENTS) {
+__kernel void gemm_reduce(GEMM_ARGUMENTS RESIDUAL_ARGUMENT) {
   const Params *p = &params;
   const INDEX size = p->m * p->n;
   const INDEX id = get_global_id(0);
@@ -12,9 +12,12 @@ __kernel void gemm_reduce(GEMM_ARGUMENTS) {
   T sum = 0;
   for (INDEX s = 0; s < p->splits; s++) sum += partial[s * size];
   const INDEX m = id / p->n, n = id - m * p->n;
-  __global STORAGE(TC) *C = POINTER(STORAGE(TC), c) + batch * p->c_batch + m * p->c_m + c_column(n, p);
+  const INDEX at = batch * p->c_batch + m * p->c_m + c_column(n, p);
 #if ADDEND
   const T addend = LOAD(TD, CONST_POINTER(STORAGE(TD), d), batch * p->d_batch + m * p->d_m + n * p->d_n);
 #endif
-  STORE(TC, C, 0, FINISH(sum, addend));
+#if RESIDUAL
+  const T residual = LOAD(TC, CONST_POINTER(STORAGE(TC), e), at);
+#endif
+  STORE(TC, POINTER(STORAGE(TC), c), at, FINISH(sum, addend));
 }

@@ -23,7 +23,7 @@ class Optimizer {
     for (Node& node : nodes_) {
       if (node.outputs.size() != 1 || !node.domain.empty()) continue;
       if (node.type == "BatchNormalization") fold_norm(node);
-      else if (node.type == "Add") fuse_bias(node);
+      else if (node.type == "Add") fuse_bias(node), fuse_residual(node);
       else if (node.type == "Mul") fuse_gate(node);
       fuse_activation(node);
     }
@@ -96,7 +96,7 @@ class Optimizer {
   void fold_norm(Node& norm) {
     if (norm.inputs.size() != 5 || norm.attributes.contains("training_mode") || norm.outputs.size() != 1) return;
     Node* conv = sole_producer(norm.inputs[0], {"Conv"});
-    if (!conv || conv->attributes.contains("activation")) return;
+    if (!conv || conv->attributes.contains("activation") || is_sum(*conv)) return;
     const Tensor* w = constant(conv->inputs.at(1), 0);
     const Tensor* parameters[4];
     for (std::size_t i = 0; i < 4; i++) parameters[i] = constant(norm.inputs[i + 1], 1);
@@ -146,6 +146,8 @@ class Optimizer {
     if (activation.empty() || node.inputs.empty()) return;
     Node* first = sole_producer(node.inputs[0], {"Conv", "Gemm", "MatMul"});
     if (!first && activation == "Relu") first = sole_producer(node.inputs[0], {"Add"});
+    const bool sum = first && is_sum(*first);
+    if (sum && activation != "Relu" && activation != "Relu6") return;
     if (first && !first->attributes.contains("activation")) fuse(*first, activation, node);
   }
 
@@ -162,7 +164,8 @@ class Optimizer {
       if (!sigmoid || sigmoid->inputs[0] != x || uses_[x] != 2) continue;
       uses_[x] = 1;
       Node* product = sole_producer(x, {"Conv", "Gemm", "MatMul"});
-      if (!product || product->attributes.contains("activation")) {
+      const bool sum = product && is_sum(*product);
+      if (!product || sum || product->attributes.contains("activation")) {
         uses_[x] = 2;
         continue;
       }
@@ -181,6 +184,27 @@ class Optimizer {
       product->inputs.push_back(add.inputs[1 - i]);
       return take_over(*product, add);
     }
+  }
+
+  static bool is_sum(const Node& conv) { return conv.attributes.contains("residual"); }
+
+  // The later of the two summands is a convolution: it takes the sum's place, and what is added as a fourth input.
+  void fuse_residual(Node& add) {
+    Node* conv = nullptr;
+    int residual = -1;
+    for (std::size_t i = 0; i < 2 && add.inputs.size() == 2; i++) {
+      Node* node = sole_producer(add.inputs[i], {"Conv"});
+      if (!node || node->attributes.contains("activation") || is_sum(*node) || node < conv) continue;
+      conv = node, residual = add.inputs[1 - i];
+    }
+    if (!conv) return;
+    Node sum = std::move(*conv);
+    conv->inputs.clear(), conv->outputs.clear();
+    sum.inputs.resize(3, -1);
+    sum.inputs.push_back(residual);
+    sum.attributes["residual"] = std::int64_t(1);
+    sum.outputs = add.outputs;
+    add = std::move(sum);
   }
 
   // `first` gives what `second` gave; `second` is left without use.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Convolution as implicit GEMM: how each pass reads its operands.
+#include <dlprim/primitives/pointwise.hpp>
 #include <dlprim/primitives/reduce.hpp>
 
 #include "conv_shape.hpp"
 #include "gemm_engine.hpp"
 
 #include <numeric>
+#include <vector>
 
 namespace dlprim {
 
@@ -64,6 +66,26 @@ void simplify(GemmProblem& problem) {
   problem.rank = 1;
   for (int i = 0; i < 2; i++)
     if (problem.rank == 1 && (p.out[i] > 1 || p.taps[i] > 1 || p.start[i] != 0)) problem.rank = 3 - i;
+}
+
+bool same_layout(const TensorView& a, const TensorView& b) {
+  return std::ranges::equal(a.shape(), b.shape()) && std::equal(a.strides.begin(), a.strides.begin() + a.dims, b.strides.begin());
+}
+
+// y = activation(y + residual)
+void add_residual(Queue& queue, const TensorView& residual, const TensorView& y, Activation activation) {
+  std::string code = "y0 = x0 + x1;";
+  if (activation == Activation::relu) code += " y0 = nan_max(y0, 0);";
+  if (activation == Activation::relu6) code += " y0 = nan_min(nan_max(y0, 0), 6);";
+  pointwise_operation(queue, std::vector{y, residual}, std::span(&y, 1), {}, code);
+}
+
+void check_residual(const TensorView& residual, const TensorView& y, Activation activation) {
+  if (!residual.defined()) return;
+  if (residual.dtype != y.dtype || !std::ranges::equal(residual.shape(), y.shape()))
+    throw ValidationError("[conv_forward] expected a residual like " + text(y) + ", got " + text(residual));
+  if (activation != Activation::none && activation != Activation::relu && activation != Activation::relu6)
+    throw ValidationError("[conv_forward] expected none, relu or relu6 after a residual, got another activation");
 }
 
 void set_bias(GemmProblem& problem, const TensorView& bias, std::int64_t rows) {
@@ -137,10 +159,18 @@ void backward_data_phase(Queue& queue, const ConvShape& s, const TensorView& bia
 }  // namespace
 
 void conv_forward(Queue& queue, const TensorView& x, const TensorView& weights, const TensorView& bias,
-                  const TensorView& y, const ConvOptions& options, Activation activation) {
+                  const TensorView& y, const ConvOptions& options, Activation activation,
+                  const TensorView& residual) {
   const ConvShape s = conv_shape("conv_forward", queue, x, weights, y, options);
   check_bias("conv_forward", bias, s.y.channels, s.type);
+  check_residual(residual, y, activation);
   if (y.numel() == 0) return;
+  const bool direct = (s.depthwise() && x.numel() > 0) || winograd_serves(queue.device(), s);
+  if (residual.defined() && (direct || !queue.device().info().cpu || !is_floating(s.type) || x.numel() == 0 ||
+                             !same_layout(residual, y))) {
+    conv_forward(queue, x, weights, bias, y, options);
+    return add_residual(queue, residual, y, activation);
+  }
   if (s.depthwise() && x.numel() > 0) return depthwise_forward(queue, s, bias, activation);
   if (winograd_serves(queue.device(), s)) return winograd_forward(queue, s, bias, activation);
   GemmProblem problem;
@@ -167,6 +197,7 @@ void conv_forward(Queue& queue, const TensorView& x, const TensorView& weights, 
     p.y_stride[i] = s.y.stride[i];
   }
   set_bias(problem, bias, p.m);
+  if (residual.defined()) problem.residual = residual.data;
   simplify(problem);
   run_gemm(queue, problem);
 }

@@ -62,7 +62,8 @@ KernelSource gemm_source(const GemmKey& key) {
   source.define("CHECK", key.check)
       .define("TAP_MASK", key.tap_mask)
       .define("CHANNEL_INNER", key.channel_inner)
-      .define("ADDEND", key.addend);
+      .define("ADDEND", key.addend)
+      .define("RESIDUAL", key.residual);
   source.define("ACTIVATE(x)", activation_code(Activation(key.activation))).define("SPLIT", key.split);
   if (key.core == GemmCore::tiled) {
     constexpr const char* names[] = {"BM", "BN", "BK", "TM", "TN"};
@@ -146,7 +147,7 @@ GemmKey gemm_key(GemmCore core, const GemmProblem& problem) {
     key.rank = std::uint8_t(problem.rank), key.check = problem.check;
     key.channel_inner = problem.channel_inner;
   }
-  key.addend = problem.addend.memory != nullptr;
+  key.addend = problem.addend.memory != nullptr, key.residual = problem.residual.memory != nullptr;
   key.activation = std::uint8_t(problem.activation);
   key.wide_index = !fits_32_bits(problem);
   return key;
@@ -163,10 +164,12 @@ void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmPro
   const auto alpha_bytes = scalar_bytes(problem.type, problem.alpha, alpha);
   const auto beta_bytes = scalar_bytes(problem.type, problem.beta, beta);
   const BufferRef addend = problem.addend.memory ? problem.addend : output;
+  const std::span<const BufferRef> residual(&problem.residual, key.residual);
   if (key.wide_index)
-    launch(queue, kernel, range, a, problem.b, output, addend, problem.p, alpha_bytes, beta_bytes);
+    launch(queue, kernel, range, a, problem.b, output, addend, problem.p, alpha_bytes, beta_bytes, residual);
   else
-    launch(queue, kernel, range, a, problem.b, output, addend, narrow(problem.p), alpha_bytes, beta_bytes);
+    launch(queue, kernel, range, a, problem.b, output, addend, narrow(problem.p), alpha_bytes, beta_bytes,
+           residual);
 }
 
 void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::size_t group) {
@@ -179,7 +182,7 @@ void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::si
     result.check = result.channel_inner = 0;
     return result;
   }();
-  key.split = 1, key.addend = 0, key.activation = 0;
+  key.split = 1, key.addend = key.activation = key.residual = 0;
   const std::size_t bytes =
       std::size_t(problem.batches * p.splits * p.m * p.n) * size_of(accumulate_type(problem.type));
   const Workspace partial(queue, bytes);
@@ -230,6 +233,7 @@ void run_gemm(Queue& queue, const GemmProblem& given) {
   GemmProblem problem = given;
   make_plain(problem);
   if (problem.mode == GemmMode::plain && problem.p.c_m == 1 && problem.p.c_n != 1) turn(problem);  // the cores store rows
+  if (problem.residual.memory) return run_panel(queue, problem);
   select<GemmProblem>("gemm", "DLPRIM_GEMM", candidates, queue.device(), problem).run(queue, problem);
 }
 

@@ -107,6 +107,9 @@ void check(const Case& t, DataType type) {
   const TensorView x = view(mx, t.x, t.x_last), w = view(mw, t.w, t.w_last), dyv = view(dy, y, t.x_last);
   const TensorView bias(mb.data(), type, {t.w[0]});
   conv_forward(queue(), x, w, bias, view(my, y, t.x_last), t.options, Activation::relu);
+  const Elements mr(type, std::size_t(numel(y)), 4), residual(type, std::size_t(numel(y)), 10);
+  if (is_floating(type))
+    conv_forward(queue(), x, w, bias, view(mr, y, t.x_last), t.options, Activation::relu, view(residual, y, t.x_last));
   conv_backward_data(queue(), dyv, w, TensorView(cb.data(), type, {t.x[1]}), view(dx, t.x, t.x_last), t.options);
   conv_backward_weights(queue(), x, dyv, view(dw, t.w, t.w_last), t.options);
   conv_backward_bias(queue(), dyv, TensorView(db.data(), type, {t.w[0]}));
@@ -126,10 +129,13 @@ void check(const Case& t, DataType type) {
     const double xv = mx.host(std::size_t(offset(xi, t.x, sx))), wv = mw.host(std::size_t(offset(wi, t.w, sw)));
     ey[yi] += xv * wv, ex[xi] += gradient(yi) * wv, ew[wi] += gradient(yi) * xv;
   });
+  std::vector<double> er = ey;
+  for (std::int64_t i = 0; i < numel(y); i++) er[i] = std::max(er[i] + residual.host(std::size_t(offset(i, y, sy))), 0.0);
   for (double& v : ey) v = std::max(v, 0.0);
   const double tolerance = testing::epsilon(type) + (type == DataType::float64 ? 1e-13 : 5e-6);
   const std::string what = std::string(t.label) + " " + name(type);
   compare(what + " forward", ey, my, y, t.x_last, tolerance);
+  if (is_floating(type)) compare(what + " with residual", er, mr, y, t.x_last, tolerance);
   compare(what + " data gradient", ex, dx, t.x, t.x_last, tolerance);
   compare(what + " weights gradient", ew, dw, t.w, t.w_last, tolerance);
   compare(what + " bias gradient", eb, db, {t.w[0], 1}, false, tolerance);

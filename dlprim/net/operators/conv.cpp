@@ -33,10 +33,19 @@ void convolution(Call& call) {
   const Window w = read_window(call, x.shape(), kernel_of(call, weights));
   Shape shape{x.shape()[0], weights[0]};
   for (std::int64_t size : w.out) shape.push_back(size);
-  const TensorView y = call.out(0, x.dtype(), shape);
-  if (y.numel() == 0) return;
-  conv_forward(call.queue(), call.in(0), call.in(1), optional(call, 2), y, options_of(call, w),
-               fused_activation(call));
+  const Tensor y(call.queue(), x.dtype(), shape);
+  const Activation activation = fused_activation(call);
+  // A fourth input, to be added, comes from optimize(); one that has to be broadcast is added behind.
+  const bool added = call.given("residual");
+  const bool behind = added && !(call.input(3).shape() == shape && call.input(3).dtype() == x.dtype());
+  if (y.numel() > 0)
+    conv_forward(call.queue(), call.in(0), call.in(1), optional(call, 2), y.view(call.queue()), options_of(call, w),
+                 behind ? Activation::none : activation, added && !behind ? call.in(3) : TensorView());
+  if (!behind) return call.set(0, y);
+  const char* code = activation == Activation::relu    ? "y0 = nan_max(x0 + x1, 0);"
+                     : activation == Activation::relu6 ? "y0 = nan_min(nan_max(x0 + x1, 0), 6);"
+                                                       : "y0 = x0 + x1;";
+  call.set(0, apply(call.queue(), code, {y, call.input(3)}));
 }
 
 void conv_transpose(Call& call) {

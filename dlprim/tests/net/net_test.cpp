@@ -26,6 +26,24 @@ TEST(Net, RunsAConvolution) {
   EXPECT_EQ(run(net, std::vector<float>(9, 1)), std::vector<float>(9, 0));
 }
 
+// relu(conv(x) + r) for a sum of the convolution's shape and for one that is broadcast.
+TEST(Net, AddsToAConvolution) {
+  for (const std::int64_t rows : {3, 1}) {
+    ModelBuilder builder;
+    builder.input("x", {1, 1, 3, 3}).output("y", {1, 1, 3, 3});
+    builder.constant("w", {1, 1, 3, 3}, std::vector<float>(9, 1)).constant("b", {1}, {-10});
+    builder.constant("r", {1, 1, rows, 3}, rows == 3 ? std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7, -50} : std::vector<float>{7, 0, 1});
+    attribute(builder.node("Conv", {"x", "w", "b"}, {"c"}), "pads", std::vector<std::int64_t>(4, 1));
+    builder.node("Add", {"r", "c"}, {"s"});
+    builder.node("Relu", {"s"}, {"y"});
+    Net net{Context(device())};
+    net.mode(CalculationsMode::predict);
+    net.load_model(builder.model());
+    const std::vector<float> same{2, 12, 8, 20, 39, 28, 20, 36, 0}, broadcast{9, 11, 7, 24, 35, 24, 21, 29, 19};
+    EXPECT_EQ(run(net, {1, 2, 3, 4, 5, 6, 7, 8, 9}), rows == 3 ? same : broadcast);
+  }
+}
+
 TEST(Net, LoadsAFileAsItsInterfaceSays) {
   const std::string path = (std::filesystem::temp_directory_path() / "dlprim_net_test.onnx").string();
   std::ofstream(path, std::ios::binary) << conv_model(1).bytes();

@@ -17,9 +17,11 @@ struct ConvOptions {
 // x in y's place. All throw ValidationError. Computed as implicit GEMM, by Winograd's
 // algorithm where that pays (docs/gemm.md), or by kernels of their own when depthwise.
 
-/// y = activation(conv(x, weights) + bias)
+/// y = activation(conv(x, weights) + bias + residual). A residual has y's shape and type, does not overlap y, and takes
+/// none, relu or relu6 as activation; CPUs add it in the same pass.
 void conv_forward(Queue& queue, const TensorView& x, const TensorView& weights, const TensorView& bias,
-                  const TensorView& y, const ConvOptions& options, Activation activation = Activation::none);
+                  const TensorView& y, const ConvOptions& options, Activation activation = Activation::none,
+                  const TensorView& residual = {});
 
 /// dx = gradient of x for the gradient dy of y, plus `bias` [C] where given (for transposed convolution).
 void conv_backward_data(Queue& queue, const TensorView& dy, const TensorView& weights, const TensorView& bias,
