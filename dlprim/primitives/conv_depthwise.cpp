@@ -63,7 +63,8 @@ Kernel& kernel_of(Device& device, const Key& key) {
   static KernelCache<Key> cache;
   return cache.get(device, key, [&] {
     const auto type = DataType(key.type);
-    KernelSource source = key.vector ? KernelSource("conv_depthwise_strip.cl", "conv_depthwise_strip")
+    KernelSource source = key.vector ? KernelSource("conv_depthwise_strip.cl", key.pass == Pass::weights ? "conv_depthwise_strip_weights"
+                                                                                             : "conv_depthwise_strip")
                                      : KernelSource("conv_depthwise.cl", pass_names[int(key.pass)]);
     if (key.vector)
       source.define("T", "float" + std::to_string(key.vector)).define("V", key.vector).define("CAPACITY", strip_capacity);
@@ -79,6 +80,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
     for (int i = 0; i < 3; i++) {
       source.define(std::string("TAPS_") + names[i], key.taps[i]);
       source.define(std::string("STRIDE_") + names[i], key.pass == Pass::flipped ? 1 : key.stride[i]);
+      source.define(std::string("UP_") + names[i], key.pass == Pass::flipped ? key.stride[i] : 1);
       source.define(std::string("DILATION_") + names[i], key.dilation[i]);
     }
     return source;
@@ -117,12 +119,16 @@ void run(Queue& queue, const Key& key, NDRange range, const Shape& shape, const 
   else launch(queue, kernel, range, buffers..., NarrowShape(shape));
 }
 
+// The length of vectors that leaves less of the last one of a row empty.
+int strip_vector(const Volume& to) { return (to.size[2] + 15) % 16 < 8 ? 8 : 16; }
+
 // Rows of a strip when conv_depthwise_strip serves the pass, with vectors of `width` elements, else 0.
 std::int64_t strip_rows(const Device& device, const Key& key, const Shape& shape, std::int64_t width) {
   const bool flat = key.taps[0] == 1 && shape.in[0] == 1 && shape.out[0] == 1 && shape.padding[0] == 0;
   const std::int64_t stride = key.pass == Pass::flipped ? 1 : key.stride[2];
   const std::int64_t stride_h = key.pass == Pass::flipped ? 1 : key.stride[1];
-  if (!device.info().cpu || key.pass > Pass::flipped || DataType(key.type) != DataType::float32 || !flat || stride > 2 ||
+  const bool served = key.pass <= Pass::flipped || (key.pass == Pass::weights && key.taps[1] * key.taps[2] <= 25);
+  if (!device.info().cpu || !served || DataType(key.type) != DataType::float32 || !flat || stride > 2 ||
       shape.from[2] != 1 || shape.to[2] != 1 || shape.padding[2] < 0 ||
       device.info().local_memory < std::size_t(strip_capacity) * sizeof(float))
     return 0;
@@ -135,7 +141,7 @@ std::int64_t strip_rows(const Device& device, const Key& key, const Shape& shape
 void run_map(Queue& queue, Key key, const ConvShape& s, const Volume& from, const Volume& to, const TensorView& bias,
              Shape shape) {
   key.bias = bias.defined();
-  const int vector = (to.size[2] + 15) % 16 < 8 ? 8 : 16;  // the one that leaves less of the last empty
+  const int vector = strip_vector(to);
   if (const std::int64_t rows = strip_rows(queue.device(), key, shape, vector)) {
     key.vector = std::uint16_t(vector), key.rows = key.channels_last = 0, shape.slices = rows;
     const auto items = std::size_t(to.outer * to.channels * ((to.size[1] + rows - 1) / rows));
@@ -157,11 +163,15 @@ void depthwise_forward(Queue& queue, const ConvShape& s, const TensorView& bias,
 
 void depthwise_backward_data(Queue& queue, const ConvShape& s, const TensorView& bias) {
   if (depthwise_last_serves(queue.device(), s)) return depthwise_last_backward_data(queue, s, bias);
-  Shape shape = make_shape(s, s.y, s.x, bias);
-  const bool flip = s.y.channels == s.x.channels && s.stride[0] == 1 && s.stride[1] == 1 && s.stride[2] == 1;
-  if (flip)
-    for (int i = 0; i < 3; i++) shape.padding[i] = s.dilation[i] * (s.w.size[i] - 1) - s.padding[i];
-  run_map(queue, make_key(flip ? Pass::flipped : Pass::data, s, s.x), s, s.y, s.x, bias, shape);
+  // A convolution with the kernel turned around; of what is spread out by the stride, which only strips can do.
+  const Shape shape = make_shape(s, s.y, s.x, bias);
+  Shape flipped = shape;
+  for (int i = 0; i < 3; i++) flipped.padding[i] = s.dilation[i] * (s.w.size[i] - 1) - s.padding[i];
+  const Key key = make_key(Pass::flipped, s, s.x);
+  const bool dense = s.stride[0] == 1 && s.stride[1] == 1 && s.stride[2] == 1;
+  if (s.y.channels == s.x.channels && (dense || strip_rows(queue.device(), key, flipped, strip_vector(s.x)) > 0))
+    return run_map(queue, key, s, s.y, s.x, bias, flipped);
+  run_map(queue, make_key(Pass::data, s, s.x), s, s.y, s.x, bias, shape);
 }
 
 void depthwise_backward_weights(Queue& queue, const ConvShape& s) {
@@ -177,10 +187,14 @@ void depthwise_backward_weights(Queue& queue, const ConvShape& s) {
     const std::int64_t wanted = 8 * std::int64_t(queue.device().info().compute_units);
     shape.slices = std::clamp<std::int64_t>(wanted / s.y.channels, 1, s.y.outer);
     partial.sums = Workspace(queue, size * std::size_t(shape.slices) * size_of(accumulate_type(s.type)));
-    run(queue, key, NDRange(std::size_t(s.y.channels * key.group), std::size_t(shape.slices), key.group, 1), shape,
-        s.x.data, s.y.data, partial.sums.data());
+    const int vector = strip_vector(s.y);
+    const bool strips = strip_rows(queue.device(), key, shape, vector) > 0;
+    if (strips) key.vector = std::uint16_t(vector);
+    const std::size_t group = strips ? 1 : key.group;
+    run(queue, key, NDRange(std::size_t(s.y.channels) * group, std::size_t(shape.slices), group, 1), shape, s.x.data,
+        s.y.data, partial.sums.data());
   }
-  key.pass = Pass::finish;
+  key.pass = Pass::finish, key.vector = 0;
   const std::size_t groups = (size + finish_columns - 1) / finish_columns;
   run(queue, key, NDRange(finish_columns * groups, key.group / finish_columns, finish_columns, key.group / finish_columns),
       shape, partial.sums.data(), s.w.data);
