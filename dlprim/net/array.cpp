@@ -6,6 +6,7 @@
 #include <dlprim/primitives/copy.hpp>
 #include <dlprim/primitives/gemm.hpp>
 #include <dlprim/primitives/pointwise.hpp>
+#include <dlprim/primitives/pointwise_reduce.hpp>
 #include <dlprim/primitives/softmax.hpp>
 
 #include <algorithm>
@@ -276,6 +277,31 @@ std::vector<double> to_reals(Queue& queue, const Tensor& x) {
     for (std::int64_t value : to_integers(queue, x)) result.push_back(double(value));
   }
   return result;
+}
+
+Tensor sum_to(Queue& queue, const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  std::vector<int> dims;
+  const int extra = x.shape().size() - shape.size();
+  for (int d = 0; d < x.shape().size(); d++)
+    if (d < extra || (shape[d - extra] == 1 && x.shape()[d] != 1)) dims.push_back(d);
+  return reshape(queue, dims.empty() ? x : reduce(queue, ReduceId::sum, x, dims), shape);
+}
+
+Tensor apply_sum_to(Queue& queue, const std::string& code, const std::vector<Tensor>& inputs,
+                    const std::vector<double>& scalars, const Shape& shape, DataType result) {
+  Shape whole;
+  for (const Tensor& x : inputs) whole = broadcast(whole, x.shape());
+  if (whole == shape || whole.total_size() == 0) {
+    const std::vector<Scalar> values(scalars.begin(), scalars.end());
+    return sum_to(queue, apply(queue, code, inputs, values, result), shape);
+  }
+  const Tensor y(queue, result, shape);
+  const std::vector<TensorView> xs = views(queue, inputs), ys{y.view(queue)};
+  const DataType weights = compute_type(result) == DataType::float64 ? DataType::float64 : DataType::float32;
+  PointwiseOperationBroadcastReduce(xs, ys, int(scalars.size()), weights, code, "reduce_y0 = 0;", "reduce_y0 += y0;")
+      .enqueue(queue, xs, ys, scalars);
+  return y;
 }
 
 }  // namespace dlprim

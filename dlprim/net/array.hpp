@@ -38,6 +38,11 @@ Tensor apply(Queue& queue, std::string_view code, std::span<const Tensor> inputs
 /// A row of the reduce table over `dims`, kept as size 1.
 Tensor reduce(Queue& queue, ReduceId id, const Tensor& x, const std::vector<int>& dims,
               std::optional<DataType> result = {}, std::span<const double> scalars = {});
+/// The sum of x over the dimensions in which `shape` broadcasts to x's.
+Tensor sum_to(Queue& queue, const Tensor& x, const Shape& shape);
+/// As sum_to of apply(code, inputs), in one pass.
+Tensor apply_sum_to(Queue& queue, const std::string& code, const std::vector<Tensor>& inputs,
+                    const std::vector<double>& scalars, const Shape& shape, DataType result);
 Tensor softmax(Queue& queue, const Tensor& x, int dim);
 /// Matrix product with NumPy's rules for vectors and batches; `bias` [columns of b] is added where defined.
 Tensor matmul(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& bias = {},

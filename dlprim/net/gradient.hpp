@@ -22,14 +22,22 @@ class GradientCall : public Call {
   const Shape& output_shape(int i) const;
 
   const std::map<std::string, Attribute>& attributes() const noexcept { return node_.attributes; }
+  const Operator& implementation() const noexcept { return *node_.implementation; }
   /// What the operator gives for `x` as its first input.
   std::vector<Tensor> run_again(const Tensor& x);
 
   bool needs(int i) const;
+  /// The same for a value of outer graphs that inner graphs read, by number.
+  bool needs_value(int id) const;
+  const std::vector<int>& captured() const noexcept { return node_.captured; }
+  const Value& captured_value(int id) const { return executor_.value(id); }
   /// Gradient of an output, in its shape; undefined when there is none.
   Tensor gradient(int i = 0) const;
   /// Adds to the gradient of an input: sums over what broadcasting repeated, converts to the input's type.
-  void add(int i, Tensor gradient);
+  void add(int i, Tensor gradient) {
+    if (needs(i)) add_to_value(node_.inputs[std::size_t(i)], std::move(gradient));
+  }
+  void add_to_value(int id, Tensor gradient);
 
  private:
   const Value& result(int i) const;
@@ -40,7 +48,7 @@ class GradientCall : public Call {
 using GradientFunction = void (*)(GradientCall&);
 
 /// The gradient of an operator. `reads` lists, apart by blanks, the inputs (x0, x1 ...) and outputs (y0 ...) whose
-/// elements it reads, x* for all inputs. Training asks for at least `outputs` outputs. A null function stands for
+/// elements it reads, x* for all inputs, c* for what inner graphs read. Training asks for at least `outputs` outputs. A null function stands for
 /// gradients that are 0 or meaningless. In training an operator of the domain "dlprim.training" takes a node's place if
 /// there is one of the node's type.
 struct Gradient {
@@ -66,11 +74,5 @@ class GradientRegistry {
 /// has training forms defines an operator family of its own beside.
 namespace gradients {}
 void add_all_gradients(GradientRegistry& registry);
-
-/// The sum of x over the dimensions in which `shape` broadcasts to x's.
-Tensor sum_to(Queue& queue, const Tensor& x, const Shape& shape);
-/// As sum_to of apply(code, inputs), in one pass.
-Tensor apply_sum_to(Queue& queue, const std::string& code, const std::vector<Tensor>& inputs,
-                    const std::vector<double>& scalars, const Shape& shape, DataType result);
 
 }  // namespace dlprim

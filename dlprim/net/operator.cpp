@@ -179,8 +179,9 @@ std::vector<Tensor> Call::run(const char* type, const std::vector<Tensor>& input
 
 void Call::fail(const std::string& message) const { throw ValidationError(message); }
 
-void Registry::add(const char* type, OperatorFunction function, const char* attributes, const char* domain) {
-  operators_[{domain, type}] = {type, function, attributes, domain};
+void Registry::add(const char* type, OperatorFunction function, const char* attributes, const char* domain,
+                   CompositionFunction composition) {
+  operators_[{domain, type}] = {type, function, attributes, domain, composition};
 }
 
 const Operator* Registry::find(const std::string& domain, const std::string& type) const {

@@ -98,24 +98,30 @@ class Call {
 void with_name(const Node& node, const std::function<void()>& function);
 
 using OperatorFunction = void (*)(Call&);
+class Composition;  // composition.hpp
+using CompositionFunction = void (*)(Composition&);
 
 /// An operator. `attributes` lists, apart by blanks, the attributes it understands; "name=a|b" also those values of a
-/// text that it understands. A node with others is refused when a network is loaded.
+/// text that it understands. A node with others is refused when a network is loaded. `composition` says what the operator
+/// is in terms of others, from which its gradient follows, or is null.
 struct Operator {
   std::string type;
   OperatorFunction function;
   std::string attributes;
   std::string domain;
+  CompositionFunction composition = nullptr;
 };
 
 /// All operators by domain and type.
 class Registry {
  public:
-  void add(const char* type, OperatorFunction function, const char* attributes = "", const char* domain = "");
+  void add(const char* type, OperatorFunction function, const char* attributes = "", const char* domain = "",
+           CompositionFunction composition = nullptr);
   /// Null when there is none.
   const Operator* find(const std::string& domain, const std::string& type) const;
   /// What of the node is not supported, or an empty text.
   std::string refusal(const Node& node) const;
+  const auto& all() const noexcept { return operators_; }
   static const Registry& get();
 
  private:
@@ -139,6 +145,8 @@ class Executor {
   void run(const Graph& graph);
   /// Forgets what is known only with the shapes of inputs.
   void forget_shapes();
+  /// Whether one of the operators that ran was random.
+  bool random() const noexcept { return random_; }
   void seed(std::uint64_t seed) noexcept { philox_ = {seed, 0}; }
 
  private:

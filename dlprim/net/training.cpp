@@ -10,23 +10,21 @@ namespace dlprim {
 
 Training::Training(Graph& graph, std::vector<std::string>& values, const std::set<int>& sources)
     : graph_(graph), sources_(sources) {
-  choose_forms(values);
+  for (Node& node : graph_.nodes) choose_training_form(node, values);
   find_needs(sources);
 }
 
-void Training::choose_forms(std::vector<std::string>& values) {
-  for (Node& node : graph_.nodes) {
-    const Gradient* gradient = GradientRegistry::get().find(node);
-    if (!gradient || !node.domain.empty()) continue;
-    if (const Operator* form = Registry::get().find("dlprim.training", node.type))
-      node.implementation = form, node.domain = form->domain;
-    while (int(node.outputs.size()) < gradient->outputs) node.outputs.push_back(-1);
-    for (int i = 0; i < gradient->outputs; i++)
-      if (int& id = node.outputs[std::size_t(i)]; id < 0) {
-        id = int(values.size());
-        values.push_back(node.name + ".saved");
-      }
-  }
+void choose_training_form(Node& node, std::vector<std::string>& values) {
+  const Gradient* gradient = GradientRegistry::get().find(node);
+  if (!gradient || !node.domain.empty()) return;
+  if (const Operator* form = Registry::get().find("dlprim.training", node.type))
+    node.implementation = form, node.domain = form->domain;
+  while (int(node.outputs.size()) < gradient->outputs) node.outputs.push_back(-1);
+  for (int i = 0; i < gradient->outputs; i++)
+    if (int& id = node.outputs[std::size_t(i)]; id < 0) {
+      id = int(values.size());
+      values.push_back(node.name + ".saved");
+    }
 }
 
 void Training::find_needs(const std::set<int>& sources) {
@@ -48,14 +46,16 @@ void Training::find_needs(const std::set<int>& sources) {
     const Gradient* gradient = registry.find(*node);
     if (!reaches || (gradient && !gradient->function)) continue;
     reached.insert(node->inputs.begin(), node->inputs.end());
+    reached.insert(node->captured.begin(), node->captured.end());
     if (!gradient) {
       refused_.push_back(node->type + (node->name.empty() ? "" : " '" + node->name + "'"));
       continue;
     }
     std::istringstream words(gradient->reads);
     for (std::string word; words >> word;) {
-      if (word == "x*") {
-        kept_.insert(node->inputs.begin(), node->inputs.end());
+      if (word == "x*" || word == "c*") {
+        const std::vector<int>& all = word == "x*" ? node->inputs : node->captured;
+        kept_.insert(all.begin(), all.end());
         continue;
       }
       const auto i = std::size_t(std::stoi(word.substr(1)));
@@ -75,8 +75,8 @@ std::map<int, Tensor> Training::backward(Executor& executor, std::map<int, Tenso
     const Gradient* gradient = GradientRegistry::get().find(*node);
     auto needed = [&](int id) { return needs_.contains(id); };
     auto arrived = [&](int id) { return gradients.contains(id); };
-    if (gradient && gradient->function && std::any_of(node->inputs.begin(), node->inputs.end(), needed) &&
-        std::any_of(node->outputs.begin(), node->outputs.end(), arrived))
+    auto any = [](const std::vector<int>& ids, auto&& test) { return std::any_of(ids.begin(), ids.end(), test); };
+    if (gradient && gradient->function && (any(node->inputs, needed) || any(node->captured, needed)) && any(node->outputs, arrived))
       with_name(*node, [&] {
         GradientCall call(executor, *node, needs_, gradients);
         gradient->function(call);

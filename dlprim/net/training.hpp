@@ -6,6 +6,9 @@
 
 namespace dlprim {
 
+/// Gives a node its training form and the outputs that its gradient reads; `values` names new ones.
+void choose_training_form(Node& node, std::vector<std::string>& values);
+
 /// The backward pass of a plan.
 class Training {
  public:
@@ -18,7 +21,6 @@ class Training {
   std::map<int, Tensor> backward(Executor& executor, std::map<int, Tensor> gradients) const;
 
  private:
-  void choose_forms(std::vector<std::string>& values);
   void find_needs(const std::set<int>& sources);
 
   Graph& graph_;

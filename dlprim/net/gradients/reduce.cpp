@@ -80,6 +80,12 @@ void global_max(GradientCall& call) {
   share_among_equal(call, kept);
 }
 
+// y = (sum of |x|^p)^(1/p)
+void global_lp(GradientCall& call) {
+  const char* code = "y0 = x2 == 0 ? 0 : x0 * sign_of(x1) * pow(fabs(x1) / x2, w0 - 1);";
+  call.add(0, apply(call.queue(), code, {call.gradient(), call.input(0), call.output(0)}, {double(call.integer("p", 2))}));
+}
+
 }  // namespace
 
 void reduce(GradientRegistry& registry) {
@@ -87,6 +93,7 @@ void reduce(GradientRegistry& registry) {
   registry.add("ReduceProd", product, "x0 x1");
   registry.add("ReduceMax", extreme, "x0 x1 y0");
   registry.add("ReduceMin", extreme, "x0 x1 y0");
+  registry.add("GlobalLpPool", global_lp, "x0 y0");
   registry.add("GlobalMaxPool", global_max, "x0 y0");
 }
 

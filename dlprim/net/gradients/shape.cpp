@@ -60,25 +60,6 @@ void space_to_depth(GradientCall& call) {
   call.add(0, call.run("DepthToSpace", {call.gradient()}, call.attributes())[0]);
 }
 
-// What is padded with a constant.
-void pad_op(GradientCall& call) {
-  if (call.text("mode", "constant") != "constant") call.fail("there is no gradient for modes other than constant");
-  const Shape& x = call.shape(0);
-  std::vector<std::int64_t> pads = call.has(1) ? call.read_integers(1) : call.integers("pads");
-  std::vector<std::int64_t> axes = call.has(3) ? call.read_integers(3) : std::vector<std::int64_t>();
-  if (!call.has(3))
-    for (int d = 0; d < x.size(); d++) axes.push_back(d);
-  Tensor dy = call.gradient(), dx = filled(call.queue(), dy.dtype(), x, 0), inside = dx;
-  for (std::size_t i = 0; i < axes.size(); i++) {
-    const int d = x.axis(axes[i]);
-    const std::int64_t before = pads.at(i), after = pads.at(i + axes.size()), cut = std::max<std::int64_t>(0, -before);
-    const std::int64_t length = x[d] - cut - std::max<std::int64_t>(0, -after);
-    dy = narrow(dy, d, std::max<std::int64_t>(0, before), length), inside = narrow(inside, d, cut, length);
-  }
-  copy(call.queue(), inside.view(call.queue()), dy.view(call.queue()));
-  call.add(0, dx);
-}
-
 }  // namespace
 
 void shape(GradientRegistry& registry) {
@@ -91,7 +72,6 @@ void shape(GradientRegistry& registry) {
   registry.add("Tile", tile);
   registry.add("DepthToSpace", depth_to_space);
   registry.add("SpaceToDepth", space_to_depth);
-  registry.add("Pad", pad_op, "x1 x3");
 }
 
 }  // namespace dlprim::gradients

@@ -5,24 +5,33 @@
 #include <cmath>
 
 #include "../array.hpp"
-#include "../operator.hpp"
+#include "../composition.hpp"
 
 namespace dlprim::operators {
 
 namespace {
 
+using Part = Composition::Part;
+
 // [batch, length, heads * size] as [batch, heads, length, size].
-Tensor split_heads(Call& call, const Tensor& x, std::int64_t heads) {
-  if (x.shape().size() == 4) return x;
-  if (x.shape().size() != 3 || heads < 1 || x.shape()[2] % heads) call.fail("heads do not fit " + x.shape().text());
-  return permute(reshape(call.queue(), x, {x.shape()[0], x.shape()[1], heads, x.shape()[2] / heads}), {0, 2, 1, 3});
+Part split_heads(Composition& c, const Part& x, std::int64_t heads) {
+  const Shape& s = x.shape();
+  if (s.size() == 4) return x;
+  if (s.size() != 3 || heads < 1 || s[2] % heads) c.call.fail("heads do not fit " + s.text());
+  return c.transpose(c.reshape(x, {s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
+}
+
+Part joined_heads(Composition& c, const Part& x) {
+  const Shape& s = x.shape();
+  return c.reshape(c.transpose(x, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
 }
 
 // Each head `repeats` times in a row.
-Tensor repeat_heads(Queue& queue, const Tensor& x, std::int64_t repeats) {
+Part repeat_heads(Composition& c, const Part& x, std::int64_t repeats) {
   if (repeats == 1) return x;
   const Shape& s = x.shape();
-  return reshape(queue, expand(unsqueeze(x, 2), {s[0], s[1], repeats, s[2], s[3]}), {s[0], s[1] * repeats, s[2], s[3]});
+  const Part sizes = c.constant(Tensor::from_integers(std::vector{s[0], s[1], repeats, s[2], s[3]}));
+  return c.reshape(c("Expand", {c.reshape(x, {s[0], s[1], 1, s[2], s[3]}), sizes}), {s[0], s[1] * repeats, s[2], s[3]});
 }
 
 Tensor positions(Queue& queue, std::int64_t count) {
@@ -32,112 +41,113 @@ Tensor positions(Queue& queue, std::int64_t count) {
 }
 
 // The mask as numbers to add, at least [queries, keys]: 0 where a key may be seen, -infinity where not.
-Tensor mask_bias(Call& call, DataType type, std::int64_t queries, std::int64_t keys) {
-  Queue& queue = call.queue();
-  if (!call.has(3)) return filled(queue, type, {queries, keys}, 0);
-  Tensor mask = call.input(3);
-  if (mask.dtype() == DataType::boolean) mask = apply(queue, "y0 = x0 != 0 ? 0 : -INFINITY;", {mask}, {}, type, type);
+Part mask_bias(Composition& c, DataType type, std::int64_t queries, std::int64_t keys) {
+  Queue& queue = c.call.queue();
+  Part mask = c.input(3);
+  if (!mask.defined()) return c.constant(filled(queue, type, {queries, keys}, 0));
+  if (mask.tensor.dtype() == DataType::boolean)
+    mask = c.constant(apply(queue, "y0 = x0 != 0 ? 0 : -INFINITY;", {mask.tensor}, {}, type, type));
   const int last = mask.shape().size() - 1;
   if (last >= 0 && mask.shape()[last] < keys) {
     Shape rest = mask.shape();
     rest[last] = keys - rest[last];
-    const Tensor parts[] = {mask, filled(queue, type, rest, -INFINITY)};
-    mask = concat(queue, parts, last);
+    mask = c("Concat", {mask, c.constant(filled(queue, mask.tensor.dtype(), rest, -INFINITY))}, {{"axis", std::int64_t(last)}});
   }
-  return last < 1 ? contiguous(queue, expand(mask, {queries, keys})) : mask;
+  return last < 1 ? c("Expand", {mask, c.constant(Tensor::from_integers(std::vector{queries, keys}))}) : mask;
 }
 
-// What causality, the window around each query and the number of valid keys hide; undefined where nothing does.
-Tensor attention_bias(Call& call, DataType type, std::int64_t queries, std::int64_t keys) {
+// Which keys causality, the window around each query and the number of valid keys leave; undefined for all of them.
+Tensor visible_keys(Call& call, std::int64_t queries, std::int64_t keys) {
   Queue& queue = call.queue();
   const std::int64_t left = call.integer("left_window_size", -1), right = call.integer("right_window_size", -1);
   const bool causal = call.integer("is_causal", 0), window = left >= 0 || right >= 0;
-  if (!call.has(3) && !call.has(6) && !causal && !window) return {};
-  Tensor bias = mask_bias(call, type, queries, keys);
+  if (!call.has(6) && !causal && !window) return {};
   const Tensor j = positions(queue, keys), i = unsqueeze(positions(queue, queries), 1);
   Tensor valid;
   if (call.has(6)) valid = reshape(queue, cast(queue, call.input(6), DataType::float32), {call.input(6).numel(), 1, 1, 1});
+  Tensor visible;
   if (causal || window) {
     Tensor offset = filled(queue, DataType::float32, {}, call.has(4) ? call.input(4).shape()[2] : 0);
     if (valid.defined() && !call.has(4)) offset = apply(queue, "y0 = x0 - w0;", {valid}, {queries});
-    const Tensor inputs[] = {bias, i, j, offset};
-    const Scalar scalars[] = {causal ? 1 : 0, left, right};
-    bias = apply(queue, "T d = x1 + x3 - x2; y0 = (w0 != 0 && d < 0) || (w1 >= 0 && d > w1) || (w2 >= 0 && -d > w2) "
-                        "? -INFINITY : x0;", inputs, scalars, type, DataType::float32);
+    visible = apply(queue, "T d = x0 + x2 - x1; y0 = !((w0 != 0 && d < 0) || (w1 >= 0 && d > w1) || (w2 >= 0 && -d > w2));",
+                    {i, j, offset}, {causal ? 1 : 0, left, right}, DataType::boolean);
   }
-  if (valid.defined()) {
-    const Tensor inputs[] = {bias, j, valid};
-    bias = apply(queue, "y0 = x1 < x2 ? x0 : -INFINITY;", inputs, {}, type, DataType::float32);
-  }
-  return bias;
+  if (!valid.defined()) return visible;
+  const Tensor filling = apply(queue, "y0 = x0 < x1;", {j, valid}, {}, DataType::boolean);
+  return visible.defined() ? apply(queue, "y0 = x0 && x1;", {visible, filling}) : filling;
 }
 
-// Softmax over keys; queries that see no key get 0 everywhere.
-Tensor probabilities(Queue& queue, const Tensor& scores, const Tensor& bias) {
-  const int last = scores.shape().size() - 1;
-  const Tensor p = softmax(queue, scores, last);
-  if (!bias.defined()) return p;
-  const Tensor best = reduce(queue, ReduceId::max_values, bias, {bias.shape().size() - 1});
-  return apply(queue, "y0 = x1 == -INFINITY ? 0 : x0;", {p, best}, {}, p.dtype());
+// What is added to the scores; undefined for nothing.
+Part attention_bias(Composition& c, DataType type, std::int64_t queries, std::int64_t keys) {
+  const Tensor visible = visible_keys(c.call, queries, keys);
+  if (!c.call.has(3) && !visible.defined()) return {};
+  const Part mask = mask_bias(c, type, queries, keys);
+  return visible.defined() ? c("Where", {c.constant(visible), mask, c.constant(-INFINITY, mask.tensor.dtype())}) : mask;
+}
+
+// Softmax of scores + bias over keys; queries that see no key get 0 everywhere.
+Part probabilities(Composition& c, const Part& scores, const Part& bias, DataType precision) {
+  Queue& queue = c.call.queue();
+  if (!bias.defined()) return c("Softmax", {c.cast(scores, precision)});
+  const Tensor best = reduce(queue, ReduceId::max_values, bias.tensor, {bias.shape().size() - 1});
+  const Part sees = c.constant(apply(queue, "y0 = x0 > -INFINITY;", {best}, {}, DataType::boolean));
+  const Part finite = c("Where", {sees, bias, c.constant(0, bias.tensor.dtype())});
+  const Part p = c("Softmax", {c.cast(c("Add", {scores, finite}), precision)});
+  return c("Where", {sees, p, c.constant(0, precision)});
 }
 
 // softmax(q k' scale + mask) v, with keys and values kept from earlier calls.
-void attention_op(Call& call) {
-  Queue& queue = call.queue();
-  const Tensor q = split_heads(call, call.input(0), call.integer("q_num_heads", 0));
-  Tensor k = split_heads(call, call.input(1), call.integer("kv_num_heads", 0));
-  Tensor v = split_heads(call, call.input(2), call.integer("kv_num_heads", 0));
-  auto extended = [&](int past, const Tensor& now) {
-    const Tensor parts[] = {call.has(past) ? call.input(past) : now, now};
-    return call.has(past) ? concat(queue, parts, 2) : now;
+void attention_op(Composition& c) {
+  Call& call = c.call;
+  const bool flat = call.input(0).shape().size() == 3;
+  const Part q = split_heads(c, c.input(0), call.integer("q_num_heads", 0));
+  auto extended = [&](int past, int now) {
+    const Part x = split_heads(c, c.input(now), call.integer("kv_num_heads", 0)), before = c.input(past);
+    return before.defined() ? c("Concat", {before, x}, {{"axis", std::int64_t(2)}}) : x;
   };
-  k = extended(4, k), v = extended(5, v);
-  call.set(1, k), call.set(2, v);
+  Part k = extended(4, 1), v = extended(5, 2);
+  c.set(1, k), c.set(2, v);
   if (k.shape()[1] == 0 || q.shape()[1] % k.shape()[1]) call.fail("query heads are no multiple of the key heads");
   const std::int64_t repeats = q.shape()[1] / k.shape()[1];
-  k = repeat_heads(queue, k, repeats), v = repeat_heads(queue, v, repeats);
-  const DataType type = q.dtype();
+  k = repeat_heads(c, k, repeats), v = repeat_heads(c, v, repeats);
+  const DataType type = q.tensor.dtype();
   const double scale = std::sqrt(call.real("scale", 1 / std::sqrt(double(q.shape()[3]))));
-  auto scaled = [&](const Tensor& x) { return apply(queue, "y0 = x0 * w0;", {x}, {scale}); };
-  Tensor scores = matmul(queue, scaled(q), transpose(scaled(k)));
-  if (const double cap = call.real("softcap", 0); cap > 0) scores = apply(queue, "y0 = tanh(x0 / w0) * w0;", {scores}, {cap});
-  const Tensor bias = attention_bias(call, type, q.shape()[2], k.shape()[2]);
-  const Tensor masked = bias.defined() ? apply(queue, "y0 = x0 + x1;", {scores, bias}) : scores;
-  const std::int64_t precision = call.integer("softmax_precision", 0);
-  const Tensor p = cast(queue, probabilities(queue, precision ? cast(queue, masked, element_type(precision)) : masked, bias), type);
-  const std::int64_t shown = call.integer("qk_matmul_output_mode", 0);
-  call.set(3, shown == 3 ? p : shown == 2 ? masked : scores);
-  const Tensor y = matmul(queue, p, v);
-  const Shape& s = y.shape();
-  call.set(0, call.input(0).shape().size() == 4 ? y : reshape(queue, permute(y, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]}));
+  auto scaled = [&](const Part& x) { return c("Mul", {x, c.constant(scale, type)}); };
+  Part scores = c("MatMul", {scaled(q), c.transpose(scaled(k), {0, 1, 3, 2})});
+  if (const double cap = call.real("softcap", 0); cap > 0)
+    scores = c("Mul", {c("Tanh", {c("Div", {scores, c.constant(cap, type)})}), c.constant(cap, type)});
+  const Part bias = attention_bias(c, type, q.shape()[2], k.shape()[2]);
+  const std::int64_t precision = call.integer("softmax_precision", 0), shown = call.integer("qk_matmul_output_mode", 0);
+  const Part p = c.cast(probabilities(c, scores, bias, precision ? element_type(precision) : type), type);
+  if (call.wants(3)) c.set(3, shown == 3 ? p : shown == 2 && bias.defined() ? c("Add", {scores, bias}) : scores);
+  const Part y = c("MatMul", {p, v});
+  c.set(0, flat ? joined_heads(c, y) : y);
 }
 
 // Rotates pairs of elements by the angles of their position.
-void rotary(Call& call) {
-  Queue& queue = call.queue();
-  const Tensor& x = call.input(0);
-  const bool heads_second = x.shape().size() == 4;
-  const Tensor rows = permute(split_heads(call, x, call.integer("num_heads", 0)), {0, 2, 1, 3});  // batch, length, heads, size
-  const Shape& s = rows.shape();
+void rotary(Composition& c) {
+  Call& call = c.call;
+  const bool heads_second = call.input(0).shape().size() == 4;
+  const Part x = c.transpose(split_heads(c, c.input(0), call.integer("num_heads", 0)), {0, 2, 1, 3});
+  const Shape s = x.shape();  // batch, length, heads, size
   const std::int64_t dims = call.integer("rotary_embedding_dim", 0) ? call.integer("rotary_embedding_dim", 0) : s[3];
   const bool interleaved = call.integer("interleaved", 0);
   if (dims > s[3] || dims % 2) call.fail("expected an even rotary_embedding_dim within the head");
+  const std::int64_t half = dims / 2, step = interleaved ? 2 : 1;
   auto angles = [&](int i) {
-    const Tensor cache = call.has(3) ? call.run("Gather", {call.input(i), call.input(3)})[0] : call.input(i);
-    return unsqueeze(cache, 2);
+    const Part table = call.has(3) ? c("Gather", {c.input(i), c.constant(call.input(3))}) : c.input(i);
+    return c("Unsqueeze", {table, c.constant(Tensor::from_integers(std::vector<std::int64_t>{2}))});
   };
-  const Tensor c = angles(1), n = angles(2), turned = narrow(rows, 3, 0, dims);
-  const Tensor a = interleaved ? narrow(turned, 3, 0, dims / 2, 2) : narrow(turned, 3, 0, dims / 2);
-  const Tensor b = interleaved ? narrow(turned, 3, 1, dims / 2, 2) : narrow(turned, 3, dims / 2, dims / 2);
-  const Tensor y(queue, x.dtype(), s);
-  auto write = [&](std::int64_t start, std::int64_t length, std::int64_t step, const Tensor& from) {
-    if (length) copy(queue, narrow(y, 3, start, length, step).view(queue), from.view(queue));
-  };
-  const std::int64_t step = interleaved ? 2 : 1;
-  write(0, dims / 2, step, apply(queue, "y0 = x2 * x0 - x3 * x1;", {a, b, c, n}));
-  write(interleaved ? 1 : dims / 2, dims / 2, step, apply(queue, "y0 = x3 * x0 + x2 * x1;", {a, b, c, n}));
-  write(dims, s[3] - dims, 1, narrow(rows, 3, dims, s[3] - dims));
-  call.set(0, heads_second ? permute(y, {0, 2, 1, 3}) : reshape(queue, y, x.shape()));
+  const Part cosine = angles(1), sine = angles(2);
+  const Part a = c.narrow(x, 3, 0, half, step), b = c.narrow(x, 3, interleaved ? 1 : half, half, step);
+  Part first = c("Sub", {c("Mul", {cosine, a}), c("Mul", {sine, b})});
+  Part second = c("Add", {c("Mul", {sine, a}), c("Mul", {cosine, b})});
+  const std::int64_t axis = interleaved ? 4 : 3;
+  if (interleaved)
+    for (Part* part : {&first, &second}) *part = c.reshape(*part, {s[0], s[1], s[2], half, 1});
+  Part y = c.reshape(c("Concat", {first, second}, {{"axis", axis}}), {s[0], s[1], s[2], dims});
+  if (dims < s[3]) y = c("Concat", {y, c.narrow(x, 3, dims, s[3] - dims)}, {{"axis", std::int64_t(3)}});
+  c.set(0, heads_second ? c.transpose(y, {0, 2, 1, 3}) : c.reshape(y, call.input(0).shape()));
 }
 
 // Writes `update` into the cache along `axis`, beginning at an index of each batch.
@@ -165,72 +175,72 @@ void tensor_scatter(Call& call) {
   call.set(0, y);
 }
 
-void swi_glu(Call& call) {
-  call.set(0, apply(call.queue(), "y0 = x0 * logistic(w0 * x0) * x1;", {call.input(0), call.input(1)}, {call.real("alpha", 1)}));
+void swi_glu(Composition& c) {
+  c.set(0, c("Mul", {c("Swish", {c.input(0)}, {{"alpha", c.call.real("alpha", 1)}}), c.input(1)}));
 }
 
 // Depthwise convolution over a sequence that sees only what came before, with the end of the last call in front.
-void causal_conv(Call& call) {
-  Queue& queue = call.queue();
-  const Tensor &x = call.input(0), &weights = call.input(1);
+void causal_conv(Composition& c) {
+  Call& call = c.call;
+  const Part x = c.input(0), weights = c.input(1);
   if (x.shape().size() != 3 || weights.shape().size() != 3) call.fail("expected batch, channels and length");
-  const std::int64_t before = weights.shape()[2] - 1;
-  const Tensor past = call.has(3) ? call.input(3) : filled(queue, x.dtype(), {x.shape()[0], x.shape()[1], before}, 0);
-  const Tensor parts[] = {past, x};
-  const Tensor all = concat(queue, parts, 2);
-  std::vector<Tensor> inputs{all, weights};
-  if (call.has(2)) inputs.push_back(call.input(2));
-  Tensor y = call.run("Conv", inputs, {{"group", x.shape()[1]}})[0];
-  if (call.text("activation", "none") != "none") y = apply(queue, "silu", {y});
-  call.set(0, y);
-  call.set(1, narrow(all, 2, all.shape()[2] - before, before));
+  const std::int64_t before = weights.shape()[2] - 1, channels = x.shape()[1];
+  Part past = c.input(3);
+  if (!past.defined()) past = c.constant(filled(call.queue(), x.tensor.dtype(), {x.shape()[0], channels, before}, 0));
+  const Part all = c("Concat", {past, x}, {{"axis", std::int64_t(2)}});
+  const Part y = c("Conv", {all, weights, c.input(2)}, {{"group", channels}});
+  c.set(0, call.text("activation", "none") == "none" ? y : c("Swish", {y}));
+  c.set(1, c.narrow(all, 2, all.shape()[2] - before, before));
 }
 
 // state = exp(decay) state + k (beta (v - k' state))', out = scale q state; without decay, beta and correction as the
-// rule says. One step after the other, in float32.
-void linear_attention(Call& call) {
-  Queue& queue = call.queue();
+// rule says. One step after the other, in float32 at least.
+void linear_attention(Composition& c) {
+  Call& call = c.call;
   const std::int64_t q_heads = call.integer("q_num_heads", 0), heads = call.integer("kv_num_heads", 0);
-  const std::string rule = call.text("update_rule", "gated_delta");
-  const bool delta = rule.ends_with("delta");
-  auto unpacked = [&](int i, std::int64_t count) { return cast(queue, split_heads(call, call.input(i), count), DataType::float32); };
-  const Tensor q = unpacked(0, q_heads), k = unpacked(1, heads), v = unpacked(2, heads);
+  const bool delta = call.text("update_rule", "gated_delta").ends_with("delta");
+  const DataType type = call.input(0).dtype(), wide = type == DataType::float64 ? type : DataType::float32;
+  auto unpacked = [&](int i, std::int64_t count) { return c.cast(split_heads(c, c.input(i), count), wide); };
+  const Part q = unpacked(0, q_heads), k = unpacked(1, heads), v = unpacked(2, heads);
   const std::int64_t batch = q.shape()[0], steps = q.shape()[2], keys = q.shape()[3], values = v.shape()[3];
   if (heads < 1 || q_heads % heads) call.fail("query heads are no multiple of the key heads");
-  Tensor state = call.has(3) ? cast(queue, call.input(3), DataType::float32)
-                             : filled(queue, DataType::float32, {batch, heads, keys, values}, 0);
-  const Tensor decay = call.has(4) ? unpacked(4, heads) : Tensor();
-  const Tensor beta = call.has(5) ? unpacked(5, call.input(5).shape()[2]) : Tensor();
+  if (steps < 1) call.fail("expected at least one step");
+  Part state = c.input(3);
+  const DataType state_type = state.defined() ? state.tensor.dtype() : type;
+  state = state.defined() ? c.cast(state, wide) : c.constant(filled(call.queue(), wide, {batch, heads, keys, values}, 0));
+  const Part decay = call.has(4) ? unpacked(4, heads) : Part();
+  const Part beta = call.has(5) ? unpacked(5, call.input(5).shape()[2]) : Part();
   const double scale = call.real("scale", 0) != 0 ? call.real("scale", 0) : 1 / std::sqrt(double(keys));
-  std::vector<Tensor> outputs;
+  auto column = [&](const Part& x, std::int64_t t) { return c.transpose(c.narrow(x, 2, t, 1), {0, 1, 3, 2}); };
+  std::vector<Part> outputs;
   for (std::int64_t t = 0; t < steps; t++) {
-    const Tensor kt = unsqueeze(select(k, 2, t), 3);  // batch, heads, keys, 1
-    Tensor vt = unsqueeze(select(v, 2, t), 2);        // batch, heads, 1, values
-    if (decay.defined()) state = apply(queue, "y0 = x0 * exp(x1);", {state, unsqueeze(select(decay, 2, t), 3)});
+    const Part kt = column(k, t);   // batch, heads, keys, 1
+    Part vt = c.narrow(v, 2, t, 1);  // batch, heads, 1, values
+    if (decay.defined()) state = c("Mul", {state, c("Exp", {column(decay, t)})});
     if (delta) {
-      const Tensor seen = matmul(queue, transpose(kt), state);
-      vt = apply(queue, "y0 = x2 * (x0 - x1);", {vt, seen, unsqueeze(select(beta, 2, t), 3)});
+      const Part seen = c("MatMul", {c.narrow(k, 2, t, 1), state});
+      vt = c("Mul", {column(beta, t), c("Sub", {vt, seen})});
     }
-    state = apply(queue, "y0 = x0 + x1 * x2;", {state, kt, vt});
-    const Tensor y = matmul(queue, unsqueeze(select(q, 2, t), 2), repeat_heads(queue, state, q_heads / heads));
-    outputs.push_back(apply(queue, "y0 = x0 * w0;", {y}, {scale}));
+    state = c("Add", {state, c("Mul", {kt, vt})});
+    outputs.push_back(c("MatMul", {c.narrow(q, 2, t, 1), repeat_heads(c, state, q_heads / heads)}));
   }
-  if (outputs.empty()) call.fail("expected at least one step");
-  const Tensor y = permute(concat(queue, outputs, 2), {0, 2, 1, 3});
-  call.set(0, cast(queue, reshape(queue, y, {batch, steps, q_heads * values}), call.input(0).dtype()));
-  call.set(1, cast(queue, state, call.has(3) ? call.input(3).dtype() : call.input(0).dtype()));
+  const Part y = c("Mul", {c.run("Concat", outputs, {{"axis", std::int64_t(2)}}, 1)[0], c.constant(scale, wide)});
+  c.set(0, c.cast(joined_heads(c, y), type));
+  c.set(1, c.cast(state, state_type));
 }
 
 }  // namespace
 
 void attention(Registry& registry) {
-  registry.add("Attention", attention_op, "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap "
-                                          "softmax_precision left_window_size right_window_size");
-  registry.add("RotaryEmbedding", rotary, "interleaved num_heads rotary_embedding_dim");
+  compose<attention_op>(registry, "Attention",
+                        "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision "
+                        "left_window_size right_window_size");
+  compose<rotary>(registry, "RotaryEmbedding", "interleaved num_heads rotary_embedding_dim");
+  compose<swi_glu>(registry, "SwiGLU", "alpha");
+  compose<causal_conv>(registry, "CausalConvWithState", "activation=none|silu|swish");
+  compose<linear_attention>(registry, "LinearAttention",
+                            "chunk_size kv_num_heads q_num_heads scale update_rule=linear|gated|delta|gated_delta");
   registry.add("TensorScatter", tensor_scatter, "axis mode=linear|circular");
-  registry.add("SwiGLU", swi_glu, "alpha");
-  registry.add("CausalConvWithState", causal_conv, "activation=none|silu|swish");
-  registry.add("LinearAttention", linear_attention, "chunk_size kv_num_heads q_num_heads scale update_rule=linear|gated|delta|gated_delta");
 }
 
 }  // namespace dlprim::operators

@@ -1,11 +1,28 @@
 // SPDX-License-Identifier: MIT
+#include "../detection.hpp"
+
 #include <algorithm>
 #include <array>
 
 #include "../array.hpp"
-#include "../operator.hpp"
 
-namespace dlprim::operators {
+namespace dlprim {
+
+RegionPooling read_region_pooling(Call& call) {
+  RegionPooling how;
+  how.scale = float(call.real("spatial_scale", 1));
+  if (call.type() == "MaxRoiPool") {
+    how.kind = RegionPooling::pool;
+    return how;
+  }
+  how.kind = call.text("mode", "avg") == "max" ? RegionPooling::largest : RegionPooling::mean;
+  how.sampling = int(std::clamp<std::int64_t>(call.integer("sampling_ratio", 0), -1, 1 << 20));
+  const char* otherwise = call.version() < 16 ? "output_half_pixel" : "half_pixel";
+  how.aligned = call.text("coordinate_transformation_mode", otherwise) == "half_pixel";
+  return how;
+}
+
+namespace operators {
 
 namespace {
 
@@ -53,8 +70,32 @@ void non_max_suppression(Call& call) {
   call.set(0, Tensor::from_host(DataType::int64, {std::int64_t(chosen.size() / 3), 3}, chosen.data()));
 }
 
+void roi_pooling(Call& call) {
+  Queue& queue = call.queue();
+  const RegionPooling how = read_region_pooling(call);
+  const Tensor x = contiguous(queue, call.input(0)), boxes = contiguous(queue, cast(queue, call.input(1), x.dtype()));
+  std::vector<std::int64_t> size{call.integer("output_height", 1), call.integer("output_width", 1)};
+  if (how.kind == RegionPooling::pool) size = call.integers("pooled_shape");
+  if (x.shape().size() != 4 || boxes.shape().size() != 2 || size.size() != 2 || size[0] < 1 || size[1] < 1)
+    call.fail("expected N, C, H, W, boxes and a height and width");
+  const TensorView y = call.out(0, x.dtype(), {boxes.shape()[0], x.shape()[1], size[0], size[1]});
+  TensorView batches;
+  Tensor numbers;
+  if (how.kind != RegionPooling::pool) {
+    numbers = contiguous(queue, cast(queue, call.input(2), DataType::int64));
+    batches = numbers.view(queue);
+  }
+  region_pool(queue, x.view(queue), boxes.view(queue), batches, y, how);
+}
+
 }  // namespace
 
-void detection(Registry& registry) { registry.add("NonMaxSuppression", non_max_suppression, "center_point_box"); }
+void detection(Registry& registry) {
+  registry.add("NonMaxSuppression", non_max_suppression, "center_point_box");
+  registry.add("RoiAlign", roi_pooling, "mode=avg|max output_height output_width sampling_ratio spatial_scale "
+                                        "coordinate_transformation_mode=half_pixel|output_half_pixel");
+  registry.add("MaxRoiPool", roi_pooling, "pooled_shape spatial_scale");
+}
 
-}  // namespace dlprim::operators
+}  // namespace operators
+}  // namespace dlprim

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Einsum as matrix products of two operands at a time: dimensions become batch, kept or summed ones.
+#include "../einsum.hpp"
+
 #include <algorithm>
 #include <set>
 
 #include "../array.hpp"
-#include "../operator.hpp"
 
-namespace dlprim::operators {
+namespace dlprim {
 
 namespace {
 
-// A tensor with a letter for each dimension.
-struct Term {
-  Tensor tensor;
-  std::string letters;
-};
-
-// Letters of a term; an ellipsis stands for capital letters that no equation uses, aligned at the end.
+// Letters of a term; of the result, whose rank is not known, when `rank` is -1.
 std::string letters_of(Call& call, const std::string& text, int rank, int ellipsis) {
   std::string letters;
   for (std::size_t i = 0; i < text.size(); i++) {
@@ -33,6 +28,46 @@ std::string letters_of(Call& call, const std::string& text, int rank, int ellips
   if (rank >= 0 && int(letters.size()) != rank) call.fail("term '" + text + "' does not fit its tensor");
   return letters;
 }
+
+}  // namespace
+
+Equation read_equation(Call& call, const std::vector<Shape>& shapes) {
+  std::string equation = call.text("equation", "");
+  equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
+  const auto arrow = equation.find("->");
+  const std::string inputs = equation.substr(0, arrow);
+  Equation result;
+  int ellipsis = 0;
+  for (std::size_t start = 0; start <= inputs.size();) {
+    const std::size_t end = std::min(inputs.find(',', start), inputs.size()), i = result.terms.size();
+    const std::string text = inputs.substr(start, end - start);
+    if (i == shapes.size()) call.fail("expected a term for each input in '" + equation + "'");
+    result.terms.push_back(letters_of(call, text, shapes[i].size(), 0));
+    if (text.find("...") != std::string::npos) ellipsis = std::max(ellipsis, shapes[i].size() - int(text.size() - 3));
+    start = end + 1;
+  }
+  if (result.terms.size() != shapes.size()) call.fail("expected a term for each input in '" + equation + "'");
+  if (arrow != std::string::npos) {
+    result.result = letters_of(call, equation.substr(arrow + 2), -1, ellipsis);
+    return result;
+  }
+  std::multiset<char> count;  // letters that stand once, in the alphabet's order
+  for (const std::string& term : result.terms) count.insert(term.begin(), term.end());
+  for (int d = ellipsis; d > 0; d--) result.result += char(1 + d);
+  for (char c : std::set<char>(count.begin(), count.end()))
+    if (c > 32 && count.count(c) == 1) result.result += c;
+  return result;
+}
+
+namespace operators {
+
+namespace {
+
+// A tensor with a letter for each dimension.
+struct Term {
+  Tensor tensor;
+  std::string letters;
+};
 
 // A letter that stands twice in a term takes the diagonal.
 Term diagonal(Call& call, Term term) {
@@ -101,32 +136,11 @@ Term product(Queue& queue, Term a, Term b, const std::string& needed) {
 
 void einsum_op(Call& call) {
   Queue& queue = call.queue();
-  std::string equation = call.text("equation", "");
-  equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
-  const auto arrow = equation.find("->");
-  const std::string inputs = equation.substr(0, arrow);
+  std::vector<Shape> shapes;
+  for (int i = 0; i < call.inputs(); i++) shapes.push_back(call.input(i).shape());
+  const auto [letters, result] = read_equation(call, shapes);
   std::vector<Term> terms;
-  int ellipsis = 0;
-  for (std::size_t start = 0; start <= inputs.size();) {
-    const std::size_t end = std::min(inputs.find(',', start), inputs.size());
-    const std::string text = inputs.substr(start, end - start);
-    const Tensor& x = call.input(int(terms.size()));
-    const std::string letters = letters_of(call, text, x.shape().size(), 0);
-    if (text.find("...") != std::string::npos) ellipsis = std::max(ellipsis, x.shape().size() - int(text.size() - 3));
-    terms.push_back(diagonal(call, {x, letters}));
-    start = end + 1;
-  }
-  if (int(terms.size()) != call.inputs()) call.fail("expected a term for each input in '" + equation + "'");
-  std::string result;
-  if (arrow != std::string::npos) {
-    result = letters_of(call, equation.substr(arrow + 2), -1, ellipsis);
-  } else {  // letters that stand once, in the alphabet's order
-    std::multiset<char> count;
-    for (const Term& term : terms) count.insert(term.letters.begin(), term.letters.end());
-    for (int d = ellipsis; d > 0; d--) result += char(1 + d);
-    for (char c : std::set<char>(count.begin(), count.end()))
-      if (c > 32 && count.count(c) == 1) result += c;
-  }
+  for (int i = 0; i < call.inputs(); i++) terms.push_back(diagonal(call, {call.input(i), letters[std::size_t(i)]}));
   Term total = terms[0];
   for (std::size_t i = 1; i < terms.size(); i++) {
     std::string needed = result;
@@ -134,7 +148,7 @@ void einsum_op(Call& call) {
     total = product(queue, total, terms[i], needed);
   }
   total = sum_out(queue, total, result);
-  if (total.letters.size() != result.size()) call.fail("'" + equation + "' asks for a letter that no input has");
+  if (total.letters.size() != result.size()) call.fail("the equation asks for a letter that no input has");
   call.set(0, ordered(total, result));
 }
 
@@ -142,4 +156,5 @@ void einsum_op(Call& call) {
 
 void einsum(Registry& registry) { registry.add("Einsum", einsum_op, "equation"); }
 
-}  // namespace dlprim::operators
+}  // namespace operators
+}  // namespace dlprim

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: MIT
+#include "../image.hpp"
+
 #include <dlprim/primitives/copy.hpp>
-#include <dlprim/primitives/grid_sample.hpp>
-#include <dlprim/primitives/pad.hpp>
 #include <dlprim/primitives/range.hpp>
 
 #include "../array.hpp"
-#include "../operator.hpp"
+#include "../composition.hpp"
 
-namespace dlprim::operators {
+namespace dlprim {
 
-namespace {
-
-void grid_sample_op(Call& call) {
-  const Tensor &x = call.input(0), &grid = call.input(1);
+GridSampling read_grid_sampling(const Call& call) {
   const std::string mode = call.text("mode", "linear"), padding = call.text("padding_mode", "zeros");
   GridSampling how;
   how.mode = mode == "nearest" ? GridSampling::nearest
@@ -20,11 +17,57 @@ void grid_sample_op(Call& call) {
   how.padding = padding == "border" ? GridSampling::border
                 : padding == "reflection" ? GridSampling::reflection : GridSampling::zeros;
   how.align_corners = call.integer("align_corners", 0);
+  return how;
+}
+
+ImageColumns read_image_columns(Call& call, const Shape& x) {
+  const std::vector<std::int64_t> image = call.read_integers(1), block = call.read_integers(2);
+  const std::size_t axes = image.size();
+  auto list = [&](const char* name, std::size_t count, std::int64_t otherwise) {
+    std::vector<std::int64_t> values = call.integers(name);
+    if (values.empty()) values.assign(count, otherwise);
+    if (values.size() != count) call.fail(std::string("expected ") + std::to_string(count) + " " + name);
+    return values;
+  };
+  ImageColumns c{block, list("strides", axes, 1), list("dilations", axes, 1), list("pads", 2 * axes, 0), image, {}, {}};
+  if (axes < 1 || block.size() != axes || x.size() != 3) call.fail("expected columns [N, C, L], an image and a block of one rank");
+  const std::int64_t taps = Shape(block).total_size();
+  if (taps < 1 || x[1] % taps) call.fail("columns " + x.text() + " do not hold blocks of " + Shape(block).text());
+  c.shape = {x[0], x[1] / taps, taps}, c.padded = {x[0], x[1] / taps};
+  for (std::size_t d = 0; d < axes; d++) {
+    c.padded.push_back(image[d] + c.pads[d] + c.pads[d + axes]);
+    const std::int64_t room = c.padded[int(d) + 2] - (block[d] - 1) * c.dilations[d] - 1;
+    if (room < 0 || c.strides[d] < 1) call.fail("the block does not fit the image " + Shape(image).text());
+    c.shape.push_back(room / c.strides[d] + 1);
+  }
+  if (c.shape.product(3, c.shape.size()) != x[2]) call.fail("expected a column for each window, got " + x.text());
+  return c;
+}
+
+Tensor ImageColumns::places(const Tensor& padded, std::int64_t tap) const {
+  Tensor result = padded;
+  for (std::size_t d = block.size(); d-- > 0; tap /= block[d])
+    result = narrow(result, int(d) + 2, tap % block[d] * dilations[d], shape[int(d) + 3], strides[d]);
+  return result;
+}
+
+Tensor ImageColumns::image(const Tensor& padded) const {
+  Tensor result = padded;
+  for (std::size_t d = 0; d < block.size(); d++) result = narrow(result, int(d) + 2, pads[d], sizes[d]);
+  return result;
+}
+
+namespace operators {
+
+namespace {
+
+void grid_sample_op(Call& call) {
+  const Tensor &x = call.input(0), &grid = call.input(1);
   if (grid.shape().size() != x.shape().size() || x.shape().size() < 4) call.fail("expected images and a grid for them");
   Shape shape{x.shape()[0], x.shape()[1]};
   for (int d = 1; d < grid.shape().size() - 1; d++) shape.push_back(grid.shape()[d]);
   const TensorView y = call.out(0, x.dtype(), shape);
-  if (y.numel()) grid_sample(call.queue(), x.view(call.queue()), grid.view(call.queue()), y, how);
+  if (y.numel()) grid_sample(call.queue(), x.view(call.queue()), grid.view(call.queue()), y, read_grid_sampling(call));
 }
 
 // The coordinates -1 ... 1 of an axis: its ends, or the centres of its elements.
@@ -36,58 +79,41 @@ Tensor coordinates(Queue& queue, DataType type, std::int64_t size, bool ends) {
 }
 
 // theta [N, 2, 3] or [N, 3, 4] applied to the coordinates of an image.
-void affine_grid(Call& call) {
+void affine_grid(Composition& c) {
+  Call& call = c.call;
   Queue& queue = call.queue();
-  const Tensor& theta = call.input(0);
+  const Composition::Part theta = c.input(0);
   const std::vector<std::int64_t> size = call.read_integers(1);
   const int axes = int(size.size()) - 2;
-  const DataType type = theta.dtype();
+  const DataType type = theta.tensor.dtype();
   if ((axes != 2 && axes != 3) || !(theta.shape() == Shape{size[0], axes, axes + 1})) call.fail("theta does not fit the size");
   Shape shape(std::vector<std::int64_t>(size.begin() + 2, size.end()));
   shape.push_back(axes + 1);
   const Tensor points(queue, type, shape);
   for (int a = 0; a < axes; a++) {  // x belongs to the last axis
-    Tensor c = coordinates(queue, type, size[std::size_t(a + 2)], call.integer("align_corners", 0));
-    for (int d = a + 1; d < axes; d++) c = unsqueeze(c, c.shape().size());
+    Tensor at = coordinates(queue, type, size[std::size_t(a + 2)], call.integer("align_corners", 0));
+    for (int d = a + 1; d < axes; d++) at = unsqueeze(at, at.shape().size());
     const Tensor to = select(points, axes, axes - 1 - a);
-    copy(queue, to.view(queue), expand(c, to.shape()).view(queue));
+    copy(queue, to.view(queue), expand(at, to.shape()).view(queue));
   }
   fill(queue, select(points, axes, axes).view(queue), 1);
-  const std::int64_t count = shape.product(0, axes);
-  const Tensor flat = expand(reshape(queue, points, {1, count, axes + 1}), {size[0], count, axes + 1});
+  const Tensor flat = reshape(queue, points, {1, shape.product(0, axes), axes + 1});
   Shape result{size[0]};
   for (int d = 0; d < axes; d++) result.push_back(shape[d]);
   result.push_back(axes);
-  call.set(0, reshape(queue, matmul(queue, flat, transpose(theta)), result));
+  c.set(0, c.reshape(c("MatMul", {c.constant(flat), c.transpose(theta, {0, 2, 1})}), result));
 }
 
-// Sums of columns over the windows of images; further axes are not supported by the primitive.
+// Sums of columns over the windows of images, tap by tap.
 void col2im(Call& call) {
   Queue& queue = call.queue();
-  const Tensor x = contiguous(queue, call.input(0));
-  const auto image = call.read_integers(1), block = call.read_integers(2);
-  if (image.size() != 2 || block.size() != 2)
-    throw NotImplementedError("two spatial dimensions are supported, got " + std::to_string(image.size()));
-  auto list = [&](const char* name, std::size_t count, std::int64_t otherwise) {
-    auto values = call.integers(name);
-    if (values.empty()) values.assign(count, otherwise);
-    if (values.size() != count) call.fail(std::string("expected ") + std::to_string(count) + " " + name);
-    return values;
-  };
-  const auto strides = list("strides", 2, 1), dilations = list("dilations", 2, 1), pads = list("pads", 4, 0);
-  const std::int64_t n = x.shape()[0], channels = x.shape()[1] / (block[0] * block[1]);
-  Windows w;
-  std::int64_t count[2], height[2];
-  for (std::size_t d = 0; d < 2; d++) {
-    w.kernel[d] = block[d], w.stride[d] = strides[d], w.dilation[d] = dilations[d], w.padding[d] = pads[d];
-    height[d] = image[d] + pads[d + 2] - pads[d];  // the primitive pads both ends alike
-    count[d] = (image[d] + pads[d] + pads[d + 2] - (block[d] - 1) * dilations[d] - 1) / strides[d] + 1;
+  const ImageColumns columns = read_image_columns(call, call.input(0).shape());
+  const Tensor x = reshape(queue, call.input(0), columns.shape), padded = filled(queue, x.dtype(), columns.padded, 0);
+  for (std::int64_t tap = 0; tap < columns.shape[2]; tap++) {
+    const Tensor place = columns.places(padded, tap);
+    copy(queue, place.view(queue), apply(queue, "y0 = x0 + x1;", {place, select(x, 2, tap)}).view(queue));
   }
-  if (x.shape()[2] != count[0] * count[1] || height[0] != image[0] || height[1] != image[1])
-    throw NotImplementedError("expected equal pads on both ends and a column for each window");
-  const TensorView y = call.out(0, x.dtype(), {n, channels, image[0], image[1]});
-  fold(queue, y.reshaped({n * channels, image[0], image[1]}),
-       x.view(queue).reshaped({n * channels, block[0], block[1], count[0], count[1]}), w);
+  call.set(0, columns.image(padded));
 }
 
 }  // namespace
@@ -95,8 +121,9 @@ void col2im(Call& call) {
 void image(Registry& registry) {
   registry.add("GridSample", grid_sample_op, "align_corners mode=linear|bilinear|nearest|cubic|bicubic "
                                              "padding_mode=zeros|border|reflection");
-  registry.add("AffineGrid", affine_grid, "align_corners");
+  compose<affine_grid>(registry, "AffineGrid", "align_corners");
   registry.add("Col2Im", col2im, "dilations pads strides");
 }
 
-}  // namespace dlprim::operators
+}  // namespace operators
+}  // namespace dlprim

@@ -2,9 +2,32 @@
 #include <dlprim/primitives/range.hpp>
 
 #include "../array.hpp"
+#include "../matrix.hpp"
 #include "../operator.hpp"
 
-namespace dlprim::operators {
+namespace dlprim {
+
+double determinant(std::vector<double> a, std::size_t n) {
+  double result = 1;
+  for (std::size_t c = 0; c < n; c++) {
+    std::size_t pivot = c;
+    for (std::size_t r = c + 1; r < n; r++)
+      if (std::abs(a[r * n + c]) > std::abs(a[pivot * n + c])) pivot = r;
+    if (pivot != c) {
+      std::swap_ranges(a.begin() + std::ptrdiff_t(c * n), a.begin() + std::ptrdiff_t(c * n + n), a.begin() + std::ptrdiff_t(pivot * n));
+      result = -result;
+    }
+    result *= a[c * n + c];
+    if (a[c * n + c] == 0) break;
+    for (std::size_t r = c + 1; r < n; r++) {
+      const double factor = a[r * n + c] / a[c * n + c];
+      for (std::size_t k = c; k < n; k++) a[r * n + k] -= factor * a[c * n + k];
+    }
+  }
+  return result;
+}
+
+namespace operators {
 
 namespace {
 
@@ -16,7 +39,7 @@ void trilu(Call& call) {
   if (y.numel()) triangle(call.queue(), y, x.view(call.queue()), k, !call.integer("upper", 1));
 }
 
-// Gaussian elimination with row exchanges, on the host: matrices given to Det are small.
+// On the host: matrices given to Det are small.
 void det(Call& call) {
   const Tensor& x = call.input(0);
   const int rank = x.shape().size();
@@ -25,26 +48,8 @@ void det(Call& call) {
   const std::vector<double> all = to_reals(call.queue(), x);
   const Shape shape(std::vector<std::int64_t>(x.shape().begin(), x.shape().end() - 2));
   std::vector<double> results;
-  for (std::int64_t m = 0; m < shape.total_size(); m++) {
-    std::vector<double> a(all.begin() + m * std::ptrdiff_t(n * n), all.begin() + (m + 1) * std::ptrdiff_t(n * n));
-    double result = 1;
-    for (std::size_t c = 0; c < n; c++) {
-      std::size_t pivot = c;
-      for (std::size_t r = c + 1; r < n; r++)
-        if (std::abs(a[r * n + c]) > std::abs(a[pivot * n + c])) pivot = r;
-      if (pivot != c) {
-        std::swap_ranges(a.begin() + std::ptrdiff_t(c * n), a.begin() + std::ptrdiff_t(c * n + n), a.begin() + std::ptrdiff_t(pivot * n));
-        result = -result;
-      }
-      result *= a[c * n + c];
-      if (a[c * n + c] == 0) break;
-      for (std::size_t r = c + 1; r < n; r++) {
-        const double factor = a[r * n + c] / a[c * n + c];
-        for (std::size_t k = c; k < n; k++) a[r * n + k] -= factor * a[c * n + k];
-      }
-    }
-    results.push_back(result);
-  }
+  for (std::int64_t m = 0; m < shape.total_size(); m++)
+    results.push_back(determinant({all.begin() + m * std::ptrdiff_t(n * n), all.begin() + (m + 1) * std::ptrdiff_t(n * n)}, n));
   if (x.dtype() == DataType::float64) return call.set(0, Tensor::from_host(DataType::float64, shape, results.data()));
   const std::vector<float> floats(results.begin(), results.end());
   call.set(0, cast(call.queue(), Tensor::from_host(DataType::float32, shape, floats.data()), x.dtype()));
@@ -76,4 +81,5 @@ void matrix(Registry& registry) {
   registry.add("ReverseSequence", reverse_sequence, "batch_axis time_axis");
 }
 
-}  // namespace dlprim::operators
+}  // namespace operators
+}  // namespace dlprim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <dlprim/primitives/pool.hpp>
+#include "../pool.hpp"
 
 #include <dlprim/primitives/copy.hpp>
 #include <dlprim/primitives/range.hpp>
@@ -7,10 +7,79 @@
 #include <numeric>
 
 #include "../array.hpp"
-#include "../operator.hpp"
-#include "../window.hpp"
 
-namespace dlprim::operators {
+namespace dlprim {
+
+Window with_room(const Shape& x, Window w) {
+  for (std::size_t i = 0; i < w.kernel.size(); i++) {
+    const std::int64_t reach = (w.out[i] - 1) * w.stride[i] + (w.kernel[i] - 1) * w.dilation[i] + 1;
+    w.after[i] = std::max(w.after[i], reach - x[int(i) + 2] - w.before[i]);
+  }
+  return w;
+}
+
+Tensor padded(Queue& queue, const Tensor& x, const Window& w) {
+  Shape shape = x.shape();
+  for (int i = 0; i < w.dims(); i++) shape[i + 2] += w.before[std::size_t(i)] + w.after[std::size_t(i)];
+  const Tensor result = filled(queue, x.dtype(), shape, 0);
+  Tensor inside = result;
+  for (int i = 0; i < w.dims(); i++) inside = narrow(inside, i + 2, w.before[std::size_t(i)], x.shape()[i + 2]);
+  copy(queue, inside.view(queue), x.view(queue));
+  return result;
+}
+
+void for_each_tap(const Tensor& padded, const Window& w, const std::function<void(const Tensor&)>& function) {
+  std::vector<std::int64_t> tap(w.kernel.size(), 0);
+  for (int d = 0; d >= 0;) {
+    Tensor part = padded;
+    for (int i = 0; i < w.dims(); i++) {
+      const auto k = std::size_t(i);
+      part = narrow(part, i + 2, tap[k] * w.dilation[k], w.out[k], w.stride[k]);
+    }
+    function(part);
+    for (d = w.dims() - 1; d >= 0 && ++tap[std::size_t(d)] == w.kernel[std::size_t(d)]; d--) tap[std::size_t(d)] = 0;
+  }
+}
+
+Tensor window_counts(Queue& queue, DataType type, const Shape& x, const Window& w, bool count_padding) {
+  Shape all = x, counts{x[0], x[1]};
+  Window around = w;
+  if (count_padding) {  // padding counts, what ceil_mode adds behind it does not
+    for (int i = 0; i < w.dims(); i++) all[i + 2] += w.before[std::size_t(i)] + w.after[std::size_t(i)];
+    around.before.assign(w.before.size(), 0), around.after = around.before;
+  }
+  for (std::int64_t size : w.out) counts.push_back(size);
+  Tensor sum = filled(queue, type, counts, 0);
+  for_each_tap(padded(queue, filled(queue, type, all, 1), with_room(all, around)), w,
+               [&](const Tensor& part) { sum = apply(queue, "y0 = x0 + x1;", {sum, part}); });
+  return sum;
+}
+
+double lp_order(const Call& call) {
+  return call.given("p") && std::holds_alternative<double>(call.attribute("p")) ? call.real("p", 2)
+                                                                                : double(call.integer("p", 2));
+}
+
+Shape unpooled_shape(Call& call, const Shape& x) {
+  const std::vector<std::int64_t> kernel = call.integers("kernel_shape");
+  const int dims = x.size() - 2;
+  auto list = [&](const char* name, std::size_t count, std::int64_t otherwise) {
+    std::vector<std::int64_t> values = call.integers(name);
+    if (values.empty()) values.assign(count, otherwise);
+    if (values.size() != count) call.fail(std::string("expected ") + std::to_string(count) + " " + name);
+    return values;
+  };
+  if (dims < 1 || int(kernel.size()) != dims) call.fail("expected a kernel for every spatial dimension");
+  const auto strides = list("strides", std::size_t(dims), 1), pads = list("pads", 2 * std::size_t(dims), 0);
+  Shape shape = x;
+  for (int d = 0; d < dims; d++) {
+    const auto k = std::size_t(d);
+    shape[d + 2] = (x[d + 2] - 1) * strides[k] + kernel[k] - pads[k] - pads[k + std::size_t(dims)];
+  }
+  return shape;
+}
+
+namespace operators {
 
 namespace {
 
@@ -53,55 +122,16 @@ void max_pool_op(Call& call) {
   if (call.wants(1)) call.set(1, whole_index(call, places, x.shape()));
 }
 
-// The input with its padding around it.
-Tensor padded(Queue& queue, const Tensor& x, Window& w) {
-  Shape shape = x.shape();
-  for (int i = 0; i < w.dims(); i++) shape[i + 2] += w.before[std::size_t(i)] + w.after[std::size_t(i)];
-  Tensor result = filled(queue, x.dtype(), shape, 0);
-  Tensor inside = result;
-  for (int i = 0; i < w.dims(); i++) inside = narrow(inside, i + 2, w.before[std::size_t(i)], x.shape()[i + 2]);
-  copy(queue, inside.view(queue), x.view(queue));
-  w.before.assign(w.before.size(), 0), w.after = w.before;
-  return result;
-}
-
-// Sum over windows, tap by tap: for dilated windows, which the primitive does not average. x is padded already.
-Tensor sum_of_taps(Queue& queue, const Tensor& x, const Window& w, const Shape& shape) {
-  Tensor sum = filled(queue, x.dtype(), shape, 0);
-  std::vector<std::int64_t> tap(w.kernel.size(), 0);
-  for (int d = 0; d >= 0;) {
-    Tensor part = x;
-    for (int i = 0; i < w.dims(); i++) {
-      const auto k = std::size_t(i);
-      part = narrow(part, i + 2, tap[k] * w.dilation[k], w.out[k], w.stride[k]);
-    }
-    sum = apply(queue, "y0 = x0 + x1;", {sum, part});
-    for (d = w.dims() - 1; d >= 0 && ++tap[std::size_t(d)] == w.kernel[std::size_t(d)]; d--) tap[std::size_t(d)] = 0;
-  }
+// Sum over windows; x is padded already.
+Tensor sum_of_taps(Queue& queue, const Tensor& x, const Window& w) {
+  Tensor sum = filled(queue, x.dtype(), result_shape(x.shape(), w), 0);
+  for_each_tap(x, w, [&](const Tensor& part) { sum = apply(queue, "y0 = x0 + x1;", {sum, part}); });
   return sum;
 }
 
-// Room for the last window too, where ceil_mode lets it reach beyond the padding.
-Window with_room(const Shape& x, Window w) {
-  for (std::size_t i = 0; i < w.kernel.size(); i++) {
-    const std::int64_t reach = (w.out[i] - 1) * w.stride[i] + (w.kernel[i] - 1) * w.dilation[i] + 1;
-    w.after[i] = std::max(w.after[i], reach - x[int(i) + 2] - w.before[i]);
-  }
-  return w;
-}
-
-Tensor dilated_average(Queue& queue, const Tensor& x, const Window& window, const Shape& shape, bool count_padding) {
-  Tensor ones = filled(queue, x.dtype(), x.shape(), 1);
-  Window padding = window;
-  if (count_padding) {  // padding counts, what ceil_mode adds behind it does not
-    Shape all = x.shape();
-    for (int i = 0; i < window.dims(); i++) all[i + 2] += window.before[std::size_t(i)] + window.after[std::size_t(i)];
-    ones = filled(queue, x.dtype(), all, 1);
-    padding.before.assign(padding.before.size(), 0), padding.after = padding.before;
-  }
-  Window room = with_room(x.shape(), window), ones_room = with_room(ones.shape(), padding);
-  const Tensor sum = sum_of_taps(queue, padded(queue, x, room), room, shape);
-  return apply(queue, "y0 = x0 / x1;", {sum, sum_of_taps(queue, padded(queue, ones, ones_room), ones_room, shape)});
+Tensor dilated_average(Queue& queue, const Tensor& x, const Window& w, bool count_padding) {
+  const Tensor sum = sum_of_taps(queue, padded(queue, x, with_room(x.shape(), w)), w);
+  return apply(queue, "y0 = x0 / x1;", {sum, window_counts(queue, x.dtype(), x.shape(), w, count_padding)});
 }
 
 void average_pool_op(Call& call) {
@@ -109,8 +139,11 @@ void average_pool_op(Call& call) {
   Window w = read_window(call, x.shape(), call.integers("kernel_shape"));
   const Shape shape = result_shape(x.shape(), w);
   const bool count_padding = call.integer("count_include_pad", 0);
-  if (dilated(w)) return call.set(0, dilated_average(call.queue(), x, w, shape, count_padding));
-  if (count_padding && w.before != w.after) x = padded(call.queue(), x, w);
+  if (dilated(w)) return call.set(0, dilated_average(call.queue(), x, w, count_padding));
+  if (count_padding && w.before != w.after) {
+    x = padded(call.queue(), x, w);
+    w.before.assign(w.before.size(), 0), w.after = w.before;
+  }
   PoolWindow window = pool_window(w);
   window.count_include_pad = count_padding;
   average_pool(call.queue(), x.view(call.queue()), call.out(0, x.dtype(), shape), window);
@@ -121,14 +154,12 @@ void lp_pool(Call& call) {
   Queue& queue = call.queue();
   const Tensor& x = call.input(0);
   const Window w = read_window(call, x.shape(), call.integers("kernel_shape"));
-  const double p = call.given("p") && std::holds_alternative<double>(call.attribute("p")) ? call.real("p", 2)
-                                                                                           : double(call.integer("p", 2));
+  const double p = lp_order(call);
   PoolWindow window = pool_window(w);
   window.divisor = 1;
   const Tensor powers = apply(queue, "y0 = pow(fabs(x0), w0);", {x}, {p}, compute_type(x.dtype()));
   Tensor sums(queue, powers.dtype(), result_shape(x.shape(), w));
-  Window room = with_room(x.shape(), w);
-  if (dilated(w)) sums = sum_of_taps(queue, padded(queue, powers, room), room, sums.shape());
+  if (dilated(w)) sums = sum_of_taps(queue, padded(queue, powers, with_room(x.shape(), w)), w);
   else average_pool(queue, powers.view(queue), sums.view(queue), window);
   call.set(0, apply(queue, "y0 = pow(x0, 1 / w0);", {sums}, {p}, x.dtype()));
 }
@@ -159,21 +190,7 @@ void global_lp(Call& call) {
 void max_unpool_op(Call& call) {
   Queue& queue = call.queue();
   const Tensor& x = call.input(0);
-  const std::vector<std::int64_t> kernel = call.integers("kernel_shape");
-  const int dims = x.shape().size() - 2;
-  auto list = [&](const char* name, std::size_t count, std::int64_t otherwise) {
-    std::vector<std::int64_t> values = call.integers(name);
-    if (values.empty()) values.assign(count, otherwise);
-    if (values.size() != count) call.fail(std::string("expected ") + std::to_string(count) + " " + name);
-    return values;
-  };
-  if (dims < 1 || int(kernel.size()) != dims) call.fail("expected a kernel for every spatial dimension");
-  const auto strides = list("strides", std::size_t(dims), 1), pads = list("pads", 2 * std::size_t(dims), 0);
-  Shape shape = x.shape();
-  for (int d = 0; d < dims; d++) {
-    const auto k = std::size_t(d);
-    shape[d + 2] = (x.shape()[d + 2] - 1) * strides[k] + kernel[k] - pads[k] - pads[k + std::size_t(dims)];
-  }
+  const Shape shape = unpooled_shape(call, x.shape());
   // Indices count within the whole tensor, of the size that is asked for.
   Shape result = shape;
   if (call.has(2)) result = Shape(call.read_integers(2));
@@ -207,4 +224,5 @@ void pool(Registry& registry) {
   registry.add("MaxUnpool", max_unpool_op, "kernel_shape pads strides");
 }
 
-}  // namespace dlprim::operators
+}  // namespace operators
+}  // namespace dlprim

@@ -3,7 +3,7 @@
 #include <dlprim/primitives/pointwise.hpp>
 
 #include "../array.hpp"
-#include "../operator.hpp"
+#include "../composition.hpp"
 
 namespace dlprim::operators {
 
@@ -78,6 +78,29 @@ void dynamic_quantize(Call& call) {
   call.set(2, zero);
 }
 
+// As Dequantize with the scale in the place of a variable.
+void dequantize_parts(Composition& c) {
+  Call& call = c.call;
+  const Tensor& x = call.input(0);
+  Composition::Part scale = c.input(1);
+  const DataType type = scale.tensor.dtype();
+  Tensor steps = cast(call.queue(), x, type);
+  if (call.has(2)) steps = apply(call.queue(), "y0 = x0 - x1;", {steps, cast(call.queue(), along(call, x, call.input(2), 1), type)});
+  const int rank = x.shape().size(), axis = rank ? x.shape().axis(call.integer("axis", 1)) : 0;
+  if (scale.tensor.numel() == 1 || rank == 0) {
+    scale = c.reshape(scale, {});
+  } else if (scale.shape().size() == 1) {
+    Shape shape(std::vector<std::int64_t>(std::size_t(rank), 1));
+    shape[axis] = scale.shape()[0];
+    scale = c.reshape(scale, shape);
+  } else {
+    std::vector<std::int64_t> index;
+    for (std::int64_t i = 0; i < x.shape()[axis]; i++) index.push_back(i / call.integer("block_size", 1));
+    scale = c("Gather", {scale, c.constant(Tensor::from_integers(index))}, {{"axis", std::int64_t(axis)}});
+  }
+  c.set(0, c("Mul", {c.constant(steps), scale}));
+}
+
 // Integers less their zero point, as int32. A zero point of one dimension belongs to rows or columns of a matrix.
 Tensor centered(Call& call, int i, int zero_point, bool columns) {
   Queue& queue = call.queue();
@@ -131,7 +154,7 @@ void q_linear_conv(Call& call) {
 
 void quantize(Registry& registry) {
   registry.add("QuantizeLinear", quantize_op, "axis block_size output_dtype saturate precision");
-  registry.add("DequantizeLinear", dequantize_op, "axis block_size output_dtype");
+  registry.add("DequantizeLinear", dequantize_op, "axis block_size output_dtype", "", dequantize_parts);
   registry.add("DynamicQuantizeLinear", dynamic_quantize);
   registry.add("MatMulInteger", mat_mul_integer);
   registry.add("QLinearMatMul", q_linear_mat_mul);

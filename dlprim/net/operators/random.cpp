@@ -45,6 +45,23 @@ void bernoulli(Call& call) {
   if (y.numel()) random_bernoulli(call.queue(), y, x.view(call.queue()), state);
 }
 
+// The first place whose running sum of probabilities is above a random number.
+void multinomial(Call& call) {
+  Queue& queue = call.queue();
+  const Tensor x = cast(queue, call.input(0), DataType::float32);
+  const std::int64_t samples = call.integer("sample_size", 1);
+  if (x.shape().size() != 2 || x.shape()[1] < 1 || samples < 1) call.fail("expected logarithms [N, classes], got " + x.shape().text());
+  const std::int64_t batch = x.shape()[0], classes = x.shape()[1];
+  const Tensor sums = call.run("CumSum", {softmax(queue, x, 1), Tensor::from_integers(std::vector<std::int64_t>{1})})[0];
+  const Tensor chance(queue, DataType::float32, {batch, samples});
+  const PhiloxState state = call.philox();
+  if (chance.numel()) random_fill(queue, chance.view(queue), Distribution::uniform, 0, 1, state);
+  const Tensor below = apply_sum_to(queue, "y0 = x0 <= x1;", {unsqueeze(sums, 1), unsqueeze(chance, 2)}, {}, {batch, samples, 1},
+                                    DataType::float32);
+  const Tensor index = apply(queue, "y0 = fmin(x0, w0);", {reshape(queue, below, {batch, samples})}, {classes - 1});
+  call.set(0, cast(queue, index, dtype_of(call, DataType::int32)));
+}
+
 // Nothing is dropped unless training_mode (an input since operator set 12) says so.
 void dropout_op(Call& call) {
   Queue& queue = call.queue();
@@ -72,6 +89,7 @@ void random(Registry& registry) {
   registry.add("RandomNormal", normal, "dtype mean scale seed shape");
   registry.add("RandomNormalLike", normal_like, "dtype mean scale seed");
   registry.add("Bernoulli", bernoulli, "dtype seed");
+  registry.add("Multinomial", multinomial, "dtype sample_size seed");
   registry.add("Dropout", dropout_op, "ratio seed is_test consumed_inputs");
 }
 

@@ -2,7 +2,7 @@
 #include <dlprim/primitives/scan.hpp>
 
 #include "../array.hpp"
-#include "../operator.hpp"
+#include "../composition.hpp"
 
 namespace dlprim::operators {
 
@@ -39,11 +39,31 @@ void cumulate(Call& call, ScanId id, double identity) {
 void cum_sum(Call& call) { cumulate(call, ScanId::sum, 0); }
 void cum_prod(Call& call) { cumulate(call, ScanId::prod, 1); }
 
+// The same products one after the other, for the gradient: right where elements are 0, too.
+void products_in_turn(Composition& c) {
+  Call& call = c.call;
+  const Composition::Part x = c.input(0);
+  const int dim = x.shape().axis(call.read_integers(1).at(0));
+  const std::int64_t size = x.shape()[dim];
+  const bool reverse = call.integer("reverse", 0), exclusive = call.integer("exclusive", 0);
+  Shape one = x.shape();
+  one[dim] = 1;
+  Composition::Part product = c.constant(filled(call.queue(), x.tensor.dtype(), one, 1));
+  std::vector<Composition::Part> results(static_cast<std::size_t>(size));
+  for (std::int64_t i = 0; i < size; i++) {
+    const std::int64_t at = reverse ? size - 1 - i : i;
+    const Composition::Part next = c("Mul", {product, c.narrow(x, dim, at, 1)});
+    results[std::size_t(at)] = exclusive ? product : next;
+    product = next;
+  }
+  c.set(0, size ? c.run("Concat", results, {{"axis", std::int64_t(dim)}}, 1)[0] : x);
+}
+
 }  // namespace
 
 void scan(Registry& registry) {
   registry.add("CumSum", cum_sum, "exclusive reverse");
-  registry.add("CumProd", cum_prod, "exclusive reverse");
+  registry.add("CumProd", cum_prod, "exclusive reverse", "", products_in_turn);
 }
 
 }  // namespace dlprim::operators

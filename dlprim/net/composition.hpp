@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Operators that are made of others: written once, they run, and their gradients follow.
+#pragma once
+#include "operator.hpp"
+
+namespace dlprim {
+
+class GradientCall;
+
+/// One call of such an operator.
+class Composition {
+ public:
+  /// A tensor between the operators inside; undefined for an input that is left out.
+  struct Part {
+    Tensor tensor;
+    int id = -1;
+    const Shape& shape() const noexcept { return tensor.shape(); }
+    bool defined() const noexcept { return tensor.defined(); }
+  };
+  using Attributes = std::map<std::string, Attribute>;
+
+  /// `recorded`: everything stays for backward().
+  Composition(Call& call, bool recorded) : call(call), executor_(call.queue()), recorded_(recorded) {}
+
+  Part input(int i);
+  /// A tensor that has no gradient.
+  Part constant(const Tensor& tensor) { return {tensor, -1}; }
+  Part constant(double value, DataType type);
+  /// Runs an operator of ONNX's main domain.
+  Part operator()(const char* type, std::initializer_list<Part> inputs, Attributes attributes = {});
+  std::vector<Part> run(const char* type, std::vector<Part> inputs, Attributes attributes, int outputs);
+  Part reshape(const Part& x, const Shape& shape);
+  Part transpose(const Part& x, std::vector<std::int64_t> order) { return (*this)("Transpose", {x}, {{"perm", order}}); }
+  Part narrow(const Part& x, int dim, std::int64_t start, std::int64_t length, std::int64_t step = 1);
+  Part cast(const Part& x, DataType type);
+  void set(int i, const Part& part);
+
+  /// Adds the gradients of the call's inputs.
+  void backward(GradientCall& gradients);
+
+  Call& call;
+
+ private:
+  int place(const Part& part);
+  Executor executor_;
+  bool recorded_;
+  Graph graph_;
+  std::vector<std::string> values_;  // names by number
+  std::map<int, int> inputs_, outputs_;  // of the call, by value
+};
+
+/// Runs the operator.
+template <void (*function)(Composition&)>
+void composed(Call& call) {
+  Composition composition(call, false);
+  function(composition);
+}
+
+/// Adds such an operator.
+template <void (*function)(Composition&)>
+void compose(Registry& registry, const char* type, const char* attributes = "") {
+  registry.add(type, composed<function>, attributes, "", function);
+}
+
+}  // namespace dlprim

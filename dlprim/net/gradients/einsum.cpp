@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#include "../einsum.hpp"
+
+#include "../gradient.hpp"
+
+namespace dlprim::gradients {
+
+namespace {
+
+Tensor identity(Queue& queue, DataType type, std::int64_t size) {
+  std::vector<float> values(std::size_t(size * size), 0);
+  for (std::int64_t i = 0; i < size; i++) values[std::size_t(i * size + i)] = 1;
+  return cast(queue, Tensor::from_host(DataType::float32, {size, size}, values.data()), type);
+}
+
+// Letters for an equation of any characters.
+class Alphabet {
+ public:
+  std::string of(const std::string& characters) {
+    std::string result;
+    for (char c : characters) result += letters_.try_emplace(c, letter(letters_.size())).first->second;
+    return result;
+  }
+
+ private:
+  static char letter(std::size_t i) {
+    if (i >= 52) throw NotImplementedError("there is no gradient for equations of more than 52 letters");
+    return char(i < 26 ? 'a' + i : 'A' + (i - 26));
+  }
+  std::map<char, char> letters_;
+};
+
+// The gradient of one operand is the Einsum of the output's gradient and the other operands into its letters. A letter
+// that stands twice leads to a diagonal, which a product with the identity makes.
+void operand(GradientCall& call, const Equation& equation, int i) {
+  Queue& queue = call.queue();
+  const std::string& letters = equation.terms[std::size_t(i)];
+  std::vector<std::string> terms{equation.result};
+  std::vector<Tensor> inputs{call.gradient()};
+  for (int k = 0; k < call.inputs(); k++)
+    if (k != i) terms.push_back(equation.terms[std::size_t(k)]), inputs.push_back(call.input(k));
+  std::string once, found;
+  char fresh = 0;  // characters beyond ASCII are in no equation
+  for (std::size_t d = 0; d < letters.size(); d++) {
+    char c = letters[d];
+    if (once.find(c) != std::string::npos) {
+      c = char(-128 + fresh++);
+      terms.push_back({letters[d], c}), inputs.push_back(identity(queue, inputs[0].dtype(), call.shape(i)[int(d)]));
+    }
+    once += c;
+  }
+  std::string all;
+  for (const std::string& term : terms) all += term;
+  for (char c : once)
+    if (all.find(c) != std::string::npos) found += c;
+  Alphabet alphabet;
+  std::string text;
+  for (std::size_t k = 0; k < terms.size(); k++) text += (k ? "," : "") + alphabet.of(terms[k]);
+  const Tensor dx = call.run("Einsum", inputs, {{"equation", text + "->" + alphabet.of(found)}})[0];
+  Shape kept, whole;  // dimensions that were summed from this operand alone are repeated
+  int next = 0;
+  for (std::size_t d = 0; d < once.size(); d++) {
+    const bool here = found.find(once[d]) != std::string::npos;
+    kept.push_back(here ? dx.shape()[next++] : 1), whole.push_back(here ? kept[int(d)] : call.shape(i)[int(d)]);
+  }
+  call.add(i, expand(reshape(queue, dx, kept), whole));
+}
+
+void einsum_op(GradientCall& call) {
+  std::vector<Shape> shapes;
+  for (int i = 0; i < call.inputs(); i++) shapes.push_back(call.shape(i));
+  const Equation equation = read_equation(call, shapes);
+  for (int i = 0; i < call.inputs(); i++)
+    if (call.needs(i)) operand(call, equation, i);
+}
+
+}  // namespace
+
+void einsum(GradientRegistry& registry) { registry.add("Einsum", einsum_op, "x*"); }
+
+}  // namespace dlprim::gradients

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// What operators on images share with their gradients.
+#pragma once
+#include <dlprim/primitives/grid_sample.hpp>
+
+#include "operator.hpp"
+
+namespace dlprim {
+
+/// What a GridSample node asks for.
+GridSampling read_grid_sampling(const Call& call);
+
+/// The geometry of Col2Im over any number of spatial dimensions.
+struct ImageColumns {
+  std::vector<std::int64_t> block, strides, dilations, pads, sizes;
+  Shape shape;   ///< of the columns: N, C, taps, windows along each axis
+  Shape padded;  ///< of the images with their padding
+
+  /// The elements of padded images that a tap of every window shows: N, C, windows along each axis.
+  Tensor places(const Tensor& padded, std::int64_t tap) const;
+  /// Without the padding.
+  Tensor image(const Tensor& padded) const;
+};
+
+/// Reads a Col2Im node for columns [N, C * taps, windows]. Throws ValidationError.
+ImageColumns read_image_columns(Call& call, const Shape& x);
+
+}  // namespace dlprim

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// What pools share with their gradients: sums over windows, tap by tap, where a primitive does not do it.
+#pragma once
+#include <functional>
+
+#include "window.hpp"
+
+namespace dlprim {
+
+/// The window with room after the input for the last window too, where ceil_mode lets it reach beyond the padding.
+Window with_room(const Shape& x, Window w);
+/// x with the window's padding around it.
+Tensor padded(Queue& queue, const Tensor& x, const Window& w);
+/// Calls a function with each tap's elements of a padded input, as many as there are windows.
+void for_each_tap(const Tensor& padded, const Window& w, const std::function<void(const Tensor&)>& function);
+/// How many elements each window averages.
+Tensor window_counts(Queue& queue, DataType type, const Shape& x, const Window& w, bool count_padding);
+/// The exponent of an LpPool node.
+double lp_order(const Call& call);
+/// What MaxUnpool makes of an input of shape `x` before output_shape widens it. Throws ValidationError.
+Shape unpooled_shape(Call& call, const Shape& x);
+
+}  // namespace dlprim
