@@ -32,7 +32,8 @@ std::optional<Integers> reshaped_strides(const Tensor& x, const Shape& shape) {
     while (from != to) {
       if (from < to) {
         if (++last >= old.size()) return {};
-        if (old[last] != 1 && x.strides()[std::size_t(last - 1)] != x.strides()[std::size_t(last)] * old[last]) return {};
+        if (old[last] != 1 && x.strides()[std::size_t(last - 1)] != x.strides()[std::size_t(last)] * old[last])
+          return {};
         from *= old[last];
       } else {
         if (++k >= shape.size()) return {};
@@ -219,7 +220,8 @@ Tensor matmul(Queue& queue, const Tensor& left, const Tensor& right, const Tenso
     const Tensor rows = reshape(queue, a, {batches * m, k});
     multiply(rows, b, {batches * m, n});
   } else {
-    const Tensor as = reshape(queue, expand(a, a_shape), {batches, m, k}), bs = reshape(queue, expand(b, b_shape), {batches, k, n});
+    const Tensor as = reshape(queue, expand(a, a_shape), {batches, m, k}),
+                 bs = reshape(queue, expand(b, b_shape), {batches, k, n});
     multiply(as, bs, {batches, m, n});
   }
   if (row) shape.erase(shape.size() - 2);

@@ -22,7 +22,9 @@ Composition::Part Composition::input(int i) {
   return part;
 }
 
-Composition::Part Composition::constant(double value, DataType type) { return {filled(call.queue(), type, {}, value), -1}; }
+Composition::Part Composition::constant(double value, DataType type) {
+  return {filled(call.queue(), type, {}, value), -1};
+}
 
 int Composition::place(const Part& part) {
   if (!part.defined() || part.id >= 0) return part.id;
@@ -36,7 +38,8 @@ Composition::Part Composition::operator()(const char* type, std::initializer_lis
   return run(type, inputs, std::move(attributes), 1)[0];
 }
 
-std::vector<Composition::Part> Composition::run(const char* type, std::vector<Part> inputs, Attributes attributes, int outputs) {
+std::vector<Composition::Part> Composition::run(const char* type, std::vector<Part> inputs, Attributes attributes,
+                                                int outputs) {
   Node node;
   node.type = type, node.version = inner_version, node.attributes = std::move(attributes);
   node.implementation = Registry::get().find("", type);
@@ -62,7 +65,8 @@ Composition::Part Composition::reshape(const Part& x, const Shape& shape) {
   return x.shape() == shape ? x : (*this)("Reshape", {x, constant(Tensor::from_integers(shape.sizes()))});
 }
 
-Composition::Part Composition::narrow(const Part& x, int dim, std::int64_t start, std::int64_t length, std::int64_t step) {
+Composition::Part Composition::narrow(const Part& x, int dim, std::int64_t start, std::int64_t length,
+                                      std::int64_t step) {
   auto one = [&](std::int64_t value) { return constant(Tensor::from_integers(std::vector{value})); };
   return (*this)("Slice", {x, one(start), one(start + (length - 1) * step + 1), one(dim), one(step)});
 }
@@ -89,7 +93,8 @@ void Composition::backward(GradientCall& gradients) {
   for (const auto& [id, i] : inputs_)
     if (gradients.needs(i)) sources.insert(id);
   const Training training(graph_, values_, sources);
-  for (const auto& [id, gradient] : training.backward(executor_, std::move(arrived))) gradients.add(inputs_.at(id), gradient);
+  for (const auto& [id, gradient] : training.backward(executor_, std::move(arrived)))
+    gradients.add(inputs_.at(id), gradient);
 }
 
 }  // namespace dlprim

@@ -30,7 +30,9 @@ class Composition {
   Part operator()(const char* type, std::initializer_list<Part> inputs, Attributes attributes = {});
   std::vector<Part> run(const char* type, std::vector<Part> inputs, Attributes attributes, int outputs);
   Part reshape(const Part& x, const Shape& shape);
-  Part transpose(const Part& x, std::vector<std::int64_t> order) { return (*this)("Transpose", {x}, {{"perm", order}}); }
+  Part transpose(const Part& x, std::vector<std::int64_t> order) {
+    return (*this)("Transpose", {x}, {{"perm", order}});
+  }
   Part narrow(const Part& x, int dim, std::int64_t start, std::int64_t length, std::int64_t step = 1);
   Part cast(const Part& x, DataType type);
   void set(int i, const Part& part);

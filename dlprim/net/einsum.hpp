@@ -4,8 +4,8 @@
 
 namespace dlprim {
 
-/// An Einsum equation with a letter for each dimension of each term; control characters stand for an ellipsis's, aligned
-/// at its end.
+/// An Einsum equation with a letter for each dimension of each term; control characters stand for those of an ellipsis,
+/// aligned at its end.
 struct Equation {
   std::vector<std::string> terms;
   std::string result;

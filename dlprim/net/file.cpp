@@ -13,7 +13,8 @@ std::string read_file(const std::string& path, std::size_t largest) {
   const auto size = std::filesystem::file_size(path, error);
   if (error) throw ValidationError("[file] cannot read '" + path + "': " + error.message());
   if (size > largest)
-    throw ValidationError("[file] '" + path + "' has " + std::to_string(size) + " bytes, expected at most " + std::to_string(largest));
+    throw ValidationError("[file] '" + path + "' has " + std::to_string(size) + " bytes, expected at most " +
+                          std::to_string(largest));
   std::ifstream file(path, std::ios::binary);
   std::string contents(std::size_t(size), '\0');
   if (!file.read(contents.data(), std::streamsize(size))) throw ValidationError("[file] cannot read '" + path + "'");

@@ -37,7 +37,9 @@ std::vector<Tensor> GradientCall::run_again(const Tensor& x) {
 
 bool GradientCall::needs(int i) const { return i < inputs() && needs_value(node_.inputs[std::size_t(i)]); }
 
-bool GradientCall::needs_value(int id) const { return needs_.contains(id) && is_floating(executor_.value(id).tensor.dtype()); }
+bool GradientCall::needs_value(int id) const {
+  return needs_.contains(id) && is_floating(executor_.value(id).tensor.dtype());
+}
 
 Tensor GradientCall::gradient(int i) const {
   if (i >= outputs()) return {};

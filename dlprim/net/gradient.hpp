@@ -48,9 +48,9 @@ class GradientCall : public Call {
 using GradientFunction = void (*)(GradientCall&);
 
 /// The gradient of an operator. `reads` lists, apart by blanks, the inputs (x0, x1 ...) and outputs (y0 ...) whose
-/// elements it reads, x* for all inputs, c* for what inner graphs read. Training asks for at least `outputs` outputs. A null function stands for
-/// gradients that are 0 or meaningless. In training an operator of the domain "dlprim.training" takes a node's place if
-/// there is one of the node's type.
+/// elements it reads, x* for all inputs, c* for what inner graphs read. Training asks for at least `outputs` outputs. A
+/// null function stands for gradients that are 0 or meaningless. In training an operator of the domain
+/// "dlprim.training" takes a node's place if there is one of the node's type.
 struct Gradient {
   GradientFunction function = nullptr;
   std::string reads;
@@ -70,8 +70,7 @@ class GradientRegistry {
   std::map<std::string, Gradient> gradients_;
 };
 
-/// Every file gradients/<family>.cpp defines `void <family>(GradientRegistry&)` here; CMake collects them. A family that
-/// has training forms defines an operator family of its own beside.
+/// Every file gradients/<family>.cpp defines `void <family>(GradientRegistry&)` here; CMake collects them.
 namespace gradients {}
 void add_all_gradients(GradientRegistry& registry);
 

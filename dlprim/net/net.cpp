@@ -137,8 +137,8 @@ void Net::set_batch(std::int64_t size) {
 void Net::set_input(int i, const Tensor& tensor) {
   const ValueInfo& info = input_info(i);
   if (tensor.dtype() != info.dtype || !accepts(info, tensor.shape()))
-    throw ValidationError("[Net] expected for input '" + info.name + "' " + dlprim::name(info.dtype) + " " + text(info) +
-                          ", got " + dlprim::name(tensor.dtype()) + " " + tensor.shape().text());
+    throw ValidationError("[Net] expected for input '" + info.name + "' " + dlprim::name(info.dtype) + " " +
+                          text(info) + ", got " + dlprim::name(tensor.dtype()) + " " + tensor.shape().text());
   state_->set(i, Value{tensor, nullptr});
 }
 
@@ -152,7 +152,8 @@ void Net::set_input_empty(int i) { state_->set(i, {}); }
 void Net::forward(const ExecutionContext& context) {
   State& s = *state_;
   s.build();
-  if (&context.queue() != &s.queue) throw ValidationError("[Net] expected the execution context of the net's own Context");
+  if (&context.queue() != &s.queue)
+    throw ValidationError("[Net] expected the execution context of the net's own Context");
   std::vector<Shape> shapes;
   for (int i = 0; i < inputs(); i++) {
     if (!s.inputs[std::size_t(i)].present() && !input_info(i).optional) input(i);
@@ -183,7 +184,9 @@ const Tensor& Net::output(int i) {
   return tensor;
 }
 
-const std::vector<Tensor>* Net::output_sequence(int i) const { return state_->outputs.at(std::size_t(i)).sequence.get(); }
+const std::vector<Tensor>* Net::output_sequence(int i) const {
+  return state_->outputs.at(std::size_t(i)).sequence.get();
+}
 
 bool Net::output_present(int i) const { return state_->outputs.at(std::size_t(i)).present(); }
 

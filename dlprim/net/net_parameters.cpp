@@ -98,8 +98,9 @@ void Net::load_parameters(const NamedTensors& tensors, bool allow_missing) {
     auto it = tensors.find(p.name);
     if (it == tensors.end()) missing += (missing.empty() ? "" : ", ") + p.name;
     else if (!(it->second.shape() == p.shape) || !is_floating(it->second.dtype()))
-      throw ValidationError("[Net] expected for parameter '" + p.name + "' " + dlprim::name(p.dtype) + " " + p.shape.text() +
-                            ", got " + dlprim::name(it->second.dtype()) + " " + it->second.shape().text());
+      throw ValidationError("[Net] expected for parameter '" + p.name + "' " + dlprim::name(p.dtype) + " " +
+                            p.shape.text() + ", got " + dlprim::name(it->second.dtype()) + " " +
+                            it->second.shape().text());
   }
   if (!missing.empty() && !allow_missing) throw ValidationError("[Net] parameters are missing: " + missing);
   for (std::size_t i = 0; i < s.live.size(); i++) {

@@ -53,7 +53,8 @@ Tensor& Net::output_diff(const std::string& output) {
 void Net::backward(const ExecutionContext& context) {
   State& s = *state_;
   if (!s.ready || s.stale) throw ValidationError("[Net] backward needs a forward in mode train before it");
-  if (&context.queue() != &s.queue) throw ValidationError("[Net] expected the execution context of the net's own Context");
+  if (&context.queue() != &s.queue)
+    throw ValidationError("[Net] expected the execution context of the net's own Context");
   std::map<int, Tensor> gradients;
   for (std::size_t i = 0; i < s.outputs.size(); i++) {
     const Tensor& y = s.outputs[i].tensor;

@@ -102,8 +102,8 @@ class Composition;  // composition.hpp
 using CompositionFunction = void (*)(Composition&);
 
 /// An operator. `attributes` lists, apart by blanks, the attributes it understands; "name=a|b" also those values of a
-/// text that it understands. A node with others is refused when a network is loaded. `composition` says what the operator
-/// is in terms of others, from which its gradient follows, or is null.
+/// text that it understands. A node with others is refused when a network is loaded. `composition` says what the
+/// operator is in terms of others, from which its gradient follows, or is null.
 struct Operator {
   std::string type;
   OperatorFunction function;

@@ -16,7 +16,8 @@ double along_cosine(double from, double to, double t) {
 }
 
 void expect_steps(std::int64_t steps, const char* what) {
-  if (steps < 1) throw ValidationError(std::string("[schedule] expected 1 or more ") + what + ", got " + std::to_string(steps));
+  if (steps < 1)
+    throw ValidationError(std::string("[schedule] expected 1 or more ") + what + ", got " + std::to_string(steps));
 }
 
 }  // namespace

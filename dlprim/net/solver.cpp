@@ -58,8 +58,8 @@ void Solver::load_state(const NamedTensors& state) {
       if (it == state.end()) break;  // a parameter that had no gradient
       const Tensor& parameter = net_.param(name);
       if (!(it->second.shape() == parameter.shape()) || !is_floating(it->second.dtype()))
-        throw ValidationError("[solver] expected state of shape " + parameter.shape().text() + " for '" + name + "', got " +
-                              it->second.shape().text());
+        throw ValidationError("[solver] expected state of shape " + parameter.shape().text() + " for '" + name +
+                              "', got " + it->second.shape().text());
       states[name].push_back(apply(queue, "y0 = x0;", {it->second.clone(queue)}, {}, parameter.dtype()));
     }
   }
@@ -75,7 +75,8 @@ void SGD::update(Queue& queue, const Group& group) {
   options.lr = lr, options.momentum = momentum, options.weight_decay = weight_decay;
   options.nesterov = nesterov && momentum != 0;
   // A momentum buffer of zeros makes the first step like all others.
-  sgd(queue, group.sizes, group.list(group.parameters), group.list(group.gradients), group.list(group.slots[0]), options, {});
+  sgd(queue, group.sizes, group.list(group.parameters), group.list(group.gradients), group.list(group.slots[0]),
+      options, {});
 }
 
 Adam::Adam(Net& net, double learning_rate, double b1, double b2, double epsilon, double decay)

@@ -76,7 +76,8 @@ std::map<int, Tensor> Training::backward(Executor& executor, std::map<int, Tenso
     auto needed = [&](int id) { return needs_.contains(id); };
     auto arrived = [&](int id) { return gradients.contains(id); };
     auto any = [](const std::vector<int>& ids, auto&& test) { return std::any_of(ids.begin(), ids.end(), test); };
-    if (gradient && gradient->function && (any(node->inputs, needed) || any(node->captured, needed)) && any(node->outputs, arrived))
+    if (gradient && gradient->function && (any(node->inputs, needed) || any(node->captured, needed)) &&
+        any(node->outputs, arrived))
       with_name(*node, [&] {
         GradientCall call(executor, *node, needs_, gradients);
         gradient->function(call);

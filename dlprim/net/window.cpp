@@ -12,7 +12,8 @@ using Integers = std::vector<std::int64_t>;
 Integers list(Call& call, const char* name, std::size_t count, std::int64_t otherwise) {
   Integers values = call.integers(name);
   if (values.empty()) values.assign(count, otherwise);
-  if (values.size() != count) call.fail("expected " + std::to_string(count) + " " + name + ", got " + Shape(values).text());
+  if (values.size() != count)
+    call.fail("expected " + std::to_string(count) + " " + name + ", got " + Shape(values).text());
   return values;
 }
 
@@ -20,7 +21,8 @@ Window common(Call& call, const Shape& x, Integers kernel) {
   Window w;
   const std::size_t dims = kernel.size();
   if (dims == 0 || dims > 3 || x.size() != int(dims) + 2)
-    call.fail("expected 1 to 3 spatial dimensions and a kernel for them, got " + x.text() + " and " + Shape(kernel).text());
+    call.fail("expected 1 to 3 spatial dimensions and a kernel for them, got " + x.text() + " and " +
+              Shape(kernel).text());
   w.kernel = std::move(kernel);
   w.stride = list(call, "strides", dims, 1), w.dilation = list(call, "dilations", dims, 1);
   const Integers pads = list(call, "pads", 2 * dims, 0);

@@ -43,13 +43,14 @@ Parameters parameters(const TensorView& in, const TensorView& boxes, const Tenso
                       const RegionPooling& how) {
   const bool pool = how.kind == RegionPooling::pool;
   constexpr std::int64_t limit = std::int64_t(1) << 30;
-  const bool good = is_floating(in.dtype) && in.dims == 4 && boxes.dims == 2 && out.dims == 4 && boxes.dtype == in.dtype &&
-                    out.dtype == in.dtype && boxes.sizes[1] == (pool ? 5 : 4) && out.sizes[0] == boxes.sizes[0] &&
-                    out.sizes[1] == in.sizes[1] && in.is_contiguous() && boxes.is_contiguous() && out.is_contiguous() &&
+  const bool good = is_floating(in.dtype) && in.dims == 4 && boxes.dims == 2 && out.dims == 4 &&
+                    boxes.dtype == in.dtype && out.dtype == in.dtype && boxes.sizes[1] == (pool ? 5 : 4) &&
+                    out.sizes[0] == boxes.sizes[0] && out.sizes[1] == in.sizes[1] && in.is_contiguous() &&
+                    boxes.is_contiguous() && out.is_contiguous() &&
                     std::ranges::all_of(in.shape(), [](auto size) { return size > 0 && size < limit; }) &&
                     in.sizes[2] * in.sizes[3] < limit &&
-                    (pool || (batches.dtype == DataType::int64 && batches.dims == 1 && batches.sizes[0] == boxes.sizes[0] &&
-                              batches.is_contiguous()));
+                    (pool || (batches.dtype == DataType::int64 && batches.dims == 1 &&
+                              batches.sizes[0] == boxes.sizes[0] && batches.is_contiguous()));
   if (!good)
     throw ValidationError("[region_pool] expected images [N, C, H, W], boxes [regions, 4] with int64 numbers of images "
                           "[regions] (pool: boxes [regions, 5]) and [regions, C, height, width], contiguous and of one "
@@ -64,7 +65,8 @@ template <class... Buffers>
 void run(Queue& queue, const Key& key, const Parameters& p, const Buffers&... buffers) {
   DeviceStatus& status = queue.device().status();
   const int code = status.arm(queue, "region_pool: image %lld does not exist");
-  launch(queue, kernel_for(queue, key), NDRange(std::size_t(p.count), 64), buffers..., status.buffer(), cl_int(code), p);
+  launch(queue, kernel_for(queue, key), NDRange(std::size_t(p.count), 64), buffers..., status.buffer(), cl_int(code),
+         p);
 }
 
 }  // namespace
@@ -79,8 +81,9 @@ void region_pool_backward(Queue& queue, const TensorView& grad_out, const Tensor
                           const TensorView& batches, const TensorView& grad_in, const RegionPooling& how) {
   const Parameters p = parameters(in, boxes, batches, grad_out, how);
   if (grad_in.dtype != gradient_type(in.dtype) || grad_in.numel() != in.numel() || !grad_in.is_contiguous())
-    throw ValidationError(std::string("[region_pool_backward] expected a contiguous gradient of the images' shape in ") +
-                          name(gradient_type(in.dtype)));
+    throw ValidationError(
+        std::string("[region_pool_backward] expected a contiguous gradient of the images' shape in ") +
+        name(gradient_type(in.dtype)));
   if (p.count)
     run(queue, {in.dtype, how.kind, 1}, p, in.data, boxes.data, batches.data, grad_out.data, grad_in.data);
 }

@@ -18,7 +18,8 @@ int largest_value(const Graph& graph) {
     for (const auto* ids : {&node.inputs, &node.outputs, &node.captured})
       for (int id : *ids) largest = std::max(largest, id);
     for (const auto& [name, attribute] : node.attributes)
-      if (const auto* inner = std::get_if<std::shared_ptr<Graph>>(&attribute)) largest = std::max(largest, largest_value(**inner));
+      if (const auto* inner = std::get_if<std::shared_ptr<Graph>>(&attribute))
+        largest = std::max(largest, largest_value(**inner));
   }
   return largest;
 }
@@ -90,7 +91,8 @@ void loop(GradientCall& call) {
   std::vector<std::unique_ptr<Trip>> done;
   for (std::int64_t i = 0; i < trips && go_on; i++) {
     const std::uint8_t yes = 1;
-    std::vector<Tensor> inputs{Tensor::from_host(DataType::int64, {}, &i), Tensor::from_host(DataType::boolean, {}, &yes)};
+    std::vector<Tensor> inputs{Tensor::from_host(DataType::int64, {}, &i),
+                               Tensor::from_host(DataType::boolean, {}, &yes)};
     inputs.insert(inputs.end(), state.begin(), state.end());
     Trip& trip = *done.emplace_back(std::make_unique<Trip>(call, body, inputs));
     go_on = !trip.output(0).defined() || to_integers(call.queue(), trip.output(0)).at(0);
@@ -116,14 +118,17 @@ void loop(GradientCall& call) {
 void scan(GradientCall& call) {
   if (call.version() < 9) throw NotImplementedError("there is no gradient for Scan before operator set 9");
   const Graph& body = call.graph("body");
-  const auto sequences = std::size_t(call.integer("num_scan_inputs", 0)), states = std::size_t(call.inputs()) - sequences;
+  const auto sequences = std::size_t(call.integer("num_scan_inputs", 0)),
+             states = std::size_t(call.inputs()) - sequences;
   auto number = [&](const char* list, std::size_t i) {
     const std::vector<std::int64_t> all = call.integers(list);
     return i < all.size() ? all[i] : 0;
   };
   auto dim = [&](std::size_t k) { return call.shape(int(states + k)).axis(number("scan_input_axes", k)); };
   const std::int64_t length = call.shape(int(states))[dim(0)];
-  auto place = [&](const char* directions, std::size_t k, std::int64_t t) { return number(directions, k) ? length - 1 - t : t; };
+  auto place = [&](const char* directions, std::size_t k, std::int64_t t) {
+    return number(directions, k) ? length - 1 - t : t;
+  };
   std::vector<Tensor> state;
   for (std::size_t i = 0; i < states; i++) state.push_back(call.input(int(i)));
   std::vector<std::unique_ptr<Trip>> done;

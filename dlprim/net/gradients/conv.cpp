@@ -11,7 +11,8 @@ namespace {
 ConvOptions options_of(GradientCall& call, bool transposed) {
   const Shape& weights = call.shape(1);
   std::vector<std::int64_t> kernel(weights.begin() + 2, weights.end());
-  const Window w = transposed ? read_transposed_window(call, call.shape(0), kernel) : read_window(call, call.shape(0), kernel);
+  const Window w =
+      transposed ? read_transposed_window(call, call.shape(0), kernel) : read_window(call, call.shape(0), kernel);
   ConvOptions options;
   for (std::size_t i = 0; i < std::size_t(w.dims()); i++)
     options.stride[i] = w.stride[i], options.padding[i] = w.before[i], options.dilation[i] = w.dilation[i];

@@ -17,7 +17,8 @@ void grid_sample_op(GradientCall& call) {
   if (call.needs(0)) dx = filled(queue, wide, x.shape(), 0);
   if (call.needs(1)) dgrid = filled(queue, grid.dtype(), grid.shape(), 0);
   auto view = [&](const Tensor& t) { return t.defined() ? t.view(queue) : TensorView(); };
-  grid_sample_backward(queue, dy.view(queue), x.view(queue), grid.view(queue), view(dx), view(dgrid), read_grid_sampling(call));
+  grid_sample_backward(queue, dy.view(queue), x.view(queue), grid.view(queue), view(dx), view(dgrid),
+                       read_grid_sampling(call));
   if (dx.defined()) call.add(0, dx);
   if (dgrid.defined()) call.add(1, dgrid);
 }

@@ -17,8 +17,8 @@ void gather_op(GradientCall& call) {
   flat[axis] = index.numel();
   const Tensor dy = reshape(queue, call.gradient(), flat), dx = filled(queue, dy.dtype(), call.shape(0), 0);
   if (dy.numel())
-    index_update(queue, dx.view(queue), axis, reshape(queue, index, {index.numel()}).view(queue), dy.view(queue), Update::add,
-                 wrapping);
+    index_update(queue, dx.view(queue), axis, reshape(queue, index, {index.numel()}).view(queue), dy.view(queue),
+                 Update::add, wrapping);
   call.add(0, dx);
 }
 

@@ -24,11 +24,14 @@ Tensor likelihood(GradientCall& call, const Tensor& logs) {
   if (weights.defined()) targets.weights = weights.view(queue);
   targets.ignore_index = call.integer("ignore_index", std::numeric_limits<std::int64_t>::min());
   const std::string how = call.text("reduction", "mean");
-  const LossReduction reduction = how == "none" ? LossReduction::none : how == "sum" ? LossReduction::sum : LossReduction::mean;
+  const LossReduction reduction = how == "none"  ? LossReduction::none
+                                  : how == "sum" ? LossReduction::sum
+                                                 : LossReduction::mean;
   const Tensor total(queue, x.dtype(), {}), loss(queue, x.dtype(), {}), dx(queue, x.dtype(), x.shape());
   if (how != "none") nll_loss(queue, x.view(queue), targets, reduction, loss.view(queue), total.view(queue));
   const Tensor dy = how == "none" ? reshape(queue, call.gradient(), {s[0], places}) : call.gradient();
-  nll_loss_backward(queue, dy.view(queue), targets, reduction, how == "none" ? TensorView() : total.view(queue), dx.view(queue));
+  nll_loss_backward(queue, dy.view(queue), targets, reduction, how == "none" ? TensorView() : total.view(queue),
+                    dx.view(queue));
   return reshape(queue, dx, s);
 }
 

@@ -38,12 +38,14 @@ void grouped(GradientCall& call, const GroupShape& shape, const Tensor& weight, 
   group_norm(queue, shape, scratch.view(queue), mean_view, rstd.view(queue), x.view(queue), {}, {});
   const TensorView weights = weight.defined() ? weight.view(queue) : TensorView();
   if (call.needs(0)) {
-    group_norm_backward(queue, shape, scratch.view(queue), dy.view(queue), x.view(queue), mean_view, rstd.view(queue), weights);
+    group_norm_backward(queue, shape, scratch.view(queue), dy.view(queue), x.view(queue), mean_view, rstd.view(queue),
+                        weights);
     call.add(0, scratch);
   }
   if (!call.needs(1) && !call.needs(2)) return;
   const Tensor dw(queue, type, {shape.channels}), db(queue, type, {shape.channels});
-  group_norm_sums(queue, shape, dw.view(queue), db.view(queue), dy.view(queue), x.view(queue), mean_view, rstd.view(queue));
+  group_norm_sums(queue, shape, dw.view(queue), db.view(queue), dy.view(queue), x.view(queue), mean_view,
+                  rstd.view(queue));
   call.add(1, reshape(queue, dw, parameter)), call.add(2, reshape(queue, db, parameter));
 }
 
@@ -79,7 +81,8 @@ void lp_norm(GradientCall& call) {
   const bool first = call.integer("p", 2) == 1;
   const Tensor dy = call.gradient(), size = reduce(queue, first ? ReduceId::norm_1 : ReduceId::norm_2, x, {dim});
   const Tensor dot = reduce(queue, ReduceId::sum, apply(queue, "y0 = x0 * x1;", {dy, y}), {dim});
-  const char* code = first ? "y0 = x3 == 0 ? 0 : (x0 - sign_of(x1) * x2) / x3;" : "y0 = x3 == 0 ? 0 : (x0 - x1 * x2) / x3;";
+  const char* code =
+      first ? "y0 = x3 == 0 ? 0 : (x0 - sign_of(x1) * x2) / x3;" : "y0 = x3 == 0 ? 0 : (x0 - x1 * x2) / x3;";
   call.add(0, apply(queue, code, {dy, first ? x : y, dot, size}));
 }
 
@@ -104,7 +107,8 @@ void lrn(GradientCall& call) {
   const Tensor &x = call.input(0), dy = call.gradient();
   const Shape& shape = x.shape();
   const std::int64_t size = call.integer("size", 1);
-  const double alpha = call.real("alpha", 1e-4) / double(size), beta = call.real("beta", 0.75), bias = call.real("bias", 1);
+  const double alpha = call.real("alpha", 1e-4) / double(size), beta = call.real("beta", 0.75),
+               bias = call.real("bias", 1);
   auto window_sums = [&](const Tensor& values, std::int64_t before) {
     const Tensor planes = reshape(queue, values, {shape[0], 1, shape[1], shape.product(2, shape.size())});
     const Tensor sums(queue, planes.dtype(), planes.shape());
@@ -113,7 +117,8 @@ void lrn(GradientCall& call) {
     average_pool(queue, planes.view(queue), sums.view(queue), window);
     return reshape(queue, sums, shape);
   };
-  const Tensor s = apply(queue, "y0 = w0 + w1 * x0;", {window_sums(apply(queue, "y0 = x0 * x0;", {x}), (size - 1) / 2)}, {bias, alpha});
+  const Tensor s = apply(queue, "y0 = w0 + w1 * x0;", {window_sums(apply(queue, "y0 = x0 * x0;", {x}), (size - 1) / 2)},
+                         {bias, alpha});
   const Tensor back = window_sums(apply(queue, "y0 = x0 * x1 * pow(x2, -w0 - 1);", {dy, x, s}, {beta}), size / 2);
   call.add(0, apply(queue, "y0 = x0 * pow(x2, -w0) - 2 * w1 * w0 * x1 * x3;", {dy, x, s, back}, {beta, alpha}));
 }

@@ -18,7 +18,8 @@ void from_inside(GradientCall& call, const Pads& pads) {
   Tensor dy = call.gradient(), dx = filled(call.queue(), dy.dtype(), x, 0), inside = dx;
   for (int d = 0; d < x.size(); d++) {
     const std::int64_t before = pads.before[std::size_t(d)], cut = std::max<std::int64_t>(0, -before);
-    const std::int64_t length = std::max<std::int64_t>(0, x[d] - cut - std::max<std::int64_t>(0, -pads.after[std::size_t(d)]));
+    const std::int64_t length =
+        std::max<std::int64_t>(0, x[d] - cut - std::max<std::int64_t>(0, -pads.after[std::size_t(d)]));
     dy = narrow(dy, d, std::max<std::int64_t>(0, before), length), inside = narrow(inside, d, cut, length);
   }
   if (inside.numel()) copy(call.queue(), inside.view(call.queue()), dy.view(call.queue()));

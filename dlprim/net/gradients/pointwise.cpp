@@ -89,8 +89,8 @@ void extreme(GradientCall& call, const char* first, const char* second) {
   if (call.inputs() == 2) {
     for (int i : {0, 1})
       if (call.needs(i))
-        call.add(i, apply_sum_to(call.queue(), i ? second : first, {dy, call.input(0), call.input(1)}, {}, call.shape(i),
-                                 dy.dtype()));
+        call.add(i, apply_sum_to(call.queue(), i ? second : first, {dy, call.input(0), call.input(1)}, {},
+                                 call.shape(i), dy.dtype()));
     return;
   }
   for (int i = 0; i < call.inputs(); i++)

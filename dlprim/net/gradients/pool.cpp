@@ -26,7 +26,9 @@ Tensor spread(GradientCall& call, const Tensor& g, const Window& w) {
   Shape shape = x;
   for (int i = 0; i < w.dims(); i++) shape[i + 2] += room.before[std::size_t(i)] + room.after[std::size_t(i)];
   Tensor sums = filled(queue, g.dtype(), shape, 0);
-  for_each_tap(sums, w, [&](const Tensor& part) { copy(queue, part.view(queue), apply(queue, "y0 = x0 + x1;", {part, g}).view(queue)); });
+  for_each_tap(sums, w, [&](const Tensor& part) {
+    copy(queue, part.view(queue), apply(queue, "y0 = x0 + x1;", {part, g}).view(queue));
+  });
   for (int i = 0; i < w.dims(); i++) sums = narrow(sums, i + 2, w.before[std::size_t(i)], x[i + 2]);
   return sums;
 }

@@ -30,7 +30,9 @@ struct Cell {
   }
   Tensor product(const Tensor& a, const Tensor& b) const { return matmul(queue, a, b); }
   Tensor with(const Tensor& x, const Tensor& more) const { return more.defined() ? of("y0 = x0 + x1;", {x, more}) : x; }
-  void put(const Tensor& gates, int i, const Tensor& value) const { copy(queue, gate(gates, i).view(queue), value.view(queue)); }
+  void put(const Tensor& gates, int i, const Tensor& value) const {
+    copy(queue, gate(gates, i).view(queue), value.view(queue));
+  }
 };
 
 // Forward sets `step` and gives the next state; backward fills the gradients of the gates' inputs, `from_x` [B, gates] and
@@ -39,15 +41,18 @@ struct Kind {
   int gates;
   std::vector<std::string> activations;
   Tensor (*forward)(const Cell&, const Tensor& x, Step& step);
-  void (*backward)(const Cell&, const Step& step, Tensor& dh, Tensor& dc, const Tensor& from_x, const Tensor& from_state);
+  void (*backward)(const Cell&, const Step& step, Tensor& dh, Tensor& dc, const Tensor& from_x,
+                   const Tensor& from_state);
 };
 
 Tensor rnn_forward(const Cell& cell, const Tensor& x, Step& step) {
-  step.gates = {cell.of("y0 = tanh(x0 + x1);", {x, cell.with(cell.product(step.state, transpose(cell.recurrence)), cell.recurrent_bias)})};
+  step.gates = {cell.of("y0 = tanh(x0 + x1);",
+                        {x, cell.with(cell.product(step.state, transpose(cell.recurrence)), cell.recurrent_bias)})};
   return step.gates[0];
 }
 
-void rnn_backward(const Cell& cell, const Step& step, Tensor& dh, Tensor&, const Tensor& from_x, const Tensor& from_state) {
+void rnn_backward(const Cell& cell, const Step& step, Tensor& dh, Tensor&, const Tensor& from_x,
+                  const Tensor& from_state) {
   const Tensor d = cell.of("y0 = x0 * (1 - x1 * x1);", {dh, step.gates[0]});
   cell.put(from_x, 0, d), cell.put(from_state, 0, d);
   dh = cell.product(d, cell.recurrence);
@@ -65,14 +70,16 @@ Tensor gru_forward(const Cell& cell, const Tensor& x, Step& step) {
   } else {
     step.reset = cell.of("y0 = x0 * x1;", {r, step.state});
     Tensor part = cell.product(step.reset, transpose(narrow(cell.recurrence, 0, 2 * cell.width, cell.width)));
-    if (cell.recurrent_bias.defined()) part = cell.with(part, narrow(cell.recurrent_bias, 0, 2 * cell.width, cell.width));
+    if (cell.recurrent_bias.defined())
+      part = cell.with(part, narrow(cell.recurrent_bias, 0, 2 * cell.width, cell.width));
     n = cell.of("y0 = tanh(x0 + x1);", {cell.gate(x, 2), part});
   }
   step.gates = {z, r, n};
   return cell.of("y0 = (1 - x0) * x1 + x0 * x2;", {z, n, step.state});
 }
 
-void gru_backward(const Cell& cell, const Step& step, Tensor& dh, Tensor&, const Tensor& from_x, const Tensor& from_state) {
+void gru_backward(const Cell& cell, const Step& step, Tensor& dh, Tensor&, const Tensor& from_x,
+                  const Tensor& from_state) {
   const Tensor &z = step.gates[0], &r = step.gates[1], &n = step.gates[2];
   const Tensor dn = cell.of("y0 = x0 * (1 - x1) * (1 - x2 * x2);", {dh, z, n});
   const Tensor dz = cell.of("y0 = x0 * (x1 - x2) * x3 * (1 - x3);", {dh, step.state, n, z});
@@ -86,20 +93,24 @@ void gru_backward(const Cell& cell, const Step& step, Tensor& dh, Tensor&, const
     const Tensor dreset = cell.product(dn, narrow(cell.recurrence, 0, 2 * cell.width, cell.width));
     const Tensor dr = cell.of("y0 = x0 * x1 * x2 * (1 - x2);", {dreset, step.state, r});
     cell.put(from_x, 1, dr), cell.put(from_state, 1, dr), cell.put(from_state, 2, dn);
-    const Tensor both = cell.product(narrow(from_state, 1, 0, 2 * cell.width), narrow(cell.recurrence, 0, 0, 2 * cell.width));
+    const Tensor both =
+        cell.product(narrow(from_state, 1, 0, 2 * cell.width), narrow(cell.recurrence, 0, 0, 2 * cell.width));
     dh = cell.of("y0 = x0 + x1 + x2 * x3;", {both, kept, dreset, r});
   }
 }
 
 // Gates: input, output, forget, cell.
 Tensor lstm_forward(const Cell& cell, const Tensor& x, Step& step) {
-  const Tensor all = cell.of("y0 = x0 + x1;", {x, cell.with(cell.product(step.state, transpose(cell.recurrence)), cell.recurrent_bias)});
-  for (int i = 0; i < 4; i++) step.gates.push_back(cell.of(i == 3 ? "y0 = tanh(x0);" : "y0 = logistic(x0);", {cell.gate(all, i)}));
+  const Tensor all = cell.of("y0 = x0 + x1;",
+                             {x, cell.with(cell.product(step.state, transpose(cell.recurrence)), cell.recurrent_bias)});
+  for (int i = 0; i < 4; i++)
+    step.gates.push_back(cell.of(i == 3 ? "y0 = tanh(x0);" : "y0 = logistic(x0);", {cell.gate(all, i)}));
   step.next_memory = cell.of("y0 = x0 * x1 + x2 * x3;", {step.gates[2], step.memory, step.gates[0], step.gates[3]});
   return cell.of("y0 = x0 * tanh(x1);", {step.gates[1], step.next_memory});
 }
 
-void lstm_backward(const Cell& cell, const Step& step, Tensor& dh, Tensor& dc, const Tensor& from_x, const Tensor& from_state) {
+void lstm_backward(const Cell& cell, const Step& step, Tensor& dh, Tensor& dc, const Tensor& from_x,
+                   const Tensor& from_state) {
   const Tensor &i = step.gates[0], &o = step.gates[1], &f = step.gates[2], &g = step.gates[3];
   const Tensor shown = cell.of("y0 = tanh(x0);", {step.next_memory});
   const Tensor dm = cell.of("y0 = x0 + x1 * x2 * (1 - x3 * x3);", {dc, dh, o, shown});
@@ -118,14 +129,19 @@ const std::map<std::string, Kind> kinds = {
 };
 
 void refuse_variants(GradientCall& call, const Kind& kind) {
-  const char* problem = call.has(4) ? "sequence_lens" : call.has(7) ? "peepholes" : call.given("clip") ? "clip"
-                        : call.integer("layout", 0) ? "layout 1" : call.integer("input_forget", 0) ? "input_forget" : nullptr;
+  const char* problem = call.has(4)                       ? "sequence_lens"
+                        : call.has(7)                     ? "peepholes"
+                        : call.given("clip")              ? "clip"
+                        : call.integer("layout", 0)       ? "layout 1"
+                        : call.integer("input_forget", 0) ? "input_forget"
+                                                          : nullptr;
   if (problem) call.fail(std::string("there is no gradient with ") + problem);
   if (!call.given("activations")) return;
   std::size_t k = 0;
   for (std::string name : std::get<std::vector<std::string>>(call.attribute("activations"))) {
     for (char& c : name) c = char(std::tolower(c));
-    if (name != kind.activations[k++ % kind.activations.size()]) call.fail("there is no gradient with activation " + name);
+    if (name != kind.activations[k++ % kind.activations.size()])
+      call.fail("there is no gradient with activation " + name);
   }
 }
 
@@ -137,7 +153,9 @@ std::map<int, Tensor> run_direction(const Cell& cell, const Kind& kind, int dire
   const std::int64_t steps = x.shape()[0], batch = x.shape()[1];
   const bool memory = call.type() == "LSTM";
   auto at = [&](std::int64_t k) { return reverse ? steps - 1 - k : k; };
-  auto initial = [&](int i) { return call.has(i) ? select(call.input(i), 0, direction) : filled(queue, x.dtype(), {batch, cell.width}, 0); };
+  auto initial = [&](int i) {
+    return call.has(i) ? select(call.input(i), 0, direction) : filled(queue, x.dtype(), {batch, cell.width}, 0);
+  };
   auto arrived = [&](int i) {
     const Tensor d = call.gradient(i);
     return d.defined() ? select(d, 0, direction) : filled(queue, x.dtype(), {batch, cell.width}, 0);
@@ -145,7 +163,8 @@ std::map<int, Tensor> run_direction(const Cell& cell, const Kind& kind, int dire
   const Tensor inputs = cell.with(cell.product(x, transpose(cell.weights)), cell.bias);
   std::vector<Step> tape(static_cast<std::size_t>(steps));
   Tensor state = initial(5), cells = memory ? initial(6) : Tensor();
-  const Tensor states(queue, x.dtype(), {steps, batch, cell.width}), resets(queue, x.dtype(), {steps, batch, cell.width});
+  const Tensor states(queue, x.dtype(), {steps, batch, cell.width}),
+      resets(queue, x.dtype(), {steps, batch, cell.width});
   for (std::int64_t k = 0; k < steps; k++) {
     Step& step = tape[std::size_t(k)];
     step.state = state, step.memory = cells;
@@ -181,7 +200,8 @@ void recurrent_op(GradientCall& call) {
     Cell cell{call, call.queue(), width, select(call.input(1), 0, d), select(call.input(2), 0, d), {}, {}};
     if (call.has(3)) {
       const Tensor both = select(call.input(3), 0, d);
-      cell.bias = narrow(both, 0, 0, kind.gates * width), cell.recurrent_bias = narrow(both, 0, kind.gates * width, kind.gates * width);
+      cell.bias = narrow(both, 0, 0, kind.gates * width),
+      cell.recurrent_bias = narrow(both, 0, kind.gates * width, kind.gates * width);
     }
     for (auto& [i, gradient] : run_direction(cell, kind, d, d == 1 || way == "reverse")) {
       if (!gradient.defined() || !call.needs(i)) continue;

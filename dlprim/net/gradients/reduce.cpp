@@ -40,7 +40,8 @@ void run_row(GradientCall& call) {
   Tensor dy = reshape(queue, call.gradient(), kept);
   const double count = double(call.shape(0).total_size()) / double(std::max<std::int64_t>(1, kept.total_size()));
   const std::string code = "y0 = " + std::string(row.code) + ";";
-  if (!*row.reads) return call.add(0, expand(row.code == std::string("x0") ? dy : apply(queue, code, {dy}, {count}), call.shape(0)));
+  if (!*row.reads)
+    return call.add(0, expand(row.code == std::string("x0") ? dy : apply(queue, code, {dy}, {count}), call.shape(0)));
   std::vector<Tensor> inputs{dy, call.input(0)};
   if (std::string(row.reads) == "x0 y0") inputs.push_back(reshape(queue, call.output(0), kept));
   const Scalar scalars[] = {count};
@@ -68,8 +69,10 @@ void product(GradientCall& call) {
   for (int d = 0; d < kept.size(); d++)
     if (kept[d] != x.shape()[d]) dims.push_back(d);
   Tensor rest = apply(queue, "y0 = x0 == 0 ? 1 : x0;", {x}), zeros = apply(queue, "y0 = x0 == 0;", {x});
-  if (!dims.empty()) rest = reduce(queue, ReduceId::prod, rest, dims), zeros = reduce(queue, ReduceId::sum, zeros, dims);
-  call.add(0, apply(queue, "y0 = x1 == 0 ? (x3 == 1 ? x0 * x2 : 0) : (x3 == 0 ? x0 * x2 / x1 : 0);", {dy, x, rest, zeros}));
+  if (!dims.empty())
+    rest = reduce(queue, ReduceId::prod, rest, dims), zeros = reduce(queue, ReduceId::sum, zeros, dims);
+  call.add(
+      0, apply(queue, "y0 = x1 == 0 ? (x3 == 1 ? x0 * x2 : 0) : (x3 == 0 ? x0 * x2 / x1 : 0);", {dy, x, rest, zeros}));
 }
 
 void extreme(GradientCall& call) { share_among_equal(call, kept_shape(call)); }
@@ -83,7 +86,8 @@ void global_max(GradientCall& call) {
 // y = (sum of |x|^p)^(1/p)
 void global_lp(GradientCall& call) {
   const char* code = "y0 = x2 == 0 ? 0 : x0 * sign_of(x1) * pow(fabs(x1) / x2, w0 - 1);";
-  call.add(0, apply(call.queue(), code, {call.gradient(), call.input(0), call.output(0)}, {double(call.integer("p", 2))}));
+  call.add(0,
+           apply(call.queue(), code, {call.gradient(), call.input(0), call.output(0)}, {double(call.integer("p", 2))}));
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ void transpose_op(GradientCall& call) {
   const int rank = call.shape(0).size();
   std::vector<std::int64_t> order = call.integers("perm"), inverse(static_cast<std::size_t>(rank));
   for (int d = 0; d < rank; d++)
-    inverse[call.given("perm") ? std::size_t(call.shape(0).axis(order[std::size_t(d)])) : std::size_t(rank - 1 - d)] = d;
+    inverse[call.given("perm") ? std::size_t(call.shape(0).axis(order[std::size_t(d)])) : std::size_t(rank - 1 - d)] =
+        d;
   call.add(0, permute(call.gradient(), inverse));
 }
 

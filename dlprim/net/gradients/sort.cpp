@@ -51,7 +51,8 @@ void tensor_scatter(GradientCall& call) {
   const Tensor index = reshape(queue, apply(queue, "y0 = x0 < 0 ? (long)w0 : x0;", {from}, {count}), {from.numel()});
   const Tensor sums = filled(queue, dy.dtype(), {count + 1}, 0);
   if (dy.numel())
-    index_update(queue, sums.view(queue), 0, index.view(queue), reshape(queue, contiguous(queue, dy), {dy.numel()}).view(queue), Update::add);
+    index_update(queue, sums.view(queue), 0, index.view(queue),
+                 reshape(queue, contiguous(queue, dy), {dy.numel()}).view(queue), Update::add);
   call.add(1, reshape(queue, narrow(sums, 0, 0, count), call.shape(1)));
 }
 

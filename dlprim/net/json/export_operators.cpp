@@ -45,11 +45,18 @@ void convolution(JsonExport& call) {
   Window w = read_window(call, call.shape(0), kernel_of(weights.shape()));
   const Integers more = call.take_padding();
   Shape x = call.shape(0);
-  for (int i : {0, 1}) w.before[std::size_t(i)] += more[std::size_t(i)], x[i + 2] -= more[std::size_t(i)] + more[std::size_t(i + 2)];
+  for (int i : {0, 1})
+    w.before[std::size_t(i)] += more[std::size_t(i)], x[i + 2] -= more[std::size_t(i)] + more[std::size_t(i + 2)];
   const Integers pads = symmetric_pads(call, w, x, false);
   call.emit("Convolution2D", {call.value_name(0)}, call.output_name(),
-            {{"channels_out", weights.shape()[0]}, {"channels_in", x[1]}, {"kernel", w.kernel}, {"stride", w.stride}, {"pad", pads},
-             {"dilate", w.dilation}, {"groups", call.integer("group", 1)}, {"bias", call.has(2)}},
+            {{"channels_out", weights.shape()[0]},
+             {"channels_in", x[1]},
+             {"kernel", w.kernel},
+             {"stride", w.stride},
+             {"pad", pads},
+             {"dilate", w.dilation},
+             {"groups", call.integer("group", 1)},
+             {"bias", call.has(2)}},
             weights_and_bias(call));
 }
 
@@ -61,12 +68,20 @@ void transposed_convolution(JsonExport& call) {
   Integers extra(2);
   for (int i : {0, 1}) {
     const auto k = std::size_t(i);
-    extra[k] = w.out[k] - ((call.shape(0)[i + 2] - 1) * w.stride[k] - 2 * w.before[k] + (w.kernel[k] - 1) * w.dilation[k] + 1);
-    call.expect(w.before[k] >= 0 && extra[k] >= 0 && extra[k] < std::max(w.stride[k], w.dilation[k]), "its padding differs before and behind");
+    extra[k] =
+        w.out[k] - ((call.shape(0)[i + 2] - 1) * w.stride[k] - 2 * w.before[k] + (w.kernel[k] - 1) * w.dilation[k] + 1);
+    call.expect(w.before[k] >= 0 && extra[k] >= 0 && extra[k] < std::max(w.stride[k], w.dilation[k]),
+                "its padding differs before and behind");
   }
   call.emit("TransposedConvolution2D", {call.value_name(0)}, call.output_name(),
-            {{"channels_out", weights.shape()[1] * groups}, {"kernel", w.kernel}, {"stride", w.stride}, {"pad", w.before},
-             {"dilate", w.dilation}, {"output_pad", extra}, {"groups", groups}, {"bias", call.has(2)}},
+            {{"channels_out", weights.shape()[1] * groups},
+             {"kernel", w.kernel},
+             {"stride", w.stride},
+             {"pad", w.before},
+             {"dilate", w.dilation},
+             {"output_pad", extra},
+             {"groups", groups},
+             {"bias", call.has(2)}},
             weights_and_bias(call));
 }
 
@@ -76,19 +91,23 @@ void gemm(JsonExport& call) {
   const Tensor& weights = call.expect_constant(1);
   const bool flip = !call.integer("transB", 0);
   const std::int64_t outputs = weights.shape()[flip ? 1 : 0];
-  std::vector<std::string> params{flip ? call.parameter(contiguous(call.queue(), transpose(weights))) : call.parameter_name(1)};
+  std::vector<std::string> params{flip ? call.parameter(contiguous(call.queue(), transpose(weights)))
+                                       : call.parameter_name(1)};
   if (call.has(2)) {
     const Tensor& bias = call.expect_constant(2);
     call.expect(bias.numel() == outputs && (bias.shape().size() == 1 || bias.shape()[0] == 1), "its addend is no row");
-    params.push_back(bias.shape().size() == 1 ? call.parameter_name(2) : call.parameter(reshape(call.queue(), bias, {outputs})));
+    params.push_back(bias.shape().size() == 1 ? call.parameter_name(2)
+                                              : call.parameter(reshape(call.queue(), bias, {outputs})));
   }
-  call.emit("InnerProduct", {call.value_name(0)}, call.output_name(), {{"outputs", outputs}, {"bias", call.has(2)}}, params);
+  call.emit("InnerProduct", {call.value_name(0)}, call.output_name(), {{"outputs", outputs}, {"bias", call.has(2)}},
+            params);
 }
 
 void mat_mul(JsonExport& call) {
   const Tensor& weights = call.expect_constant(1);
   call.expect(call.shape(0).size() == 2 && weights.shape().size() == 2, "it is no product of two matrices");
-  call.emit("InnerProduct", {call.value_name(0)}, call.output_name(), {{"outputs", weights.shape()[1]}, {"bias", false}},
+  call.emit("InnerProduct", {call.value_name(0)}, call.output_name(),
+            {{"outputs", weights.shape()[1]}, {"bias", false}},
             {call.parameter(contiguous(call.queue(), transpose(weights)))});
 }
 
@@ -96,7 +115,9 @@ void batch_norm(JsonExport& call) {
   for (int i : {1, 2, 3, 4}) call.expect_constant(i);
   call.expect(!call.integer("training_mode", 0), "training_mode is set");
   call.emit("BatchNorm", {call.value_name(0)}, call.output_name(),
-            {{"features", call.shape(0)[1]}, {"eps", call.real("epsilon", 1e-5)}, {"momentum", 1 - call.real("momentum", 0.9)},
+            {{"features", call.shape(0)[1]},
+             {"eps", call.real("epsilon", 1e-5)},
+             {"momentum", 1 - call.real("momentum", 0.9)},
              {"use_global_stats", call.integer("is_test", 0) != 0}},
             {call.parameter_name(3), call.parameter_name(4), call.parameter_name(1), call.parameter_name(2)});
 }
@@ -112,7 +133,8 @@ void clip(JsonExport& call) {
     return call.has(i) ? to_reals(call.queue(), call.expect_constant(i)).at(0) : call.real(name, otherwise);
   };
   const double low = bound(1, "min", -3.4e38), high = bound(2, "max", 3.4e38);
-  if (low == 0 && high == 6) return call.emit("Activation", {call.value_name(0)}, call.output_name(), {{"activation", "relu6"}});
+  if (low == 0 && high == 6)
+    return call.emit("Activation", {call.value_name(0)}, call.output_name(), {{"activation", "relu6"}});
   call.emit("Hardtanh", {call.value_name(0)}, call.output_name(), {{"min_val", low}, {"max_val", high}});
 }
 
@@ -137,10 +159,13 @@ void binary(JsonExport& call) {
 void divide(JsonExport& call) {
   const Tensor& by = call.expect_constant(1);
   call.expect(is_floating(by.dtype()), "it computes integers");
-  combine(call, "prod", call.value_name(0), call.constant_value(apply(call.queue(), "y0 = 1 / x0;", {by})), call.output_name());
+  combine(call, "prod", call.value_name(0), call.constant_value(apply(call.queue(), "y0 = 1 / x0;", {by})),
+          call.output_name());
 }
 
-void negate(JsonExport& call) { combine(call, "sum", call.value_name(0), call.value_name(0), call.output_name(), -1, 0); }
+void negate(JsonExport& call) {
+  combine(call, "sum", call.value_name(0), call.value_name(0), call.output_name(), -1, 0);
+}
 void leaky_relu(JsonExport& call) {
   const double slope = call.real("alpha", 0.01);
   call.expect(slope <= 1, "its slope is above 1");
@@ -160,7 +185,9 @@ std::string hard_sigmoid(JsonExport& call, const std::string& y, double alpha, d
   return y;
 }
 
-void hard_sigmoid_op(JsonExport& call) { hard_sigmoid(call, call.output_name(), call.real("alpha", 0.2), call.real("beta", 0.5)); }
+void hard_sigmoid_op(JsonExport& call) {
+  hard_sigmoid(call, call.output_name(), call.real("alpha", 0.2), call.real("beta", 0.5));
+}
 void hard_swish(JsonExport& call) {
   combine(call, "prod", call.value_name(0), hard_sigmoid(call, call.fresh_name(), 1.0 / 6, 0.5), call.output_name());
 }
@@ -189,14 +216,16 @@ void pooling(JsonExport& call) {
   call.expect(!padded || average, "zeros around it may be larger than what it holds");
   bool up = ceil;
   const Integers pads = symmetric_pads(call, w, x, ceil, count || padded ? nullptr : &up);
-  Json options = {{"mode", average ? "avg" : "max"}, {"kernel", w.kernel}, {"stride", w.stride}, {"pad", pads}, {"ceil_mode", up}};
+  Json options = {
+      {"mode", average ? "avg" : "max"}, {"kernel", w.kernel}, {"stride", w.stride}, {"pad", pads}, {"ceil_mode", up}};
   if (average) options["count_include_pad"] = count || padded;
   call.emit("Pooling2D", {call.value_name(0)}, call.output_name(), options);
 }
 
 void global_pooling(JsonExport& call) {
   call.expect(call.shape(0).size() == 4, "it is not two-dimensional");
-  call.emit("GlobalPooling", {call.value_name(0)}, call.output_name(), {{"mode", call.type() == "GlobalMaxPool" ? "max" : "avg"}});
+  call.emit("GlobalPooling", {call.value_name(0)}, call.output_name(),
+            {{"mode", call.type() == "GlobalMaxPool" ? "max" : "avg"}});
 }
 
 void concat_op(JsonExport& call) {
@@ -253,7 +282,8 @@ void split(JsonExport& call) {
   std::int64_t begin = 0;
   for (int i = 0; i < call.outputs(); i++) {
     const std::int64_t end = begin + call.output_shape(i)[d];
-    if (call.wants(i)) call.emit("Slice", {call.value_name(0)}, call.output_name(i), {{"dim", d}, {"begin", begin}, {"end", end}});
+    if (call.wants(i))
+      call.emit("Slice", {call.value_name(0)}, call.output_name(i), {{"dim", d}, {"begin", begin}, {"end", end}});
     begin = end;
   }
 }
@@ -274,8 +304,10 @@ void reduction(JsonExport& call) {
 }
 
 void pad_op(JsonExport& call) {
-  call.expect(call.text("mode", "constant") == "constant" && call.shape(0).size() == 4 && !call.has(3), "it pads by other than zeros around images");
-  if (call.has(2)) call.expect(to_reals(call.queue(), call.expect_constant(2)).at(0) == 0, "it pads by other than zeros");
+  call.expect(call.text("mode", "constant") == "constant" && call.shape(0).size() == 4 && !call.has(3),
+              "it pads by other than zeros around images");
+  if (call.has(2))
+    call.expect(to_reals(call.queue(), call.expect_constant(2)).at(0) == 0, "it pads by other than zeros");
   call.expect(call.real("value", 0) == 0, "it pads by other than zeros");
   const Integers pads = call.has(1) ? to_integers(call.queue(), call.expect_constant(1)) : call.integers("pads");
   call.expect(pads.size() == 8 && !pads[0] && !pads[1] && !pads[4] && !pads[5], "it pads other than height and width");
@@ -294,7 +326,8 @@ void resize(JsonExport& call) {
   const Shape &x = call.shape(0), &y = call.output_shape();
   call.expect(x.size() == 4 && x[0] == y[0] && x[1] == y[1], "it resizes other than height and width");
   const bool old = call.version() < 11;
-  const std::string mode = call.text("mode", "nearest"), rounding = call.text("nearest_mode", old ? "floor" : "round_prefer_floor");
+  const std::string mode = call.text("mode", "nearest"),
+                    rounding = call.text("nearest_mode", old ? "floor" : "round_prefer_floor");
   std::string place = old ? "asymmetric" : call.text("coordinate_transformation_mode", "half_pixel");
   if (place == "pytorch_half_pixel" && y[2] > 1 && y[3] > 1) place = "half_pixel";
   const bool whole = y[2] % x[2] == 0 && y[3] % x[3] == 0;
@@ -303,13 +336,15 @@ void resize(JsonExport& call) {
   if (mode == "nearest" && place == "asymmetric" && rounding == "floor") method = "nearest";
   if (mode == "nearest" && place == "half_pixel" && whole && rounding.starts_with("round")) method = "nearest";
   if (mode == "nearest" && place == "half_pixel" && rounding == "round_prefer_ceil") method = "nearest-exact";
-  call.expect(!method.empty() && !call.integer("antialias", 0) && !call.integer("exclude_outside", 0), "it resizes in another way");
+  call.expect(!method.empty() && !call.integer("antialias", 0) && !call.integer("exclude_outside", 0),
+              "it resizes in another way");
   std::vector<double> scales = call.reals("scales");
   const int first = old ? 1 : 2;
   if (call.has(first) && call.input(first).numel()) scales = to_reals(call.queue(), call.expect_constant(first));
   for (std::size_t i = 0; i < 2 && scales.size() >= 2; i++) {
     const double scale = scales[scales.size() - 2 + i];
-    call.expect(std::fabs(scale * double(x[int(i) + 2]) - double(y[int(i) + 2])) < 1e-3, "its scale is not that of the sizes");
+    call.expect(std::fabs(scale * double(x[int(i) + 2]) - double(y[int(i) + 2])) < 1e-3,
+                "its scale is not that of the sizes");
   }
   Json options = {{"method", method}, {"out_h", y[2]}, {"out_w", y[3]}};
   if (place == "align_corners") options["align_corners"] = true;
@@ -353,16 +388,56 @@ void cross_entropy(JsonExport& call) {
 }
 
 const std::map<std::string, JsonExportFunction> exports = {
-    {"Conv", convolution}, {"ConvTranspose", transposed_convolution}, {"Gemm", gemm}, {"MatMul", mat_mul},
-    {"BatchNormalization", batch_norm}, {"Identity", identity}, {"Dropout", identity}, {"Relu", activation}, {"Tanh", activation},
-    {"Sigmoid", activation}, {"Clip", clip}, {"Add", binary}, {"Sub", binary}, {"Mul", binary}, {"Max", binary}, {"Sum", binary},
-    {"Div", divide}, {"Neg", negate}, {"LeakyRelu", leaky_relu}, {"Pow", power}, {"HardSigmoid", hard_sigmoid_op},
-    {"HardSwish", hard_swish}, {"Softmax", softmax}, {"LogSoftmax", softmax}, {"MaxPool", pooling}, {"AveragePool", pooling},
-    {"GlobalAveragePool", global_pooling}, {"GlobalMaxPool", global_pooling}, {"Concat", concat_op}, {"Reshape", reshape_op},
-    {"Flatten", reshape_op}, {"Squeeze", reshape_op}, {"Unsqueeze", reshape_op}, {"Transpose", transpose_op}, {"Slice", slice_op},
-    {"Split", split}, {"ReduceSum", reduction}, {"ReduceMean", reduction}, {"ReduceL1", reduction}, {"ReduceSumSquare", reduction},
-    {"Pad", pad_op}, {"Cast", cast_op}, {"CastLike", cast_op}, {"Resize", resize}, {"Upsample", resize}, {"Abs", absolute}, {"Interpolation", interpolation},
-    {"SoftmaxCrossEntropyLoss", cross_entropy}, {"NegativeLogLikelihoodLoss", likelihood}, {"ClassLabels", labels},
+    {"Conv", convolution},
+    {"ConvTranspose", transposed_convolution},
+    {"Gemm", gemm},
+    {"MatMul", mat_mul},
+    {"BatchNormalization", batch_norm},
+    {"Identity", identity},
+    {"Dropout", identity},
+    {"Relu", activation},
+    {"Tanh", activation},
+    {"Sigmoid", activation},
+    {"Clip", clip},
+    {"Add", binary},
+    {"Sub", binary},
+    {"Mul", binary},
+    {"Max", binary},
+    {"Sum", binary},
+    {"Div", divide},
+    {"Neg", negate},
+    {"LeakyRelu", leaky_relu},
+    {"Pow", power},
+    {"HardSigmoid", hard_sigmoid_op},
+    {"HardSwish", hard_swish},
+    {"Softmax", softmax},
+    {"LogSoftmax", softmax},
+    {"MaxPool", pooling},
+    {"AveragePool", pooling},
+    {"GlobalAveragePool", global_pooling},
+    {"GlobalMaxPool", global_pooling},
+    {"Concat", concat_op},
+    {"Reshape", reshape_op},
+    {"Flatten", reshape_op},
+    {"Squeeze", reshape_op},
+    {"Unsqueeze", reshape_op},
+    {"Transpose", transpose_op},
+    {"Slice", slice_op},
+    {"Split", split},
+    {"ReduceSum", reduction},
+    {"ReduceMean", reduction},
+    {"ReduceL1", reduction},
+    {"ReduceSumSquare", reduction},
+    {"Pad", pad_op},
+    {"Cast", cast_op},
+    {"CastLike", cast_op},
+    {"Resize", resize},
+    {"Upsample", resize},
+    {"Abs", absolute},
+    {"Interpolation", interpolation},
+    {"SoftmaxCrossEntropyLoss", cross_entropy},
+    {"NegativeLogLikelihoodLoss", likelihood},
+    {"ClassLabels", labels},
 };
 
 }  // namespace

@@ -10,7 +10,9 @@
 
 namespace dlprim {
 
-const Shape& JsonExport::output_shape(int i) const { return executor_.value(node_.outputs.at(std::size_t(i))).tensor.shape(); }
+const Shape& JsonExport::output_shape(int i) const {
+  return executor_.value(node_.outputs.at(std::size_t(i))).tensor.shape();
+}
 
 DataType JsonExport::output_dtype() const { return executor_.value(node_.outputs.at(0)).tensor.dtype(); }
 
@@ -38,9 +40,13 @@ std::string JsonExport::value_name(int i) {
   bool trainable = false;
   for (const Parameter& p : net_.network.parameters) trainable |= p.value == id && p.trainable;
   const Shape shape = tensor.shape().size() ? tensor.shape() : Shape{1};
-  exporter_.operators_.push_back({{"name", name}, {"type", "Parameter"}, {"inputs", Json::array()}, {"outputs", {name}},
-                                  {"params", {parameter_name(i)}},
-                                  {"options", {{"shape", shape.sizes()}, {"dtype", dlprim::name(tensor.dtype())}, {"is_trainable", trainable}}}});
+  exporter_.operators_.push_back(
+      {{"name", name},
+       {"type", "Parameter"},
+       {"inputs", Json::array()},
+       {"outputs", {name}},
+       {"params", {parameter_name(i)}},
+       {"options", {{"shape", shape.sizes()}, {"dtype", dlprim::name(tensor.dtype())}, {"is_trainable", trainable}}}});
   return exporter_.values_[id] = name;
 }
 
@@ -49,7 +55,8 @@ std::string JsonExport::output_name(int i) {
   auto [it, created] = exporter_.values_.emplace(id, "");
   if (created) {
     auto kept = exporter_.outputs_.find(id);
-    it->second = kept != exporter_.outputs_.end() ? kept->second : exporter_.unique(net_.network.values[std::size_t(id)]);
+    it->second =
+        kept != exporter_.outputs_.end() ? kept->second : exporter_.unique(net_.network.values[std::size_t(id)]);
   }
   return it->second;
 }
@@ -79,9 +86,14 @@ std::string JsonExport::parameter_name(int i) {
 std::string JsonExport::constant_value(const Tensor& tensor) {
   const std::string name = parameter(tensor), value = fresh_name();
   const Tensor& stored = exporter_.tensors.at(name);
-  exporter_.operators_.push_back({{"name", value}, {"type", "Parameter"}, {"inputs", Json::array()}, {"outputs", {value}},
-                                  {"params", {name}},
-                                  {"options", {{"shape", stored.shape().sizes()}, {"dtype", dlprim::name(stored.dtype())}, {"is_trainable", false}}}});
+  exporter_.operators_.push_back(
+      {{"name", value},
+       {"type", "Parameter"},
+       {"inputs", Json::array()},
+       {"outputs", {value}},
+       {"params", {name}},
+       {"options",
+        {{"shape", stored.shape().sizes()}, {"dtype", dlprim::name(stored.dtype())}, {"is_trainable", false}}}});
   return value;
 }
 
@@ -91,8 +103,8 @@ Tensor JsonExport::number(double value) {
   return output_dtype() == DataType::float32 ? tensor : cast(queue(), tensor, output_dtype());
 }
 
-void JsonExport::emit(const char* json_type, const std::vector<std::string>& inputs, const std::string& output, Json options,
-                      const std::vector<std::string>& params) {
+void JsonExport::emit(const char* json_type, const std::vector<std::string>& inputs, const std::string& output,
+                      Json options, const std::vector<std::string>& params) {
   const std::string wish = node_.name.empty() ? node_.type : node_.name;
   Json entry = {{"name", exporter_.unique(wish)}, {"type", json_type}, {"inputs", inputs}, {"outputs", {output}}};
   if (!options.is_null()) entry["options"] = std::move(options);
@@ -128,7 +140,8 @@ std::string JsonExporter::unique(const std::string& wish) {
 void JsonExporter::export_node(Executor& executor, const Node& node) {
   auto known = [&](int id) { return id < 0 || executor.value(id).data != Known::never; };
   if (std::all_of(node.outputs.begin(), node.outputs.end(), known)) return;  // a constant
-  const JsonExportFunction function = node.domain.empty() || node.domain == "dlprim" ? find_json_export(node.type) : nullptr;
+  const JsonExportFunction function =
+      node.domain.empty() || node.domain == "dlprim" ? find_json_export(node.type) : nullptr;
   const std::size_t before = operators_.size();
   std::string reason = "there is no such operator";
   try {

@@ -43,8 +43,8 @@ class JsonExport : public Call {
   std::string constant_value(const Tensor& tensor);
   Tensor number(double value);
 
-  void emit(const char* json_type, const std::vector<std::string>& inputs, const std::string& output, Json options = nullptr,
-            const std::vector<std::string>& params = {});
+  void emit(const char* json_type, const std::vector<std::string>& inputs, const std::string& output,
+            Json options = nullptr, const std::vector<std::string>& params = {});
   /// The padding that a Pad before input 0 left to its reader; zeros where there is none. Pads: top, left, bottom, right.
   std::vector<std::int64_t> take_padding();
   void leave_padding(const std::vector<std::int64_t>& pads);

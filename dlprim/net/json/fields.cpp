@@ -86,7 +86,8 @@ std::int64_t Fields::whole(const char* key, const Json& value, std::int64_t leas
   if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t(limit)))
     wrong(key, "an integer", value);
   const std::int64_t result = value.get<std::int64_t>();
-  if (result < least || result < -limit) fail(std::string("expected ") + std::to_string(least) + " or more for '" + key + "', got " + shown(value));
+  if (result < least || result < -limit)
+    fail(std::string("expected ") + std::to_string(least) + " or more for '" + key + "', got " + shown(value));
   return result;
 }
 

@@ -16,7 +16,8 @@ const Json nothing;
 void check_size(const Fields& where, const Shape& shape) {
   std::int64_t rest = std::int64_t(1) << 40;
   for (std::int64_t size : shape)
-    if (size < 0 || (rest /= std::max<std::int64_t>(1, size)) == 0) where.fail("the shape " + shape.text() + " is out of range");
+    if (size < 0 || (rest /= std::max<std::int64_t>(1, size)) == 0)
+      where.fail("the shape " + shape.text() + " is out of range");
 }
 
 const Json& options_of(const Json& from) {
@@ -36,8 +37,12 @@ std::string title(const Json& from, std::size_t number) {
 
 }  // namespace
 
-JsonOperator::JsonOperator(Network& network, std::map<std::string, std::size_t>& parameters, const Json& from, std::size_t number)
-    : fields(from, title(from, number)), options(options_of(from), title(from, number)), network_(network), by_name_(parameters) {
+JsonOperator::JsonOperator(Network& network, std::map<std::string, std::size_t>& parameters, const Json& from,
+                           std::size_t number)
+    : fields(from, title(from, number)),
+      options(options_of(from), title(from, number)),
+      network_(network),
+      by_name_(parameters) {
   fields.has("options");
   name = fields.text("name"), type = fields.text("type");
   parameter_names_ = fields.texts("params"), output_names_ = fields.texts("outputs");
@@ -54,7 +59,10 @@ void JsonOperator::expect(std::size_t in, std::size_t out) const {
 void JsonOperator::expect_dims(int i, int least, int most) const {
   const Shape& shape = input(i).shape;
   if (shape.size() < least || shape.size() > most)
-    fail("expected " + std::to_string(least) + (most == least ? "" : most > 8 ? " or more" : " to " + std::to_string(most)) +
+    fail("expected " + std::to_string(least) +
+         (most == least ? ""
+          : most > 8    ? " or more"
+                        : " to " + std::to_string(most)) +
          " dimensions, got " + shape.text());
 }
 
@@ -85,8 +93,8 @@ int JsonOperator::parameter(const Shape& shape, DataType dtype, Parameter::Start
   } else {
     Parameter& shared = network_.parameters[it->second];
     if (!(shared.shape == shape) || shared.dtype != dtype)
-      fail("parameter '" + key + "' is shared: expected " + dlprim::name(shared.dtype) + " " + shared.shape.text() + ", got " +
-           dlprim::name(dtype) + " " + shape.text());
+      fail("parameter '" + key + "' is shared: expected " + dlprim::name(shared.dtype) + " " + shared.shape.text() +
+           ", got " + dlprim::name(dtype) + " " + shape.text());
     shared.trainable |= trainable;
   }
   return network_.parameters[it->second].value;
@@ -163,7 +171,8 @@ class JsonImporter {
     translate(op);
     op.fields.finish(), op.options.finish();
     if (op.next_ < op.parameter_names_.size())
-      op.fail("expected at most " + std::to_string(op.next_) + " params, got " + std::to_string(op.parameter_names_.size()));
+      op.fail("expected at most " + std::to_string(op.next_) + " params, got " +
+              std::to_string(op.parameter_names_.size()));
     for (std::size_t i = 0; i < op.outputs.size(); i++) {
       const std::string& output = op.output_names_[i];
       const bool in_place = std::find(inputs.begin(), inputs.end(), output) != inputs.end();
@@ -172,7 +181,8 @@ class JsonImporter {
       if (value.shape.size() == 0)  // JSON networks know no single numbers
         value = op.emit("Reshape", {value.id}, {1}, value.dtype, {{"shape", std::vector<std::int64_t>{1}}});
       if (network_.values[std::size_t(value.id)] == op.name) network_.values[std::size_t(value.id)] = output;
-      else if (network_.values[std::size_t(value.id)] != output) value = op.emit("Identity", {value.id}, value.shape, value.dtype), network_.values.back() = output;
+      else if (network_.values[std::size_t(value.id)] != output)
+        value = op.emit("Identity", {value.id}, value.shape, value.dtype), network_.values.back() = output;
       values_[output] = value;
     }
   }

@@ -35,7 +35,8 @@ NetConfig& NetConfig::add_input(const std::string& name, const Shape& shape, Dat
 
 NetConfig& NetConfig::add(const Operator& op) {
   Json& operators = state_->json["operators"];
-  Json entry = {{"name", op.name.empty() ? op.type + "_" + std::to_string(operators.size()) : op.name}, {"type", op.type}};
+  Json entry = {{"name", op.name.empty() ? op.type + "_" + std::to_string(operators.size()) : op.name},
+                {"type", op.type}};
   entry["inputs"] = !op.inputs.empty() || op.type == "Parameter" ? op.inputs : state_->last;
   entry["outputs"] = op.outputs.empty() ? std::vector<std::string>{entry["name"]} : op.outputs;
   for (const auto& [key, value] : op.options) std::visit([&](const auto& v) { entry["options"][key] = v; }, value);

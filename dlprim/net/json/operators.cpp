@@ -14,7 +14,8 @@ using Integers = std::vector<std::int64_t>;
 using Attributes = std::map<std::string, Attribute>;
 
 DataType floating(const JsonOperator& op, int i) {
-  if (!is_floating(op.input(i).dtype)) op.fail(std::string("expected floating numbers, got ") + name(op.input(i).dtype));
+  if (!is_floating(op.input(i).dtype))
+    op.fail(std::string("expected floating numbers, got ") + name(op.input(i).dtype));
   return op.input(i).dtype;
 }
 
@@ -98,8 +99,8 @@ void elementwise(JsonOperator& op) {
 }
 
 // Places of a window along each of two dimensions.
-Shape windows(JsonOperator& op, const Integers& kernel, const Integers& stride, const Integers& pad, const Integers& dilate,
-              bool ceil = false) {
+Shape windows(JsonOperator& op, const Integers& kernel, const Integers& stride, const Integers& pad,
+              const Integers& dilate, bool ceil = false) {
   Shape out;
   for (std::size_t i = 0; i < 2; i++) {
     const std::int64_t size = op.input(0).shape[int(i) + 2], room = size + 2 * pad[i] - dilate[i] * (kernel[i] - 1) - 1;
@@ -121,17 +122,19 @@ void pooling(JsonOperator& op) {
                  pad = op.options.pair("pad", 0, 0);
   const bool ceil = op.options.flag("ceil_mode", false), count = op.options.flag("count_include_pad", false);
   const Shape out = windows(op, kernel, stride, pad, {1, 1}, ceil);
-  Attributes attributes{{"kernel_shape", kernel}, {"strides", stride}, {"pads", twice(pad)}, {"ceil_mode", std::int64_t(ceil)}};
+  Attributes attributes{
+      {"kernel_shape", kernel}, {"strides", stride}, {"pads", twice(pad)}, {"ceil_mode", std::int64_t(ceil)}};
   if (average) attributes["count_include_pad"] = std::int64_t(count);
-  give(op, op.emit(average ? "AveragePool" : "MaxPool", {x.id}, {x.shape[0], x.shape[1], out[0], out[1]}, floating(op, 0),
-                   attributes));
+  give(op, op.emit(average ? "AveragePool" : "MaxPool", {x.id}, {x.shape[0], x.shape[1], out[0], out[1]},
+                   floating(op, 0), attributes));
 }
 
 void global_pooling(JsonOperator& op) {
   op.expect(1), op.expect_dims(0, 4, 4);
   const JsonValue& x = op.input(0);
   const bool average = op.options.choice("mode", "max|avg", "max") == "avg";
-  give(op, op.emit(average ? "GlobalAveragePool" : "GlobalMaxPool", {x.id}, {x.shape[0], x.shape[1], 1, 1}, floating(op, 0)));
+  give(op, op.emit(average ? "GlobalAveragePool" : "GlobalMaxPool", {x.id}, {x.shape[0], x.shape[1], 1, 1},
+                   floating(op, 0)));
 }
 
 void inner_product(JsonOperator& op) {
@@ -144,7 +147,8 @@ void inner_product(JsonOperator& op) {
   int in = x.id;
   if (x.shape.size() > 2) in = op.emit("Flatten", {in}, {rows, length}, dtype).id;
   std::vector<int> operands{in, op.parameter({outputs, length}, dtype, Parameter::uniform, double(length))};
-  if (op.options.flag("bias", true)) operands.push_back(op.parameter({outputs}, dtype, Parameter::uniform, double(length)));
+  if (op.options.flag("bias", true))
+    operands.push_back(op.parameter({outputs}, dtype, Parameter::uniform, double(length)));
   give(op, op.activated(op.emit("Gemm", operands, {rows, outputs}, dtype, {{"transB", std::int64_t(1)}})));
 }
 
@@ -157,7 +161,8 @@ struct Convolution {
   explicit Convolution(JsonOperator& op) {
     op.expect(1), op.expect_dims(0, 4, 4);
     const std::int64_t in = op.input(0).shape[1], given = op.options.integer("channels_in", in, -1);
-    if (given != in && given > 0) op.fail("expected " + std::to_string(given) + " channels, got " + op.input(0).shape.text());
+    if (given != in && given > 0)
+      op.fail("expected " + std::to_string(given) + " channels, got " + op.input(0).shape.text());
     channels = op.options.integer("channels_out", {}, 1), groups = op.options.integer("groups", 1, 1);
     kernel = op.options.pair("kernel", {}, 1), stride = op.options.pair("stride", 1, 1);
     pad = op.options.pair("pad", 0, 0), dilate = op.options.pair("dilate", 1, 1);
@@ -194,7 +199,8 @@ void transposed_convolution(JsonOperator& op) {
   const Shape weights{x.shape[1], c.channels / c.groups, c.kernel[0], c.kernel[1]};
   Shape shape{x.shape[0], c.channels};
   for (std::size_t i = 0; i < 2; i++) {
-    shape.push_back((x.shape[int(i) + 2] - 1) * c.stride[i] - 2 * c.pad[i] + c.dilate[i] * (c.kernel[i] - 1) + 1 + extra[i]);
+    shape.push_back((x.shape[int(i) + 2] - 1) * c.stride[i] - 2 * c.pad[i] + c.dilate[i] * (c.kernel[i] - 1) + 1 +
+                    extra[i]);
     if (shape[int(i) + 2] < 1) op.fail("the padding leaves nothing of " + x.shape.text());
     if (extra[i] >= std::max(c.stride[i], c.dilate[i])) op.fail("expected output_pad below the stride or dilation");
   }
@@ -211,7 +217,8 @@ void batch_norm(JsonOperator& op) {
   const JsonValue& x = op.input(0);
   const DataType dtype = floating(op, 0);
   const std::int64_t channels = x.shape[1], features = op.options.integer("features", channels, -1);
-  if (features != channels && features > 0) op.fail("expected " + std::to_string(features) + " channels, got " + x.shape.text());
+  if (features != channels && features > 0)
+    op.fail("expected " + std::to_string(features) + " channels, got " + x.shape.text());
   const double eps = op.options.real("eps", 1e-5), momentum = op.options.real("momentum", 0.1);
   const bool affine = op.options.flag("affine", true), fixed = op.options.flag("use_global_stats", false);
   const Shape shape{channels};
@@ -254,7 +261,8 @@ void slice(JsonOperator& op) {
   const int dim = axis(op, x.shape, op.options.integer("dim", 1, 0));
   const std::int64_t begin = op.options.integer("begin", 0, 0), end = op.options.integer("end", x.shape[dim], 0);
   if (begin >= end || end > x.shape[dim])
-    op.fail("expected begin < end within " + x.shape.text() + ", got " + std::to_string(begin) + " and " + std::to_string(end));
+    op.fail("expected begin < end within " + x.shape.text() + ", got " + std::to_string(begin) + " and " +
+            std::to_string(end));
   Shape shape = x.shape;
   shape[dim] = end - begin;
   give(op, op.emit("Slice", {x.id}, shape, x.dtype,
@@ -302,7 +310,8 @@ void reshape(JsonOperator& op) {
   for (int d = 0; d < shape.size(); d++) {
     if (shape[d] == 0 && d < x.shape.size()) shape[d] = x.shape[d];
     if (shape[d] == -1 && open < 0) open = d;
-    else if (shape[d] < 1 || rest % shape[d]) op.fail("shape " + x.shape.text() + " cannot become " + Shape(dims).text());
+    else if (shape[d] < 1 || rest % shape[d])
+      op.fail("shape " + x.shape.text() + " cannot become " + Shape(dims).text());
     else rest /= shape[d];
   }
   if (open >= 0) shape[open] = rest;
@@ -327,7 +336,10 @@ void reduction_op(JsonOperator& op) {
     const bool reduced = std::find(dims.begin(), dims.end(), d) != dims.end();
     if (!reduced || keep) shape.push_back(reduced ? 1 : x.shape[d]);
   }
-  const char* node = method == "sum" ? "ReduceSum" : method == "mean" ? "ReduceMean" : method == "sumsq" ? "ReduceSumSquare" : "ReduceL1";
+  const char* node = method == "sum"     ? "ReduceSum"
+                     : method == "mean"  ? "ReduceMean"
+                     : method == "sumsq" ? "ReduceSumSquare"
+                                         : "ReduceL1";
   JsonValue y = op.emit(node, {x.id}, shape, floating(op, 0),
                         {{"axes", dims}, {"keepdims", std::int64_t(keep)}, {"noop_with_empty_axes", std::int64_t(1)}});
   if (scale != 1) y = op.emit("Mul", {y.id, op.constant(scale, y.dtype)}, shape, y.dtype);
@@ -415,7 +427,8 @@ const std::map<std::string, void (*)(JsonOperator&)> types = {
 
 void translate(JsonOperator& op) {
   auto it = types.find(op.type);
-  if (it == types.end()) throw NotImplementedError("[operator '" + op.name + "'] there is no type '" + op.type + "' of operators");
+  if (it == types.end())
+    throw NotImplementedError("[operator '" + op.name + "'] there is no type '" + op.type + "' of operators");
   it->second(op);
 }
 

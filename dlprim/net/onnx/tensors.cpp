@@ -140,7 +140,8 @@ Tensor onnx_tensor(const onnx_format::SparseTensor& sparse) {
       std::memcpy(&index, indices.data() + (i * std::size_t(columns) + std::size_t(c)) * 8, 8);
       place = place * (columns == 1 ? 1 : std::uint64_t(sparse.dims(c))) + std::uint64_t(index);
     }
-    if (place >= bytes / width) throw ValidationError("[onnx] sparse tensor '" + v.name() + "' has an index out of range");
+    if (place >= bytes / width)
+      throw ValidationError("[onnx] sparse tensor '" + v.name() + "' has an index out of range");
     std::memcpy(result.data() + place * width, values.data() + i * width, width);
   }
   return Tensor::from_host(dtype, Shape(std::vector<std::int64_t>(dense.dims().begin(), dense.dims().end())),

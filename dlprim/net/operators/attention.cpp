@@ -51,7 +51,8 @@ Part mask_bias(Composition& c, DataType type, std::int64_t queries, std::int64_t
   if (last >= 0 && mask.shape()[last] < keys) {
     Shape rest = mask.shape();
     rest[last] = keys - rest[last];
-    mask = c("Concat", {mask, c.constant(filled(queue, mask.tensor.dtype(), rest, -INFINITY))}, {{"axis", std::int64_t(last)}});
+    mask = c("Concat", {mask, c.constant(filled(queue, mask.tensor.dtype(), rest, -INFINITY))},
+             {{"axis", std::int64_t(last)}});
   }
   return last < 1 ? c("Expand", {mask, c.constant(Tensor::from_integers(std::vector{queries, keys}))}) : mask;
 }
@@ -64,13 +65,15 @@ Tensor visible_keys(Call& call, std::int64_t queries, std::int64_t keys) {
   if (!call.has(6) && !causal && !window) return {};
   const Tensor j = positions(queue, keys), i = unsqueeze(positions(queue, queries), 1);
   Tensor valid;
-  if (call.has(6)) valid = reshape(queue, cast(queue, call.input(6), DataType::float32), {call.input(6).numel(), 1, 1, 1});
+  if (call.has(6))
+    valid = reshape(queue, cast(queue, call.input(6), DataType::float32), {call.input(6).numel(), 1, 1, 1});
   Tensor visible;
   if (causal || window) {
     Tensor offset = filled(queue, DataType::float32, {}, call.has(4) ? call.input(4).shape()[2] : 0);
     if (valid.defined() && !call.has(4)) offset = apply(queue, "y0 = x0 - w0;", {valid}, {queries});
-    visible = apply(queue, "T d = x0 + x2 - x1; y0 = !((w0 != 0 && d < 0) || (w1 >= 0 && d > w1) || (w2 >= 0 && -d > w2));",
-                    {i, j, offset}, {causal ? 1 : 0, left, right}, DataType::boolean);
+    visible =
+        apply(queue, "T d = x0 + x2 - x1; y0 = !((w0 != 0 && d < 0) || (w1 >= 0 && d > w1) || (w2 >= 0 && -d > w2));",
+              {i, j, offset}, {causal ? 1 : 0, left, right}, DataType::boolean);
   }
   if (!valid.defined()) return visible;
   const Tensor filling = apply(queue, "y0 = x0 < x1;", {j, valid}, {}, DataType::boolean);
@@ -156,7 +159,8 @@ void tensor_scatter(Call& call) {
   const Tensor &cache = call.input(0), &update = call.input(1);
   const int axis = cache.shape().axis(call.integer("axis", -2));
   const std::int64_t batch = cache.shape()[0], size = cache.shape()[axis], length = update.shape()[axis];
-  if (axis == 0 || update.shape().size() != cache.shape().size()) call.fail("expected an update like the cache, and an axis behind the batch");
+  if (axis == 0 || update.shape().size() != cache.shape().size())
+    call.fail("expected an update like the cache, and an axis behind the batch");
   std::vector<std::int64_t> starts(std::size_t(batch), 0);
   if (call.has(2)) starts = call.read_integers(2);
   const Tensor y(queue, cache.dtype(), cache.shape());
@@ -207,7 +211,8 @@ void linear_attention(Composition& c) {
   if (steps < 1) call.fail("expected at least one step");
   Part state = c.input(3);
   const DataType state_type = state.defined() ? state.tensor.dtype() : type;
-  state = state.defined() ? c.cast(state, wide) : c.constant(filled(call.queue(), wide, {batch, heads, keys, values}, 0));
+  state =
+      state.defined() ? c.cast(state, wide) : c.constant(filled(call.queue(), wide, {batch, heads, keys, values}, 0));
   const Part decay = call.has(4) ? unpacked(4, heads) : Part();
   const Part beta = call.has(5) ? unpacked(5, call.input(5).shape()[2]) : Part();
   const double scale = call.real("scale", 0) != 0 ? call.real("scale", 0) : 1 / std::sqrt(double(keys));

@@ -21,9 +21,11 @@ void constant_value(Call& call) {
     call.set(0, Tensor::from_integers(call.integers("value_ints")));
   } else if (call.given("value_float") || call.given("value_floats")) {
     const bool one = call.given("value_float");
-    const std::vector<double> values = one ? std::vector<double>{call.real("value_float", 0)} : call.reals("value_floats");
+    const std::vector<double> values =
+        one ? std::vector<double>{call.real("value_float", 0)} : call.reals("value_floats");
     const std::vector<float> floats(values.begin(), values.end());
-    call.set(0, Tensor::from_host(DataType::float32, one ? Shape{} : Shape{std::int64_t(floats.size())}, floats.data()));
+    call.set(0,
+             Tensor::from_host(DataType::float32, one ? Shape{} : Shape{std::int64_t(floats.size())}, floats.data()));
   } else {
     const char* name = call.given("sparse_value") ? "sparse_value" : "value";
     call.set(0, std::get<Tensor>(call.attribute(name)).clone(call.queue()));

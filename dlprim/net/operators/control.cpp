@@ -16,7 +16,9 @@ void if_op(Call& call) {
 
 constexpr std::int64_t most_trips = 1 << 16;  // files may ask for loops without end
 
-bool truth(Queue& queue, const Value& value) { return !value.tensor.defined() || to_integers(queue, value.tensor).at(0); }
+bool truth(Queue& queue, const Value& value) {
+  return !value.tensor.defined() || to_integers(queue, value.tensor).at(0);
+}
 
 // Collected results of all iterations, joined along a new axis.
 Tensor stacked(Queue& queue, const std::vector<Tensor>& parts, int axis) {

@@ -24,7 +24,8 @@ Tensor places(DataType type, const Window& w) {
   return Tensor::from_host(DataType::float32, shape, floats.data());
 }
 
-// The grid that GridSample takes, [N * groups, taps * height, width, 2], of offsets [N, groups * taps * 2, height, width].
+// The grid that GridSample takes, [N * groups, taps * height, width, 2], of offsets [N, groups * taps * 2, height,
+// width].
 Part grid_of(Composition& c, const Part& offset, const Window& w, std::int64_t groups, const Shape& image) {
   const DataType type = offset.tensor.dtype();
   const std::int64_t n = offset.shape()[0], taps = w.kernel[0] * w.kernel[1];
@@ -53,7 +54,8 @@ void deform_conv(Composition& c) {
     call.fail("expected offsets for every tap and window, got " + call.input(2).shape().text());
   const Part image = c.reshape(c.cast(c.input(0), wide), {n * parts, s[1] / parts, s[2], s[3]});
   Part columns = c("GridSample", {image, grid_of(c, c.cast(c.input(2), wide), w, parts, s)});
-  if (call.has(4)) columns = c("Mul", {columns, c.reshape(c.cast(c.input(4), wide), {n * parts, 1, taps * w.out[0], w.out[1]})});
+  if (call.has(4))
+    columns = c("Mul", {columns, c.reshape(c.cast(c.input(4), wide), {n * parts, 1, taps * w.out[0], w.out[1]})});
   columns = c.reshape(columns, {n, groups, s[1] / groups * taps, area});
   const Part kernel = c.reshape(c.cast(c.input(1), wide), {1, groups, weights[0] / groups, weights[1] * taps});
   Part y = c.reshape(c("MatMul", {kernel, columns}), {n, weights[0], w.out[0], w.out[1]});

@@ -35,7 +35,8 @@ Box box_of(const double* v, bool centered) {
 
 // Intersection over union.
 double overlap(const Box& a, const Box& b) {
-  const double height = std::min(a[2], b[2]) - std::max(a[0], b[0]), width = std::min(a[3], b[3]) - std::max(a[1], b[1]);
+  const double height = std::min(a[2], b[2]) - std::max(a[0], b[0]),
+               width = std::min(a[3], b[3]) - std::max(a[1], b[1]);
   const double both = std::max(0.0, height) * std::max(0.0, width);
   const double all = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - both;
   return all > 0 ? both / all : 0;
@@ -45,7 +46,8 @@ double overlap(const Box& a, const Box& b) {
 void non_max_suppression(Call& call) {
   const Shape& s = call.input(1).shape();
   const std::vector<double> boxes = call.read_reals(0), scores = call.read_reals(1);
-  if (s.size() != 3 || !(call.input(0).shape() == Shape{s[0], s[2], 4})) call.fail("boxes do not fit scores of " + s.text());
+  if (s.size() != 3 || !(call.input(0).shape() == Shape{s[0], s[2], 4}))
+    call.fail("boxes do not fit scores of " + s.text());
   const std::int64_t most = call.has(2) ? call.read_integers(2).at(0) : 0;
   const double limit = call.has(3) ? call.read_reals(3).at(0) : 0;
   const bool thresholded = call.has(4), centered = call.integer("center_point_box", 0);
@@ -62,7 +64,8 @@ void non_max_suppression(Call& call) {
       for (std::int64_t i : order) {
         if (std::int64_t(kept.size()) >= most) break;
         const Box box = box_of(boxes.data() + (n * s[2] + i) * 4, centered);
-        if (std::any_of(kept.begin(), kept.end(), [&](const Box& other) { return overlap(box, other) > limit; })) continue;
+        if (std::any_of(kept.begin(), kept.end(), [&](const Box& other) { return overlap(box, other) > limit; }))
+          continue;
         kept.push_back(box);
         chosen.insert(chosen.end(), {n, c, i});
       }

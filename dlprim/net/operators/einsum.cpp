@@ -129,8 +129,10 @@ Term product(Queue& queue, Term a, Term b, const std::string& needed) {
   const Shape all = shape_of(batch + left + right);
   const std::int64_t n = shape_of(batch).total_size(), k = shape_of(summed).total_size();
   const std::int64_t rows = shape_of(left).total_size(), columns = shape_of(right).total_size();
-  const Tensor x = reshape(queue, expand(ordered(a, batch + left + summed), shape_of(batch + left + summed)), {n, rows, k});
-  const Tensor y = reshape(queue, expand(ordered(b, batch + summed + right), shape_of(batch + summed + right)), {n, k, columns});
+  const Tensor x =
+      reshape(queue, expand(ordered(a, batch + left + summed), shape_of(batch + left + summed)), {n, rows, k});
+  const Tensor y =
+      reshape(queue, expand(ordered(b, batch + summed + right), shape_of(batch + summed + right)), {n, k, columns});
   return {reshape(queue, matmul(queue, x, y), all), batch + left + right};
 }
 

@@ -30,7 +30,8 @@ ImageColumns read_image_columns(Call& call, const Shape& x) {
     return values;
   };
   ImageColumns c{block, list("strides", axes, 1), list("dilations", axes, 1), list("pads", 2 * axes, 0), image, {}, {}};
-  if (axes < 1 || block.size() != axes || x.size() != 3) call.fail("expected columns [N, C, L], an image and a block of one rank");
+  if (axes < 1 || block.size() != axes || x.size() != 3)
+    call.fail("expected columns [N, C, L], an image and a block of one rank");
   const std::int64_t taps = Shape(block).total_size();
   if (taps < 1 || x[1] % taps) call.fail("columns " + x.text() + " do not hold blocks of " + Shape(block).text());
   c.shape = {x[0], x[1] / taps, taps}, c.padded = {x[0], x[1] / taps};
@@ -86,7 +87,8 @@ void affine_grid(Composition& c) {
   const std::vector<std::int64_t> size = call.read_integers(1);
   const int axes = int(size.size()) - 2;
   const DataType type = theta.tensor.dtype();
-  if ((axes != 2 && axes != 3) || !(theta.shape() == Shape{size[0], axes, axes + 1})) call.fail("theta does not fit the size");
+  if ((axes != 2 && axes != 3) || !(theta.shape() == Shape{size[0], axes, axes + 1}))
+    call.fail("theta does not fit the size");
   Shape shape(std::vector<std::int64_t>(size.begin() + 2, size.end()));
   shape.push_back(axes + 1);
   const Tensor points(queue, type, shape);

@@ -27,7 +27,8 @@ void gather_op(Call& call) {
   if (index.on_host() && index.numel() == 1 && index.shape().size() <= 1) {  // a view
     std::int64_t at = to_integers(queue, index)[0];
     const std::int64_t size = x.shape()[axis];
-    if (at < -size || at >= size) call.fail("index " + std::to_string(at) + " is out of bounds for " + x.shape().text());
+    if (at < -size || at >= size)
+      call.fail("index " + std::to_string(at) + " is out of bounds for " + x.shape().text());
     at += at < 0 ? size : 0;
     return call.set(0, index.shape().size() ? narrow(x, axis, at, 1) : select(x, axis, at));
   }
@@ -67,7 +68,8 @@ TupleLoop tuple_loop(Call& call, const Tensor& x, const Tensor& index, int batch
   TupleLoop loop;
   std::vector<std::int64_t> strides, index_strides;
   for (int d = 0; d < last; d++) {
-    if (d < batch && tuples[d] != x.shape()[d]) call.fail("indices " + tuples.text() + " do not fit " + x.shape().text());
+    if (d < batch && tuples[d] != x.shape()[d])
+      call.fail("indices " + tuples.text() + " do not fit " + x.shape().text());
     loop.shape.push_back(tuples[d]);
     strides.push_back(d < batch ? x.strides()[std::size_t(d)] : 0);
     index_strides.push_back(index.strides()[std::size_t(d)]);

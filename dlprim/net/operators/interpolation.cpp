@@ -8,7 +8,9 @@ namespace dlprim {
 Resampling read_resampling(const Call& call) {
   Resampling how;
   const std::string method = call.text("method", "nearest");
-  how.mode = method == "bilinear" ? ResampleMode::linear : method == "nearest-exact" ? ResampleMode::nearest_exact : ResampleMode::nearest;
+  how.mode = method == "bilinear"        ? ResampleMode::linear
+             : method == "nearest-exact" ? ResampleMode::nearest_exact
+                                         : ResampleMode::nearest;
   how.align_corners = call.integer("align_corners", 0);
   const std::vector<double> scales = call.reals("scales");
   for (std::size_t i = 0; i < scales.size() && i < 2; i++) how.scale[i + 1] = 1 / scales[i];
@@ -35,7 +37,8 @@ void interpolation_op(Call& call) {
 }  // namespace
 
 void interpolation(Registry& registry) {
-  registry.add("Interpolation", interpolation_op, "method=nearest|nearest-exact|bilinear align_corners sizes scales", "dlprim");
+  registry.add("Interpolation", interpolation_op, "method=nearest|nearest-exact|bilinear align_corners sizes scales",
+               "dlprim");
 }
 
 }  // namespace operators

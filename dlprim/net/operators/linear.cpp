@@ -11,7 +11,8 @@ namespace {
 
 // A bias as third input and an activation come from optimize().
 void mat_mul(Call& call) {
-  call.set(0, matmul(call.queue(), call.input(0), call.input(1), call.has(2) ? call.input(2) : Tensor(), fused_activation(call)));
+  call.set(0, matmul(call.queue(), call.input(0), call.input(1), call.has(2) ? call.input(2) : Tensor(),
+                     fused_activation(call)));
 }
 
 void gemm_op(Call& call) {
@@ -21,7 +22,8 @@ void gemm_op(Call& call) {
     return call.integer(flag, 0) ? transpose(x) : x;
   };
   const Tensor a = matrix(0, "transA"), b = matrix(1, "transB");
-  if (b.shape()[0] != a.shape()[1]) call.fail("matrices " + a.shape().text() + " and " + b.shape().text() + " do not match");
+  if (b.shape()[0] != a.shape()[1])
+    call.fail("matrices " + a.shape().text() + " and " + b.shape().text() + " do not match");
   const Shape shape{a.shape()[0], b.shape()[1]};
   GemmOptions options;
   options.alpha = call.real("alpha", 1);

@@ -27,7 +27,8 @@ void likelihood(Call& call, const Tensor& logs) {
   const std::string how = call.text("reduction", "mean");
   if (how == "none") {
     const TensorView y = call.out(0, x.dtype(), call.input(1).shape());
-    return nll_loss(queue, x.view(queue), targets, LossReduction::none, TensorView(y.data, y.dtype, {s[0], places}), {});
+    return nll_loss(queue, x.view(queue), targets, LossReduction::none, TensorView(y.data, y.dtype, {s[0], places}),
+                    {});
   }
   const Tensor total(queue, x.dtype(), {});
   nll_loss(queue, x.view(queue), targets, how == "sum" ? LossReduction::sum : LossReduction::mean,

@@ -14,7 +14,8 @@ double determinant(std::vector<double> a, std::size_t n) {
     for (std::size_t r = c + 1; r < n; r++)
       if (std::abs(a[r * n + c]) > std::abs(a[pivot * n + c])) pivot = r;
     if (pivot != c) {
-      std::swap_ranges(a.begin() + std::ptrdiff_t(c * n), a.begin() + std::ptrdiff_t(c * n + n), a.begin() + std::ptrdiff_t(pivot * n));
+      std::swap_ranges(a.begin() + std::ptrdiff_t(c * n), a.begin() + std::ptrdiff_t(c * n + n),
+                       a.begin() + std::ptrdiff_t(pivot * n));
       result = -result;
     }
     result *= a[c * n + c];
@@ -43,13 +44,15 @@ void trilu(Call& call) {
 void det(Call& call) {
   const Tensor& x = call.input(0);
   const int rank = x.shape().size();
-  if (rank < 2 || x.shape()[rank - 1] != x.shape()[rank - 2]) call.fail("expected square matrices, got " + x.shape().text());
+  if (rank < 2 || x.shape()[rank - 1] != x.shape()[rank - 2])
+    call.fail("expected square matrices, got " + x.shape().text());
   const auto n = std::size_t(x.shape()[rank - 1]);
   const std::vector<double> all = to_reals(call.queue(), x);
   const Shape shape(std::vector<std::int64_t>(x.shape().begin(), x.shape().end() - 2));
   std::vector<double> results;
   for (std::int64_t m = 0; m < shape.total_size(); m++)
-    results.push_back(determinant({all.begin() + m * std::ptrdiff_t(n * n), all.begin() + (m + 1) * std::ptrdiff_t(n * n)}, n));
+    results.push_back(
+        determinant({all.begin() + m * std::ptrdiff_t(n * n), all.begin() + (m + 1) * std::ptrdiff_t(n * n)}, n));
   if (x.dtype() == DataType::float64) return call.set(0, Tensor::from_host(DataType::float64, shape, results.data()));
   const std::vector<float> floats(results.begin(), results.end());
   call.set(0, cast(call.queue(), Tensor::from_host(DataType::float32, shape, floats.data()), x.dtype()));

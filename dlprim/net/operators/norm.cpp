@@ -84,7 +84,8 @@ void rows_norm(Call& call, bool center) {
   };
   Shape statistics = x.shape();
   for (int d = axis; d < rank; d++) statistics[d] = 1;
-  run_group_norm(call, x, {rows, length, 1, 1, center, call.real("epsilon", 1e-5)}, parameter(1), parameter(2), statistics);
+  run_group_norm(call, x, {rows, length, 1, 1, center, call.real("epsilon", 1e-5)}, parameter(1), parameter(2),
+                 statistics);
 }
 
 void layer_norm(Call& call) { rows_norm(call, true); }
@@ -122,8 +123,9 @@ void mean_variance(Call& call) {
   std::vector<int> dims;
   for (std::int64_t axis : axes) dims.push_back(x.shape().axis(axis));
   const double population[] = {0, 1};
-  call.set(0, apply(queue, "y0 = (x0 - x1) / (x2 + 1e-9);",
-                    {x, reduce(queue, ReduceId::mean, x, dims), reduce(queue, ReduceId::std_var, x, dims, {}, population)}));
+  call.set(
+      0, apply(queue, "y0 = (x0 - x1) / (x2 + 1e-9);",
+               {x, reduce(queue, ReduceId::mean, x, dims), reduce(queue, ReduceId::std_var, x, dims, {}, population)}));
 }
 
 }  // namespace

@@ -48,7 +48,8 @@ Pads around_center(Call& call, const Shape& x) {
 
 Pads read_pads(Call& call, const Shape& x) {
   if (call.type() == "CenterCropPad") return around_center(call, x);
-  const Integers pads = call.has(1) ? call.read_integers(1) : call.integers(call.given("paddings") ? "paddings" : "pads");
+  const Integers pads =
+      call.has(1) ? call.read_integers(1) : call.integers(call.given("paddings") ? "paddings" : "pads");
   const Integers axes = axes_of(x, call.has(3) ? call.read_integers(3) : Integers(), call.has(3));
   if (pads.size() != 2 * axes.size()) call.fail("expected two pads for every axis, got " + Shape(pads).text());
   Pads result{Integers(std::size_t(x.size()), 0), Integers(std::size_t(x.size()), 0)};

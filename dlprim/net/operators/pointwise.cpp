@@ -81,7 +81,8 @@ void div(Call& call) {
 }
 
 void mod(Call& call) {
-  call.set(0, apply(call.queue(), call.integer("fmod", 0) ? "fmod" : "remainder", operands(call), {}, call.input(0).dtype()));
+  call.set(0, apply(call.queue(), call.integer("fmod", 0) ? "fmod" : "remainder", operands(call), {},
+                    call.input(0).dtype()));
 }
 
 void pow(Call& call) {
@@ -91,7 +92,8 @@ void pow(Call& call) {
 
 void bit_shift(Call& call) {
   const std::string direction = call.text("direction", "");
-  call.set(0, apply(call.queue(), direction == "LEFT" ? "lshift" : "rshift", operands(call), {}, call.input(0).dtype()));
+  call.set(0,
+           apply(call.queue(), direction == "LEFT" ? "lshift" : "rshift", operands(call), {}, call.input(0).dtype()));
 }
 
 void gelu(Call& call) {

@@ -214,7 +214,8 @@ void max_unpool_op(Call& call) {
 }  // namespace
 
 void pool(Registry& registry) {
-  const std::string window = "auto_pad=NOTSET|VALID|SAME_UPPER|SAME_LOWER dilations kernel_shape pads strides ceil_mode ";
+  const std::string window =
+      "auto_pad=NOTSET|VALID|SAME_UPPER|SAME_LOWER dilations kernel_shape pads strides ceil_mode ";
   registry.add("MaxPool", max_pool_op, (window + "storage_order").c_str());
   registry.add("AveragePool", average_pool_op, (window + "count_include_pad").c_str());
   registry.add("LpPool", lp_pool, (window + "p").c_str());

@@ -22,14 +22,16 @@ Tensor along(Call& call, const Tensor& x, const Tensor& parameter, std::int64_t 
     return reshape(queue, parameter, shape);
   }
   const std::int64_t block = call.integer("block_size", 0);
-  if (parameter.shape().size() != rank || block < 1) call.fail("parameters " + parameter.shape().text() + " do not fit");
+  if (parameter.shape().size() != rank || block < 1)
+    call.fail("parameters " + parameter.shape().text() + " do not fit");
   Shape repeated = parameter.shape(), joined = parameter.shape();
   repeated.insert(axis + 1, block), joined[axis] *= block;
   return narrow(reshape(queue, expand(unsqueeze(parameter, axis + 1), repeated), joined), axis, 0, x.shape()[axis]);
 }
 
 void limits(Call& call, DataType type, double& low, double& high) {
-  if (!is_integral(type) || size_of(type) > 2) call.fail(std::string("8- and 16-bit integers are supported, got ") + name(type));
+  if (!is_integral(type) || size_of(type) > 2)
+    call.fail(std::string("8- and 16-bit integers are supported, got ") + name(type));
   const double steps = double(1 << (8 * size_of(type)));
   low = is_signed(type) ? -steps / 2 : 0, high = low + steps - 1;
 }
@@ -72,7 +74,8 @@ void dynamic_quantize(Call& call) {
   const Tensor low = reshape(queue, reduce(queue, ReduceId::min_values, x, dims), {});
   const Tensor high = reshape(queue, reduce(queue, ReduceId::max_values, x, dims), {});
   const Tensor scale = apply(queue, "y0 = (fmax(x1, 0) - fmin(x0, 0)) / 255;", {low, high});
-  const Tensor zero = apply(queue, "y0 = rint(fmin(fmax(-fmin(x0, 0) / x1, 0), 255));", {low, scale}, {}, DataType::uint8);
+  const Tensor zero =
+      apply(queue, "y0 = rint(fmin(fmax(-fmin(x0, 0) / x1, 0), 255));", {low, scale}, {}, DataType::uint8);
   call.set(0, quantized(call, x, scale, zero, DataType::uint8));
   call.set(1, scale);
   call.set(2, zero);
@@ -85,7 +88,8 @@ void dequantize_parts(Composition& c) {
   Composition::Part scale = c.input(1);
   const DataType type = scale.tensor.dtype();
   Tensor steps = cast(call.queue(), x, type);
-  if (call.has(2)) steps = apply(call.queue(), "y0 = x0 - x1;", {steps, cast(call.queue(), along(call, x, call.input(2), 1), type)});
+  if (call.has(2))
+    steps = apply(call.queue(), "y0 = x0 - x1;", {steps, cast(call.queue(), along(call, x, call.input(2), 1), type)});
   const int rank = x.shape().size(), axis = rank ? x.shape().axis(call.integer("axis", 1)) : 0;
   if (scale.tensor.numel() == 1 || rank == 0) {
     scale = c.reshape(scale, {});
@@ -147,7 +151,8 @@ void q_linear_conv(Call& call) {
   if (call.has(8)) sums = apply(queue, "y0 = x0 + x1;", {sums, channels(call.input(8), 1)});
   const Tensor factors = apply(queue, "y0 = x0 * x1;", {channels(call.input(1), 1), channels(call.input(4), 1)});
   const Tensor real = apply(queue, "y0 = x0 * x1;", {sums, factors}, {}, DataType::float32, DataType::float32);
-  call.set(0, quantized(call, real, reshape(queue, call.input(6), {}), reshape(queue, call.input(7), {}), call.input(7).dtype()));
+  call.set(0, quantized(call, real, reshape(queue, call.input(6), {}), reshape(queue, call.input(7), {}),
+                        call.input(7).dtype()));
 }
 
 }  // namespace
@@ -158,7 +163,8 @@ void quantize(Registry& registry) {
   registry.add("DynamicQuantizeLinear", dynamic_quantize);
   registry.add("MatMulInteger", mat_mul_integer);
   registry.add("QLinearMatMul", q_linear_mat_mul);
-  registry.add("QLinearConv", q_linear_conv, "auto_pad=NOTSET|VALID|SAME_UPPER|SAME_LOWER dilations group kernel_shape pads strides");
+  registry.add("QLinearConv", q_linear_conv,
+               "auto_pad=NOTSET|VALID|SAME_UPPER|SAME_LOWER dilations group kernel_shape pads strides");
 }
 
 }  // namespace dlprim::operators

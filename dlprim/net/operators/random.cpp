@@ -19,8 +19,8 @@ DataType dtype_of(Call& call, DataType otherwise) {
 }
 
 void uniform(Call& call) {
-  fill(call, Distribution::uniform, Shape(call.integers("shape")), dtype_of(call, DataType::float32), call.real("low", 0),
-       call.real("high", 1));
+  fill(call, Distribution::uniform, Shape(call.integers("shape")), dtype_of(call, DataType::float32),
+       call.real("low", 0), call.real("high", 1));
 }
 
 void uniform_like(Call& call) {
@@ -29,8 +29,8 @@ void uniform_like(Call& call) {
 }
 
 void normal(Call& call) {
-  fill(call, Distribution::normal, Shape(call.integers("shape")), dtype_of(call, DataType::float32), call.real("mean", 0),
-       call.real("scale", 1));
+  fill(call, Distribution::normal, Shape(call.integers("shape")), dtype_of(call, DataType::float32),
+       call.real("mean", 0), call.real("scale", 1));
 }
 
 void normal_like(Call& call) {
@@ -50,14 +50,16 @@ void multinomial(Call& call) {
   Queue& queue = call.queue();
   const Tensor x = cast(queue, call.input(0), DataType::float32);
   const std::int64_t samples = call.integer("sample_size", 1);
-  if (x.shape().size() != 2 || x.shape()[1] < 1 || samples < 1) call.fail("expected logarithms [N, classes], got " + x.shape().text());
+  if (x.shape().size() != 2 || x.shape()[1] < 1 || samples < 1)
+    call.fail("expected logarithms [N, classes], got " + x.shape().text());
   const std::int64_t batch = x.shape()[0], classes = x.shape()[1];
-  const Tensor sums = call.run("CumSum", {softmax(queue, x, 1), Tensor::from_integers(std::vector<std::int64_t>{1})})[0];
+  const Tensor sums =
+      call.run("CumSum", {softmax(queue, x, 1), Tensor::from_integers(std::vector<std::int64_t>{1})})[0];
   const Tensor chance(queue, DataType::float32, {batch, samples});
   const PhiloxState state = call.philox();
   if (chance.numel()) random_fill(queue, chance.view(queue), Distribution::uniform, 0, 1, state);
-  const Tensor below = apply_sum_to(queue, "y0 = x0 <= x1;", {unsqueeze(sums, 1), unsqueeze(chance, 2)}, {}, {batch, samples, 1},
-                                    DataType::float32);
+  const Tensor below = apply_sum_to(queue, "y0 = x0 <= x1;", {unsqueeze(sums, 1), unsqueeze(chance, 2)}, {},
+                                    {batch, samples, 1}, DataType::float32);
   const Tensor index = apply(queue, "y0 = fmin(x0, w0);", {reshape(queue, below, {batch, samples})}, {classes - 1});
   call.set(0, cast(queue, index, dtype_of(call, DataType::int32)));
 }

@@ -12,7 +12,8 @@ namespace dlprim::operators {
 namespace {
 
 // An activation as OpenCL C over the variable v.
-std::string activation_code(Call& call, std::string name, double alpha, double beta, bool given_alpha, bool given_beta) {
+std::string activation_code(Call& call, std::string name, double alpha, double beta, bool given_alpha,
+                            bool given_beta) {
   std::transform(name.begin(), name.end(), name.begin(), [](char c) { return char(std::tolower(c)); });
   auto a = [&](double otherwise) { return "(T)" + std::to_string(given_alpha ? alpha : otherwise); };
   auto b = [&](double otherwise) { return "(T)" + std::to_string(given_beta ? beta : otherwise); };
@@ -51,13 +52,14 @@ struct Cell {
       const Tensor both = select(call.input(3), 0, which);
       bias = narrow(both, 0, 0, gates * width), recurrent_bias = narrow(both, 0, gates * width, gates * width);
     }
-    const auto* names = call.given("activations") ? std::get_if<std::vector<std::string>>(&call.attribute("activations")) : nullptr;
+    const auto* names =
+        call.given("activations") ? std::get_if<std::vector<std::string>>(&call.attribute("activations")) : nullptr;
     const auto alphas = call.reals("activation_alpha"), betas = call.reals("activation_beta");
     for (int f = 0; f < functions; f++) {
       const auto k = std::size_t(which * functions + f);
       const std::string name = names && k < names->size() ? (*names)[k] : *(defaults.begin() + f);
-      activations.push_back(activation_code(call, name, k < alphas.size() ? alphas[k] : 0, k < betas.size() ? betas[k] : 0,
-                                            k < alphas.size(), k < betas.size()));
+      activations.push_back(activation_code(call, name, k < alphas.size() ? alphas[k] : 0,
+                                            k < betas.size() ? betas[k] : 0, k < alphas.size(), k < betas.size()));
     }
     clip = call.given("clip"), limit = call.real("clip", 0);
   }
@@ -109,7 +111,8 @@ Tensor lstm_step(const Cell& cell, const Tensor& x, const Tensor& state, Tensor&
   auto sum = [&](int g, int peephole, const Tensor& seen) {
     std::vector<Tensor> terms{cell.gate(x, g), cell.gate(hidden, g)};
     if (peephole >= 0 && cell.peepholes.defined())
-      terms.push_back(apply(queue, "y0 = x0 * x1;", {seen, narrow(cell.peepholes, 0, peephole * cell.width, cell.width)}));
+      terms.push_back(
+          apply(queue, "y0 = x0 * x1;", {seen, narrow(cell.peepholes, 0, peephole * cell.width, cell.width)}));
     return terms;
   };
   const Tensor i = cell.activate(0, sum(0, 0, memory));
@@ -150,7 +153,8 @@ Tensor run_direction(Cell& cell, Step step, const Tensor& x, bool reverse, Tenso
   return all;
 }
 
-void run(Call& call, int gates, int functions, std::initializer_list<const char*> defaults, Step step, bool has_memory) {
+void run(Call& call, int gates, int functions, std::initializer_list<const char*> defaults, Step step,
+         bool has_memory) {
   Queue& queue = call.queue();
   const bool batch_first = call.integer("layout", 0);
   const Tensor x = batch_first ? permute(call.input(0), {1, 0, 2}) : call.input(0);
@@ -181,7 +185,9 @@ void run(Call& call, int gates, int functions, std::initializer_list<const char*
 }
 
 void rnn(Call& call) {
-  run(call, 1, 1, {"Tanh"}, [](const Cell& c, const Tensor& x, const Tensor& h, Tensor&) { return rnn_step(c, x, h); }, false);
+  run(
+      call, 1, 1, {"Tanh"}, [](const Cell& c, const Tensor& x, const Tensor& h, Tensor&) { return rnn_step(c, x, h); },
+      false);
 }
 
 void gru(Call& call) {
@@ -194,8 +200,9 @@ void lstm(Call& call) { run(call, 4, 3, {"Sigmoid", "Tanh", "Tanh"}, lstm_step, 
 }  // namespace
 
 void recurrent(Registry& registry) {
-  const std::string shared = "activations activation_alpha activation_beta clip direction=forward|reverse|bidirectional "
-                             "hidden_size layout output_sequence ";
+  const std::string shared =
+      "activations activation_alpha activation_beta clip direction=forward|reverse|bidirectional "
+      "hidden_size layout output_sequence ";
   registry.add("RNN", rnn, shared.c_str());
   registry.add("GRU", gru, (shared + "linear_before_reset").c_str());
   registry.add("LSTM", lstm, (shared + "input_forget").c_str());

@@ -85,7 +85,8 @@ Tensor resize_axis(Call& call, const Tensor& x, int dim, const Axis& a, const st
   std::vector<std::int64_t> order;
   for (int d = 0; d < x.shape().size(); d++) order.push_back(d);
   std::swap(order[std::size_t(dim)], order.back());
-  return cast(queue, permute(matmul(queue, permute(cast(queue, x, type), order), transpose(weights)), order), x.dtype());
+  return cast(queue, permute(matmul(queue, permute(cast(queue, x, type), order), transpose(weights)), order),
+              x.dtype());
 }
 
 // Elements that show places outside the input, of tf_crop_and_resize.

@@ -23,7 +23,8 @@ std::int64_t position(Call& call, int i, std::size_t size, std::int64_t otherwis
   if (!call.has(i)) return otherwise;
   const std::int64_t at = call.read_integers(i).at(0);
   const std::int64_t from_start = at < 0 ? at + std::int64_t(size) : at;
-  if (from_start < 0 || from_start > std::int64_t(size)) call.fail("position " + std::to_string(at) + " is out of range");
+  if (from_start < 0 || from_start > std::int64_t(size))
+    call.fail("position " + std::to_string(at) + " is out of range");
   return from_start;
 }
 
@@ -88,7 +89,8 @@ void split_to(Call& call) {
   Tensors parts;
   std::int64_t start = 0;
   for (std::int64_t length : lengths) {
-    if (length < 0 || start + length > size) call.fail("parts " + Shape(lengths).text() + " do not fit " + x.shape().text());
+    if (length < 0 || start + length > size)
+      call.fail("parts " + Shape(lengths).text() + " do not fit " + x.shape().text());
     const bool squeeze = !call.has(1) && !call.integer("keepdims", 1);
     parts.push_back(squeeze ? select(x, axis, start) : narrow(x, axis, start, length));
     start += length;

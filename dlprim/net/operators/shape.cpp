@@ -71,8 +71,10 @@ void squeeze(Call& call) {
   Integers strides;
   for (int d = 0; d < x.shape().size(); d++) {
     const bool one = x.shape()[d] == 1;
-    if (drop[std::size_t(d)] && !one) call.fail("dimension " + std::to_string(d) + " of " + x.shape().text() + " is not 1");
-    if (!drop[std::size_t(d)] && !(all && one)) shape.push_back(x.shape()[d]), strides.push_back(x.strides()[std::size_t(d)]);
+    if (drop[std::size_t(d)] && !one)
+      call.fail("dimension " + std::to_string(d) + " of " + x.shape().text() + " is not 1");
+    if (!drop[std::size_t(d)] && !(all && one))
+      shape.push_back(x.shape()[d]), strides.push_back(x.strides()[std::size_t(d)]);
   }
   call.set(0, x.strided(shape, strides));
 }
@@ -176,7 +178,8 @@ void depth_to_space(Call& call) {
   const Tensor& x = call.input(0);
   const std::int64_t b = call.integer("blocksize", 0);
   const Shape& s = x.shape();
-  if (s.size() != 4 || b <= 0 || s[1] % (b * b)) call.fail("expected N, C, H, W with C a multiple of blocksize^2, got " + s.text());
+  if (s.size() != 4 || b <= 0 || s[1] % (b * b))
+    call.fail("expected N, C, H, W with C a multiple of blocksize^2, got " + s.text());
   const bool dcr = call.text("mode", "DCR") == "DCR";
   const std::int64_t c = s[1] / (b * b);
   const Tensor blocks = dcr ? permute(reshape(call.queue(), x, {s[0], b, b, c, s[2], s[3]}), {0, 3, 4, 1, 5, 2})
@@ -188,7 +191,8 @@ void space_to_depth(Call& call) {
   const Tensor& x = call.input(0);
   const std::int64_t b = call.integer("blocksize", 0);
   const Shape& s = x.shape();
-  if (s.size() != 4 || b <= 0 || s[2] % b || s[3] % b) call.fail("expected N, C, H, W with multiples of blocksize, got " + s.text());
+  if (s.size() != 4 || b <= 0 || s[2] % b || s[3] % b)
+    call.fail("expected N, C, H, W with multiples of blocksize, got " + s.text());
   const Tensor blocks = reshape(call.queue(), x, {s[0], s[1], s[2] / b, b, s[3] / b, b});
   const bool dcr = call.text("mode", "DCR") == "DCR";
   call.set(0, reshape(call.queue(), permute(blocks, dcr ? Integers{0, 3, 5, 1, 2, 4} : Integers{0, 1, 3, 5, 2, 4}),

@@ -28,7 +28,8 @@ struct Waves {
 Waves waves(Composition& c, DataType type, std::int64_t samples, std::int64_t bins, std::int64_t length, bool inverse,
             const std::vector<double>& weights = {}) {
   constexpr std::int64_t limit = std::int64_t(1) << 26;
-  if (samples * bins > limit) throw NotImplementedError("a transform of length " + std::to_string(length) + " is too long");
+  if (samples * bins > limit)
+    throw NotImplementedError("a transform of length " + std::to_string(length) + " is too long");
   std::vector<double> real, imaginary;
   for (std::int64_t m = 0; m < samples; m++)
     for (std::int64_t k = 0; k < bins; k++) {
@@ -88,8 +89,10 @@ void dft(Composition& c) {
   Call& call = c.call;
   const Part x = c.input(0);
   const int rank = x.shape().size();
-  if (rank < 2 || x.shape()[rank - 1] < 1 || x.shape()[rank - 1] > 2) call.fail("expected [..., 1] or [..., 2], got " + x.shape().text());
-  const std::int64_t axis = call.has(2) ? call.read_integers(2).at(0) : call.integer("axis", call.version() < 20 ? 1 : -2);
+  if (rank < 2 || x.shape()[rank - 1] < 1 || x.shape()[rank - 1] > 2)
+    call.fail("expected [..., 1] or [..., 2], got " + x.shape().text());
+  const std::int64_t axis =
+      call.has(2) ? call.read_integers(2).at(0) : call.integer("axis", call.version() < 20 ? 1 : -2);
   const int dim = x.shape().axis(axis);
   if (dim == rank - 1) call.fail("the last dimension holds real and imaginary part");
   const bool inverse = call.integer("inverse", 0), onesided = call.integer("onesided", 0);
@@ -108,7 +111,8 @@ void stft(Composition& c) {
   const std::int64_t step = call.read_integers(1).at(0), samples = x.shape()[1];
   std::int64_t length = call.has(2) ? call.input(2).numel() : 0;
   if (call.has(3)) length = call.read_integers(3).at(0);
-  if (step < 1 || length < 1 || length > samples) call.fail("frames of " + std::to_string(length) + " do not fit " + x.shape().text());
+  if (step < 1 || length < 1 || length > samples)
+    call.fail("frames of " + std::to_string(length) + " do not fit " + x.shape().text());
   const std::int64_t frames = (samples - length) / step + 1;
   std::vector<std::int64_t> places;
   for (std::int64_t f = 0; f < frames; f++)
@@ -121,7 +125,8 @@ void stft(Composition& c) {
 
 // Triangles between frequencies that are evenly spaced on the mel scale, [bins, mel bins].
 void mel_weights(Call& call) {
-  const std::int64_t mels = call.read_integers(0).at(0), length = call.read_integers(1).at(0), rate = call.read_integers(2).at(0);
+  const std::int64_t mels = call.read_integers(0).at(0), length = call.read_integers(1).at(0),
+                     rate = call.read_integers(2).at(0);
   const double low = call.read_reals(3).at(0), high = call.read_reals(4).at(0);
   if (mels < 1 || length < 1 || rate < 1) call.fail("expected positive sizes");
   const std::int64_t bins = length / 2 + 1;
@@ -129,7 +134,8 @@ void mel_weights(Call& call) {
   std::vector<std::int64_t> edges;
   for (std::int64_t i = 0; i < mels + 2; i++) {
     const double at = mel(low) + double(i) * (mel(high) - mel(low)) / double(mels + 2);
-    edges.push_back(std::int64_t(std::floor(double(length + 1) * (700 * (std::pow(10, at / 2595) - 1)) / double(rate))));
+    edges.push_back(
+        std::int64_t(std::floor(double(length + 1) * (700 * (std::pow(10, at / 2595) - 1)) / double(rate))));
   }
   std::vector<float> weights(std::size_t(bins * mels));
   auto set = [&](std::int64_t bin, std::int64_t m, double value) {

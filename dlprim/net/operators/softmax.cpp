@@ -36,7 +36,8 @@ void hardmax_rows(Call& call, const Tensor& x, int dim) {
   Tensor positions = Tensor::from_integers(indices);
   for (int d = dim + 1; d < x.shape().size(); d++) positions = unsqueeze(positions, positions.shape().size());
   const Tensor hot[] = {place, positions};
-  call.set(0, reshape(queue, apply(queue, "y0 = x0 == x1;", hot, {}, x.dtype(), DataType::int64), call.input(0).shape()));
+  call.set(0,
+           reshape(queue, apply(queue, "y0 = x0 == x1;", hot, {}, x.dtype(), DataType::int64), call.input(0).shape()));
 }
 
 void softmax_op(Call& call) { along_axis(call, softmax_rows); }

@@ -12,7 +12,8 @@ using Integers = std::vector<std::int64_t>;
 
 // How often each of some n-grams [count, n] stands in rows [batch, columns] with `step` elements between its own.
 Tensor occurrences(Queue& queue, const Tensor& rows, const Integers& grams, std::int64_t n, std::int64_t step) {
-  const std::int64_t batch = rows.shape()[0], count = std::int64_t(grams.size()) / n, starts = rows.shape()[1] - (n - 1) * step;
+  const std::int64_t batch = rows.shape()[0], count = std::int64_t(grams.size()) / n,
+                     starts = rows.shape()[1] - (n - 1) * step;
   const Shape shape{batch, 1, count};
   if (starts < 1 || batch == 0) return filled(queue, DataType::float32, shape, 0);
   const Tensor all = reshape(queue, Tensor::from_integers(grams), {count, n});
@@ -20,7 +21,8 @@ Tensor occurrences(Queue& queue, const Tensor& rows, const Integers& grams, std:
   for (std::int64_t k = 0; k < n; k++) {
     const Tensor element = unsqueeze(narrow(rows, 1, k * step, starts), 2), wanted = select(all, 1, k);
     if (k == n - 1) {
-      const std::vector<Tensor> inputs = equal.defined() ? std::vector{element, wanted, equal} : std::vector{element, wanted};
+      const std::vector<Tensor> inputs =
+          equal.defined() ? std::vector{element, wanted, equal} : std::vector{element, wanted};
       return apply_sum_to(queue, equal.defined() ? "y0 = x0 == x1 && x2 != 0;" : "y0 = x0 == x1;", inputs, {}, shape,
                           DataType::float32);
     }
@@ -37,17 +39,22 @@ void tf_idf(Call& call) {
   Tensor x = cast(queue, call.input(0), DataType::int64);
   if (x.shape().size() > 2) call.fail("expected [C] or [N, C], got " + x.shape().text());
   if (flat) x = reshape(queue, x, {1, x.numel()});
-  const Integers pool = call.integers("pool_int64s"), starts = call.integers("ngram_counts"), places = call.integers("ngram_indexes");
+  const Integers pool = call.integers("pool_int64s"), starts = call.integers("ngram_counts"),
+                 places = call.integers("ngram_indexes");
   if (pool.empty() || places.empty()) call.fail("expected pool_int64s and ngram_indexes");
   const std::int64_t shortest = call.integer("min_gram_length", 1), longest = call.integer("max_gram_length", 1);
-  const std::int64_t skips = call.integer("max_skip_count", 0), width = *std::max_element(places.begin(), places.end()) + 1;
+  const std::int64_t skips = call.integer("max_skip_count", 0),
+                     width = *std::max_element(places.begin(), places.end()) + 1;
   const auto [low, high] = std::minmax_element(places.begin(), places.end());
-  if (*low < 0 || *high >= (1 << 24) || skips < 0 || skips > (1 << 16)) call.fail("expected ngram_indexes and max_skip_count within bounds");
+  if (*low < 0 || *high >= (1 << 24) || skips < 0 || skips > (1 << 16))
+    call.fail("expected ngram_indexes and max_skip_count within bounds");
   Tensor counts = filled(queue, DataType::float32, {x.shape()[0], width}, 0);
   std::size_t gram = 0;  // numbered through all lengths
   for (std::size_t i = 0; i < starts.size(); i++) {
-    const std::int64_t n = std::int64_t(i) + 1, begin = starts[i], end = i + 1 < starts.size() ? starts[i + 1] : std::int64_t(pool.size());
-    if (begin < 0 || end < begin || end > std::int64_t(pool.size()) || (end - begin) % n) call.fail("ngram_counts do not fit the pool");
+    const std::int64_t n = std::int64_t(i) + 1, begin = starts[i],
+                       end = i + 1 < starts.size() ? starts[i + 1] : std::int64_t(pool.size());
+    if (begin < 0 || end < begin || end > std::int64_t(pool.size()) || (end - begin) % n)
+      call.fail("ngram_counts do not fit the pool");
     const auto count = std::size_t((end - begin) / n);
     if (gram + count > places.size()) call.fail("expected an index for each n-gram");
     const Integers grams(pool.begin() + begin, pool.begin() + end);
@@ -57,7 +64,8 @@ void tf_idf(Call& call) {
     for (std::int64_t step = 1; step <= (n == 1 ? 1 : skips + 1); step++) {
       const Tensor found = reshape(queue, occurrences(queue, x, grams, n, step), {x.shape()[0], std::int64_t(count)});
       const Tensor index = contiguous(queue, expand(Tensor::from_integers(to), found.shape()));
-      counts = call.run("ScatterElements", {counts, index, found}, {{"axis", std::int64_t(1)}, {"reduction", std::string("add")}})[0];
+      counts = call.run("ScatterElements", {counts, index, found},
+                        {{"axis", std::int64_t(1)}, {"reduction", std::string("add")}})[0];
     }
   }
   const std::string mode = call.text("mode", "TF");
@@ -73,8 +81,9 @@ void tf_idf(Call& call) {
 }  // namespace
 
 void text(Registry& registry) {
-  registry.add("TfIdfVectorizer", tf_idf, "max_gram_length max_skip_count min_gram_length mode=TF|IDF|TFIDF ngram_counts "
-                                          "ngram_indexes pool_int64s weights");
+  registry.add("TfIdfVectorizer", tf_idf,
+               "max_gram_length max_skip_count min_gram_length mode=TF|IDF|TFIDF ngram_counts "
+               "ngram_indexes pool_int64s weights");
 }
 
 }  // namespace dlprim::operators

@@ -18,14 +18,16 @@ void batch_norm(Call& call) {
   Queue& queue = call.queue();
   const Tensor x = contiguous(queue, call.input(0));
   const double eps = call.real("epsilon", 1e-5);
-  if (x.shape().size() < 2 || x.numel() == 0) call.fail("expected at least 2 dimensions and elements, got " + x.shape().text());
+  if (x.shape().size() < 2 || x.numel() == 0)
+    call.fail("expected at least 2 dimensions and elements, got " + x.shape().text());
   const Tensor &running_mean = call.input(3), &running_variance = call.input(4);
   const bool fixed = call.integer("is_test", 0);
   Tensor mean = running_mean, scale;
   if (fixed) {
     scale = apply(queue, "y0 = 1 / sqrt(x0 + w0);", {running_variance}, {eps});
   } else {
-    mean = Tensor(queue, running_mean.dtype(), {x.shape()[1]}), scale = Tensor(queue, running_mean.dtype(), {x.shape()[1]});
+    mean = Tensor(queue, running_mean.dtype(), {x.shape()[1]}),
+    scale = Tensor(queue, running_mean.dtype(), {x.shape()[1]});
     const RunningStatistics running{call.in(3), call.in(4), 1 - call.real("momentum", 0.9)};
     batch_norm_statistics(queue, x.view(queue), mean.view(queue), scale.view(queue), eps, running);
   }

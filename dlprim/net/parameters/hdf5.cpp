@@ -93,10 +93,11 @@ void write_hdf5(const std::string& path, const NamedTensors& tensors) {
   const Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose, "'" + path + "'");
   for (const auto& [name, tensor] : tensors) {
     const std::vector<hsize_t> sizes(tensor.shape().begin(), tensor.shape().end());
-    const Handle space(sizes.empty() ? H5Screate(H5S_SCALAR) : H5Screate_simple(int(sizes.size()), sizes.data(), nullptr),
-                       H5Sclose, "a shape");
-    const Handle set(H5Dcreate2(file, name.c_str(), H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Dclose,
-                     "a dataset '" + name + "'");
+    const Handle space(
+        sizes.empty() ? H5Screate(H5S_SCALAR) : H5Screate_simple(int(sizes.size()), sizes.data(), nullptr), H5Sclose,
+        "a shape");
+    const Handle set(H5Dcreate2(file, name.c_str(), H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                     H5Dclose, "a dataset '" + name + "'");
     if (H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, floats(name, tensor).data()) < 0)
       fail("'" + name + "' cannot be written");
   }

@@ -21,9 +21,11 @@ std::string read_header(std::istream& file, std::uint64_t file_size, std::size_t
   for (std::size_t i = 0; i < bytes; i++) length = length << 8 | digits[big_endian ? i : bytes - 1 - i];
   const std::uint64_t at = std::uint64_t(file.tellg());
   if (!file || length > largest_header || at + length > file_size)
-    throw ValidationError("[parameters] expected a file of DLP, HDF5 or safetensors; this one has no valid header or is cut off");
+    throw ValidationError(
+        "[parameters] expected a file of DLP, HDF5 or safetensors; this one has no valid header or is cut off");
   std::string header(std::size_t(length), '\0');
-  if (!file.read(header.data(), std::streamsize(length))) throw ValidationError("[parameters] the header cannot be read");
+  if (!file.read(header.data(), std::streamsize(length)))
+    throw ValidationError("[parameters] the header cannot be read");
   return header;
 }
 
@@ -85,7 +87,8 @@ std::string dlp_header(const NamedTensors& tensors) {
   std::uint64_t start = 0;
   for (const auto& [name, tensor] : tensors) {
     const char* type = tensor.dtype() == DataType::float32 ? "float" : dlprim::name(tensor.dtype());
-    json["tensors"][name] = {{"dtype", type}, {"shape", tensor.shape().sizes()}, {"size", tensor.bytes()}, {"start", start}};
+    json["tensors"][name] = {
+        {"dtype", type}, {"shape", tensor.shape().sizes()}, {"size", tensor.bytes()}, {"start", start}};
     start += tensor.bytes();
   }
   const std::string header = json.dump();
@@ -99,8 +102,10 @@ std::string safetensors_header(const NamedTensors& tensors) {
     const char* type = nullptr;
     for (const auto& [tag, dtype] : safetensors_types)
       if (dtype == tensor.dtype()) type = tag;
-    if (!type) throw ValidationError("[parameters] '" + name + "': safetensors have no " + dlprim::name(tensor.dtype()));
-    json[name] = {{"dtype", type}, {"shape", tensor.shape().sizes()}, {"data_offsets", {start, start + tensor.bytes()}}};
+    if (!type)
+      throw ValidationError("[parameters] '" + name + "': safetensors have no " + dlprim::name(tensor.dtype()));
+    json[name] = {
+        {"dtype", type}, {"shape", tensor.shape().sizes()}, {"data_offsets", {start, start + tensor.bytes()}}};
     start += tensor.bytes();
   }
   std::string header = json.dump();

@@ -10,7 +10,9 @@ namespace {
 
 // What the model gives, and what it gives as JSON for another batch too.
 void expect_same_as_json(ModelBuilder& builder, const std::vector<std::int64_t>& shape) {
-  const std::string stem = (std::filesystem::temp_directory_path() / ("dlprim_convert_test" + std::to_string(std::random_device()()))).string();
+  const std::string stem =
+      (std::filesystem::temp_directory_path() / ("dlprim_convert_test" + std::to_string(std::random_device()())))
+          .string();
   Net net{Context(device())}, json{Context(device())};
   net.load_model(builder.model());
   net.reshape_input(0, Shape(shape));
@@ -32,8 +34,13 @@ TEST(Convert, AConvolutionalNetwork) {
   b.input("x", {-1, 3, 9, 9}).output("y", {-1, 5});
   b.constant("w", {4, 3, 3, 3}, random_floats(108, 2)).constant("bias", {4}, random_floats(4, 3));
   for (const char* name : {"gamma", "beta", "mean"}) b.constant(name, {4}, random_floats(4, 4));
-  b.constant("var", {4}, random_floats(4, 5, 0.5f, 2)).constant("fc", {5, 16}, random_floats(80, 6)).constant("fcb", {5}, random_floats(5, 7));
-  b.constant("shift", {1, 4, 1, 1}, random_floats(4, 8)).constant("two", {}, {2}).integers("zero", {0}).integers("rest", {-1});
+  b.constant("var", {4}, random_floats(4, 5, 0.5f, 2))
+      .constant("fc", {5, 16}, random_floats(80, 6))
+      .constant("fcb", {5}, random_floats(5, 7));
+  b.constant("shift", {1, 4, 1, 1}, random_floats(4, 8))
+      .constant("two", {}, {2})
+      .integers("zero", {0})
+      .integers("rest", {-1});
   b.constant("half", {1}, {0.5f});
   auto* conv = b.node("Conv", {"x", "w", "bias"}, {"c"});
   attribute(conv, "pads", std::vector<std::int64_t>(4, 1)), attribute(conv, "strides", std::vector<std::int64_t>(2, 2));
@@ -44,7 +51,8 @@ TEST(Convert, AConvolutionalNetwork) {
   b.node("Div", {"h", "two"}, {"d"});
   b.node("Mul", {"d", "half"}, {"m"});
   auto* pool = b.node("MaxPool", {"m"}, {"p"});
-  attribute(pool, "kernel_shape", std::vector<std::int64_t>(2, 3)), attribute(pool, "strides", std::vector<std::int64_t>(2, 2));
+  attribute(pool, "kernel_shape", std::vector<std::int64_t>(2, 3)),
+      attribute(pool, "strides", std::vector<std::int64_t>(2, 2));
   b.node("Shape", {"p"}, {"shape"});
   b.node("Gather", {"shape", "zero"}, {"batch"});
   attribute(b.node("Concat", {"batch", "rest"}, {"sizes"}), "axis", 0);
@@ -102,7 +110,9 @@ TEST(Convert, AJsonNetworkStaysWhatItIs) {
 TEST(Convert, AnOnnxModelTrains) {
   ModelBuilder b;
   b.input("x", {8, 4}).output("y", {8, 2});
-  b.constant("w1", {6, 4}, random_floats(24, 2)).constant("b1", {6}, random_floats(6, 3)).constant("w2", {6, 2}, random_floats(12, 4));
+  b.constant("w1", {6, 4}, random_floats(24, 2))
+      .constant("b1", {6}, random_floats(6, 3))
+      .constant("w2", {6, 2}, random_floats(12, 4));
   attribute(b.node("Gemm", {"x", "w1", "b1"}, {"h"}), "transB", 1);
   b.node("Tanh", {"h"}, {"t"});
   b.node("MatMul", {"t", "w2"}, {"y"});

@@ -35,7 +35,8 @@ inline void write_values(Net& net, Tensor& tensor, const std::vector<double>& va
 inline std::vector<double> distinct_values(std::size_t count, unsigned seed, double low, double high) {
   std::vector<double> values(count);
   std::mt19937 engine(seed);
-  for (std::size_t i = 0; i < count; i++) values[i] = low + (high - low) * (double(i) + 0.3 + 0.07 * (seed % 5)) / double(count);
+  for (std::size_t i = 0; i < count; i++)
+    values[i] = low + (high - low) * (double(i) + 0.3 + 0.07 * (seed % 5)) / double(count);
   std::shuffle(values.begin(), values.end(), engine);
   return values;
 }
@@ -100,7 +101,8 @@ inline void expect_finite_differences(Net& net) {
       const double below = value();
       x[k] = at, write_values(net, *tensor, x);
       const double expected = (above - below) / (2 * step);
-      ASSERT_NEAR(gradients[v][k], expected, tolerance * std::max(1.0, std::fabs(expected))) << name << " element " << k;
+      ASSERT_NEAR(gradients[v][k], expected, tolerance * std::max(1.0, std::fabs(expected)))
+          << name << " element " << k;
     }
   }
 }

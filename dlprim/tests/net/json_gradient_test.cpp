@@ -19,19 +19,22 @@ TEST_P(JsonGradient, AgreesWithFiniteDifferences) {
   const std::string dtype = widest() == DataType::float64 ? "double" : "float";
   std::string inputs, names;
   auto add = [&](const std::string& name, const std::string& shape, const std::string& type) {
-    inputs += (inputs.empty() ? "" : ", ") + std::string("{\"name\": \"") + name + "\", \"shape\": " + shape + ", \"dtype\": \"" + type + "\"}";
+    inputs += (inputs.empty() ? "" : ", ") + std::string("{\"name\": \"") + name + "\", \"shape\": " + shape +
+              ", \"dtype\": \"" + type + "\"}";
     names += (names.empty() ? "\"" : ", \"") + name + "\"";
   };
   for (std::size_t i = 0; i < c.inputs.size(); i++) add(i ? "b" : "a", c.inputs[i].text(), dtype);
   if (c.labels) add("label", c.labels, "int");
   const std::string parameter = std::string(c.type) == "Parameter" ? ", \"dtype\": \"" + dtype + "\"" : "";
-  const std::string text = "{\"inputs\": [" + inputs + "], \"outputs\": [\"y\"], \"operators\": [{\"name\": \"op\", \"type\": \"" +
-                           c.type + "\", \"inputs\": [" + names + "], \"outputs\": [\"y\"], \"options\": {" + c.options + parameter + "}}]}";
+  const std::string text =
+      "{\"inputs\": [" + inputs + "], \"outputs\": [\"y\"], \"operators\": [{\"name\": \"op\", \"type\": \"" + c.type +
+      "\", \"inputs\": [" + names + "], \"outputs\": [\"y\"], \"options\": {" + c.options + parameter + "}}]}";
   Net net{Context(device())};
   net.load_from_json(text);
   for (int i = 0; i < net.inputs(); i++) {
     Tensor& x = net.input(i);
-    if (is_floating(x.dtype())) write_values(net, x, distinct_values(std::size_t(x.numel()), unsigned(i) + 1, -1.5, 1.5));
+    if (is_floating(x.dtype()))
+      write_values(net, x, distinct_values(std::size_t(x.numel()), unsigned(i) + 1, -1.5, 1.5));
     else x.to_device(net.context().make_execution_context(), std::vector<std::int32_t>{1, 0, 3});
   }
   expect_finite_differences(net);
@@ -66,10 +69,18 @@ const Case cases[] = {
     {"InnerProduct", "\"outputs\": 4", {{3, 5}}},
     {"InnerProduct", "\"outputs\": 4, \"bias\": false, \"activation\": \"sigmoid\"", {{3, 2, 2, 2}}},
     {"Convolution2D", "\"channels_out\": 4, \"kernel\": 3, \"pad\": 1, \"activation\": \"tanh\"", {{2, 3, 5, 5}}},
-    {"Convolution2D", "\"channels_out\": 4, \"kernel\": [3, 2], \"stride\": [2, 1], \"groups\": 2, \"bias\": false", {{2, 4, 7, 6}}},
-    {"Convolution2D", "\"channels_out\": 4, \"kernel\": 3, \"dilate\": 2, \"groups\": 4, \"fwd_algo\": \"auto\"", {{1, 4, 7, 7}}},
-    {"TransposedConvolution2D", "\"channels_out\": 3, \"kernel\": 3, \"stride\": 2, \"pad\": 1, \"output_pad\": 1", {{2, 2, 4, 4}}},
-    {"TransposedConvolution2D", "\"channels_out\": 4, \"kernel\": [2, 3], \"groups\": 2, \"activation\": \"sigmoid\"", {{1, 4, 4, 4}}},
+    {"Convolution2D",
+     "\"channels_out\": 4, \"kernel\": [3, 2], \"stride\": [2, 1], \"groups\": 2, \"bias\": false",
+     {{2, 4, 7, 6}}},
+    {"Convolution2D",
+     "\"channels_out\": 4, \"kernel\": 3, \"dilate\": 2, \"groups\": 4, \"fwd_algo\": \"auto\"",
+     {{1, 4, 7, 7}}},
+    {"TransposedConvolution2D",
+     "\"channels_out\": 3, \"kernel\": 3, \"stride\": 2, \"pad\": 1, \"output_pad\": 1",
+     {{2, 2, 4, 4}}},
+    {"TransposedConvolution2D",
+     "\"channels_out\": 4, \"kernel\": [2, 3], \"groups\": 2, \"activation\": \"sigmoid\"",
+     {{1, 4, 4, 4}}},
     {"BatchNorm", "", {{4, 3}}},
     {"BatchNorm", "\"affine\": false, \"eps\": 0.01", {{3, 2, 3, 3}}},
     {"BatchNorm", "\"use_global_stats\": true", {{3, 2, 3, 3}}},

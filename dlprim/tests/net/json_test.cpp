@@ -8,7 +8,8 @@ namespace {
 
 // A network of one input "data" [2, 3, 4, 4] and these operators; its output is "y".
 std::string network(const std::string& operators, const std::string& outputs = "\"y\"") {
-  return "{\"inputs\": [{\"shape\": [2, 3, 4, 4]}], // the name is data\n\"outputs\": [" + outputs + "],\n\"operators\": [" + operators + "]}";
+  return "{\"inputs\": [{\"shape\": [2, 3, 4, 4]}], // the name is data\n\"outputs\": [" + outputs +
+         "],\n\"operators\": [" + operators + "]}";
 }
 
 template <class E = ValidationError>
@@ -26,21 +27,30 @@ TEST(Json, ErrorsNameTheOperator) {
   const std::string relu = R"({"name": "a", "type": "Activation", "inputs": ["data"], "outputs": ["y"])";
   expect_error("{", "this is no JSON");
   expect_error("[]", "expected an object, got a list");
-  expect_error(network(relu + R"(, "options": {"activation": "swish"}})"), "[Activation 'a'] expected one of identity|relu|");
-  expect_error(network(relu + R"(, "options": {"activation": 3}})"), "[Activation 'a'] expected a text for 'activation', got 3");
+  expect_error(network(relu + R"(, "options": {"activation": "swish"}})"),
+               "[Activation 'a'] expected one of identity|relu|");
+  expect_error(network(relu + R"(, "options": {"activation": 3}})"),
+               "[Activation 'a'] expected a text for 'activation', got 3");
   expect_error(network(relu + R"(, "options": {"activatoin": "relu"}})"), "[Activation 'a'] unknown keys: activatoin");
   expect_error(network(relu + R"(, "option": {}})"), "[Activation 'a'] unknown keys: option");
   expect_error(network(relu + R"(, "params": ["w"]})"), "expected at most 0 params, got 1");
   expect_error(network(relu + "}, " + relu + "}"), "the name 'a' is used twice");
   expect_error(network(relu + "}", "\"z\""), "no operator gives 'z'");
-  expect_error(network(R"({"name": "a", "type": "Activation", "inputs": ["x"], "outputs": ["y"]})"), "reads 'x', which is not defined");
-  expect_error(network(R"({"name": "a", "type": "Flatten", "inputs": ["data"], "outputs": []})"), "expected 1 outputs, got 0");
-  expect_error(network(R"({"type": "Flatten", "inputs": ["data"], "outputs": ["y"]})"), "[Flatten #0] 'name' is missing");
-  expect_error<NotImplementedError>(network(R"({"name": "a", "type": "Swoosh", "inputs": ["data"], "outputs": ["y"]})"), "'Swoosh'");
-  expect_error(network(R"({"name": "c", "type": "Convolution2D", "inputs": ["data"], "outputs": ["y"], "options": {"kernel": 3}})"),
-               "[Convolution2D 'c'] 'channels_out' is missing");
+  expect_error(network(R"({"name": "a", "type": "Activation", "inputs": ["x"], "outputs": ["y"]})"),
+               "reads 'x', which is not defined");
+  expect_error(network(R"({"name": "a", "type": "Flatten", "inputs": ["data"], "outputs": []})"),
+               "expected 1 outputs, got 0");
+  expect_error(network(R"({"type": "Flatten", "inputs": ["data"], "outputs": ["y"]})"),
+               "[Flatten #0] 'name' is missing");
+  expect_error<NotImplementedError>(network(R"({"name": "a", "type": "Swoosh", "inputs": ["data"], "outputs": ["y"]})"),
+                                    "'Swoosh'");
+  expect_error(
+      network(
+          R"({"name": "c", "type": "Convolution2D", "inputs": ["data"], "outputs": ["y"], "options": {"kernel": 3}})"),
+      "[Convolution2D 'c'] 'channels_out' is missing");
   expect_error(network(R"({"name": "c", "type": "Convolution2D", "inputs": ["data"], "outputs": ["y"],
-                           "options": {"kernel": [3, 3, 3], "channels_out": 4}})"), "expected an integer or two for 'kernel'");
+                           "options": {"kernel": [3, 3, 3], "channels_out": 4}})"),
+               "expected an integer or two for 'kernel'");
   expect_error(network(R"({"name": "c", "type": "Convolution2D", "inputs": ["data"], "outputs": ["y"],
                            "options": {"kernel": 7, "channels_out": 4}})"), "does not fit [2, 3, 4, 4]");
   expect_error(network(R"({"name": "c", "type": "InnerProduct", "inputs": ["data"], "outputs": ["y"],
@@ -55,7 +65,8 @@ TEST(Json, ParametersAreNamedSharedAndFrozen) {
     {"name": "one", "type": "InnerProduct", "inputs": ["data"], "outputs": ["a"], "options": {"outputs": 3}, "params": ["w", "auto"]},
     {"name": "two", "type": "InnerProduct", "inputs": ["a"], "outputs": ["a"], "options": {"outputs": 3}, "params": ["w"], "frozen": true},
     {"name": "three", "type": "BatchNorm", "inputs": ["a"], "outputs": ["y"], "params": ["", "auto", "gamma"]}]})");
-  EXPECT_EQ(net.param_names(), (std::vector<std::string>{"w", "one.1", "two.1", "three.0", "three.1", "gamma", "three.3"}));
+  EXPECT_EQ(net.param_names(),
+            (std::vector<std::string>{"w", "one.1", "two.1", "three.0", "three.1", "gamma", "three.3"}));
   EXPECT_TRUE(net.trainable("w"));
   EXPECT_TRUE(net.trainable("one.1"));
   EXPECT_FALSE(net.trainable("two.1"));
@@ -109,7 +120,9 @@ TEST(Json, BatchSizeMayChangeAndValuesAreFound) {
 TEST(Json, NetConfigWritesWhatLoads) {
   NetConfig config;
   config.add_input("data", {2, 1, 8, 8})
-      .add({"Convolution2D", {{"channels_out", 4}, {"kernel", std::vector<std::int64_t>{3, 3}}, {"bias", false}}, "conv"})
+      .add({"Convolution2D",
+            {{"channels_out", 4}, {"kernel", std::vector<std::int64_t>{3, 3}}, {"bias", false}},
+            "conv"})
       .add({"Activation", {{"activation", std::string("relu")}}})
       .add({"InnerProduct", {{"outputs", 3}}, "fc"})
       .add({"Softmax", {}, "prob"});
@@ -122,7 +135,8 @@ TEST(Json, NetConfigWritesWhatLoads) {
 
 TEST(Json, LabelsOfUntouchedInputsAreZero) {
   Net net{Context(device())};
-  net.load_from_json(R"({"inputs": [{"shape": [2, 3]}, {"name": "label", "shape": [2], "dtype": "int"}], "outputs": ["loss"], "operators": [
+  net.load_from_json(
+      R"({"inputs": [{"shape": [2, 3]}, {"name": "label", "shape": [2], "dtype": "int"}], "outputs": ["loss"], "operators": [
     {"name": "loss", "type": "SoftmaxWithLoss", "inputs": ["data", "label"], "outputs": ["loss"]}]})");
   EXPECT_EQ(net.loss_weight("loss"), 1);
   EXPECT_NEAR(read_values(net, net.output(0))[0], std::log(3.0), 1e-6);
@@ -130,7 +144,8 @@ TEST(Json, LabelsOfUntouchedInputsAreZero) {
 
 TEST(Json, LabelsThatAreNoClassCostNothing) {
   Net net{Context(device())};
-  net.load_from_json(R"({"inputs": [{"shape": [4, 3]}, {"name": "label", "shape": [4, 1]}], "outputs": ["loss"], "operators": [
+  net.load_from_json(
+      R"({"inputs": [{"shape": [4, 3]}, {"name": "label", "shape": [4, 1]}], "outputs": ["loss"], "operators": [
     {"name": "loss", "type": "SoftmaxWithLoss", "inputs": ["data", "label"], "outputs": ["loss"]}]})");
   const ExecutionContext ec = net.context().make_execution_context();
   net.mode(CalculationsMode::train);

@@ -25,7 +25,8 @@ class ModelBuilder {
   ModelBuilder& output(const std::string& name, const std::vector<std::int64_t>& shape, int type = 1) {
     return value(graph_->add_output(), name, shape, type);
   }
-  ModelBuilder& constant(const std::string& name, const std::vector<std::int64_t>& shape, const std::vector<float>& data) {
+  ModelBuilder& constant(const std::string& name, const std::vector<std::int64_t>& shape,
+                         const std::vector<float>& data) {
     auto* tensor = graph_->add_initializer();
     tensor->set_name(name), tensor->set_data_type(1);
     for (std::int64_t size : shape) tensor->add_dims(size);
@@ -57,7 +58,8 @@ class ModelBuilder {
   }
 
  private:
-  ModelBuilder& value(onnx_format::ValueInfo* info, const std::string& name, const std::vector<std::int64_t>& shape, int type) {
+  ModelBuilder& value(onnx_format::ValueInfo* info, const std::string& name, const std::vector<std::int64_t>& shape,
+                      int type) {
     info->set_name(name);
     auto* tensor = info->mutable_type()->mutable_tensor_type();
     tensor->set_elem_type(type);

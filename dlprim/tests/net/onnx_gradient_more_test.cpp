@@ -23,7 +23,13 @@ GRADIENTS(MoreShapes) {
   check({"Pad", {{3, 4}}, {}, {integers({1, 1}), number(0.5), integers({-1})}, -1.5, 1.5, 19});
   check({"CenterCropPad", {{3, 6}}, {}, {integers({5, 3})}, -1.5, 1.5, 18});
   check({"ReverseSequence", {{3, 2, 2}}, {}, {integers({2, 3})}});
-  check({"Col2Im", {{1, 8, 10}}, {{"pads", Integers{0, 1, 1, 0}}, {"strides", Integers{1, 2}}}, {integers({5, 4}), integers({2, 2})}, -1.5, 1.5, 18});
+  check({"Col2Im",
+         {{1, 8, 10}},
+         {{"pads", Integers{0, 1, 1, 0}}, {"strides", Integers{1, 2}}},
+         {integers({5, 4}), integers({2, 2})},
+         -1.5,
+         1.5,
+         18});
 }
 
 GRADIENTS(Choosing) {
@@ -35,9 +41,21 @@ GRADIENTS(Choosing) {
   check({"Unique", {{3, 4}}, {{"axis", std::int64_t(1)}, {"sorted", std::int64_t(0)}}});
   check({"GatherND", {{2, 3, 4}}, {{"batch_dims", std::int64_t(1)}}, {integers({2, 1}, {2, 0})}});
   check({"TensorScatter", {{2, 5, 3}, {2, 2, 3}}, {}, {integers({1, 3})}, -1.5, 1.5, 24});
-  check({"TensorScatter", {{2, 4, 3}, {2, 3, 3}}, {{"mode", std::string("circular")}}, {integers({3, 2})}, -1.5, 1.5, 24});
-  check({"MaxUnpool", {{1, 2, 2, 2}}, {{"kernel_shape", Integers{2, 2}}, {"strides", Integers{2, 2}}}, {integers({1, 2, 2, 2}, {0, 3, 8, 11, 17, 18, 29, 31})}});
-  check({"MaxUnpool", {{1, 1, 2, 2}}, {{"kernel_shape", Integers{2, 2}}, {"strides", Integers{2, 2}}}, {integers({1, 1, 2, 2}, {5, 7, 13, 15}), integers({1, 1, 5, 5})}});
+  check({"TensorScatter",
+         {{2, 4, 3}, {2, 3, 3}},
+         {{"mode", std::string("circular")}},
+         {integers({3, 2})},
+         -1.5,
+         1.5,
+         24});
+  check({"MaxUnpool",
+         {{1, 2, 2, 2}},
+         {{"kernel_shape", Integers{2, 2}}, {"strides", Integers{2, 2}}},
+         {integers({1, 2, 2, 2}, {0, 3, 8, 11, 17, 18, 29, 31})}});
+  check({"MaxUnpool",
+         {{1, 1, 2, 2}},
+         {{"kernel_shape", Integers{2, 2}}, {"strides", Integers{2, 2}}},
+         {integers({1, 1, 2, 2}, {5, 7, 13, 15}), integers({1, 1, 5, 5})}});
 }
 
 GRADIENTS(Scattering) {
@@ -46,30 +64,79 @@ GRADIENTS(Scattering) {
   check({"ScatterElements", {{3, 4}, {2, 4}}, {{"reduction", std::string("add")}}, 
          {integers({2, 4}, {0, 1, 2, 0, 0, 2, 2, 1})}, -1.5, 1.5, 18, 1, "xcx"});
   for (const char* how : {"none", "add"})
-    check({"ScatterND", {{3, 4}, {2, 4}}, {{"reduction", std::string(how)}}, {integers({2, 1}, {2, 0})}, -1.5, 1.5, 18, 1, "xcx"});
+    check({"ScatterND",
+           {{3, 4}, {2, 4}},
+           {{"reduction", std::string(how)}},
+           {integers({2, 1}, {2, 0})},
+           -1.5,
+           1.5,
+           18,
+           1,
+           "xcx"});
 }
 
 GRADIENTS(MorePools) {
-  check({"LpPool", {{1, 2, 5, 5}}, {{"kernel_shape", Integers{2, 3}}, {"pads", Integers{1, 0, 0, 1}}, {"p", std::int64_t(3)}}});
-  check({"LpPool", {{1, 2, 7}}, {{"kernel_shape", Integers{2}}, {"dilations", Integers{2}}, {"strides", Integers{2}}, {"ceil_mode", std::int64_t(1)}}, {}, -1.5, 1.5, 18});
+  check({"LpPool",
+         {{1, 2, 5, 5}},
+         {{"kernel_shape", Integers{2, 3}}, {"pads", Integers{1, 0, 0, 1}}, {"p", std::int64_t(3)}}});
+  check({"LpPool",
+         {{1, 2, 7}},
+         {{"kernel_shape", Integers{2}},
+          {"dilations", Integers{2}},
+          {"strides", Integers{2}},
+          {"ceil_mode", std::int64_t(1)}},
+         {},
+         -1.5,
+         1.5,
+         18});
   check({"GlobalLpPool", {{2, 3, 4, 2}}, {{"p", std::int64_t(3)}}});
   for (std::int64_t count : {0, 1})
-    check({"AveragePool", {{1, 2, 6, 7}}, {{"kernel_shape", Integers{2, 2}}, {"dilations", Integers{2, 3}}, {"pads", Integers{1, 0, 1, 2}},
-                                           {"strides", Integers{2, 2}}, {"count_include_pad", count}}, {}, -1.5, 1.5, 19});
+    check({"AveragePool",
+           {{1, 2, 6, 7}},
+           {{"kernel_shape", Integers{2, 2}},
+            {"dilations", Integers{2, 3}},
+            {"pads", Integers{1, 0, 1, 2}},
+            {"strides", Integers{2, 2}},
+            {"count_include_pad", count}},
+           {},
+           -1.5,
+           1.5,
+           19});
 }
 
 GRADIENTS(Images) {
   for (const char* mode : {"linear", "cubic"})
     for (const char* padding : {"zeros", "border", "reflection"})
-      check({"GridSample", {{1, 2, 4, 5}, {1, 2, 3, 2}}, {{"mode", std::string(mode)}, {"padding_mode", std::string(padding)}}, {}, -1.2, 1.2, 20});
+      check({"GridSample",
+             {{1, 2, 4, 5}, {1, 2, 3, 2}},
+             {{"mode", std::string(mode)}, {"padding_mode", std::string(padding)}},
+             {},
+             -1.2,
+             1.2,
+             20});
   check({"GridSample", {{1, 1, 3, 4, 3}, {1, 2, 2, 2, 3}}, {{"align_corners", std::int64_t(1)}}, {}, -0.9, 0.9, 20});
   check({"AffineGrid", {{2, 2, 3}}, {}, {integers({2, 1, 3, 4})}, -1.5, 1.5, 20});
   check({"AffineGrid", {{1, 3, 4}}, {{"align_corners", std::int64_t(1)}}, {integers({1, 1, 2, 3, 2})}, -1.5, 1.5, 20});
   const std::vector<double> boxes{0.3, 0.4, 3.2, 2.9, 1.1, 0.2, 4.7, 3.3};
   for (const char* mode : {"avg", "max"})
     for (std::int64_t samples : {0, 2})
-      check({"RoiAlign", {{2, 2, 4, 5}}, {{"mode", std::string(mode)}, {"output_height", std::int64_t(2)}, {"output_width", std::int64_t(3)}, {"sampling_ratio", samples}}, {numbers({2, 4}, boxes), integers({1, 0})}, -1.5, 1.5, 16});
-  check({"MaxRoiPool", {{2, 2, 4, 5}}, {{"pooled_shape", Integers{2, 2}}}, {numbers({2, 5}, {1, 0, 0, 3, 2, 0, 1, 1, 4, 3})}, -1.5, 1.5, 22});
+      check({"RoiAlign",
+             {{2, 2, 4, 5}},
+             {{"mode", std::string(mode)},
+              {"output_height", std::int64_t(2)},
+              {"output_width", std::int64_t(3)},
+              {"sampling_ratio", samples}},
+             {numbers({2, 4}, boxes), integers({1, 0})},
+             -1.5,
+             1.5,
+             16});
+  check({"MaxRoiPool",
+         {{2, 2, 4, 5}},
+         {{"pooled_shape", Integers{2, 2}}},
+         {numbers({2, 5}, {1, 0, 0, 3, 2, 0, 1, 1, 4, 3})},
+         -1.5,
+         1.5,
+         22});
   const Attributes two{{"offset_group", std::int64_t(2)}, {"pads", Integers{1, 0, 1, 0}}};
   check({"DeformConv", {{1, 2, 4, 5}, {2, 2, 2, 2}, {1, 16, 5, 4}, {2}, {1, 8, 5, 4}}, two, {}, -0.8, 0.8, 19});
   check({"DeformConv", {{1, 4, 4, 4}, {2, 2, 2, 2}, {1, 8, 3, 3}}, {{"group", std::int64_t(2)}}, {}, -0.8, 0.8, 19});
@@ -78,7 +145,13 @@ GRADIENTS(Images) {
 GRADIENTS(LinearAlgebra) {
   check({"Det", {{2, 3, 3}}});
   check({"CumProd", {{3, 4}}, {}, {integers({0})}, -1.5, 1.5, 26});
-  check({"CumProd", {{3, 4}}, {{"exclusive", std::int64_t(1)}, {"reverse", std::int64_t(1)}}, {integers({1})}, -1.5, 1.5, 26});
+  check({"CumProd",
+         {{3, 4}},
+         {{"exclusive", std::int64_t(1)}, {"reverse", std::int64_t(1)}},
+         {integers({1})},
+         -1.5,
+         1.5,
+         26});
   check({"DFT", {{2, 5, 1}}, {}, {}, -1.5, 1.5, 20});
   check({"DFT", {{1, 4, 3, 2}}, {{"inverse", std::int64_t(1)}}, {Tensor(), integers({1})}, -1.5, 1.5, 20});
   check({"DFT", {{1, 6, 1}}, {{"onesided", std::int64_t(1)}}, {}, -1.5, 1.5, 20});
@@ -94,13 +167,38 @@ GRADIENTS(Attention) {
   for (std::int64_t causal : {0, 1}) {
     const Attributes how{{"is_causal", causal}, {"softcap", causal ? 2.0 : 0.0}};
     check({"Attention", {{1, 4, 3, 2}, {1, 2, 5, 2}, {1, 2, 5, 3}, {3, 5}}, how, {}, -1.5, 1.5, 24});
-    check({"Attention", {{2, 3, 4}, {2, 3, 4}, {2, 3, 4}}, {{"q_num_heads", std::int64_t(2)}, {"kv_num_heads", std::int64_t(2)}, {"is_causal", causal}}, {}, -1.5, 1.5, 24});
+    check({"Attention",
+           {{2, 3, 4}, {2, 3, 4}, {2, 3, 4}},
+           {{"q_num_heads", std::int64_t(2)}, {"kv_num_heads", std::int64_t(2)}, {"is_causal", causal}},
+           {},
+           -1.5,
+           1.5,
+           24});
   }
   // The first query sees no key.
-  check({"Attention", {{1, 1, 2, 2}, {1, 1, 3, 2}, {1, 1, 3, 2}}, {}, {truths({2, 3}, {0, 0, 0, 1, 0, 1})}, -1.5, 1.5, 24});
+  check({"Attention",
+         {{1, 1, 2, 2}, {1, 1, 3, 2}, {1, 1, 3, 2}},
+         {},
+         {truths({2, 3}, {0, 0, 0, 1, 0, 1})},
+         -1.5,
+         1.5,
+         24});
   for (std::int64_t interleaved : {0, 1})
-    check({"RotaryEmbedding", {{1, 2, 3, 4}, {1, 3, 1}, {1, 3, 1}}, {{"interleaved", interleaved}, {"rotary_embedding_dim", std::int64_t(2)}}, {}, -1.5, 1.5, 23});
-  check({"CausalConvWithState", {{1, 2, 5}, {2, 1, 3}, {2}, {1, 2, 2}}, {{"activation", std::string("silu")}}, {}, -1.5, 1.5, 26, 2});
+    check({"RotaryEmbedding",
+           {{1, 2, 3, 4}, {1, 3, 1}, {1, 3, 1}},
+           {{"interleaved", interleaved}, {"rotary_embedding_dim", std::int64_t(2)}},
+           {},
+           -1.5,
+           1.5,
+           23});
+  check({"CausalConvWithState",
+         {{1, 2, 5}, {2, 1, 3}, {2}, {1, 2, 2}},
+         {{"activation", std::string("silu")}},
+         {},
+         -1.5,
+         1.5,
+         26,
+         2});
   for (const char* rule : {"linear", "gated", "delta", "gated_delta"}) {
     std::vector<Shape> inputs{{1, 3, 4}, {1, 3, 4}, {1, 3, 6}, {1, 2, 2, 3}};
     const std::string name = rule;
@@ -122,7 +220,8 @@ GRADIENTS(ControlFlow) {
     auto yes = std::make_shared<Graph>(), no = std::make_shared<Graph>();
     yes->outputs = {m.node(*yes, "Mul", {x, y})};
     no->outputs = {m.node(*no, "Sin", {m.node(*no, "Add", {x, x})})};
-    m.node(m.made.graph, "If", {m.constant(truths({}, {condition}))}, {m.output()}, {{"then_branch", yes}, {"else_branch", no}});
+    m.node(m.made.graph, "If", {m.constant(truths({}, {condition}))}, {m.output()},
+           {{"then_branch", yes}, {"else_branch", no}});
     check(m);
   }
   {  // state = sin(state * w) + trip, collected; a second value is carried through

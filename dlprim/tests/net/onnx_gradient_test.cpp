@@ -5,9 +5,10 @@ namespace dlprim::testing {
 namespace {
 
 GRADIENTS(Unary) {
-  for (const char* type : {"Identity", "Abs", "Atan", "Asinh", "Cos", "Cosh", "Erf", "Exp", "Neg", "Sin", "Sinh", "Tan", "Relu",
-                           "Sigmoid", "Tanh", "Softplus", "Softsign", "HardSwish", "Mish", "LeakyRelu", "Elu", "Celu", "Selu",
-                           "HardSigmoid", "Shrink", "Swish", "Gelu"})
+  for (const char* type :
+       {"Identity", "Abs",       "Atan", "Asinh", "Cos",     "Cosh",        "Erf",      "Exp",      "Neg",
+        "Sin",      "Sinh",      "Tan",  "Relu",  "Sigmoid", "Tanh",        "Softplus", "Softsign", "HardSwish",
+        "Mish",     "LeakyRelu", "Elu",  "Celu",  "Selu",    "HardSigmoid", "Shrink",   "Swish",    "Gelu"})
     check({type, {{3, 4}}});
   for (const char* type : {"Acos", "Asin", "Atanh"}) check({type, {{3, 4}}, {}, {}, -0.9, 0.9});
   for (const char* type : {"Log", "Reciprocal", "Sqrt"}) check({type, {{3, 4}}, {}, {}, 0.5, 2});
@@ -24,7 +25,8 @@ GRADIENTS(Unary) {
 
 GRADIENTS(ElementwiseWithBroadcasting) {
   for (const char* type : {"Add", "Sub", "Mul", "Max", "Min", "Sum", "Mean"})
-    for (const auto& inputs : std::vector<std::vector<Shape>>{{{3, 4}, {3, 4}}, {{2, 3, 4}, {3, 1}}, {{4}, {2, 1, 4}}, {{2, 1}, {1, 3}}, {{}, {5}}})
+    for (const auto& inputs : std::vector<std::vector<Shape>>{
+             {{3, 4}, {3, 4}}, {{2, 3, 4}, {3, 1}}, {{4}, {2, 1, 4}}, {{2, 1}, {1, 3}}, {{}, {5}}})
       check({type, inputs});
   for (const char* type : {"Div", "Pow"}) {
     check({type, {{3, 4}, {3, 4}}, {}, {}, 0.5, 2});
@@ -36,9 +38,16 @@ GRADIENTS(ElementwiseWithBroadcasting) {
 }
 
 GRADIENTS(Products) {
-  for (const auto& inputs : std::vector<std::vector<Shape>>{
-           {{3, 4}, {4, 5}}, {{2, 3, 4}, {4, 5}}, {{2, 3, 4}, {2, 4, 5}}, {{2, 1, 3, 4}, {5, 4, 2}}, {{3, 4}, {2, 4, 5}},
-           {{4}, {4, 5}}, {{3, 4}, {4}}, {{4}, {4}}, {{4}, {2, 4, 3}}, {{2, 3, 4}, {4}}})
+  for (const auto& inputs : std::vector<std::vector<Shape>>{{{3, 4}, {4, 5}},
+                                                            {{2, 3, 4}, {4, 5}},
+                                                            {{2, 3, 4}, {2, 4, 5}},
+                                                            {{2, 1, 3, 4}, {5, 4, 2}},
+                                                            {{3, 4}, {2, 4, 5}},
+                                                            {{4}, {4, 5}},
+                                                            {{3, 4}, {4}},
+                                                            {{4}, {4}},
+                                                            {{4}, {2, 4, 3}},
+                                                            {{2, 3, 4}, {4}}})
     check({"MatMul", inputs});
   check({"Gemm", {{3, 4}, {4, 5}, {5}}, {{"alpha", 0.5}, {"beta", 2.0}}});
   check({"Gemm", {{4, 3}, {5, 4}, {3, 1}}, {{"transA", std::int64_t(1)}, {"transB", std::int64_t(1)}}});
@@ -47,19 +56,29 @@ GRADIENTS(Products) {
 
 GRADIENTS(Convolutions) {
   check({"Conv", {{2, 3, 6}, {4, 3, 3}, {4}}, {{"pads", Integers{1, 0}}}});
-  check({"Conv", {{1, 2, 5, 6}, {4, 1, 3, 2}}, {{"pads", Integers{1, 0, 2, 1}}, {"group", std::int64_t(2)}, {"strides", Integers{2, 1}}}});
+  check({"Conv",
+         {{1, 2, 5, 6}, {4, 1, 3, 2}},
+         {{"pads", Integers{1, 0, 2, 1}}, {"group", std::int64_t(2)}, {"strides", Integers{2, 1}}}});
   check({"Conv", {{1, 2, 5, 6}, {3, 2, 2, 2}, {3}}, {{"auto_pad", std::string("SAME_UPPER")}}});
   check({"Conv", {{1, 2, 3, 4, 3}, {2, 2, 2, 2, 2}, {2}}});
   check({"Conv", {{1, 4, 6, 6}, {4, 1, 3, 3}, {4}}, {{"group", std::int64_t(4)}, {"pads", Integers{1, 1, 1, 1}}}});
   check({"ConvTranspose", {{1, 2, 4}, {2, 3, 3}, {3}}, {{"strides", Integers{2}}}});
-  check({"ConvTranspose", {{1, 2, 3, 3}, {2, 2, 3, 3}}, {{"strides", Integers{2, 2}}, {"pads", Integers{1, 1, 1, 1}}, {"output_padding", Integers{1, 1}}}});
+  check({"ConvTranspose",
+         {{1, 2, 3, 3}, {2, 2, 3, 3}},
+         {{"strides", Integers{2, 2}}, {"pads", Integers{1, 1, 1, 1}}, {"output_padding", Integers{1, 1}}}});
 }
 
 GRADIENTS(Pools) {
   check({"MaxPool", {{2, 2, 6}}, {{"kernel_shape", Integers{3}}, {"strides", Integers{2}}}});
-  check({"MaxPool", {{1, 2, 5, 5}}, {{"kernel_shape", Integers{2, 2}}, {"dilations", Integers{2, 2}}, {"pads", Integers{1, 0, 0, 1}}}});
-  check({"AveragePool", {{1, 2, 6, 5}}, {{"kernel_shape", Integers{3, 2}}, {"strides", Integers{2, 1}}, {"pads", Integers{1, 0, 1, 1}}}});
-  check({"AveragePool", {{1, 2, 5, 5}}, {{"kernel_shape", Integers{2, 2}}, {"pads", Integers{1, 0, 0, 1}}, {"count_include_pad", std::int64_t(1)}}});
+  check({"MaxPool",
+         {{1, 2, 5, 5}},
+         {{"kernel_shape", Integers{2, 2}}, {"dilations", Integers{2, 2}}, {"pads", Integers{1, 0, 0, 1}}}});
+  check({"AveragePool",
+         {{1, 2, 6, 5}},
+         {{"kernel_shape", Integers{3, 2}}, {"strides", Integers{2, 1}}, {"pads", Integers{1, 0, 1, 1}}}});
+  check({"AveragePool",
+         {{1, 2, 5, 5}},
+         {{"kernel_shape", Integers{2, 2}}, {"pads", Integers{1, 0, 0, 1}}, {"count_include_pad", std::int64_t(1)}}});
   check({"AveragePool", {{1, 1, 3, 4, 3}}, {{"kernel_shape", Integers{2, 2, 2}}}});
   check({"GlobalAveragePool", {{2, 3, 4, 2}}});
   check({"GlobalMaxPool", {{2, 3, 4, 2}}});
@@ -81,7 +100,8 @@ GRADIENTS(Normalization) {
 }
 
 GRADIENTS(Reductions) {
-  for (const char* type : {"ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ReduceMax", "ReduceMin"}) {
+  for (const char* type : {"ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp",
+                           "ReduceMax", "ReduceMin"}) {
     check({type, {{2, 3, 4}}});
     check({type, {{2, 3, 4}}, {{"axes", Integers{0, -1}}, {"keepdims", std::int64_t(0)}}});
   }
@@ -97,7 +117,10 @@ GRADIENTS(SoftmaxAndLosses) {
   }
   for (const char* how : {"none", "mean", "sum"}) {
     check({"SoftmaxCrossEntropyLoss", {{3, 4}}, {{"reduction", std::string(how)}}, {integers({1, 3, 0})}});
-    check({"NegativeLogLikelihoodLoss", {{3, 4}}, {{"reduction", std::string(how)}, {"ignore_index", std::int64_t(3)}}, {integers({1, 3, 0})}});
+    check({"NegativeLogLikelihoodLoss",
+           {{3, 4}},
+           {{"reduction", std::string(how)}, {"ignore_index", std::int64_t(3)}},
+           {integers({1, 3, 0})}});
   }
 }
 
@@ -113,7 +136,8 @@ GRADIENTS(Shapes) {
   check({"Expand", {{3, 1}}, {}, {integers({2, 3, 4})}});
   check({"Concat", {{2, 3}, {2, 1}, {2, 2}}, {{"axis", std::int64_t(-1)}}});
   check({"Tile", {{2, 3}}, {}, {integers({2, 3})}});
-  for (const char* mode : {"DCR", "CRD"}) check({"DepthToSpace", {{1, 8, 2, 3}}, {{"blocksize", std::int64_t(2)}, {"mode", std::string(mode)}}});
+  for (const char* mode : {"DCR", "CRD"})
+    check({"DepthToSpace", {{1, 8, 2, 3}}, {{"blocksize", std::int64_t(2)}, {"mode", std::string(mode)}}});
   check({"SpaceToDepth", {{1, 2, 4, 6}}, {{"blocksize", std::int64_t(2)}}});
   check({"Pad", {{2, 3}}, {}, {integers({1, -1, 0, 2})}});
 }
@@ -129,7 +153,8 @@ GRADIENTS(IndexingAndResizing) {
 }
 
 GRADIENTS(LinearMaps) {
-  for (std::int64_t reverse : {0, 1}) check({"CumSum", {{3, 4}}, {{"reverse", reverse}, {"exclusive", 1 - reverse}}, {integers({1})}});
+  for (std::int64_t reverse : {0, 1})
+    check({"CumSum", {{3, 4}}, {{"reverse", reverse}, {"exclusive", 1 - reverse}}, {integers({1})}});
   check({"Trilu", {{2, 3, 4}}, {{"upper", std::int64_t(0)}}});
   const Integers places{2, 0};
   const Tensor index = Tensor::from_host(DataType::int64, {2, 1}, places.data());

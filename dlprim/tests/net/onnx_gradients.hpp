@@ -26,8 +26,8 @@ inline std::set<std::string>*& noted_operators() {
   return all;
 }
 
-/// One operator: floating inputs of these shapes, and constants (undefined: left out). `layout` has an x for each input and
-/// a c for each constant in the operator's order; without it the inputs come first.
+/// One operator: floating inputs of these shapes, and constants (undefined: left out). `layout` has an x for each input
+/// and a c for each constant in the operator's order; without it the inputs come first.
 struct Case {
   std::string type;
   std::vector<Shape> inputs;
@@ -87,7 +87,8 @@ class HandMade : public ModelBase {
            const Attributes& attributes = {}, std::int64_t version = 17) {
     if (outputs.empty()) outputs.push_back(fresh(type));
     Node node;
-    node.type = type, node.version = version, node.attributes = attributes, node.inputs = inputs, node.outputs = outputs;
+    node.type = type, node.version = version, node.attributes = attributes, node.inputs = inputs,
+    node.outputs = outputs;
     graph.nodes.push_back(node);
     return outputs[0];
   }
@@ -107,10 +108,12 @@ inline void check(const ModelBase& model, double low = -1.5, double high = 1.5) 
 
 inline HandMade one_operator(const Case& c) {
   HandMade model;
-  const std::string layout = !c.layout.empty() ? c.layout : std::string(c.inputs.size(), 'x') + std::string(c.constants.size(), 'c');
+  const std::string layout =
+      !c.layout.empty() ? c.layout : std::string(c.inputs.size(), 'x') + std::string(c.constants.size(), 'c');
   std::size_t variable = 0, constant = 0;
   std::vector<int> inputs, outputs;
-  for (char kind : layout) inputs.push_back(kind == 'x' ? model.input(c.inputs.at(variable++)) : model.constant(c.constants.at(constant++)));
+  for (char kind : layout)
+    inputs.push_back(kind == 'x' ? model.input(c.inputs.at(variable++)) : model.constant(c.constants.at(constant++)));
   for (int i = 0; i < c.outputs; i++) outputs.push_back(model.output());
   model.node(model.made.graph, c.type, inputs, outputs, c.attributes, c.version);
   return model;
@@ -121,7 +124,8 @@ inline void check(const Case& c) {
     noted_operators()->insert(c.type);
     return;
   }
-  SCOPED_TRACE(c.type + " of " + (c.inputs.empty() ? "nothing" : c.inputs[0].text()) + ", version " + std::to_string(c.version));
+  SCOPED_TRACE(c.type + " of " + (c.inputs.empty() ? "nothing" : c.inputs[0].text()) + ", version " +
+               std::to_string(c.version));
   check(one_operator(c), c.low, c.high);
 }
 

@@ -36,7 +36,9 @@ TEST(Operations, BroadcastReduceOfTensors) {
   y.to_host(ec, sums), largest.to_host(ec, top);
   EXPECT_EQ(sums, (std::vector<float>{7, 11, 15}));
   EXPECT_EQ(top, (std::vector<float>{7, 8, 9}));
-  EXPECT_THROW(PointwiseOperationBroadcastReduce::create(context, {{{4, 3}}}, {{{2}}}, 0, DataType::float32, "", "", ""), ValidationError);
+  EXPECT_THROW(
+      PointwiseOperationBroadcastReduce::create(context, {{{4, 3}}}, {{{2}}}, 0, DataType::float32, "", "", ""),
+      ValidationError);
 }
 
 }  // namespace

@@ -9,7 +9,9 @@ namespace dlprim::testing {
 namespace {
 
 std::string temporary(const char* end) {
-  return (std::filesystem::temp_directory_path() / ("dlprim_parameters_test_" + std::to_string(std::random_device()()) + end)).string();
+  return (std::filesystem::temp_directory_path() /
+          ("dlprim_parameters_test_" + std::to_string(std::random_device()()) + end))
+      .string();
 }
 
 std::string read(const std::string& path) {
@@ -21,7 +23,8 @@ void write(const std::string& path, const std::string& bytes) { std::ofstream(pa
 
 NamedTensors example() {
   const float weights[] = {1, 2, 3, 4, 5, 6}, bias[] = {-1, 0.5};
-  return {{"fc.0", Tensor::from_host(DataType::float32, {2, 3}, weights)}, {"fc.1", Tensor::from_host(DataType::float32, {2}, bias)}};
+  return {{"fc.0", Tensor::from_host(DataType::float32, {2, 3}, weights)},
+          {"fc.1", Tensor::from_host(DataType::float32, {2}, bias)}};
 }
 
 TEST(Parameters, EveryFormatGivesBackWhatWasWritten) {
@@ -61,7 +64,8 @@ TEST(Parameters, DamagedFilesAreErrors) {
     const std::string good = read(path);
     const std::size_t step = std::max<std::size_t>(1, good.size() / 300);
     for (std::size_t i = 0; i < good.size(); i += step) {
-      for (const std::string& bad : {good.substr(0, i), good.substr(0, i) + char(good[i] ^ (1 << (i % 8))) + good.substr(i + 1)}) {
+      for (const std::string& bad :
+           {good.substr(0, i), good.substr(0, i) + char(good[i] ^ (1 << (i % 8))) + good.substr(i + 1)}) {
         write(path, bad);
         try {
           read_parameters(path);
@@ -78,8 +82,10 @@ TEST(Parameters, DamagedFilesAreErrors) {
 
 TEST(Parameters, SizesMustFitTheData) {
   const std::string path = temporary(".dlp");
-  for (const char* tensor : {R"("shape": [1099511627776, 1099511627776], "size": 8, "start": 0)", R"("shape": [2], "size": 1099511627776, "start": 0)",
-                             R"("shape": [-2], "size": 8, "start": 0)", R"("shape": [3], "size": 8, "start": 0)", R"("shape": [2], "size": 8, "start": 9)"}) {
+  for (const char* tensor :
+       {R"("shape": [1099511627776, 1099511627776], "size": 8, "start": 0)",
+        R"("shape": [2], "size": 1099511627776, "start": 0)", R"("shape": [-2], "size": 8, "start": 0)",
+        R"("shape": [3], "size": 8, "start": 0)", R"("shape": [2], "size": 8, "start": 9)"}) {
     const std::string header = std::string(R"({"tensors": {"w": {"dtype": "float", )") + tensor + "}}}";
     write(path, std::string("DLPW") + '\0' + '\0' + '\0' + char(header.size()) + header + std::string(8, '\0'));
     EXPECT_THROW(read_parameters(path), ValidationError) << tensor;

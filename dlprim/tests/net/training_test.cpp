@@ -85,7 +85,9 @@ TEST(Training, ALeNetLearnsAndIsReloaded) {
   EXPECT_GE(accuracy(net, test), 0.98);
   const std::vector<double> scores = read_values(net, net.output("prob"));
   for (const char* end : {".dlp", ".h5", ".safetensors"}) {
-    const std::string path = (std::filesystem::temp_directory_path() / ("dlprim_training_test" + std::to_string(std::random_device()()) + end)).string();
+    const std::string path = (std::filesystem::temp_directory_path() /
+                              ("dlprim_training_test" + std::to_string(std::random_device()()) + end))
+                                 .string();
     net.save_parameters(path);
     Net again{Context(device())};
     again.load_from_json(lenet());
@@ -185,8 +187,8 @@ TEST(Training, GradientsAddUpUntilTheyAreForgotten) {
 
 TEST(Training, Schedules) {
   using namespace schedules;
-  const Schedule s = schedules::step(1, 10), m = multistep(1, {3, 6}, 0.5), e = exponential(1, 0.5), c = cosine(1, 10, 0.2),
-                 w = warm_up(4, cosine(2, 10)), o = one_cycle(1, 100);
+  const Schedule s = schedules::step(1, 10), m = multistep(1, {3, 6}, 0.5), e = exponential(1, 0.5),
+                 c = cosine(1, 10, 0.2), w = warm_up(4, cosine(2, 10)), o = one_cycle(1, 100);
   EXPECT_NEAR(s(9), 1, 1e-12);
   EXPECT_NEAR(s(10), 0.1, 1e-12);
   EXPECT_NEAR(m(2), 1, 1e-12);

@@ -18,9 +18,10 @@ struct TensorSpecs {
 /// BuildError for code that does not compile.
 ///   pointwise_operation_broadcast({a, b}, {c}, {0.5}, "y0 = w0 * x0 + x1;", ec);
 void pointwise_operation_broadcast(const std::vector<Tensor>& xs, const std::vector<Tensor>& ys,
-                                   const std::vector<double>& weights, const std::string& code, const ExecutionContext& context);
+                                   const std::vector<double>& weights, const std::string& code,
+                                   const ExecutionContext& context);
 /// The same for tensors of one shape and dtype. Throws ValidationError for others.
-void pointwise_operation(const std::vector<Tensor>& xs, const std::vector<Tensor>& ys, const std::vector<double>& weights,
-                         const std::string& code, const ExecutionContext& context);
+void pointwise_operation(const std::vector<Tensor>& xs, const std::vector<Tensor>& ys,
+                         const std::vector<double>& weights, const std::string& code, const ExecutionContext& context);
 
 }  // namespace dlprim

@@ -18,9 +18,10 @@ struct RegionPooling {
   bool aligned = true;  ///< elements are centred at half coordinates, and small regions stay small
 };
 
-/// out [regions, C, height, width] from in [N, C, H, W]. `boxes` holds x1, y1, x2, y2 in each of its rows, for `pool` with
-/// the image's number before them; other kinds read that from `batches` (int64 [regions]). All contiguous, of one
-/// floating dtype. A number outside 0 ... N-1 is reported at the next synchronization (IndexError). Throws ValidationError.
+/// out [regions, C, height, width] from in [N, C, H, W]. `boxes` holds x1, y1, x2, y2 in each of its rows, for `pool`
+/// with the image's number before them; other kinds read that from `batches` (int64 [regions]). All contiguous, of one
+/// floating dtype. A number outside 0 ... N-1 is reported at the next synchronization (IndexError). Throws
+/// ValidationError.
 void region_pool(Queue& queue, const TensorView& in, const TensorView& boxes, const TensorView& batches,
                  const TensorView& out, const RegionPooling& how);
 /// Adds the image's gradient to `grad_in` (float32, or float64 for float64 images; zeroed by the caller) with atomics.
