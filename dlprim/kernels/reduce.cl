@@ -77,14 +77,26 @@ inline bool kept_element(const reduce_plan *plan, IDX tile, uint item, const int
 #else
 #define COLUMN_OFFSETS const IDX *kept_offsets = column_offsets[v];
 #endif
-#define ACCUMULATE                                                \
-  for (IDX r = base + lane; r < stop; r += REDUCE_ITEMS) {        \
+// Rows whose elements a GPU has under way at once, whatever it takes to add them.
+#ifdef CPU_DEVICE
+#define AHEAD 1
+#else
+#define AHEAD (VECTOR > 1 ? 4 : 8)
+#endif
+#define ADD_ROW(r)                                                \
+  do {                                                            \
     element_offsets(plan, r, base, start, offsets);               \
     _Pragma("unroll") for (uint v = 0; v < VECTOR; v++) {         \
       COLUMN_OFFSETS                                              \
       ADD(running[v], r);                                         \
     }                                                             \
-  }
+  } while (0)
+#define ACCUMULATE                                                                                       \
+  IDX r = base + lane;                                                                                   \
+  for (; AHEAD > 1 && r + (AHEAD - 1) * REDUCE_ITEMS < stop; r += AHEAD * REDUCE_ITEMS) {                \
+    _Pragma("unroll") for (uint ahead = 0; ahead < AHEAD; ahead++) ADD_ROW(r + ahead * REDUCE_ITEMS);    \
+  }                                                                                                      \
+  for (; r < stop; r += REDUCE_ITEMS) ADD_ROW(r);
 #else
 #define ACCUMULATE                                                                          \
   IDX r = base;                                                                             \

@@ -20,7 +20,7 @@ struct Shape {
   Dims kept, reduced;
   std::uint64_t kept_count = 1, reduced_count = 1;
   int inputs = 0, operands = 0;
-  bool wide = false;
+  bool wide = false, merge = false;  // merge: of the partial sums of an earlier stage
 };
 
 [[noreturn]] void fail(const char* what, const std::string& expected, std::int64_t got) {
@@ -132,18 +132,21 @@ void choose_group_cpu(ReduceForm& form, const Shape& shape, const DeviceInfo& de
   }
 }
 
-// GPUs want wide groups, many of them, and neighbours reading neighbours.
+// GPUs want wide groups, many of them, and neighbours reading neighbours: 32 of them, or 8 for a merge, which has too few
+// groups otherwise and nothing to gain from splitting again.
 void choose_group_gpu(ReduceForm& form, const Shape& shape, const DeviceInfo& device, int fields) {
   const std::uint64_t group = std::min<std::uint64_t>(256, device.max_work_group);
   if (form.columns) {
-    form.vector = shape.kept_count >= 512 && fields == 1 ? 4 : 1;
-    form.kept_items = power_of_two(shape.kept_count / form.vector, std::min<std::uint64_t>(group, 32));
+    form.vector = shape.kept_count >= 512 && fields == 1 && !shape.merge ? 4 : 1;
+    form.kept_items = power_of_two(shape.kept_count / form.vector, std::min<std::uint64_t>(group, shape.merge ? 8 : 32));
     form.reduce_items = power_of_two(shape.reduced_count, group / form.kept_items);
     form.aligned = shape.kept.size() == 1;
   } else {
     form.reduce_items = power_of_two(shape.reduced_count / 2, group);
     form.kept_items = std::uint16_t(group / form.reduce_items);
-    form.vector = shape.reduced_count >= 8u * form.reduce_items ? 4 : 1;
+    form.vector = shape.reduced_count < 8u * form.reduce_items                  ? 1
+                  : shape.reduced_count < 64u * form.reduce_items || fields > 1 ? 4
+                                                                                : 8;
   }
 }
 
@@ -199,7 +202,7 @@ ReducePlan plan_reduction(const char* what, const ReduceOperands& operands, cons
 
 ReducePlan plan_merge(const ReducePlan& first, int inputs, int outputs, const DeviceInfo& device, int fields) {
   Shape shape;
-  shape.inputs = 1, shape.operands = 1 + outputs;
+  shape.inputs = 1, shape.operands = 1 + outputs, shape.merge = true;
   shape.kept_count = first.parameters.kept, shape.reduced_count = first.splits;
   shape.wide = first.form.wide || shape.kept_count * shape.reduced_count > index_limit;
   std::int64_t stride = 1;
