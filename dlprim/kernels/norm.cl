@@ -57,22 +57,14 @@ typedef struct {
 typedef struct {
   REAL v[4];
 } pack;
-#define VEC(tag) CONCAT(STORAGE_(tag), 4)
-#define STORAGE_(tag) CONCAT(raw_, tag)
-typedef float4 raw_f324;
-typedef ushort4 raw_f164;
-typedef ushort4 raw_bf164;
-#ifdef FP64
-typedef double4 raw_f644;
-#endif
 #define LOAD_PACK(tag, p, i, out)                                                               \
   do {                                                                                          \
-    const VEC(tag) raw_ = *(__global const VEC(tag) *)((p) + (i));                              \
+    const FOUR(tag) raw_ = *(__global const FOUR(tag) *)((p) + (i));                            \
     (out).v[0] = DECODE(tag, raw_.s0), (out).v[1] = DECODE(tag, raw_.s1);                       \
     (out).v[2] = DECODE(tag, raw_.s2), (out).v[3] = DECODE(tag, raw_.s3);                       \
   } while (0)
 #define STORE_PACK(tag, p, i, in)                                                               \
-  (*(__global VEC(tag) *)((p) + (i)) = (VEC(tag))(ENCODE(tag, (in).v[0]), ENCODE(tag, (in).v[1]), \
+  (*(__global FOUR(tag) *)((p) + (i)) = (FOUR(tag))(ENCODE(tag, (in).v[0]), ENCODE(tag, (in).v[1]), \
                                                   ENCODE(tag, (in).v[2]), ENCODE(tag, (in).v[3])))
 #else
 typedef struct {

@@ -2,11 +2,21 @@
 // Reductions of every form. The host defines the accumulator (lib/reduction.clh), the form (ReduceForm) and
 //   OPERANDS   kernel parameters of inputs and outputs     POINTERS   their pointers
 //   LOADS      x0, x1.. from offsets at(0), at(1)..         STEP       adds them to p->..
+//   HELD, HOLD, TAKE   arrays [AHEAD][VECTOR], loads into them at [ahead][v], and x0, x1.. from there; with PACKED
+//                      one load fills [ahead][0 .. VECTOR)
 //   FINISH     outputs from p->.. at offsets out(0)..       TO_PARTIALS, FROM_PARTIALS   the stages of a split reduction
 #include "lib/reduction.clh"
 
+// The kept element that accumulator v of a work-item stands for: packed, a work-item has neighbours and loads them as one.
+#if PACKED
+#define KEPT_ITEM(v) (item * VECTOR + (v))
+#define KEPT_STEP 1
+#else
+#define KEPT_ITEM(v) ((v) * KEPT_ITEMS + item)
+#define KEPT_STEP KEPT_ITEMS
+#endif
 #if COLUMNS && ALIGNED
-#define at(k) (kept_offsets[k] + offsets[k] + v * KEPT_ITEMS * STRIDE(plan, 0, k))
+#define at(k) (kept_offsets[k] + offsets[k] + v * KEPT_STEP * STRIDE(plan, 0, k))
 #else
 #define at(k) (kept_offsets[k] + offsets[k])
 #endif
@@ -70,45 +80,79 @@ inline bool kept_element(const reduce_plan *plan, IDX tile, uint item, const int
 #endif
 }
 
-// Adds the elements [base, stop) of a segment to running[].
+// Adds the elements [base, stop) of a segment to running[]: AHEAD rows at once (0 on CPUs), all loads before their sums.
+#define EACH_HELD _Pragma("unroll") for (uint ahead = 0; ahead < AHEAD; ahead++)
+#define EACH_ACCUMULATOR _Pragma("unroll") for (uint v = 0; v < VECTOR; v++)
+#if PACKED
+#define EACH_HOLD for (uint v = 0; v < 1; v++)
+#else
+#define EACH_HOLD EACH_ACCUMULATOR
+#endif
+#define ADD_HELD(position)              \
+  do {                                  \
+    acc_t *p = &running[v];             \
+    const IDX index = (position);       \
+    TAKE                                \
+    STEP                                \
+  } while (0)
+
 #if COLUMNS
 #if ALIGNED
 #define COLUMN_OFFSETS
 #else
 #define COLUMN_OFFSETS const IDX *kept_offsets = column_offsets[v];
 #endif
-// Rows whose elements a GPU has under way at once, whatever it takes to add them.
-#ifdef CPU_DEVICE
-#define AHEAD 1
+#define ROW(ahead) (r + (ahead) * REDUCE_ITEMS)
+#if AHEAD
+#define ACCUMULATE_AHEAD                                            \
+  for (; ROW(AHEAD - 1) < stop; r += AHEAD * REDUCE_ITEMS) {        \
+    HELD                                                            \
+    EACH_HELD {                                                     \
+      element_offsets(plan, ROW(ahead), base, start, offsets);      \
+      EACH_HOLD {                                                   \
+        COLUMN_OFFSETS                                              \
+        HOLD                                                        \
+      }                                                             \
+    }                                                               \
+    EACH_HELD EACH_ACCUMULATOR ADD_HELD(ROW(ahead));                \
+  }
 #else
-#define AHEAD (VECTOR > 1 ? 4 : 8)
+#define ACCUMULATE_AHEAD
 #endif
-#define ADD_ROW(r)                                                \
-  do {                                                            \
-    element_offsets(plan, r, base, start, offsets);               \
-    _Pragma("unroll") for (uint v = 0; v < VECTOR; v++) {         \
-      COLUMN_OFFSETS                                              \
-      ADD(running[v], r);                                         \
-    }                                                             \
-  } while (0)
-#define ACCUMULATE                                                                                       \
-  IDX r = base + lane;                                                                                   \
-  for (; AHEAD > 1 && r + (AHEAD - 1) * REDUCE_ITEMS < stop; r += AHEAD * REDUCE_ITEMS) {                \
-    _Pragma("unroll") for (uint ahead = 0; ahead < AHEAD; ahead++) ADD_ROW(r + ahead * REDUCE_ITEMS);    \
-  }                                                                                                      \
-  for (; r < stop; r += REDUCE_ITEMS) ADD_ROW(r);
+#define ACCUMULATE                                            \
+  IDX r = base + lane;                                        \
+  ACCUMULATE_AHEAD                                            \
+  for (; r < stop; r += REDUCE_ITEMS) {                       \
+    element_offsets(plan, r, base, start, offsets);           \
+    EACH_ACCUMULATOR {                                        \
+      COLUMN_OFFSETS                                          \
+      ADD(running[v], r);                                     \
+    }                                                         \
+  }
 #else
-#define ACCUMULATE                                                                          \
-  IDX r = base;                                                                             \
-  for (; r + VECTOR * REDUCE_ITEMS <= stop; r += VECTOR * REDUCE_ITEMS) {                   \
-    _Pragma("unroll") for (uint v = 0; v < VECTOR; v++) {                                   \
-      element_offsets(plan, r + v * REDUCE_ITEMS + lane, base, start, offsets);             \
-      ADD(running[v], r + v * REDUCE_ITEMS + lane);                                         \
-    }                                                                                       \
-  }                                                                                         \
-  for (r += lane; r < stop; r += REDUCE_ITEMS) {                                            \
-    element_offsets(plan, r, base, start, offsets);                                         \
-    ADD(running[0], r);                                                                     \
+#define ELEMENT(v) (r + (v) * REDUCE_ITEMS + lane)
+#if AHEAD
+#define ADD_VECTOR                                                       \
+  HELD                                                                   \
+  const uint ahead = 0;                                                  \
+  EACH_ACCUMULATOR {                                                     \
+    element_offsets(plan, ELEMENT(v), base, start, offsets);             \
+    HOLD                                                                 \
+  }                                                                      \
+  EACH_ACCUMULATOR ADD_HELD(ELEMENT(v));
+#else
+#define ADD_VECTOR                                                       \
+  EACH_ACCUMULATOR {                                                     \
+    element_offsets(plan, ELEMENT(v), base, start, offsets);             \
+    ADD(running[v], ELEMENT(v));                                         \
+  }
+#endif
+#define ACCUMULATE                                                                    \
+  IDX r = base;                                                                       \
+  for (; r + VECTOR * REDUCE_ITEMS <= stop; r += VECTOR * REDUCE_ITEMS) { ADD_VECTOR } \
+  for (r += lane; r < stop; r += REDUCE_ITEMS) {                                      \
+    element_offsets(plan, r, base, start, offsets);                                   \
+    ADD(running[0], r);                                                               \
   }
 #endif
 
@@ -135,10 +179,10 @@ void reduce(const reduce_plan plan_value, const scalar_list scalars, OPERANDS) {
     IDX column_offsets[VECTOR][INPUTS];
 #pragma unroll
     for (uint v = 0; v < VECTOR; v++)
-      kept_element(plan, tile, v * KEPT_ITEMS + item, 0, INPUTS, &o, column_offsets[v]);
+      kept_element(plan, tile, KEPT_ITEM(v), 0, INPUTS, &o, column_offsets[v]);
 #else
     IDX kept_offsets[INPUTS];
-    kept_element(plan, tile, item, 0, INPUTS, &o, kept_offsets);
+    kept_element(plan, tile, KEPT_ITEM(0), 0, INPUTS, &o, kept_offsets);
 #endif
     acc_t total[VECTOR], running[VECTOR];
     clear_accumulators(total);
@@ -165,7 +209,7 @@ void reduce(const reduce_plan plan_value, const scalar_list scalars, OPERANDS) {
       merge_group(scratch, p, lane, item);
 #endif
       IDX out[OUTPUTS];
-      const bool valid = kept_element(plan, tile, v * KEPT_ITEMS + item, INPUTS, INPUTS + OUTPUTS, &o, out);
+      const bool valid = kept_element(plan, tile, KEPT_ITEM(v), INPUTS, INPUTS + OUTPUTS, &o, out);
       if (lane == 0 && valid) {
 #if TO_PARTIALS
         partials[(IDX)get_group_id(1) * (IDX)plan->kept + o] = *p;

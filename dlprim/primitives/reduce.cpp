@@ -102,7 +102,7 @@ struct Key {
   std::uint16_t stage = 0;  // 0 whole, 1 to partials, 2 from partials
   DataType accumulate{};
   std::uint8_t inputs = 0, outputs = 0;
-  DataType types[reduce_max_operands + 1] = {};
+  DataType types[reduce_max_operands + 3] = {};  // the last fill up
 };
 
 struct Job {
@@ -112,8 +112,14 @@ struct Job {
 };
 
 // Parameters, pointers and element access of the operands, as macros.
-void define_operands(KernelSource& source, const Job& job, int stage) {
-  std::string operands, pointers, loads, stores;
+void define_operands(KernelSource& source, const Job& job, const ReduceForm& form, int stage) {
+  std::string operands, pointers, loads, held, hold, packed, take, stores;
+  auto load = [&](const std::string& type, const std::string& name, const std::string& value) {
+    loads += "const " + type + " " + name + " = " + value + "; ";
+    held += type + " held_" + name + "[AHEAD][VECTOR]; ";
+    hold += "held_" + name + "[ahead][v] = " + value + "; ";
+    take += "const " + type + " " + name + " = held_" + name + "[ahead][v]; ";
+  };
   auto add = [&](const std::string& type, const std::string& name, bool constant) {
     operands += (operands.empty() ? "" : ", ") + std::string(constant ? "CONST_" : "") + "GLOBAL(" + type + ", " +
                 name + "_data)";
@@ -124,13 +130,20 @@ void define_operands(KernelSource& source, const Job& job, int stage) {
   if (stage == 2) {
     operands = "CONST_GLOBAL(acc_t, partials)";
     pointers = "__global const acc_t *parts = CONST_POINTER(acc_t, partials); ";
-    loads = "const acc_t q = parts[at(0)];";
+    load("acc_t", "q", "parts[at(0)]");
   } else {
     for (std::size_t k = 0; k < job.operands.inputs.size(); k++) {
       const std::string i = std::to_string(k), t = tag(job.operands.inputs[k].dtype);
       source.define("X" + i, "VALUE(" + t + ")");
       add("STORAGE(" + t + ")", "x" + i, true);
-      loads += "const X" + i + " x" + i + " = LOAD(" + t + ", x" + i + "_in, at(" + i + ")); ";
+      load("X" + i, "x" + i, "LOAD(" + t + ", x" + i + "_in, at(" + i + "))");
+      if (!form.packed) continue;
+      packed += "{ const FOUR(" + t + ") words = *(__global const FOUR(" + t + ") *)(x" + i + "_in + at(" + i + ")); ";
+      for (int v = 0; v < form.vector; v++) {
+        const std::string n = std::to_string(v);
+        packed += "held_x" + i + "[ahead][" + n + "] = DECODE(" + t + ", words." + "xyzw"[v] + "); ";
+      }
+      packed += "} ";
     }
   }
   std::string declare;
@@ -151,6 +164,7 @@ void define_operands(KernelSource& source, const Job& job, int stage) {
   source.define("SECOND(v)", job.operands.outputs.size() > 1 ? "v" : "");
   source.define("SET(k, v)", "SET_##k(v)").define("OLD(k)", "OLD_##k");
   source.define("OPERANDS", operands).define("POINTERS", pointers).define("LOADS", loads);
+  source.define("HELD", held).define("HOLD", form.packed ? packed : hold).define("TAKE", take);
   source.define("FINISH", declare + job.program.code().finish + " " + stores);
 }
 
@@ -166,13 +180,14 @@ KernelSource source_of(const Job& job, const ReduceForm& form, int stage) {
   source.define("STEP", stage == 2 ? "combine(p, q);" : code.step);
   source.define("KEPT_ITEMS", form.kept_items).define("REDUCE_ITEMS", form.reduce_items);
   source.define("VECTOR", form.vector).define("COLUMNS", form.columns).define("ALIGNED", form.aligned);
+  source.define("PACKED", form.packed).define("AHEAD", form.ahead);
   source.define("NESTED", form.nested).define("UNITS", form.units).define("FIXED", form.fixed);
   source.define("FAST_DIM", form.columns ? 0 : form.kept_dims);
   source.define("KEPT_DIMS", form.kept_dims).define("REDUCED_DIMS", form.reduced_dims);
   source.define("INPUTS", stage == 2 ? 1 : std::int64_t(job.operands.inputs.size()));
   source.define("OUTPUTS", std::int64_t(job.operands.outputs.size())).define("TO_PARTIALS", stage == 1);
   if (form.wide) source.define("WIDE");
-  define_operands(source, job, stage);
+  define_operands(source, job, form, stage);
   return source;
 }
 

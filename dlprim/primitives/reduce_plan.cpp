@@ -20,7 +20,9 @@ struct Shape {
   Dims kept, reduced;
   std::uint64_t kept_count = 1, reduced_count = 1;
   int inputs = 0, operands = 0;
-  bool wide = false, merge = false;  // merge: of the partial sums of an earlier stage
+  bool wide = false;
+  bool merge = false;  // of the partial sums of an earlier stage
+  bool packs = false;  // four neighbours along the innermost kept dim are aligned words of every input
 };
 
 [[noreturn]] void fail(const char* what, const std::string& expected, std::int64_t got) {
@@ -75,6 +77,19 @@ void set_magic(ReduceDim& dim) {
   dim.magic = std::uint32_t(((std::uint64_t(1) << 32) * ((std::uint64_t(1) << dim.shift) - dim.size)) / dim.size + 1);
 }
 
+bool packs(const Shape& shape, const ReduceOperands& operands) {
+  for (int k = 0; k < shape.inputs; k++) {
+    const TensorView& x = operands.inputs[k];
+    if (shape.kept[0].strides[k] != 1 || shape.kept[0].size % 4 || is_complex(x.dtype) ||
+        x.data.offset % (4 * size_of(x.dtype)))
+      return false;
+    for (const Dims* dims : {&shape.kept, &shape.reduced})
+      for (const ReduceDim& dim : *dims)
+        if (&dim != &shape.kept[0] && dim.strides[k] % 4) return false;
+  }
+  return true;
+}
+
 Shape shape_of(const char* what, const ReduceOperands& operands, bool ordered) {
   validate(what, operands);
   Shape shape;
@@ -104,6 +119,7 @@ Shape shape_of(const char* what, const ReduceOperands& operands, bool ordered) {
   if (!ordered) std::stable_sort(shape.reduced.begin(), shape.reduced.end(), faster);
   coalesce(shape.kept, shape.operands);
   coalesce(shape.reduced, shape.operands);
+  shape.packs = packs(shape, operands);
   if (shape.kept.size() + shape.reduced.size() > reduce_max_dims)
     fail(what, "at most 8 dims that do not merge", std::int64_t(shape.kept.size() + shape.reduced.size()));
   return shape;
@@ -137,16 +153,20 @@ void choose_group_cpu(ReduceForm& form, const Shape& shape, const DeviceInfo& de
 void choose_group_gpu(ReduceForm& form, const Shape& shape, const DeviceInfo& device, int fields) {
   const std::uint64_t group = std::min<std::uint64_t>(256, device.max_work_group);
   if (form.columns) {
-    form.vector = shape.kept_count >= 512 && fields == 1 && !shape.merge ? 4 : 1;
-    form.kept_items = power_of_two(shape.kept_count / form.vector, std::min<std::uint64_t>(group, shape.merge ? 8 : 32));
+    form.packed = shape.packs && (shape.kept.size() == 1 || shape.kept[0].size >= 32);
+    const std::uint64_t inner = form.packed ? shape.kept[0].size : shape.kept_count;
+    form.vector = form.packed || (shape.kept_count >= 512 && fields == 1 && !shape.merge) ? 4 : 1;
+    form.kept_items = power_of_two(inner / form.vector, std::min<std::uint64_t>(group, shape.merge ? 8 : 32));
     form.reduce_items = power_of_two(shape.reduced_count, group / form.kept_items);
-    form.aligned = shape.kept.size() == 1;
+    form.aligned = form.packed || shape.kept.size() == 1;
+    form.ahead = form.vector > 1 ? 4 : 8;
   } else {
     form.reduce_items = power_of_two(shape.reduced_count / 2, group);
     form.kept_items = std::uint16_t(group / form.reduce_items);
     form.vector = shape.reduced_count < 8u * form.reduce_items                  ? 1
                   : shape.reduced_count < 64u * form.reduce_items || fields > 1 ? 4
                                                                                 : 8;
+    form.ahead = 1;
   }
 }
 
@@ -188,7 +208,8 @@ ReducePlan plan_of(const Shape& shape, const DeviceInfo& device, int fields) {
     const auto still = [&](const ReduceDim& dim) { return dim.strides[k] == 0; };
     form.fixed |= std::uint8_t(std::all_of(shape.reduced.begin(), shape.reduced.end(), still) << k);
   }
-  (device.cpu ? choose_group_cpu : choose_group_gpu)(form, shape, device, fields);
+  const bool cpu = device.cpu && !std::getenv("DLPRIM_REDUCE");  // any value: the forms for GPUs
+  (cpu ? choose_group_cpu : choose_group_gpu)(form, shape, device, fields);
   choose_grid(plan, shape, device);
   return plan;
 }

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "floats.hpp"
 #include "tensors.hpp"
 
 namespace dlprim {
@@ -61,6 +62,8 @@ const std::vector<Case>& cases() {
       {{100, 1024}, {false, true}},
       {{13, 7}, {true, false}},
       {{4099, 31}, {true, false}},
+      {{1003, 100}, {true, false}},
+      {{5, 1003, 36}, {false, true, false}},
       {{2000, 1025}, {true, false}},
       {{65537, 3}, {true, false}},
       {{6, 5, 49}, {true, false, true}},
@@ -77,19 +80,27 @@ const std::vector<Case>& cases() {
   return all;
 }
 
-TEST(Reduce, SumsEveryPatternOfDims) {
+void sums_every_pattern(DataType type) {
   for (const Case& c : cases()) {
     const Sizes out = kept_sizes(c.sizes, c.reduced);
     std::size_t count = 1;
     for (std::int64_t size : c.sizes) count *= std::size_t(size);
     const std::vector<double> values = random_values(count, -1, 2);
-    const DeviceTensor x(DataType::float32, c.sizes, values);
+    const DeviceTensor x(type, c.sizes, values);
     std::vector<double> expected(DeviceTensor(DataType::float32, out).numel(), 0);
     walk(c.sizes, c.reduced,
-         [&](std::size_t i, std::size_t o) { expected[o] += rounded(DataType::float32, values[i]); });
+         [&](std::size_t i, std::size_t o) { expected[o] += rounded(type, values[i]); });
     SCOPED_TRACE(::testing::PrintToString(c.sizes) + ::testing::PrintToString(c.reduced));
     expect_close(run(ReduceId::sum, x, out, DataType::float32), expected, 2e-6);
   }
+}
+
+TEST(Reduce, SumsEveryPatternOfDims) { sums_every_pattern(DataType::float32); }
+
+TEST(Reduce, SumsInTheFormsForGpus) {
+  const Variable forced("DLPRIM_REDUCE", "gpu");
+  sums_every_pattern(DataType::float32);
+  sums_every_pattern(DataType::bfloat16);
 }
 
 TEST(Reduce, ArgmaxKeepsTheFirstAndFindsNaN) {
