@@ -100,9 +100,9 @@ inline void row_offsets(const Parameters *p, uint row, int *offsets) {
     uint bits[(VECTOR * sizeof(STORAGE(tag)) + 3) / 4];          \
     word words;                                                  \
   } x##_part;
-#define GET_1(part, k) (part).elements[k]
-#define GET_2(part, k) (ushort)((part).bits[(k) / 2] >> (k) % 2 * 16)
-#define GET_4(part, k) (uchar)((part).bits[(k) / 4] >> (k) % 4 * 8)
+#define GET_1(tag, part, k) ((part).elements[k])
+#define GET_2(tag, part, k) ((STORAGE(tag))((part).bits[(k) / 2] >> (k) % 2 * 16))
+#define GET_4(tag, part, k) ((STORAGE(tag))((part).bits[(k) / 4] >> (k) % 4 * 8))
 #define ADD_BITS(part, at, first, value) (part).bits[at] = ((first) ? 0 : (part).bits[at]) | (uint)(value)
 #define SET_1(part, k, element) (part).elements[k] = (element)
 #define SET_2(part, k, element) ADD_BITS(part, (k) / 2, (k) % 2 == 0, (ushort)(element)) << (k) % 2 * 16
@@ -110,7 +110,7 @@ inline void row_offsets(const Parameters *p, uint row, int *offsets) {
 #define FETCH(x, tag, n, access, word, share) FETCH_##access(x, tag, n, word)
 #define PUT(y, tag, n, access, word, share) PUT_##access(y, tag, n, word)
 #define LOAD_PART(x, tag, n, access, word, share) \
-  const T x = CAST_##x(DECODE(tag, (STORAGE(tag))GET_##share(x##_part, PICK_##access(k))));
+  const T x = CAST_##x(DECODE(tag, GET_##share(tag, x##_part, PICK_##access(k))));
 #define STORE_PART(y, tag, n, access, word, share) SET_##share(y##_part, k, ENCODE(tag, CAST_##y(y)));
 #endif
 

@@ -88,7 +88,7 @@ TEST(Copy, Broadcasts) {
   EXPECT_EQ(y.read(), (std::vector<double>{1, 1, 2, 2, 3, 3, 1, 1, 2, 2, 3, 3}));
 }
 
-TEST(Copy, Complex) {
+void copy_complex() {
   if (!supports(DataType::complex128)) GTEST_SKIP() << "the device has no float64";
   DeviceTensor x(DataType::float64, {3, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}), y(DataType::float64, {2, 3, 2});
   TensorView from = x, to = y;
@@ -100,6 +100,18 @@ TEST(Copy, Complex) {
   DeviceTensor real(DataType::float16, {3, 2});
   copy(queue(), real, from);
   EXPECT_EQ(real.read(), (std::vector<double>{0, 2, 4, 6, 8, 10}));
+}
+
+TEST(Copy, Complex) { copy_complex(); }
+
+TEST(Copy, ComplexInVectors) {
+  const Variable forced("DLPRIM_POINTWISE", "vectors");
+  copy_complex();
+  DeviceTensor x(DataType::float32, {8}, {0, 1, 2, 3, 4, 5, 6, 7}), y(DataType::float32, {8});
+  TensorView from = x, to = y;
+  from.dtype = to.dtype = DataType::complex64, from.sizes = to.sizes = {4};
+  copy(queue(), to, from);
+  EXPECT_EQ(y.read(), x.read());
 }
 
 TEST(Fill, EveryType) {
