@@ -1,26 +1,102 @@
 // SPDX-License-Identifier: MIT
-// Attention: PyTorch's composites over our products and softmax.
+// Attention: fused where a kernel takes it, else PyTorch's composites over our products and softmax.
+#include <dlprim/primitives/attention.hpp>
 #include <dlprim/primitives/pointwise.hpp>
 
 #include <ATen/Context.h>
 #include <ATen/native/transformers/attention.h>
+#include <ATen/ops/_native_multi_head_attention_native.h>
+#include <ATen/ops/_scaled_dot_product_fused_attention_overrideable.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_permuted.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "generated/functions/attention.h"
+#include "runtime/generator.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl {
 
 namespace {
 
-// Products and softmax as separate operators take every argument of scaled_dot_product_attention; there is no fused
-// kernel. Also asked about tensors without data.
-int64_t choose_attention(const at::Tensor&, const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
-                         double, bool, std::optional<double>, bool) {
-  const bool allowed = at::globalContext().userEnabledMathSDP();
-  return int64_t(allowed ? at::SDPBackend::math : at::SDPBackend::error);
+const char* const attention = "scaled_dot_product_attention";
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+bool plain(const at::Tensor& x) {
+  return !x.is_nested() && x.dim() == 4 && !x.key_set().has(c10::DispatchKey::FuncTorchBatched) &&
+         !x._fw_grad(0).defined();
+}
+
+bool same(const c10::SymInt& a, const c10::SymInt& b) { return TORCH_GUARD_OR_FALSE(a.sym_eq(b)); }
+
+// Whether the fused kernels take a call; never touches data, tensors may be fake.
+bool fused(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const OptionalTensor& mask,
+           double dropout, bool shared_heads) {
+  if (!plain(query) || !plain(key) || !plain(value) || dropout >= 1) return false;
+  if (query.scalar_type() != key.scalar_type() || query.scalar_type() != value.scalar_type()) return false;
+  if (!at::isFloatingType(query.scalar_type())) return false;
+  for (int d : {0, 1}) {
+    if (!same(key.sym_size(d), value.sym_size(d))) return false;
+    if (!(d == 1 && shared_heads) && !same(query.sym_size(d), key.sym_size(d))) return false;
+  }
+  if (!same(key.sym_size(2), value.sym_size(2)) || !same(query.sym_size(3), key.sym_size(3))) return false;
+  if (shared_heads && !TORCH_GUARD_OR_FALSE((query.sym_size(1) % key.sym_size(1)).sym_eq(0))) return false;
+  if (mask && (!(at::isFloatingType(mask->scalar_type()) || mask->scalar_type() == at::kBool) || mask->dim() > 4 ||
+               (mask->requires_grad() && at::GradMode::is_enabled()))) return false;
+  const auto width = query.sym_size(3).maybe_as_int(), value_width = value.sym_size(3).maybe_as_int();
+  if (!width || !value_width) return false;
+  dlprim::Device& device = current_queue(query.device()).device();
+  return !dlprim::decline_attention(device, data_type_of(query, attention), *width, *value_width);
+}
+
+int64_t choose_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                         const OptionalTensor& mask, double dropout, bool, std::optional<double>, bool enable_gqa) {
+  const at::Context& context = at::globalContext();
+  if (context.userEnabledOverrideableSDP() && fused(query, key, value, mask, dropout, enable_gqa))
+    return int64_t(at::SDPBackend::overrideable);
+  return int64_t(context.userEnabledMathSDP() ? at::SDPBackend::math : at::SDPBackend::error);
+}
+
+// Elements of a row must be neighbours.
+at::Tensor rows(const at::Tensor& x) { return x.stride(3) == 1 || x.size(3) <= 1 ? x : x.contiguous(); }
+
+// Without memory yet, its dimensions in memory in the order of `like`, so that views of (batch, length, heads * width)
+// give such results.
+at::Tensor empty_in_order(const at::Tensor& like, c10::IntArrayRef sizes) {
+  std::vector<int64_t> order{0, 1, 2};
+  std::ranges::stable_sort(order, [&](int64_t a, int64_t b) { return like.stride(a) > like.stride(b); });
+  order.push_back(3);
+  return at::empty_permuted(sizes, order, like.options());
+}
+
+dlprim::AttentionInputs inputs_of(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                  const OptionalTensor& bias) {
+  dlprim::AttentionInputs inputs{view_of(query, attention), view_of(key, attention), view_of(value, attention), {}};
+  if (bias && bias->defined())
+    inputs.bias = view_of(bias->expand({query.size(0), query.size(1), query.size(2), key.size(2)}), attention);
+  return inputs;
+}
+
+dlprim::AttentionOptions options_of(const at::Tensor& query, double dropout, bool causal, std::optional<double> scale,
+                                    dlprim::PhiloxState random) {
+  return {scale.value_or(1 / std::sqrt(double(query.size(3)))), causal, dropout, random};
+}
+
+// PyTorch's masks of multi-head attention (true: left out) as a bias.
+OptionalTensor bias_of(const OptionalTensor& mask, std::optional<int64_t> type, const at::Tensor& query) {
+  if (!mask || !mask->defined()) return {};
+  const at::Tensor left_out = mask->to(at::kBool);
+  const at::Tensor bias = at::zeros_like(left_out, query.options()).masked_fill_(
+      left_out, -std::numeric_limits<double>::infinity());
+  return bias.dim() == 2 && type == 1 ? bias.unsqueeze(1).unsqueeze(1) : bias;
 }
 
 }  // namespace
@@ -31,6 +107,69 @@ int64_t _fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const 
                           const std::optional<at::Tensor>& attn_mask, double dropout_p, bool is_causal,
                           std::optional<double> scale, bool enable_gqa) {
   return choose_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>
+_scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const at::Tensor& key,
+                                                 const at::Tensor& value, const OptionalTensor& attn_bias,
+                                                 double dropout_p, bool is_causal, bool, std::optional<double> scale) {
+  TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && value.dim() == 4, attention, ": expected 4 dims, got ",
+              query.sizes(), ", ", key.sizes(), " and ", value.sizes());
+  const at::Tensor q = rows(query), k = rows(key), v = rows(value);
+  const at::Tensor out = empty_in_order(q, {q.size(0), q.size(1), q.size(2), v.size(3)});
+  const auto sums = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor logsumexp = at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(sums));
+  const PhiloxState random = dropout_p > 0 ? reserve_philox(default_generator(q.device().index()), 1) : PhiloxState{};
+  dlprim::attention_forward(current_queue(q.device()), inputs_of(q, k, v, attn_bias), view_of(out, attention),
+                            view_of(logsumexp, attention),
+                            options_of(q, dropout_p, is_causal, scale, {random.seed, random.offset}));
+  const auto host = at::device(at::kCPU).dtype(at::kLong);
+  return {out, logsumexp, {}, {}, q.size(2), k.size(2), at::scalar_tensor(int64_t(random.seed), host),
+          at::scalar_tensor(int64_t(random.offset), host), {}};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_fused_attention_overrideable_backward(
+    const at::Tensor& grad_out, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+    const at::Tensor& attn_bias, std::array<bool, 4> grad_input_mask, const at::Tensor& out,
+    const at::Tensor& logsumexp, const at::Tensor&, const at::Tensor&, int64_t, int64_t, double dropout_p,
+    bool is_causal, const at::Tensor& philox_seed, const at::Tensor& philox_offset, std::optional<double> scale) {
+  TORCH_CHECK(!(grad_input_mask[3] && attn_bias.defined()), attention,
+              ": expected a mask that needs no gradient (the math backend has one), got one that does");
+  if (!grad_out.defined()) return {};
+  const at::Tensor q = rows(query), k = rows(key), v = rows(value), g = rows(grad_out);
+  const at::Tensor grad_q = empty_in_order(q, q.sizes()), grad_k = empty_in_order(k, k.sizes()),
+                   grad_v = empty_in_order(v, v.sizes());
+  dlprim::PhiloxState random;
+  if (dropout_p > 0)
+    random = {std::uint64_t(philox_seed.item<int64_t>()), std::uint64_t(philox_offset.item<int64_t>())};
+  dlprim::attention_backward(current_queue(q.device()), inputs_of(q, k, v, attn_bias), view_of(g, attention),
+                             view_of(out, attention), view_of(logsumexp, attention), view_of(grad_q, attention),
+                             view_of(grad_k, attention), view_of(grad_v, attention),
+                             options_of(q, dropout_p, is_causal, scale, random));
+  return {grad_q, grad_k, grad_v, {}};
+}
+
+// Self-attention without the weights goes through the fused kernels, the rest through the CPU's host code, which calls
+// operators of the tensors' device only.
+std::tuple<at::Tensor, at::Tensor> _native_multi_head_attention(
+    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t embed_dim, int64_t num_head,
+    const at::Tensor& qkv_weight, const at::Tensor& qkv_bias, const at::Tensor& proj_weight,
+    const at::Tensor& proj_bias, const OptionalTensor& mask, bool need_weights, bool average_attn_weights,
+    std::optional<int64_t> mask_type) {
+  const int64_t width = num_head > 0 && embed_dim % num_head == 0 ? embed_dim / num_head : 0;
+  if (!need_weights && query.is_same(key) && key.is_same(value) && query.dim() == 3 && query.size(2) == embed_dim &&
+      width > 0 && qkv_weight.sizes() == c10::IntArrayRef{3 * embed_dim, embed_dim} &&
+      !dlprim::decline_attention(current_queue(query.device()).device(), data_type_of(query, attention), width,
+                                 width)) {
+    const at::Tensor parts =
+        at::linear(query, qkv_weight, qkv_bias).unflatten(2, {3, num_head, width}).permute({2, 0, 3, 1, 4});
+    const at::Tensor out = std::get<0>(at::_scaled_dot_product_fused_attention_overrideable(
+        parts[0], parts[1], parts[2], bias_of(mask, mask_type, query)));
+    return {at::linear(out.transpose(1, 2).flatten(2), proj_weight, proj_bias), at::Tensor()};
+  }
+  return at::native::native_multi_head_attention_cpu(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias,
+                                                     proj_weight, proj_bias, mask, need_weights, average_attn_weights,
+                                                     mask_type);
 }
 
 // nn.TransformerEncoder asks this before it turns a padded batch into a nested tensor, which this device does not have.

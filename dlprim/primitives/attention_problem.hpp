@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// Attention as its candidates see it.
+#pragma once
+#include <dlprim/primitives/attention.hpp>
+#include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/memory.hpp>
+
+namespace dlprim {
+
+/// Strides of a tensor in elements, as kernels/attention.clh has them.
+struct AttentionLayout {
+  std::int64_t batch = 0, head = 0;
+  std::int32_t row = 0, column = 0;
+};
+
+struct AttentionParams {
+  AttentionLayout q, k, v, out, grad_out, grad_q, grad_k, grad_v, bias;
+  std::uint64_t seed = 0, offset = 0;
+  std::int32_t batch = 0, heads = 0, sharing = 1;
+  std::int32_t queries = 0, keys = 0, width = 0, value_width = 0;
+  float scale = 1, scale_log2 = 1;
+  std::uint32_t drop_below = 0;
+  float keep_scale = 1;
+  std::uint32_t padding = 0;
+};
+
+struct AttentionProblem {
+  DataType type = DataType::float32;
+  std::optional<DataType> bias_type;
+  bool backward = false, causal = false, dropout = false;
+  AttentionParams p;
+  BufferRef q, k, v, bias, out, logsumexp, grad_out, grad_q, grad_k, grad_v;
+};
+
+/// delta[batch, head, query] = dot(grad_out, out), in the type that sums have.
+void attention_delta(Queue& queue, const AttentionProblem& problem, BufferRef delta);
+
+const char* decline_attention_mma(const Device& device, const AttentionProblem& problem, bool forced);
+void run_attention_mma(Queue& queue, const AttentionProblem& problem);
+
+/// Defines what attention.clh asks for.
+void define_attention(KernelSource& source, int bias_tag, bool causal, bool dropout);
+
+/// A kernel's variant holds the bias' type in a byte: none or 1 + type.
+inline std::uint8_t bias_code(const AttentionProblem& problem) {
+  return problem.bias_type ? std::uint8_t(1 + int(*problem.bias_type)) : std::uint8_t(0);
+}
+
+}  // namespace dlprim

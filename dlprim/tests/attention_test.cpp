@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/attention.hpp>
+
+#include <cstring>
+
+#include "floats.hpp"
+#include "tensors.hpp"
+
+namespace dlprim {
+namespace {
+
+using namespace testing;
+
+struct Case {
+  std::int64_t batch = 1, heads = 1, key_heads = 1, queries, keys, width, value_width = 0;
+  DataType type = DataType::float32;
+  bool causal = false;
+  enum Bias { none, mask, added, row } bias = none;
+  bool heads_last = false;  // (batch, position, head, width) in memory
+  double dropout = 0, scale = 0.3;
+};
+
+// A tensor of random elements and its values.
+struct Operand {
+  Operand(DataType type, std::array<std::int64_t, 4> s, bool heads_last, unsigned seed)
+      : memory(type, heads_last ? std::vector{s[0], s[2], s[1], s[3]} : std::vector{s[0], s[1], s[2], s[3]}),
+        view(memory.view()) {
+    memory.write(random_values(memory.numel(), -1.5, 1.5, seed));
+    if (heads_last) std::swap(view.sizes[1], view.sizes[2]), std::swap(view.strides[1], view.strides[2]);
+    values = memory.read();
+  }
+  std::size_t at(std::int64_t b, std::int64_t h, std::int64_t r, std::int64_t d) const {
+    return std::size_t(b * view.strides[0] + h * view.strides[1] + r * view.strides[2] + d * view.strides[3]);
+  }
+  DeviceTensor memory;
+  TensorView view;
+  std::vector<double> values;
+};
+
+struct Problem {
+  explicit Problem(const Case& c)
+      : c(c), dv(c.value_width ? c.value_width : c.width),
+        q(c.type, {c.batch, c.heads, c.queries, c.width}, c.heads_last, 1),
+        k(c.type, {c.batch, c.key_heads, c.keys, c.width}, c.heads_last, 2),
+        v(c.type, {c.batch, c.key_heads, c.keys, dv}, c.heads_last, 3),
+        g(c.type, {c.batch, c.heads, c.queries, dv}, c.heads_last, 4),
+        out(c.type, {c.batch, c.heads, c.queries, dv}, c.heads_last, 5),
+        gq(c.type, {c.batch, c.heads, c.queries, c.width}, c.heads_last, 6),
+        gk(c.type, {c.batch, c.key_heads, c.keys, c.width}, c.heads_last, 7),
+        gv(c.type, {c.batch, c.key_heads, c.keys, dv}, c.heads_last, 8),
+        bias(c.bias == Case::mask ? DataType::boolean : c.type,
+             {1, c.heads, c.bias == Case::row ? 1 : c.queries, c.keys}, false, 9),
+        logsumexp(accumulate_type(c.type), {c.batch, c.heads, c.queries}) {
+    if (c.bias == Case::mask) {
+      for (std::size_t i = 0; i < bias.values.size(); i++) bias.values[i] = i % 7 != 3 && i % 5 != 2;
+      if (c.queries > 1)  // a query without keys
+        for (std::int64_t i = 0; i < c.keys; i++) bias.values[std::size_t(c.keys + i)] = 0;
+      bias.memory.write(bias.values);
+    }
+    bias.view.sizes[0] = c.batch, bias.view.strides[0] = 0;
+    if (c.bias == Case::row) bias.view.sizes[2] = c.queries, bias.view.strides[2] = 0;
+    options.scale = c.scale, options.causal = c.causal, options.dropout = c.dropout;
+    options.random = {1234567890123, 77};
+  }
+  AttentionInputs inputs() const {
+    return {q.view, k.view, v.view, c.bias == Case::none ? std::nullopt : std::optional(bias.view)};
+  }
+  void forward() { attention_forward(queue(), inputs(), out.view, logsumexp, options); }
+  void backward() {
+    attention_backward(queue(), inputs(), g.view, out.view, logsumexp, gq.view, gk.view, gv.view, options);
+  }
+  Case c;
+  std::int64_t dv;
+  Operand q, k, v, g, out, gq, gk, gv, bias;
+  DeviceTensor logsumexp;
+  AttentionOptions options;
+};
+
+// What every tensor should hold, from sums in double. `factors`: of probabilities (dropout), or empty.
+struct Expected {
+  Expected(const Problem& x, const std::vector<double>& factors) {
+    const Case& c = x.c;
+    out.resize(x.out.values.size()), gq.resize(x.gq.values.size());
+    gk.resize(x.gk.values.size()), gv.resize(x.gv.values.size());
+    for (std::int64_t b = 0; b < c.batch; b++)
+      for (std::int64_t h = 0; h < c.heads; h++)
+        for (std::int64_t i = 0; i < c.queries; i++) row(x, b, h, i, factors);
+  }
+  void row(const Problem& x, std::int64_t b, std::int64_t h, std::int64_t i, const std::vector<double>& factors) {
+    const Case& c = x.c;
+    const std::int64_t hk = h / (c.heads / c.key_heads);
+    std::vector<double> p(std::size_t(c.keys)), dp(p.size());
+    double sum = 0, delta = 0;
+    for (std::int64_t j = 0; j < c.keys; j++) {
+      double s = 0;
+      for (std::int64_t d = 0; d < c.width; d++) s += x.q.values[x.q.at(b, h, i, d)] * x.k.values[x.k.at(b, hk, j, d)];
+      s *= c.scale;
+      const double bias = c.bias == Case::none ? 0 : x.bias.values[x.bias.at(b, h, i, j)];
+      const bool masked = (c.bias == Case::mask && bias == 0) || (c.causal && j > i);
+      sum += p[std::size_t(j)] = masked ? 0 : std::exp(s + (c.bias == Case::mask ? 0 : bias));
+    }
+    for (std::size_t j = 0; j < p.size(); j++) {
+      p[j] = sum == 0 ? 0 : p[j] / sum;
+      const double factor = factors.empty() ? 1 : factors[std::size_t(((b * c.heads + h) * c.queries + i) * c.keys) + j];
+      const auto key = std::int64_t(j);
+      for (std::int64_t d = 0; d < x.dv; d++) {
+        const double value = x.v.values[x.v.at(b, hk, key, d)], grad = x.g.values[x.g.at(b, h, i, d)];
+        out[x.out.at(b, h, i, d)] += factor * p[j] * value;
+        gv[x.gv.at(b, hk, key, d)] += factor * p[j] * grad;
+        dp[j] += factor * value * grad;
+      }
+      delta += p[j] * dp[j];
+    }
+    for (std::size_t j = 0; j < p.size(); j++)
+      for (std::int64_t d = 0; d < c.width; d++) {
+        const auto key = std::int64_t(j);
+        const double ds = c.scale * p[j] * (dp[j] - delta);
+        gq[x.gq.at(b, h, i, d)] += ds * x.k.values[x.k.at(b, hk, key, d)];
+        gk[x.gk.at(b, hk, key, d)] += ds * x.q.values[x.q.at(b, h, i, d)];
+      }
+  }
+  std::vector<double> out, gq, gk, gv;
+};
+
+void expect_expected(Problem& x, const std::vector<double>& factors = {}) {
+  const Case& c = x.c;
+  SCOPED_TRACE(::testing::Message() << name(c.type) << " " << c.batch << "x" << c.heads << "/" << c.key_heads << " "
+                                    << c.queries << "x" << c.keys << " width " << c.width << "/" << x.dv
+                                    << (c.causal ? " causal" : "") << " bias " << int(c.bias));
+  const Expected expected(x, factors);
+  const double allowed = 2 * tolerance(c.type);
+  x.forward();
+  expect_close(x.out.memory.read(), expected.out, allowed);
+  x.backward();
+  expect_close(x.gq.memory.read(), expected.gq, 2 * allowed);
+  expect_close(x.gk.memory.read(), expected.gk, 2 * allowed);
+  expect_close(x.gv.memory.read(), expected.gv, 2 * allowed);
+}
+
+class Attention : public ::testing::TestWithParam<const char*> {
+ protected:
+  Attention() : forced_("DLPRIM_ATTENTION", GetParam()) {}
+  bool mma() const { return std::strcmp(GetParam(), "mma") == 0; }
+  std::vector<DataType> types() const {
+    if (mma()) return {DataType::bfloat16, DataType::float16};
+    return floating_types();
+  }
+  void check(Case c) {
+    if (mma() && accumulate_type(c.type) == c.type) c.type = DataType::float16;
+    Problem problem(c);
+    expect_expected(problem);
+  }
+  Variable forced_;
+};
+
+TEST_P(Attention, SmallDtypes) {
+  for (DataType type : types()) check({.queries = 5, .keys = 7, .width = 8, .type = type});
+}
+
+TEST_P(Attention, LengthsAtTileEdges) {
+  for (std::int64_t n : {1, 15, 16, 17, 63, 64, 65, 127}) check({.heads = 2, .key_heads = 2, .queries = n, .keys = 128 - n, .width = 16});
+  check({.queries = 197, .keys = 197, .width = 64});
+}
+
+TEST_P(Attention, Widths) {
+  for (std::int64_t width : {1, 3, 20, 32, 72, 80, 96, 128}) check({.queries = 33, .keys = 37, .width = width});
+  check({.queries = 20, .keys = 21, .width = 24, .value_width = 40});
+  check({.queries = 20, .keys = 21, .width = 64, .value_width = 17});
+}
+
+TEST_P(Attention, CausalMasksAndBiases) {
+  for (bool causal : {false, true})
+    for (auto bias : {Case::none, Case::mask, Case::added, Case::row})
+      check({.batch = 2, .heads = 2, .key_heads = 2, .queries = 70, .keys = 67, .width = 16, .causal = causal, .bias = bias});
+  check({.queries = 40, .keys = 90, .width = 16, .causal = true});
+  check({.queries = 90, .keys = 40, .width = 16, .causal = true});
+}
+
+TEST_P(Attention, SharedHeadsStridesAndScales) {
+  check({.batch = 2, .heads = 6, .key_heads = 2, .queries = 19, .keys = 35, .width = 16});
+  check({.batch = 2, .heads = 4, .key_heads = 1, .queries = 35, .keys = 35, .width = 24, .causal = true, .heads_last = true});
+  check({.batch = 2, .heads = 3, .key_heads = 3, .queries = 20, .keys = 17, .width = 10, .heads_last = true});
+  for (double scale : {-0.5, 0.0}) check({.queries = 20, .keys = 30, .width = 16, .scale = scale});
+}
+
+TEST_P(Attention, Empty) {
+  check({.batch = 0, .queries = 4, .keys = 4, .width = 8});
+  check({.queries = 0, .keys = 4, .width = 8});
+  check({.queries = 4, .keys = 0, .width = 8});
+}
+
+// Values of 1 on the diagonal show which probabilities are kept.
+TEST_P(Attention, DropsTheSameForwardAndBackward) {
+  for (DataType type : types()) {
+    const Case c{.batch = 2, .heads = 2, .key_heads = 2, .queries = 50, .keys = 45, .width = 48, .type = type, .dropout = 0.4, .scale = 0.01};
+    Problem shown(c);
+    std::fill(shown.v.values.begin(), shown.v.values.end(), 0);
+    for (std::int64_t h = 0; h < 4; h++)
+      for (std::int64_t j = 0; j < c.keys; j++) shown.v.values[shown.v.at(h / 2, h % 2, j, j)] = 1;
+    shown.v.memory.write(shown.v.values);
+    shown.forward();
+    const std::vector<double> seen = shown.out.memory.read();
+    std::vector<double> factors;
+    double kept = 0;
+    for (std::int64_t r = 0; r < 4 * c.queries; r++)
+      for (std::int64_t j = 0; j < c.keys; j++) {
+        factors.push_back(seen[std::size_t(r * c.width + j)] != 0 ? 1 / 0.6 : 0);
+        kept += factors.back() != 0;
+      }
+    EXPECT_NEAR(kept / double(factors.size()), 0.6, 0.03);
+    Problem problem(c);
+    expect_expected(problem, factors);
+  }
+}
+
+TEST_P(Attention, RefusesWhatItCannotDo) {
+  Problem x({.heads = 3, .key_heads = 3, .queries = 4, .keys = 5, .width = 8, .type = DataType::float16});
+  AttentionInputs turned = x.inputs();
+  std::swap(turned.k.sizes[1], turned.k.sizes[2]);
+  EXPECT_THROW(attention_forward(queue(), turned, x.out.view, x.logsumexp, {}), ValidationError);
+  EXPECT_THROW(attention_forward(queue(), x.inputs(), x.out.view, x.logsumexp, {.dropout = 1}), ValidationError);
+  EXPECT_THROW(attention_forward(queue(), x.inputs(), x.out.view, x.out.view, {}), ValidationError);
+}
+
+INSTANTIATE_TEST_SUITE_P(Candidates, Attention, ::testing::Values("mma"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace dlprim
