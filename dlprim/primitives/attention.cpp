@@ -14,6 +14,7 @@ namespace {
 
 constexpr Candidate<AttentionProblem> candidates[] = {
     {"mma", decline_attention_mma, run_attention_mma},
+    {"tiled", decline_attention_tiled, run_attention_tiled},
 };
 
 void require(bool condition, const std::string& message) {
@@ -50,7 +51,8 @@ AttentionProblem problem_of(const AttentionInputs& inputs, const TensorView& out
                             const AttentionOptions& options) {
   const auto& [q, k, v, bias] = inputs;
   const DataType type = q.dtype;
-  require(is_floating(type), std::string("a floating dtype, got ") + name(type));
+  require(is_floating(type) && type != DataType::float64,
+          std::string("float32, float16 or bfloat16, got ") + name(type));
   require(q.dims == 4 && k.dims == 4 && v.dims == 4 && out.dims == 4,
           "4 dims, got " + text(q) + ", " + text(k) + ", " + text(v) + ", " + text(out));
   require(k.size(1) > 0 ? q.size(1) % k.size(1) == 0 : q.size(1) == 0,
@@ -67,7 +69,7 @@ AttentionProblem problem_of(const AttentionInputs& inputs, const TensorView& out
   p.v = rows_of("v", v, {q.size(0), k.size(1), k.size(2), v.size(3)}, type);
   p.out = rows_of("out", out, {q.size(0), q.size(1), q.size(2), v.size(3)}, type);
   const Sizes all{q.size(0), q.size(1), q.size(2), k.size(2)};
-  require_sizes("logsumexp", logsumexp, std::span(all).first(3), accumulate_type(type));
+  require_sizes("logsumexp", logsumexp, std::span(all).first(3), DataType::float32);
   require(logsumexp.is_contiguous(), "a contiguous logsumexp");
   if (bias) {
     require(bias->dtype == DataType::boolean || is_floating(bias->dtype),
@@ -106,7 +108,7 @@ void define_attention(KernelSource& source, int bias_tag, bool causal, bool drop
   source.define("BIAS_IS_MASK", DataType(bias_tag - 1) == DataType::boolean);
 }
 
-void attention_delta(Queue& queue, const AttentionProblem& problem, BufferRef delta) {
+Workspace attention_delta(Queue& queue, const AttentionProblem& problem) {
   const auto& p = problem.p;
   Device& device = queue.device();
   const DeltaKey key{std::uint8_t(problem.type), std::uint8_t(device.info().cpu ? 1 : p.value_width >= 64 ? 16 : 4)};
@@ -118,7 +120,10 @@ void attention_delta(Queue& queue, const AttentionProblem& problem, BufferRef de
     return source;
   });
   const std::size_t rows = std::size_t(p.batch) * p.heads * p.queries, per_group = 64 / key.lanes;
-  launch(queue, kernel, NDRange((rows + per_group - 1) / per_group * 64, 64), p, problem.grad_out, problem.out, delta);
+  Workspace delta(queue, (rows + 1) * sizeof(float));
+  launch(queue, kernel, NDRange((rows + per_group - 1) / per_group * 64, 64), p, problem.grad_out, problem.out,
+         delta.data());
+  return delta;
 }
 
 const char* decline_attention(const Device& device, DataType type, std::int64_t width, std::int64_t value_width) {

@@ -8,18 +8,14 @@ namespace dlprim {
 
 namespace {
 
-enum class Pass : std::uint8_t { forward, queries, keys };
-
 struct Key {
   std::uint8_t type, bias, causal, dropout, pass, warps, tiles, slice, vector, pairs, scale_first, padding;
   std::uint16_t width, value_width;
 };
 
-int padded(int width) { return std::max(16, (width + 15) / 16 * 16); }
-
 KernelSource source_of(const Key& key) {
   constexpr const char* names[] = {"forward", "queries_backward", "keys_backward"};
-  KernelSource source(key.pass == std::uint8_t(Pass::forward) ? "attention_mma.cl" : "attention_mma_backward.cl",
+  KernelSource source(key.pass == std::uint8_t(AttentionPass::forward) ? "attention_mma.cl" : "attention_mma_backward.cl",
                       names[key.pass]);
   define_attention(source, key.bias, key.causal, key.dropout);
   source.define("TAG", tag(DataType(key.type))).define("WARPS", key.warps).define("TILES", key.tiles);
@@ -47,28 +43,19 @@ int vector_of(std::initializer_list<Tensor> tensors, int most) {
 }
 
 // Rows that pass at once: as many as registers and local memory (two stages of keys and values) allow.
-int slice_of(Pass pass, int widest) {
+int slice_of(AttentionPass pass, int widest) {
   if (widest > 128) return 16;
-  if (pass == Pass::forward) return widest <= 80 ? 64 : 32;
-  return pass == Pass::queries || widest <= 64 ? 32 : 16;
+  if (pass == AttentionPass::forward) return widest <= 80 ? 64 : 32;
+  return pass == AttentionPass::queries || widest <= 64 ? 32 : 16;
 }
 
-Kernel& kernel_of(Device& device, const AttentionProblem& problem, Pass pass, const Key& given) {
+Kernel& kernel_of(Device& device, const AttentionProblem& problem, AttentionPass pass, const Key& given) {
   static KernelCache<Key> cache;
   Key key = given;
   key.pass = std::uint8_t(pass);
   key.slice = std::uint8_t(slice_of(pass, std::max(key.width, key.value_width)));
-  key.scale_first = pass == Pass::forward && (problem.bias_type || problem.p.scale <= 0);
+  key.scale_first = pass == AttentionPass::forward && (problem.bias_type || problem.p.scale <= 0);
   return cache.get(device, key, [&] { return source_of(key); });
-}
-
-// The bias goes along only where a kernel has the parameter.
-template <class... Arguments>
-void run(Queue& queue, Kernel& kernel, std::int64_t groups, std::size_t group, const AttentionProblem& x,
-         const Arguments&... rest) {
-  const BufferRef bias[] = {x.bias};
-  const std::span<const BufferRef> optional(bias, x.bias_type ? 1 : 0);
-  launch(queue, kernel, NDRange(std::size_t(groups) * group, group), x.p, x.q, x.k, x.v, optional, rest...);
 }
 
 }  // namespace
@@ -89,24 +76,23 @@ void run_attention_mma(Queue& queue, const AttentionProblem& x) {
   Key key{};
   key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal, key.dropout = x.dropout;
   key.warps = 4, key.tiles = 1;
-  key.width = std::uint16_t(padded(p.width)), key.value_width = std::uint16_t(padded(p.value_width));
+  key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
   key.vector = std::uint8_t(vector_of({{p.q, x.q, p.width}, {p.k, x.k, p.width}, {p.v, x.v, p.value_width}}, 8));
   const std::size_t group = 32 * key.warps;
   const int block = 16 * key.warps * key.tiles;
   const auto blocks = [&](std::int32_t rows) { return std::int64_t(rows + block - 1) / block * p.batch; };
   if (!x.backward) {
     key.pairs = vector_of({{p.out, x.out, p.value_width}}, 2) == 2;
-    return run(queue, kernel_of(device, x, Pass::forward, key), blocks(p.queries) * p.heads, group, x, x.out,
+    return launch_attention(queue, kernel_of(device, x, AttentionPass::forward, key), blocks(p.queries) * p.heads, group, x, x.out,
                x.logsumexp);
   }
   key.vector = std::uint8_t(vector_of({{p.grad_out, x.grad_out, p.value_width}}, key.vector));
   key.pairs = vector_of({{p.grad_q, x.grad_q, p.width}, {p.grad_k, x.grad_k, p.width},
                          {p.grad_v, x.grad_v, p.value_width}}, 2) == 2;
-  const Workspace delta(queue, (std::size_t(p.batch) * p.heads * p.queries + 1) * sizeof(float));
-  attention_delta(queue, x, delta.data());
-  run(queue, kernel_of(device, x, Pass::keys, key), blocks(p.keys) * (p.heads / p.sharing), group, x, x.grad_out,
+  const Workspace delta = attention_delta(queue, x);
+  launch_attention(queue, kernel_of(device, x, AttentionPass::keys, key), blocks(p.keys) * (p.heads / p.sharing), group, x, x.grad_out,
       x.logsumexp, delta.data(), x.grad_k, x.grad_v);
-  run(queue, kernel_of(device, x, Pass::queries, key), blocks(p.queries) * p.heads, group, x, x.grad_out, x.logsumexp,
+  launch_attention(queue, kernel_of(device, x, AttentionPass::queries, key), blocks(p.queries) * p.heads, group, x, x.grad_out, x.logsumexp,
       delta.data(), x.grad_q);
 }
 

@@ -5,6 +5,8 @@
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/memory.hpp>
 
+#include <algorithm>
+
 namespace dlprim {
 
 /// Strides of a tensor in elements, as kernels/attention.clh has them.
@@ -32,11 +34,19 @@ struct AttentionProblem {
   BufferRef q, k, v, bias, out, logsumexp, grad_out, grad_q, grad_k, grad_v;
 };
 
-/// delta[batch, head, query] = dot(grad_out, out), in the type that sums have.
-void attention_delta(Queue& queue, const AttentionProblem& problem, BufferRef delta);
+/// The kernels of a candidate: forward; backward by blocks of queries; by blocks of keys.
+enum class AttentionPass : std::uint8_t { forward, queries, keys };
 
 const char* decline_attention_mma(const Device& device, const AttentionProblem& problem, bool forced);
 void run_attention_mma(Queue& queue, const AttentionProblem& problem);
+const char* decline_attention_tiled(const Device& device, const AttentionProblem& problem, bool forced);
+void run_attention_tiled(Queue& queue, const AttentionProblem& problem);
+
+/// delta[batch, head, query] = dot(grad_out, out) as float32.
+Workspace attention_delta(Queue& queue, const AttentionProblem& problem);
+
+/// The width that kernels are compiled for: their rows are zero from `width` on.
+inline int padded_width(int width) { return std::max(16, (width + 15) / 16 * 16); }
 
 /// Defines what attention.clh asks for.
 void define_attention(KernelSource& source, int bias_tag, bool causal, bool dropout);
@@ -44,6 +54,15 @@ void define_attention(KernelSource& source, int bias_tag, bool causal, bool drop
 /// A kernel's variant holds the bias' type in a byte: none or 1 + type.
 inline std::uint8_t bias_code(const AttentionProblem& problem) {
   return problem.bias_type ? std::uint8_t(1 + int(*problem.bias_type)) : std::uint8_t(0);
+}
+
+/// Runs a kernel of `groups` work-groups; the bias goes along only where the kernel has the parameter.
+template <class... Arguments>
+void launch_attention(Queue& queue, Kernel& kernel, std::int64_t groups, std::size_t group, const AttentionProblem& x,
+                      const Arguments&... rest) {
+  const BufferRef bias[] = {x.bias};
+  const std::span<const BufferRef> optional(bias, x.bias_type ? 1 : 0);
+  launch(queue, kernel, NDRange(std::size_t(groups) * group, group), x.p, x.q, x.k, x.v, optional, rest...);
 }
 
 }  // namespace dlprim

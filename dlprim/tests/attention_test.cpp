@@ -50,7 +50,7 @@ struct Problem {
         gv(c.type, {c.batch, c.key_heads, c.keys, dv}, c.heads_last, 8),
         bias(c.bias == Case::mask ? DataType::boolean : c.type,
              {1, c.heads, c.bias == Case::row ? 1 : c.queries, c.keys}, false, 9),
-        logsumexp(accumulate_type(c.type), {c.batch, c.heads, c.queries}) {
+        logsumexp(DataType::float32, {c.batch, c.heads, c.queries}) {
     if (c.bias == Case::mask) {
       for (std::size_t i = 0; i < bias.values.size(); i++) bias.values[i] = i % 7 != 3 && i % 5 != 2;
       if (c.queries > 1)  // a query without keys
@@ -143,10 +143,10 @@ class Attention : public ::testing::TestWithParam<const char*> {
   bool mma() const { return std::strcmp(GetParam(), "mma") == 0; }
   std::vector<DataType> types() const {
     if (mma()) return {DataType::bfloat16, DataType::float16};
-    return floating_types();
+    return {DataType::float32, DataType::float16, DataType::bfloat16};
   }
   void check(Case c) {
-    if (mma() && accumulate_type(c.type) == c.type) c.type = DataType::float16;
+    if (mma() && c.type == DataType::float32) c.type = DataType::float16;
     Problem problem(c);
     expect_expected(problem);
   }
@@ -163,7 +163,7 @@ TEST_P(Attention, LengthsAtTileEdges) {
 }
 
 TEST_P(Attention, Widths) {
-  for (std::int64_t width : {1, 3, 20, 32, 72, 80, 96, 128}) check({.queries = 33, .keys = 37, .width = width});
+  for (std::int64_t width : {1, 20, 80, 128}) check({.queries = 33, .keys = 37, .width = width});
   check({.queries = 20, .keys = 21, .width = 24, .value_width = 40});
   check({.queries = 20, .keys = 21, .width = 64, .value_width = 17});
 }
@@ -222,7 +222,7 @@ TEST_P(Attention, RefusesWhatItCannotDo) {
   EXPECT_THROW(attention_forward(queue(), x.inputs(), x.out.view, x.out.view, {}), ValidationError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Candidates, Attention, ::testing::Values("mma"),
+INSTANTIATE_TEST_SUITE_P(Candidates, Attention, ::testing::Values("mma", "tiled"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -15,7 +15,7 @@ struct AttentionOptions {
 };
 
 /// What attention reads. q (batch, heads, queries, width), k (batch, key heads, keys, width), v (batch, key heads, keys,
-/// value width), of one dtype among float32, float16, bfloat16 and float64, each with any strides but the last, which
+/// value width), of one dtype among float32, float16 and bfloat16, each with any strides but the last, which
 /// must be 1; the number of heads is a multiple of that of key heads, whose neighbours share one. The bias, a floating
 /// dtype or bool (true: the key takes part), is added to the scores: (batch, heads, queries, keys), any strides, 0 too.
 struct AttentionInputs {
@@ -29,7 +29,7 @@ const char* decline_attention(const Device& device, DataType type, std::int64_t 
 
 /// out = softmax(scale * q k^T + bias) v without the matrix of scores ever in memory (T. Dao, "FlashAttention-2", 2023).
 /// out (batch, heads, queries, value width) is strided as the inputs may be; logsumexp (batch, heads, queries),
-/// contiguous, float32 (float64 for float64), is for the backward pass: infinite for queries that no key takes part in,
+/// contiguous float32, is for the backward pass: infinite for queries that no key takes part in,
 /// whose out is 0. Throws ValidationError, NotImplementedError where decline_attention has a reason.
 void attention_forward(Queue& queue, const AttentionInputs& inputs, const TensorView& out, const TensorView& logsumexp,
                        const AttentionOptions& options);
