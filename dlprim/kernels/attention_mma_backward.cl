@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Gradients of attention on matrix units (T. Dao, "FlashAttention-2", 2023). Both kernels compute the probabilities again
-// from the forward pass's logsumexp; `delta` of a query is dot(grad_out, out). With s the scores times log2(e):
+// Gradients of attention on matrix units (T. Dao, "FlashAttention-2", 2023). Both kernels compute the probabilities
+// again from the forward pass's logsumexp; `delta` of a query is dot(grad_out, out). With s the scores times log2(e):
 //   p = 2^(s - logsumexp)   ds = p * (kept * dot(grad_out, value) - delta)
 //   grad_v = kept p^T grad_out   grad_k = scale * ds^T q   grad_q = scale * ds k
 // One kernel takes blocks of queries, the other blocks of keys: no sums are shared, results never vary.

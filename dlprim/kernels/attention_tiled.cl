@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Attention in float32 arithmetic on any device (T. Dao, "FlashAttention-2", 2023): a work-group takes BLOCK queries
-// (backward also: keys) of a head and passes over the keys (queries) in slices of as many; a work-item computes 4 x 4 of
-// their scores. Defines besides attention.clh's: TAG, BLOCK (a multiple of 16), WIDTH, VALUE_WIDTH (multiples of 16).
+// (backward also: keys) of a head and passes over the keys (queries) in slices of as many; a work-item computes 4 x 4
+// of their scores. Defines besides attention.clh's: TAG, BLOCK, WIDTH and VALUE_WIDTH, multiples of 16.
 #include "attention.clh"
 
 #define SIDE (BLOCK / 4)
@@ -90,8 +90,9 @@ inline void multiply_rows(float product[4][4], __local float *chunk, __global co
 
 #define BEGIN(block_rows, block_heads)                                                                        \
   const Params *p = &params;                                                                                  \
-  __local float chunk[CHUNK] __attribute__((aligned(16))), scores[BLOCK * SCORES_ROW] __attribute__((aligned(16))); \
-  const int x = (int)get_local_id(0) % SIDE, y = (int)get_local_id(0) / SIDE;                                           \
+  __local float chunk[CHUNK] __attribute__((aligned(16)));                                                    \
+  __local float scores[BLOCK * SCORES_ROW] __attribute__((aligned(16)));                                      \
+  const int x = (int)get_local_id(0) % SIDE, y = (int)get_local_id(0) / SIDE;                                 \
   const int blocks = ((block_rows) + BLOCK - 1) / BLOCK, block = (int)get_group_id(0) % blocks;               \
   const int batch = get_group_id(0) / blocks / (block_heads), own_head = get_group_id(0) / blocks % (block_heads);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Attention on matrix units (NVIDIA's, through inline PTX).
-#include <array>
+#include <cstdio>
+#include <cstdlib>
 
 #include "attention_problem.hpp"
 
@@ -15,8 +16,8 @@ struct Key {
 
 KernelSource source_of(const Key& key) {
   constexpr const char* names[] = {"forward", "queries_backward", "keys_backward"};
-  KernelSource source(key.pass == std::uint8_t(AttentionPass::forward) ? "attention_mma.cl" : "attention_mma_backward.cl",
-                      names[key.pass]);
+  const bool forward = key.pass == std::uint8_t(AttentionPass::forward);
+  KernelSource source(forward ? "attention_mma.cl" : "attention_mma_backward.cl", names[key.pass]);
   define_attention(source, key.bias, key.causal, key.dropout);
   source.define("TAG", tag(DataType(key.type))).define("WARPS", key.warps).define("TILES", key.tiles);
   source.define("SLICE", key.slice).define("WIDTH", key.width).define("VALUE_WIDTH", key.value_width);
@@ -42,20 +43,36 @@ int vector_of(std::initializer_list<Tensor> tensors, int most) {
   return most;
 }
 
-// Rows that pass at once: as many as registers and local memory (two stages of keys and values) allow.
-int slice_of(AttentionPass pass, int widest) {
-  if (widest > 128) return 16;
-  if (pass == AttentionPass::forward) return widest <= 80 ? 64 : 32;
-  return pass == AttentionPass::queries || widest <= 64 ? 32 : 16;
+struct Shape {
+  int warps, tiles, slice;
+};
+
+// As many rows pass at once as registers and local memory (two stages of two matrices) allow.
+// DLPRIM_ATTENTION_TILE=4x1x32 (warps, tiles of 16 rows each has going forward, rows of a slice) for measurements.
+Shape shape_of(AttentionPass pass, int widest) {
+  const char* forced = std::getenv("DLPRIM_ATTENTION_TILE");
+  Shape shape{};
+  if (forced && std::sscanf(forced, "%dx%dx%d", &shape.warps, &shape.tiles, &shape.slice) == 3) {
+    if (pass != AttentionPass::forward) shape.tiles = 1;
+    return shape;
+  }
+  if (widest > 128) return {4, 1, 16};
+  if (pass == AttentionPass::forward) return {4, 1, widest <= 80 ? 64 : 32};
+  return {4, 1, pass == AttentionPass::queries || widest <= 64 ? 32 : 16};
 }
 
-Kernel& kernel_of(Device& device, const AttentionProblem& problem, AttentionPass pass, const Key& given) {
+template <class... Arguments>
+void run(Queue& queue, Key key, AttentionPass pass, const AttentionProblem& x, const Arguments&... arguments) {
   static KernelCache<Key> cache;
-  Key key = given;
+  const Shape shape = shape_of(pass, std::max(key.width, key.value_width));
   key.pass = std::uint8_t(pass);
-  key.slice = std::uint8_t(slice_of(pass, std::max(key.width, key.value_width)));
-  key.scale_first = pass == AttentionPass::forward && (problem.bias_type || problem.p.scale <= 0);
-  return cache.get(device, key, [&] { return source_of(key); });
+  key.warps = std::uint8_t(shape.warps), key.tiles = std::uint8_t(shape.tiles), key.slice = std::uint8_t(shape.slice);
+  Kernel& kernel = cache.get(queue.device(), key, [&] { return source_of(key); });
+  const auto& p = x.p;
+  const bool keys = pass == AttentionPass::keys;
+  const std::int64_t rows = keys ? p.keys : p.queries, block = 16 * shape.warps * shape.tiles;
+  launch_attention(queue, kernel, (rows + block - 1) / block * p.batch * (keys ? p.heads / p.sharing : p.heads),
+                   32 * std::size_t(shape.warps), x, arguments...);
 }
 
 }  // namespace
@@ -72,28 +89,21 @@ const char* decline_attention_mma(const Device& device, const AttentionProblem& 
 
 void run_attention_mma(Queue& queue, const AttentionProblem& x) {
   const auto& p = x.p;
-  Device& device = queue.device();
   Key key{};
   key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal, key.dropout = x.dropout;
-  key.warps = 4, key.tiles = 1;
   key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
   key.vector = std::uint8_t(vector_of({{p.q, x.q, p.width}, {p.k, x.k, p.width}, {p.v, x.v, p.value_width}}, 8));
-  const std::size_t group = 32 * key.warps;
-  const int block = 16 * key.warps * key.tiles;
-  const auto blocks = [&](std::int32_t rows) { return std::int64_t(rows + block - 1) / block * p.batch; };
   if (!x.backward) {
     key.pairs = vector_of({{p.out, x.out, p.value_width}}, 2) == 2;
-    return launch_attention(queue, kernel_of(device, x, AttentionPass::forward, key), blocks(p.queries) * p.heads, group, x, x.out,
-               x.logsumexp);
+    key.scale_first = x.bias_type || p.scale <= 0;
+    return run(queue, key, AttentionPass::forward, x, x.out, x.logsumexp);
   }
   key.vector = std::uint8_t(vector_of({{p.grad_out, x.grad_out, p.value_width}}, key.vector));
   key.pairs = vector_of({{p.grad_q, x.grad_q, p.width}, {p.grad_k, x.grad_k, p.width},
                          {p.grad_v, x.grad_v, p.value_width}}, 2) == 2;
   const Workspace delta = attention_delta(queue, x);
-  launch_attention(queue, kernel_of(device, x, AttentionPass::keys, key), blocks(p.keys) * (p.heads / p.sharing), group, x, x.grad_out,
-      x.logsumexp, delta.data(), x.grad_k, x.grad_v);
-  launch_attention(queue, kernel_of(device, x, AttentionPass::queries, key), blocks(p.queries) * p.heads, group, x, x.grad_out, x.logsumexp,
-      delta.data(), x.grad_q);
+  run(queue, key, AttentionPass::keys, x, x.grad_out, x.logsumexp, delta.data(), x.grad_k, x.grad_v);
+  run(queue, key, AttentionPass::queries, x, x.grad_out, x.logsumexp, delta.data(), x.grad_q);
 }
 
 }  // namespace dlprim

@@ -14,9 +14,9 @@ struct AttentionOptions {
   PhiloxState random;  ///< for dropout; the same state gives the same choice forward and backward, on any device
 };
 
-/// What attention reads. q (batch, heads, queries, width), k (batch, key heads, keys, width), v (batch, key heads, keys,
-/// value width), of one dtype among float32, float16 and bfloat16, each with any strides but the last, which
-/// must be 1; the number of heads is a multiple of that of key heads, whose neighbours share one. The bias, a floating
+/// What attention reads. q (batch, heads, queries, width), k (batch, key heads, keys, width), v (batch, key heads,
+/// keys, value width), of one dtype among float32, float16 and bfloat16, each with any strides but the last, which
+/// must be 1; the number of heads is a multiple of that of key heads, and neighbours share one. The bias, a floating
 /// dtype or bool (true: the key takes part), is added to the scores: (batch, heads, queries, keys), any strides, 0 too.
 struct AttentionInputs {
   TensorView q, k, v;
@@ -27,15 +27,15 @@ struct AttentionInputs {
 /// separate operations are an alternative, on CPUs a faster one.
 const char* decline_attention(const Device& device, DataType type, std::int64_t width, std::int64_t value_width);
 
-/// out = softmax(scale * q k^T + bias) v without the matrix of scores ever in memory (T. Dao, "FlashAttention-2", 2023).
+/// out = softmax(scale * q k^T + bias) v, the matrix of scores never in memory (T. Dao, "FlashAttention-2", 2023).
 /// out (batch, heads, queries, value width) is strided as the inputs may be; logsumexp (batch, heads, queries),
-/// contiguous float32, is for the backward pass: infinite for queries that no key takes part in,
-/// whose out is 0. Throws ValidationError, NotImplementedError where decline_attention has a reason.
+/// contiguous float32, is for the backward pass: infinite for queries that no key takes part
+/// in, whose out is 0. Throws ValidationError, NotImplementedError where decline_attention has a reason.
 void attention_forward(Queue& queue, const AttentionInputs& inputs, const TensorView& out, const TensorView& logsumexp,
                        const AttentionOptions& options);
 
-/// grad_q, grad_k and grad_v, of the sizes of q, k and v, from grad_out and the results of attention_forward with the same
-/// options. All strided as the inputs may be. Deterministic.
+/// grad_q, grad_k and grad_v, of the sizes of q, k and v, from grad_out and the results of attention_forward with the
+/// same options. All strided as the inputs may be. Deterministic.
 void attention_backward(Queue& queue, const AttentionInputs& inputs, const TensorView& grad_out, const TensorView& out,
                         const TensorView& logsumexp, const TensorView& grad_q, const TensorView& grad_k,
                         const TensorView& grad_v, const AttentionOptions& options);
