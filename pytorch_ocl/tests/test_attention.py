@@ -15,6 +15,14 @@ def nothing_on_the_cpu():
     assert not torch.ocl.fallbacks()
 
 
+@pytest.fixture(params=[("mma", torch.float16), ("tiled", torch.float32)], ids=["mma", "tiled"])
+def fused(request, monkeypatch):
+    """The dtype to test a fused kernel with, which this device may not choose by itself."""
+    candidate, dtype = request.param
+    monkeypatch.setenv("DLPRIM_ATTENTION", candidate)
+    return dtype
+
+
 def assert_same(actual, expected, tolerance=1e-4):
     torch.testing.assert_close(actual.detach().cpu(), expected.detach(), rtol=tolerance, atol=tolerance)
 
@@ -38,6 +46,84 @@ def test_scaled_dot_product_attention(device, options):
         results.append([out] + [x.grad for x in moved])
     for x, y in zip(*results):
         assert_same(x, y)
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"is_causal": True}, {"scale": -0.3}, {"enable_gqa": True},
+    {"attn_mask": (torch.arange(35).view(5, 7) % 3 != 0) & (torch.arange(5).view(5, 1) != 2)},
+    {"attn_mask": torch.linspace(-1, 1, 14).view(2, 1, 1, 7)},
+], ids=["plain", "causal", "scale", "gqa", "bool_mask", "float_mask"])
+def test_fused_kernels(device, fused, options):
+    inputs = queries_keys_values(2 if "enable_gqa" in options else 4)
+    results = []
+    for where in (device, "cpu"):
+        moved = [x.detach().to(where, fused).requires_grad_() for x in inputs]
+        kept = {k: v.to(where) if torch.is_tensor(v) else v for k, v in options.items()}
+        if "attn_mask" in kept and kept["attn_mask"].is_floating_point():
+            kept["attn_mask"] = kept["attn_mask"].to(fused)
+        with sdpa_kernel(SDPBackend.OVERRIDEABLE if where == device else SDPBackend.MATH):
+            out = attend(*moved, **kept)
+        out.float().square().sum().backward()
+        results.append([out] + [x.grad for x in moved])
+    for x, y in zip(*results):
+        assert_same(x, y, 1e-4 if fused == torch.float32 else 1e-2)
+
+
+def test_fused_dropout(device, fused):
+    q, k, v = (x.to(device, fused).requires_grad_() for x in queries_keys_values())
+    results = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        out = attend(q, k, v, dropout_p=0.4)
+        results.append(out.detach().cpu())
+        # The result is linear in v: both sums are equal only where the gradient drops what the result dropped.
+        (grad,) = torch.autograd.grad(out.float().sum(), v)
+        assert_same((grad.float() * v.detach().float()).sum(), out.detach().float().sum().cpu(), 1e-2)
+    assert torch.equal(*results) and not torch.equal(results[0], attend(q, k, v, dropout_p=0.4).detach().cpu())
+
+
+def test_fused_results_need_no_copies(device, fused):
+    x = torch.randn(2, 6, 3, 4, 8).to(device, fused)  # batch, length, (q, k, v), heads, width
+    q, k, v = (part.transpose(1, 2) for part in x.unbind(2))
+    out = attend(q, k, v)
+    assert out.transpose(1, 2).is_contiguous()
+    assert_same(out.float(), attend(*(part.cpu().float() for part in (q, k, v))), 1e-2)
+
+
+def test_what_fused_kernels_do_not_take(device, fused):
+    q, k, v = (x.to(device, fused) for x in queries_keys_values())
+    mask = torch.zeros(5, 7, device=device, dtype=fused).requires_grad_()
+    attend(q, k, v, attn_mask=mask).float().sum().backward()
+    assert mask.grad.shape == mask.shape
+    with sdpa_kernel(SDPBackend.OVERRIDEABLE), pytest.raises(RuntimeError, match="[Nn]o viable backend"):
+        attend(q, k, v, attn_mask=mask)
+    each = torch.func.vmap(lambda q, k, v: attend(q[None], k[None], v[None])[0])(q, k, v)
+    assert_same(each.float(), attend(q, k, v).cpu().float(), 1e-2)
+
+
+def test_fused_under_autocast(device, fused):
+    q, k, v = (x.to(device) for x in queries_keys_values())
+    with torch.autocast(torch.device(device).type, dtype=torch.bfloat16):
+        out = attend(q, k, v)
+    assert out.dtype == torch.bfloat16
+    assert_same(out.float(), attend(*queries_keys_values()), 3e-2)
+
+
+@pytest.mark.parametrize("mask", [None, "attention", "padding", "both"])
+def test_fused_multihead_attention(device, fused, mask):
+    torch.manual_seed(0)
+    module = torch.nn.MultiheadAttention(16, 4, batch_first=True).eval()
+    on_device, x = copy.deepcopy(module).to(device, fused), torch.randn(3, 6, 16)
+    masks = {}
+    if mask in ("attention", "both"):
+        masks["attn_mask"] = torch.ones(6, 6).triu(1).bool()
+    if mask in ("padding", "both"):
+        masks["key_padding_mask"] = torch.arange(6) >= torch.tensor([[6], [4], [2]])
+    moved = {k: v.to(device) for k, v in masks.items()}
+    with torch.no_grad():
+        expected = module(x, x, x, need_weights=False, **masks)[0]
+        actual = on_device(*[x.to(device, fused)] * 3, need_weights=False, **moved)[0]
+    assert_same(actual.float(), expected, 1e-4 if fused == torch.float32 else 1e-2)
 
 
 def test_dropout_keeps_the_mean(device):
