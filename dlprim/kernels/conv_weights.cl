@@ -7,6 +7,36 @@ typedef struct {
   long group_stride, row_stride, column_stride, tap_stride[3];
 } Shape;
 
+#if TAP_OUTER
+// A work-group takes 32 rows and columns of a tap through local memory: lanes read along rows, where weights of channels
+// last lie, and write along columns.
+#define TILE 32
+#define STEP (TILE / 4)
+__kernel void conv_weights(CONST_GLOBAL(STORAGE(TYPE), from), GLOBAL(STORAGE(TYPE), to), const Shape s) {
+  __local STORAGE(TYPE) tile[TILE][TILE + 1];
+  const int x = get_local_id(0), y = get_local_id(1);
+  const int first_column = get_group_id(0) * TILE, first_row = get_group_id(1) * TILE;
+  const int taps = s.taps[0] * s.taps[1] * s.taps[2], z = get_global_id(2), group = z / taps, tap = z - group * taps;
+  const int plane = s.taps[1] * s.taps[2], d = tap / plane, h = (tap - d * plane) / s.taps[2];
+  const int w = tap - d * plane - h * s.taps[2];
+  __global const STORAGE(TYPE) *source = CONST_POINTER(STORAGE(TYPE), from) + group * s.group_stride +
+                                         d * s.tap_stride[0] + h * s.tap_stride[1] + w * s.tap_stride[2];
+#pragma unroll
+  for (int k = 0; k < TILE; k += STEP) {
+    const int row = first_row + x, column = first_column + y + k;
+    if (row < s.rows && column < s.columns) tile[y + k][x] = source[row * s.row_stride + column * s.column_stride];
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  __global STORAGE(TYPE) *target = POINTER(STORAGE(TYPE), to);
+#pragma unroll
+  for (int k = 0; k < TILE; k += STEP) {
+    const long row = first_row + y + k;
+    const int column = first_column + x;
+    if (row < s.rows && column < s.columns)
+      target[((group * s.rows + row) * taps + tap) * s.columns + column] = tile[x][y + k];
+  }
+}
+#else
 // One work-item a (group, row, column): it copies all taps.
 __kernel void conv_weights(CONST_GLOBAL(STORAGE(TYPE), from), GLOBAL(STORAGE(TYPE), to), const Shape s) {
   const uint column = get_global_id(0), row = get_global_id(1), group = get_global_id(2);
@@ -15,15 +45,10 @@ __kernel void conv_weights(CONST_GLOBAL(STORAGE(TYPE), from), GLOBAL(STORAGE(TYP
   __global const STORAGE(TYPE) *source = CONST_POINTER(STORAGE(TYPE), from) + group * s.group_stride +
                                          row * s.row_stride + column * s.column_stride;
   __global STORAGE(TYPE) *target = POINTER(STORAGE(TYPE), to) + (group * s.rows + row) * s.columns * taps;
-#if TAP_OUTER
-  target += column;
-  const long step = s.columns;
-#else
   target += (long)column * taps;
-  const long step = 1;
-#endif
   for (int d = 0; d < taps_d; d++)
     for (int h = 0; h < taps_h; h++)
-      for (int w = 0; w < taps_w; w++, target += step)
+      for (int w = 0; w < taps_w; w++, target++)
         *target = source[d * s.tap_stride[0] + h * s.tap_stride[1] + w * s.tap_stride[2]];
 }
+#endif

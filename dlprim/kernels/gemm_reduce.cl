@@ -1,23 +1,38 @@
 // SPDX-License-Identifier: MIT
-// Sums the splits of a product that was cut along k and finishes it. `a` holds [batch, split, m, n] of T.
+// Sums the splits of a product that was cut along k and finishes it. `a` holds [batch, split, m, n] of T. The work-items of
+// a group's second dimension share the splits of an element.
 #include "gemm_operands.clh"
 
-__kernel void gemm_reduce(GEMM_ARGUMENTS RESIDUAL_ARGUMENT) {
+#define AHEAD 8  // loads under way at once
+
+__kernel void gemm_reduce(GEMM_ARGUMENTS) {
+  __local T shared[256];
   const Params *p = &params;
   const INDEX size = p->m * p->n;
   const INDEX id = get_global_id(0);
-  const INDEX batch = get_global_id(1);
-  if (id >= size) return;
-  __global const T *partial = CONST_POINTER(T, a) + batch * p->splits * size + id;
+  const INDEX batch = get_global_id(2);
+  const int line = get_local_id(1), lines = get_local_size(1), width = get_local_size(0), column = get_local_id(0);
+  __global const T *partial = CONST_POINTER(T, a) + batch * p->splits * size + min(id, size - 1);
   T sum = 0;
-  for (INDEX s = 0; s < p->splits; s++) sum += partial[s * size];
+  INDEX s = line;
+  for (; s + (AHEAD - 1) * lines < p->splits; s += AHEAD * lines) {
+    T part[AHEAD];
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++) part[k] = partial[(s + k * lines) * size];
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++) sum += part[k];
+  }
+  for (; s < p->splits; s += lines) sum += partial[s * size];
+  if (lines > 1) {
+    shared[line * width + column] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int k = 1; k < lines && line == 0; k++) sum += shared[k * width + column];
+  }
+  if (line > 0 || id >= size) return;
   const INDEX m = id / p->n, n = id - m * p->n;
-  const INDEX at = batch * p->c_batch + m * p->c_m + c_column(n, p);
+  __global STORAGE(TC) *C = POINTER(STORAGE(TC), c) + batch * p->c_batch + m * p->c_m + c_column(n, p);
 #if ADDEND
   const T addend = LOAD(TD, CONST_POINTER(STORAGE(TD), d), batch * p->d_batch + m * p->d_m + n * p->d_n);
 #endif
-#if RESIDUAL
-  const T residual = LOAD(TC, CONST_POINTER(STORAGE(TC), e), at);
-#endif
-  STORE(TC, POINTER(STORAGE(TC), c), at, FINISH(sum, addend));
+  STORE(TC, C, 0, FINISH(sum, addend));
 }

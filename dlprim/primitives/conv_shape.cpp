@@ -80,6 +80,12 @@ Workspace ordered_weights(Queue& queue, const ConvShape& shape, const WeightOrde
     return KernelSource("conv_weights.cl", "conv_weights").define("TYPE", type).define("TAP_OUTER", key.tap_outer);
   });
   Workspace result(queue, std::max<std::size_t>(size, 1) * key.bytes);
+  if (order.tap_outer) {
+    const auto tiles = [](std::int64_t n) { return std::size_t((n + 31) / 32); };
+    const auto planes = std::size_t(s.groups * s.taps[0] * s.taps[1] * s.taps[2]);
+    launch(queue, kernel, NDRange(tiles(s.columns) * 32, tiles(s.rows) * 8, planes, 32, 8, 1), from, result.data(), s);
+    return result;
+  }
   const std::size_t width = std::min<std::size_t>(64, kernel.max_work_group());
   launch(queue, kernel, NDRange(std::size_t(s.columns), std::size_t(s.rows), std::size_t(s.groups), width, 1, 1), from,
          result.data(), s);

@@ -188,11 +188,11 @@ void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::si
   const Workspace partial(queue, bytes);
   launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, partial.data());
   Kernel& kernel = gemm_kernel(queue.device(), reduce);
-  const std::size_t width = queue.device().info().cpu ? 64 : 256;
-  launch_gemm(
-      queue, kernel, reduce, problem,
-      NDRange(std::size_t(p.m * p.n), std::size_t(problem.batches), std::min(width, kernel.max_work_group()), 1),
-      partial.data(), problem.c);
+  const std::size_t most = std::min<std::size_t>(queue.device().info().cpu ? 64 : 256, kernel.max_work_group());
+  const std::size_t lines = p.splits >= 16 && most >= 64 ? 4 : 1;
+  launch_gemm(queue, kernel, reduce, problem,
+              NDRange(std::size_t(p.m * p.n), lines, std::size_t(problem.batches), most / lines, lines, 1),
+              partial.data(), problem.c);
 }
 
 void run_reference(Queue& queue, const GemmProblem& given) {
