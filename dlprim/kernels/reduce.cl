@@ -8,7 +8,7 @@
 #include "lib/reduction.clh"
 
 // The kept element that accumulator v of a work-item stands for: packed, a work-item has neighbours and loads them as one.
-#if PACKED
+#if PACKED && COLUMNS
 #define KEPT_ITEM(v) (item * VECTOR + (v))
 #define KEPT_STEP 1
 #else
@@ -130,26 +130,33 @@ inline bool kept_element(const reduce_plan *plan, IDX tile, uint item, const int
     }                                                         \
   }
 #else
-#define ELEMENT(v) (r + (v) * REDUCE_ITEMS + lane)
-#if AHEAD
-#define ADD_VECTOR                                                       \
-  HELD                                                                   \
-  const uint ahead = 0;                                                  \
-  EACH_ACCUMULATOR {                                                     \
-    element_offsets(plan, ELEMENT(v), base, start, offsets);             \
-    HOLD                                                                 \
-  }                                                                      \
-  EACH_ACCUMULATOR ADD_HELD(ELEMENT(v));
+// Element v of a work-item's share `ahead` of what the group takes at once.
+#if PACKED
+#define ELEMENT(ahead, v) (r + ((ahead) * REDUCE_ITEMS + lane) * VECTOR + (v))
 #else
-#define ADD_VECTOR                                                       \
-  EACH_ACCUMULATOR {                                                     \
-    element_offsets(plan, ELEMENT(v), base, start, offsets);             \
-    ADD(running[v], ELEMENT(v));                                         \
+#define ELEMENT(ahead, v) (r + ((ahead) * VECTOR + (v)) * REDUCE_ITEMS + lane)
+#endif
+#if AHEAD
+#define SHARES AHEAD
+#define ADD_VECTOR                                                         \
+  HELD                                                                     \
+  EACH_HELD EACH_HOLD {                                                    \
+    element_offsets(plan, ELEMENT(ahead, v), base, start, offsets);        \
+    HOLD                                                                   \
+  }                                                                        \
+  EACH_HELD EACH_ACCUMULATOR ADD_HELD(ELEMENT(ahead, v));
+#else
+#define SHARES 1
+#define ADD_VECTOR                                                         \
+  EACH_ACCUMULATOR {                                                       \
+    element_offsets(plan, ELEMENT(0, v), base, start, offsets);            \
+    ADD(running[v], ELEMENT(0, v));                                        \
   }
 #endif
+#define TAKEN (SHARES * VECTOR * REDUCE_ITEMS)
 #define ACCUMULATE                                                                    \
   IDX r = base;                                                                       \
-  for (; r + VECTOR * REDUCE_ITEMS <= stop; r += VECTOR * REDUCE_ITEMS) { ADD_VECTOR } \
+  for (; r + TAKEN <= stop; r += TAKEN) { ADD_VECTOR }                                \
   for (r += lane; r < stop; r += REDUCE_ITEMS) {                                      \
     element_offsets(plan, r, base, start, offsets);                                   \
     ADD(running[0], r);                                                               \

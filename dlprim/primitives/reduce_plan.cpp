@@ -22,7 +22,7 @@ struct Shape {
   int inputs = 0, operands = 0;
   bool wide = false;
   bool merge = false;  // of the partial sums of an earlier stage
-  bool packs = false;  // four neighbours along the innermost kept dim are aligned words of every input
+  bool packs = false;  // four neighbours along the fast dim are aligned words of every input
 };
 
 [[noreturn]] void fail(const char* what, const std::string& expected, std::int64_t got) {
@@ -77,15 +77,21 @@ void set_magic(ReduceDim& dim) {
   dim.magic = std::uint32_t(((std::uint64_t(1) << 32) * ((std::uint64_t(1) << dim.shift) - dim.size)) / dim.size + 1);
 }
 
+bool is_columns(const Shape& shape) {
+  const ReduceDim &kept = shape.kept[0], &reduced = shape.reduced[0];
+  return kept.size > 1 && (reduced.size <= 1 || std::abs(kept.strides[0]) < std::abs(reduced.strides[0]));
+}
+
 bool packs(const Shape& shape, const ReduceOperands& operands) {
+  const bool columns = is_columns(shape);
+  const ReduceDim& fast = columns ? shape.kept[0] : shape.reduced[0];
+  if (columns ? fast.size % 4 != 0 : shape.reduced.size() > 1) return false;
   for (int k = 0; k < shape.inputs; k++) {
     const TensorView& x = operands.inputs[k];
-    if (shape.kept[0].strides[k] != 1 || shape.kept[0].size % 4 || is_complex(x.dtype) ||
-        x.data.offset % (4 * size_of(x.dtype)))
-      return false;
+    if (fast.strides[k] != 1 || is_complex(x.dtype) || x.data.offset % (4 * size_of(x.dtype))) return false;
     for (const Dims* dims : {&shape.kept, &shape.reduced})
       for (const ReduceDim& dim : *dims)
-        if (&dim != &shape.kept[0] && dim.strides[k] % 4) return false;
+        if (&dim != &fast && dim.strides[k] % 4) return false;
   }
   return true;
 }
@@ -163,10 +169,9 @@ void choose_group_gpu(ReduceForm& form, const Shape& shape, const DeviceInfo& de
   } else {
     form.reduce_items = power_of_two(shape.reduced_count / 2, group);
     form.kept_items = std::uint16_t(group / form.reduce_items);
-    form.vector = shape.reduced_count < 8u * form.reduce_items                  ? 1
-                  : shape.reduced_count < 64u * form.reduce_items || fields > 1 ? 4
-                                                                                : 8;
-    form.ahead = 1;
+    form.vector = shape.reduced_count >= 8u * form.reduce_items ? 4 : 1;
+    form.packed = form.vector == 4 && shape.packs;
+    form.ahead = fields == 1 && shape.reduced_count >= 64u * form.reduce_items ? 4 : 1;
   }
 }
 
@@ -179,7 +184,8 @@ void choose_grid(ReducePlan& plan, const Shape& shape, const DeviceInfo& device)
   p.tiles = std::uint32_t(form.aligned ? outer * p.inner_tiles : ceil_div(shape.kept_count, tile));
   const std::uint64_t units = std::max(1u, device.compute_units);
   const std::uint64_t wanted = units * (device.cpu ? 4 : 8);
-  const std::uint64_t across = std::uint64_t(form.reduce_items) * (form.columns ? 1 : form.vector);
+  const std::uint64_t shares = form.columns ? 1 : std::max<std::uint64_t>(form.ahead, 1) * form.vector;
+  const std::uint64_t across = form.reduce_items * shares;
   const std::uint64_t least = device.cpu ? std::max<std::uint64_t>(16384 / tile, across) : across * 8;
   std::uint64_t splits = 1;
   if (p.tiles < wanted) splits = std::min(wanted / std::max(p.tiles, 1u), shape.reduced_count / least);
@@ -200,9 +206,8 @@ ReducePlan plan_of(const Shape& shape, const DeviceInfo& device, int fields) {
     for (const ReduceDim& dim : *dims) set_magic(p.dims[d++] = dim);
   form.kept_dims = std::uint8_t(shape.kept.size()), form.reduced_dims = std::uint8_t(shape.reduced.size());
   form.wide = shape.wide;
-  const ReduceDim &kept = shape.kept[0], &reduced = shape.reduced[0];
-  form.columns = kept.size > 1 && (reduced.size <= 1 || std::abs(kept.strides[0]) < std::abs(reduced.strides[0]));
-  const ReduceDim& fast = form.columns ? kept : reduced;
+  form.columns = is_columns(shape);
+  const ReduceDim& fast = form.columns ? shape.kept[0] : shape.reduced[0];
   for (int k = 0; k < shape.operands; k++) form.units |= std::uint8_t((fast.strides[k] == 1) << k);
   for (int k = 0; k < shape.operands; k++) {
     const auto still = [&](const ReduceDim& dim) { return dim.strides[k] == 0; };

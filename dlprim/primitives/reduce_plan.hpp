@@ -29,8 +29,8 @@ struct ReduceForm {
   std::uint8_t nested = 0;     ///< loop over the innermost reduced dim inside a loop over the others
   std::uint8_t units = 0;      ///< operands (bits) of stride 1 along the fast dim
   std::uint8_t fixed = 0;      ///< operands (bits) that do not move along the reduction
-  std::uint8_t packed = 0;     ///< columns: the accumulators of a work-item are neighbours, loaded at once
-  std::uint8_t ahead = 0;      ///< rows of accumulators loaded before any is added to; 0: no arrays for that
+  std::uint8_t packed = 0;     ///< the accumulators of a work-item are for neighbours, loaded at once
+  std::uint8_t ahead = 0;      ///< elements for each accumulator loaded before any is added; 0: no arrays for that
   std::uint8_t unused = 0;
   std::uint8_t kept_dims = 1, reduced_dims = 1;
   std::uint8_t wide = 0;       ///< 64-bit indices
