@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // One elementwise operation over many tensors. The host defines
 //   LISTS, TENSORS, SCALARS, TENSOR_SCALARS   sizes of the tables
-//   CHUNK, UNROLL       elements a work-group handles, and those a work-item has in flight
+//   CHUNK, UNROLL       elements a work-group handles, and those a work-item has in flight; 1: on CPUs, where a work-group
+//                       is one work-item whose loop the compiler turns into vectors
 //   S                   type of scalars
 //   BUFFERS             parameters b0.., each followed by a comma; BUFFER_CASES sets `base` to one of them by number
 //   POINTERS            p0.. from address[], those of lists with elements moved on by `begin`
@@ -22,6 +23,9 @@ typedef struct {
   S value[SCALARS];
 } Scalars;
 
+#if UNROLL == 1
+__attribute__((reqd_work_group_size(1, 1, 1)))
+#endif
 __kernel void foreach(BUFFERS Table table, Scalars scalars) {
   const uint chunk = get_group_id(0), stride = get_local_size(0);
   uint tensor = 0, last = table.tensors - 1;
@@ -44,6 +48,16 @@ __kernel void foreach(BUFFERS Table table, Scalars scalars) {
   }
   POINTERS
   BROADCASTS
+#if UNROLL == 1
+#pragma clang loop vectorize(assume_safety)
+  for (uint i = 0; i < elements; i++) {
+    VALUES
+    const int u = 0;
+    LOADS
+    EACH
+    STORES
+  }
+#else
   for (uint first = get_local_id(0); first < elements; first += UNROLL * stride) {
     VALUES
 #pragma unroll
@@ -60,4 +74,5 @@ __kernel void foreach(BUFFERS Table table, Scalars scalars) {
       }
     }
   }
+#endif
 }

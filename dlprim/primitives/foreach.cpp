@@ -184,7 +184,7 @@ class Batch {
     for (std::size_t s = 0; s < scalars.size(); s++) put_scalar(values, 0, s, scalars[s]);
     std::array<BufferRef, buffer_limit> b;
     for (std::size_t k = 0; k < b.size(); k++) b[k] = {buffers_[std::min(k, buffers_.size() - 1)], 0};
-    const std::size_t group = std::min(group_size, kernel.max_work_group());
+    const std::size_t group = queue.device().info().cpu ? 1 : std::min(group_size, kernel.max_work_group());
     launch(queue, kernel, NDRange(chunks_ * group, group), std::span<const BufferRef>(b.data(), form_.buffers),
            std::span<const std::byte>(table_.data), std::span<const std::byte>(values.data));
     buffers_.clear();
