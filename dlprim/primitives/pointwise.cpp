@@ -70,7 +70,7 @@ std::uint8_t vector_width(const Plan& plan) {
       smallest = std::min(smallest, size_of(plan.operands[k].dtype));
     }
   if (largest == 0) return 1;
-  std::size_t width = std::min(16 / smallest, 32 / largest);
+  std::size_t width = largest == 16 ? 1 : std::min(16 / smallest, 32 / largest);
   auto aligned = [&] {
     for (int k = 0; k < plan.count(); k++) {
       const Operand& x = plan.operands[k];
