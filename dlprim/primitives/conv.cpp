@@ -5,6 +5,7 @@
 
 #include "conv_shape.hpp"
 #include "gemm_engine.hpp"
+#include "gemm_launch.hpp"
 
 #include <numeric>
 #include <vector>
@@ -166,8 +167,12 @@ void conv_forward(Queue& queue, const TensorView& x, const TensorView& weights, 
   check_residual(residual, y, activation);
   if (y.numel() == 0) return;
   const bool direct = (s.depthwise() && x.numel() > 0) || winograd_serves(queue.device(), s);
-  if (residual.defined() && (direct || !queue.device().info().cpu || !is_floating(s.type) || x.numel() == 0 ||
-                             !same_layout(residual, y))) {
+  auto panel = [&] {  // the core that adds residuals
+    GemmProblem probe;
+    probe.type = s.type, probe.p.k = x.numel();
+    return !direct && decline_panel(queue.device(), probe, false) == nullptr;
+  };
+  if (residual.defined() && !(same_layout(residual, y) && panel())) {
     conv_forward(queue, x, weights, bias, y, options);
     return add_residual(queue, residual, y, activation);
   }
