@@ -126,15 +126,17 @@ Workspace attention_delta(Queue& queue, const AttentionProblem& problem) {
   return delta;
 }
 
-const char* decline_attention(const Device& device, DataType type, std::int64_t width, std::int64_t value_width) {
+const char* decline_attention(const Device& device, DataType type, std::int64_t width, std::int64_t value_width,
+                              double scores) {
   AttentionProblem problem;
+  problem.other_scores = scores;
   problem.type = type, problem.backward = true;
   problem.p.width = std::int32_t(std::min<std::int64_t>(width, 1 << 20));
   problem.p.value_width = std::int32_t(std::min<std::int64_t>(value_width, 1 << 20));
   try {
     select<AttentionProblem>("attention", "DLPRIM_ATTENTION", candidates, device, problem);
   } catch (const NotImplementedError&) {
-    return "no kernel for this dtype and these widths here";
+    return "products and softmax serve better";
   }
   return nullptr;
 }

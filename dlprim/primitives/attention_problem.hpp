@@ -30,6 +30,8 @@ struct AttentionProblem {
   DataType type = DataType::float32;
   std::optional<DataType> bias_type;
   bool backward = false, causal = false, dropout = false;
+  /// Asked before it runs: products and softmax, with that many scores in memory, are an alternative.
+  std::optional<double> other_scores;
   AttentionParams p;
   BufferRef q, k, v, bias, out, logsumexp, grad_out, grad_q, grad_k, grad_v;
 };

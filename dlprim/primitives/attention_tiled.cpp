@@ -29,7 +29,9 @@ Kernel& kernel_of(Device& device, Key key, AttentionPass pass) {
 const char* decline_attention_tiled(const Device& device, const AttentionProblem& problem, bool forced) {
   const DeviceInfo& info = device.info();
   if (problem.type == DataType::float64) return "sums in float32";
-  if (info.cpu && !forced) return "products and softmax are faster on CPUs";
+  const auto memory = double(info.global_memory);
+  if (problem.other_scores && !forced && *problem.other_scores * double(size_of(problem.type)) < memory / 16)
+    return "products and softmax are faster where the scores fit in memory";
   if (info.max_work_group < 64 || info.local_memory < 16384) return "the device's work-groups are too small";
   if (std::max(problem.p.width, problem.p.value_width) > 256) return "rows do not fit in registers";
   return nullptr;

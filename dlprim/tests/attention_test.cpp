@@ -143,7 +143,7 @@ class Attention : public ::testing::TestWithParam<const char*> {
   Attention() : forced_("DLPRIM_ATTENTION", GetParam()) {}
   bool mma() const { return std::strcmp(GetParam(), "mma") == 0; }
   std::vector<DataType> types() const {
-    if (mma()) return {DataType::bfloat16, DataType::float16};
+    if (mma()) return {DataType::float16, DataType::bfloat16};
     return {DataType::float32, DataType::float16, DataType::bfloat16};
   }
   void check(Case c) {
@@ -165,7 +165,7 @@ TEST_P(Attention, LengthsAtTileEdges) {
 }
 
 TEST_P(Attention, Widths) {
-  for (std::int64_t width : {1, 20, 80, 128}) check({.queries = 33, .keys = 37, .width = width});
+  for (std::int64_t width : {1, 20, 80, 128}) check({.queries = 17, .keys = 37, .width = width});
   check({.queries = 20, .keys = 21, .width = 24, .value_width = 40});
   check({.queries = 20, .keys = 21, .width = 64, .value_width = 17});
 }
@@ -193,7 +193,7 @@ TEST_P(Attention, Empty) {
 
 // Values of 1 on the diagonal show which probabilities are kept.
 TEST_P(Attention, DropsTheSameForwardAndBackward) {
-  for (DataType type : types()) {
+  for (DataType type : {types().front(), types().back()}) {
     const Case c{.batch = 2, .heads = 2, .key_heads = 2, .queries = 50, .keys = 45, .width = 48, .type = type,
                  .dropout = 0.4, .scale = 0.01};
     Problem shown(c);

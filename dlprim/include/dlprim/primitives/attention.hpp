@@ -23,14 +23,15 @@ struct AttentionInputs {
   std::optional<TensorView> bias;
 };
 
-/// Why no kernel here serves attention of this dtype and these widths on a device, or null. Products and softmax as
-/// separate operations are an alternative, on CPUs a faster one.
-const char* decline_attention(const Device& device, DataType type, std::int64_t width, std::int64_t value_width);
+/// Why products and softmax as separate operations serve better, or null: no kernel here takes the dtype or the widths,
+/// or the matrices of scores, of `scores` elements together, fit in memory and the other way is faster on the device.
+const char* decline_attention(const Device& device, DataType type, std::int64_t width, std::int64_t value_width,
+                              double scores);
 
 /// out = softmax(scale * q k^T + bias) v, the matrix of scores never in memory (T. Dao, "FlashAttention-2", 2023).
 /// out (batch, heads, queries, value width) is strided as the inputs may be; logsumexp (batch, heads, queries),
 /// contiguous float32, is for the backward pass: infinite for queries that no key takes part
-/// in, whose out is 0. Throws ValidationError, NotImplementedError where decline_attention has a reason.
+/// in, whose out is 0. Throws ValidationError, NotImplementedError for widths above 256 (backward too).
 void attention_forward(Queue& queue, const AttentionInputs& inputs, const TensorView& out, const TensorView& logsumexp,
                        const AttentionOptions& options);
 
