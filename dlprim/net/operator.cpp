@@ -19,6 +19,12 @@ const T* find_attribute(const Node& node, const char* name) {
   throw ValidationError("attribute '" + std::string(name) + "' has the wrong type");
 }
 
+// Attributes that number an element type.
+bool names_type(const std::string& attribute) {
+  return attribute == "to" || attribute == "dtype" || attribute == "output_dtype" || attribute == "output_datatype" ||
+         attribute == "softmax_precision";
+}
+
 // One word of Operator::attributes against an attribute: empty when it is another attribute.
 std::optional<std::string> judge(const std::string& word, const std::string& name, const Attribute& attribute) {
   const std::size_t equals = word.find('=');
@@ -198,6 +204,9 @@ std::string Registry::refusal(const Node& node) const {
     std::optional<std::string> verdict;
     for (std::string word; !verdict && words >> word;) verdict = judge(word, name, attribute);
     if (!verdict) verdict = "attribute " + name;
+    if (const auto* number = std::get_if<std::int64_t>(&attribute); verdict->empty() && number && names_type(name))
+      if (const std::string type = unsupported_element_type(*number); !type.empty())
+        verdict = "attribute " + name + " (element type " + type + ")";
     if (!verdict->empty()) problems += (problems.empty() ? "" : ", ") + *verdict;
   }
   return problems;

@@ -15,6 +15,8 @@ void for_each_inner_graph(Node& node, F&& function) {
 
 class Preparation {
  public:
+  explicit Preparation(const Network& network) : network_(network) {}
+
   // Gives the values that the graph reads from outside.
   std::set<int> visit(Graph& graph) {
     std::set<int> defined(graph.inputs.begin(), graph.inputs.end()), outside;
@@ -35,9 +37,15 @@ class Preparation {
     return outside;
   }
 
-  void report() const {
+  // One error for everything.
+  void report() {
+    const std::size_t nodes = refused_.size();
+    for (const auto* ids : {&network_.graph.inputs, &network_.graph.outputs})
+      for (int id : *ids)
+        if (auto it = network_.unsupported.find(id); it != network_.unsupported.end() && reported_.insert(id).second)
+          refused_.push_back("value '" + network_.values[std::size_t(id)] + "' of element type " + it->second);
     if (refused_.empty()) return;
-    std::string message = "[Net] " + std::to_string(refused_.size()) + " nodes are not supported:";
+    std::string message = "[Net] " + std::to_string(nodes) + " nodes are not supported:";
     for (const std::string& line : refused_) message += "\n  " + line;
     throw NotImplementedError(message);
   }
@@ -45,14 +53,26 @@ class Preparation {
  private:
   void resolve(Node& node) {
     const Registry& registry = Registry::get();
-    const std::string refusal = registry.refusal(node);
+    std::vector<std::string> problems{registry.refusal(node), node.refused};
     node.implementation = registry.find(node.domain, node.type);
-    if (!refusal.empty())
+    std::set<int> named;
+    for (const auto& [ids, what] : {std::pair(&node.inputs, "input"), std::pair(&node.outputs, "output")})
+      for (int id : *ids)
+        if (auto it = network_.unsupported.find(id); it != network_.unsupported.end() && named.insert(id).second)
+          problems.push_back(std::string(what) + " '" + network_.values[std::size_t(id)] + "' of element type " +
+                             it->second);
+    std::string line;
+    for (const std::string& problem : problems)
+      if (!problem.empty()) line += (line.empty() ? "" : ", ") + problem;
+    reported_.insert(named.begin(), named.end());
+    if (!line.empty())
       refused_.push_back((node.domain.empty() ? "" : node.domain + ".") + node.type + " (opset " +
                          std::to_string(node.version) + (node.name.empty() ? "" : ", node '" + node.name + "'") +
-                         "): " + refusal);
+                         "): " + line);
   }
 
+  const Network& network_;
+  std::set<int> reported_;  // values of unsupported types that a refused node names
   std::vector<std::string> refused_;
 };
 
@@ -75,7 +95,7 @@ void mark_dead(Graph& graph, const std::set<int>& kept) {
 }
 
 void resolve(Network& network) {
-  Preparation preparation;
+  Preparation preparation(network);
   preparation.visit(network.graph);
   preparation.report();
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/net/operators.hpp>
+
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -49,6 +51,13 @@ void show(const Network& network) {
   for (const auto& [type, count] : types) std::printf("  %5d %s\n", count, type.c_str());
 }
 
+void show_operators() {
+  constexpr const char* gradients[] = {"no gradient", "gradient 0", "gradient"};
+  for (const OperatorInfo& info : supported_operators())
+    std::printf("%-7s %-28s %-12s %s\n", info.domain.empty() ? "onnx" : info.domain.c_str(), info.type.c_str(),
+                gradients[info.gradient], info.attributes.c_str());
+}
+
 void show_model(const std::string& path) {
   if (is_json(path)) {
     JSONModel model;
@@ -64,7 +73,11 @@ void show_model(const std::string& path) {
 
 void info(CLI::App& program) {
   auto path = std::make_shared<std::string>();
+  auto operators = std::make_shared<bool>(false);
   CLI::App* command = program.add_subcommand("info", "Lists devices, or what a network takes, gives and is made of");
   command->add_option("model", *path, "Network: .onnx or .json")->check(CLI::ExistingFile);
-  command->callback([path] { path->empty() ? show_devices() : show_model(*path); });
+  command->add_flag("--operators", *operators, "List the operators that networks may hold, and which have gradients");
+  command->callback([path, operators] {
+    *operators ? show_operators() : path->empty() ? show_devices() : show_model(*path);
+  });
 }

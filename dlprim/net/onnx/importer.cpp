@@ -49,8 +49,8 @@ class Importer {
     for (const auto& tensor : graph.sparse_initializer()) initializers_.insert(tensor.values().name());
     fill(network_.graph, graph, scope);
     for (const auto& value : graph.input())
-      if (!initializers_.contains(value.name())) network_.inputs.push_back(info(value));
-    for (const auto& value : graph.output()) network_.outputs.push_back(info(value));
+      if (!initializers_.contains(value.name())) network_.inputs.push_back(info(value, scope));
+    for (const auto& value : graph.output()) network_.outputs.push_back(info(value, scope));
     return std::move(network_);
   }
 
@@ -75,7 +75,7 @@ class Importer {
   }
 
   // An optional type or a sequence is opened up to the tensor's type inside.
-  static ValueInfo info(const onnx_format::ValueInfo& value) {
+  ValueInfo info(const onnx_format::ValueInfo& value, const Scope& scope) {
     ValueInfo result;
     result.name = value.name();
     const onnx_format::Type* type = &value.type();
@@ -85,7 +85,10 @@ class Importer {
       else break;
     }
     if (!type->has_tensor_type()) throw ValidationError("[onnx] value '" + value.name() + "' has no tensor type");
-    result.dtype = element_type(type->tensor_type().elem_type());
+    const int number = type->tensor_type().elem_type();
+    if (const std::string refused = unsupported_element_type(number); refused.empty())
+      result.dtype = element_type(number);
+    else network_.unsupported[look_up(scope, value.name(), "the graph")] = refused;
     result.ranked = type->tensor_type().has_shape();
     for (const auto& dim : type->tensor_type().shape().dim()) {
       const bool known = dim.has_dim_value() && dim.dim_value() >= 0;
@@ -98,16 +101,32 @@ class Importer {
     graph.name = from.name();
     if (++depth_ > 64) throw ValidationError("[onnx] graphs are nested too deeply");
     const bool outermost = !scope.outer && &from == &model_.graph();
-    for (const auto& tensor : from.initializer())
-      network_.constants[define(scope, tensor.name())] = onnx_tensor(tensor, folder_);
-    for (const auto& tensor : from.sparse_initializer())
-      network_.constants[define(scope, tensor.values().name())] = onnx_tensor(tensor);
+    for (const auto& tensor : from.initializer()) {
+      const int id = define(scope, tensor.name());
+      if (supported(id, tensor)) network_.constants[id] = onnx_tensor(tensor, folder_);
+    }
+    for (const auto& tensor : from.sparse_initializer()) {
+      const int id = define(scope, tensor.values().name());
+      if (supported(id, tensor.values())) network_.constants[id] = onnx_tensor(tensor);
+    }
     for (const auto& value : from.input())
       if (!outermost || !initializers_.contains(value.name())) graph.inputs.push_back(define(scope, value.name()));
     for (const auto& node : from.node()) add(graph, node, scope);
     for (const auto& value : from.output())
       graph.outputs.push_back(look_up(scope, value.name(), "graph '" + from.name() + "'"));
     depth_--;
+  }
+
+  // Notes a value whose element type is not.
+  bool supported(int id, const onnx_format::Tensor& tensor) {
+    const std::string refused = unsupported_element_type(tensor.data_type());
+    if (!refused.empty()) network_.unsupported[id] = refused;
+    return refused.empty();
+  }
+
+  static void refuse(Node& node, const onnx_format::Attribute& attribute, const std::string& why) {
+    node.refused += (node.refused.empty() ? "" : ", ") + ("attribute " + attribute.name() + " of " + why);
+    node.attributes.erase(attribute.name());
   }
 
   void add(Graph& graph, const onnx_format::Node& from, Scope& scope) {
@@ -157,7 +176,11 @@ class Importer {
       case 1: to = double(from.f()); break;
       case 2: to = from.i(); break;
       case 3: to = from.s(); break;
-      case 4: to = onnx_tensor(from.t(), folder_); break;
+      case 4:
+        if (const std::string refused = unsupported_element_type(from.t().data_type()); !refused.empty())
+          refuse(node, from, "element type " + refused);
+        else to = onnx_tensor(from.t(), folder_);
+        break;
       case 5: {
         auto graph = std::make_shared<Graph>();
         Scope inner;
@@ -171,9 +194,7 @@ class Importer {
       case 8: to = std::vector<std::string>(from.strings().begin(), from.strings().end()); break;
       case 11: to = onnx_tensor(from.sparse_tensor()); break;
       case 13: node.attributes.erase(from.name()); break;  // a type; values know theirs
-      default:
-        throw NotImplementedError("[onnx] attribute '" + from.name() + "' of " + node.type + " has kind " +
-                                  std::to_string(from.type()));
+      default: refuse(node, from, "kind " + std::to_string(from.type()));
     }
   }
 

@@ -13,10 +13,18 @@ namespace {
 
 void batch_norm(Call& call) {
   Queue& queue = call.queue();
-  const Tensor x = contiguous(queue, call.input(0));
+  const Shape shape = call.input(0).shape();
   const double eps = call.real("epsilon", 1e-5);
-  if (x.shape().size() < 2) call.fail("expected at least 2 dimensions, got " + x.shape().text());
-  Tensor mean = call.input(3), variance = call.input(4);
+  if (shape.size() < 2) call.fail("expected at least 2 dimensions, got " + shape.text());
+  // Without `spatial` (before operator set 9) each element behind the batch is a channel of its own.
+  const bool flat = !call.integer("spatial", 1);
+  auto channels_of = [&](int i) {
+    return flat ? reshape(queue, call.input(i), {call.input(i).numel()}) : call.input(i);
+  };
+  Tensor x = contiguous(queue, call.input(0));
+  if (flat) x = reshape(queue, x, {shape[0], shape.product(1, shape.size())});
+  const Tensor weight = channels_of(1), bias = channels_of(2);
+  Tensor mean = channels_of(3), variance = channels_of(4);
   if (call.integer("training_mode", 0)) {
     const double momentum = call.real("momentum", 0.9);
     std::vector<int> dims;
@@ -33,8 +41,10 @@ void batch_norm(Call& call) {
     mean = batch_mean, variance = batch_variance;
   }
   const ChannelStatistics statistics{mean.view(queue), variance.view(queue), true, eps};
-  const TensorView y = call.out(0, x.dtype(), x.shape());
-  if (y.numel()) batch_norm_apply(queue, y, x.view(queue), statistics, call.in(1), call.in(2));
+  const Tensor y(queue, x.dtype(), x.shape());
+  if (y.numel())
+    batch_norm_apply(queue, y.view(queue), x.view(queue), statistics, weight.view(queue), bias.view(queue));
+  call.set(0, reshape(queue, y, shape));
 }
 
 // Statistics are kept in the type computed in.
@@ -131,7 +141,7 @@ void mean_variance(Call& call) {
 }  // namespace
 
 void norm(Registry& registry) {
-  registry.add("BatchNormalization", batch_norm, "epsilon momentum training_mode is_test consumed_inputs");
+  registry.add("BatchNormalization", batch_norm, "epsilon momentum training_mode is_test consumed_inputs spatial");
   registry.add("InstanceNormalization", instance_norm, "epsilon consumed_inputs");
   registry.add("GroupNormalization", group_norm_op, "epsilon num_groups stash_type");
   registry.add("LayerNormalization", layer_norm, "axis epsilon stash_type");

@@ -18,6 +18,7 @@ void batch_norm(Call& call) {
   Queue& queue = call.queue();
   const Tensor x = contiguous(queue, call.input(0));
   const double eps = call.real("epsilon", 1e-5);
+  if (!call.integer("spatial", 1)) throw NotImplementedError("spatial 0 is not supported in training");
   if (x.shape().size() < 2 || x.numel() == 0)
     call.fail("expected at least 2 dimensions and elements, got " + x.shape().text());
   const Tensor &running_mean = call.input(3), &running_variance = call.input(4);

@@ -8,7 +8,7 @@ import xml.etree.ElementTree
 
 import numpy as np
 import pytest
-from building import ROOT, dlprim, run, write_classifier
+from building import ROOT, build_folder, dlprim, run, write_classifier
 from PIL import Image
 
 COMMANDS = re.findall(r"^void (\w+)\(CLI::App& program\);", (ROOT / "dlprim/tools/commands.hpp").read_text(), re.M)
@@ -49,6 +49,12 @@ def test_info(classifier):
     assert "input" in text and "[N, 3, 32, 32]" in text and "Conv" in text
     text = dlprim("info", LENET)
     assert "data" in text and "parameters" in text
+
+
+def test_operators_are_listed_as_in_the_documents():
+    assert re.search(r"^onnx +Conv +gradient +auto_pad=NOTSET", dlprim("info", "--operators"), re.M)
+    pytest.importorskip("onnx")
+    run(sys.executable, ROOT / "tools/onnx_operators.py", build_folder() / "dlprim/tools/dlprim", "--check")
 
 
 def test_errors_are_clear(tmp_path):

@@ -24,6 +24,37 @@ TEST(Onnx, ValuesMustBeDefinedOnceAndBeforeUse) {
   EXPECT_THROW(twice.model(), ValidationError);
 }
 
+TEST(Onnx, OneErrorListsEverythingUnsupported) {
+  ModelBuilder builder(19);
+  builder.input("x", {4}).input("names", {4}, 8).output("y", {4}).output("z", {4}, 17);
+  builder.node("StringNormalizer", {"names"}, {"clean"});
+  builder.node("Identity", {"names"}, {"same"});
+  auto* cast = builder.node("Cast", {"x"}, {"z"});
+  attribute(cast, "to", 17), cast->set_name("to_eight_bits");
+  auto* constant = builder.node("Constant", {}, {"c"})->add_attribute();
+  constant->set_name("value"), constant->set_type(4), constant->mutable_t()->set_data_type(22);
+  attribute(builder.node("Resize", {"x", "", "x"}, {"r"}), "mode", std::string("lanczos"));
+  builder.node("NoSuchOperator", {"x"}, {"n"});
+  builder.node("Neg", {"x"}, {"y"});
+  auto* weights = builder.graph()->add_initializer();
+  weights->set_name("w"), weights->set_data_type(19), weights->add_dims(4);
+  builder.node("Add", {"x", "w"}, {"s"});
+  Net net{Context(device())};
+  try {
+    net.load_model(builder.model());
+    FAIL() << "it loaded";
+  } catch (const NotImplementedError& error) {
+    const std::string message = error.what();
+    for (const char* part :
+         {"7 nodes", "StringNormalizer (opset 19)", "no such operator", "Identity", "'names' of element type string",
+          "Cast (opset 19, node 'to_eight_bits')", "attribute to (element type float8e4m3fn)",
+          "Constant (opset 19): attribute value of element type int4", "attribute mode=\"lanczos\"", "NoSuchOperator",
+          "Add (opset 19): input 'w' of element type float8e5m2"})
+      EXPECT_NE(message.find(part), std::string::npos) << part << " in " << message;
+    EXPECT_EQ(message.find("Neg"), std::string::npos) << message;
+  }
+}
+
 TEST(Onnx, ConstantsMustFitTheirShape) {
   ModelBuilder builder;
   builder.output("w", {4}).constant("w", {4}, {1, 2, 3});

@@ -28,6 +28,7 @@ struct Node {
   const Operator* implementation = nullptr;
   std::vector<int> captured;  ///< values of outer graphs that inner graphs read
   std::vector<int> dead;      ///< values that nobody reads after this node
+  std::string refused;        ///< what of it the importer could not represent
 };
 
 /// Nodes in the order they run. An inner graph may read any value that exists where it runs.
@@ -65,6 +66,7 @@ struct Network {
   Graph graph;
   std::vector<std::string> values;  ///< names by number
   std::map<int, Tensor> constants;
+  std::map<int, std::string> unsupported;  ///< values of element types that tensors do not have, and these types' names
   std::vector<Parameter> parameters;
   std::vector<ValueInfo> inputs, outputs;
   std::map<int, double> loss_weights;  ///< of outputs that are losses
