@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Depthwise convolution in two dimensions over channels last, each channel of x making one of y: lanes lie along channels,
-// a work-item takes V neighbouring channels and walks along a row, its kernels and what is under way in registers.
+// Depthwise convolution in two dimensions over channels last, each channel of x making one of y: lanes lie along
+// channels, a work-item takes V neighbouring channels and walks along a row, its kernels and what is under way in
+// registers.
 // The host defines
 //   TYPE, T, V, WORD  element, type to compute in, channels of a work-item, the OpenCL type of V elements in memory
 //   LANES, LINES      work-items of a group along channels, and rows that it handles at once
@@ -183,10 +184,10 @@ __kernel void conv_depthwise_data(ARGUMENTS) {
   }
 }
 
-// Sums of dy * x, `to` times `from`, over the rows of x that a group meets: sums[group, tap, channel]. A work-item takes a
-// row of x with the TAPS_H rows of dy that meet it; its window holds the columns of x under the kernel.
-__kernel void conv_depthwise_weights(CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), to), GLOBAL(T, sums),
-                                     const Shape s) {
+// Sums of dy * x, `to` times `from`, over the rows of x that a group meets: sums[group, tap, channel]. A work-item takes
+// a row of x with the TAPS_H rows of dy that meet it; its window holds the columns of x under the kernel.
+__kernel void conv_depthwise_weights(CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), to),
+                                     GLOBAL(T, sums), const Shape s) {
   __local T partial[TAPS_W][LINES][LANES * V];
   const int channel = get_global_id(0) * V;
   T sum[TAPS_H][TAPS_W][V];

@@ -8,8 +8,8 @@ typedef struct {
 } Shape;
 
 #if TAP_OUTER
-// A work-group takes 32 rows and columns of a tap through local memory: lanes read along rows, where weights of channels
-// last lie, and write along columns.
+// A work-group takes 32 rows and columns of a tap through local memory: lanes read along rows, where weights of
+// channels last lie, and write along columns.
 #define TILE 32
 #define STEP (TILE / 4)
 __kernel void conv_weights(CONST_GLOBAL(STORAGE(TYPE), from), GLOBAL(STORAGE(TYPE), to), const Shape s) {

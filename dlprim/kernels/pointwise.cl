@@ -46,7 +46,8 @@ typedef struct {
 #define OUT_PARAMETER(y, tag, n, access, word, share) __global STORAGE(tag) *restrict y##_memory, ulong y##_offset,
 #define DECLARE_CONSTANT(x, n) const T x = p.constants[n];
 
-#define IN_ROW(x, tag, n, access, word, share) __global const STORAGE(tag) *x##_row = CONST_POINTER(STORAGE(tag), x) + offsets[n];
+#define IN_ROW(x, tag, n, access, word, share) \
+  __global const STORAGE(tag) *x##_row = CONST_POINTER(STORAGE(tag), x) + offsets[n];
 #define OUT_ROW(y, tag, n, access, word, share) __global STORAGE(tag) *y##_row = POINTER(STORAGE(tag), y) + offsets[n];
 
 #define LOAD_ONE(x, tag, n, access, word, share) \

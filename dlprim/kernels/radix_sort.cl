@@ -139,7 +139,8 @@ void radix_count(CONST_GLOBAL(key_in, keys), GLOBAL(int, counts), uint n, uint t
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   if (item < 16)
-    POINTER(int, counts)[(segment * 16 + item) * tiles + tile] = (int)(scratch[item / 4][0] >> (16 * (item % 4)) & 0xffff);
+    POINTER(int, counts)[(segment * 16 + item) * tiles + tile] =
+        (int)(scratch[item / 4][0] >> (16 * (item % 4)) & 0xffff);
 }
 
 // Moves keys and positions to where the running sums of the counts say.

@@ -7,7 +7,7 @@
 //   FINISH     outputs from p->.. at offsets out(0)..       TO_PARTIALS, FROM_PARTIALS   the stages of a split reduction
 #include "lib/reduction.clh"
 
-// The kept element that accumulator v of a work-item stands for: packed, a work-item has neighbours and loads them as one.
+// The kept element that accumulator v of a work-item stands for; packed, they are neighbours, loaded as one.
 #if PACKED && COLUMNS
 #define KEPT_ITEM(v) (item * VECTOR + (v))
 #define KEPT_STEP 1
@@ -80,7 +80,7 @@ inline bool kept_element(const reduce_plan *plan, IDX tile, uint item, const int
 #endif
 }
 
-// Adds the elements [base, stop) of a segment to running[]: AHEAD rows at once (0 on CPUs), all loads before their sums.
+// Adds the elements [base, stop) of a segment to running[]: AHEAD rows at once (0 on CPUs), all loads before the sums.
 #define EACH_HELD _Pragma("unroll") for (uint ahead = 0; ahead < AHEAD; ahead++)
 #define EACH_ACCUMULATOR _Pragma("unroll") for (uint v = 0; v < VECTOR; v++)
 #if PACKED

@@ -37,9 +37,11 @@ Kernel& kernel_of(Device& device, const Key& key) {
     const auto type = DataType(key.type);
     const std::size_t bytes = key.vector * size_of(type);
     KernelSource source("conv_depthwise_last.cl", pass_names[int(key.pass)]);
-    source.define("T", type == DataType::float64 ? "double" : "float").define("TYPE", tag(type)).define("V", key.vector);
+    source.define("T", type == DataType::float64 ? "double" : "float").define("TYPE", tag(type));
+    source.define("V", key.vector);
     source.define("WORD", bytes == 2 ? "ushort" : bytes == 4 ? "uint" : bytes == 8 ? "uint2" : "uint4");
-    source.define("LANES", key.lanes).define("LINES", group / key.lanes).define("ROWS", key.rows).define("BIAS", key.bias);
+    source.define("LANES", key.lanes).define("LINES", group / key.lanes).define("ROWS", key.rows);
+    source.define("BIAS", key.bias);
     source.define("ACTIVATE(x)", activation_code(Activation(key.activation))).define("FLIP", key.pass == Pass::flipped);
     for (int i = 0; i < 2; i++) {
       const std::string direction = i ? "W" : "H";
@@ -127,7 +129,9 @@ bool depthwise_last_serves(const Device& device, const ConvShape& s) {
   auto reach = [](const Volume& v) {
     return v.outer * v.outer_stride + v.size[1] * v.stride[1] + v.size[2] * v.stride[2] + v.channels;
   };
-  auto short_reach = [&](int i) { return (s.w.size[i] - 1) * s.dilation[i] < 12 && s.stride[i] <= 4 && s.padding[i] >= 0; };
+  auto short_reach = [&](int i) {
+    return (s.w.size[i] - 1) * s.dilation[i] < 12 && s.stride[i] <= 4 && s.padding[i] >= 0;
+  };
   auto local_bytes = [&] { return std::size_t(32 * vector_of(s) * s.taps()) * size_of(accumulate_type(s.type)); };
   const char* forced = std::getenv("DLPRIM_CONV");
   const bool wanted = forced ? std::strcmp(forced, "depthwise_last") == 0 : !device.info().cpu;

@@ -24,7 +24,7 @@ struct Key {
 };
 
 bool is_wide(DataType type) { return size_of(type) == 8; }
-int key_bits(DataType type) { return is_floating(type) ? std::max<int>(32, int(8 * size_of(type))) : int(8 * size_of(type)); }
+int key_bits(DataType type) { return std::max(is_floating(type) ? 32 : 0, int(8 * size_of(type))); }
 // Floats of 16 bits leave the low bits of float32 keys alike.
 int first_bit(DataType type) { return type == DataType::bfloat16 ? 16 : type == DataType::float16 ? 12 : 0; }
 

@@ -154,8 +154,8 @@ void choose_group_cpu(ReduceForm& form, const Shape& shape, const DeviceInfo& de
   }
 }
 
-// GPUs want wide groups, many of them, and neighbours reading neighbours: 32 of them, or 8 for a merge, which has too few
-// groups otherwise and nothing to gain from splitting again.
+// GPUs want wide groups, many of them, and neighbours reading neighbours: 32 of them, or 8 for a merge, which has too
+// few groups otherwise and nothing to gain from splitting again.
 void choose_group_gpu(ReduceForm& form, const Shape& shape, const DeviceInfo& device, int fields) {
   const std::uint64_t group = std::min<std::uint64_t>(256, device.max_work_group);
   if (form.columns) {

@@ -193,7 +193,8 @@ std::vector<Case> depthwise_cases() {
 
 std::vector<Case> depthwise_last_cases() {
   auto last = [](const char* label, Sizes x, std::int64_t h, std::int64_t w, std::array<std::int64_t, 3> stride,
-                 std::array<std::int64_t, 3> padding, std::array<std::int64_t, 3> dilation = {1, 1, 1}, Sizes behind = {}) {
+                 std::array<std::int64_t, 3> padding, std::array<std::int64_t, 3> dilation = {1, 1, 1},
+                 Sizes behind = {}) {
     const std::int64_t channels = x[1];
     return Case{label, x, {channels, 1, h, w}, options(stride, padding, dilation, channels), behind, true, false};
   };

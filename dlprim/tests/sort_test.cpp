@@ -49,9 +49,11 @@ TEST_P(SortCandidate, OrdersEveryType) {
   for (const DataType type : {DataType::float64, DataType::bfloat16, DataType::int64, DataType::int8, DataType::uint32})
     for (const std::int64_t n : {300, 5000}) {
       if (!testing::supports(type)) continue;
-      const double top = type == DataType::boolean ? 2 : is_floating(type) ? 6e4 : std::ldexp(1, int(8 * size_of(type)) - is_signed(type));
-      std::vector<double> values = testing::random_values(std::size_t(n), is_signed(type) || is_floating(type) ? -top : 0, top);
-      for (double& v : values) v = testing::rounded(type, is_floating(type) ? v : std::min(std::floor(v), top - std::max(1.0, top / 4096)));
+      const bool real = is_floating(type);
+      const double top = real ? 6e4 : std::ldexp(1, int(8 * size_of(type)) - is_signed(type));
+      std::vector<double> values = testing::random_values(std::size_t(n), is_signed(type) || real ? -top : 0, top);
+      for (double& v : values)
+        v = testing::rounded(type, real ? v : std::min(std::floor(v), top - std::max(1.0, top / 4096)));
       const testing::DeviceTensor keys(type, {1, n}, values);
       DeviceVector<std::int64_t> order(values.size());
       for (const bool descending : {false, true}) {
@@ -59,7 +61,7 @@ TEST_P(SortCandidate, OrdersEveryType) {
         std::vector<std::int64_t> expected(values.size());
         std::iota(expected.begin(), expected.end(), 0);
         std::stable_sort(expected.begin(), expected.end(), [&](auto a, auto b) {
-          return descending ? values[std::size_t(b)] < values[std::size_t(a)] : values[std::size_t(a)] < values[std::size_t(b)];
+          return values[std::size_t(descending ? b : a)] < values[std::size_t(descending ? a : b)];
         });
         ASSERT_EQ(order.read(), expected) << name(type) << " " << n << " " << descending;
       }
