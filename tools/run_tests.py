@@ -25,7 +25,8 @@ DEVICES = {"Intel": "Intel", "PoCL": "Portable"}  # platform -> pattern for OCL_
 # What Oclgrind, a thousand times slower than a device, can afford: small tests of each kind of kernel, none that makes
 # an OpenCL call fail on purpose, which it reports. The simulated device has 16 KB of local memory.
 OCLGRIND_TESTS = ":".join("""
-    *.Small */GemmCandidate.Small/* BatchNorm.E* BatchNorm.G* BatchNorm.H* Concat.* Conv.Depthwise Copy.* Ctc.* Distance.* Embedding.* Fill.*
+    *.Small */GemmCandidate.Small/* */Attention.Small*/tiled BatchNorm.E* BatchNorm.G* BatchNorm.H* Concat.* Conv.Depthwise
+    Copy.* Ctc.* Distance.* Embedding.* Fill.*
     Foreach.Adds* Gemm.Integers GridSample.Identity* Index.Selects* Index.Gathers* Index.Ordered* Loss.L* Loss.M*
     Optimizer.Sgd* Pad.FoldIs* PointwiseOperation.* PointwiseReduce.Broadcasts* PointwiseReduce.Nothing* Pool.Dilated*
     Pool.NanWins Pool.Fractional* Pool.Unpooling* Queue.CopiesAndFills Random.Phil* Random.Dropout* Range.*

@@ -142,6 +142,8 @@ class Attention : public ::testing::TestWithParam<const char*> {
  protected:
   Attention() : forced_("DLPRIM_ATTENTION", GetParam()) {}
   bool mma() const { return std::strcmp(GetParam(), "mma") == 0; }
+  // Emulated kernels take seconds to compile: fewer variants of them.
+  bool emulated() const { return mma() && device().info().nv_compute_capability < 80; }
   std::vector<DataType> types() const {
     if (mma()) return {DataType::float16, DataType::bfloat16};
     return {DataType::float32, DataType::float16, DataType::bfloat16};
@@ -161,19 +163,21 @@ TEST_P(Attention, SmallDtypes) {
 TEST_P(Attention, LengthsAtTileEdges) {
   for (std::int64_t n : {1, 15, 16, 17, 63, 64, 65, 127})
     check({.heads = 2, .key_heads = 2, .queries = n, .keys = 128 - n, .width = 16});
-  check({.queries = 197, .keys = 197, .width = 64});
+  check({.queries = 197, .keys = 197, .width = emulated() ? 16 : 64});
 }
 
 TEST_P(Attention, Widths) {
-  for (std::int64_t width : {1, 20, 80, 128}) check({.queries = 17, .keys = 37, .width = width});
-  check({.queries = 20, .keys = 21, .width = 24, .value_width = 40});
+  for (std::int64_t width : {1, 20, 128}) check({.queries = 17, .keys = 37, .width = width});
+  if (!emulated())
+    for (std::int64_t width : {32, 64, 72, 80, 96}) check({.queries = 17, .keys = 37, .width = width});
   check({.queries = 20, .keys = 21, .width = 64, .value_width = 17});
 }
 
 TEST_P(Attention, CausalMasksAndBiases) {
   for (bool causal : {false, true})
     for (auto bias : {Case::none, Case::mask, Case::added, Case::row})
-      check({.heads = 2, .key_heads = 2, .queries = 70, .keys = 67, .width = 16, .causal = causal, .bias = bias});
+      if (!emulated() || bias == Case::none || causal == (bias == Case::mask))
+        check({.heads = 2, .key_heads = 2, .queries = 70, .keys = 67, .width = 16, .causal = causal, .bias = bias});
   check({.queries = 40, .keys = 90, .width = 16, .causal = true});
   check({.queries = 90, .keys = 40, .width = 16, .causal = true});
 }
@@ -182,7 +186,8 @@ TEST_P(Attention, SharedHeadsStridesAndScales) {
   check({.batch = 2, .heads = 6, .key_heads = 2, .queries = 19, .keys = 35, .width = 16});
   check({.batch = 2, .heads = 4, .queries = 35, .keys = 35, .width = 24, .causal = true, .heads_last = true});
   check({.batch = 2, .heads = 3, .key_heads = 3, .queries = 20, .keys = 17, .width = 10, .heads_last = true});
-  for (double scale : {-0.5, 0.0}) check({.queries = 20, .keys = 30, .width = 16, .scale = scale});
+  for (double scale : {-0.5, 0.0})
+    check({.queries = 20, .keys = 30, .width = 16, .scale = scale});
 }
 
 TEST_P(Attention, Empty) {
@@ -193,7 +198,8 @@ TEST_P(Attention, Empty) {
 
 // Values of 1 on the diagonal show which probabilities are kept.
 TEST_P(Attention, DropsTheSameForwardAndBackward) {
-  for (DataType type : {types().front(), types().back()}) {
+  for (DataType type : types()) {
+    if (emulated() && type == types().back()) continue;
     const Case c{.batch = 2, .heads = 2, .key_heads = 2, .queries = 50, .keys = 45, .width = 48, .type = type,
                  .dropout = 0.4, .scale = 0.01};
     Problem shown(c);
