@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Core for CPUs and products of few rows (a vector by a matrix): a work-group is one work-item; it computes tile_n columns
 // of all MR rows straight from memory, in vectors along whatever direction of B is contiguous. The host also defines
-//   MR         rows of C, at most 4
+//   MR         rows of C, at most 8, or 4 along n
 //   B_ALONG_K  B (and A) are contiguous along k; otherwise B is along n
 #define VEC CONCAT(T, 16)
 #include "gemm_operands.clh"
 #include "lib/load16.clh"
 
-#define COLUMNS 4  // summed at a time, B_ALONG_K
+#define COLUMNS (MR > 4 ? 2 : 4)  // summed at a time, B_ALONG_K
 
 #if B_ALONG_K
 inline T sum_of(VEC v) {

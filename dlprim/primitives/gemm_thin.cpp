@@ -6,7 +6,7 @@ namespace dlprim {
 
 namespace {
 
-constexpr std::int64_t most_rows = 4;
+constexpr std::int64_t most_rows = 8, most_rows_along_n = 4;
 
 // The problem with its short side along m.
 GemmProblem lying(const GemmProblem& given) {
@@ -25,7 +25,7 @@ const char* decline_thin(const Device& device, const GemmProblem& given, bool fo
   if (!device.info().cpu && !forced) return "for CPUs";
   const GemmProblem problem = lying(given);
   const auto& p = problem.p;
-  if (p.m > most_rows) return "more than 4 rows and columns";
+  if (p.m > (along_k(p) ? most_rows : most_rows_along_n)) return "too many rows and columns";
   if (p.k == 0) return "k is 0";
   if (p.b_n != 1 && !along_k(p)) return "an operand is contiguous in neither direction";
   const std::int64_t units = device.info().compute_units;

@@ -110,6 +110,8 @@ std::vector<Case> edge_cases() {
         cases.push_back(t);
       }
   cases.push_back({3, 33, 20, 40, false, true});
+  cases.push_back({1, 8, 50, 70, false, true});
+  cases.push_back({1, 33, 6, 40, false, true, false, 1, 2, 1, 1});
   cases.push_back({3, 16, 40, 24, true, false, false, 0, 0, 1, 1, Activation::relu, true, true});
   cases.push_back({2, 9, 40, 24, false, false, false, 0, 0, 1, 1, Activation::gelu});
   cases.push_back({2, 9, 40, 24, false, false, false, 0, 0, 1, 0, Activation::gelu_tanh});
