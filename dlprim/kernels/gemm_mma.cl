@@ -1,25 +1,39 @@
 // SPDX-License-Identifier: MIT
-// Core for matrix units (16-bit types, float32 sums): a work-group computes BM x BN of C, a warp WM x WN of it. Slices of
-// A and B, BK deep, travel through STAGES local buffers by asynchronous copies. The host also defines
-//   VA, VB      8, 4, 2 or 1: elements that lie side by side, aligned, along the fast direction of A and B
+// Core for matrix units (float32 sums): a work-group computes BM x BN of C, a warp WM x WN of it. Slices of A and B, BK
+// deep, travel through STAGES local buffers by asynchronous copies. The host also defines
+//   BYTES       2 or 4, of an element
+//   PASSES      float32 only. 1: elements are rounded to tf32. 3: they are split into two tf32 numbers each, of whose
+//               products all but the smallest are summed, which keeps float32's accuracy
+//   VA, VB      up to 16 / BYTES: elements that lie side by side, aligned, along the fast direction of A and B
 //   A_ALONG_K, B_ALONG_K   that direction is k
-//   TURNED      C lies along m: the matrix unit computes the transpose        VC  8 or 1: elements stored at once
+//   TURNED      C lies along m: the matrix unit computes the transpose
+//   VC          elements stored at once: 8 (16-bit types), 2 (float32 and partial sums) or 1
 #include "gemm_operands.clh"
 #include "lib/nvidia.clh"
 
 #define GROUP (32 * (BM / WM) * (BN / WN))
-#define STEPS (BK / 16)
+#define CHUNK (16 / BYTES)  // elements
+#define STEPS (BK / (2 * CHUNK))
+#if BYTES == 4
+typedef uint Element;
+#else
+typedef ushort Element;
+#endif
 
-// A slice lies in local memory as it does in global memory: rows of chunks of 8 elements in the fast direction. Chunks
-// change places within a row so that the same column of 8 rows falls into different banks.
+// A slice lies in local memory as it does in global memory: rows of chunks of 16 bytes in the fast direction. Chunks
+// change places within a row so that what a warp reads at once falls into different banks: the same column of 8 rows
+// or, of float32 across k (ACROSS), two columns of 4 rows.
 #define ROWS_A (A_ALONG_K ? BM : BK)
 #define ROWS_B (B_ALONG_K ? BN : BK)
-#define CHUNKS_A ((A_ALONG_K ? BK : BM) / 8)
-#define CHUNKS_B ((B_ALONG_K ? BK : BN) / 8)
+#define CHUNKS_A ((A_ALONG_K ? BK : BM) / CHUNK)
+#define CHUNKS_B ((B_ALONG_K ? BK : BN) / CHUNK)
 #define LOADS_A (ROWS_A * CHUNKS_A / GROUP)
 #define LOADS_B (ROWS_B * CHUNKS_B / GROUP)
-#define AT(row, chunk, chunks) \
-  (8 * ((row) * (chunks) + ((chunk) ^ ((chunks) >= 8 ? (row) & 7 : ((row) >> 1) & 3))))
+#define TURN(row, chunks) ((chunks) >= 8 ? (row) & 7 : (chunks) >= 4 ? ((row) >> 1) & 3 : ((row) >> 2) & 1)
+#define AT(row, chunk, chunks) (CHUNK * ((row) * (chunks) + ((chunk) ^ TURN(row, chunks))))
+#define AT_ACROSS(row, chunk, chunks) (CHUNK * ((row) * (chunks) + ((chunk) ^ (2 * ((row) & 3)))))
+#define AT_A(row, chunk) (BYTES == 4 && !A_ALONG_K ? AT_ACROSS(row, chunk, CHUNKS_A) : AT(row, chunk, CHUNKS_A))
+#define AT_B(row, chunk) (BYTES == 4 && !B_ALONG_K ? AT_ACROSS(row, chunk, CHUNKS_B) : AT(row, chunk, CHUNKS_B))
 
 inline Place flat(INDEX x) {
   Place r;
@@ -51,35 +65,36 @@ inline Place flat(INDEX x) {
 // Visits a work-item's share of a slice of X at k0, in pieces of VX elements.
 #define EACH_PIECE(X, k0, VISIT)                                                                            \
   do {                                                                                                      \
-    Place along[8 / V##X];                                                                                  \
+    Place along[CHUNK / V##X];                                                                              \
     if (X##_ALONG_K)                                                                                        \
-      UNROLL for (int v = 0; v < 8 / V##X; v++) along[v] = PLACE_K##X((k0) + 8 * chunk_##X + v * V##X);     \
+      UNROLL for (int v = 0; v < CHUNK / V##X; v++) along[v] = PLACE_K##X((k0) + CHUNK * chunk_##X + v * V##X); \
     UNROLL for (int e = 0; e < LOADS_##X; e++) {                                                            \
       const int row = row_##X + e * (GROUP / CHUNKS_##X);                                                   \
       const Place across = X##_ALONG_K ? flat(0) : PLACE_K##X((k0) + row);                                  \
-      UNROLL for (int v = 0; v < 8 / V##X; v++) {                                                           \
+      UNROLL for (int v = 0; v < CHUNK / V##X; v++) {                                                       \
         const Place at_k = X##_ALONG_K ? along[v] : across, at_r = fixed_##X[X##_ALONG_K ? e : v];          \
-        const INDEX k = (k0) + (X##_ALONG_K ? 8 * chunk_##X + v * V##X : row);                              \
+        const INDEX k = (k0) + (X##_ALONG_K ? CHUNK * chunk_##X + v * V##X : row);                          \
         const bool valid = k < k_end && INSIDE_##X(at_r, at_k);                                             \
         VISIT(X, (valid ? at_k.x + at_r.x : 0));                                                            \
       }                                                                                                     \
     }                                                                                                       \
   } while (0)
-#define COPY(X, at) copy_async(slice_##X + AT(row, chunk_##X, CHUNKS_##X) + v * V##X, X + at, 2 * V##X, valid)
+#define COPY(X, at) copy_async(slice_##X + AT_##X(row, chunk_##X) + v * V##X, X + at, BYTES * V##X, valid)
+// Pieces of 2 bytes are too small for that and go through registers, one slice ahead.
+#define BY_REGISTERS(X) (BYTES * V##X < 4)
 #define FETCH(X, at)                 \
-  const ushort value = X[at];        \
-  next_##X[e][v % 8] = valid ? value : 0
+  const Element value = X[at];       \
+  next_##X[e][v % CHUNK] = valid ? value : 0
 #define KEEP(X)                                                                                              \
   UNROLL for (int e = 0; e < LOADS_##X; e++) {                                                               \
-    const ushort *v = next_##X[e];                                                                           \
-    *(__local ushort8 *)(slice_##X + AT(row_##X + e * (GROUP / CHUNKS_##X), chunk_##X, CHUNKS_##X)) =        \
-        (ushort8)(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]);                                           \
+    const Element *v = next_##X[e];                                                                          \
+    *(__local ushort8 *)(slice_##X + AT_##X(row_##X + e * (GROUP / CHUNKS_##X), chunk_##X)) =                \
+        (ushort8)(v[0], v[1], v[2], v[3], v[4 % CHUNK], v[5 % CHUNK], v[6 % CHUNK], v[7 % CHUNK]);           \
   }
 #define FETCH_SLICE(X, slice) \
-  if (V##X == 1) EACH_PIECE(X, k_begin + (slice) * BK, FETCH)
-// Single elements go through registers, one slice ahead.
+  if (BY_REGISTERS(X)) EACH_PIECE(X, k_begin + (slice) * BK, FETCH)
 #define ISSUE_OPERAND(X, slice)                                       \
-  if (V##X > 1) {                                                     \
+  if (!BY_REGISTERS(X)) {                                             \
     EACH_PIECE(X, k_begin + (slice) * BK, COPY);                      \
   } else {                                                            \
     KEEP(X)                                                           \
@@ -87,7 +102,7 @@ inline Place flat(INDEX x) {
   }
 #define ISSUE(slice, stage)                                                                       \
   do {                                                                                            \
-    __local ushort *slice_A = tiles + (stage) * (BM + BN) * BK, *slice_B = slice_A + BM * BK;     \
+    __local Element *slice_A = tiles + (stage) * (BM + BN) * BK, *slice_B = slice_A + BM * BK;    \
     ISSUE_OPERAND(A, slice)                                                                       \
     ISSUE_OPERAND(B, slice)                                                                       \
     COMMIT_COPIES();                                                                              \
@@ -120,23 +135,71 @@ inline Place flat(INDEX x) {
 #define SIZE_Q p->n
 #endif
 
-#define LOAD_FRAGMENTS(to, stage, step)                                                                         \
-  do {                                                                                                          \
-    const __local ushort *slice = tiles + (stage) * (BM + BN) * BK;                                             \
-    UNROLL for (int i = 0; i < WP / 16; i++)                                                                    \
-      ps[to][i] = P_ALONG_K                                                                                     \
-          ? load_matrices(slice + START_P + AT(p_warp + 16 * i + near, 2 * (step) + half_warp, CHUNKS_P), &warp)     \
-          : load_matrices_turned(slice + START_P + AT(16 * (step) + far, p_warp / 8 + 2 * i + other, CHUNKS_P), &warp); \
-    UNROLL for (int j = 0; j < WQ / 16; j++)                                                                    \
-      qs[to][j] = Q_ALONG_K                                                                                     \
-          ? load_matrices(slice + START_Q + AT(q_warp + 16 * j + far, 2 * (step) + other, CHUNKS_Q), &warp)     \
-          : load_matrices_turned(slice + START_Q + AT(16 * (step) + near, q_warp / 8 + 2 * j + half_warp, CHUNKS_Q), &warp); \
-  } while (0)
+#define SLICE(stage) (tiles + (stage) * (BM + BN) * BK)
+#define LOAD_P(i, stage, step)                                                                                  \
+  ps[i] = P_ALONG_K                                                                                             \
+      ? load_matrices(SLICE(stage) + START_P + AT(p_warp + 16 * i + near, 2 * (step) + half_warp, CHUNKS_P), &warp) \
+      : load_across(SLICE(stage) + START_P, step, p_warp + 16 * i, CHUNKS_P, true, &warp)
+#define LOAD_Q(stage, step)                                                                                     \
+  UNROLL for (int j = 0; j < WQ / 16; j++)                                                                      \
+    q_next[j] = Q_ALONG_K                                                                                       \
+        ? load_matrices(SLICE(stage) + START_Q + AT(q_warp + 16 * j + far, 2 * (step) + other, CHUNKS_Q), &warp) \
+        : load_across(SLICE(stage) + START_Q, step, q_warp + 16 * j, CHUNKS_Q, false, &warp)
 
-#define MULTIPLY_FRAGMENTS(from)                                                                  \
-  UNROLL for (int i = 0; i < WP / 16; i++)                                                        \
-    UNROLL for (int j = 0; j < WQ / 8; j++)                                                       \
-      CONCAT(multiply_, TA)(&sum[i][j], ps[from][i], j % 2 ? qs[from][j / 2].zw : qs[from][j / 2].xy, &warp)
+// 16 of a slice's columns across k as the fragment of an operand that gives rows (or columns) of the product.
+inline uint4 load_across(const __local Element *slice, int step, int first, int chunks, bool rows, const Warp *warp) {
+#if BYTES == 4
+  const int k = 8 * step + warp->lane % 4, column = first + warp->lane / 4;
+#define WORD(k, column) slice[AT_ACROSS(k, (column) / 4, chunks) + (column) % 4]
+  const uint low = WORD(k, column), low_right = WORD(k, column + 8);
+  const uint high = WORD(k + 4, column), high_right = WORD(k + 4, column + 8);
+#undef WORD
+  return rows ? (uint4)(low, low_right, high, high_right) : (uint4)(low, high, low_right, high_right);
+#else
+  const int half_warp = warp->lane >> 4, other = (warp->lane >> 3) & 1;
+  const int k = 16 * step + (warp->lane & 7) + 8 * (rows ? half_warp : other);
+  return load_matrices_turned(slice + AT(k, first / 8 + (rows ? other : half_warp), chunks), warp);
+#endif
+}
+
+#define PAIR(q, j) ((j) % 2 ? (q)[(j) / 2].zw : (q)[(j) / 2].xy)
+// Multiplies the fragments of a step; those of the next, from `stage`, take their place as soon as they are used.
+#define RUN_STEP(stage, step)                          \
+  do {                                                 \
+    PREPARE                                            \
+    LOAD_Q(stage, step);                               \
+    UNROLL for (int i = 0; i < WP / 16; i++) {         \
+      MULTIPLY_ROW(i)                                  \
+      LOAD_P(i, stage, step);                          \
+    }                                                  \
+    UNROLL for (int j = 0; j < WQ / 16; j++) qs[j] = q_next[j]; \
+  } while (0)
+#define EACH_COLUMN UNROLL for (int j = 0; j < WQ / 8; j++)
+#if BYTES == 2
+#define PREPARE
+#define MULTIPLY_ROW(i) EACH_COLUMN CONCAT(multiply_, TA)(&sum[i][j], ps[i], PAIR(qs, j), &warp);
+#elif PASSES == 1
+#define PREPARE UNROLL for (int j = 0; j < WQ / 16; j++) qs[j] = round_tf32(qs[j]);
+#define MULTIPLY_ROW(i)              \
+  const uint4 a = round_tf32(ps[i]);       \
+  EACH_COLUMN multiply_tf32(&sum[i][j], a, PAIR(qs, j), &warp);
+#else
+// What the matrix unit adds is truncated, so that it adds 8 large products only; float32 additions do the rest. The
+// small products are less than a thousandth of that.
+#define PREPARE                            \
+  uint4 q_small[WQ / 16];                        \
+  UNROLL for (int j = 0; j < WQ / 16; j++) {     \
+    q_small[j] = small_part(qs[j]);        \
+    qs[j] = big_part(qs[j]);         \
+  }
+#define MULTIPLY_ROW(i)                                                       \
+  const uint4 big = big_part(ps[i]), small = small_part(ps[i]);                     \
+  float4 part[WQ / 8];                                                              \
+  EACH_COLUMN part[j] = product_tf32(big, PAIR(qs, j), &warp);                \
+  EACH_COLUMN multiply_tf32(&rest[i][j], small, PAIR(qs, j), &warp);          \
+  EACH_COLUMN multiply_tf32(&rest[i][j], big, PAIR(q_small, j), &warp);             \
+  EACH_COLUMN sum[i][j] += part[j];
+#endif
 
 // Four lanes that hold words of four chunks exchange them for one chunk each.
 inline uint4 gather_chunk(uint4 w, const Warp *warp) {
@@ -149,7 +212,7 @@ inline uint4 gather_chunk(uint4 w, const Warp *warp) {
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_ARGUMENTS) {
   const Params *p = &params;
-  __local ushort tiles[STAGES * (BM + BN) * BK] __attribute__((aligned(128)));
+  __local Element tiles[STAGES * (BM + BN) * BK] __attribute__((aligned(128)));
   WARPS_MEMORY(shared, GROUP / 32);
   const Warp warp = WARP(shared);
   const int item = get_local_id(0);
@@ -157,51 +220,59 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
   const INDEX m0 = tile.m * BM, n0 = tile.n * BN;
   const INDEX k_begin = tile.split * p->k_split;
   const INDEX k_end = min(p->k, k_begin + p->k_split);
-  __global const ushort *A = CONST_POINTER(ushort, a) + tile.batch * p->a_batch;
-  __global const ushort *B = CONST_POINTER(ushort, b) + tile.batch * p->b_batch;
+  __global const Element *A = (__global const Element *)CONST_POINTER(STORAGE(TA), a) + tile.batch * p->a_batch;
+  __global const Element *B = (__global const Element *)CONST_POINTER(STORAGE(TB), b) + tile.batch * p->b_batch;
 
   // What stays the same for a work-item while k advances. Rows and columns past the end repeat the last.
   const int chunk_A = item % CHUNKS_A, row_A = item / CHUNKS_A, chunk_B = item % CHUNKS_B, row_B = item / CHUNKS_B;
-  Place fixed_A[A_ALONG_K ? LOADS_A : 8 / VA], fixed_B[B_ALONG_K ? LOADS_B : 8 / VB];
-  UNROLL for (int e = 0; e < (A_ALONG_K ? LOADS_A : 8 / VA); e++)
+  Place fixed_A[A_ALONG_K ? LOADS_A : CHUNK / VA], fixed_B[B_ALONG_K ? LOADS_B : CHUNK / VB];
+  UNROLL for (int e = 0; e < (A_ALONG_K ? LOADS_A : CHUNK / VA); e++)
     fixed_A[e] = PLACE_RA(A_ALONG_K ? min(m0 + row_A + e * (GROUP / CHUNKS_A), p->m - 1)
-                                    : min(m0 + 8 * chunk_A + e * VA, p->m - VA));
-  UNROLL for (int e = 0; e < (B_ALONG_K ? LOADS_B : 8 / VB); e++)
+                                    : min(m0 + CHUNK * chunk_A + e * VA, p->m - VA));
+  UNROLL for (int e = 0; e < (B_ALONG_K ? LOADS_B : CHUNK / VB); e++)
     fixed_B[e] = PLACE_RB(B_ALONG_K ? min(n0 + row_B + e * (GROUP / CHUNKS_B), p->n - 1)
-                                    : min(n0 + 8 * chunk_B + e * VB, p->n - VB));
+                                    : min(n0 + CHUNK * chunk_B + e * VB, p->n - VB));
 
   const int near = warp.lane & 15, half_warp = warp.lane >> 4;
   const int far = (warp.lane & 7) + 8 * half_warp, other = (warp.lane >> 3) & 1;
   const int p_warp = warp.number % (BP / WP) * WP, q_warp = warp.number / (BP / WP) * WQ;
-  ushort next_A[LOADS_A][8], next_B[LOADS_B][8];
-  uint4 ps[2][WP / 16], qs[2][WQ / 16];
+  Element next_A[LOADS_A][CHUNK], next_B[LOADS_B][CHUNK];
+  uint4 ps[WP / 16], qs[WQ / 16], q_next[WQ / 16];
   float4 sum[WP / 16][WQ / 8];
   UNROLL for (int i = 0; i < WP / 16; i++)
     UNROLL for (int j = 0; j < WQ / 8; j++) sum[i][j] = 0;
+#if PASSES == 3
+  float4 rest[WP / 16][WQ / 8];
+  UNROLL for (int i = 0; i < WP / 16; i++)
+    UNROLL for (int j = 0; j < WQ / 8; j++) rest[i][j] = 0;
+#endif
 
   FETCH_SLICE(A, 0);
   FETCH_SLICE(B, 0);
   UNROLL for (int s = 0; s < STAGES; s++) ISSUE(s, s);
   WAIT_COPIES(STAGES - 1);
   barrier(CLK_LOCAL_MEM_FENCE);
-  LOAD_FRAGMENTS(0, 0, 0);
+  LOAD_Q(0, 0);
+  UNROLL for (int j = 0; j < WQ / 16; j++) qs[j] = q_next[j];
+  UNROLL for (int i = 0; i < WP / 16; i++) LOAD_P(i, 0, 0);
   int stage = 0;
   const int slices = (int)((k_end - k_begin + BK - 1) / BK);
   for (int slice_now = 0; slice_now < slices; slice_now++) {
-    UNROLL for (int step = 0; step < STEPS - 1; step++) {
-      LOAD_FRAGMENTS((step + 1) % 2, stage, step + 1);
-      MULTIPLY_FRAGMENTS(step % 2);
-    }
+    UNROLL for (int step = 0; step < STEPS - 1; step++) RUN_STEP(stage, step + 1);
     // All fragments of this buffer are in registers: it can take the slice STAGES ahead.
     WAIT_COPIES(STAGES - 2);
     barrier(CLK_LOCAL_MEM_FENCE);
     const int free = stage;
     stage = stage + 1 == STAGES ? 0 : stage + 1;
     ISSUE(slice_now + STAGES, free);
-    LOAD_FRAGMENTS(0, stage, 0);
-    MULTIPLY_FRAGMENTS((STEPS - 1) % 2);
+    RUN_STEP(stage, 0);
   }
   WAIT_COPIES(0);
+#if PASSES == 3
+  // Where it is not finite, the sum of the large products says all.
+  UNROLL for (int i = 0; i < WP / 16; i++)
+    UNROLL for (int j = 0; j < WQ / 8; j++) sum[i][j] += select((float4)0, rest[i][j], isfinite(rest[i][j]));
+#endif
 
 #if SPLIT
   __global T *C = POINTER(T, c) + (tile.batch * p->splits + tile.split) * p->m * p->n;
@@ -222,6 +293,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
     const INDEX row_at = TURNED ? C_COLUMN(row) : C_ROW(row);
     UNROLL for (int j = 0; j < WQ / 8; j += 4) {
       uint words[4];
+      float2 pair;
       UNROLL for (int e = 0; e < 8; e++) {
         const float4 sums = sum[i / 2][j + e / 2];
         const float value = i % 2 ? (e % 2 ? sums.w : sums.z) : (e % 2 ? sums.y : sums.x);
@@ -229,16 +301,26 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
 #if ADDEND
         const T addend = LOAD(TD, D, (TURNED ? column : row) * p->d_m + (TURNED ? row : column) * p->d_n);
 #endif
+#if SPLIT
+        const float result = value;
+#else
+        const VALUE(TC) result = FINISH(value, addend);
+#endif
 #if VC == 8
-        const uint bits = ENCODE(TC, FINISH(value, addend));
+        const uint bits = ENCODE(TC, result);
         words[e / 2] = e % 2 ? words[e / 2] | bits << 16 : bits;
+#elif VC == 2
+        if (e % 2 == 0) pair.x = result;
+        else pair.y = result;
+        const INDEX at = row_at + (TURNED ? C_ROW(column - 1) : C_COLUMN(column - 1));
+        if (e % 2 && p0 + 8 * i < SIZE_P && q < SIZE_Q) *(__global float2 *)(C + at) = pair;
 #else
         const bool store = p0 + 8 * i < SIZE_P && q < SIZE_Q;
         const INDEX at = row_at + (TURNED ? C_ROW(column) : C_COLUMN(column));
 #if SPLIT
-        if (store) C[at] = value;
+        if (store) C[at] = result;
 #else
-        if (store) STORE(TC, C, at, FINISH(value, addend));
+        if (store) STORE(TC, C, at, result);
 #endif
 #endif
       }

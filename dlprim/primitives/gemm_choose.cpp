@@ -2,7 +2,9 @@
 // What the cores that compute tiles choose for a problem: vector widths, tile and split of k.
 #include "gemm_launch.hpp"
 
+#include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 
 namespace dlprim {
@@ -26,11 +28,16 @@ bool point_runs(const std::int64_t (&stride)[3], std::int64_t image, const GemmI
   return stride[2] == 1 && aligned({p.out[2], stride[0], stride[1], image});
 }
 
-// DLPRIM_GEMM_TILE=128x64x8 (or more: 128x64x8x8x8x2, with tm, tn and stages) considers such tiles only,
-// DLPRIM_GEMM_SPLIT=4 that split: for tests and tuning.
+// DLPRIM_GEMM_TILE=128x64x8 considers such tiles only; 128x64x8x8x8x2, with tm, tn and stages, that one, known or not.
+// DLPRIM_GEMM_SPLIT=4 considers that split only. For tests and tuning.
 struct Forced {
   const char* tile = std::getenv("DLPRIM_GEMM_TILE");
   const char* split = std::getenv("DLPRIM_GEMM_SPLIT");
+  std::optional<TileShape> whole() const {
+    TileShape s{0, 0, 0, 0, 0, 1, 1, 1, 2};
+    const bool all = tile && std::sscanf(tile, "%hux%hux%hux%hux%hux%hhu", &s.bm, &s.bn, &s.bk, &s.tm, &s.tn, &s.stages) == 6;
+    return all ? std::optional(s) : std::nullopt;
+  }
   bool excludes(const TileShape& s) const {
     std::string text;
     for (const int part : {int(s.bm), int(s.bn), int(s.bk), int(s.tm), int(s.tn), int(s.stages)})
@@ -89,6 +96,8 @@ std::vector<TileChoice> rank_tiles(std::span<const TileShape> shapes, const Tile
   const auto& p = problem.p;
   std::vector<std::pair<double, TileChoice>> timed;
   const Forced forced;
+  const std::optional<TileShape> whole = forced.whole();
+  if (whole) shapes = {&*whole, 1};
   for (const TileShape& s : shapes) {
     if (forced.excludes(s)) continue;
     const std::int64_t tiles = divide_up(p.m, s.bm) * divide_up(p.n, s.bn) * problem.batches;

@@ -77,6 +77,7 @@ KernelSource gemm_source(const GemmKey& key) {
     for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
     source.define("VA", key.va).define("VB", key.vb).define("VC", key.vc).define("STAGES", key.stages);
     source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k).define("TURNED", key.turned);
+    source.define("BYTES", size_of(type)).define("PASSES", key.passes);
   }
   if (key.core == GemmCore::thin) source.define("MR", key.shape[0]).define("B_ALONG_K", key.b_along_k);
   if (key.core == GemmCore::panel) {

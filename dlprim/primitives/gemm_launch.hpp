@@ -21,7 +21,7 @@ struct GemmKey {
   std::uint8_t mode = 0, rank = 1, check = 0, channel_inner = 0, type = 0, addend = 0, activation = 0;
   std::uint8_t split = 0, wide_index = 0;
   std::uint8_t va = 1, vb = 1, vc = 1, a_along_k = 0, b_along_k = 0;  // tiled, mma
-  std::uint8_t tap_mask = 0, full_k = 0, turned = 0, stages = 0, residual = 0;
+  std::uint8_t tap_mask = 0, full_k = 0, turned = 0, stages = 0, residual = 0, passes = 0, unused = 0;
 };
 
 GemmKey gemm_key(GemmCore core, const GemmProblem& problem);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The engine's core for matrix units (NVIDIA's, through inline PTX).
+#include <dlprim/runtime/settings.hpp>
+
 #include "gemm_launch.hpp"
 
 namespace dlprim {
@@ -13,25 +15,26 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
   GemmKey key = gemm_key(GemmCore::mma, problem);
   Vectors widest = vectors(problem, 1);
   key.a_along_k = widest.a_along_k, key.b_along_k = widest.b_along_k;
-  for (const std::uint8_t unit : {2, 4, 8}) {
+  const std::uint8_t stored = problem.type == DataType::float32 ? 2 : 8;
+  for (std::uint8_t unit = 2; unit <= 16 / size_of(problem.type); unit *= 2) {
     const Vectors v = vectors(problem, unit);
     if (v.a) key.va = unit;
     if (v.b) key.vb = unit;
-    if (v.c) key.vc = unit;
+    if (v.c && unit == stored) key.vc = unit;
   }
+  key.passes = problem.type != DataType::float32 ? 0 : settings.tf32 ? 1 : 3;
   set_tiles(problem, key, choice);
   // C along m (channels last): the other operand gives the rows, and chunks of C lie in its columns.
   const bool convolution = problem.mode == GemmMode::convolution;
   key.turned = p.splits == 1 && p.c_m == 1 && (convolution ? p.y_stride[2] != 1 : p.c_n != 1);
-  const auto chunks = [](std::int64_t v) { return v % 8 == 0; };
+  const auto whole = [&](std::int64_t v) { return v % stored == 0; };
   if (key.turned)
-    key.vc =
-        problem.c.offset % 16 == 0 && chunks(p.m) && chunks(p.c_batch) &&
-                (convolution ? chunks(p.y_n) && chunks(p.y_stride[0]) && chunks(p.y_stride[1]) && chunks(p.y_stride[2])
-                             : chunks(p.c_n))
-            ? 8
-            : 1;
-  if (key.vc != 8 || p.splits > 1) key.vc = 1;
+    key.vc = problem.c.offset % (stored * size_of(problem.type)) == 0 && whole(p.m) && whole(p.c_batch) &&
+                     (convolution ? whole(p.y_n) && whole(p.y_stride[0]) && whole(p.y_stride[1]) && whole(p.y_stride[2])
+                                  : whole(p.c_n))
+                 ? stored
+                 : 1;
+  if (p.splits > 1) key.vc = p.n % 2 == 0 ? 2 : 1;
   key.tap_mask = convolution && few_taps(problem);
   launch_tiles(queue, key, problem, std::size_t(32 * (s.bm / s.tm) * (s.bn / s.tn)));
 }
@@ -40,7 +43,8 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
 
 const char* decline_mma(const Device& device, const GemmProblem& problem, bool forced) {
   const DeviceInfo& info = device.info();
-  if (problem.type != DataType::float16 && problem.type != DataType::bfloat16) return "only for 16-bit floats";
+  if (problem.type != DataType::float16 && problem.type != DataType::bfloat16 && problem.type != DataType::float32)
+    return "only for float32 and 16-bit floats";
   if (problem.p.k == 0) return "k is 0";
   if (info.nv_compute_capability < 80 && !forced) return "the device has no matrix units that it can use";
   if (info.max_work_group < 256 || info.local_memory < 49152) return "the device's work-groups are too small";
@@ -48,8 +52,9 @@ const char* decline_mma(const Device& device, const GemmProblem& problem, bool f
 }
 
 void run_mma(Queue& queue, const GemmProblem& problem) {
-  const auto shapes = mma_shapes(queue.device().info());
-  run_with(queue, problem, choose_tile(queue, GemmCore::mma, problem, shapes, mma_costs, run_with));
+  const auto shapes = mma_shapes(queue.device().info(), size_of(problem.type));
+  const TileCosts& costs = problem.type == DataType::float32 ? mma_float_costs : mma_costs;
+  run_with(queue, problem, choose_tile(queue, GemmCore::mma, problem, shapes, costs, run_with));
 }
 
 }  // namespace dlprim

@@ -124,9 +124,9 @@ std::vector<Case> edge_cases() {
   return cases;
 }
 
-// The mma core takes 16-bit types; where it is emulated, which is slow, one of them stands for both.
+// The mma core takes float32 and 16-bit types; where it is emulated, which is slow, one of the latter stands for both.
 bool mma_type(DataType type) {
-  return type == DataType::bfloat16 || (type == DataType::float16 && testing::device().info().nv_inline_ptx);
+  return type == DataType::float32 || type == DataType::bfloat16 || (type == DataType::float16 && testing::device().info().nv_inline_ptx);
 }
 
 class GemmCandidate : public ::testing::TestWithParam<const char*> {};
@@ -137,6 +137,7 @@ TEST_P(GemmCandidate, AgreesWithHostOnEdgeCases) {
     for (const Case& t : edge_cases()) {
       if (std::string(GetParam()) == "mma" && !mma_type(type)) continue;
       if (t.k > 1000 && (type != DataType::float32)) continue;
+      if (t.k > 10000 && std::string(GetParam()) == "mma" && !testing::device().info().nv_inline_ptx) continue;
       check(t, type);
     }
 }
@@ -146,6 +147,43 @@ TEST_P(GemmCandidate, Small) {
   const testing::Variable forced("DLPRIM_GEMM", GetParam());
   check({2, 9, 21, 11, true, false, false, 0, 0, 1, 1, Activation::relu}, DataType::float32);
   check({1, 18, 7, 40, false, true}, mma_type(DataType::bfloat16) ? DataType::bfloat16 : DataType::float32);
+}
+
+// Splitting numbers in parts must not make NaN of infinities, nor lose a NaN.
+TEST_P(GemmCandidate, KeepsInfinitiesAndNaNs) {
+  const testing::Variable forced("DLPRIM_GEMM", GetParam());
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> rows_of_a{1, infinity, 3, 2, 5, -infinity, 1, 2, nan, 1, 1e38f, 0, 1e38f, 0, 0, 1};
+  testing::DeviceVector<float> a(rows_of_a), b({1, 2, 0.5, 1}), c(std::vector<float>(4));
+  gemm(queue(), TensorView(a.data(), DataType::float32, std::vector<std::int64_t>{4, 4}),
+       TensorView(b.data(), DataType::float32, std::vector<std::int64_t>{4, 1}),
+       TensorView(c.data(), DataType::float32, std::vector<std::int64_t>{4, 1}));
+  const auto result = c.read();
+  EXPECT_EQ(result[0], infinity);
+  EXPECT_EQ(result[1], -infinity);
+  EXPECT_TRUE(std::isnan(result[2]));
+  EXPECT_FLOAT_EQ(result[3], 1e38f);
+}
+
+// tf32 keeps 10 bits of an operand, which must not happen unless it is allowed.
+TEST(Gemm, RoundsToTf32OnlyWhenAllowed) {
+  const testing::Variable forced("DLPRIM_GEMM", "mma");
+  const std::int64_t size = 40;
+  const Elements a(DataType::float32, size * size, 1), b(DataType::float32, size * size, 2);
+  const Elements exact(DataType::float32, size * size, 3), rounded(DataType::float32, size * size, 3);
+  auto run = [&](const Elements& c) {
+    const Layout l = rows(size, size);
+    gemm(queue(), l.view(a, 1, size, size), l.view(b, 1, size, size), l.view(c, 1, size, size));
+  };
+  run(exact);
+  settings.tf32 = true;
+  run(rounded);
+  settings.tf32 = false;
+  const auto x = exact.read(), y = rounded.read();
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < x.size(); i++) difference += (x[i] - y[i]) * (x[i] - y[i]), norm += x[i] * x[i];
+  EXPECT_GT(difference, 1e-10 * norm);
+  EXPECT_LT(difference, 1e-6 * norm);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::Values("panel", "mma", "tiled", "reference", "thin"));

@@ -28,7 +28,15 @@ constexpr TileShape mma_tiles[] = {
     {128, 64, 32, 64, 64, 0.86f, 0.86f, 4, 3},
     {64, 64, 32, 32, 32, 0.68f, 0.68f, 5, 4},
 };
+// float32 in three passes.
+constexpr TileShape mma_float_tiles[] = {
+    {128, 128, 16, 64, 32, 1.00f, 1.00f, 1, 3},
+    {64, 128, 16, 64, 32, 0.90f, 0.90f, 2, 3},
+    {128, 64, 16, 64, 32, 0.90f, 0.90f, 2, 3},
+    {64, 64, 16, 32, 32, 0.70f, 0.70f, 3, 4},
+};
 constexpr TileShape emulated_tiles[] = {{64, 64, 32, 32, 32, 1.00f, 1.00f, 1, 2}};
+constexpr TileShape emulated_float_tiles[] = {{32, 32, 16, 32, 32, 1.00f, 1.00f, 1, 2}};
 
 // MR NR MB NB KB; local memory of the panel core is about (MB (KB + 16) + NB KB + MB NB) elements.
 constexpr PanelShape wide_vectors{8, 32, 128, 96, 160};
@@ -54,9 +62,10 @@ std::span<const TileShape> tile_candidates(std::size_t bytes) {
   return float_tiles;
 }
 
-std::span<const TileShape> mma_shapes(const DeviceInfo& device) {
-  if (device.nv_inline_ptx) return mma_tiles;
-  return emulated_tiles;
+std::span<const TileShape> mma_shapes(const DeviceInfo& device, std::size_t bytes) {
+  using Shapes = std::span<const TileShape>;
+  if (bytes == 4) return device.nv_inline_ptx ? Shapes(mma_float_tiles) : Shapes(emulated_float_tiles);
+  return device.nv_inline_ptx ? Shapes(mma_tiles) : Shapes(emulated_tiles);
 }
 
 PanelShape panel_shape(const DeviceInfo& device, std::size_t bytes) {

@@ -28,9 +28,9 @@ struct PanelShape {
 
 /// Shapes worth trying for elements of `bytes` (4 or 8) in local memory, best first.
 std::span<const TileShape> tile_shapes(const DeviceInfo& device, std::size_t bytes);
-/// Shapes of the mma core, best first.
-std::span<const TileShape> mma_shapes(const DeviceInfo& device);
-inline constexpr TileCosts tiled_costs{24, 32, 4e5}, mma_costs{40, 200, 2.5e6};
+/// Shapes of the mma core for elements of `bytes` (2 or 4), best first.
+std::span<const TileShape> mma_shapes(const DeviceInfo& device, std::size_t bytes);
+inline constexpr TileCosts tiled_costs{24, 32, 4e5}, mma_costs{40, 200, 2.5e6}, mma_float_costs{24, 40, 5e5};
 PanelShape panel_shape(const DeviceInfo& device, std::size_t bytes);
 
 /// What a tuner tries, on any device.

@@ -9,6 +9,8 @@ struct Settings {
   /// Tiles of a product or convolution are timed at its first use and the fastest is kept, on disk, too. The device is
   /// waited for then.
   std::atomic<bool> benchmark{false};
+  /// Operands of float32 products and convolutions may be rounded to tf32 (10 bits of mantissa) where that is faster.
+  std::atomic<bool> tf32{false};
 };
 
 inline Settings settings;
