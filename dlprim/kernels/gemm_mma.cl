@@ -164,13 +164,14 @@ inline uint4 load_across(const __local Element *slice, int step, int first, int 
 
 #define PAIR(q, j) ((j) % 2 ? (q)[(j) / 2].zw : (q)[(j) / 2].xy)
 // Multiplies the fragments of a step; those of the next, from `stage`, take their place as soon as they are used.
-#define RUN_STEP(stage, step)                          \
+#define RUN_STEP(stage, step, MEANWHILE)               \
   do {                                                 \
     PREPARE                                            \
     LOAD_Q(stage, step);                               \
     UNROLL for (int i = 0; i < WP / 16; i++) {         \
       MULTIPLY_ROW(i)                                  \
       LOAD_P(i, stage, step);                          \
+      if (i == 0) MEANWHILE;                           \
     }                                                  \
     UNROLL for (int j = 0; j < WQ / 16; j++) qs[j] = q_next[j]; \
   } while (0)
@@ -258,14 +259,13 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
   int stage = 0;
   const int slices = (int)((k_end - k_begin + BK - 1) / BK);
   for (int slice_now = 0; slice_now < slices; slice_now++) {
-    UNROLL for (int step = 0; step < STEPS - 1; step++) RUN_STEP(stage, step + 1);
+    UNROLL for (int step = 0; step < STEPS - 1; step++) RUN_STEP(stage, step + 1, );
     // All fragments of this buffer are in registers: it can take the slice STAGES ahead.
     WAIT_COPIES(STAGES - 2);
     barrier(CLK_LOCAL_MEM_FENCE);
     const int free = stage;
     stage = stage + 1 == STAGES ? 0 : stage + 1;
-    ISSUE(slice_now + STAGES, free);
-    RUN_STEP(stage, 0);
+    RUN_STEP(stage, 0, ISSUE(slice_now + STAGES, free));
   }
   WAIT_COPIES(0);
 #if PASSES == 3

@@ -22,7 +22,7 @@ constexpr int repetitions = 4;             // the shortest time counts
 // Problems that share a choice.
 struct Key {
   std::int64_t m, n, k, batches;
-  std::int16_t device;
+  std::int64_t device;
   GemmKey core;
   bool operator==(const Key& other) const noexcept { return std::memcmp(this, &other, sizeof other) == 0; }
 };
@@ -102,7 +102,7 @@ TileChoice choose_tile(Queue& queue, GemmCore core, const GemmProblem& problem, 
                        const TileCosts& costs, TileRun run) {
   const DeviceInfo& info = queue.device().info();
   if (tiles_are_forced()) return rank_tiles(shapes, costs, info, problem)[0];
-  const Key key{problem.p.m, problem.p.n, problem.p.k, problem.batches, std::int16_t(queue.device().index()), gemm_key(core, problem)};
+  const Key key{problem.p.m, problem.p.n, problem.p.k, problem.batches, std::int64_t(queue.device().index()), gemm_key(core, problem)};
   const bool measure = settings.benchmark && is_repeatable(problem);
   Choices& all = choices();
   {

@@ -5,6 +5,7 @@
 #include <dlprim/primitives/conv.hpp>
 
 #include "generated/functions/conv.h"
+#include "ops/precision.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl {
@@ -13,6 +14,7 @@ namespace {
 
 dlprim::ConvOptions conv_options(at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
                                  int64_t groups) {
+  follow_float32_precision();
   dlprim::ConvOptions options;
   std::copy(stride.begin(), stride.end(), options.stride.begin());
   std::copy(padding.begin(), padding.end(), options.padding.begin());

@@ -11,6 +11,7 @@
 #include "generated/structured/baddbmm_out.h"
 #include "generated/structured/bmm_out.h"
 #include "generated/structured/mm_out.h"
+#include "ops/precision.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl {
@@ -37,6 +38,7 @@ void product(const char* op, const at::Tensor& a, const at::Tensor& b, const at:
                 ", got ", expanded.scalar_type());
     options.addend = view_of(expanded, op);
   }
+  follow_float32_precision();
   dlprim::gemm(current_queue(out.device()), view_of(left, op), view_of(right, op), view_of(out, op), options);
 }
 
