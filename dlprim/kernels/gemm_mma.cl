@@ -265,7 +265,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
     barrier(CLK_LOCAL_MEM_FENCE);
     const int free = stage;
     stage = stage + 1 == STAGES ? 0 : stage + 1;
+#if BYTES == 2
     RUN_STEP(stage, 0, ISSUE(slice_now + STAGES, free));
+#else
+    ISSUE(slice_now + STAGES, free);
+    RUN_STEP(stage, 0, );
+#endif
   }
   WAIT_COPIES(0);
 #if PASSES == 3

@@ -28,7 +28,7 @@ constexpr TileShape mma_tiles[] = {
     {128, 64, 32, 64, 64, 0.86f, 0.86f, 4, 3},
     {64, 64, 32, 32, 32, 0.68f, 0.68f, 5, 4},
 };
-// float32 in three passes (67 TFLOP/s is 1).
+// float32 in three passes (63 TFLOP/s is 1).
 constexpr TileShape mma_float_tiles[] = {
     {128, 128, 16, 32, 64, 1.00f, 1.00f, 1, 3},
     {64, 128, 16, 32, 64, 0.95f, 0.95f, 2, 4},
