@@ -3,6 +3,7 @@
 //   LISTS, TENSORS, SCALARS, TENSOR_SCALARS   sizes of the tables
 //   CHUNK, UNROLL       elements a work-group handles, and those a work-item has in flight; 1: on CPUs, where a work-group
 //                       is one work-item whose loop the compiler turns into vectors
+//   INDEPENDENT         no work-item touches what another does
 //   S                   type of scalars
 //   BUFFERS             parameters b0.., each followed by a comma; BUFFER_CASES sets `base` to one of them by number
 //   POINTERS            p0.. from address[], those of lists with elements moved on by `begin`
@@ -49,7 +50,9 @@ __kernel void foreach(BUFFERS Table table, Scalars scalars) {
   POINTERS
   BROADCASTS
 #if UNROLL == 1
+#if INDEPENDENT
 #pragma clang loop vectorize(assume_safety)
+#endif
   for (uint i = 0; i < elements; i++) {
     VALUES
     const int u = 0;

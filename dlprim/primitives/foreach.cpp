@@ -104,6 +104,13 @@ KernelSource make_source(const ForeachCode& code, const Form& form, bool cpu, Da
     if (mode != ForeachMode::read)
       stores += "STORE(" + t + ", p" + n + ", i, " + cl_cast(compute, lists[k].dtype, "x" + n) + "); ";
   }
+  const bool independent = std::none_of(lists.begin(), lists.end(), [](const ForeachList& list) {
+    return list.mode == ForeachMode::broadcast;
+  });
+  // Intel's compiler crashes where it turns a loop with such conversions into vectors.
+  const bool converts = std::any_of(lists.begin(), lists.end(), [&](const ForeachList& list) {
+    return is_floating(compute) && !is_floating(list.dtype);
+  });
   for (std::size_t s = 0; s < scalars; s++)
     broadcasts += "const " + value + " s" + std::to_string(s) + " = scalars.value[" + std::to_string(s) + "]; ";
   for (std::size_t s = 0; s < tensor_scalars; s++)
@@ -115,7 +122,8 @@ KernelSource make_source(const ForeachCode& code, const Form& form, bool cpu, Da
       .define("SCALARS", std::int64_t(scalar_limit))
       .define("TENSOR_SCALARS", std::int64_t(std::max<std::size_t>(tensor_scalars, 1)))
       .define("CHUNK", std::int64_t(chunk))
-      .define("UNROLL", cpu ? 1 : 4)
+      .define("UNROLL", cpu && !converts ? 1 : 4)
+      .define("INDEPENDENT", independent)
       .define("S", value_type(scalar_type(compute)))
       .define("T", value)
       .define("BUFFERS", parameters)
