@@ -46,7 +46,8 @@ const char* decline_mma(const Device& device, const GemmProblem& problem, bool f
   if (problem.type != DataType::float16 && problem.type != DataType::bfloat16 && problem.type != DataType::float32)
     return "only for float32 and 16-bit floats";
   if (problem.p.k == 0) return "k is 0";
-  if (problem.type == DataType::float32 && problem.p.k <= 32 && !forced) return "sums of float32 too short to pay";
+  const std::int64_t smallest = std::min({problem.p.m, problem.p.n, problem.p.k});
+  if (problem.type == DataType::float32 && smallest <= 32 && !forced) return "too small a product of float32 to pay";
   if (info.nv_compute_capability < 80 && !forced) return "the device has no matrix units that it can use";
   if (info.max_work_group < 256 || info.local_memory < 49152) return "the device's work-groups are too small";
   return nullptr;
