@@ -5,7 +5,7 @@
 
 #define AHEAD 8  // loads under way at once
 
-__kernel void gemm_reduce(GEMM_ARGUMENTS) {
+__kernel void gemm_reduce(GEMM_ARGUMENTS RESIDUAL_ARGUMENT) {
   __local T shared[256];
   const Params *p = &params;
   const INDEX size = p->m * p->n;
@@ -30,9 +30,12 @@ __kernel void gemm_reduce(GEMM_ARGUMENTS) {
   }
   if (line > 0 || id >= size) return;
   const INDEX m = id / p->n, n = id - m * p->n;
-  __global STORAGE(TC) *C = POINTER(STORAGE(TC), c) + batch * p->c_batch + m * p->c_m + c_column(n, p);
+  const INDEX at = batch * p->c_batch + m * p->c_m + c_column(n, p);
 #if ADDEND
   const T addend = LOAD(TD, CONST_POINTER(STORAGE(TD), d), batch * p->d_batch + m * p->d_m + n * p->d_n);
 #endif
-  STORE(TC, C, 0, FINISH(sum, addend));
+#if RESIDUAL
+  const T residual = LOAD(TC, CONST_POINTER(STORAGE(TC), e), at);
+#endif
+  STORE(TC, POINTER(STORAGE(TC), c), at, FINISH(sum, addend));
 }
