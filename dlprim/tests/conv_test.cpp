@@ -166,6 +166,7 @@ std::vector<Case> cases() {
       {"row-major, weights channels last", {2, 5, 6, 7}, {4, 5, 3, 3}, options({1, 1, 1}, {1, 1, 0}), {}, false, true},
       {"channels last 1x1", {2, 8, 4, 8}, {16, 8, 1, 1}, options({1, 1, 1}, {0, 0, 0}), {}, true, true},
       {"many images, few rows", {40, 70, 2, 3}, {3, 70, 2, 2}, options({1, 1, 1}, {1, 1, 0}), {}},
+      {"long sums of few points", {1, 300, 3, 3}, {5, 300, 3, 3}, options({1, 1, 1}, {1, 1, 0}), {}},
       {"kernel 4 stride 4", {2, 3, 8, 12}, {5, 3, 4, 4}, options({4, 4, 1}, {0, 0, 0}), {}},
   };
 }
