@@ -23,12 +23,10 @@ __kernel void gemm_reduce(GEMM_ARGUMENTS RESIDUAL_ARGUMENT) {
     for (int k = 0; k < AHEAD; k++) sum += part[k];
   }
   for (; s < p->splits; s += lines) sum += partial[s * size];
-  if (lines > 1) {
-    shared[line * width + column] = sum;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int k = 1; k < lines && line == 0; k++) sum += shared[k * width + column];
-  }
+  shared[line * width + column] = sum;
+  barrier(CLK_LOCAL_MEM_FENCE);
   if (line > 0 || id >= size) return;
+  for (int k = 1; k < lines; k++) sum += shared[k * width + column];
   const INDEX m = id / p->n, n = id - m * p->n;
   const INDEX at = batch * p->c_batch + m * p->c_m + c_column(n, p);
 #if ADDEND
