@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Gradients that are other operators of ONNX: running sums, triangles, gathering and scattering.
+// Gradients that are other operators of ONNX: running sums, triangles, gathering.
 #include <numeric>
 
 #include "../gradient.hpp"
@@ -34,33 +34,12 @@ void gather_nd(GradientCall& call) {
   call.add(0, call.run("ScatterND", {zeros, index, call.gradient()}, {{"reduction", std::string("add")}})[0]);
 }
 
-// What is overwritten gets no gradient; what is added to keeps it.
-void scatter(GradientCall& call, const char* gather) {
-  const std::string how = call.text("reduction", "none");
-  if (how != "none" && how != "add") call.fail("there is no gradient for reduction " + how);
-  const Tensor dy = call.gradient();
-  std::map<std::string, Attribute> attributes = call.attributes();
-  attributes.erase("reduction");
-  if (call.needs(0) && how == "add") call.add(0, dy);
-  if (call.needs(0) && how == "none") {
-    const Tensor zeros = filled(call.queue(), dy.dtype(), call.shape(2), 0);
-    call.add(0, call.run(call.type().c_str(), {dy, call.input(1), zeros}, attributes)[0]);
-  }
-  if (call.needs(2)) call.add(2, call.run(gather, {dy, call.input(1)}, attributes)[0]);
-}
-
-void scatter_nd(GradientCall& call) { scatter(call, "GatherND"); }
-void scatter_elements(GradientCall& call) { scatter(call, "GatherElements"); }
-
 }  // namespace
 
 void linear_maps(GradientRegistry& registry) {
   registry.add("CumSum", cum_sum, "x1");
   registry.add("Trilu", trilu, "x1");
   registry.add("GatherND", gather_nd, "x1");
-  registry.add("ScatterND", scatter_nd, "x1");
-  registry.add("ScatterElements", scatter_elements, "x1");
-  registry.add("Scatter", scatter_elements, "x1");
 }
 
 }  // namespace dlprim::gradients

@@ -61,18 +61,27 @@ GRADIENTS(Choosing) {
 GRADIENTS(Scattering) {
   for (const char* type : {"ScatterElements", "Scatter"})
     check({type, {{3, 4}, {2, 4}}, {}, {integers({2, 4}, {0, 1, 2, 0, 2, 2, 0, 1})}, -1.5, 1.5, 17, 1, "xcx"});
-  check({"ScatterElements", {{3, 4}, {2, 4}}, {{"reduction", std::string("add")}}, 
-         {integers({2, 4}, {0, 1, 2, 0, 0, 2, 2, 1})}, -1.5, 1.5, 18, 1, "xcx"});
-  for (const char* how : {"none", "add"})
-    check({"ScatterND",
-           {{3, 4}, {2, 4}},
-           {{"reduction", std::string(how)}},
-           {integers({2, 1}, {2, 0})},
-           -1.5,
-           1.5,
-           18,
-           1,
-           "xcx"});
+  for (const std::string how : {"none", "add", "mul", "max", "min"}) {
+    // Several updates of a place, unless one would win at random.
+    const Integers rows = how == "none" ? Integers{0, 1, 2, 0, 2, 2, 0, 1} : Integers{0, 1, 2, 0, 0, -2, 2, 0};
+    const Integers places = how == "none" ? Integers{2, 0, -2} : Integers{2, 0, -1};
+    const Attributes reduction{{"reduction", how}};
+    check({"ScatterElements", {{3, 4}, {2, 4}}, reduction, {integers({2, 4}, rows)}, -1.5, 1.5, 18, 1, "xcx"});
+    check({"ScatterND", {{3, 4}, {3, 4}}, reduction, {integers({3, 1}, places)}, -1.5, 1.5, 18, 1, "xcx"});
+  }
+}
+
+// Zeros in products, one or two at a place; two equal extremes, which share the gradient as central differences do.
+TEST(OnnxGradient, ScatteringAtZerosAndTies) {
+  for (const std::string how : {"mul", "max", "min"}) {
+    SCOPED_TRACE(how);
+    Net net{Context(device())};
+    net.load_model(one_operator(
+        {"ScatterElements", {{4}, {4}}, {{"reduction", how}}, {integers({0, 1, 1, 3})}, 0, 0, 18, 1, "xcx"}));
+    write_values(net, net.input(0), {0, 2, 3, 0});
+    write_values(net, net.input(1), {0, 0.5, 0.5, 4});
+    expect_finite_differences(net);
+  }
 }
 
 GRADIENTS(MorePools) {

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// Gradients of the operators that update elements at places given by indices. Updates of one place are reduced with
+// what is there, so the gradient is that of a reduction whose results are gathered for each update.
+#include "../gradient.hpp"
+
+namespace dlprim::gradients {
+
+namespace {
+
+class Scattering {
+ public:
+  Scattering(GradientCall& call, const char* gather) : call_(call), gather_(gather), attributes_(call.attributes()) {
+    attributes_.erase("reduction");
+  }
+
+  void run() {
+    const std::string how = call_.text("reduction", "none");
+    if (how == "none") assign();
+    else if (how == "add") call_.add(0, call_.gradient()), gathered(call_.gradient());
+    else if (how == "mul") product();
+    else extreme();
+  }
+
+ private:
+  Tensor at_places(const Tensor& x) { return call_.run(gather_, {x, call_.input(1)}, attributes_)[0]; }
+  Tensor updated(const Tensor& x, const Tensor& updates, const char* reduction) {
+    std::map<std::string, Attribute> attributes = attributes_;
+    if (reduction) attributes["reduction"] = std::string(reduction);
+    return call_.run(call_.type().c_str(), {x, call_.input(1), updates}, attributes)[0];
+  }
+  void gathered(const Tensor& dy) {
+    if (call_.needs(2)) call_.add(2, at_places(dy));
+  }
+
+  // What is overwritten gets no gradient.
+  void assign() {
+    const Tensor dy = call_.gradient();
+    if (call_.needs(0)) call_.add(0, updated(dy, filled(call_.queue(), dy.dtype(), call_.shape(2), 0), nullptr));
+    gathered(dy);
+  }
+
+  // `code` gives an operand's gradient from that of the result x0, the operand x1 and what its place holds: x2, x3.
+  void operands(const char* code, const Tensor& a, const Tensor& b) {
+    const Tensor dy = call_.gradient();
+    if (call_.needs(0)) call_.add(0, apply(call_.queue(), code, {dy, call_.input(0), a, b}));
+    if (call_.needs(2))
+      call_.add(2, apply(call_.queue(), code, {at_places(dy), call_.input(2), at_places(a), at_places(b)}));
+  }
+
+  // The product of the others: where one operand is 0, only it has a gradient; where two are, none has.
+  void product() {
+    Queue& queue = call_.queue();
+    const Tensor &x = call_.input(0), &u = call_.input(2);
+    const char *other = "y0 = x0 == 0 ? 1 : x0;", *zero = "y0 = x0 == 0 ? 1 : 0;";
+    const Tensor rest = updated(apply(queue, other, {x}), apply(queue, other, {u}), "mul");
+    const Tensor zeros = updated(apply(queue, zero, {x}), apply(queue, zero, {u}), "add");
+    operands("y0 = x1 == 0 ? (x3 == 1 ? x0 * x2 : 0) : (x3 == 0 ? x0 * x2 / x1 : 0);", rest, zeros);
+  }
+
+  // Equal extremes share the gradient.
+  void extreme() {
+    Queue& queue = call_.queue();
+    const Tensor &y = call_.output(0), &x = call_.input(0), &u = call_.input(2);
+    const char* hit = "y0 = x0 == x1 ? 1 : 0;";
+    const Tensor hits = updated(apply(queue, hit, {x, y}), apply(queue, hit, {u, at_places(y)}), "add");
+    operands("y0 = x1 == x2 ? x0 / x3 : 0;", y, hits);
+  }
+
+  GradientCall& call_;
+  const char* gather_;
+  std::map<std::string, Attribute> attributes_;
+};
+
+void scatter_nd(GradientCall& call) { Scattering(call, "GatherND").run(); }
+void scatter_elements(GradientCall& call) { Scattering(call, "GatherElements").run(); }
+
+}  // namespace
+
+void scatter(GradientRegistry& registry) {
+  registry.add("ScatterND", scatter_nd, "x0 x1 x2 y0");
+  registry.add("ScatterElements", scatter_elements, "x0 x1 x2 y0");
+  registry.add("Scatter", scatter_elements, "x1");
+}
+
+}  // namespace dlprim::gradients
