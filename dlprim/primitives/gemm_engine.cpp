@@ -28,6 +28,7 @@ const char* decline_reference(const Device&, const GemmProblem&, bool) { return 
 
 constexpr Candidate<GemmProblem> candidates[] = {
     {"thin", decline_thin, run_thin},
+    {"gemv", decline_gemv, run_gemv},
     {"panel", decline_panel, run_panel},
     {"mma", decline_mma, run_mma},
     {"tiled", decline_tiled, run_tiled},
@@ -47,7 +48,7 @@ const char* type_name(DataType type) {
 }
 
 constexpr const char* core_files[] = {"gemm_reference", "gemm_tiled", "gemm_panel", "gemm_mma", "gemm_reduce",
-                                      "gemm_thin"};
+                                      "gemm_thin",      "gemm_gemv"};
 
 KernelSource gemm_source(const GemmKey& key) {
   const auto type = DataType(key.type);
@@ -80,6 +81,13 @@ KernelSource gemm_source(const GemmKey& key) {
     source.define("BYTES", size_of(type)).define("PASSES", key.passes);
   }
   if (key.core == GemmCore::thin) source.define("MR", key.shape[0]).define("B_ALONG_K", key.b_along_k);
+  if (key.core == GemmCore::gemv) {
+    constexpr const char* names[] = {"MR", "V", "LANES", "LINES"};
+    for (int i = 0; i < 4; i++) source.define(names[i], key.shape[i]);
+    const int bytes = int(size_of(type));
+    source.define("VA", key.va).define("VB", key.vb).define("B_ALONG_K", key.b_along_k);
+    source.define("A_BYTES", key.va * bytes).define("B_BYTES", key.vb * bytes).define("SHUFFLES", is_floating(type));
+  }
   if (key.core == GemmCore::panel) {
     constexpr const char* names[] = {"MR", "NR", "MB", "NB", "KB"};
     for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);

@@ -12,7 +12,7 @@
 namespace dlprim {
 
 /// Cores by kernel file.
-enum class GemmCore : std::uint8_t { reference, tiled, panel, mma, reduce, thin };
+enum class GemmCore : std::uint8_t { reference, tiled, panel, mma, reduce, thin, gemv };
 
 /// What distinguishes one compiled core from another.
 struct GemmKey {
@@ -20,7 +20,7 @@ struct GemmKey {
   GemmCore core{};
   std::uint8_t mode = 0, rank = 1, check = 0, channel_inner = 0, type = 0, addend = 0, activation = 0;
   std::uint8_t split = 0, wide_index = 0;
-  std::uint8_t va = 1, vb = 1, vc = 1, a_along_k = 0, b_along_k = 0;  // tiled, mma
+  std::uint8_t va = 1, vb = 1, vc = 1, a_along_k = 0, b_along_k = 0;  // tiled, mma, gemv
   std::uint8_t tap_mask = 0, full_k = 0, turned = 0, stages = 0, residual = 0, passes = 0, unused = 0;
 };
 
@@ -65,6 +65,8 @@ const char* decline_tiled(const Device& device, const GemmProblem& problem, bool
 void run_tiled(Queue& queue, const GemmProblem& problem);
 const char* decline_thin(const Device& device, const GemmProblem& problem, bool forced);
 void run_thin(Queue& queue, const GemmProblem& problem);
+const char* decline_gemv(const Device& device, const GemmProblem& problem, bool forced);
+void run_gemv(Queue& queue, const GemmProblem& problem);
 const char* decline_panel(const Device& device, const GemmProblem& problem, bool forced);
 void run_panel(Queue& queue, const GemmProblem& problem);
 void run_reference(Queue& queue, const GemmProblem& problem);

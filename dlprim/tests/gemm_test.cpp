@@ -134,13 +134,17 @@ class GemmCandidate : public ::testing::TestWithParam<const char*> {};
 TEST_P(GemmCandidate, AgreesWithHostOnEdgeCases) {
   const testing::Variable forced("DLPRIM_GEMM", GetParam());
   const bool emulated = std::string(GetParam()) == "mma" && !testing::device().info().nv_inline_ptx;
+  const bool gemv = std::string(GetParam()) == "gemv", few_rows = gemv || std::string(GetParam()) == "thin";
   int number = 0;
   for (const DataType type : testing::floating_types())
     for (const Case& t : edge_cases()) {
       if (std::string(GetParam()) == "mma" && !mma_type(type)) continue;
       if (t.k > 1000 && (type != DataType::float32)) continue;
-      // The emulation of matrix units takes seconds to build for each case: a third of them there.
+      if (few_rows && std::min(t.m, t.n) > 8) continue;  // another candidate's
+      // The emulation of matrix units takes seconds to build for each case: a third of them there. So does PoCL for gemv,
+      // which FewRows covers.
       if (emulated && (number++ % 3 || t.k > 10000)) continue;
+      if (gemv && testing::device().info().cpu && number++ % 3) continue;
       check(t, type);
     }
 }
@@ -150,6 +154,23 @@ TEST_P(GemmCandidate, Small) {
   const testing::Variable forced("DLPRIM_GEMM", GetParam());
   check({2, 9, 21, 11, true, false, false, 0, 0, 1, 1, Activation::relu}, DataType::float32);
   check({1, 18, 7, 40, false, true}, mma_type(DataType::bfloat16) ? DataType::bfloat16 : DataType::float32);
+}
+
+// Rows that pieces of 16, 8 and 4 bytes divide or not, lanes and columns past the end, splits of long sums.
+TEST_P(GemmCandidate, FewRows) {
+  const testing::Variable forced("DLPRIM_GEMM", GetParam());
+  if (std::string(GetParam()) != "thin" && std::string(GetParam()) != "gemv") GTEST_SKIP() << "for products of few rows";
+  for (const DataType type : testing::floating_types()) {
+    for (const bool turned : {false, true}) {
+      check({1, 1, 136, 328, false, turned}, type);
+      check({1, 251, 1, 1028, turned}, type);
+      check({2, 3, 66, 131, !turned, turned, false, 0, 0, 0.5, -2, Activation::relu, true}, type);
+      check({1, 8, 72, 648, false, turned, turned, 0, 8}, type);
+    }
+    check({3, 5, 40, 264, false, false, false, 0, 0, 1, 1, Activation::gelu, false, true}, type);
+    check({1, 2, 9, 30000, false, true, false, 8, 0, 1, 3, Activation::relu, true}, type);
+    check({1, 2, 24, 30000, false, false, true, 0, 0, 2, 1}, type);
+  }
 }
 
 // Splitting numbers in parts must not make NaN of infinities, nor lose a NaN.
@@ -189,7 +210,7 @@ TEST(Gemm, RoundsToTf32OnlyWhenAllowed) {
   EXPECT_LT(difference, 1e-6 * norm);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::Values("panel", "mma", "tiled", "reference", "thin"),
+INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::Values("panel", "mma", "tiled", "reference", "thin", "gemv"),
                          [](const auto& candidate) { return std::string(candidate.param); });
 
 TEST(Gemm, MeasuresTilesOnRequest) {
@@ -219,9 +240,13 @@ TEST(Gemm, MeasuresTilesOnRequest) {
 }
 
 TEST(Gemm, Integers) {
-  for (const DataType type : {DataType::int64, DataType::int32, DataType::int16, DataType::int8, DataType::uint8}) {
-    check({2, 13, 17, 3, true}, type);
-    check({1, 4, 5, 6, false, true, false, 1, 1, 2, 3}, type);
+  for (const char* candidate : {"reference", "gemv"}) {
+    const testing::Variable forced("DLPRIM_GEMM", candidate);
+    for (const DataType type : {DataType::int64, DataType::int32, DataType::int16, DataType::int8, DataType::uint8}) {
+      check({2, 13, 17, 3, true}, type);
+      check({1, 4, 5, 6, false, true, false, 1, 1, 2, 3}, type);
+    }
+    check({1, 4, 16, 800}, DataType::int32);
   }
 }
 

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// The engine's core for GPUs and products of few rows or columns.
+#include <bit>
+
+#include "gemm_launch.hpp"
+
+namespace dlprim {
+
+namespace {
+
+constexpr std::int64_t most_rows = 8;
+constexpr std::int64_t shortest_sum = 64;    // below, reading B is not what takes the time
+constexpr std::int64_t local_bytes = 16384;  // for a work-group's sums
+
+// The problem with its short side along m; what is 1 long has no stride.
+GemmProblem lying(const GemmProblem& given) {
+  GemmProblem problem = given;
+  auto& p = problem.p;
+  if (p.n < p.m) turn(problem);
+  if (p.m == 1) p.a_m = 0;
+  if (p.n == 1) p.b_n = 0;
+  if (problem.batches == 1) p.a_batch = p.b_batch = 0;
+  return problem;
+}
+
+// How work-items share a product: gemm_gemv.cl.
+struct Schedule {
+  std::int64_t columns, lanes, lines, depth;
+  std::int64_t groups(const GemmProblem& problem) const {
+    return (problem.p.n + columns * lines - 1) / (columns * lines) * problem.batches;
+  }
+  std::int64_t items(const GemmProblem& problem) const { return groups(problem) * lanes * lines; }
+};
+
+// Work-items that keep memory busy.
+std::int64_t wanted_items(const DeviceInfo& info) { return std::int64_t(768) * info.compute_units; }
+
+std::int64_t power_of_2(std::int64_t most) { return std::int64_t(std::bit_floor(std::uint64_t(std::max<std::int64_t>(most, 1)))); }
+
+// Lanes lie along k: first as many as a warp has, then more of them, then fewer columns each.
+Schedule along_k(const DeviceInfo& info, const GemmProblem& problem, std::int64_t depth) {
+  const std::int64_t group = std::min<std::int64_t>(128, power_of_2(std::int64_t(info.max_work_group)));
+  const std::int64_t most = std::min(group, power_of_2(problem.p.k / (2 * depth)));
+  Schedule s{problem.p.m > 4 ? 2 : 4, std::min<std::int64_t>(most, 32), 1, depth};
+  const std::int64_t wanted = wanted_items(info);
+  while (s.lanes < most && s.items(problem) < wanted) s.lanes *= 2;
+  while (s.columns > 1 && s.items(problem) < wanted) s.columns /= 2;
+  while (s.lanes * s.lines < group && s.columns * s.lines < problem.p.n) s.lines *= 2;
+  return s;
+}
+
+// Lines lie along n, 128 or 64 bytes of a row of B to a group; lanes are added until memory is busy.
+Schedule along_n(const DeviceInfo& info, const GemmProblem& problem, std::int64_t columns) {
+  const auto& p = problem.p;
+  const std::int64_t bytes = std::int64_t(size_of(problem.type));
+  if (p.m > 4) columns = std::min<std::int64_t>(columns, 4);
+  const std::int64_t fitting = local_bytes / (columns * std::int64_t(size_of(accumulate_type(problem.type))));
+  const std::int64_t group = std::min({power_of_2(std::int64_t(info.max_work_group)), power_of_2(fitting),
+                                       std::int64_t(p.m > 4 ? 512 : 1024)});
+  Schedule s{columns, 1, std::max<std::int64_t>(128 / (columns * bytes), 1), 1};
+  if (s.groups(problem) < info.compute_units) (s.columns * bytes > 8 ? s.columns : s.lines) /= 2;
+  s.lines = std::clamp<std::int64_t>(s.lines, 1, group);
+  const std::int64_t most = std::min(group / s.lines, power_of_2(p.k / 4));
+  s.lanes = std::min<std::int64_t>(most, std::max<std::int64_t>(256 / s.lines, 1));
+  while (s.lanes < most && s.items(problem) < wanted_items(info)) s.lanes *= 2;
+  return s;
+}
+
+// Splits pay for their second kernel where the device would idle and sums are long.
+std::int64_t splits_of(const DeviceInfo& info, const GemmProblem& problem, const Schedule& s) {
+  const std::int64_t items = s.items(problem), steps = problem.p.k / (s.lanes * s.depth);
+  if (4 * items > wanted_items(info) || steps < 32) return 1;
+  return std::clamp<std::int64_t>(std::min(wanted_items(info) / items, steps / 16), 1, 256);
+}
+
+// The widest aligned pieces of A and B.
+void set_pieces(GemmKey& key, const GemmProblem& problem) {
+  for (std::uint8_t unit = 2; unit <= std::min<std::size_t>(16 / size_of(problem.type), 8); unit *= 2) {
+    const Vectors v = vectors(problem, unit);
+    if (!v.b) break;
+    key.vb = unit;
+    key.va = key.b_along_k && v.a && v.a_along_k ? unit : 1;
+  }
+}
+
+}  // namespace
+
+const char* decline_gemv(const Device& device, const GemmProblem& problem, bool forced) {
+  const auto& p = problem.p;
+  if (problem.mode != GemmMode::plain) return "only for matrices";
+  if (p.k == 0) return "k is 0";
+  if (std::min(p.m, p.n) > most_rows) return "too many rows and columns";
+  if (forced) return nullptr;
+  if (device.info().cpu) return "for GPUs";
+  if (p.k < shortest_sum) return "too short sums";
+  return nullptr;
+}
+
+void run_gemv(Queue& queue, const GemmProblem& given) {
+  const DeviceInfo& info = queue.device().info();
+  GemmProblem problem = lying(given);
+  auto& p = problem.p;
+  GemmKey key = gemm_key(GemmCore::gemv, problem);
+  key.b_along_k = p.b_k == 1 || (p.b_n != 1 && p.b_n != 0 && std::abs(p.b_k) < std::abs(p.b_n)) || p.n == 1;
+  set_pieces(key, problem);
+  const Schedule s = key.b_along_k ? along_k(info, problem, key.vb) : along_n(info, problem, key.vb);
+  if (!key.b_along_k) key.vb = std::uint8_t(s.columns);
+  const std::int64_t splits = splits_of(info, problem, s), unit = s.depth;
+  p.k_split = ((p.k + splits - 1) / splits + unit - 1) / unit * unit;
+  p.splits = (p.k + p.k_split - 1) / p.k_split;
+  p.tiles_m = 1, p.tiles_n = s.groups(problem) / problem.batches;
+  key.wide_index = !fits_32_bits(problem);
+  const std::int64_t shape[] = {p.m, s.columns, s.lanes, s.lines};
+  std::copy(std::begin(shape), std::end(shape), key.shape);
+  launch_tiles(queue, key, problem, std::size_t(s.lanes * s.lines));
+}
+
+}  // namespace dlprim
