@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
+#include <bit>
 
 namespace dlprim {
 
@@ -14,18 +14,15 @@ constexpr int scalar_limit = 8;
 constexpr std::uint32_t chunk = 8192;  // elements a work-group handles
 constexpr std::size_t group_size = 256;
 
-// What one launch can describe: buffers it can address and bytes of its table of tensors.
+// What one launch can describe: buffers it can address and bytes of its table of tensors. Every buffer costs the host
+// time in each launch, so that there is a kernel for each power of 2.
 struct Form {
   std::uint16_t buffers, table_bytes;
 };
 constexpr Form small_form{8, 760};  // with the other parameters within the 1024 bytes that every device takes
 constexpr std::uint16_t buffer_limit = 64;
-
-// The form of devices that take more parameters; 64 buffers and the scalars fill 1088 bytes.
-Form large_form(const DeviceInfo& device) {
-  if (device.max_parameters < 3584) return small_form;
-  return {buffer_limit, std::uint16_t((std::min<std::size_t>(device.max_parameters, 13312) - 1280) / 8 * 8)};
-}
+constexpr std::size_t tables[] = {760, 2304, 7168, 12032};  // 64 buffers and the scalars fill 1088 bytes
+constexpr std::size_t other_parameters = 1280;
 
 struct Key {
   std::uint64_t code;
@@ -51,19 +48,40 @@ std::size_t capacity(const Form& form, std::size_t lists, std::size_t tensor_sca
   return (form.table_bytes - 8) / (8 * lists + 8 + 8 * std::max<std::size_t>(tensor_scalars, 1) + 4) / 2 * 2;
 }
 
-// The small form where one launch of it suffices.
+// Numbers for buffers, in the order in which they first appear.
+class Buffers {
+ public:
+  // The number of `memory`, which the list `list` refers to; the size when it is a new one for which there is no room.
+  std::size_t number(std::size_t list, cl_mem memory, std::size_t room) {
+    std::size_t& last = last_[list];  // tensors of a list tend to lie together
+    if (last < size_ && all_[last] == memory) return last;
+    const std::size_t found = std::size_t(std::find(all_.begin(), all_.begin() + size_, memory) - all_.begin());
+    if (found == size_ && size_ < room) all_[size_++] = memory;
+    return last = found;
+  }
+  std::size_t size() const { return size_; }
+  cl_mem operator[](std::size_t number) const { return all_[number]; }
+  void resize(std::size_t size) { size_ = size; }
+
+ private:
+  std::array<cl_mem, buffer_limit> all_;
+  std::array<std::size_t, 16> last_{};
+  std::size_t size_ = 0;
+};
+
+// The smallest form of which one launch suffices, else the largest.
 Form choose_form(const DeviceInfo& device, std::span<const ForeachList> lists, std::size_t tensors,
                  std::size_t tensor_scalars) {
-  if (tensors > capacity(small_form, lists.size(), tensor_scalars)) return large_form(device);
-  std::array<cl_mem, small_form.buffers> seen;
-  auto end = seen.begin();
-  for (const ForeachList& list : lists)
-    for (const BufferRef& data : list.data) {
-      if (std::find(seen.begin(), end, data.memory) != end) continue;
-      if (end == seen.end()) return large_form(device);
-      *end++ = data.memory;
-    }
-  return small_form;
+  if (device.max_parameters < tables[1] + other_parameters) return small_form;
+  Form form = small_form;
+  for (const std::size_t bytes : tables)
+    if (bytes + other_parameters <= device.max_parameters && tensors > capacity(form, lists.size(), tensor_scalars))
+      form.table_bytes = std::uint16_t(bytes);
+  Buffers buffers;
+  for (std::size_t k = 0; k < lists.size(); k++)
+    for (const BufferRef& data : lists[k].data) buffers.number(k, data.memory, buffer_limit);
+  form.buffers = std::max(small_form.buffers, std::uint16_t(std::bit_ceil(buffers.size())));
+  return form;
 }
 
 // A scalar's type: the compute type for floats, 64 bits otherwise, so that the table has one layout.
@@ -137,49 +155,33 @@ KernelSource make_source(const ForeachCode& code, const Form& form, bool cpu, Da
   return source;
 }
 
-// A parameter of run-time layout, passed by value as the kernel's Table and Scalars structs.
-struct Bytes {
-  std::vector<std::byte> data;
-  template <class T>
-  void put(std::size_t offset, T value) {
-    std::memcpy(data.data() + offset, &value, sizeof value);
-  }
-};
-
 // The parameters of one launch as they fill up.
 class Batch {
  public:
   Batch(const Form& form, std::span<const ForeachList> lists, std::size_t tensor_scalars, DataType compute)
       : form_(form), lists_(lists), tensor_scalars_(tensor_scalars),
-        tensors_(capacity(form, lists.size(), tensor_scalars)), scalar_(scalar_type(compute)) {
-    const std::size_t bytes = at_tensors() + sizeof(std::uint32_t);
-    table_.data.resize((bytes + 7) / 8 * 8);
-  }
+        tensors_(capacity(form, lists.size(), tensor_scalars)), scalar_(scalar_type(compute)) {}
 
   // False when the launch is full; then nothing was added.
   bool add(std::size_t tensor, std::int64_t size, const double* tensor_scalars) {
     if (count_ == tensors_) return false;
-    std::array<std::uint64_t, 16> packed{};
+    std::array<std::uint64_t, 16> packed;
     const std::size_t before = buffers_.size();
     for (std::size_t k = 0; k < lists_.size(); k++) {
       const BufferRef& data = lists_[k].data[tensor];
-      std::size_t number = last_[k];  // tensors of a list tend to lie together
-      if (number >= buffers_.size() || buffers_[number] != data.memory)
-        number = std::size_t(std::find(buffers_.begin(), buffers_.end(), data.memory) - buffers_.begin());
-      if (number >= form_.buffers) {
+      const std::size_t number = buffers_.number(k, data.memory, form_.buffers);
+      if (number == form_.buffers) {
         buffers_.resize(before);
         return false;
       }
-      if (number == buffers_.size()) buffers_.push_back(data.memory);
-      last_[k] = number;
       packed[k] = (std::uint64_t(number) << 56) | data.offset;
     }
-    for (std::size_t k = 0; k < lists_.size(); k++) table_.put(8 * (k * tensors_ + count_), packed[k]);
-    table_.put(8 * (lists_.size() * tensors_ + count_), std::uint64_t(size));
+    for (std::size_t k = 0; k < lists_.size(); k++) put(8 * (k * tensors_ + count_), packed[k]);
+    put(8 * (lists_.size() * tensors_ + count_), std::uint64_t(size));
     for (std::size_t s = 0; s < tensor_scalars_; s++)
-      put_scalar(table_, at_scalars(), s * tensors_ + count_, tensor_scalars[s]);
+      put_scalar(table_.data() + at_scalars(), s * tensors_ + count_, tensor_scalars[s]);
     chunks_ += std::uint32_t((size + chunk - 1) / chunk);
-    table_.put(at_chunks() + 4 * count_, chunks_);
+    put(at_chunks() + 4 * count_, chunks_);
     count_++;
     return true;
   }
@@ -187,15 +189,16 @@ class Batch {
   // Launches what was added and starts anew.
   void run(Queue& queue, Kernel& kernel, std::span<const double> scalars) {
     if (chunks_ == 0) return;
-    table_.put(at_tensors(), std::uint32_t(count_));
-    Bytes values{std::vector<std::byte>(scalar_limit * size_of(scalar_))};
-    for (std::size_t s = 0; s < scalars.size(); s++) put_scalar(values, 0, s, scalars[s]);
+    put(at_tensors(), std::uint32_t(count_));
+    alignas(8) std::array<std::byte, 8 * scalar_limit> values;
+    for (std::size_t s = 0; s < scalars.size(); s++) put_scalar(values.data(), s, scalars[s]);
     std::array<BufferRef, buffer_limit> b;
-    for (std::size_t k = 0; k < b.size(); k++) b[k] = {buffers_[std::min(k, buffers_.size() - 1)], 0};
+    for (std::size_t k = 0; k < form_.buffers; k++) b[k] = {buffers_[std::min(k, buffers_.size() - 1)], 0};
     const std::size_t group = queue.device().info().cpu ? 1 : std::min(group_size, kernel.max_work_group());
     launch(queue, kernel, NDRange(chunks_ * group, group), std::span<const BufferRef>(b.data(), form_.buffers),
-           std::span<const std::byte>(table_.data), std::span<const std::byte>(values.data));
-    buffers_.clear();
+           std::span<const std::byte>(table_.data(), (at_tensors() + sizeof(std::uint32_t) + 7) / 8 * 8),
+           std::span<const std::byte>(values.data(), scalar_limit * size_of(scalar_)));
+    buffers_.resize(0);
     count_ = 0, chunks_ = 0;
   }
 
@@ -206,19 +209,24 @@ class Batch {
   }
   std::size_t at_tensors() const { return at_chunks() + 4 * tensors_; }
 
-  void put_scalar(Bytes& bytes, std::size_t offset, std::size_t index, double value) const {
-    if (scalar_ == DataType::float64) bytes.put(offset + 8 * index, value);
-    else if (scalar_ == DataType::float32) bytes.put(offset + 4 * index, float(value));
-    else bytes.put(offset + 8 * index, std::int64_t(value));
+  template <class T>
+  void put(std::size_t offset, T value) {
+    std::memcpy(table_.data() + offset, &value, sizeof value);
+  }
+
+  void put_scalar(std::byte* to, std::size_t index, double value) const {
+    auto store = [&](auto number) { std::memcpy(to + index * sizeof number, &number, sizeof number); };
+    if (scalar_ == DataType::float64) store(value);
+    else if (scalar_ == DataType::float32) store(float(value));
+    else store(std::int64_t(value));
   }
 
   Form form_;
   std::span<const ForeachList> lists_;
   std::size_t tensor_scalars_, tensors_;
   DataType scalar_;
-  Bytes table_{};
-  std::vector<cl_mem> buffers_;
-  std::array<std::size_t, 16> last_{};
+  alignas(8) std::array<std::byte, tables[std::size(tables) - 1]> table_;  // the kernel's Table, as far as it is filled
+  Buffers buffers_;
   std::size_t count_ = 0;
   std::uint32_t chunks_ = 0;
 };

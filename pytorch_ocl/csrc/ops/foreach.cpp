@@ -2,11 +2,11 @@
 // The _foreach_* operators on lists of tensors: one boxed kernel for all of them, driven by a table of expressions.
 // Lists that differ in dtype, layout or device take PyTorch's composite loop over single tensors.
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/empty_like.h>
 #include <c10/core/DeviceGuard.h>
 #include <dlprim/primitives/foreach.hpp>
 #include <torch/library.h>
 
+#include "generated/functions/tensor.h"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl {
@@ -127,10 +127,12 @@ class ForeachKernel : public c10::OperatorKernel {
     std::vector<std::int64_t> sizes;
     std::vector<dlprim::BufferRef> outputs;
     sizes.reserve(like.size());
+    if (!in_place_) results.reserve(like.size()), outputs.reserve(like.size());
     for (const c10::IValue& value : like) {
       sizes.push_back(value.toTensor().numel());
       if (in_place_) continue;
-      results.push_back(at::empty_like(value.toTensor()));
+      const at::Tensor& tensor = value.toTensor();
+      results.push_back(ops::empty_strided(tensor.sizes(), tensor.strides(), tensor.scalar_type(), {}, tensor.device(), {}));
       outputs.push_back(buffer_of(results.back()));
     }
     const auto dtype = data_type_of(first, name_);

@@ -16,6 +16,7 @@ struct Buffers {
   std::vector<dlprim::BufferRef> data;
   dlprim::DataType dtype = dlprim::DataType::float32;
   Buffers(at::TensorList tensors, const char* op) {
+    data.reserve(tensors.size());
     for (const at::Tensor& tensor : tensors) {
       TORCH_CHECK(tensor.device().type() == c10::DeviceType::PrivateUse1, op,
                   ": expected tensors of an ocl device, got ", tensor.device());
@@ -31,6 +32,7 @@ struct Buffers {
 
 std::vector<std::int64_t> sizes_of(at::TensorList tensors) {
   std::vector<std::int64_t> sizes;
+  sizes.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) sizes.push_back(tensor.numel());
   return sizes;
 }
