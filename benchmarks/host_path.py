@@ -24,8 +24,8 @@ import torch
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LAYERS = (("Python", r"python3|libpython"), ("bindings of PyTorch", r"libtorch_python"),
           ("core of PyTorch", r"libtorch|libc10"), ("this backend", r"pytorch_ocl"),
-          ("OpenCL driver", r"ocl|opencl|OpenCL|tbb|nvidia|pocl|libintlc|libcuda"), ("C library", r"libc\.|libm\.|ld-linux|libstdc"),
-          ("system", r"kernel|vdso"), ("other", r""))
+          ("OpenCL driver", r"ocl|opencl|OpenCL|tbb|nvidia|pocl|libintlc|libcuda"),
+          ("C library", r"libc\.|libm\.|ld-linux|libstdc"), ("system", r"kernel|vdso"), ("other", r""))
 TENSORS = 161  # as resnet50 has parameters
 
 
@@ -92,7 +92,8 @@ def work(name, device, seconds):
 
 def profile(name, options, folder):
     """({layer: microseconds}, microseconds of a call)."""
-    command = [sys.executable, __file__, "--worker", name, "--device", options.device, "--seconds", str(options.seconds)]
+    command = [sys.executable, __file__, "--worker", name, "--device", options.device,
+               "--seconds", str(options.seconds)]
     samples = os.path.join(folder, "perf.data")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
         if worker.stdout.readline() != "ready\n":
@@ -104,7 +105,8 @@ def profile(name, options, folder):
             worker.stdin.flush()
             total = float(worker.stdout.readline())
             recorder.send_signal(signal.SIGINT)
-    text = subprocess.run(["perf", "report", "-i", samples, "--sort", "dso", "-t", "|"], capture_output=True, text=True).stdout
+    command = ["perf", "report", "-i", samples, "--sort", "dso", "-t", "|"]
+    text = subprocess.run(command, capture_output=True, text=True).stdout
     shares = collections.Counter()
     for share, library in re.findall(r"^ *([0-9.]+)% *\|(.+)$", text, re.MULTILINE):
         shares[next(layer for layer, pattern in LAYERS if re.search(pattern, library))] += float(share)

@@ -132,7 +132,8 @@ class ForeachKernel : public c10::OperatorKernel {
       sizes.push_back(value.toTensor().numel());
       if (in_place_) continue;
       const at::Tensor& tensor = value.toTensor();
-      results.push_back(ops::empty_strided(tensor.sizes(), tensor.strides(), tensor.scalar_type(), {}, tensor.device(), {}));
+      results.push_back(
+          ops::empty_strided(tensor.sizes(), tensor.strides(), tensor.scalar_type(), {}, tensor.device(), {}));
       outputs.push_back(buffer_of(results.back()));
     }
     const auto dtype = data_type_of(first, name_);
