@@ -92,12 +92,23 @@ class Optimizer {
     return id;
   }
 
+  // An attribute or its default; nothing where it has another type, for the operator to refuse.
+  template <class T>
+  static std::optional<T> attribute(const Node& node, const char* name, const T& otherwise) {
+    auto it = node.attributes.find(name);
+    if (it == node.attributes.end()) return otherwise;
+    const T* value = std::get_if<T>(&it->second);
+    return value ? std::optional(*value) : std::nullopt;
+  }
+
   // y = (conv(x, w) + b - mean) * s + beta with s = gamma / sqrt(variance + eps) is conv(x, w s) + (b - mean) s + beta.
   void fold_norm(Node& norm) {
-    if (norm.inputs.size() != 5 || norm.attributes.contains("training_mode") || norm.outputs.size() != 1) return;
+    const std::optional<double> epsilon = attribute(norm, "epsilon", 1e-5);
+    if (norm.inputs.size() != 5 || norm.attributes.contains("training_mode") || norm.outputs.size() != 1 || !epsilon)
+      return;
     Node* conv = sole_producer(norm.inputs[0], {"Conv"});
     if (!conv || conv->attributes.contains("activation") || is_sum(*conv)) return;
-    const Tensor* w = constant(conv->inputs.at(1), 0);
+    const Tensor* w = conv->inputs.size() > 1 ? constant(conv->inputs[1], 0) : nullptr;
     const Tensor* parameters[4];
     for (std::size_t i = 0; i < 4; i++) parameters[i] = constant(norm.inputs[i + 1], 1);
     if (!w || w->shape().size() < 3 || std::any_of(parameters, parameters + 4, [](const Tensor* t) { return !t; })) return;
@@ -111,11 +122,9 @@ class Optimizer {
     std::vector<float> weights = floats(*w), bias = b ? floats(*b) : std::vector<float>(std::size_t(channels), 0);
     const auto gamma = floats(*parameters[0]), beta = floats(*parameters[1]), mean = floats(*parameters[2]),
                variance = floats(*parameters[3]);
-    auto eps = norm.attributes.find("epsilon");
-    const double epsilon = eps == norm.attributes.end() ? 1e-5 : std::get<double>(eps->second);
     const std::size_t each = weights.size() / std::max<std::size_t>(1, std::size_t(channels));
     for (std::size_t c = 0; c < std::size_t(channels); c++) {
-      const double scale = gamma[c] / std::sqrt(variance[c] + epsilon);
+      const double scale = gamma[c] / std::sqrt(variance[c] + *epsilon);
       for (std::size_t i = 0; i < each; i++) weights[c * each + i] = float(weights[c * each + i] * scale);
       bias[c] = float((bias[c] - mean[c]) * scale + beta[c]);
     }
@@ -137,8 +146,8 @@ class Optimizer {
     if (node.type == "Relu" || node.type == "HardSwish") return node.type;
     if (node.type == "Clip") return bound(node, 1, "min") == 0 && bound(node, 2, "max") == 6 ? "Relu6" : "";
     if (node.type != "Gelu") return "";
-    auto it = node.attributes.find("approximate");
-    return it == node.attributes.end() || std::get<std::string>(it->second) == "none" ? "Gelu" : "GeluTanh";
+    const std::optional<std::string> approximate = attribute<std::string>(node, "approximate", "none");
+    return !approximate ? "" : *approximate == "none" ? "Gelu" : "GeluTanh";
   }
 
   void fuse_activation(Node& node) {

@@ -55,6 +55,22 @@ TEST(Onnx, OneErrorListsEverythingUnsupported) {
   }
 }
 
+TEST(Onnx, FoldingLeavesBrokenNodesToTheirOperators) {
+  for (const bool weightless : {true, false}) {
+    ModelBuilder builder;
+    builder.input("x", {1, 1, 4, 4}).output("y", {1, 1, 4, 4});
+    builder.constant("w", {1, 1, 1, 1}, {1}).constant("one", {1}, {1});
+    std::vector<std::string> inputs{"x"};
+    if (!weightless) inputs.push_back("w");
+    builder.node("Conv", inputs, {"t"});
+    auto* norm = builder.node("BatchNormalization", {"t", "one", "one", "one", "one"}, {"y"});
+    if (!weightless) attribute(norm, "epsilon", std::string("small"));
+    Net net{Context(device())};
+    net.load_model(builder.model());
+    EXPECT_THROW(net.forward(net.context().make_execution_context()), ValidationError);
+  }
+}
+
 TEST(Onnx, ConstantsMustFitTheirShape) {
   ModelBuilder builder;
   builder.output("w", {4}).constant("w", {4}, {1, 2, 3});
