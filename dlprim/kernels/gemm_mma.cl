@@ -299,16 +299,24 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
     UNROLL for (int j = 0; j < WQ / 8; j += 4) {
       uint words[4];
       float2 pair;
+      INDEX at = 0;
       UNROLL for (int e = 0; e < 8; e++) {
         const float4 sums = sum[i / 2][j + e / 2];
         const float value = i % 2 ? (e % 2 ? sums.w : sums.z) : (e % 2 ? sums.y : sums.x);
         const INDEX q = q0 + 8 * (j + e / 2) + 2 * quad + e % 2, column = min(q, SIZE_Q - 1);
+        if (VC > 1 && e % 2) {
+          at++;  // what is stored at once lies side by side
+        } else {
+          const INDEX first = min(q, SIZE_Q - (VC > 1 ? 2 : 1));
+          at = row_at + (TURNED ? C_ROW(first) : C_COLUMN(first));
+        }
 #if ADDEND
         const T addend = LOAD(TD, D, (TURNED ? column : row) * p->d_m + (TURNED ? row : column) * p->d_n);
 #endif
 #if SPLIT
         const float result = value;
 #else
+        LOAD_RESIDUAL(tile.batch * p->c_batch + at);
         const VALUE(TC) result = FINISH(value, addend);
 #endif
 #if VC == 8
@@ -317,11 +325,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
 #elif VC == 2
         if (e % 2 == 0) pair.x = result;
         else pair.y = result;
-        const INDEX at = row_at + (TURNED ? C_ROW(column - 1) : C_COLUMN(column - 1));
-        if (e % 2 && p0 + 8 * i < SIZE_P && q < SIZE_Q) *(__global float2 *)(C + at) = pair;
+        if (e % 2 && p0 + 8 * i < SIZE_P && q < SIZE_Q) *(__global float2 *)(C + at - 1) = pair;
 #else
         const bool store = p0 + 8 * i < SIZE_P && q < SIZE_Q;
-        const INDEX at = row_at + (TURNED ? C_ROW(column) : C_COLUMN(column));
 #if SPLIT
         if (store) C[at] = result;
 #else

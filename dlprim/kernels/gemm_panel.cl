@@ -2,7 +2,7 @@
 // Core for CPUs: a work-group is one work-item; it packs slices of A (rows along k) and B (panels of NR columns) into
 // local memory, which is cache, and multiplies MR x NR pieces in vector registers. The host also defines
 //   MB, NB, KB   largest tile and slice        MR, NR  rows and columns held in registers
-//   WHOLE_VECTORS  elements are stored in the type computed in        RESIDUAL  C's layout, added before the activation
+//   WHOLE_VECTORS  elements are stored in the type computed in
 #define VEC CONCAT(T, 16)
 #define ACTIVATED VEC
 #include "gemm_operands.clh"
@@ -234,8 +234,7 @@ DEFINE_MULTIPLY(multiply, (NR / 16))
 DEFINE_MULTIPLY(multiply_narrow, 1)  // for what is left of a row
 #endif
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(
-    GEMM_ARGUMENTS RESIDUAL_ARGUMENT) {
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(GEMM_ARGUMENTS) {
   const Params *p = &params;
   __local T As[MB * LDA] __attribute__((aligned(64)));
   __local T Bs[NB * KB + 16] __attribute__((aligned(64)));

@@ -5,7 +5,7 @@
 
 #define AHEAD 8  // loads under way at once
 
-__kernel void gemm_reduce(GEMM_ARGUMENTS RESIDUAL_ARGUMENT) {
+__kernel void gemm_reduce(GEMM_ARGUMENTS) {
   __local T shared[256];
   const Params *p = &params;
   const INDEX size = p->m * p->n;
@@ -32,8 +32,6 @@ __kernel void gemm_reduce(GEMM_ARGUMENTS RESIDUAL_ARGUMENT) {
 #if ADDEND
   const T addend = LOAD(TD, CONST_POINTER(STORAGE(TD), d), batch * p->d_batch + m * p->d_m + n * p->d_n);
 #endif
-#if RESIDUAL
-  const T residual = LOAD(TC, CONST_POINTER(STORAGE(TC), e), at);
-#endif
+  LOAD_RESIDUAL(at);
   STORE(TC, POINTER(STORAGE(TC), c), at, FINISH(sum, addend));
 }

@@ -35,9 +35,10 @@ __kernel void gemm_reference(GEMM_ARGUMENTS) {
       sum += MULTIPLY(TO_T(LOAD(TA, A, a_k)), TO_T(LOAD(TB, B, fixed.x + place.x)));
   }
 #endif
-  __global STORAGE(TC) *C = POINTER(STORAGE(TC), c) + batch * p->c_batch + m * p->c_m + c_column(n, p);
+  const INDEX at = batch * p->c_batch + m * p->c_m + c_column(n, p);
 #if ADDEND
   const T addend = TO_T(LOAD(TD, CONST_POINTER(STORAGE(TD), d), batch * p->d_batch + m * p->d_m + n * p->d_n));
 #endif
-  STORE(TC, C, 0, (VALUE(TC))(FINISH(sum, addend)));
+  LOAD_RESIDUAL(at);
+  STORE(TC, POINTER(STORAGE(TC), c), at, (VALUE(TC))(FINISH(sum, addend)));
 }

@@ -100,7 +100,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_thin(GEMM_ARGU
 #if ADDEND
         const T addend = LOAD(TD, D, i * p->d_m + (n + j) * p->d_n);
 #endif
-        STORE(TC, C, i * p->c_m + (n + j) * p->c_n, (VALUE(TC))(FINISH(sums[i][j], addend)));
+        const INDEX at = i * p->c_m + (n + j) * p->c_n;
+        LOAD_RESIDUAL(tile.batch * p->c_batch + at);
+        STORE(TC, C, at, (VALUE(TC))(FINISH(sums[i][j], addend)));
       }
   }
 }

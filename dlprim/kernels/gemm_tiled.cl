@@ -247,6 +247,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tiled(GEMM
 #if ADDEND
         const T addend = LOAD(TD, D, m * p->d_m + (n + v) * p->d_n);
 #endif
+        LOAD_RESIDUAL(tile.batch * p->c_batch + m * p->c_m + at_n + v);
         out[v] = FINISH(acc[i][j + v], addend);
       }
 #if VC == 4

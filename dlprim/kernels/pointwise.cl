@@ -14,6 +14,7 @@
 #include "lib/types.clh"
 #include "lib/indexing.clh"
 #define T VALUE(COMPUTE)
+#include "lib/activations.clh"
 #include "lib/math.clh"
 #ifdef SPECIAL
 #include "lib/special.clh"

@@ -155,8 +155,6 @@ class Optimizer {
     if (activation.empty() || node.inputs.empty()) return;
     Node* first = sole_producer(node.inputs[0], {"Conv", "Gemm", "MatMul"});
     if (!first && activation == "Relu") first = sole_producer(node.inputs[0], {"Add"});
-    const bool sum = first && is_sum(*first);
-    if (sum && activation != "Relu" && activation != "Relu6") return;
     if (first && !first->attributes.contains("activation")) fuse(*first, activation, node);
   }
 
@@ -173,8 +171,7 @@ class Optimizer {
       if (!sigmoid || sigmoid->inputs[0] != x || uses_[x] != 2) continue;
       uses_[x] = 1;
       Node* product = sole_producer(x, {"Conv", "Gemm", "MatMul"});
-      const bool sum = product && is_sum(*product);
-      if (!product || sum || product->attributes.contains("activation")) {
+      if (!product || product->attributes.contains("activation")) {
         uses_[x] = 2;
         continue;
       }

@@ -5,7 +5,6 @@
 
 #include "conv_shape.hpp"
 #include "gemm_engine.hpp"
-#include "gemm_launch.hpp"
 
 #include <numeric>
 #include <vector>
@@ -70,23 +69,14 @@ void simplify(GemmProblem& problem) {
 }
 
 bool same_layout(const TensorView& a, const TensorView& b) {
-  return std::ranges::equal(a.shape(), b.shape()) && std::equal(a.strides.begin(), a.strides.begin() + a.dims, b.strides.begin());
+  return std::ranges::equal(a.shape(), b.shape()) &&
+         std::equal(a.strides.begin(), a.strides.begin() + a.dims, b.strides.begin());
 }
 
-// y = activation(y + residual)
-void add_residual(Queue& queue, const TensorView& residual, const TensorView& y, Activation activation) {
-  std::string code = "y0 = x0 + x1;";
-  if (activation == Activation::relu) code += " y0 = nan_max(y0, 0);";
-  if (activation == Activation::relu6) code += " y0 = nan_min(nan_max(y0, 0), 6);";
-  pointwise_operation(queue, std::vector{y, residual}, std::span(&y, 1), {}, code);
-}
-
-void check_residual(const TensorView& residual, const TensorView& y, Activation activation) {
+void check_residual(const TensorView& residual, const TensorView& y) {
   if (!residual.defined()) return;
   if (residual.dtype != y.dtype || !std::ranges::equal(residual.shape(), y.shape()))
     throw ValidationError("[conv_forward] expected a residual like " + text(y) + ", got " + text(residual));
-  if (activation != Activation::none && activation != Activation::relu && activation != Activation::relu6)
-    throw ValidationError("[conv_forward] expected none, relu or relu6 after a residual, got another activation");
 }
 
 void set_bias(GemmProblem& problem, const TensorView& bias, std::int64_t rows) {
@@ -159,25 +149,24 @@ void backward_data_phase(Queue& queue, const ConvShape& s, const TensorView& bia
 
 }  // namespace
 
+std::string sum_code(Activation activation) {
+  return std::string("const T x = x0 + x1;\ny0 = ") + activation_code(activation) + ";";
+}
+
 void conv_forward(Queue& queue, const TensorView& x, const TensorView& weights, const TensorView& bias,
                   const TensorView& y, const ConvOptions& options, Activation activation,
                   const TensorView& residual) {
   const ConvShape s = conv_shape("conv_forward", queue, x, weights, y, options);
   check_bias("conv_forward", bias, s.y.channels, s.type);
-  check_residual(residual, y, activation);
+  check_residual(residual, y);
   if (y.numel() == 0) return;
-  const bool direct = (s.depthwise() && x.numel() > 0) || winograd_serves(queue.device(), s);
-  auto panel = [&] {  // the core that adds residuals
-    GemmProblem probe;
-    probe.type = s.type, probe.p.k = x.numel();
-    return !direct && decline_panel(queue.device(), probe, false) == nullptr;
-  };
-  if (residual.defined() && !(same_layout(residual, y) && panel())) {
+  const bool depthwise = s.depthwise() && x.numel() > 0, winograd = winograd_serves(queue.device(), s);
+  if (residual.defined() && (depthwise || winograd || !same_layout(residual, y))) {
     conv_forward(queue, x, weights, bias, y, options);
-    return add_residual(queue, residual, y, activation);
+    return pointwise_operation(queue, std::vector{y, residual}, std::span(&y, 1), {}, sum_code(activation));
   }
-  if (s.depthwise() && x.numel() > 0) return depthwise_forward(queue, s, bias, activation);
-  if (winograd_serves(queue.device(), s)) return winograd_forward(queue, s, bias, activation);
+  if (depthwise) return depthwise_forward(queue, s, bias, activation);
+  if (winograd) return winograd_forward(queue, s, bias, activation);
   GemmProblem problem;
   problem.mode = GemmMode::convolution, problem.type = s.type, problem.activation = activation;
   problem.batches = s.groups, problem.channel_inner = channels_last(s.x);

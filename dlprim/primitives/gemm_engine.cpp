@@ -242,7 +242,6 @@ void run_gemm(Queue& queue, const GemmProblem& given) {
   GemmProblem problem = given;
   make_plain(problem);
   if (problem.mode == GemmMode::plain && problem.p.c_m == 1 && problem.p.c_n != 1) turn(problem);  // the cores store rows
-  if (problem.residual.memory) return run_panel(queue, problem);
   select<GemmProblem>("gemm", "DLPRIM_GEMM", candidates, queue.device(), problem).run(queue, problem);
 }
 

@@ -29,7 +29,7 @@ struct GemmProblem {
   bool check = false, channel_inner = false;
   DataType type = DataType::float32;
   BufferRef a, b, c, addend;  // no addend: null
-  BufferRef residual;         // added before the activation, in C's layout; null: none. On CPUs, for floating types, k > 0
+  BufferRef residual;         // added before the activation, in C's layout; null: none
   Activation activation = Activation::none;
   std::complex<double> alpha = 1, beta = 0;
   std::int64_t batches = 1;

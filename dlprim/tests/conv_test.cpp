@@ -167,6 +167,7 @@ std::vector<Case> cases() {
       {"channels last 1x1", {2, 8, 4, 8}, {16, 8, 1, 1}, options({1, 1, 1}, {0, 0, 0}), {}, true, true},
       {"many images, few rows", {40, 70, 2, 3}, {3, 70, 2, 2}, options({1, 1, 1}, {1, 1, 0}), {}},
       {"long sums of few points", {1, 300, 3, 3}, {5, 300, 3, 3}, options({1, 1, 1}, {1, 1, 0}), {}},
+      {"channels last 1x1, few channels", {1, 40, 6, 7}, {3, 40, 1, 1}, options({1, 1, 1}, {0, 0, 0}), {}, true, true},
       {"kernel 4 stride 4", {2, 3, 8, 12}, {5, 3, 4, 4}, options({4, 4, 1}, {0, 0, 0}), {}},
   };
 }
@@ -229,7 +230,7 @@ TEST_P(ConvCandidate, AgreesWithHost) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ConvCandidate, ::testing::Values("panel", "mma", "tiled", "reference"),
+INSTANTIATE_TEST_SUITE_P(All, ConvCandidate, ::testing::Values("thin", "panel", "mma", "tiled", "reference"),
                          [](const auto& candidate) { return std::string(candidate.param); });
 
 std::vector<Case> winograd_cases() {
@@ -283,6 +284,38 @@ TEST(Conv, DepthwiseChannelsLast) {
   const testing::Variable forced("DLPRIM_CONV", "depthwise_last");
   for (const Case& t : depthwise_last_cases()) check(t, DataType::float32);
   for (const DataType type : testing::floating_types()) check(depthwise_last_cases()[1], type);
+}
+
+// In the same pass, by implicit GEMM, and in one behind it.
+TEST(Conv, ActivationsOfSums) {
+  auto activate = [](Activation activation, double x) {
+    switch (activation) {
+      case Activation::relu: return std::max(x, 0.0);
+      case Activation::relu6: return std::clamp(x, 0.0, 6.0);
+      case Activation::gelu: return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+      case Activation::gelu_tanh: return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+      case Activation::silu: return x / (1 + std::exp(-x));
+      case Activation::hardswish: return x * std::clamp(x + 3, 0.0, 6.0) / 6;
+      default: return x;
+    }
+  };
+  const Sizes sizes{2, 4, 5, 6};
+  const Elements x(DataType::float32, 240, 1), residual(DataType::float32, 240, 2);
+  for (const std::int64_t groups : {1, 4}) {
+    const Elements w(DataType::float32, std::size_t(16 / groups), 3), y(DataType::float32, 240, 4);
+    auto run = [&](Activation activation, const TensorView& added) {
+      conv_forward(queue(), view(x, sizes, false), view(w, {4, 4 / groups, 1, 1}, false), {}, view(y, sizes, false),
+                   {{1, 1, 1}, {0, 0, 0}, {1, 1, 1}, groups}, activation, added);
+      return y.read();
+    };
+    const std::vector<double> product = run(Activation::none, {});
+    for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6, Activation::gelu,
+                                        Activation::gelu_tanh, Activation::silu, Activation::hardswish}) {
+      const std::vector<double> result = run(activation, view(residual, sizes, false));
+      for (std::size_t i = 0; i < result.size(); i++)
+        ASSERT_NEAR(result[i], activate(activation, product[i] + residual.host(i)), 1e-5) << int(activation);
+    }
+  }
 }
 
 TEST(Conv, RefusesWrongChannels) {

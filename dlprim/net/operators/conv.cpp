@@ -42,10 +42,7 @@ void convolution(Call& call) {
     conv_forward(call.queue(), call.in(0), call.in(1), optional(call, 2), y.view(call.queue()), options_of(call, w),
                  behind ? Activation::none : activation, added && !behind ? call.in(3) : TensorView());
   if (!behind) return call.set(0, y);
-  const char* code = activation == Activation::relu    ? "y0 = nan_max(x0 + x1, 0);"
-                     : activation == Activation::relu6 ? "y0 = nan_min(nan_max(x0 + x1, 0), 6);"
-                                                       : "y0 = x0 + x1;";
-  call.set(0, apply(call.queue(), code, {y, call.input(3)}));
+  call.set(0, apply(call.queue(), sum_code(activation), {y, call.input(3)}));
 }
 
 void conv_transpose(Call& call) {

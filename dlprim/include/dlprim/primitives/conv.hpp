@@ -17,11 +17,14 @@ struct ConvOptions {
 // x in y's place. All throw ValidationError. Computed as implicit GEMM, by Winograd's
 // algorithm where that pays (docs/gemm.md), or by kernels of their own when depthwise.
 
-/// y = activation(conv(x, weights) + bias + residual). A residual has y's shape and type, does not overlap y, and takes
-/// none, relu or relu6 as activation; CPUs add it in the same pass.
+/// y = activation(conv(x, weights) + bias + residual). A residual has y's shape and type and does not overlap
+/// y; implicit GEMM adds it in the same pass where it has y's strides.
 void conv_forward(Queue& queue, const TensorView& x, const TensorView& weights, const TensorView& bias,
                   const TensorView& y, const ConvOptions& options, Activation activation = Activation::none,
                   const TensorView& residual = {});
+
+/// Code for pointwise_operation: y0 = activation(x0 + x1).
+std::string sum_code(Activation activation);
 
 /// dx = gradient of x for the gradient dy of y, plus `bias` [C] where given (for transposed convolution).
 void conv_backward_data(Queue& queue, const TensorView& dy, const TensorView& weights, const TensorView& bias,
