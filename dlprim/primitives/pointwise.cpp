@@ -2,9 +2,9 @@
 #include <dlprim/primitives/indexing.hpp>
 #include <dlprim/primitives/pointwise.hpp>
 #include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 
@@ -204,7 +204,7 @@ void launch_plan(Queue& queue, const Expression& expression, const Plan& plan, D
                  std::span<const Scalar> scalars) {
   static KernelCache<Key> cache;
   Device& device = queue.device();
-  const bool cpu = device.info().cpu && !std::getenv("DLPRIM_POINTWISE");  // any value: the form for GPUs
+  const bool cpu = device.info().cpu && !settings.gpu_forms;
   Key key = make_key(expression, plan, compute, scalars.size(), cpu);
   key.exact = compute == DataType::float32 && device.info().fp64 && from_integers(plan);
   Kernel& kernel = cache.get(device, key, [&] { return make_source(expression, plan, key); });

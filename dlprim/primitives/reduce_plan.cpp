@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "reduce_plan.hpp"
 
+#include <dlprim/runtime/settings.hpp>
+
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -213,7 +214,7 @@ ReducePlan plan_of(const Shape& shape, const DeviceInfo& device, int fields) {
     const auto still = [&](const ReduceDim& dim) { return dim.strides[k] == 0; };
     form.fixed |= std::uint8_t(std::all_of(shape.reduced.begin(), shape.reduced.end(), still) << k);
   }
-  const bool cpu = device.cpu && !std::getenv("DLPRIM_REDUCE");  // any value: the forms for GPUs
+  const bool cpu = device.cpu && !settings.gpu_forms;
   (cpu ? choose_group_cpu : choose_group_gpu)(form, shape, device, fields);
   choose_grid(plan, shape, device);
   return plan;

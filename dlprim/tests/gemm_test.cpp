@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/gemm.hpp>
-#include <dlprim/runtime/settings.hpp>
 
 #include <cmath>
 #include <numbers>
@@ -8,6 +7,7 @@
 #include <thread>
 
 #include "floats.hpp"
+#include "setting.hpp"
 #include "gemm_launch.hpp"
 
 namespace dlprim {
@@ -201,9 +201,10 @@ TEST(Gemm, RoundsToTf32OnlyWhenAllowed) {
     gemm(queue(), l.view(a, 1, size, size), l.view(b, 1, size, size), l.view(c, 1, size, size));
   };
   run(exact);
-  settings.tf32 = true;
-  run(rounded);
-  settings.tf32 = false;
+  {
+    const testing::Setting allowed(settings.tf32);
+    run(rounded);
+  }
   const auto x = exact.read(), y = rounded.read();
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < x.size(); i++) difference += (x[i] - y[i]) * (x[i] - y[i]), norm += x[i] * x[i];

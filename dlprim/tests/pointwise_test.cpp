@@ -3,6 +3,7 @@
 #include <dlprim/primitives/pointwise.hpp>
 
 #include "floats.hpp"
+#include "setting.hpp"
 #include "tensors.hpp"
 
 namespace dlprim::testing {
@@ -105,7 +106,7 @@ void copy_complex() {
 TEST(Copy, Complex) { copy_complex(); }
 
 TEST(Copy, ComplexInVectors) {
-  const Variable forced("DLPRIM_POINTWISE", "vectors");
+  const Setting forced(settings.gpu_forms);
   copy_complex();
   DeviceTensor x(DataType::float32, {8}, {0, 1, 2, 3, 4, 5, 6, 7}), y(DataType::float32, {8});
   TensorView from = x, to = y;
@@ -142,7 +143,7 @@ TEST(PointwiseOperation, SeveralOutputsAndScalars) {
 
 // The form for GPUs: words of several elements, narrow ones taken apart by shifts.
 TEST(PointwiseOperation, Vectors) {
-  const Variable forced("DLPRIM_POINTWISE", "vectors");
+  const Setting forced(settings.gpu_forms);
   const DataType types[] = {DataType::bfloat16, DataType::int8, DataType::boolean, DataType::float32, DataType::int64};
   for (const DataType from : types)
     for (const DataType to : types)

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "floats.hpp"
+#include "setting.hpp"
 #include "tensors.hpp"
 
 namespace dlprim {
@@ -98,7 +99,7 @@ void sums_every_pattern(DataType type) {
 TEST(Reduce, SumsEveryPatternOfDims) { sums_every_pattern(DataType::float32); }
 
 TEST(Reduce, SumsInTheFormsForGpus) {
-  const Variable forced("DLPRIM_REDUCE", "gpu");
+  const Setting forced(settings.gpu_forms);
   sums_every_pattern(DataType::float32);
   sums_every_pattern(DataType::bfloat16);
 }
