@@ -4,7 +4,6 @@
 // Defines besides attention.clh's and attention_mma.clh's: SCALE_FIRST (the scale is not positive, or there is a bias).
 #include "attention_mma.clh"
 
-#define BLOCK (16 * TILES * WARPS)
 #if !SCALE_FIRST
 #define FACTOR p->scale_log2
 #else
@@ -18,27 +17,11 @@ void forward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, 
   __local ushort slices[2 * SLICE * (ROW + VALUE_ROW)] __attribute__((aligned(16)));
   WARPS_MEMORY(shared, WARPS);
   const Warp warp = WARP(shared);
-  // The last queries first: with CAUSAL they take longest.
-  const int blocks = (p->queries + BLOCK - 1) / BLOCK, batch_head = get_group_id(0) / blocks;
-  const int first = (blocks - 1 - (int)get_group_id(0) % blocks) * BLOCK;
-  const int batch = batch_head / p->heads, head = batch_head % p->heads;
-  __global const ushort *K = CONST_POINTER(ushort, k) + head_at(&p->k, batch, head / p->sharing);
-  __global const ushort *V = CONST_POINTER(ushort, v) + head_at(&p->v, batch, head / p->sharing);
-#ifdef BIAS_TAG
-  __global const STORAGE(BIAS_TAG) *bias_data = BIAS_POINTER(batch, head);
-#endif
-  const int end = CAUSAL ? min(p->keys, first + BLOCK) : p->keys;
-#define ISSUE(begin, to)                                                                     \
-  do {                                                                                       \
-    COPY_ROWS((to), K, p->k.row, begin, end, p->width, WIDTH, ROW);                          \
-    COPY_ROWS((to) + SLICE * ROW, V, p->v.row, begin, end, p->value_width, VALUE_WIDTH, VALUE_ROW); \
-    COMMIT_COPIES();                                                                         \
-  } while (0)
-  ISSUE(0, slices);
+  LANE_POSITIONS
+  BLOCK_OF_QUERIES
+  ISSUE_KEYS(0, slices);
 
-  const int own = first + warp.number * 16 * TILES, line = warp.lane / 4, pair = 2 * (warp.lane % 4);
-  const int near = warp.lane & 15, half_warp = warp.lane >> 4;
-  const int far = (warp.lane & 7) + 8 * half_warp, other = (warp.lane >> 3) & 1;
+  const int own = first + warp.number * 16 * TILES;
   uint4 qs[TILES][WIDTH / 16];
   float4 sum[TILES][VALUE_WIDTH / 8], s[TILES][SLICE / 8];
   // Of the rows `line` and line + 8 of each tile: the largest score, and the lane's share of the probabilities' sum.
@@ -55,7 +38,7 @@ void forward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, 
     const __local ushort *keys = slices + begin / SLICE % 2 * SLICE * (ROW + VALUE_ROW), *values = keys + SLICE * ROW;
     WAIT_COPIES(0);
     barrier(CLK_LOCAL_MEM_FENCE);
-    ISSUE(begin + SLICE, slices + (begin / SLICE + 1) % 2 * SLICE * (ROW + VALUE_ROW));
+    ISSUE_KEYS(begin + SLICE, slices + (begin / SLICE + 1) % 2 * SLICE * (ROW + VALUE_ROW));
     UNROLL for (int i = 0; i < TILES; i++) UNROLL for (int j = 0; j < SLICE / 8; j++) s[i][j] = 0;
     UNROLL for (int d = 0; d < WIDTH / 16; d++)
       UNROLL for (int j = 0; j < SLICE / 16; j++) {
@@ -71,9 +54,7 @@ void forward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, 
       UNROLL for (int j = 0; j < SLICE / 8; j++) {
         s[i][j] *= p->scale_log2;
 #ifdef BIAS_TAG
-        const int column = begin + 8 * j + pair;
-        s[i][j] += (float4)(bias_at(bias_data, row, column, p), bias_at(bias_data, row, column + 1, p),
-                            bias_at(bias_data, row + 8, column, p), bias_at(bias_data, row + 8, column + 1, p));
+        s[i][j] += BIAS_TILE(row, begin + 8 * j + pair);
 #endif
       }
 #endif
@@ -97,7 +78,7 @@ void forward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, 
         UNROLL for (int j = 0; j < VALUE_WIDTH / 8; j++) sum[i][j] *= shrink.xxyy;
       UNROLL for (int j = 0; j < SLICE / 8; j++) {
         const float4 x = s[i][j] * FACTOR - base.xxyy;
-        s[i][j] = (float4)(power_of_2(x.x), power_of_2(x.y), power_of_2(x.z), power_of_2(x.w));
+        s[i][j] = powers_of_2(x);
         total[i] += s[i][j].xz + s[i][j].yw;
       }
 #if DROPOUT

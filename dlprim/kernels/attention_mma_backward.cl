@@ -6,12 +6,6 @@
 // One kernel takes blocks of queries, the other blocks of keys: no sums are shared, results never vary.
 #include "attention_mma.clh"
 
-#define BLOCK (16 * WARPS)
-#define LANE_POSITIONS                                                            \
-  const int line = warp.lane / 4, pair = 2 * (warp.lane % 4);                     \
-  const int near = warp.lane & 15, half_warp = warp.lane >> 4;                    \
-  const int far = (warp.lane & 7) + 8 * half_warp, other = (warp.lane >> 3) & 1;
-
 // product[16 x SLICE] = fragments times the transpose of a slice whose rows are `width` long.
 #define MULTIPLY_ROWS(product, fragments, rows, width, row_size)                                       \
   UNROLL for (int j = 0; j < SLICE / 8; j++) product[j] = 0;                                           \
@@ -32,10 +26,6 @@
     }                                                                                                               \
   }
 
-inline float4 powers_of_2(float4 x) {
-  return (float4)(power_of_2(x.x), power_of_2(x.y), power_of_2(x.z), power_of_2(x.w));
-}
-
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void queries_backward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
                       BIAS_ARGUMENT CONST_GLOBAL(ushort, grad_out), CONST_GLOBAL(float, logsumexp),
@@ -45,22 +35,9 @@ void queries_backward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL
   WARPS_MEMORY(shared, WARPS);
   const Warp warp = WARP(shared);
   LANE_POSITIONS
-  const int blocks = (p->queries + BLOCK - 1) / BLOCK, batch_head = get_group_id(0) / blocks;
-  const int first = (blocks - 1 - (int)get_group_id(0) % blocks) * BLOCK, row = first + 16 * warp.number + line;
-  const int batch = batch_head / p->heads, head = batch_head % p->heads;
-  __global const ushort *K = CONST_POINTER(ushort, k) + head_at(&p->k, batch, head / p->sharing);
-  __global const ushort *V = CONST_POINTER(ushort, v) + head_at(&p->v, batch, head / p->sharing);
-#ifdef BIAS_TAG
-  __global const STORAGE(BIAS_TAG) *bias_data = BIAS_POINTER(batch, head);
-#endif
-  const int end = CAUSAL ? min(p->keys, first + BLOCK) : p->keys;
-#define ISSUE(begin, to)                                                                                    \
-  do {                                                                                                      \
-    COPY_ROWS((to), K, p->k.row, begin, end, p->width, WIDTH, ROW);                                         \
-    COPY_ROWS((to) + SLICE * ROW, V, p->v.row, begin, end, p->value_width, VALUE_WIDTH, VALUE_ROW);         \
-    COMMIT_COPIES();                                                                                        \
-  } while (0)
-  ISSUE(0, slices);
+  BLOCK_OF_QUERIES
+  const int row = first + 16 * warp.number + line;
+  ISSUE_KEYS(0, slices);
 
   uint4 qs[WIDTH / 16], gs[VALUE_WIDTH / 16];
   UNROLL for (int d = 0; d < WIDTH / 16; d++)
@@ -80,7 +57,7 @@ void queries_backward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL
     const __local ushort *keys = slices + begin / SLICE % 2 * SLICE * (ROW + VALUE_ROW), *values = keys + SLICE * ROW;
     WAIT_COPIES(0);
     barrier(CLK_LOCAL_MEM_FENCE);
-    ISSUE(begin + SLICE, slices + (begin / SLICE + 1) % 2 * SLICE * (ROW + VALUE_ROW));
+    ISSUE_KEYS(begin + SLICE, slices + (begin / SLICE + 1) % 2 * SLICE * (ROW + VALUE_ROW));
     MULTIPLY_ROWS(s, qs, keys, WIDTH, ROW)
     MULTIPLY_ROWS(dp, gs, values, VALUE_WIDTH, VALUE_ROW)
     const bool edge = begin + SLICE > end || CAUSAL && begin + SLICE > first + 16 * warp.number + 1;
@@ -88,8 +65,7 @@ void queries_backward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL
       const int column = begin + 8 * j + pair;
       float4 x = s[j] * p->scale_log2 - top.xxyy;
 #ifdef BIAS_TAG
-      x += (float4)(bias_at(bias_data, row, column, p), bias_at(bias_data, row, column + 1, p),
-                    bias_at(bias_data, row + 8, column, p), bias_at(bias_data, row + 8, column + 1, p));
+      x += BIAS_TILE(row, column);
 #endif
       s[j] = powers_of_2(x);
       if (edge) {
@@ -113,7 +89,6 @@ void queries_backward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL
   __global ushort *G = POINTER(ushort, grad_q) + head_at(&p->grad_q, batch, head);
   UNROLL for (int j = 0; j < WIDTH / 8; j++)
     store_tile(G, p->grad_q.row, row, p->queries, 8 * j + pair, p->width, sum[j] * p->scale);
-#undef ISSUE
 }
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
@@ -147,13 +122,10 @@ void keys_backward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(us
     __global const ushort *G = CONST_POINTER(ushort, grad_out) + head_at(&p->grad_out, batch, head);
     __global const float *L = CONST_POINTER(float, logsumexp) + (long)batch_head * p->queries;
     __global const float *D = CONST_POINTER(float, delta) + (long)batch_head * p->queries;
-#ifdef BIAS_TAG
-    __global const STORAGE(BIAS_TAG) *bias_data = BIAS_POINTER(batch, head);
-#endif
+    BIAS_DATA
 #define ISSUE(begin, to)                                                                                          \
   do {                                                                                                            \
-    COPY_ROWS((to), Q, p->q.row, begin, end, p->width, WIDTH, ROW);                                               \
-    COPY_ROWS((to) + SLICE * ROW, G, p->grad_out.row, begin, end, p->value_width, VALUE_WIDTH, VALUE_ROW);        \
+    COPY_SLICES(to, Q, p->q.row, G, p->grad_out.row, begin);                                                      \
     if (get_local_id(0) < 2 * SLICE) {                                                                            \
       const int of = (begin) + (int)get_local_id(0) % SLICE;                                                      \
       copy_async((to) + SLICE * (ROW + VALUE_ROW) + 2 * get_local_id(0),                                          \

@@ -115,9 +115,7 @@ void forward(const Params params, CONST_GLOBAL(STORAGE(TAG), q), CONST_GLOBAL(ST
   __global const STORAGE(TAG) *Q = CONST_POINTER(STORAGE(TAG), q) + head_at(&p->q, batch, head);
   __global const STORAGE(TAG) *K = CONST_POINTER(STORAGE(TAG), k) + head_at(&p->k, batch, head / p->sharing);
   __global const STORAGE(TAG) *V = CONST_POINTER(STORAGE(TAG), v) + head_at(&p->v, batch, head / p->sharing);
-#ifdef BIAS_TAG
-  __global const STORAGE(BIAS_TAG) *bias_data = BIAS_POINTER(batch, head);
-#endif
+  BIAS_DATA
   const int end = CAUSAL ? min(p->keys, first + BLOCK) : p->keys;
   // For the softmax LANES work-items share a row.
   const int row = (int)get_local_id(0) / LANES, lane = (int)get_local_id(0) % LANES;
@@ -186,9 +184,7 @@ void queries_backward(const Params params, CONST_GLOBAL(STORAGE(TAG), q), CONST_
   __global const STORAGE(TAG) *V = CONST_POINTER(STORAGE(TAG), v) + head_at(&p->v, batch, head / p->sharing);
   __global const float *L = CONST_POINTER(float, logsumexp) + (long)batch_head * p->queries;
   __global const float *D = CONST_POINTER(float, delta) + (long)batch_head * p->queries;
-#ifdef BIAS_TAG
-  __global const STORAGE(BIAS_TAG) *bias_data = BIAS_POINTER(batch, head);
-#endif
+  BIAS_DATA
   const int end = CAUSAL ? min(p->keys, first + BLOCK) : p->keys;
   float sum[4][WIDTH / SIDE], s[4][4], dp[4][4];
   CLEAR(sum, WIDTH / SIDE);
@@ -227,9 +223,7 @@ void keys_backward(const Params params, CONST_GLOBAL(STORAGE(TAG), q), CONST_GLO
     __global const STORAGE(TAG) *G = CONST_POINTER(STORAGE(TAG), grad_out) + head_at(&p->grad_out, batch, head);
     __global const float *L = CONST_POINTER(float, logsumexp) + (long)batch_head * p->queries;
     __global const float *D = CONST_POINTER(float, delta) + (long)batch_head * p->queries;
-#ifdef BIAS_TAG
-    __global const STORAGE(BIAS_TAG) *bias_data = BIAS_POINTER(batch, head);
-#endif
+    BIAS_DATA
     for (int begin = CAUSAL ? first : 0; begin < p->queries; begin += BLOCK) {
       multiply_rows(s, chunk, K, p->k.row, first, p->keys, Q, p->q.row, begin, p->queries, p->width);
       multiply_rows(dp, chunk, V, p->v.row, first, p->keys, G, p->grad_out.row, begin, p->queries, p->value_width);

@@ -32,6 +32,16 @@ def queries_keys_values(key_heads=4):
     return torch.randn(2, 4, 5, 8), torch.randn(2, key_heads, 7, 8), torch.randn(2, key_heads, 7, 8)
 
 
+def masks_of(kind):
+    """Masks for torch.nn.MultiheadAttention over three sequences of 6: "attention", "padding", "both" or None."""
+    masks = {}
+    if kind in ("attention", "both"):
+        masks["attn_mask"] = torch.ones(6, 6).triu(1).bool()
+    if kind in ("padding", "both"):
+        masks["key_padding_mask"] = torch.arange(6) >= torch.tensor([[6], [4], [2]])
+    return masks
+
+
 @pytest.mark.parametrize("options", [
     {}, {"is_causal": True}, {"scale": 0.3}, {"attn_mask": torch.arange(35).view(5, 7) % 3 != 0},
     {"attn_mask": torch.linspace(-1, 1, 35).view(5, 7)}, {"enable_gqa": True},
@@ -114,11 +124,7 @@ def test_fused_multihead_attention(device, fused, mask):
     torch.manual_seed(0)
     module = torch.nn.MultiheadAttention(16, 4, batch_first=True).eval()
     on_device, x = copy.deepcopy(module).to(device, fused), torch.randn(3, 6, 16)
-    masks = {}
-    if mask in ("attention", "both"):
-        masks["attn_mask"] = torch.ones(6, 6).triu(1).bool()
-    if mask in ("padding", "both"):
-        masks["key_padding_mask"] = torch.arange(6) >= torch.tensor([[6], [4], [2]])
+    masks = masks_of(mask)
     moved = {k: v.to(device) for k, v in masks.items()}
     with torch.no_grad():
         expected = module(x, x, x, need_weights=False, **masks)[0]
@@ -145,11 +151,7 @@ def test_multihead_attention(device, mask, train):
     torch.manual_seed(0)
     module = torch.nn.MultiheadAttention(16, 4, batch_first=True).train(train)
     on_device, x = copy.deepcopy(module).to(device), torch.randn(3, 6, 16)
-    masks = {}
-    if mask in ("attention", "both"):
-        masks["attn_mask"] = torch.ones(6, 6).triu(1).bool()
-    if mask in ("padding", "both"):
-        masks["key_padding_mask"] = torch.arange(6) >= torch.tensor([[6], [4], [2]])
+    masks = masks_of(mask)
     moved = {k: v.to(device) for k, v in masks.items()}
     with torch.set_grad_enabled(train):
         for weights in (True, False):
