@@ -14,7 +14,6 @@ namespace {
 
 dlprim::ConvOptions conv_options(at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
                                  int64_t groups) {
-  follow_float32_precision();
   dlprim::ConvOptions options;
   std::copy(stride.begin(), stride.end(), options.stride.begin());
   std::copy(padding.begin(), padding.end(), options.padding.begin());
@@ -51,6 +50,7 @@ at::Tensor ops::convolution_overrideable(const at::Tensor& input, const at::Tens
                                          at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                                          at::IntArrayRef output_padding, int64_t groups) {
   check(input, weight);
+  follow_float32_precision();
   const auto options = conv_options(stride, padding, dilation, groups);
   const auto sizes = transposed
                          ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride,
@@ -74,6 +74,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> ops::convolution_backward_overrid
     std::array<bool, 3> output_mask) {
   check(input, weight);
   check(grad_output, weight);
+  follow_float32_precision();
   const auto options = conv_options(stride, padding, dilation, groups);
   auto& queue = current_queue(input.device());
   at::Tensor grad_input, grad_weight, grad_bias;

@@ -9,7 +9,8 @@ from torch.types import Device
 
 __all__ = ["is_available", "is_initialized", "init", "device_count", "current_device", "set_device", "device",
            "device_of", "synchronize", "get_device_name", "get_device_properties", "get_device_capability",
-           "get_amp_supported_dtype", "is_bf16_supported", "set_sync_debug_mode", "get_sync_debug_mode"]
+           "get_amp_supported_dtype", "is_bf16_supported", "is_tf32_supported", "set_sync_debug_mode",
+           "get_sync_debug_mode"]
 
 _SYNC_DEBUG_MODES = ("default", "warn", "error")
 
@@ -128,6 +129,12 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """bfloat16 is stored as such and computed in float32 on every device."""
     return bool(including_emulation)
+
+
+def is_tf32_supported() -> bool:
+    """Whether torch.set_float32_matmul_precision("high") lets the current device round operands to tf32: NVIDIA
+    devices of compute capability 8.0 and above."""
+    return is_available() and get_device_properties().compute_capability >= 80
 
 
 def _is_in_bad_fork() -> bool:

@@ -7,7 +7,7 @@ from pytorch_ocl.ocl.device import _index
 from pytorch_ocl.ocl.memory import memory_reserved
 
 __all__ = ["can_device_access_peer", "device_memory_used", "get_arch_list", "get_gencode_flags",
-           "get_stream_from_external", "is_current_stream_capturing", "is_tf32_supported", "memory_usage",
+           "get_stream_from_external", "is_current_stream_capturing", "memory_usage",
            "clock_rate", "power_draw", "temperature", "utilization"]
 
 
@@ -40,11 +40,6 @@ def get_gencode_flags() -> str:
 
 def is_current_stream_capturing() -> bool:
     """Streams are never captured into graphs."""
-    return False
-
-
-def is_tf32_supported() -> bool:
-    """float32 is computed as float32."""
     return False
 
 
