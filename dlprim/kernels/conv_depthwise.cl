@@ -37,6 +37,8 @@ inline Position position(INDEX id, INDEX rows, const Shape *s) {
 #define BIAS_OF(channel) 0
 #endif
 
+#define TAP(k, taps) (FLIP ? (taps) - 1 - (k) : (k))
+
 __kernel void conv_depthwise(ARGUMENTS) {
   const Position at = position(get_global_id(0), ROWS, &s);
   if (at.n >= s.images) return;
@@ -55,8 +57,7 @@ __kernel void conv_depthwise(ARGUMENTS) {
     for (int kh = 0; kh < TAPS_H; kh++)
 #pragma unroll
       for (int kw = 0; kw < TAPS_W; kw++)
-        weight[kh][kw] = FLIP ? LOAD(TYPE, W, (TAPS_D - 1 - kd) * s.w_d + (TAPS_H - 1 - kh) * s.w_h + (TAPS_W - 1 - kw) * s.w_w)
-                              : LOAD(TYPE, W, kd * s.w_d + kh * s.w_h + kw * s.w_w);
+        weight[kh][kw] = LOAD(TYPE, W, TAP(kd, TAPS_D) * s.w_d + TAP(kh, TAPS_H) * s.w_h + TAP(kw, TAPS_W) * s.w_w);
 #pragma unroll
     for (int r = 0; r <= (ROWS - 1) * STRIDE_H + (TAPS_H - 1) * DILATION_H; r++) {
       const INDEX fh = at.h * STRIDE_H - s.pad_h + r;
@@ -107,8 +108,8 @@ __kernel void conv_depthwise_data(ARGUMENTS) {
 }
 
 // Sums dy * x over the positions of the images of a slice; sums[slice, tap, channel]. Here `from` is x, `to` dy.
-__kernel void conv_depthwise_weights(CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), to), GLOBAL(T, sums),
-                                     const Shape s) {
+__kernel void conv_depthwise_weights(CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), to),
+                                     GLOBAL(T, sums), const Shape s) {
   __local T partial[GROUP];
   const INDEX channel = get_group_id(0), slice = get_group_id(1);
   const int item = get_local_id(0);

@@ -184,8 +184,8 @@ __kernel void conv_depthwise_data(ARGUMENTS) {
   }
 }
 
-// Sums of dy * x, `to` times `from`, over the rows of x that a group meets: sums[group, tap, channel]. A work-item takes
-// a row of x with the TAPS_H rows of dy that meet it; its window holds the columns of x under the kernel.
+// Sums of dy * x, `to` times `from`, over the rows of x that a group meets: sums[group, tap, channel]. A work-item
+// takes a row of x with the TAPS_H rows of dy that meet it; its window holds the columns of x under the kernel.
 __kernel void conv_depthwise_weights(CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), to),
                                      GLOBAL(T, sums), const Shape s) {
   __local T partial[TAPS_W][LINES][LANES * V];

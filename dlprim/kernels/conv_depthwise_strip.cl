@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Depthwise convolution of float32 images on CPUs: a work-item computes a strip of rows of one channel, in vectors along the
-// rows, from a padded copy of what it reads. Defines of conv_depthwise.cl, and
+// Depthwise convolution of float32 images on CPUs: a work-item computes a strip of rows of one channel, in vectors
+// along the rows, from a padded copy of what it reads. Defines of conv_depthwise.cl, and
 //   V   elements of a vector, 8 or 16; T is that vector        CAPACITY   floats the copy may take
 //   UP_H, UP_W   distance at which what is read is laid out among zeros: the stride, for the gradient of the data
 // STRIDE_W is 1 or 2, there is one plane, and rows are contiguous on both sides.
@@ -80,8 +80,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_depthwise_stri
       for (int kh = 0; kh < TAPS_H; kh++)
 #pragma unroll
         for (int kw = 0; kw < TAPS_W; kw++)
-          sum = fma((T)weight[kh][kw],
-                    strided(lines + (r * STRIDE_H + kh * DILATION_H) * pitch + column * STRIDE_W + kw * DILATION_W), sum);
+          sum = fma(
+              (T)weight[kh][kw],
+              strided(lines + (r * STRIDE_H + kh * DILATION_H) * pitch + column * STRIDE_W + kw * DILATION_W), sum);
       sum = ACTIVATE(sum);
       __global float *result = y + r * s.to_h + column;
       if (column + V <= width) {
@@ -108,7 +109,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_depthwise_stri
   for (INDEX n = slice * per_slice; n < min((slice + 1) * per_slice, s.images); n++)
     for (INDEX h0 = 0; h0 < s.out_h; h0 += strip) {
       const int rows = (int)min(strip, s.out_h - h0);
-      copy_rows(CONST_POINTER(float, from) + n * s.from_n + channel / s.multiplier * s.from_c, &s, h0, rows, pitch, lines);
+      __global const float *image = CONST_POINTER(float, from) + n * s.from_n + channel / s.multiplier * s.from_c;
+      copy_rows(image, &s, h0, rows, pitch, lines);
       __global const float *gradient = CONST_POINTER(float, to) + n * s.to_n + channel * s.to_c + h0 * s.to_h;
       for (int r = 0; r < rows; r++, gradient += s.to_h)
         for (int column = 0; column < width; column += V) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Weights in the order a product reads them: to[group, row, column, tap] or, with TAP_OUTER, to[group, row, tap, column].
+// Weights in the order a product reads: to[group, row, column, tap] or, with TAP_OUTER, to[group, row, tap, column].
 #include "lib/types.clh"
 
 typedef struct {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // One elementwise operation over many tensors. The host defines
 //   LISTS, TENSORS, SCALARS, TENSOR_SCALARS   sizes of the tables
-//   CHUNK, UNROLL       elements a work-group handles, and those a work-item has in flight; 1: on CPUs, where a work-group
-//                       is one work-item whose loop the compiler turns into vectors
+//   CHUNK, UNROLL       elements a work-group handles, and those a work-item has in flight; 1: on CPUs, where a
+//                       work-group is one work-item whose loop the compiler turns into vectors
 //   INDEPENDENT         no work-item touches what another does
 //   S                   type of scalars
 //   BUFFERS             parameters b0.., each followed by a comma; BUFFER_CASES sets `base` to one of them by number

@@ -338,7 +338,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
 #if VC == 8
       const uint4 chunk = gather_chunk((uint4)(words[0], words[1], words[2], words[3]), &warp);
       const INDEX q = q0 + 8 * (j + quad);
-      if (p0 + 8 * i < SIZE_P && q < SIZE_Q) *(__global uint4 *)(C + row_at + (TURNED ? C_ROW(q) : C_COLUMN(q))) = chunk;
+      if (p0 + 8 * i < SIZE_P && q < SIZE_Q)
+        *(__global uint4 *)(C + row_at + (TURNED ? C_ROW(q) : C_COLUMN(q))) = chunk;
 #endif
     }
   }

@@ -313,7 +313,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(GEMM_ARG
       if (p->b_k == 1 && p->b_n != 1)
         transpose_b(B, b0, p->b_n, depth, width, panel, NR);
       else
-        for (int k = 0; k < depth; k++) copy_b(B, b0 + k * p->b_k, p->b_n, b0 + k * p->b_k + width, width, panel + k * NR);
+        for (int k = 0; k < depth; k++)
+          copy_b(B, b0 + k * p->b_k, p->b_n, b0 + k * p->b_k + width, width, panel + k * NR);
 #elif MODE == 1
       int from = 0;
       while (runs[from].at < j) from++;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sums the splits of a product that was cut along k and finishes it. `a` holds [batch, split, m, n] of T. The work-items
-// of a group's second dimension share the splits of an element.
+// Sums the splits of a product that was cut along k and finishes it. `a` holds [batch, split, m, n] of T. The
+// work-items of a group's second dimension share the splits of an element.
 #include "gemm_operands.clh"
 
 #define AHEAD 8  // loads under way at once

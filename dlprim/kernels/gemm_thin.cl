@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Core for CPUs and products of few rows (a vector by a matrix): a work-group is one work-item; it computes tile_n columns
-// of all MR rows straight from memory, in vectors along whatever direction of B is contiguous. The host also defines
+// Core for CPUs and products of few rows (a vector by a matrix): a work-group is one work-item; it computes tile_n
+// columns of all MR rows straight from memory, in vectors along whatever direction of B is contiguous. The host
+// also defines
 //   MR         rows of C, at most 8, or 4 along n
 //   B_ALONG_K  B (and A) are contiguous along k; otherwise B is along n
 #define VEC CONCAT(T, 16)

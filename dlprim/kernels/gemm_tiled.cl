@@ -148,12 +148,16 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tiled(GEMM
 #define B_VALUE(e, v) (b_valid[e] ? b_next[e][v] : 0)
 
 #if VA == 4 && !A_ALONG_K
-#define KEEP_A(e, i) *(__local T4 *)(As[buffer] + A_K(i) * PITCH_A + A_M(i)) = (T4)(A_VALUE(e, 0), A_VALUE(e, 1), A_VALUE(e, 2), A_VALUE(e, 3))
+#define KEEP_A(e, i)                                                \
+  *(__local T4 *)(As[buffer] + A_K(i) * PITCH_A + A_M(i)) =       \
+      (T4)(A_VALUE(e, 0), A_VALUE(e, 1), A_VALUE(e, 2), A_VALUE(e, 3))
 #else
 #define KEEP_A(e, i) for (int v = 0; v < VA; v++) As[buffer][(A_K(i) + v) * PITCH_A + A_M(i)] = A_VALUE(e, v)
 #endif
 #if VB == 4 && !B_ALONG_K
-#define KEEP_B(e, i) *(__local T4 *)(Bs[buffer] + B_K(i) * PITCH_B + B_N(i)) = (T4)(B_VALUE(e, 0), B_VALUE(e, 1), B_VALUE(e, 2), B_VALUE(e, 3))
+#define KEEP_B(e, i)                                                \
+  *(__local T4 *)(Bs[buffer] + B_K(i) * PITCH_B + B_N(i)) =       \
+      (T4)(B_VALUE(e, 0), B_VALUE(e, 1), B_VALUE(e, 2), B_VALUE(e, 3))
 #else
 #define KEEP_B(e, i) for (int v = 0; v < VB; v++) Bs[buffer][(B_K(i) + v) * PITCH_B + B_N(i)] = B_VALUE(e, v)
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Layer, group and root-mean-square norm: each row is normalized by its own statistics (lib/rows.clh).
-// Defines: X_TAG, G_TAG, Y_TAG (result), S_TAG (statistics), W_TAG, REAL, HAS_WEIGHT, HAS_BIAS, CENTER; CHANNELWISE where
-// a parameter belongs to each element of a row, else to `inner` neighbours of group row % groups.
+// Defines: X_TAG, G_TAG, Y_TAG (result), S_TAG (statistics), W_TAG, REAL, HAS_WEIGHT, HAS_BIAS, CENTER; CHANNELWISE
+// where a parameter belongs to each element of a row, else to `inner` neighbours of group row % groups.
 #include "lib/rows.clh"
 
 typedef struct {

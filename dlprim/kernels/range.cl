@@ -21,7 +21,7 @@ __kernel void spaced(GLOBAL(STORAGE(T), out), ulong count, R start, R end, R ste
   STORE(T, POINTER(STORAGE(T), out), i, CAST(value));
 }
 
-// Elements of the lower triangle in the rows before `row`: each row t holds t + offset + 1, at least 0, at most columns.
+// Elements of the lower triangle in rows before `row`: each row t holds t + offset + 1, at least 0, at most columns.
 inline long elements_before(long row, long columns, long offset) {
   const long first = clamp(-offset, 0L, row), full = clamp(columns - offset, first, row);
   return (full - first) * (first + full + 2 * offset + 1) / 2 + (row - full) * columns;

@@ -4,7 +4,7 @@
 //   LOADS      x0, x1.. from offsets at(0), at(1)..         STEP       adds them to p->..
 //   HELD, HOLD, TAKE   arrays [AHEAD][VECTOR], loads into them at [ahead][v], and x0, x1.. from there; with PACKED
 //                      one load fills [ahead][0 .. VECTOR)
-//   FINISH     outputs from p->.. at offsets out(0)..       TO_PARTIALS, FROM_PARTIALS   the stages of a split reduction
+//   FINISH     outputs from p->.. at offsets out(0)..       TO_PARTIALS, FROM_PARTIALS   stages of a split reduction
 #include "lib/reduction.clh"
 
 // The kept element that accumulator v of a work-item stands for; packed, they are neighbours, loaded as one.
@@ -58,8 +58,8 @@ inline void element_offsets(const reduce_plan *plan, IDX r, IDX base, const IDX 
 #endif
 }
 
-// Element `item` of a tile: its linear index, and offsets of the operands [from, to). False for elements of another tile:
-// those past the end of a flat tile (moved to the last element), or before an aligned one that was moved to fit.
+// Element `item` of a tile: its linear index, and offsets of the operands [from, to). False for elements of another
+// tile: those past the end of a flat tile (moved to the last element), or before an aligned one that was moved to fit.
 inline bool kept_element(const reduce_plan *plan, IDX tile, uint item, const int from, const int to, IDX *o,
                          IDX *offsets) {
 #pragma unroll

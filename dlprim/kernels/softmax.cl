@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Softmax and log-softmax with their gradients. Defines: X_TAG, Y_TAG, G_TAG (tags), REAL, LOG, LANES, ROWS, ITEMS, COLUMNS.
+// Softmax, its logarithm, their gradients. Defines: X_TAG, Y_TAG, G_TAG (tags), REAL, LOG, LANES, ROWS, ITEMS, COLUMNS.
 #include "lib/rows.clh"
 
 typedef struct {
@@ -93,7 +93,8 @@ void backward(const softmax_shape shape, GLOBAL(STORAGE(X_TAG), gx_data), CONST_
   if (!valid) return;
 #if ITEMS > 0
 #pragma unroll
-  EACH_ITEM(i, r) if (r < length) STORE(X_TAG, gx, base + r * inner, LOG ? g[i] - exp(v[i]) * sum : (g[i] - sum) * v[i]);
+  EACH_ITEM(i, r)
+    if (r < length) STORE(X_TAG, gx, base + r * inner, LOG ? g[i] - exp(v[i]) * sum : (g[i] - sum) * v[i]);
 #else
   EACH_ELEMENT(r) {
     const REAL g = LOAD(G_TAG, gy, base + r * inner), v = LOAD(Y_TAG, y, base + r * inner);

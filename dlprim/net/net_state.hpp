@@ -8,8 +8,8 @@
 namespace dlprim {
 
 /// What a Net is made of. `network` is what was loaded; `plan` is what runs, made of it when first needed for a mode.
-/// A parameter's elements are on the host in network.constants, or live: on the device, to be read and written by anyone.
-/// Once live they stay so, and plans read them in every run instead of folding them.
+/// A parameter's elements are on the host in network.constants, or live: on the device, to be read and written by
+/// anyone. Once live they stay so, and plans read them in every run instead of folding them.
 struct Net::State {
   explicit State(const Context& device) : context(device), queue(device.device().default_queue()) {}
   Context context;

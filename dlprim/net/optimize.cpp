@@ -44,7 +44,7 @@ class Optimizer {
     std::set<int> needed(network_.graph.outputs.begin(), network_.graph.outputs.end());
     std::vector<Node> kept;
     for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-      if (std::none_of(node->outputs.begin(), node->outputs.end(), [&](int id) { return needed.contains(id); })) continue;
+      if (std::ranges::none_of(node->outputs, [&](int id) { return needed.contains(id); })) continue;
       needed.insert(node->inputs.begin(), node->inputs.end());
       needed.insert(node->captured.begin(), node->captured.end());
       kept.push_back(std::move(*node));
@@ -111,7 +111,7 @@ class Optimizer {
     const Tensor* w = conv->inputs.size() > 1 ? constant(conv->inputs[1], 0) : nullptr;
     const Tensor* parameters[4];
     for (std::size_t i = 0; i < 4; i++) parameters[i] = constant(norm.inputs[i + 1], 1);
-    if (!w || w->shape().size() < 3 || std::any_of(parameters, parameters + 4, [](const Tensor* t) { return !t; })) return;
+    if (!w || w->shape().size() < 3 || std::count(parameters, parameters + 4, nullptr)) return;
     const std::int64_t channels = w->shape()[0];
     for (const Tensor* t : parameters)
       if (t->numel() != channels) return;
@@ -232,8 +232,9 @@ void optimize(Network& network, Queue& queue) { Optimizer(network).run(queue); }
 
 Activation fused_activation(const Call& call) {
   static const std::map<std::string, Activation> names{
-      {"", Activation::none},   {"Relu", Activation::relu},   {"Relu6", Activation::relu6}, {"HardSwish", Activation::hardswish},
-      {"Silu", Activation::silu}, {"Gelu", Activation::gelu}, {"GeluTanh", Activation::gelu_tanh}};
+      {"", Activation::none},       {"Relu", Activation::relu}, {"Relu6", Activation::relu6},
+      {"Silu", Activation::silu},   {"Gelu", Activation::gelu}, {"GeluTanh", Activation::gelu_tanh},
+      {"HardSwish", Activation::hardswish}};
   return names.at(call.text("activation", ""));
 }
 

@@ -63,11 +63,14 @@ Kernel& kernel_of(Device& device, const Key& key) {
   static KernelCache<Key> cache;
   return cache.get(device, key, [&] {
     const auto type = DataType(key.type);
-    KernelSource source = key.vector ? KernelSource("conv_depthwise_strip.cl", key.pass == Pass::weights ? "conv_depthwise_strip_weights"
-                                                                                             : "conv_depthwise_strip")
+    const bool weights = key.pass == Pass::weights;
+    const char* strip = weights ? "conv_depthwise_strip_weights" : "conv_depthwise_strip";
+    KernelSource source = key.vector ? KernelSource("conv_depthwise_strip.cl", strip)
                                      : KernelSource("conv_depthwise.cl", pass_names[int(key.pass)]);
     if (key.vector)
-      source.define("T", "float" + std::to_string(key.vector)).define("V", key.vector).define("CAPACITY", strip_capacity);
+      source.define("T", "float" + std::to_string(key.vector))
+          .define("V", key.vector)
+          .define("CAPACITY", strip_capacity);
     else
       source.define("T", type == DataType::float64 ? "double" : "float");
     source.define("TYPE", tag(type));
@@ -145,7 +148,8 @@ void run_map(Queue& queue, Key key, const ConvShape& s, const Volume& from, cons
   if (const std::int64_t rows = strip_rows(queue.device(), key, shape, vector)) {
     key.vector = std::uint16_t(vector), key.rows = key.channels_last = 0, shape.slices = rows;
     const auto items = std::size_t(to.outer * to.channels * ((to.size[1] + rows - 1) / rows));
-    return run(queue, key, NDRange(items, 1), shape, from.data, s.w.data, bias.defined() ? bias.data : s.w.data, to.data);
+    return run(queue, key, NDRange(items, 1), shape, from.data, s.w.data, bias.defined() ? bias.data : s.w.data,
+               to.data);
   }
   const std::int64_t blocks = (to.size[1] + key.rows - 1) / key.rows;
   const auto items = std::size_t(to.outer * to.channels * to.size[0] * blocks * to.size[2]);
@@ -196,8 +200,8 @@ void depthwise_backward_weights(Queue& queue, const ConvShape& s) {
   }
   key.pass = Pass::finish, key.vector = 0;
   const std::size_t groups = (size + finish_columns - 1) / finish_columns;
-  run(queue, key, NDRange(finish_columns * groups, key.group / finish_columns, finish_columns, key.group / finish_columns),
-      shape, partial.sums.data(), s.w.data);
+  const std::size_t lines = key.group / finish_columns;
+  run(queue, key, NDRange(finish_columns * groups, lines, finish_columns, lines), shape, partial.sums.data(), s.w.data);
 }
 
 }  // namespace dlprim

@@ -35,7 +35,8 @@ struct Forced {
   const char* split = std::getenv("DLPRIM_GEMM_SPLIT");
   std::optional<TileShape> whole() const {
     TileShape s{0, 0, 0, 0, 0, 1, 1, 1, 2};
-    const bool all = tile && std::sscanf(tile, "%hux%hux%hux%hux%hux%hhu", &s.bm, &s.bn, &s.bk, &s.tm, &s.tn, &s.stages) == 6;
+    const char* form = "%hux%hux%hux%hux%hux%hhu";
+    const bool all = tile && std::sscanf(tile, form, &s.bm, &s.bn, &s.bk, &s.tm, &s.tn, &s.stages) == 6;
     return all ? std::optional(s) : std::nullopt;
   }
   bool excludes(const TileShape& s) const {

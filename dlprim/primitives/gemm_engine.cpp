@@ -241,7 +241,8 @@ void turn(GemmProblem& problem) {
 void run_gemm(Queue& queue, const GemmProblem& given) {
   GemmProblem problem = given;
   make_plain(problem);
-  if (problem.mode == GemmMode::plain && problem.p.c_m == 1 && problem.p.c_n != 1) turn(problem);  // the cores store rows
+  const bool columns = problem.mode == GemmMode::plain && problem.p.c_m == 1 && problem.p.c_n != 1;
+  if (columns) turn(problem);  // the cores store rows
   select<GemmProblem>("gemm", "DLPRIM_GEMM", candidates, queue.device(), problem).run(queue, problem);
 }
 

@@ -102,7 +102,8 @@ TileChoice choose_tile(Queue& queue, GemmCore core, const GemmProblem& problem, 
                        const TileCosts& costs, TileRun run) {
   const DeviceInfo& info = queue.device().info();
   if (tiles_are_forced()) return rank_tiles(shapes, costs, info, problem)[0];
-  const Key key{problem.p.m, problem.p.n, problem.p.k, problem.batches, std::int64_t(queue.device().index()), gemm_key(core, problem)};
+  const auto& p = problem.p;
+  const Key key{p.m, p.n, p.k, problem.batches, std::int64_t(queue.device().index()), gemm_key(core, problem)};
   const bool measure = settings.benchmark && is_repeatable(problem);
   Choices& all = choices();
   {

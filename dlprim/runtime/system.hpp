@@ -11,7 +11,7 @@ void* open_library(const char* name) noexcept;
 void* library_function(void* library, const char* name) noexcept;
 /// Whether messages (stderr) go to a terminal.
 bool is_terminal() noexcept;
-/// Where the user's programs keep what can be made again, without a name of ours; empty when the user has no such place.
+/// Where the user's programs keep what can be made again, without a name of ours; empty when there is no such place.
 std::filesystem::path user_cache_folder();
 
 }  // namespace dlprim

@@ -130,7 +130,8 @@ void check(const Case& t, DataType type) {
     ey[yi] += xv * wv, ex[xi] += gradient(yi) * wv, ew[wi] += gradient(yi) * xv;
   });
   std::vector<double> er = ey;
-  for (std::int64_t i = 0; i < numel(y); i++) er[i] = std::max(er[i] + residual.host(std::size_t(offset(i, y, sy))), 0.0);
+  for (std::int64_t i = 0; i < numel(y); i++)
+    er[i] = std::max(er[i] + residual.host(std::size_t(offset(i, y, sy))), 0.0);
   for (double& v : ey) v = std::max(v, 0.0);
   const double tolerance = testing::epsilon(type) + (type == DataType::float64 ? 1e-13 : 5e-6);
   const std::string what = std::string(t.label) + " " + name(type);

@@ -47,7 +47,8 @@ double activate(Activation activation, double x) {
   switch (activation) {
     case Activation::relu: return x < 0 ? 0 : x;
     case Activation::gelu: return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-    case Activation::gelu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+    case Activation::gelu_tanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
     default: return x;
   }
 }
@@ -126,7 +127,8 @@ std::vector<Case> edge_cases() {
 
 // The mma core takes float32 and 16-bit types; where it is emulated, which is slow, one of the latter stands for both.
 bool mma_type(DataType type) {
-  return type == DataType::float32 || type == DataType::bfloat16 || (type == DataType::float16 && testing::device().info().nv_inline_ptx);
+  return type == DataType::float32 || type == DataType::bfloat16 ||
+         (type == DataType::float16 && testing::device().info().nv_inline_ptx);
 }
 
 class GemmCandidate : public ::testing::TestWithParam<const char*> {};
@@ -224,10 +226,11 @@ TEST(Gemm, MeasuresTilesOnRequest) {
   auto choose = [&] {
     runs = 0;
     const auto shapes = tile_shapes(testing::device().info(), 4);
-    return choose_tile(queue(), GemmCore::tiled, problem, shapes, tiled_costs, [](Queue&, const GemmProblem&, const TileChoice& choice) {
+    auto run = [](Queue&, const GemmProblem&, const TileChoice& choice) {
       runs++;
       std::this_thread::sleep_for(std::chrono::milliseconds(choice.shape.bm == 64 && choice.splits == 1 ? 1 : 3));
-    });
+    };
+    return choose_tile(queue(), GemmCore::tiled, problem, shapes, tiled_costs, run);
   };
   const TileChoice estimated = choose();
   EXPECT_EQ(runs, 0) << "nothing is measured without being asked for";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Parameters measured on this machine: what `dlprim tune` found replaces the defaults of gemm_tuning.cpp. They are lines of
-// tuning.txt in the folder of the cache (DLPRIM_CACHE_DIR), one for each device, driver and element size.
+// Parameters measured on this machine: what `dlprim tune` found replaces the defaults of gemm_tuning.cpp. They are
+// lines of tuning.txt in the folder of the cache (DLPRIM_CACHE_DIR), one for each device, driver and element size.
 #pragma once
 #include "gemm_tuning.hpp"
 

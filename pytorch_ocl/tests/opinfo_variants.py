@@ -79,7 +79,7 @@ def check_noncontiguous(op, dtype, device):
 
 
 def check_errors(op, device):
-    """Wrong calls raise errors of the type and with the message that op_db asks for, or what the CPU says in its place."""
+    """Wrong calls raise errors of the type and with the message that op_db asks for, or what the CPU says instead."""
     if not op.error_inputs_func:
         return 0
     count, on_cpu, on_device = 0, list(op.error_inputs("cpu")), list(op.error_inputs(device))

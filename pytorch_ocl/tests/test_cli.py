@@ -23,14 +23,16 @@ def test_info_lists_every_device(capsys):
 @needs_torchvision
 @pytest.mark.parametrize("name", ["resnet18", "squeezenet1_0", "regnet_y_400mf"])
 def test_validate_training(name, device, capsys):
-    code = command_line.main(["validate", "--model", name, "--device", device, "--train", "--size", "64", "--batch", "2"])
+    code = command_line.main(["validate", "--model", name, "--device", device, "--train", "--size", "64",
+                              "--batch", "2"])
     assert code == 0, capsys.readouterr().out
     assert "PASS" in capsys.readouterr().out
 
 
 def test_validate_training_with_functional_dropout(device):
     pytest.importorskip("timm")
-    assert command_line.main(["validate", "--model", "ghostnet_050", "--device", device, "--train", "--size", "64"]) == 0
+    code = command_line.main(["validate", "--model", "ghostnet_050", "--device", device, "--train", "--size", "64"])
+    assert code == 0
 
 
 def test_validate_inference_of_timm(device, capsys):

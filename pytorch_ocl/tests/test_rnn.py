@@ -10,7 +10,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 def outputs_and_gradients(module, *inputs):
     inputs = [x.detach().requires_grad_() for x in inputs]
     out = module(*inputs)
-    flat = [y for part in out for y in (part if isinstance(part, tuple) else (part,))] if isinstance(out, tuple) else [out]
+    parts = out if isinstance(out, tuple) else (out,)
+    flat = [y for part in parts for y in (part if isinstance(part, tuple) else (part,))]
     torch.autograd.backward(flat, [torch.linspace(-1, 1, y.numel()).view(y.shape).to(y) for y in flat])
     return [y.detach() for y in flat] + [x.grad for x in inputs] + [p.grad for p in module.parameters()]
 

@@ -54,7 +54,8 @@ def test_wrong_shapes(device):
                          (lambda: F.batch_norm(a, b[0], b[0], training=True), "running_mean|elements"),
                          (lambda: F.max_pool2d(a[None], 9), "[Oo]utput size"),
                          (lambda: F.cross_entropy(a, b.new_zeros(3, dtype=torch.int64)), "batch"),
-                         (lambda: torch.empty(3, device=device).copy_(a[0, :2]), "[Ss]ize of the tensor|size of tensor"),
+                         (lambda: torch.empty(3, device=device).copy_(a[0, :2]),
+                          "[Ss]ize of the tensor|size of tensor"),
                          (lambda: torch.softmax(a, 5), "Dimension out of range"),
                          (lambda: a[5], "out of bounds"),
                          (lambda: torch.ones(-1, device=device), "negative")):

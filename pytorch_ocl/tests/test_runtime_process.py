@@ -50,7 +50,8 @@ def test_multiprocessing_queue(tmp_path):
         "if __name__ == '__main__':\n"
         "    context = mp.get_context('spawn')\n    there, back = context.Queue(), context.Queue()\n"
         "    process = context.Process(target=work, args=(there, back))\n    process.start()\n"
-        "    there.put(torch.arange(3, device='ocl'))\n    result, device = back.get(timeout=240)\n    there.put(None)\n"
+        "    there.put(torch.arange(3, device='ocl'))\n    result, device = back.get(timeout=240)\n"
+        "    there.put(None)\n"
         "    process.join()\n    print(result.tolist(), result.device, device, process.exitcode)\n")
     out = run_python(f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')")
     assert out == "[0, 2, 4] ocl:0 ocl:0 0"

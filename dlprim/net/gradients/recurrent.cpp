@@ -35,8 +35,8 @@ struct Cell {
   }
 };
 
-// Forward sets `step` and gives the next state; backward fills the gradients of the gates' inputs, `from_x` [B, gates] and
-// `from_state`, and turns `dh` (and `dc`) into those of the state (and memory) before the step.
+// Forward sets `step` and gives the next state; backward fills the gradients of the gates' inputs, `from_x` [B, gates]
+// and `from_state`, and turns `dh` (and `dc`) into those of the state (and memory) before the step.
 struct Kind {
   int gates;
   std::vector<std::string> activations;

@@ -45,7 +45,7 @@ class JsonExport : public Call {
 
   void emit(const char* json_type, const std::vector<std::string>& inputs, const std::string& output,
             Json options = nullptr, const std::vector<std::string>& params = {});
-  /// The padding that a Pad before input 0 left to its reader; zeros where there is none. Pads: top, left, bottom, right.
+  /// The padding that a Pad before input 0 left to its reader; zeros without one. Pads: top, left, bottom, right.
   std::vector<std::int64_t> take_padding();
   void leave_padding(const std::vector<std::int64_t>& pads);
   /// Gives output 0 the same elements as a value.

@@ -81,7 +81,8 @@ void conv_integer(Call& call) {
 }  // namespace
 
 void conv(Registry& registry) {
-  constexpr const char* window = "auto_pad=NOTSET|VALID|SAME_UPPER|SAME_LOWER dilations group kernel_shape pads strides";
+  constexpr const char* window =
+      "auto_pad=NOTSET|VALID|SAME_UPPER|SAME_LOWER dilations group kernel_shape pads strides";
   registry.add("Conv", convolution, window);
   registry.add("ConvInteger", conv_integer, window);
   registry.add("ConvTranspose", conv_transpose, (std::string(window) + " output_padding output_shape").c_str());

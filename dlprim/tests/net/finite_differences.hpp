@@ -41,8 +41,8 @@ inline std::vector<double> distinct_values(std::size_t count, unsigned seed, dou
   return values;
 }
 
-/// Compares the gradients of all floating inputs and trainable parameters of a loaded net with finite differences of the
-/// sum of its floating outputs, weighted at random. Inputs hold what is to be tried.
+/// Compares the gradients of all floating inputs and trainable parameters of a loaded net with finite differences of
+/// the sum of its floating outputs, weighted at random. Inputs hold what is to be tried.
 inline void expect_finite_differences(Net& net) {
   const bool wide = widest() == DataType::float64;
   const double step = wide ? 1e-5 : 1e-2, tolerance = wide ? 1e-6 : 3e-2;

@@ -62,8 +62,10 @@ TEST(Json, ErrorsNameTheOperator) {
 TEST(Json, ParametersAreNamedSharedAndFrozen) {
   Net net{Context(device())};
   net.load_from_json(R"({"inputs": [{"shape": [2, 3]}], "outputs": ["y"], "operators": [
-    {"name": "one", "type": "InnerProduct", "inputs": ["data"], "outputs": ["a"], "options": {"outputs": 3}, "params": ["w", "auto"]},
-    {"name": "two", "type": "InnerProduct", "inputs": ["a"], "outputs": ["a"], "options": {"outputs": 3}, "params": ["w"], "frozen": true},
+    {"name": "one", "type": "InnerProduct", "inputs": ["data"], "outputs": ["a"],
+     "options": {"outputs": 3}, "params": ["w", "auto"]},
+    {"name": "two", "type": "InnerProduct", "inputs": ["a"], "outputs": ["a"],
+     "options": {"outputs": 3}, "params": ["w"], "frozen": true},
     {"name": "three", "type": "BatchNorm", "inputs": ["a"], "outputs": ["y"], "params": ["", "auto", "gamma"]}]})");
   EXPECT_EQ(net.param_names(),
             (std::vector<std::string>{"w", "one.1", "two.1", "three.0", "three.1", "gamma", "three.3"}));
@@ -94,15 +96,18 @@ TEST(Json, ParametersAreNamedSharedAndFrozen) {
 
 TEST(Json, SharedParametersMustFit) {
   expect_error(R"({"inputs": [{"shape": [2, 3]}], "outputs": ["y"], "operators": [
-    {"name": "one", "type": "InnerProduct", "inputs": ["data"], "outputs": ["a"], "options": {"outputs": 3}, "params": ["w"]},
-    {"name": "two", "type": "InnerProduct", "inputs": ["a"], "outputs": ["y"], "options": {"outputs": 4}, "params": ["w"]}]})",
+    {"name": "one", "type": "InnerProduct", "inputs": ["data"], "outputs": ["a"],
+     "options": {"outputs": 3}, "params": ["w"]},
+    {"name": "two", "type": "InnerProduct", "inputs": ["a"], "outputs": ["y"],
+     "options": {"outputs": 4}, "params": ["w"]}]})",
                "parameter 'w' is shared: expected float32 [3, 3], got float32 [4, 3]");
 }
 
 TEST(Json, BatchSizeMayChangeAndValuesAreFound) {
   Net net{Context(device())};
   net.load_from_json(network(R"({"name": "f", "type": "Flatten", "inputs": ["data"], "outputs": ["flat"]},
-                                {"name": "p", "type": "InnerProduct", "inputs": ["flat"], "outputs": ["y"], "options": {"outputs": 5}})"));
+                                {"name": "p", "type": "InnerProduct", "inputs": ["flat"], "outputs": ["y"],
+                                 "options": {"outputs": 5}})"));
   const ExecutionContext ec = net.context().make_execution_context();
   net.keep_intermediate_tensors();
   for (std::int64_t batch : {2, 5, 1}) {
@@ -136,7 +141,8 @@ TEST(Json, NetConfigWritesWhatLoads) {
 TEST(Json, LabelsOfUntouchedInputsAreZero) {
   Net net{Context(device())};
   net.load_from_json(
-      R"({"inputs": [{"shape": [2, 3]}, {"name": "label", "shape": [2], "dtype": "int"}], "outputs": ["loss"], "operators": [
+      R"({"inputs": [{"shape": [2, 3]}, {"name": "label", "shape": [2], "dtype": "int"}], "outputs": ["loss"],
+    "operators": [
     {"name": "loss", "type": "SoftmaxWithLoss", "inputs": ["data", "label"], "outputs": ["loss"]}]})");
   EXPECT_EQ(net.loss_weight("loss"), 1);
   EXPECT_NEAR(read_values(net, net.output(0))[0], std::log(3.0), 1e-6);

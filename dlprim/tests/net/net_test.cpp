@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -32,7 +34,8 @@ TEST(Net, AddsToAConvolution) {
     ModelBuilder builder;
     builder.input("x", {1, 1, 3, 3}).output("y", {1, 1, 3, 3});
     builder.constant("w", {1, 1, 3, 3}, std::vector<float>(9, 1)).constant("b", {1}, {-10});
-    builder.constant("r", {1, 1, rows, 3}, rows == 3 ? std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7, -50} : std::vector<float>{7, 0, 1});
+    const std::vector<float> whole{0, 1, 2, 3, 4, 5, 6, 7, -50}, row{7, 0, 1};
+    builder.constant("r", {1, 1, rows, 3}, rows == 3 ? whole : row);
     attribute(builder.node("Conv", {"x", "w", "b"}, {"c"}), "pads", std::vector<std::int64_t>(4, 1));
     builder.node("Add", {"r", "c"}, {"s"});
     builder.node("Relu", {"s"}, {"y"});
@@ -41,6 +44,29 @@ TEST(Net, AddsToAConvolution) {
     net.load_model(builder.model());
     const std::vector<float> same{2, 12, 8, 20, 39, 28, 20, 36, 0}, broadcast{9, 11, 7, 24, 35, 24, 21, 29, 19};
     EXPECT_EQ(run(net, {1, 2, 3, 4, 5, 6, 7, 8, 9}), rows == 3 ? same : broadcast);
+  }
+}
+
+// s * f(s) for s = conv(x) + r: hardswish, and silu as exporters write it.
+TEST(Net, ActivatesASumWithAConvolution) {
+  for (const bool silu : {false, true}) {
+    ModelBuilder builder;
+    builder.input("x", {1, 1, 3, 3}).output("y", {1, 1, 3, 3});
+    builder.constant("w", {1, 1, 3, 3}, std::vector<float>(9, 1));
+    builder.constant("r", {1, 1, 3, 3}, {-16, -20, -15, -28, -44, -31, -24, -43.5, -28.5});
+    attribute(builder.node("Conv", {"x", "w"}, {"c"}), "pads", std::vector<std::int64_t>(4, 1));
+    builder.node("Add", {"c", "r"}, {"s"});
+    if (silu) builder.node("Sigmoid", {"s"}, {"g"}), builder.node("Mul", {"s", "g"}, {"y"});
+    else builder.node("HardSwish", {"s"}, {"y"});
+    Net net{Context(device())};
+    net.mode(CalculationsMode::predict);
+    net.load_model(builder.model());
+    const std::vector<float> y = run(net, {1, 2, 3, 4, 5, 6, 7, 8, 9});
+    const double sums[] = {-4, 1, 1, -1, 1, 2, 0, -4.5, -0.5};
+    for (std::size_t i = 0; i < 9; i++) {
+      const double gate = silu ? 1 / (1 + std::exp(-sums[i])) : std::clamp(sums[i] + 3, 0.0, 6.0) / 6;
+      EXPECT_NEAR(y[i], sums[i] * gate, 1e-5) << i << " silu " << silu;
+    }
   }
 }
 

@@ -130,7 +130,8 @@ struct Quadratic {
   Quadratic() {
     net.load_from_json(R"({"outputs": ["loss"], "operators": [
       {"name": "p", "type": "Parameter", "outputs": ["p"], "options": {"shape": [2]}},
-      {"name": "loss", "type": "Reduction", "inputs": ["p"], "outputs": ["loss"], "options": {"method": "sumsq", "output_scale": 0.5}}]})");
+      {"name": "loss", "type": "Reduction", "inputs": ["p"], "outputs": ["loss"],
+       "options": {"method": "sumsq", "output_scale": 0.5}}]})");
     net.mode(CalculationsMode::train);
     net.param("p.0").to_device(ec, std::vector<float>{1, -2});
   }

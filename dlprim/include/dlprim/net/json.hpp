@@ -14,8 +14,8 @@ class Net;
 /// use. Parameters get their initial distribution when a Net loads it.
 class JSONModel : public ModelBase {
  public:
-  /// Throws ValidationError for what is no JSON, for unknown keys, wrong types and sizes that do not fit; errors name the
-  /// operator. NotImplementedError for unknown types of operators.
+  /// Throws ValidationError for what is no JSON, for unknown keys, wrong types and sizes that do not fit; errors name
+  /// the operator. NotImplementedError for unknown types of operators.
   void load(const std::string& path);
   void load_text(std::string_view text);
   const Network& network() const override { return network_; }

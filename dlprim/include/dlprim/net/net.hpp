@@ -11,8 +11,8 @@ enum class CalculationsMode { train, predict };
 /// A network on a device. Not thread-safe; several nets may run side by side.
 ///
 /// Parameters are the floating constants of an ONNX model that it names, or what JSON operators declare; trainable are
-/// those with dimensions, but for running statistics. A net whose parameters were handed out (param, backward) reads them
-/// anew in every run; otherwise prediction may fold them into each other.
+/// those with dimensions, but for running statistics. A net whose parameters were handed out (param, backward) reads
+/// them anew in every run; otherwise prediction may fold them into each other.
 class Net {
  public:
   struct State;  ///< private to dlprim
@@ -73,8 +73,8 @@ class Net {
   Tensor& param(const std::string& name);
   bool trainable(const std::string& name) const;
   void freeze(const std::string& name, bool frozen = true);
-  /// Sets all parameters that came without elements (JSON) to their initial distribution, equal for equal seeds. Loading
-  /// does so with seed 0.
+  /// Sets all parameters that came without elements (JSON) to their initial distribution, equal for equal seeds.
+  /// Loading does so with seed 0.
   void initialize_parameters(std::uint64_t seed);
   /// Reads parameters from a DLP, HDF5 or safetensors file, told apart by its first bytes. Throws ValidationError for
   /// shapes that differ and, unless `allow_missing`, for parameters that the file lacks.
@@ -84,17 +84,17 @@ class Net {
   void save_parameters(const std::string& path);
   NamedTensors parameters();  ///< copies on the host
 
-  // Training. Gradients exist for what trainable parameters and wanted values lead to, and only where they reach a loss.
+  // Training. Gradients exist for what trainable parameters and wanted values lead to, only where they reach a loss.
   /// How much an output counts as a loss; 0: not at all. JSON's losses count by themselves.
   void set_loss_weight(const std::string& output, double weight);
   double loss_weight(const std::string& output) const;
   /// Asks for the gradient of an input or another value.
   void want_gradient(const std::string& name);
-  /// The gradient that backward() starts from at an output that is no loss (or in a loss's place): of its shape, zeros at
-  /// first, to be filled after forward().
+  /// The gradient that backward() starts from at an output that is no loss (or in a loss's place): of its shape, zeros
+  /// at first, to be filled after forward().
   Tensor& output_diff(const std::string& output);
-  /// Enqueues the gradients of the last forward(), which ran in mode train; adds to those of parameters since zero_grad().
-  /// Throws NotImplementedError that lists the operators on the way which have no gradient.
+  /// Enqueues the gradients of the last forward(), which ran in mode train; adds to those of parameters since
+  /// zero_grad(). Throws NotImplementedError that lists the operators on the way which have no gradient.
   void backward(const ExecutionContext& context);
   void zero_grad();
   /// Gradient of a parameter; not defined() before backward(), or when the parameter reaches no loss.

@@ -4,7 +4,7 @@
 
 namespace dlprim {
 
-/// The operator of a network, such as "Conv 'layer1'", that a command recorded by Profiler belongs to; empty for others.
+/// The operator of a network, such as "Conv 'layer1'", that a command Profiler recorded belongs to; empty for others.
 std::string profiled_operator(const ProfiledCommand& command);
 
 }  // namespace dlprim

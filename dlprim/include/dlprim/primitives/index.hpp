@@ -51,9 +51,9 @@ void index_select(Queue& queue, const TensorView& out, const TensorView& source,
 void index_update(Queue& queue, const TensorView& destination, int dim, const TensorView& index,
                   const TensorView& values, Update update, const IndexOptions& options = {});
 
-/// The deterministic form of indexed_write for add and assign: destination[rows[i]] is updated by values[order[i]], each
-/// run of equal rows[i] one after the other, sums in the accumulate type. `rows` is sorted int64, `order` int64, both
-/// [n]; destination and values contiguous, elements counted row-major, any dtypes (assign: equal ones).
+/// The deterministic form of indexed_write for add and assign: destination[rows[i]] is updated by values[order[i]],
+/// each run of equal rows[i] one after the other, sums in the accumulate type. `rows` is sorted int64, `order` int64,
+/// both [n]; destination and values contiguous, elements counted row-major, any dtypes (assign: equal ones).
 void ordered_write(Queue& queue, const TensorView& destination, const TensorView& values, const TensorView& rows,
                    const TensorView& order, Update update);
 

@@ -12,10 +12,10 @@ struct RunningStatistics {
   double momentum = 0.1;
 };
 
-/// Mean and 1 / sqrt(variance + eps) of each channel of x [N, C, ...] (any strides) into [C] views, in one pass, updating
-/// running statistics in place.
-void batch_norm_statistics(Queue& queue, const TensorView& x, const TensorView& mean, const TensorView& invstd, double eps,
-                           const RunningStatistics& running = {});
+/// Mean and 1 / sqrt(variance + eps) of each channel of x [N, C, ...] (any strides) into [C] views, in one pass,
+/// updating running statistics in place.
+void batch_norm_statistics(Queue& queue, const TensorView& x, const TensorView& mean, const TensorView& invstd,
+                           double eps, const RunningStatistics& running = {});
 
 /// Merges statistics of several processes: mean, invstd [W, C] and counts [W] (each stride 0 where shared) as
 /// batch_norm_statistics would have found them.
@@ -37,7 +37,7 @@ void batch_norm_apply(Queue& queue, const TensorView& y, const TensorView& x, co
 void batch_norm_sums(Queue& queue, const TensorView& sum, const TensorView& dot, const TensorView& gy,
                      const TensorView& x, const ChannelStatistics& statistics);
 
-/// gx of training (sums as batch_norm_sums gives them, over `count` elements a channel) or, sums undefined, of evaluation.
+/// gx of training (sums as batch_norm_sums gives them, over `count` elements a channel) or, sums undefined, evaluation.
 void batch_norm_backward(Queue& queue, const TensorView& gx, const TensorView& gy, const TensorView& x,
                          const ChannelStatistics& statistics, const TensorView& weight, const TensorView& sum,
                          const TensorView& dot, double count);
@@ -51,8 +51,8 @@ struct GroupShape {
 
 /// y = (x - mean) * rstd * weight + bias over contiguous x and y; weight and bias [channels]; mean (unless centered is
 /// false) and rstd [rows, groups] are written.
-void group_norm(Queue& queue, const GroupShape& shape, const TensorView& y, const TensorView& mean, const TensorView& rstd,
-                const TensorView& x, const TensorView& weight, const TensorView& bias);
+void group_norm(Queue& queue, const GroupShape& shape, const TensorView& y, const TensorView& mean,
+                const TensorView& rstd, const TensorView& x, const TensorView& weight, const TensorView& bias);
 
 /// gx of group_norm from contiguous gy and x.
 void group_norm_backward(Queue& queue, const GroupShape& shape, const TensorView& gx, const TensorView& gy,

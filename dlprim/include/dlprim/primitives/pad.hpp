@@ -8,8 +8,8 @@ namespace dlprim {
 
 enum class PadMode : std::uint8_t { reflect, replicate };
 
-/// out[n, z, y, x] = in at the coordinates less `before` (of z, y, x; negative cuts off), reflected at or clamped to the
-/// border. Contiguous, [batch, depth, height, width], equal dtypes (any).
+/// out[n, z, y, x] = in at the coordinates less `before` (of z, y, x; negative cuts off), reflected at or clamped to
+/// the border. Contiguous, [batch, depth, height, width], equal dtypes (any).
 void pad(Queue& queue, const TensorView& out, const TensorView& in, std::array<std::int64_t, 3> before, PadMode mode);
 /// Sum of `grad_out` over the elements that `pad` makes from each element of its input; floating or complex dtypes.
 void pad_backward(Queue& queue, const TensorView& grad_in, const TensorView& grad_out,

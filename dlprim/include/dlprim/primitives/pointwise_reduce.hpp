@@ -13,14 +13,14 @@ class ExecutionContext;
 class Tensor;
 struct TensorSpecs;
 
-/// A pointwise computation over broadcast inputs whose results are reduced over the dims in which the outputs broadcast:
-/// with xs broadcast (as NumPy) to one shape S and ys all of one shape that broadcasts to S, each
+/// A pointwise computation over broadcast inputs whose results are reduced over the dims in which the outputs
+/// broadcast: with xs broadcast (as NumPy) to one shape S and ys all of one shape that broadcasts to S, each
 ///   y = alpha * (reduction over the broadcast dims of the computed y) + beta * y     (beta 0: y is not read)
 ///
 /// The code is OpenCL C: `compute` sets y0, y1.. from x0, x1.. and the weights w0, w1..; `init` sets the accumulators
-/// reduce_y0, reduce_y1.. to what leaves a result unchanged; `combine` merges y0, y1.. into them and must be associative
-/// and commutative, as it also merges partial results. Types are typeof_x0.., typeof_y0.., typeof_w and typeof_w0.. (float
-/// for 16-bit floats); accumulators have their output's type.
+/// reduce_y0, reduce_y1.. to what leaves a result unchanged; `combine` merges y0, y1.. into them and must be
+/// associative and commutative, as it also merges partial results. Types are typeof_x0.., typeof_y0.., typeof_w and
+/// typeof_w0.. (float for 16-bit floats); accumulators have their output's type.
 ///
 ///   PointwiseOperationBroadcastReduce norm({x}, {y}, 1, DataType::float32,
 ///                                          "y0 = w0 * x0 * x0;", "reduce_y0 = 0;", "reduce_y0 += y0;");
@@ -41,7 +41,8 @@ class PointwiseOperationBroadcastReduce {
       const Context& context, const std::vector<TensorSpecs>& xs, const std::vector<TensorSpecs>& ys, int weights,
       DataType weight_type, const std::string& compute, const std::string& init, const std::string& combine);
   void enqueue(const std::vector<Tensor>& xs, const std::vector<Tensor>& ys, const std::vector<double>& weights,
-               const std::vector<double>& alpha, const std::vector<double>& beta, const ExecutionContext& context) const;
+               const std::vector<double>& alpha, const std::vector<double>& beta,
+               const ExecutionContext& context) const;
 
  private:
   std::vector<DataType> x_types_, y_types_;

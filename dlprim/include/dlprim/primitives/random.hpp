@@ -33,8 +33,8 @@ void random_integers(Queue& queue, const TensorView& out, std::uint64_t range, s
 /// 1 with the probability in `probability` (floating, same sizes, contiguous), else 0.
 void random_bernoulli(Queue& queue, const TensorView& out, const TensorView& probability, PhiloxState state);
 
-/// Standard gamma of shape `a`; Poisson of rate `a`; binomial of `a` trials with probability `b`. `out`, `a` and `b` are
-/// contiguous, of equal size and floating dtype.
+/// Standard gamma of shape `a`; Poisson of rate `a`; binomial of `a` trials with probability `b`. `out`, `a` and `b`
+/// are contiguous, of equal size and floating dtype.
 void random_gamma(Queue& queue, const TensorView& out, const TensorView& a, PhiloxState state);
 void random_poisson(Queue& queue, const TensorView& out, const TensorView& a, PhiloxState state);
 void random_binomial(Queue& queue, const TensorView& out, const TensorView& a, const TensorView& b,

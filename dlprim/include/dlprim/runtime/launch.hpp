@@ -54,8 +54,8 @@ void enqueue(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic
 
 /// Runs `kernel` with `arguments` in order. A BufferRef fills two parameters, GLOBAL(T, name) of lib/types.clh: the
 /// buffer and its byte offset as ulong. Plain values, structs by value included, fill one, as does a span of bytes that
-/// holds a struct laid out at run time; a span of BufferRefs fills two for each. Nothing runs for an empty range. Throws
-/// DeviceError.
+/// holds a struct laid out at run time; a span of BufferRefs fills two for each. Nothing runs for an empty range.
+/// Throws DeviceError.
 template <class... Arguments>
 void launch(Queue& queue, Kernel& kernel, const NDRange& range, const Traffic& traffic,
             const Arguments&... arguments) {
