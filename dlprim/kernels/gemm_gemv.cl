@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Core for GPUs and products of few rows (a vector by a matrix), which memory bounds: B is read once, in pieces of up to
-// 16 bytes. A work-group computes LINES * V columns of all MR rows of C; LANES work-items share the sums along k of V
+// Core for GPUs and products of few rows (a vector by a matrix), which memory bounds: B is read once, in pieces of up
+// to 16 bytes. A work-group computes LINES * V columns of all MR rows of C; LANES work-items share the sums along k of V
 // neighbouring columns. The host also defines
 //   MR          rows of C, at most 8
-//   B_ALONG_K   B is read in pieces of VB elements along k, a piece from each of V columns, A in pieces of VA (VB or 1);
-//               otherwise pieces lie along n and are V = VB wide
+//   B_ALONG_K   B is read in pieces of VB elements along k, a piece from each of V columns, A in pieces of VA (VB or
+//               1); otherwise pieces lie along n and are V = VB wide
 //   A_BYTES, B_BYTES   of a piece
 #include "gemm_operands.clh"
 #include "lib/warp.clh"
@@ -69,7 +69,7 @@ typedef union {
       }                                                                                                          \
   } while (0)
 
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_gemv(GEMM_ARGUMENTS RESIDUAL_ARGUMENT) {
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_gemv(GEMM_ARGUMENTS) {
   const Params *p = &params;
   __local T shared[V * PARTS * LINES];
   const Tile tile = tile_of(get_group_id(0), p);
@@ -120,9 +120,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_gemv(GEMM_
 #if ADDEND
       const T addend = TO_T(LOAD(TD, CONST_POINTER(STORAGE(TD), d), tile.batch * p->d_batch + i * p->d_m + n * p->d_n));
 #endif
-#if RESIDUAL
-      const T residual = TO_T(LOAD(TC, CONST_POINTER(STORAGE(TC), e), at));
-#endif
+      LOAD_RESIDUAL(at);
       STORE(TC, C, at, (VALUE(TC))(FINISH(total, addend)));
 #endif
     }

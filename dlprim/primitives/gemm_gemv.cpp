@@ -35,7 +35,9 @@ struct Schedule {
 // Work-items that keep memory busy.
 std::int64_t wanted_items(const DeviceInfo& info) { return std::int64_t(768) * info.compute_units; }
 
-std::int64_t power_of_2(std::int64_t most) { return std::int64_t(std::bit_floor(std::uint64_t(std::max<std::int64_t>(most, 1)))); }
+std::int64_t power_of_2(std::int64_t most) {
+  return std::int64_t(std::bit_floor(std::uint64_t(std::max<std::int64_t>(most, 1))));
+}
 
 // Lanes lie along k: first as many as a warp has, then more of them, then fewer columns each.
 Schedule along_k(const DeviceInfo& info, const GemmProblem& problem, std::int64_t depth) {

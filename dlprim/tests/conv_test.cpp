@@ -231,7 +231,7 @@ TEST_P(ConvCandidate, AgreesWithHost) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ConvCandidate, ::testing::Values("thin", "panel", "mma", "tiled", "reference"),
+INSTANTIATE_TEST_SUITE_P(All, ConvCandidate, ::testing::Values("thin", "gemv", "panel", "mma", "tiled", "reference"),
                          [](const auto& candidate) { return std::string(candidate.param); });
 
 std::vector<Case> winograd_cases() {

@@ -143,8 +143,8 @@ TEST_P(GemmCandidate, AgreesWithHostOnEdgeCases) {
       if (std::string(GetParam()) == "mma" && !mma_type(type)) continue;
       if (t.k > 1000 && (type != DataType::float32)) continue;
       if (few_rows && std::min(t.m, t.n) > 8) continue;  // another candidate's
-      // The emulation of matrix units takes seconds to build for each case: a third of them there. So does PoCL for gemv,
-      // which GemmOfFewRows covers.
+      // The emulation of matrix units takes seconds to build for each case: a third of them there. So does PoCL for
+      // gemv, which GemmOfFewRows covers.
       if (emulated && (number++ % 3 || t.k > 10000)) continue;
       if (gemv && testing::device().info().cpu && number++ % 3) continue;
       check(t, type);
