@@ -7,7 +7,7 @@
 //   VA, VB      up to 16 / BYTES: elements that lie side by side, aligned, along the fast direction of A and B
 //   A_ALONG_K, B_ALONG_K   that direction is k
 //   TURNED      C lies along m: the matrix unit computes the transpose
-//   VC          elements stored at once: 8 (16-bit types), 2 (float32 and partial sums) or 1
+//   VC          see gemm_store.clh
 #include "gemm_operands.clh"
 #include "lib/nvidia.clh"
 
@@ -135,6 +135,8 @@ inline Place flat(INDEX x) {
 #define SIZE_Q p->n
 #endif
 
+#include "gemm_store.clh"
+
 #define SLICE(stage) (tiles + (stage) * (BM + BN) * BK)
 #define LOAD_P(i, stage, step)                                                                                  \
   ps[i] = P_ALONG_K                                                                                             \
@@ -201,15 +203,6 @@ inline uint4 load_across(const __local Element *slice, int step, int first, int 
   EACH_COLUMN multiply_tf32(&rest[i][j], big, PAIR(q_small, j), &warp);             \
   EACH_COLUMN sum[i][j] += part[j];
 #endif
-
-// Four lanes that hold words of four chunks exchange them for one chunk each.
-inline uint4 gather_chunk(uint4 w, const Warp *warp) {
-  const bool odd = warp->lane & 1, high = warp->lane & 2;
-  const uint a = exchange(odd ? w.x : w.y, 1, warp), b = exchange(odd ? w.z : w.w, 1, warp);
-  w = odd ? (uint4)(a, w.y, b, w.w) : (uint4)(w.x, a, w.z, b);
-  const uint c = exchange(high ? w.x : w.z, 2, warp), d = exchange(high ? w.y : w.w, 2, warp);
-  return high ? (uint4)(c, d, w.z, w.w) : (uint4)(w.x, w.y, c, d);
-}
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_ARGUMENTS) {
   const Params *p = &params;
@@ -279,68 +272,5 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
     UNROLL for (int j = 0; j < WQ / 8; j++) sum[i][j] += select((float4)0, rest[i][j], isfinite(rest[i][j]));
 #endif
 
-#if SPLIT
-  __global T *C = POINTER(T, c) + (tile.batch * p->splits + tile.split) * p->m * p->n;
-#define C_ROW(m) ((m) * p->n)
-#define C_COLUMN(n) (n)
-#else
-  __global STORAGE(TC) *C = POINTER(STORAGE(TC), c) + tile.batch * p->c_batch;
-#define C_ROW(m) ((m) * p->c_m)
-#define C_COLUMN(n) c_column(n, p)
-#endif
-#if ADDEND
-  __global const STORAGE(TD) *D = CONST_POINTER(STORAGE(TD), d) + tile.batch * p->d_batch;
-#endif
-  const INDEX p0 = (TURNED ? n0 : m0) + p_warp + warp.lane / 4, q0 = (TURNED ? m0 : n0) + q_warp;
-  const int quad = warp.lane % 4;
-  UNROLL for (int i = 0; i < WP / 8; i++) {
-    const INDEX row = min(p0 + 8 * i, SIZE_P - 1);
-    const INDEX row_at = TURNED ? C_COLUMN(row) : C_ROW(row);
-    UNROLL for (int j = 0; j < WQ / 8; j += 4) {
-      uint words[4];
-      float2 pair;
-      INDEX at = 0;
-      UNROLL for (int e = 0; e < 8; e++) {
-        const float4 sums = sum[i / 2][j + e / 2];
-        const float value = i % 2 ? (e % 2 ? sums.w : sums.z) : (e % 2 ? sums.y : sums.x);
-        const INDEX q = q0 + 8 * (j + e / 2) + 2 * quad + e % 2, column = min(q, SIZE_Q - 1);
-        if (VC > 1 && e % 2) {
-          at++;  // what is stored at once lies side by side
-        } else {
-          const INDEX first = min(q, SIZE_Q - (VC > 1 ? 2 : 1));
-          at = row_at + (TURNED ? C_ROW(first) : C_COLUMN(first));
-        }
-#if ADDEND
-        const T addend = LOAD(TD, D, (TURNED ? column : row) * p->d_m + (TURNED ? row : column) * p->d_n);
-#endif
-#if SPLIT
-        const float result = value;
-#else
-        LOAD_RESIDUAL(tile.batch * p->c_batch + at);
-        const VALUE(TC) result = FINISH(value, addend);
-#endif
-#if VC == 8
-        const uint bits = ENCODE(TC, result);
-        words[e / 2] = e % 2 ? words[e / 2] | bits << 16 : bits;
-#elif VC == 2
-        if (e % 2 == 0) pair.x = result;
-        else pair.y = result;
-        if (e % 2 && p0 + 8 * i < SIZE_P && q < SIZE_Q) *(__global float2 *)(C + at - 1) = pair;
-#else
-        const bool store = p0 + 8 * i < SIZE_P && q < SIZE_Q;
-#if SPLIT
-        if (store) C[at] = result;
-#else
-        if (store) STORE(TC, C, at, result);
-#endif
-#endif
-      }
-#if VC == 8
-      const uint4 chunk = gather_chunk((uint4)(words[0], words[1], words[2], words[3]), &warp);
-      const INDEX q = q0 + 8 * (j + quad);
-      if (p0 + 8 * i < SIZE_P && q < SIZE_Q)
-        *(__global uint4 *)(C + row_at + (TURNED ? C_ROW(q) : C_COLUMN(q))) = chunk;
-#endif
-    }
-  }
+  store_sums(sum, (TURNED ? n0 : m0) + p_warp, (TURNED ? m0 : n0) + q_warp, &tile, &warp, STORE_VALUES);
 }

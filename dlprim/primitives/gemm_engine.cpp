@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "gemm_engine.hpp"
 
+#include <dlprim/runtime/settings.hpp>
+
 #include <bit>
 
 #include "gemm_launch.hpp"
@@ -30,6 +32,7 @@ constexpr Candidate<GemmProblem> candidates[] = {
     {"thin", decline_thin, run_thin},
     {"gemv", decline_gemv, run_gemv},
     {"panel", decline_panel, run_panel},
+    {"wgmma", decline_wgmma, run_wgmma},
     {"mma", decline_mma, run_mma},
     {"tiled", decline_tiled, run_tiled},
     {"reference", decline_reference, run_reference},
@@ -48,7 +51,7 @@ const char* type_name(DataType type) {
 }
 
 constexpr const char* core_files[] = {"gemm_reference", "gemm_tiled", "gemm_panel", "gemm_mma", "gemm_reduce",
-                                      "gemm_thin",      "gemm_gemv"};
+                                      "gemm_thin",      "gemm_gemv",  "gemm_wgmma"};
 
 KernelSource gemm_source(const GemmKey& key) {
   const auto type = DataType(key.type);
@@ -78,6 +81,10 @@ KernelSource gemm_source(const GemmKey& key) {
     for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
     source.define("VA", key.va).define("VB", key.vb).define("VC", key.vc).define("STAGES", key.stages);
     source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k).define("TURNED", key.turned);
+    source.define("BYTES", size_of(type)).define("PASSES", key.passes);
+  }
+  if (key.core == GemmCore::wgmma) {
+    source.define("BN", key.shape[1]).define("STAGES", key.stages).define("VC", key.vc).ptx_target("sm_90a");
     source.define("BYTES", size_of(type)).define("PASSES", key.passes);
   }
   if (key.core == GemmCore::thin) source.define("MR", key.shape[0]).define("B_ALONG_K", key.b_along_k);
@@ -149,6 +156,8 @@ bool fits_32_bits(const GemmProblem& problem) {
   return most < (std::int64_t(1) << 31) - (1 << 20);
 }
 
+int tf32_passes(DataType type) { return type != DataType::float32 ? 0 : settings.tf32 ? 1 : 3; }
+
 GemmKey gemm_key(GemmCore core, const GemmProblem& problem) {
   GemmKey key{};
   key.core = core, key.mode = std::uint8_t(problem.mode), key.type = std::uint8_t(problem.type);
@@ -158,6 +167,7 @@ GemmKey gemm_key(GemmCore core, const GemmProblem& problem) {
   }
   key.addend = problem.addend.memory != nullptr, key.residual = problem.residual.memory != nullptr;
   key.activation = std::uint8_t(problem.activation);
+  if (core == GemmCore::mma || core == GemmCore::wgmma) key.passes = std::uint8_t(tf32_passes(problem.type));
   key.wide_index = !fits_32_bits(problem);
   return key;
 }

@@ -12,7 +12,7 @@
 namespace dlprim {
 
 /// Cores by kernel file.
-enum class GemmCore : std::uint8_t { reference, tiled, panel, mma, reduce, thin, gemv };
+enum class GemmCore : std::uint8_t { reference, tiled, panel, mma, reduce, thin, gemv, wgmma };
 
 /// What distinguishes one compiled core from another.
 struct GemmKey {
@@ -24,6 +24,8 @@ struct GemmKey {
   std::uint8_t tap_mask = 0, full_k = 0, turned = 0, stages = 0, residual = 0, passes = 0, unused = 0;
 };
 
+/// On matrix units float32 takes 1 pass of tf32 where settings.tf32 allows it, else 3; other types none (0).
+int tf32_passes(DataType type);
 GemmKey gemm_key(GemmCore core, const GemmProblem& problem);
 Kernel& gemm_kernel(Device& device, const GemmKey& key);
 /// Launches with problem.p as the parameters; `output` replaces C where given (a workspace of partial sums).
@@ -59,6 +61,8 @@ TileChoice choose_tile(Queue& queue, GemmCore core, const GemmProblem& problem, 
 void set_tiles(GemmProblem& problem, GemmKey& key, const TileChoice& choice);
 
 /// The candidates.
+const char* decline_wgmma(const Device& device, const GemmProblem& problem, bool forced);
+void run_wgmma(Queue& queue, const GemmProblem& problem);
 const char* decline_mma(const Device& device, const GemmProblem& problem, bool forced);
 void run_mma(Queue& queue, const GemmProblem& problem);
 const char* decline_tiled(const Device& device, const GemmProblem& problem, bool forced);

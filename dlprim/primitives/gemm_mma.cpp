@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The engine's core for matrix units (NVIDIA's, through inline PTX).
-#include <dlprim/runtime/settings.hpp>
-
 #include "gemm_launch.hpp"
 
 namespace dlprim {
@@ -22,7 +20,6 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
     if (v.b) key.vb = unit;
     if (v.c && unit == stored) key.vc = unit;
   }
-  key.passes = problem.type != DataType::float32 ? 0 : settings.tf32 ? 1 : 3;
   set_tiles(problem, key, choice);
   // C along m (channels last): the other operand gives the rows, and chunks of C lie in its columns.
   const bool convolution = problem.mode == GemmMode::convolution;

@@ -93,6 +93,22 @@ cl::Program from_binary(Device& device, const std::string& binary, const std::st
   return clBuildProgram(program(), 1, &id, options.c_str(), nullptr, nullptr) == CL_SUCCESS ? program : cl::Program();
 }
 
+// PTX for another target, with the instructions that only it has.
+std::string retarget(std::string ptx, const std::string& target) {
+  const std::size_t at = ptx.find(".target ");
+  if (at == std::string::npos) return {};
+  const std::size_t from = at + std::strlen(".target ");
+  ptx.replace(from, ptx.find_first_of(", \n", from) - from, target);
+  std::string shown;
+  shown.reserve(ptx.size());
+  constexpr std::string_view hidden = "//@";
+  for (std::size_t i = 0, next; i < ptx.size(); i = next + hidden.size()) {
+    next = std::min(ptx.find(hidden, i), ptx.size());
+    shown.append(ptx, i, next - i);
+  }
+  return shown;
+}
+
 }  // namespace
 
 KernelSource& KernelSource::define(std::string_view name, std::string_view value) {
@@ -109,17 +125,43 @@ KernelSource& KernelSource::option(std::string_view more) {
   return *this;
 }
 
+KernelSource& KernelSource::ptx_target(std::string_view name) {
+  target = name;
+  return *this;
+}
+
 KernelSource KernelSource::from_text(std::string text, std::string kernel) {
   KernelSource source("", std::move(kernel));
   source.text = std::move(text);
   return source;
 }
 
+namespace {
+
+// Several work-groups with much local memory share one of NVIDIA's compute units only where that memory is not given to
+// the cache (cl_nv_kernel_attribute; the attribute is a percentage). A hint: no matter whether it is taken.
+void prefer_local_memory(const Device& device, cl_kernel kernel) {
+  using SetAttribute = cl_int(CL_API_CALL*)(cl_kernel, cl_device_id, cl_uint, std::size_t, const void*);
+  constexpr cl_uint carve_out = 0;
+  cl_ulong local = 0;
+  cl_platform_id platform = nullptr;
+  const cl_device_id id = device.id();
+  clGetKernelWorkGroupInfo(kernel, id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local, &local, nullptr);
+  clGetDeviceInfo(id, CL_DEVICE_PLATFORM, sizeof platform, &platform, nullptr);
+  if (local < 32768) return;
+  void* function = clGetExtensionFunctionAddressForPlatform(platform, "clSetKernelAttributeNV");
+  const int percent = 100;
+  if (function) reinterpret_cast<SetAttribute>(function)(kernel, id, carve_out, sizeof percent, &percent);
+}
+
+}  // namespace
+
 Kernel::Kernel(Device& device, cl::Kernel kernel, std::string name)
     : device_(device), kernel_(std::move(kernel)), name_(std::move(name)) {
   check(clGetKernelWorkGroupInfo(kernel_(), device.id(), CL_KERNEL_WORK_GROUP_SIZE, sizeof max_work_group_,
                                  &max_work_group_, nullptr),
         "clGetKernelWorkGroupInfo");
+  if (device.info().nv_inline_ptx) prefer_local_memory(device, kernel_());
 }
 
 std::string ProgramCache::preprocess(const KernelSource& source) {
@@ -129,10 +171,11 @@ std::string ProgramCache::preprocess(const KernelSource& source) {
   return text;
 }
 
-cl::Program ProgramCache::program(const std::string& text, const std::string& options, const std::string& what) {
+cl::Program ProgramCache::program(const std::string& text, const std::string& options, const std::string& target,
+                                  const std::string& what) {
   const DeviceInfo& info = device_.info();
   const std::string key = digest(info.platform + '\n' + info.name + '\n' + info.version + '\n' + info.driver + '\n' +
-                                 options + '\n' + text);
+                                 options + '\n' + target + '\n' + text);
   DiskCache& disk = DiskCache::instance();
   // Binaries forget the types of parameters: who asks for them gets a fresh build.
   const bool kept = options.find("-cl-kernel-arg-info") == std::string::npos;
@@ -151,14 +194,20 @@ cl::Program ProgramCache::program(const std::string& text, const std::string& op
   if (code != CL_SUCCESS)
     throw BuildError("[program] " + what + " does not build on " + info.name + " (" + cl_error_name(code) + ")",
                      log_of(program, id));
-  if (const std::string binary = binary_of(program); kept && !binary.empty()) disk.store(key, binary);
+  std::string binary = binary_of(program);
+  if (!target.empty() && target == "sm_" + std::to_string(info.nv_compute_capability) + "a") {
+    binary = retarget(std::move(binary), target);
+    program = from_binary(device_, binary, options);
+    if (!program()) throw BuildError("[program] " + what + " does not assemble for " + target + " on " + info.name, "");
+  }
+  if (kept && !binary.empty()) disk.store(key, binary);
   return program;
 }
 
 std::unique_ptr<Kernel> ProgramCache::build(const KernelSource& source) {
   const std::string options = device_options(device_) + source.options;
   const std::string what = source.kernel + (source.file.empty() ? "" : " of " + source.file);
-  cl::Program built = program(preprocess(source), options, what);
+  cl::Program built = program(preprocess(source), options, source.target, what);
   cl_int code = CL_SUCCESS;
   cl::Kernel kernel(clCreateKernel(built(), source.kernel.c_str(), &code));
   check(code, ("clCreateKernel(" + source.kernel + ")").c_str());

@@ -35,6 +35,22 @@ constexpr TileShape mma_float_tiles[] = {
     {128, 64, 16, 32, 64, 0.94f, 0.94f, 2, 4},
     {64, 64, 16, 32, 32, 0.86f, 0.86f, 3, 4},
 };
+// Hopper's (700 TFLOP/s is 1).
+constexpr TileShape wgmma_tiles[] = {
+    {64, 256, 16, 64, 256, 1.00f, 1.00f, 3, 4},
+    {64, 192, 16, 64, 192, 0.95f, 0.95f, 4, 5},
+    {64, 128, 16, 64, 128, 0.70f, 0.70f, 5, 7},
+};
+// float32 in one pass (350 TFLOP/s is 1), and in three (95 TFLOP/s is 1).
+constexpr TileShape wgmma_tf32_tiles[] = {
+    {64, 256, 8, 64, 256, 1.00f, 1.00f, 3, 4},
+    {64, 192, 8, 64, 192, 0.95f, 0.95f, 4, 5},
+    {64, 128, 8, 64, 128, 0.70f, 0.70f, 5, 7},
+};
+constexpr TileShape wgmma_float_tiles[] = {
+    {64, 96, 8, 64, 96, 1.00f, 1.00f, 3, 4},
+    {64, 128, 8, 64, 128, 1.00f, 1.00f, 2, 3},
+};
 constexpr TileShape emulated_tiles[] = {{64, 64, 32, 32, 32, 1.00f, 1.00f, 1, 2}};
 constexpr TileShape emulated_float_tiles[] = {{32, 32, 16, 32, 32, 1.00f, 1.00f, 1, 2}};
 
@@ -66,6 +82,11 @@ std::span<const TileShape> mma_shapes(const DeviceInfo& device, std::size_t byte
   using Shapes = std::span<const TileShape>;
   if (bytes == 4) return device.nv_inline_ptx ? Shapes(mma_float_tiles) : Shapes(emulated_float_tiles);
   return device.nv_inline_ptx ? Shapes(mma_tiles) : Shapes(emulated_tiles);
+}
+
+std::span<const TileShape> wgmma_shapes(std::size_t bytes, int parts) {
+  using Shapes = std::span<const TileShape>;
+  return bytes == 2 ? Shapes(wgmma_tiles) : parts == 1 ? Shapes(wgmma_tf32_tiles) : Shapes(wgmma_float_tiles);
 }
 
 PanelShape panel_shape(const DeviceInfo& device, std::size_t bytes) {

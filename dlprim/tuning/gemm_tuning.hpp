@@ -30,7 +30,9 @@ struct PanelShape {
 std::span<const TileShape> tile_shapes(const DeviceInfo& device, std::size_t bytes);
 /// Shapes of the mma core for elements of `bytes` (2 or 4), best first.
 std::span<const TileShape> mma_shapes(const DeviceInfo& device, std::size_t bytes);
-inline constexpr TileCosts tiled_costs{24, 32, 4e5}, mma_costs{40, 200, 2.5e6}, mma_float_costs{24, 40, 5e5};
+/// Shapes of the wgmma core for elements of `bytes` (2 or 4) that are packed as `parts` numbers (1 or 2), best first.
+std::span<const TileShape> wgmma_shapes(std::size_t bytes, int parts);
+inline constexpr TileCosts tiled_costs{24, 32, 4e5}, mma_costs{40, 200, 2.5e6}, mma_float_costs{24, 40, 5e5}, wgmma_costs{60, 200, 2.5e6};
 PanelShape panel_shape(const DeviceInfo& device, std::size_t bytes);
 
 /// What a tuner tries, on any device.

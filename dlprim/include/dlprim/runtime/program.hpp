@@ -18,10 +18,13 @@ class KernelSource {
   KernelSource& define(std::string_view name, std::int64_t value);
   /// Adds a build option, e.g. "-cl-fast-relaxed-math". Default: "-cl-std=CL1.2"-compatible, "-cl-mad-enable".
   KernelSource& option(std::string_view text);
+  /// On devices of this very architecture, such as NVIDIA's "sm_90a", lets the driver assemble for it. It has instructions
+  /// that OpenCL's compiler does not accept: inline assembly writes them behind "//@", which is taken away in between.
+  KernelSource& ptx_target(std::string_view target);
   /// Uses `text` instead of a file of dlprim/kernels; may #include those.
   static KernelSource from_text(std::string text, std::string kernel);
 
-  std::string file, kernel, text, defines, options;
+  std::string file, kernel, text, defines, options, target;
 };
 
 /// A compiled kernel of one device. Launching is serialized by its own lock, as OpenCL kernels keep their arguments.
@@ -53,7 +56,8 @@ class ProgramCache {
   static std::string preprocess(const KernelSource& source);
 
  private:
-  cl::Program program(const std::string& text, const std::string& options, const std::string& what);
+  cl::Program program(const std::string& text, const std::string& options, const std::string& target,
+                      const std::string& what);
   Device& device_;
 };
 
