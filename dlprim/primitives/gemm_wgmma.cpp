@@ -76,12 +76,12 @@ double packing_time(const GemmProblem& problem) {
   const auto& p = problem.p;
   const double rows = double(p.m) * (p.a_batch ? double(problem.batches) : 1.0);
   const double columns = double(p.n) * (p.b_batch ? double(problem.batches) : 1.0);
-  return 10e-6 + (rows + columns) * double(p.k) * double(size_of(problem.type)) * (1 + parts(problem)) / 3.3e12;
+  return 3e-6 + (rows + columns) * double(p.k) * double(size_of(problem.type)) * (1 + parts(problem)) / 3.3e12;
 }
 double saved_time(const GemmProblem& problem) {
   const auto& p = problem.p;
   const int n = tf32_passes(problem.type);
-  const double mma = n == 0 ? 420e12 : n == 1 ? 190e12 : 62e12, wgmma = n == 0 ? 650e12 : n == 1 ? 330e12 : 95e12;
+  const double mma = n == 0 ? 380e12 : n == 1 ? 190e12 : 62e12, wgmma = n == 0 ? 650e12 : n == 1 ? 330e12 : 90e12;
   return 2 * double(p.m) * double(p.n) * double(p.k) * double(problem.batches) * (1 / mma - 1 / wgmma);
 }
 
