@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Core for GPUs and products of few rows (a vector by a matrix), which memory bounds: B is read once, in pieces of up
-// to 16 bytes. A work-group computes LINES * V columns of all MR rows of C; LANES work-items share the sums along k of V
-// neighbouring columns. The host also defines
+// to 16 bytes. A work-group computes LINES * V columns of all MR rows of C; LANES work-items share the sums along k of
+// V neighbouring columns. The host also defines
 //   MR          rows of C, at most 8
 //   B_ALONG_K   B is read in pieces of VB elements along k, a piece from each of V columns, A in pieces of VA (VB or
 //               1); otherwise pieces lie along n and are V = VB wide

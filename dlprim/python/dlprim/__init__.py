@@ -16,4 +16,5 @@ from .session import InferenceSession  # noqa: E402
 
 __all__ = ["SGD", "Adam", "AdamW", "CalculationsMode", "Context", "Error", "ExecutionContext", "IndexError",
            "InferenceSession", "JSONModel", "Net", "NetConfig", "NotSupportedError", "ONNXModel", "OutOfMemoryError",
-           "Solver", "Tensor", "ValidationError", "ValueInfo", "devices", "read_parameters", "schedules", "write_parameters"]
+           "Solver", "Tensor", "ValidationError", "ValueInfo", "devices", "read_parameters", "schedules",
+           "write_parameters"]

@@ -36,8 +36,10 @@ class NetConfig:
         """Adds an operator and returns its first output's name, which is the operator's unless given."""
         name = name or f"{type.lower()}_{len(self._network['operators'])}"
         outputs = [name] if outputs is None else _names(outputs)
-        operator = {"name": name, "type": type, "inputs": self._last if inputs is None else _names(inputs), "outputs": outputs}
-        operator |= {key: value for key, value in (("options", options), ("params", list(params)), ("frozen", frozen)) if value}
+        operator = {"name": name, "type": type, "inputs": self._last if inputs is None else _names(inputs),
+                    "outputs": outputs}
+        given = {"options": options, "params": list(params), "frozen": frozen}
+        operator |= {key: value for key, value in given.items() if value}
         self._network["operators"].append(operator)
         self._last = outputs
         return outputs[0]

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def build_folder():
-    """Where this source tree was built with networks: DLPRIM_BUILD, or the folder of `make test` or of the documents."""
+    """Where this source tree was built with networks: DLPRIM_BUILD, or the folder of `make test` or the documents."""
     names = [os.environ["DLPRIM_BUILD"]] if "DLPRIM_BUILD" in os.environ else ["build/make", "build-net", "build"]
     for folder in (ROOT / name for name in names):
         cache = folder / "CMakeCache.txt"

@@ -89,7 +89,7 @@ def test_predict(classifier, tmp_path, extension):
     labels.write_text("".join(f"name {i}\n" for i in range(1000)))
     table = tmp_path / "report.csv"
     dlprim("predict", classifier, image, "--labels", labels, "-k", 3, "--csv", table)
-    assert [row["class"] for row in rows(table)][0] == "7" and rows(table)[0]["name"] == "name 7" and len(rows(table)) == 3
+    assert rows(table)[0]["class"] == "7" and rows(table)[0]["name"] == "name 7" and len(rows(table)) == 3
 
 
 def test_predict_with_config(classifier, tmp_path):
@@ -128,7 +128,8 @@ def test_train_on_a_folder_of_images(tmp_path):
     net.write_text(json.dumps({
         "inputs": [{"name": "data", "shape": [8, 3, 8, 8]}, {"name": "label", "shape": [8], "dtype": "int"}],
         "outputs": ["prob", "loss"],
-        "operators": [{"name": "fc", "type": "InnerProduct", "inputs": ["data"], "outputs": ["fc"], "options": {"outputs": 2}},
+        "operators": [{"name": "fc", "type": "InnerProduct", "inputs": ["data"], "outputs": ["fc"],
+                       "options": {"outputs": 2}},
                       {"name": "prob", "type": "Softmax", "inputs": ["fc"], "outputs": ["prob"]},
                       {"name": "loss", "type": "SoftmaxWithLoss", "inputs": ["fc", "label"], "outputs": ["loss"]}]}))
     assert accuracy(dlprim("train", net, tmp_path, "-e", 4, "-o", tmp_path, "--format", "safetensors"))[-1] == 100

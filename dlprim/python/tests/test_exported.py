@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Networks exported by torch.onnx against ONNX Runtime: a small set, with `pytest --all` every network and operator set.
+"""Networks exported by torch.onnx against ONNX Runtime: a small set, or with `pytest --all` every network
+and operator set.
 
 What the exporter itself cannot write is skipped with its words."""
 import importlib.util
@@ -15,7 +16,8 @@ onnxruntime = pytest.importorskip("onnxruntime")
 import dlprim  # noqa: E402
 from exported import IMAGES, MORE_IMAGES, MORE_TEXT, OPSETS, TEXT, batch_of, export, network  # noqa: E402
 
-DEFAULT = [("squeezenet1_0", 9), ("regnet_y_400mf", 11), ("resnet18", 13), ("mobilenet_v2", 17), ("gpt2", 17), ("bert", 0),
+DEFAULT = [("squeezenet1_0", 9), ("regnet_y_400mf", 11), ("resnet18", 13), ("mobilenet_v2", 17), ("gpt2", 17),
+           ("bert", 0),
            ("lstm", 0)]
 NAMES = [*IMAGES, *TEXT, *MORE_IMAGES, *MORE_TEXT]
 

@@ -27,8 +27,9 @@ def digits():
 
 
 def test_import_needs_no_torch():
-    code = "import sys, dlprim; assert 'torch' not in sys.modules; print(len(dlprim.devices()))"
-    assert int(run(sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'dlprim/python')!r}); {code}")) > 0
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'dlprim/python')!r})\n"
+    code += "import dlprim; assert 'torch' not in sys.modules; print(len(dlprim.devices()))"
+    assert int(run(sys.executable, "-c", code)) > 0
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "int32", "uint8", "bool"])
@@ -115,7 +116,8 @@ def test_solver_state_goes_on(context, digits):
     state = optimizer.state()
     other = dlprim.Adam(net)
     other.load_state(state)
-    assert {name: array.shape for name, array in other.state().items()} == {name: array.shape for name, array in state.items()}
+    shapes = {name: array.shape for name, array in state.items()}
+    assert {name: array.shape for name, array in other.state().items()} == shapes
     gradient = net.param_diff(net.param_names()[0])
     assert gradient is None or np.isfinite(gradient.numpy()).all()
 

@@ -2,8 +2,8 @@
 """The conformance tests of the `onnx` package.
 
 expectations.txt lists what does not simply pass, with the reason. What is listed as refused must be refused with
-NotSupportedError; everything else must give the right numbers, twice, as the second run reuses what was computed for the
-shapes."""
+NotSupportedError; everything else must give the right numbers, twice, as the second run reuses what was computed for
+the shapes."""
 import pathlib
 import re
 

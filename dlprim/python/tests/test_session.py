@@ -88,7 +88,8 @@ def transformer(opset):
     x = net("Add", "x", net("Reshape", mixed, net("Shape", "x")))
     x = net("LayerNormalization", x, net.weight(width, low=0.5), net.weight(width, scale=0.1))
     hidden = net("MatMul", x, net.weight(width, 64))
-    return net.model(net("MatMul", net("Mul", hidden, net("Sigmoid", hidden)), net.weight(64, width)), ["N", "T", width])
+    return net.model(net("MatMul", net("Mul", hidden, net("Sigmoid", hidden)), net.weight(64, width)),
+                     ["N", "T", width])
 
 
 @pytest.mark.parametrize("make, opset, shape", [

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The code of the tutorials runs: the C++ programs against an installed package, as a project of its own; Python's too."""
+"""The code of the tutorials runs: the C++ programs against an installed package, as a project of its own;
+Python's too."""
 import re
 import sys
 
@@ -37,7 +38,8 @@ def test_predict(programs):
 
 
 def test_train(programs):
-    assert run(programs / "build/train", folder=programs).endswith("learned\n") and (programs / "halves.safetensors").exists()
+    assert run(programs / "build/train", folder=programs).endswith("learned\n")
+    assert (programs / "halves.safetensors").exists()
 
 
 def test_distances(programs):
@@ -53,6 +55,7 @@ def test_python(tmp_path):
     """The blocks one after the other are one program."""
     write_classifier(tmp_path / "resnet18.onnx")
     program = "\n".join(blocks("tutorial_python.md", "python"))
-    (tmp_path / "tutorial.py").write_text(f"import sys; sys.path.insert(0, {str(ROOT / 'dlprim/python')!r})\n" + program)
+    path = f"import sys; sys.path.insert(0, {str(ROOT / 'dlprim/python')!r})\n"
+    (tmp_path / "tutorial.py").write_text(path + program)
     output = run(sys.executable, "tutorial.py", folder=tmp_path)
     assert "accuracy" in output and "input [1, 3, 224, 224] 7" in output
