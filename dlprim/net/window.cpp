@@ -9,14 +9,6 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-Integers list(Call& call, const char* name, std::size_t count, std::int64_t otherwise) {
-  Integers values = call.integers(name);
-  if (values.empty()) values.assign(count, otherwise);
-  if (values.size() != count)
-    call.fail("expected " + std::to_string(count) + " " + name + ", got " + Shape(values).text());
-  return values;
-}
-
 Window common(Call& call, const Shape& x, Integers kernel) {
   Window w;
   const std::size_t dims = kernel.size();
@@ -24,8 +16,8 @@ Window common(Call& call, const Shape& x, Integers kernel) {
     call.fail("expected 1 to 3 spatial dimensions and a kernel for them, got " + x.text() + " and " +
               Shape(kernel).text());
   w.kernel = std::move(kernel);
-  w.stride = list(call, "strides", dims, 1), w.dilation = list(call, "dilations", dims, 1);
-  const Integers pads = list(call, "pads", 2 * dims, 0);
+  w.stride = integer_list(call, "strides", dims, 1), w.dilation = integer_list(call, "dilations", dims, 1);
+  const Integers pads = integer_list(call, "pads", 2 * dims, 0);
   w.before.assign(pads.begin(), pads.begin() + std::ptrdiff_t(dims));
   w.after.assign(pads.begin() + std::ptrdiff_t(dims), pads.end());
   w.out.resize(dims);
@@ -44,6 +36,14 @@ void set_padding(Window& w, std::size_t i, std::int64_t total, bool upper) {
 }
 
 }  // namespace
+
+std::vector<std::int64_t> integer_list(Call& call, const char* name, std::size_t count, std::int64_t otherwise) {
+  Integers values = call.integers(name);
+  if (values.empty()) values.assign(count, otherwise);
+  if (values.size() != count)
+    call.fail("expected " + std::to_string(count) + " " + name + ", got " + Shape(values).text());
+  return values;
+}
 
 PoolWindow pool_window(const Window& w) {
   PoolWindow result;
@@ -83,7 +83,7 @@ Window read_transposed_window(Call& call, const Shape& x, Integers kernel) {
   Window w = common(call, x, std::move(kernel));
   const std::size_t dims = w.kernel.size();
   const std::string pad = call.text("auto_pad", "NOTSET");
-  const Integers extra = list(call, "output_padding", dims, 0);
+  const Integers extra = integer_list(call, "output_padding", dims, 0);
   Integers wanted = call.integers("output_shape");
   if (wanted.size() == dims + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
   for (std::size_t i = 0; i < dims; i++) {

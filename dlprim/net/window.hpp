@@ -13,6 +13,9 @@ struct Window {
   int dims() const noexcept { return int(kernel.size()); }
 };
 
+/// An attribute of `count` integers, or as many times `otherwise` where it is not given. Throws ValidationError.
+std::vector<std::int64_t> integer_list(Call& call, const char* name, std::size_t count, std::int64_t otherwise);
+
 /// The primitives' window; its arrays are aligned at the end.
 PoolWindow pool_window(const Window& w);
 bool dilated(const Window& w);

@@ -6,6 +6,7 @@
 
 #include "../array.hpp"
 #include "../composition.hpp"
+#include "../window.hpp"
 
 namespace dlprim {
 
@@ -23,13 +24,8 @@ GridSampling read_grid_sampling(const Call& call) {
 ImageColumns read_image_columns(Call& call, const Shape& x) {
   const std::vector<std::int64_t> image = call.read_integers(1), block = call.read_integers(2);
   const std::size_t axes = image.size();
-  auto list = [&](const char* name, std::size_t count, std::int64_t otherwise) {
-    std::vector<std::int64_t> values = call.integers(name);
-    if (values.empty()) values.assign(count, otherwise);
-    if (values.size() != count) call.fail(std::string("expected ") + std::to_string(count) + " " + name);
-    return values;
-  };
-  ImageColumns c{block, list("strides", axes, 1), list("dilations", axes, 1), list("pads", 2 * axes, 0), image, {}, {}};
+  ImageColumns c{block, integer_list(call, "strides", axes, 1), integer_list(call, "dilations", axes, 1),
+                 integer_list(call, "pads", 2 * axes, 0), image, {}, {}};
   if (axes < 1 || block.size() != axes || x.size() != 3)
     call.fail("expected columns [N, C, L], an image and a block of one rank");
   const std::int64_t taps = Shape(block).total_size();

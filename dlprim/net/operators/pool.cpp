@@ -63,14 +63,9 @@ double lp_order(const Call& call) {
 Shape unpooled_shape(Call& call, const Shape& x) {
   const std::vector<std::int64_t> kernel = call.integers("kernel_shape");
   const int dims = x.size() - 2;
-  auto list = [&](const char* name, std::size_t count, std::int64_t otherwise) {
-    std::vector<std::int64_t> values = call.integers(name);
-    if (values.empty()) values.assign(count, otherwise);
-    if (values.size() != count) call.fail(std::string("expected ") + std::to_string(count) + " " + name);
-    return values;
-  };
   if (dims < 1 || int(kernel.size()) != dims) call.fail("expected a kernel for every spatial dimension");
-  const auto strides = list("strides", std::size_t(dims), 1), pads = list("pads", 2 * std::size_t(dims), 0);
+  const auto strides = integer_list(call, "strides", kernel.size(), 1);
+  const auto pads = integer_list(call, "pads", 2 * kernel.size(), 0);
   Shape shape = x;
   for (int d = 0; d < dims; d++) {
     const auto k = std::size_t(d);
