@@ -221,7 +221,8 @@ class ConvCandidate : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ConvCandidate, AgreesWithHost) {
   const testing::Variable forced("DLPRIM_GEMM", GetParam());
-  const bool mma = std::string(GetParam()) == "mma", emulated = mma && !testing::device().info().nv_inline_ptx;
+  const bool mma = std::string(GetParam()).ends_with("mma");
+  const bool emulated = mma && !testing::device().info().nv_inline_ptx;
   int number = 0;
   for (const Case& t : cases()) {
     // The emulation of matrix units takes seconds to build for each case: a third of them for each type there.
@@ -231,7 +232,7 @@ TEST_P(ConvCandidate, AgreesWithHost) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ConvCandidate, ::testing::Values("thin", "gemv", "panel", "mma", "tiled", "reference"),
+INSTANTIATE_TEST_SUITE_P(All, ConvCandidate, ::testing::Values("thin", "gemv", "panel", "wgmma", "mma", "tiled", "reference"),
                          [](const auto& candidate) { return std::string(candidate.param); });
 
 std::vector<Case> winograd_cases() {
