@@ -9,6 +9,7 @@
 //   TURNED      C lies along m: the matrix unit computes the transpose
 //   VC          see gemm_store.clh
 #include "gemm_operands.clh"
+#include "gemm_places.clh"
 #include "lib/nvidia.clh"
 
 #define GROUP (32 * (BM / WM) * (BN / WN))
@@ -34,33 +35,6 @@ typedef ushort Element;
 #define AT_ACROSS(row, chunk, chunks) (CHUNK * ((row) * (chunks) + ((chunk) ^ (2 * ((row) & 3)))))
 #define AT_A(row, chunk) (BYTES == 4 && !A_ALONG_K ? AT_ACROSS(row, chunk, CHUNKS_A) : AT(row, chunk, CHUNKS_A))
 #define AT_B(row, chunk) (BYTES == 4 && !B_ALONG_K ? AT_ACROSS(row, chunk, CHUNKS_B) : AT(row, chunk, CHUNKS_B))
-
-inline Place flat(INDEX x) {
-  Place r;
-  r.x = x, r.y = 0, r.d = r.h = r.w = 0;
-  return r;
-}
-
-// Offsets along k and along the other direction of each operand.
-#define PLACE_RA(m) flat((m) * p->a_m)
-#if MODE == 2
-#define PLACE_KA(k) flat(place_point(k, p).y)
-#define PLACE_KB(k) place_point(k, p)
-#define PLACE_RB(n) place_tap(n, p)
-#define INSIDE_B(r, k) inside(k, r, p)
-#else
-#define PLACE_KA(k) flat((k) * p->a_k)
-#if MODE == 1
-#define PLACE_KB(k) place_tap(k, p)
-#define PLACE_RB(n) place_point(n, p)
-#define INSIDE_B(r, k) inside(r, k, p)
-#else
-#define PLACE_KB(k) flat((k) * p->b_k)
-#define PLACE_RB(n) flat((n) * p->b_n)
-#define INSIDE_B(r, k) true
-#endif
-#endif
-#define INSIDE_A(r, k) true
 
 // Visits a work-item's share of a slice of X at k0, in pieces of VX elements.
 #define EACH_PIECE(X, k0, VISIT)                                                                            \

@@ -34,6 +34,11 @@ constexpr Candidate<GemmProblem> candidates[] = {
     {"panel", decline_panel, run_panel},
     {"wgmma", decline_wgmma, run_wgmma},
     {"mma", decline_mma, run_mma},
+    {"matrix_intel8", decline_matrix<MatrixUnit::intel8>, run_matrix<MatrixUnit::intel8>},
+    {"matrix_intel16", decline_matrix<MatrixUnit::intel16>, run_matrix<MatrixUnit::intel16>},
+    {"matrix_rdna3", decline_matrix<MatrixUnit::rdna3>, run_matrix<MatrixUnit::rdna3>},
+    {"matrix_rdna4", decline_matrix<MatrixUnit::rdna4>, run_matrix<MatrixUnit::rdna4>},
+    {"matrix_cdna", decline_matrix<MatrixUnit::cdna>, run_matrix<MatrixUnit::cdna>},
     {"tiled", decline_tiled, run_tiled},
     {"reference", decline_reference, run_reference},
 };
@@ -51,7 +56,7 @@ const char* type_name(DataType type) {
 }
 
 constexpr const char* core_files[] = {"gemm_reference", "gemm_tiled", "gemm_panel", "gemm_mma", "gemm_reduce",
-                                      "gemm_thin",      "gemm_gemv",  "gemm_wgmma"};
+                                      "gemm_thin",      "gemm_gemv",  "gemm_wgmma", "gemm_matrix"};
 
 KernelSource gemm_source(const GemmKey& key) {
   const auto type = DataType(key.type);
@@ -86,6 +91,14 @@ KernelSource gemm_source(const GemmKey& key) {
   if (key.core == GemmCore::wgmma) {
     source.define("BN", key.shape[1]).define("STAGES", key.stages).define("VC", key.vc).ptx_target("sm_90a");
     source.define("BYTES", size_of(type)).define("PASSES", key.passes);
+  }
+  if (key.core == GemmCore::matrix) {
+    constexpr const char* names[] = {"BM", "BN", "BK", "WM", "WN"};
+    constexpr const char* units[] = {"", "UNIT_INTEL8", "UNIT_INTEL16", "UNIT_RDNA3", "UNIT_RDNA4", "UNIT_CDNA"};
+    for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
+    source.define("VA", key.va).define("VB", key.vb).define("TURNED", key.turned);
+    source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
+    source.define(units[key.unit % emulated_unit], 1).define("EMULATED", key.unit >= emulated_unit);
   }
   if (key.core == GemmCore::thin) source.define("MR", key.shape[0]).define("B_ALONG_K", key.b_along_k);
   if (key.core == GemmCore::gemv) {

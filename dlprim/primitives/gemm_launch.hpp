@@ -12,7 +12,7 @@
 namespace dlprim {
 
 /// Cores by kernel file.
-enum class GemmCore : std::uint8_t { reference, tiled, panel, mma, reduce, thin, gemv, wgmma };
+enum class GemmCore : std::uint8_t { reference, tiled, panel, mma, reduce, thin, gemv, wgmma, matrix };
 
 /// What distinguishes one compiled core from another.
 struct GemmKey {
@@ -20,8 +20,9 @@ struct GemmKey {
   GemmCore core{};
   std::uint8_t mode = 0, rank = 1, check = 0, channel_inner = 0, type = 0, addend = 0, activation = 0;
   std::uint8_t split = 0, wide_index = 0;
-  std::uint8_t va = 1, vb = 1, vc = 1, a_along_k = 0, b_along_k = 0;  // tiled, mma, gemv
-  std::uint8_t tap_mask = 0, full_k = 0, turned = 0, stages = 0, residual = 0, passes = 0, unused = 0;
+  std::uint8_t va = 1, vb = 1, vc = 1, a_along_k = 0, b_along_k = 0;  // tiled, mma, gemv, matrix
+  std::uint8_t tap_mask = 0, full_k = 0, turned = 0, stages = 0, residual = 0, passes = 0;
+  std::uint8_t unit = 0;  // matrix: a MatrixUnit, + emulated_unit on a device that has none
 };
 
 /// On matrix units float32 takes 1 pass of tf32 where settings.tf32 allows it, else 3; other types none (0).
@@ -65,6 +66,11 @@ const char* decline_wgmma(const Device& device, const GemmProblem& problem, bool
 void run_wgmma(Queue& queue, const GemmProblem& problem);
 const char* decline_mma(const Device& device, const GemmProblem& problem, bool forced);
 void run_mma(Queue& queue, const GemmProblem& problem);
+inline constexpr std::uint8_t emulated_unit = 128;
+template <MatrixUnit unit>
+const char* decline_matrix(const Device& device, const GemmProblem& problem, bool forced);
+template <MatrixUnit unit>
+void run_matrix(Queue& queue, const GemmProblem& problem);
 const char* decline_tiled(const Device& device, const GemmProblem& problem, bool forced);
 void run_tiled(Queue& queue, const GemmProblem& problem);
 const char* decline_thin(const Device& device, const GemmProblem& problem, bool forced);

@@ -2,6 +2,7 @@
 #include "device_list.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdlib>
 
@@ -56,6 +57,15 @@ std::uint64_t memory_limit() {
   return mebibytes > 0 ? std::uint64_t(mebibytes) << 20 : ~std::uint64_t(0);
 }
 
+// The smallest sub-group, which Intel's GPUs run in lock-step.
+unsigned smallest_subgroup(cl_device_id id, unsigned otherwise) {
+  constexpr cl_device_info intel_sizes = 0x4108;
+  std::array<std::size_t, 16> sizes;
+  std::size_t bytes = 0;
+  if (clGetDeviceInfo(id, intel_sizes, sizeof sizes, sizes.data(), &bytes) != CL_SUCCESS || bytes == 0) return otherwise;
+  return unsigned(*std::min_element(sizes.begin(), sizes.begin() + bytes / sizeof(std::size_t)));
+}
+
 void read_vendor_limits(cl_device_id id, DeviceInfo& info) {
   constexpr cl_device_info nv_major = 0x4000, nv_minor = 0x4001, nv_warp = 0x4003, amd_wavefront = 0x4043;
   if (info.vendor == Vendor::nvidia && info.gpu) {
@@ -65,7 +75,7 @@ void read_vendor_limits(cl_device_id id, DeviceInfo& info) {
   } else if (info.vendor == Vendor::amd && info.gpu) {
     info.warp = number_of<cl_uint>(id, amd_wavefront, 64);
   } else if (info.gpu) {
-    info.warp = 16;
+    info.warp = smallest_subgroup(id, 16);
   }
 }
 

@@ -222,6 +222,27 @@ INSTANTIATE_TEST_SUITE_P(All, GemmTf32, ::testing::Values("mma", "wgmma"),
 INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::Values("panel", "mma", "wgmma", "tiled", "reference",
                                                                   "thin", "gemv"),
                          [](const auto& candidate) { return std::string(candidate.param); });
+
+// Units of Intel and AMD: their layouts, emulated by sub-groups where the device has no such unit. Products of every
+// tile's edge, operands along k or not, in pieces of 16 bytes or less, split sums.
+class GemmOnMatrixUnits : public GemmCandidate {};
+
+TEST_P(GemmOnMatrixUnits, AgreesWithHost) {
+  const testing::Variable forced("DLPRIM_GEMM", GetParam());
+  for (const DataType type : {DataType::bfloat16, DataType::float16}) {
+    check({1, 33, 31, 65, false, false, false, 1, 1, 0.5, -2, Activation::relu}, type);
+    check({2, 64, 48, 72, false, true}, type);
+    check({1, 40, 64, 40, true, false, false, 0, 0, 1, 1, Activation::gelu, true}, type);
+  }
+  check({1, 16, 24, 100, true, true, true, 4}, DataType::bfloat16);
+  check({1, 1, 1, 1}, DataType::bfloat16);
+  check({1, 20, 18, 3000}, DataType::bfloat16);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GemmOnMatrixUnits,
+                         ::testing::Values("matrix_intel8", "matrix_intel16", "matrix_rdna3", "matrix_rdna4",
+                                           "matrix_cdna"),
+                         [](const auto& candidate) { return std::string(candidate.param); });
 INSTANTIATE_TEST_SUITE_P(All, GemmOfFewRows, ::testing::Values("thin", "gemv"),
                          [](const auto& candidate) { return std::string(candidate.param); });
 

@@ -54,6 +54,13 @@ constexpr TileShape wgmma_float_tiles[] = {
 constexpr TileShape emulated_tiles[] = {{64, 64, 32, 32, 32, 1.00f, 1.00f, 1, 2}};
 constexpr TileShape emulated_float_tiles[] = {{32, 32, 16, 32, 32, 1.00f, 1.00f, 1, 2}};
 
+// The matrix core: not measured, chosen for sub-groups whose sums take half of their registers.
+constexpr TileShape intel8_tiles[] = {{128, 64, 32, 32, 16, 1.00f, 1.00f, 2}, {64, 32, 32, 32, 16, 0.70f, 0.70f, 8}};
+constexpr TileShape intel16_tiles[] = {{128, 128, 32, 32, 32, 1.00f, 1.00f, 2}, {64, 64, 32, 32, 32, 0.70f, 0.70f, 4}};
+constexpr TileShape rdna_tiles[] = {{128, 128, 32, 64, 32, 1.00f, 1.00f, 2}, {64, 64, 32, 32, 32, 0.70f, 0.70f, 4}};
+constexpr TileShape cdna_tiles[] = {{128, 128, 32, 64, 64, 1.00f, 1.00f, 1}, {64, 64, 32, 32, 32, 0.70f, 0.70f, 3}};
+constexpr TileShape emulated_unit_tiles[] = {{32, 32, 32, 16, 16, 1.00f, 1.00f, 1}};
+
 // MR NR MB NB KB; local memory of the panel core is about (MB (KB + 16) + NB KB + MB NB) elements.
 constexpr PanelShape wide_vectors{8, 32, 128, 96, 160};
 constexpr PanelShape narrow_vectors{6, 16, 120, 96, 160};
@@ -87,6 +94,16 @@ std::span<const TileShape> mma_shapes(const DeviceInfo& device, std::size_t byte
 std::span<const TileShape> wgmma_shapes(std::size_t bytes, int parts) {
   using Shapes = std::span<const TileShape>;
   return bytes == 2 ? Shapes(wgmma_tiles) : parts == 1 ? Shapes(wgmma_tf32_tiles) : Shapes(wgmma_float_tiles);
+}
+
+std::span<const TileShape> matrix_shapes(MatrixUnit unit, bool emulated) {
+  if (emulated) return emulated_unit_tiles;
+  switch (unit) {
+    case MatrixUnit::intel8: return intel8_tiles;
+    case MatrixUnit::intel16: return intel16_tiles;
+    case MatrixUnit::cdna: return cdna_tiles;
+    default: return rdna_tiles;
+  }
 }
 
 PanelShape panel_shape(const DeviceInfo& device, std::size_t bytes) {
