@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Core for matrix units of sub-groups (Intel, AMD; 16-bit elements, float32 sums): a work-group computes BM x BN of C, a
-// sub-group WM x WN of it. Slices of A and B, BK deep, pass through two local buffers, in which either lies along k; the
-// next slice travels to registers while one is multiplied. The host also defines
+// Core for matrix units of sub-groups (Intel, AMD; 16-bit elements, float32 sums): a work-group computes BM x BN of
+// C, a sub-group WM x WN of it. Slices of A and B, BK deep, pass through two local buffers, in which either lies
+// along k; the next slice travels to registers while one is multiplied. The host also defines
 //   VA, VB      up to 8: elements that lie side by side, aligned, along the fast direction of A and B
 //   A_ALONG_K, B_ALONG_K   that direction is k
 //   TURNED      C lies along m: the matrix unit computes the transpose
@@ -29,7 +29,8 @@ typedef union {
   ushort at[VB];
 } PieceB;
 
-// A work-item's pieces of a slice of X: places across k, which stay the same; from memory to registers; to local memory.
+// A work-item's pieces of a slice of X: places across k, which stay the same; from memory to registers; to local
+// memory.
 #define PLACE_PIECES(X, r0, size)                                                                              \
   EACH(e, LOADS(X))                                                                                            \
     fixed_##X[e] = PLACE_R##X(min((r0) + PIECE_R(X, e * GROUP + item), (size) - (X##_ALONG_K ? 1 : V##X)));

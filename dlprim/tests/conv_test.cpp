@@ -235,6 +235,15 @@ TEST_P(ConvCandidate, AgreesWithHost) {
 INSTANTIATE_TEST_SUITE_P(All, ConvCandidate, ::testing::Values("thin", "gemv", "panel", "wgmma", "mma", "tiled", "reference"),
                          [](const auto& candidate) { return std::string(candidate.param); });
 
+// Emulated, as a rule, which builds slowly: one unit of each vendor, gathers along both directions.
+TEST(Conv, OnMatrixUnits) {
+  for (const char* unit : {"matrix_intel16", "matrix_cdna"}) {
+    const testing::Variable forced("DLPRIM_GEMM", unit);
+    check(cases()[5], DataType::bfloat16);
+    check(cases()[13], DataType::bfloat16);
+  }
+}
+
 std::vector<Case> winograd_cases() {
   const auto padded = [](std::int64_t h, std::int64_t w) { return options({1, 1, 1}, {h, w, 0}); };
   return {

@@ -229,13 +229,11 @@ class GemmOnMatrixUnits : public GemmCandidate {};
 
 TEST_P(GemmOnMatrixUnits, AgreesWithHost) {
   const testing::Variable forced("DLPRIM_GEMM", GetParam());
-  for (const DataType type : {DataType::bfloat16, DataType::float16}) {
-    check({1, 33, 31, 65, false, false, false, 1, 1, 0.5, -2, Activation::relu}, type);
-    check({2, 64, 48, 72, false, true}, type);
-    check({1, 40, 64, 40, true, false, false, 0, 0, 1, 1, Activation::gelu, true}, type);
-  }
+  check({1, 33, 31, 65, false, false, false, 1, 1, 0.5, -2, Activation::relu}, DataType::bfloat16);
+  check({2, 64, 48, 72, false, true}, DataType::float16);
+  check({1, 40, 64, 40, true, false, false, 0, 0, 1, 1, Activation::gelu, true}, DataType::bfloat16);
   check({1, 16, 24, 100, true, true, true, 4}, DataType::bfloat16);
-  check({1, 1, 1, 1}, DataType::bfloat16);
+  check({1, 1, 1, 1}, DataType::float16);
   check({1, 20, 18, 3000}, DataType::bfloat16);
 }
 

@@ -32,13 +32,14 @@ std::span<const TileShape> tile_shapes(const DeviceInfo& device, std::size_t byt
 std::span<const TileShape> mma_shapes(const DeviceInfo& device, std::size_t bytes);
 /// Shapes of the wgmma core for elements of `bytes` (2 or 4) that are packed as `parts` numbers (1 or 2), best first.
 std::span<const TileShape> wgmma_shapes(std::size_t bytes, int parts);
+
 /// Matrix units of sub-groups: Intel's by the size of their sub-groups, AMD's by architecture.
 enum class MatrixUnit : std::uint8_t { none, intel8, intel16, rdna3, rdna4, cdna };
 /// Shapes of the matrix core; `emulated`: on a device that has no such unit.
 std::span<const TileShape> matrix_shapes(MatrixUnit unit, bool emulated);
 
-
-inline constexpr TileCosts tiled_costs{24, 32, 4e5}, mma_costs{40, 200, 2.5e6}, mma_float_costs{24, 40, 5e5}, wgmma_costs{60, 200, 2.5e6};
+inline constexpr TileCosts tiled_costs{24, 32, 4e5}, mma_costs{40, 200, 2.5e6}, mma_float_costs{24, 40, 5e5};
+inline constexpr TileCosts wgmma_costs{60, 200, 2.5e6};
 PanelShape panel_shape(const DeviceInfo& device, std::size_t bytes);
 
 /// What a tuner tries, on any device.
