@@ -6,7 +6,6 @@
 #include <bit>
 
 #include "gemm_launch.hpp"
-#include "select.hpp"
 
 namespace dlprim {
 
@@ -266,7 +265,7 @@ void run_gemm(Queue& queue, const GemmProblem& given) {
   make_plain(problem);
   const bool columns = problem.mode == GemmMode::plain && problem.p.c_m == 1 && problem.p.c_n != 1;
   if (columns) turn(problem);  // the cores store rows
-  select<GemmProblem>("gemm", "DLPRIM_GEMM", candidates, queue.device(), problem).run(queue, problem);
+  choose_core(queue, candidates, problem).run(queue, problem);
 }
 
 }  // namespace dlprim

@@ -6,12 +6,14 @@
 
 #include <vector>
 
+#include "../tuning/choices.hpp"
 #include "../tuning/gemm_tuning.hpp"
 #include "gemm_engine.hpp"
+#include "select.hpp"
 
 namespace dlprim {
 
-/// Cores by kernel file.
+/// Cores by kernel file. Add new ones at the end: tuned choices know them by number.
 enum class GemmCore : std::uint8_t { reference, tiled, panel, mma, reduce, thin, gemv, wgmma, matrix };
 
 /// What distinguishes one compiled core from another.
@@ -54,10 +56,17 @@ std::vector<TileChoice> rank_tiles(std::span<const TileShape> shapes, const Tile
 bool tiles_are_forced();
 
 using TileRun = void (*)(Queue& queue, const GemmProblem& problem, const TileChoice& choice);
-/// The choice for a problem: the fastest by measurement where this or an earlier process measured it, which happens at
-/// the first use with settings.benchmark, else the best ranked.
+// The choice for a problem: the fastest by measurement where it was measured, which happens at the first use with
+// settings.benchmark, else the estimate.
+/// Tile and split, the best ranked by estimate.
 TileChoice choose_tile(Queue& queue, GemmCore core, const GemmProblem& problem, std::span<const TileShape> shapes,
                        const TileCosts& costs, TileRun run);
+using PanelRun = void (*)(Queue& queue, const GemmProblem& problem, const PanelShape& shape);
+/// Blocks of the panel core; the device's by estimate.
+PanelShape choose_panel(Queue& queue, const GemmProblem& problem, PanelRun run);
+/// The core; the first that does not decline by estimate.
+const Candidate<GemmProblem>& choose_core(Queue& queue, std::span<const Candidate<GemmProblem>> candidates,
+                                          const GemmProblem& problem);
 /// Sets tile counts and splits of a problem, and the index width and shape of its key.
 void set_tiles(GemmProblem& problem, GemmKey& key, const TileChoice& choice);
 

@@ -13,20 +13,10 @@ std::int64_t even_piece(std::int64_t size, std::int64_t limit, std::int64_t unit
   const std::int64_t pieces = divide_up(size, limit / unit * unit);
   return divide_up(divide_up(size, pieces), unit) * unit;
 }
-}  // namespace
 
-const char* decline_panel(const Device& device, const GemmProblem& problem, bool forced) {
-  if (!is_floating(problem.type)) return "only for floating types";
-  if (!device.info().cpu && !forced) return "for CPUs";
-  if (problem.p.k == 0) return "k is 0";
-  if (device.info().local_memory < 32768) return "needs 32 KB of local memory";
-  return nullptr;
-}
-
-void run_panel(Queue& queue, const GemmProblem& given) {
+void run_with(Queue& queue, const GemmProblem& given, const PanelShape& shape) {
   GemmProblem problem = given;
   const DeviceInfo& info = queue.device().info();
-  const PanelShape shape = panel_shape(info, size_of(accumulate_type(problem.type)));
   auto& p = problem.p;
   p.tile_m = even_piece(p.m, shape.mb, shape.mr), p.tile_n = even_piece(p.n, shape.nb, shape.nr);
   // Enough tiles to balance the cores: smaller ones first, then pieces of k.
@@ -43,6 +33,20 @@ void run_panel(Queue& queue, const GemmProblem& given) {
   const std::uint16_t parts[] = {shape.mr, shape.nr, shape.mb, shape.nb, shape.kb};
   std::copy(std::begin(parts), std::end(parts), key.shape);
   launch_tiles(queue, key, problem, 1);
+}
+
+}  // namespace
+
+const char* decline_panel(const Device& device, const GemmProblem& problem, bool forced) {
+  if (!is_floating(problem.type)) return "only for floating types";
+  if (!device.info().cpu && !forced) return "for CPUs";
+  if (problem.p.k == 0) return "k is 0";
+  if (device.info().local_memory < 32768) return "needs 32 KB of local memory";
+  return nullptr;
+}
+
+void run_panel(Queue& queue, const GemmProblem& problem) {
+  run_with(queue, problem, choose_panel(queue, problem, run_with));
 }
 
 }  // namespace dlprim

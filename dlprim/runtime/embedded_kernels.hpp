@@ -5,7 +5,7 @@
 
 namespace dlprim {
 
-/// A file of dlprim/kernels, kept inside the library; `name` is its path relative to that folder.
+/// A file kept inside the library; `name` is its path relative to dlprim/kernels or dlprim/tuning/data.
 struct EmbeddedFile {
   const char* name;
   const char* text;
@@ -13,5 +13,7 @@ struct EmbeddedFile {
 };
 
 std::span<const EmbeddedFile> embedded_kernels();
+/// Measured choices; see tuning/choices.hpp.
+std::span<const EmbeddedFile> embedded_tuning();
 
 }  // namespace dlprim

@@ -41,6 +41,23 @@ void resolve(const std::string& text, std::set<std::string>& included, std::stri
   }
 }
 
+// The text without the kernels other than `name`, which would be compiled for nothing; all of it where none is called
+// so. Kernels start with __kernel and end with }, both at the beginning of a line.
+std::string only_kernel(const std::string& text, const std::string& name) {
+  const std::string wanted = " " + name + "(";
+  std::string out, kernel;
+  bool found = false;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const bool inside = !kernel.empty() || line.starts_with("__kernel");
+    (inside ? kernel : out) += line + '\n';
+    if (!inside || line != "}") continue;
+    if (kernel.find(wanted) != std::string::npos) out += kernel, found = true;
+    kernel.clear();
+  }
+  return found ? out : text;
+}
+
 std::string device_options(const Device& device) {
   const DeviceInfo& info = device.info();
   cl_device_fp_config config = 0;
@@ -165,10 +182,10 @@ Kernel::Kernel(Device& device, cl::Kernel kernel, std::string name)
 }
 
 std::string ProgramCache::preprocess(const KernelSource& source) {
-  std::string text = source.defines;
+  std::string text;
   std::set<std::string> included;
   resolve(source.file.empty() ? source.text : kernel_file(source.file), included, text);
-  return text;
+  return source.defines + (source.file.empty() ? text : only_kernel(text, source.kernel));
 }
 
 cl::Program ProgramCache::program(const std::string& text, const std::string& options, const std::string& target,

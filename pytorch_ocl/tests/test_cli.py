@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""python -m pytorch_ocl: info, validate, cache."""
+"""python -m pytorch_ocl: info, validate, tune, cache."""
 import importlib.util
+import re
+import time
 
 import pytest
 import torch
+from processes import run_python
 
 from pytorch_ocl import __main__ as command_line
 from pytorch_ocl import models
 from pytorch_ocl.cli import validate
+from pytorch_ocl.cli.progress import Progress
 
 needs_torchvision = pytest.mark.skipif(importlib.util.find_spec("torchvision") is None, reason="no torchvision")
 
@@ -75,13 +79,50 @@ def test_validate_unknown_model(device):
         command_line.main(["validate", "--model", "no_such_network", "--device", device])
 
 
-def test_tune(device, capsys, monkeypatch):
-    monkeypatch.setenv("DLPRIM_GEMM", "tiled")  # on CPUs, too
-    network = torch.nn.Sequential(torch.nn.Conv2d(3, 5, 3), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
-    monkeypatch.setattr("pytorch_ocl.models.create", lambda name: network)
-    assert command_line.main(["tune", "--model", "any", "--device", device, "--size", "9", "--batch", "1"]) == 0
-    assert "times as fast" in capsys.readouterr().out
-    assert torch.backends.ocl.benchmark is False
+NETWORK = """
+import torch
+from processes import run_python
+def make():
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 5, 3), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1),
+                               torch.nn.Flatten(), torch.nn.Linear(5, 40))
+"""
+
+
+def test_tune(device, tmp_path):
+    """Measures once; later processes use the results, and only what is new is measured again."""
+    (tmp_path / "small_network.py").write_text(NETWORK)
+    environment = {"DLPRIM_CACHE_DIR": str(tmp_path / "cache"), "DLPRIM_GEMM": "tiled"}  # many ways on CPUs, too
+    file = tmp_path / "choices.tsv"
+
+    def tune(*arguments):
+        command = ["tune", "--model", "small_network:make", "--device", device, "--size", "9", "--batch", "2",
+                   *arguments]
+        out = run_python(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+                         f"from pytorch_ocl import __main__ as cli; assert cli.main({command}) == 0", **environment)
+        assert "times as fast" in out
+        return [int(word) for word in re.search("([0-9]+) choices, ([0-9]+) of them measured", out).groups()]
+
+    choices, measured = tune("--export", str(file))
+    assert choices == measured > 0
+    lines = [line.split("\t") for line in file.read_text().splitlines() if not line.startswith("#")]
+    assert len(lines) == choices
+    assert all(name == torch.ocl.get_device_name(device) for name, problem, choice in lines)
+    assert tune() == [choices, 0]
+    assert tune("--train")[1] > 0
+    used = run_python(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+                      "import small_network\n"
+                      f"small_network.make().eval().to({device!r})(torch.zeros(2, 3, 9, 9, device={device!r}))\n"
+                      "print(torch.ops.pytorch_ocl.tuned_choices())", **environment)
+    assert used.splitlines() == ["\t".join(line) for line in lines]
+
+
+def test_progress(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(Progress, "INTERVAL", 0.01)
+    with Progress("measuring", lambda: (3, 4)) as progress:
+        assert progress.line().startswith("measuring [###") and progress.line().endswith("] 3 of 4")
+        time.sleep(0.1)
+    assert "3 of 4" in capsys.readouterr().err
 
 
 def test_cache(capsys):

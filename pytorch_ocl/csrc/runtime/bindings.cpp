@@ -10,6 +10,7 @@
 
 #include <dlprim/runtime/cache.hpp>
 #include <dlprim/runtime/memory.hpp>
+#include <dlprim/primitives/tuning.hpp>
 #include <dlprim/runtime/settings.hpp>
 
 namespace pytorch_ocl {
@@ -123,6 +124,12 @@ TORCH_LIBRARY(pytorch_ocl, m) {
   });
   m.def("benchmark() -> bool", [] { return dlprim::settings.benchmark.load(); });
   m.def("set_benchmark(bool wanted) -> ()", [](bool wanted) { dlprim::settings.benchmark = wanted; });
+  m.def("tuning_progress() -> (int, int)", [] {
+    const auto [choices, measured] = dlprim::tuning_progress();
+    return std::tuple(std::int64_t(choices), std::int64_t(measured));
+  });
+  m.def("record_choices(bool wanted) -> ()", &dlprim::record_choices);
+  m.def("tuned_choices() -> str", &dlprim::tuned_choices);
   m.def("fallbacks() -> Dict(str, int)", &fallbacks);
   m.def("reset_fallbacks() -> ()", [] { reset_fallback_counts(); });
   m.def("cache_summary() -> (str, int, int)", &cache_summary);

@@ -55,7 +55,13 @@ def torchvision_models():
 
 
 def create(name):
-    """A new network with random weights. Raises ValueError when neither torchvision nor timm knows the name."""
+    """A new network with random weights, of torchvision or timm, or what the function `module:function` returns.
+
+    Raises ValueError when neither torchvision nor timm knows the name.
+    """
+    module, colon, function = name.partition(":")
+    if colon:
+        return getattr(importlib.import_module(module), function)()
     vision = torchvision_models()
     if vision is not None and name in vision.list_models(module=vision):
         extra = {"aux_logits": False, "init_weights": True} if name in ("googlenet", "inception_v3") else {}

@@ -1,29 +1,39 @@
 # SPDX-License-Identifier: MIT
-"""Measures how fast tiles of the matrix products and convolutions of a network are, and remembers the fastest.
+"""Measures ways to compute the matrix products and convolutions of a network, and remembers the fastest.
 
-What was found is kept in the program cache and used from then on by every process, for products of the same sizes on
-the same device and driver. CPUs have a single tile, so that nothing is measured there. Programs do the same while
-torch.backends.ocl.benchmark is True, each product at its first use. Networks are those of `validate`.
+The network runs once, which finds the choices there are: kernels that can compute a product or convolution, and sizes
+of blocks for each. Then they are timed, the best ten of each by estimate. What was found is kept in the program cache
+at once and used from then on by every process, for the same sizes on the same device and driver: a command that was
+stopped goes on where it was, and one that has nothing left to measure ends at once. Programs do the same while
+torch.backends.ocl.benchmark is True, each product at its first use.
+
+--export writes the choices of this network as data that the library can ship (docs/tuning.md).
 """
+import pathlib
 import time
 
 import torch
 
 import pytorch_ocl  # noqa: F401
 from pytorch_ocl import models
+from pytorch_ocl.cli.progress import Progress
 from pytorch_ocl.cli.validate import first_tensor
 
 REPETITIONS = 10
 
 
 def add_arguments(parser):
-    parser.add_argument("--model", required=True, metavar="NAME", help="network of torchvision or timm")
+    parser.add_argument("--model", required=True, metavar="NAME",
+                        help="network of torchvision or timm, or module:function that returns a torch.nn.Module")
     parser.add_argument("--device", default="ocl:0", help="device to tune (default: ocl:0)")
     parser.add_argument("--train", action="store_true", help="backward passes, too")
     parser.add_argument("--size", type=int, metavar="N", help="image height and width (default: 224, inception 299)")
-    parser.add_argument("--batch", type=int, default=64, metavar="N", help="images in the batch (default: 64)")
+    parser.add_argument("--shape", metavar="CxHxW", help="shape of one input, for networks that take no image")
+    parser.add_argument("--batch", type=int, default=64, metavar="N", help="inputs in the batch (default: 64)")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"],
-                        help="of autocast, in channels_last, where it is not float32")
+                        help="of autocast where it is not float32 (default: float32)")
+    parser.add_argument("--channels-last", action="store_true", help="network and images in channels_last")
+    parser.add_argument("--export", metavar="FILE", help="add the choices to this file, for dlprim/tuning/data")
 
 
 def milliseconds(step, device):
@@ -42,31 +52,62 @@ def step_of(options):
     """A function that runs the network once, forward or forward and backward."""
     model = models.create(options.model).to(options.device).train(options.train)
     size = options.size or models.input_size(options.model)
-    image = torch.randn(options.batch, 3, size, size, device=options.device)
-    mixed = options.dtype != "float32"
-    if mixed:
-        model, image = (x.to(memory_format=torch.channels_last) for x in (model, image))
+    shape = [int(extent) for extent in options.shape.split("x")] if options.shape else [3, size, size]
+    x = torch.randn(options.batch, *shape, device=options.device)
+    if options.channels_last:
+        model = model.to(memory_format=torch.channels_last)
+        x = x.to(memory_format=torch.channels_last) if x.dim() == 4 else x
 
     def step():
+        mixed = options.dtype != "float32"
         with torch.set_grad_enabled(options.train):
-            with torch.autocast("ocl", dtype=getattr(torch, options.dtype), enabled=mixed):
-                output = first_tensor(model(image))
+            with torch.autocast("ocl", dtype=getattr(torch, options.dtype) if mixed else None, enabled=mixed):
+                output = first_tensor(model(x))
             if options.train:
                 output.float().square().mean().backward()
+        torch.ocl.synchronize(options.device)
 
     return step
+
+
+def measure(step):
+    """Runs the network and measures its choices; returns how many it has and how many were measured just now."""
+    ops = torch.ops.pytorch_ocl
+    ops.record_choices(True)
+    try:
+        step()
+        before = ops.tuning_progress()[1]
+        with torch.backends.ocl.flags(benchmark=True), Progress(
+                "measuring", lambda: ops.tuning_progress()[::-1]):
+            step()
+    finally:
+        ops.record_choices(False)
+    choices, measured = ops.tuning_progress()
+    return choices, measured - before
+
+
+def export(path):
+    """Adds the choices of this process to a file of dlprim/tuning/data; of the same problem, the new one stays."""
+    file = pathlib.Path(path)
+    lines = file.read_text().splitlines() if file.exists() else []
+    lines += torch.ops.pytorch_ocl.tuned_choices().splitlines()
+    head = ["# Made by `python -m pytorch_ocl tune --export`: device, problem, choice."]
+    choices = {line.rpartition("\t")[0]: line for line in lines if line and not line.startswith("#")}
+    file.write_text("\n".join(head + [choices[key] for key in sorted(choices)]) + "\n")
+    print(f"{file}: {len(choices)} choices")
 
 
 def run(options):
     step = step_of(options)
     before = milliseconds(step, options.device)
-    print(f"{options.model}, batch {options.batch}, {options.dtype}, {'training' if options.train else 'evaluation'}: "
-          f"{before:.2f} ms; measuring ...", flush=True)
+    layout = ", channels_last" if options.channels_last else ""
+    print(f"{options.model}, batch {options.batch}, {options.dtype}{layout}, "
+          f"{'training' if options.train else 'evaluation'}: {before:.2f} ms", flush=True)
     start = time.perf_counter()
-    with torch.backends.ocl.flags(benchmark=True):
-        step()
-        torch.ocl.synchronize(options.device)
-    seconds = time.perf_counter() - start
+    choices, measured = measure(step)
+    print(f"{choices} choices, {measured} of them measured now, in {time.perf_counter() - start:.1f} s")
     after = milliseconds(step, options.device)
-    print(f"measured for {seconds:.1f} s; now {after:.2f} ms, {before / after:.2f} times as fast")
+    print(f"now {after:.2f} ms, {before / after:.2f} times as fast")
+    if options.export:
+        export(options.export)
     return 0

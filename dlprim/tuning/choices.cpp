@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+#include "choices.hpp"
+
+#include <dlprim/primitives/tuning.hpp>
+#include <dlprim/runtime/settings.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "../runtime/disk_cache.hpp"
+#include "../runtime/embedded_kernels.hpp"
+
+namespace dlprim {
+
+namespace {
+
+constexpr const char* marker = "choices were measured";
+constexpr int repetitions = 4;  // the shortest time counts
+constexpr double clearly = 0.97;  // of the estimate's time
+
+std::atomic<bool> recording{false}, any{false};
+std::atomic<int> made{0}, measured{0};
+
+// Lines of dlprim/tuning/data: name of the device, problem, choice.
+const std::map<std::string, std::string>& shipped() {
+  static const auto all = [] {
+    std::map<std::string, std::string> result;
+    for (const EmbeddedFile& file : embedded_tuning()) {
+      std::istringstream lines(std::string(file.text, file.size));
+      for (std::string line; std::getline(lines, line);)
+        if (const auto tab = line.rfind('\t'); tab != std::string::npos && line[0] != '#')
+          result.emplace(line.substr(0, tab), line.substr(tab + 1));
+    }
+    return result;
+  }();
+  return all;
+}
+
+bool on_disk() {
+  static const bool found = DiskCache::instance().load(marker).has_value();
+  return found;
+}
+
+std::string disk_key(const DeviceInfo& device, const std::string& problem) {
+  return "choice|" + device.name + "|" + device.driver + "|" + problem;
+}
+
+struct Used {
+  std::mutex mutex;
+  std::set<std::string> lines;
+  void add(const DeviceInfo& device, const std::string& problem, const std::string& choice) {
+    std::lock_guard guard(mutex);
+    lines.insert(device.name + '\t' + problem + '\t' + choice);
+  }
+};
+
+Used& used() {
+  static Used all;
+  return all;
+}
+
+double seconds(Queue& queue, const std::function<void(std::size_t)>& run, std::size_t which, double best) {
+  double shortest = std::numeric_limits<double>::infinity();
+  try {
+    run(which);  // builds its kernels
+    queue.finish();
+    for (int i = 0; i < repetitions && (i == 0 || shortest < 2 * best); i++) {
+      const auto start = std::chrono::steady_clock::now();
+      run(which);
+      queue.finish();
+      shortest = std::min(shortest, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+  } catch (const Error&) {
+    return std::numeric_limits<double>::infinity();  // too large for the device
+  }
+  return shortest;
+}
+
+}  // namespace
+
+namespace choices {
+
+bool matter() {
+  // Without any measured choice, which is the rule, a problem costs no look-up.
+  return on_disk() || !shipped().empty() || any.load(std::memory_order_relaxed) || settings.benchmark ||
+         recording.load(std::memory_order_relaxed);
+}
+
+bool measuring() { return settings.benchmark; }
+
+std::optional<std::string> load(const DeviceInfo& device, const std::string& problem) {
+  std::optional<std::string> choice;
+  if (on_disk() || any) choice = DiskCache::instance().load(disk_key(device, problem));
+  if (!choice)
+    if (const auto it = shipped().find(device.name + '\t' + problem); it != shipped().end()) choice = it->second;
+  if (choice) used().add(device, problem, *choice);
+  return choice;
+}
+
+void store(const DeviceInfo& device, const std::string& problem, const std::string& choice) {
+  DiskCache::instance().store(disk_key(device, problem), choice);
+  DiskCache::instance().store(marker, "1");
+  used().add(device, problem, choice);
+  any = true;
+}
+
+std::size_t fastest(Queue& queue, std::size_t count, const std::function<void(std::size_t)>& run) {
+  static std::recursive_mutex one_at_a_time;  // for the times to mean something
+  std::lock_guard guard(one_at_a_time);
+  std::size_t best = 0;
+  double shortest = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < count; i++) {
+    const double time = seconds(queue, run, i, shortest);
+    if (time < shortest * (best == 0 && i > 0 ? clearly : 1)) shortest = time, best = i;
+  }
+  return best;
+}
+
+void count(int more_made, int more_measured) { made += more_made, measured += more_measured; }
+
+}  // namespace choices
+
+TuningProgress tuning_progress() { return {made, measured}; }
+
+void record_choices(bool wanted) { recording = wanted; }
+
+std::string tuned_choices() {
+  std::lock_guard guard(used().mutex);
+  std::string text;
+  for (const std::string& line : used().lines) text += line + '\n';
+  return text;
+}
+
+}  // namespace dlprim
