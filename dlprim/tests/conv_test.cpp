@@ -237,6 +237,7 @@ INSTANTIATE_TEST_SUITE_P(All, ConvCandidate, ::testing::Values("thin", "gemv", "
 
 // Emulated, as a rule, which builds slowly: one unit of each vendor, gathers along both directions.
 TEST(Conv, OnMatrixUnits) {
+  if (!testing::device().info().subgroups) GTEST_SKIP() << "emulated by sub-groups, which this device does not have";
   for (const char* unit : {"matrix_intel16", "matrix_cdna"}) {
     const testing::Variable forced("DLPRIM_GEMM", unit);
     check(cases()[5], DataType::bfloat16);

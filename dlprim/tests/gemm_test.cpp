@@ -228,6 +228,7 @@ INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::Values("panel", "mma", "
 class GemmOnMatrixUnits : public GemmCandidate {};
 
 TEST_P(GemmOnMatrixUnits, AgreesWithHost) {
+  if (!testing::device().info().subgroups) GTEST_SKIP() << "emulated by sub-groups, which this device does not have";
   const testing::Variable forced("DLPRIM_GEMM", GetParam());
   check({1, 33, 31, 65, false, false, false, 1, 1, 0.5, -2, Activation::relu}, DataType::bfloat16);
   check({2, 64, 48, 72, false, true}, DataType::float16);
@@ -280,6 +281,36 @@ TEST(Gemm, Integers) {
     }
     check({1, 4, 16, 800}, DataType::int32);
   }
+}
+
+TEST(Gemm, ComplexNumbers) {
+  const std::int64_t m = 3, n = 40, k = 70;
+  using Number = std::complex<float>;
+  auto numbers = [](std::int64_t size, unsigned seed) {
+    const auto parts = testing::random_floats(std::size_t(2 * size), seed);
+    std::vector<Number> values;
+    for (std::size_t i = 0; i < parts.size(); i += 2) values.emplace_back(parts[i], parts[i + 1]);
+    return values;
+  };
+  const auto a = numbers(m * k, 1), b = numbers(k * n, 2);
+  const testing::DeviceVector<Number> da(a), db(b), dc(std::size_t(m * n));
+  for (const char* candidate : {"reference", "gemv"})
+    for (const bool turned : {false, true}) {
+      const testing::Variable forced("DLPRIM_GEMM", candidate);
+      const std::int64_t row = turned ? 1 : n, column = turned ? k : 1;
+      gemm(queue(), TensorView(da.data(), DataType::complex64, std::vector<std::int64_t>{m, k}),
+           TensorView(db.data(), DataType::complex64, std::vector<std::int64_t>{k, n},
+                      std::vector<std::int64_t>{row, column}),
+           TensorView(dc.data(), DataType::complex64, std::vector<std::int64_t>{m, n}));
+      const auto c = dc.read();
+      for (std::int64_t i = 0; i < m; i++)
+        for (std::int64_t j = 0; j < n; j++) {
+          Number sum = 0;
+          for (std::int64_t l = 0; l < k; l++)
+            sum += a[std::size_t(i * k + l)] * b[std::size_t(l * row + j * column)];
+          ASSERT_LT(std::abs(c[std::size_t(i * n + j)] - sum), 1e-4) << candidate << " " << i << " " << j;
+        }
+    }
 }
 
 TEST(Gemm, RefusesMismatchedOperands) {
