@@ -121,9 +121,12 @@ Tensor expand(const Tensor& x, const Shape& shape) {
   return x.strided(shape, std::move(strides));
 }
 
+// More is data, not shapes: made on the device, which has the memory or says that it has not.
+constexpr std::size_t largest_on_host = 64 << 10;
+
 Tensor contiguous(Queue& queue, const Tensor& x) {
   if (x.is_contiguous()) return x;
-  if (x.on_host()) return Tensor::from_host(x.dtype(), x.shape(), x.read(queue).data());
+  if (x.on_host() && x.bytes() <= largest_on_host) return Tensor::from_host(x.dtype(), x.shape(), x.read(queue).data());
   Tensor y(queue, x.dtype(), x.shape());
   copy(queue, y.view(queue), x.view(queue));
   return y;

@@ -71,6 +71,16 @@ TEST(Onnx, FoldingLeavesBrokenNodesToTheirOperators) {
   }
 }
 
+// 8 TB of zeros.
+TEST(Onnx, HugeConstantsAreRefusedBeforeTheyFillTheHostsMemory) {
+  ModelBuilder builder;
+  builder.output("y", {-1}).integers("size", {std::int64_t(1) << 41});
+  builder.node("ConstantOfShape", {"size"}, {"y"});
+  Net net{Context(device())};
+  net.load_model(builder.model());
+  EXPECT_THROW(net.forward(net.context().make_execution_context()), Error);
+}
+
 TEST(Onnx, ConstantsMustFitTheirShape) {
   ModelBuilder builder;
   builder.output("w", {4}).constant("w", {4}, {1, 2, 3});
