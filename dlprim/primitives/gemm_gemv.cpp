@@ -23,6 +23,12 @@ GemmProblem lying(const GemmProblem& given) {
   return problem;
 }
 
+// Whether neighbours in B lie along k; the problem is lying.
+bool lies_along_k(const GemmProblem& problem) {
+  const auto& p = problem.p;
+  return p.b_k == 1 || (p.b_n != 1 && p.b_n != 0 && std::abs(p.b_k) < std::abs(p.b_n)) || p.n == 1;
+}
+
 // How work-items share a product: gemm_gemv.cl.
 struct Schedule {
   std::int64_t columns, lanes, lines, depth;
@@ -51,7 +57,13 @@ Schedule along_k(const DeviceInfo& info, const GemmProblem& problem, std::int64_
   return s;
 }
 
-// Lines lie along n, 128 or 64 bytes of a row of B to a group; lanes are added until memory is busy.
+// Groups that leave no compute unit with much more to do than others.
+bool enough_groups(const DeviceInfo& info, std::int64_t groups) {
+  return groups >= 2 * std::int64_t(info.compute_units);
+}
+
+// Lines lie along n, 128 bytes of a row of B to a group; lanes are added until memory is busy. Too few groups stay
+// small, for splits of k make more of them.
 Schedule along_n(const DeviceInfo& info, const GemmProblem& problem, std::int64_t columns) {
   const auto& p = problem.p;
   const std::int64_t bytes = std::int64_t(size_of(problem.type));
@@ -60,19 +72,21 @@ Schedule along_n(const DeviceInfo& info, const GemmProblem& problem, std::int64_
   const std::int64_t group = std::min({power_of_2(std::int64_t(info.max_work_group)), power_of_2(fitting),
                                        std::int64_t(p.m > 4 ? 512 : 1024)});
   Schedule s{columns, 1, std::max<std::int64_t>(128 / (columns * bytes), 1), 1};
-  if (s.groups(problem) < info.compute_units) (s.columns * bytes > 8 ? s.columns : s.lines) /= 2;
   s.lines = std::clamp<std::int64_t>(s.lines, 1, group);
   const std::int64_t most = std::min(group / s.lines, power_of_2(p.k / 4));
   s.lanes = std::min<std::int64_t>(most, std::max<std::int64_t>(256 / s.lines, 1));
-  while (s.lanes < most && s.items(problem) < wanted_items(info)) s.lanes *= 2;
+  if (enough_groups(info, s.groups(problem)))
+    while (s.lanes < most && s.items(problem) < wanted_items(info)) s.lanes *= 2;
   return s;
 }
 
-// Splits pay for their second kernel where the device would idle and sums are long.
-std::int64_t splits_of(const DeviceInfo& info, const GemmProblem& problem, const Schedule& s) {
-  const std::int64_t items = s.items(problem), steps = problem.p.k / (s.lanes * s.depth);
-  if (4 * items > wanted_items(info) || steps < 32) return 1;
-  return std::clamp<std::int64_t>(std::min(wanted_items(info) / items, steps / 16), 1, 256);
+// Splits pay for their second kernel where compute units would idle and sums are long.
+std::int64_t splits_of(const DeviceInfo& info, const GemmProblem& problem, const Schedule& s, bool b_along_k) {
+  const std::int64_t items = s.items(problem), steps = problem.p.k / (s.lanes * s.depth), groups = s.groups(problem);
+  if (steps < 32 || (b_along_k ? 4 * items > wanted_items(info) : enough_groups(info, groups))) return 1;
+  const std::int64_t wanted =
+      b_along_k ? wanted_items(info) / items : 4 * std::int64_t(info.compute_units) / groups + 1;
+  return std::clamp<std::int64_t>(std::min(wanted, steps / 16), 1, 256);
 }
 
 // The widest aligned pieces of A and B.
@@ -95,6 +109,8 @@ const char* decline_gemv(const Device& device, const GemmProblem& problem, bool 
   if (forced) return nullptr;
   if (device.info().cpu) return "for GPUs";
   if (p.k < shortest_sum) return "too short sums";
+  if (device.info().nv_compute_capability >= 80 && std::min(p.m, p.n) > most_rows / 2 && !lies_along_k(lying(problem)))
+    return "matrix units are faster";
   return nullptr;
 }
 
@@ -103,11 +119,11 @@ void run_gemv(Queue& queue, const GemmProblem& given) {
   GemmProblem problem = lying(given);
   auto& p = problem.p;
   GemmKey key = gemm_key(GemmCore::gemv, problem);
-  key.b_along_k = p.b_k == 1 || (p.b_n != 1 && p.b_n != 0 && std::abs(p.b_k) < std::abs(p.b_n)) || p.n == 1;
+  key.b_along_k = lies_along_k(problem);
   set_pieces(key, problem);
   const Schedule s = key.b_along_k ? along_k(info, problem, key.vb) : along_n(info, problem, key.vb);
   if (!key.b_along_k) key.vb = std::uint8_t(s.columns);
-  const std::int64_t splits = splits_of(info, problem, s), unit = s.depth;
+  const std::int64_t splits = splits_of(info, problem, s, key.b_along_k), unit = s.depth;
   p.k_split = ((p.k + splits - 1) / splits + unit - 1) / unit * unit;
   p.splits = (p.k + p.k_split - 1) / p.k_split;
   p.tiles_m = 1, p.tiles_n = s.groups(problem) / problem.batches;

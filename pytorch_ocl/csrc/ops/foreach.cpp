@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The _foreach_* operators on lists of tensors: one boxed kernel for all of them, driven by a table of expressions.
+// The _foreach_* operators on lists of tensors: one kernel for all of them, driven by a table of expressions.
 // Lists that differ in dtype, layout or device take PyTorch's composite loop over single tensors.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/DeviceGuard.h>
@@ -52,130 +52,154 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
   return true;
 }
 
-// The buffers of a list whose tensors match those of `like` in dtype, device and layout; false when one does not.
-bool gather(c10::ArrayRef<c10::IValue> list, c10::ArrayRef<c10::IValue> like, std::vector<dlprim::BufferRef>& buffers) {
-  if (list.size() != like.size()) return false;
-  const at::Tensor& first = like[0].toTensor();
-  buffers.reserve(list.size());
-  for (std::size_t i = 0; i < list.size(); i++) {
-    const at::Tensor& tensor = list[i].toTensor();
-    if (tensor.scalar_type() != first.scalar_type() || tensor.device() != first.device() ||
-        tensor.layout() != at::kStrided || !tensor.is_non_overlapping_and_dense() ||
-        !same_layout(tensor, like[i].toTensor()))
-      return false;
-    buffers.push_back(buffer_of(tensor));
-  }
-  return true;
-}
+// What an operator was called with, in the order of its schema, as dlprim takes it. Each add() says whether lists,
+// numbers or tensors fit: the same dtype, device and layout as the first list.
+class Operands {
+ public:
+  explicit Operands(at::TensorList like) : like_(like), first_(like[0]) {}
 
-bool add_number(const c10::Scalar& scalar, std::vector<double>& numbers) {
-  if (!scalar.isComplex()) numbers.push_back(scalar.toDouble());
-  return !scalar.isComplex();
-}
+  bool add(at::TensorList list) {
+    if (list.size() != like_.size()) return false;
+    auto& buffers = lists.emplace_back();
+    buffers.reserve(list.size());
+    for (std::size_t i = 0; i < list.size(); i++) {
+      const at::Tensor& tensor = list[i];
+      if (tensor.scalar_type() != first_.scalar_type() || tensor.device() != first_.device() ||
+          tensor.layout() != at::kStrided || !tensor.is_non_overlapping_and_dense() || !same_layout(tensor, like_[i]))
+        return false;
+      buffers.push_back(buffer_of(tensor));
+    }
+    return true;
+  }
+  bool add(const at::Tensor& tensor) {
+    if (tensor.dim() != 0 || tensor.device() != first_.device() || tensor.scalar_type() != first_.scalar_type())
+      return false;
+    singles.emplace_back(like_.size(), buffer_of(tensor));
+    return true;
+  }
+  bool add(const at::Scalar& scalar) { return add_number(scalar, scalars); }
+  bool add(at::ArrayRef<at::Scalar> numbers) {
+    for (const at::Scalar& scalar : numbers)
+      if (!add_number(scalar, tensor_scalars)) return false;
+    return numbers.size() == like_.size();
+  }
+  bool add(bool /*non_blocking*/) { return true; }
+
+  std::vector<std::vector<dlprim::BufferRef>> lists, singles;
+  std::vector<double> scalars, tensor_scalars;  // of the whole list, of each tensor
+
+ private:
+  static bool add_number(const at::Scalar& scalar, std::vector<double>& numbers) {
+    if (!scalar.isComplex()) numbers.push_back(scalar.toDouble());
+    return !scalar.isComplex();
+  }
+  at::TensorList like_;
+  const at::Tensor& first_;
+};
+
+enum class Kind : char { list = 'L', tensor = 'T', scalar = 'S', scalars = 'N', flag = 'B' };
 
 // One operator: what its arguments are and the code they lead to, known once it is registered.
-class ForeachKernel : public c10::OperatorKernel {
+class ForeachKernel {
  public:
-  ForeachKernel(const c10::FunctionSchema& schema, const ForeachRow& row, bool in_place)
-      : name_(row.name), in_place_(in_place) {
+  ForeachKernel(c10::OperatorHandle op, const ForeachRow& row, bool in_place)
+      : op_(std::move(op)), name_(row.name), in_place_(in_place) {
     int lists = 0, scalars = 0, letters = 0;
-    std::string code;
-    for (const c10::Argument& argument : schema.arguments()) {
+    for (const c10::Argument& argument : op_.schema().arguments()) {
       const std::string type = argument.type()->str();
-      Kind kind = Kind::ignored;
-      if (argument.name() != "non_blocking")
-        kind = type == "Tensor[]" ? Kind::list : type == "Tensor" ? Kind::tensor
-               : type.ends_with("[]") ? Kind::scalars : Kind::scalar;
-      kinds_.push_back(kind);
-      lists += kind == Kind::list;
+      kinds_ += char(type == "Tensor[]" ? Kind::list : type == "Tensor" ? Kind::tensor : type == "bool" ? Kind::flag
+                     : type.ends_with("[]") ? Kind::scalars : Kind::scalar);
+      lists += type == "Tensor[]";
     }
     int tensors = lists;
     lists = 0;
-    for (const Kind kind : kinds_) {
-      if (kind == Kind::ignored) continue;
-      const std::string source = kind == Kind::list     ? "x" + std::to_string(lists++)
-                                 : kind == Kind::tensor ? "x" + std::to_string(tensors++)
-                                 : kind == Kind::scalar ? "s" + std::to_string(scalars++)
-                                                        : "t0";
-      code += std::string("const T ") + char('a' + letters++) + " = " + source + "; ";
+    for (const char kind : kinds_) {
+      if (Kind(kind) == Kind::flag) continue;
+      const std::string source = Kind(kind) == Kind::list     ? "x" + std::to_string(lists++)
+                                 : Kind(kind) == Kind::tensor ? "x" + std::to_string(tensors++)
+                                 : Kind(kind) == Kind::scalar ? "s" + std::to_string(scalars++)
+                                                              : "t0";
+      code_ += std::string("const T ") + char('a' + letters++) + " = " + source + "; ";
     }
-    code_ = code + "x" + (in_place ? "0" : std::to_string(tensors)) + " = " + row.each + ";";
+    code_ += "x" + (in_place ? "0" : std::to_string(tensors)) + " = " + row.each + ";";
   }
 
-  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
-    if (!run(*stack)) op.callBoxedForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd, *stack);
+  // The kinds of the arguments, a letter each.
+  const std::string& kinds() const { return kinds_; }
+
+  // The results; none in place. What only the composite takes goes there.
+  template <class... Arguments>
+  std::vector<at::Tensor> operator()(at::TensorList self, Arguments... arguments) const {
+    if (!self.empty() && at::isFloatingType(self[0].scalar_type())) {
+      Operands operands(self);
+      if (operands.add(self) && (operands.add(arguments) && ...)) return run(self, operands);
+    }
+    torch::jit::Stack stack = c10::impl::boxArgs(self, arguments...);
+    op_.callBoxedForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd, stack);
+    return in_place_ ? std::vector<at::Tensor>() : stack[0].toTensorVector();
   }
 
  private:
-  enum class Kind { list, tensor, scalar, scalars, ignored };
-
-  // Replaces the arguments by the results; false, changing nothing, when only the composite takes them.
-  bool run(torch::jit::Stack& stack) const {
-    const auto arguments = torch::jit::last(stack, kinds_.size());
-    const auto like = arguments[0].toListRef();
-    if (like.empty() || !at::isFloatingType(like[0].toTensor().scalar_type())) return false;
-    const at::Tensor& first = like[0].toTensor();
-    std::vector<std::vector<dlprim::BufferRef>> data, singles;
-    std::vector<double> scalars, tensor_scalars;
-    for (std::size_t i = 0; i < kinds_.size(); i++)
-      if (!read(arguments[i], kinds_[i], like, data, singles, kinds_[i] == Kind::scalars ? tensor_scalars : scalars))
-        return false;
-    if (!tensor_scalars.empty() && tensor_scalars.size() != like.size()) return false;
-
+  std::vector<at::Tensor> run(at::TensorList like, const Operands& operands) const {
+    const at::Tensor& first = like[0];
     const c10::DeviceGuard guard(first.device());
     std::vector<at::Tensor> results;
     std::vector<std::int64_t> sizes;
     std::vector<dlprim::BufferRef> outputs;
     sizes.reserve(like.size());
     if (!in_place_) results.reserve(like.size()), outputs.reserve(like.size());
-    for (const c10::IValue& value : like) {
-      sizes.push_back(value.toTensor().numel());
+    for (const at::Tensor& tensor : like) {
+      sizes.push_back(tensor.numel());
       if (in_place_) continue;
-      const at::Tensor& tensor = value.toTensor();
       results.push_back(
           ops::empty_strided(tensor.sizes(), tensor.strides(), tensor.scalar_type(), {}, tensor.device(), {}));
       outputs.push_back(buffer_of(results.back()));
     }
     const auto dtype = data_type_of(first, name_);
     std::vector<dlprim::ForeachList> lists;
-    for (const auto& list : data) lists.push_back({list, dtype, dlprim::ForeachMode::read});
-    for (const auto& single : singles) lists.push_back({single, dtype, dlprim::ForeachMode::broadcast});
+    for (const auto& list : operands.lists) lists.push_back({list, dtype, dlprim::ForeachMode::read});
+    for (const auto& single : operands.singles) lists.push_back({single, dtype, dlprim::ForeachMode::broadcast});
     if (in_place_) lists[0].mode = dlprim::ForeachMode::update;
     else lists.push_back({outputs, dtype, dlprim::ForeachMode::write});
-    dlprim::foreach(current_queue(), {code_.c_str(), code_.c_str()}, dtype, sizes, lists, scalars, tensor_scalars);
-    torch::jit::drop(stack, kinds_.size());
-    if (!in_place_) torch::jit::push(stack, std::move(results));
-    return true;
+    dlprim::foreach(current_queue(), {code_.c_str(), code_.c_str()}, dtype, sizes, lists, operands.scalars,
+                    operands.tensor_scalars);
+    return results;
   }
 
-  static bool read(const c10::IValue& value, Kind kind, c10::ArrayRef<c10::IValue> like,
-                   std::vector<std::vector<dlprim::BufferRef>>& lists,
-                   std::vector<std::vector<dlprim::BufferRef>>& singles, std::vector<double>& scalars) {
-    const at::Tensor& first = like[0].toTensor();
-    switch (kind) {
-      case Kind::list: return gather(value.toListRef(), like, lists.emplace_back());
-      case Kind::scalar: return add_number(value.toScalar(), scalars);
-      case Kind::scalars: {
-        for (const c10::IValue& scalar : value.toListRef())
-          if (!add_number(scalar.toScalar(), scalars)) return false;
-        return true;
-      }
-      case Kind::tensor: {
-        const at::Tensor& tensor = value.toTensor();
-        if (tensor.dim() != 0 || tensor.device() != first.device() || tensor.scalar_type() != first.scalar_type())
-          return false;
-        singles.emplace_back(like.size(), buffer_of(tensor));
-        return true;
-      }
-      default: return true;
-    }
-  }
-
+  c10::OperatorHandle op_;
   const char* name_;
   bool in_place_;
-  std::vector<Kind> kinds_;
-  std::string code_;
+  std::string kinds_, code_;
 };
+
+// Registers a kernel under the one of the signatures that its arguments spell; tells whether there is one.
+template <class... Arguments>
+bool implement_as(torch::Library& m, const char* name, const char* kinds, const ForeachKernel& kernel, bool in_place) {
+  if (kernel.kinds() != kinds) return false;
+  if (in_place) m.impl(name, [kernel](at::TensorList self, Arguments... rest) -> void { kernel(self, rest...); });
+  else m.impl(name, [kernel](at::TensorList self, Arguments... rest) { return kernel(self, rest...); });
+  return true;
+}
+
+bool implement(torch::Library& m, const char* name, const ForeachKernel& kernel, bool in_place) {
+  using List = at::TensorList;
+  using Number = const at::Scalar&;
+  using Numbers = at::ArrayRef<at::Scalar>;
+  using Tensor = const at::Tensor&;
+  return implement_as<>(m, name, "L", kernel, in_place) ||
+         implement_as<List>(m, name, "LL", kernel, in_place) ||
+         implement_as<List, bool>(m, name, "LLB", kernel, in_place) ||
+         implement_as<Number>(m, name, "LS", kernel, in_place) ||
+         implement_as<Numbers>(m, name, "LN", kernel, in_place) ||
+         implement_as<Tensor>(m, name, "LT", kernel, in_place) ||
+         implement_as<Tensor, Number>(m, name, "LTS", kernel, in_place) ||
+         implement_as<List, Number>(m, name, "LLS", kernel, in_place) ||
+         implement_as<List, Numbers>(m, name, "LLN", kernel, in_place) ||
+         implement_as<List, List>(m, name, "LLL", kernel, in_place) ||
+         implement_as<List, List, Number>(m, name, "LLLS", kernel, in_place) ||
+         implement_as<List, List, Numbers>(m, name, "LLLN", kernel, in_place) ||
+         implement_as<List, List, Tensor>(m, name, "LLLT", kernel, in_place);
+}
 
 int arguments_of(const c10::FunctionSchema& schema) {
   int count = 0;
@@ -197,9 +221,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
         if (!op) continue;
         const ForeachRow* own = find_row(row.name, arguments_of(op->schema()));
         if (!own || op->schema().arguments()[0].type()->str() != "Tensor[]") continue;
-        m.impl((*overload ? name + "." + overload : name).c_str(),
-               torch::CppFunction::makeFromBoxedFunctor(
-                   std::make_unique<ForeachKernel>(op->schema(), *own, *suffix != 0)));
+        const std::string full = *overload ? name + "." + overload : name;
+        const bool known = implement(m, full.c_str(), ForeachKernel(*op, *own, *suffix != 0), *suffix != 0);
+        TORCH_INTERNAL_ASSERT(known, "[", full, "] has arguments that its registration does not expect");
       }
   }
 }
