@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Core for Hopper's matrix units (float32 sums). A and B come packed (gemm_pack.cl), so that one bulk copy each brings a
-// slab, 32 bytes deep in k. Four warps compute 64 x BN of C; several work-groups share a compute unit, and while one waits
-// for its slabs another multiplies. Elsewhere the sums are formed without matrix units, to test the rest.
+// Core for Hopper's matrix units (float32 sums). A and B come packed (gemm_pack.cl), so that one bulk copy each brings
+// a slab, 32 bytes deep in k. Four warps compute 64 x BN of C; several work-groups share a compute unit, and while one
+// waits for its slabs another multiplies. Elsewhere the sums are formed without matrix units, to test the rest.
 // The host also defines
 //   BN       columns of C a work-group computes: 96, 128, 192 or 256
 //   STAGES   slabs in local memory

@@ -62,7 +62,8 @@ unsigned smallest_subgroup(cl_device_id id, unsigned otherwise) {
   constexpr cl_device_info intel_sizes = 0x4108;
   std::array<std::size_t, 16> sizes;
   std::size_t bytes = 0;
-  if (clGetDeviceInfo(id, intel_sizes, sizeof sizes, sizes.data(), &bytes) != CL_SUCCESS || bytes == 0) return otherwise;
+  const cl_int code = clGetDeviceInfo(id, intel_sizes, sizeof sizes, sizes.data(), &bytes);
+  if (code != CL_SUCCESS || bytes == 0) return otherwise;
   return unsigned(*std::min_element(sizes.begin(), sizes.begin() + bytes / sizeof(std::size_t)));
 }
 

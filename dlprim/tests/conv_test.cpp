@@ -232,7 +232,8 @@ TEST_P(ConvCandidate, AgreesWithHost) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ConvCandidate, ::testing::Values("thin", "gemv", "panel", "wgmma", "mma", "tiled", "reference"),
+INSTANTIATE_TEST_SUITE_P(All, ConvCandidate,
+                         ::testing::Values("thin", "gemv", "panel", "wgmma", "mma", "tiled", "reference"),
                          [](const auto& candidate) { return std::string(candidate.param); });
 
 // Emulated, as a rule, which builds slowly: one unit of each vendor, gathers along both directions.
