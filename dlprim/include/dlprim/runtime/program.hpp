@@ -18,9 +18,8 @@ class KernelSource {
   KernelSource& define(std::string_view name, std::int64_t value);
   /// Adds a build option, e.g. "-cl-fast-relaxed-math". Default: "-cl-std=CL1.2"-compatible, "-cl-mad-enable".
   KernelSource& option(std::string_view text);
-  /// On devices of this very architecture, such as NVIDIA's "sm_90a", lets the driver assemble for it. It has
-  /// instructions that OpenCL's compiler does not accept: inline assembly writes them behind "//@", which is taken away
-  /// in between.
+  /// On devices of this very architecture, such as NVIDIA's "sm_90a", lets the driver assemble for it. It has instructions
+  /// that OpenCL's compiler does not accept: inline assembly writes them behind "//@", which is taken away in between.
   KernelSource& ptx_target(std::string_view target);
   /// Uses `text` instead of a file of dlprim/kernels; may #include those.
   static KernelSource from_text(std::string text, std::string kernel);
