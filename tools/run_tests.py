@@ -69,7 +69,7 @@ def steps():
         yield Step(f"ONNX conformance on {platform}", pytest_command("-n", "2", conformance),
                    {"OCL_VISIBLE_DEVICES": pattern}, 12)
     yield Step("mutated networks", [sys.executable, "tools/fuzz.py", f"{BUILD}/dlprim/dlprim_fuzz", "--cases", "1000"], intel, 5)
-    yield Step("compiling for Windows", ["tools/compile_mingw.sh"], {}, 12, False)
+    yield Step("compiling for Windows", ["tools/compile_mingw.sh"], {}, 15, False)
     yield Step("dlprim under Oclgrind", [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={OCLGRIND_TESTS}"],
                {"DLPRIM_OPENCL_LIBRARY": OCLGRIND, "OCLGRIND_DATA_RACES": "1", "OCLGRIND_CHECK_API": "1",
                 "OCLGRIND_LOCAL_MEM_SIZE": "16384"}, 10)
