@@ -4,6 +4,8 @@
 #include <dlprim/runtime/settings.hpp>
 
 #include <bit>
+#include <mutex>
+#include <set>
 
 #include "gemm_launch.hpp"
 
@@ -166,6 +168,34 @@ bool fits_32_bits(const GemmProblem& problem) {
   // Tiles reach past the end of a dimension, partial sums take one matrix a split.
   const std::int64_t most = std::max({a, b, c, d, batch * p.m * p.n * p.splits, (p.m + 512) * (p.n + 512)});
   return most < (std::int64_t(1) << 31) - (1 << 20);
+}
+
+namespace {
+struct Refusals {
+  std::mutex mutex;
+  std::set<int> devices;
+};
+Refusals& refusals() {
+  static Refusals all;
+  return all;
+}
+}  // namespace
+
+bool refused(const Device& device) {
+  std::lock_guard guard(refusals().mutex);
+  return refusals().devices.contains(device.index());
+}
+
+bool builds(const Device& device, const std::function<void()>& run) {
+  if (refused(device)) return false;
+  try {
+    run();
+    return true;
+  } catch (const BuildError&) {
+    std::lock_guard guard(refusals().mutex);
+    refusals().devices.insert(device.index());
+    return false;
+  }
 }
 
 int tf32_passes(DataType type) { return type != DataType::float32 ? 0 : settings.tf32 ? 1 : 3; }

@@ -4,6 +4,7 @@
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/memory.hpp>
 
+#include <functional>
 #include <vector>
 
 #include "../tuning/choices.hpp"
@@ -69,6 +70,11 @@ const Candidate<GemmProblem>& choose_core(Queue& queue, std::span<const Candidat
                                           const GemmProblem& problem);
 /// Sets tile counts and splits of a problem, and the index width and shape of its key.
 void set_tiles(GemmProblem& problem, GemmKey& key, const TileChoice& choice);
+
+/// Whether the device's compiler refused a core that only some drivers build.
+bool refused(const Device& device);
+/// Runs such a core; false, once and for all, where the compiler refuses it.
+bool builds(const Device& device, const std::function<void()>& run);
 
 /// The candidates.
 const char* decline_wgmma(const Device& device, const GemmProblem& problem, bool forced);

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The engine's core for the matrix units of Intel and AMD.
-#include <mutex>
-#include <set>
-
 #include "gemm_launch.hpp"
 
 namespace dlprim {
@@ -11,15 +8,6 @@ namespace {
 
 int lanes(MatrixUnit unit) {
   return unit == MatrixUnit::intel8 ? 8 : unit == MatrixUnit::intel16 ? 16 : unit == MatrixUnit::cdna ? 64 : 32;
-}
-
-// Devices whose compiler did not build the kernel.
-std::mutex refusals_mutex;
-std::set<int> refusals;
-
-bool refused(const Device& device) {
-  std::lock_guard guard(refusals_mutex);
-  return refusals.contains(device.index());
 }
 
 bool has_unit(const Device& device, MatrixUnit unit) {
@@ -86,16 +74,11 @@ template <MatrixUnit unit>
 void run_matrix(Queue& queue, const GemmProblem& problem) {
   const bool emulated = !has_unit(queue.device(), unit);
   const auto shapes = matrix_shapes(unit, emulated);
-  try {
+  const auto run = [&] {
     run_with<unit>(queue, problem, choose_tile(queue, GemmCore::matrix, problem, shapes, mma_costs, run_with<unit>));
-  } catch (const BuildError&) {
-    if (emulated) throw;
-    {
-      std::lock_guard guard(refusals_mutex);
-      refusals.insert(queue.device().index());
-    }
-    run_tiled(queue, problem);
-  }
+  };
+  if (emulated) return run();
+  if (!builds(queue.device(), run)) run_tiled(queue, problem);
 }
 
 #define DEFINE(unit)                                                                          \

@@ -73,7 +73,7 @@ PanelShape choose_panel(Queue& queue, const GemmProblem& problem, PanelRun run) 
   const DeviceInfo& info = queue.device().info();
   const std::size_t bytes = size_of(accumulate_type(problem.type));
   const PanelShape usual = panel_shape(info, bytes);
-  if (!choices::matter()) return usual;
+  if (!choices::matter(info)) return usual;
   static Choices<Key, PanelShape> all("panel");
   auto rank = [&] {
     std::vector<PanelShape> ranked{usual};
@@ -91,18 +91,21 @@ const Candidate<GemmProblem>& choose_core(Queue& queue, std::span<const Candidat
   auto first = [&]() -> const Candidate<GemmProblem>& {
     return select<GemmProblem>("gemm", "DLPRIM_GEMM", candidates, device, problem);
   };
-  if (!choices::matter()) return first();
+  // What is forced is no choice, and no cached one may stand in its place.
+  if (std::getenv("DLPRIM_GEMM") || !choices::matter(device.info())) return first();
   static Choices<Key, const Candidate<GemmProblem>*> all("core");
   auto rank = [&] {
     std::vector<const Candidate<GemmProblem>*> ranked{&first()};
-    if (std::getenv("DLPRIM_GEMM") || ranked[0]->run == run_reference) return ranked;
+    if (ranked[0]->run == run_reference) return ranked;
     for (const Candidate<GemmProblem>& candidate : candidates)
       if (&candidate != ranked[0] && candidate.run != run_reference && !candidate.decline(device, problem, false))
         ranked.push_back(&candidate);
     return ranked;
   };
-  return *all.get(queue, make_key(queue, GemmCore::reference, problem), is_repeatable(problem), rank,
-                  [&](const Candidate<GemmProblem>* candidate) { candidate->run(queue, problem); });
+  const auto* chosen = all.get(queue, make_key(queue, GemmCore::reference, problem), is_repeatable(problem), rank,
+                               [&](const Candidate<GemmProblem>* candidate) { candidate->run(queue, problem); });
+  // Strides or alignments that the key does not tell may be beyond it.
+  return chosen->decline(device, problem, true) ? first() : *chosen;
 }
 
 }  // namespace dlprim

@@ -95,6 +95,7 @@ const char* decline_wgmma(const Device& device, const GemmProblem& problem, bool
   if (p.k == 0) return "k is 0";
   if (std::max(p.m, p.n) > 1 << 20 || p.k > 1 << 20 || problem.batches > 65535) return "too large to be packed";
   if (device.info().max_work_group < 128) return "the device's work-groups are too small";
+  if (refused(device)) return "the device's compiler refused it";
   if (forced) return nullptr;
   if (device.info().nv_compute_capability != 90) return "the device is none of the Hopper architecture";
   if (saved_time(problem) < packing_time(problem)) return "too small a product for packing to pay";
@@ -103,7 +104,11 @@ const char* decline_wgmma(const Device& device, const GemmProblem& problem, bool
 
 void run_wgmma(Queue& queue, const GemmProblem& problem) {
   const auto shapes = wgmma_shapes(size_of(problem.type), parts(problem));
-  run_with(queue, problem, choose_tile(queue, GemmCore::wgmma, problem, shapes, wgmma_costs, run_with));
+  const auto run = [&] {
+    run_with(queue, problem, choose_tile(queue, GemmCore::wgmma, problem, shapes, wgmma_costs, run_with));
+  };
+  if (queue.device().info().nv_compute_capability != 90) return run();  // without matrix units
+  if (!builds(queue.device(), run)) run_mma(queue, problem);
 }
 
 }  // namespace dlprim

@@ -84,9 +84,14 @@ double seconds(Queue& queue, const std::function<void(std::size_t)>& run, std::s
 
 namespace choices {
 
-bool matter() {
+bool matter(const DeviceInfo& device) {
   // Without any measured choice, which is the rule, a problem costs no look-up.
-  return on_disk() || !shipped().empty() || any.load(std::memory_order_relaxed) || settings.benchmark ||
+  static const auto names = [] {
+    std::set<std::string> result;
+    for (const auto& [problem, choice] : shipped()) result.insert(problem.substr(0, problem.find('\t')));
+    return result;
+  }();
+  return on_disk() || names.contains(device.name) || any.load(std::memory_order_relaxed) || settings.benchmark ||
          recording.load(std::memory_order_relaxed);
 }
 

@@ -17,8 +17,8 @@ namespace dlprim {
 
 namespace choices {
 
-/// Whether there may be measured choices, or they are to be made or counted; else nobody needs to ask for them.
-bool matter();
+/// Whether a device may have measured choices, or they are to be made or counted; else nobody needs to ask for them.
+bool matter(const DeviceInfo& device);
 /// Whether problems are measured at their first use.
 bool measuring();
 /// The text of the choice for a problem on a device, from disk or shipped.
