@@ -53,24 +53,9 @@ typedef union {
       EACH(v, V##X) to[v * STRIDE] = next_##X[e].at[v];                                         \
   }
 
-// The operand that gives the rows (P) and the columns (Q) of what the matrix unit computes.
-#if TURNED
-#define START_P (BM * STRIDE)
-#define START_Q 0
-#define WP WN
-#define WQ WM
-#define BP BN
-#define SIZE_P p->n
-#define SIZE_Q p->m
-#else
-#define START_P 0
-#define START_Q (BM * STRIDE)
-#define WP WM
-#define WQ WN
-#define BP BM
-#define SIZE_P p->m
-#define SIZE_Q p->n
-#endif
+#include "gemm_turned.clh"
+#define START_P FOR_P(0, BM * STRIDE)
+#define START_Q FOR_Q(0, BM * STRIDE)
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) MATRIX_SUBGROUPS void gemm_matrix(GEMM_ARGUMENTS) {
   const Params *p = &params;

@@ -82,33 +82,13 @@ typedef ushort Element;
     COMMIT_COPIES();                                                                              \
   } while (0)
 
-// The operand that gives the rows (P) and the columns (Q) of what the matrix unit computes.
-#if TURNED
-#define P_ALONG_K B_ALONG_K
-#define Q_ALONG_K A_ALONG_K
-#define CHUNKS_P CHUNKS_B
-#define CHUNKS_Q CHUNKS_A
-#define START_P (BM * BK)
-#define START_Q 0
-#define WP WN
-#define WQ WM
-#define BP BN
-#define SIZE_P p->n
-#define SIZE_Q p->m
-#else
-#define P_ALONG_K A_ALONG_K
-#define Q_ALONG_K B_ALONG_K
-#define CHUNKS_P CHUNKS_A
-#define CHUNKS_Q CHUNKS_B
-#define START_P 0
-#define START_Q (BM * BK)
-#define WP WM
-#define WQ WN
-#define BP BM
-#define SIZE_P p->m
-#define SIZE_Q p->n
-#endif
-
+#include "gemm_turned.clh"
+#define P_ALONG_K FOR_P(A_ALONG_K, B_ALONG_K)
+#define Q_ALONG_K FOR_Q(A_ALONG_K, B_ALONG_K)
+#define CHUNKS_P FOR_P(CHUNKS_A, CHUNKS_B)
+#define CHUNKS_Q FOR_Q(CHUNKS_A, CHUNKS_B)
+#define START_P FOR_P(0, BM * BK)
+#define START_Q FOR_Q(0, BM * BK)
 #include "gemm_store.clh"
 
 #define SLICE(stage) (tiles + (stage) * (BM + BN) * BK)

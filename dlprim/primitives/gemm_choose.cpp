@@ -11,8 +11,6 @@ namespace dlprim {
 
 namespace {
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 // Alignment of vector accesses.
 struct Aligned {
   std::int64_t unit;  // elements

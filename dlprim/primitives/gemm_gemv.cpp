@@ -12,11 +12,10 @@ constexpr std::int64_t most_rows = 8;
 constexpr std::int64_t shortest_sum = 64;    // below, reading B is not what takes the time
 constexpr std::int64_t local_bytes = 16384;  // for a work-group's sums
 
-// The problem with its short side along m; what is 1 long has no stride.
-GemmProblem lying(const GemmProblem& given) {
-  GemmProblem problem = given;
+// Lying, and what is 1 long has no stride.
+GemmProblem simplified(const GemmProblem& given) {
+  GemmProblem problem = lying(given);
   auto& p = problem.p;
-  if (p.n < p.m) turn(problem);
   if (p.m == 1) p.a_m = 0;
   if (p.n == 1) p.b_n = 0;
   if (problem.batches == 1) p.a_batch = p.b_batch = 0;
@@ -33,7 +32,7 @@ bool lies_along_k(const GemmProblem& problem) {
 struct Schedule {
   std::int64_t columns, lanes, lines, depth;
   std::int64_t groups(const GemmProblem& problem) const {
-    return (problem.p.n + columns * lines - 1) / (columns * lines) * problem.batches;
+    return divide_up(problem.p.n, columns * lines) * problem.batches;
   }
   std::int64_t items(const GemmProblem& problem) const { return groups(problem) * lanes * lines; }
 };
@@ -116,7 +115,7 @@ const char* decline_gemv(const Device& device, const GemmProblem& problem, bool 
 
 void run_gemv(Queue& queue, const GemmProblem& given) {
   const DeviceInfo& info = queue.device().info();
-  GemmProblem problem = lying(given);
+  GemmProblem problem = simplified(given);
   auto& p = problem.p;
   GemmKey key = gemm_key(GemmCore::gemv, problem);
   key.b_along_k = lies_along_k(problem);
@@ -124,8 +123,8 @@ void run_gemv(Queue& queue, const GemmProblem& given) {
   const Schedule s = key.b_along_k ? along_k(info, problem, key.vb) : along_n(info, problem, key.vb);
   if (!key.b_along_k) key.vb = std::uint8_t(s.columns);
   const std::int64_t splits = splits_of(info, problem, s, key.b_along_k), unit = s.depth;
-  p.k_split = ((p.k + splits - 1) / splits + unit - 1) / unit * unit;
-  p.splits = (p.k + p.k_split - 1) / p.k_split;
+  p.k_split = divide_up(divide_up(p.k, splits), unit) * unit;
+  p.splits = divide_up(p.k, p.k_split);
   p.tiles_m = 1, p.tiles_n = s.groups(problem) / problem.batches;
   key.wide_index = !fits_32_bits(problem);
   const std::int64_t shape[] = {p.m, s.columns, s.lanes, s.lines};

@@ -17,6 +17,14 @@ namespace dlprim {
 /// Cores by kernel file. Add new ones at the end: tuned choices know them by number.
 enum class GemmCore : std::uint8_t { reference, tiled, panel, mma, reduce, thin, gemv, wgmma, matrix };
 
+inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// A plain problem with its short side along m.
+inline GemmProblem lying(GemmProblem problem) {
+  if (problem.p.n < problem.p.m) turn(problem);
+  return problem;
+}
+
 /// What distinguishes one compiled core from another.
 struct GemmKey {
   std::uint16_t shape[5]{};  // tile or panel shape

@@ -6,8 +6,6 @@
 namespace dlprim {
 
 namespace {
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 // Length of the equal pieces, multiples of `unit` and at most `limit`, that `size` is cut into.
 std::int64_t even_piece(std::int64_t size, std::int64_t limit, std::int64_t unit) {
   const std::int64_t pieces = divide_up(size, limit / unit * unit);

@@ -8,13 +8,6 @@ namespace {
 
 constexpr std::int64_t most_rows = 8, most_rows_along_n = 4;
 
-// The problem with its short side along m.
-GemmProblem lying(const GemmProblem& given) {
-  GemmProblem problem = given;
-  if (problem.p.n < problem.p.m) turn(problem);
-  return problem;
-}
-
 bool along_k(const GemmIndices<std::int64_t>& p) { return p.b_k == 1 && (p.a_k == 1 || p.k == 1); }
 
 }  // namespace
@@ -40,8 +33,8 @@ void run_thin(Queue& queue, const GemmProblem& given) {
   key.shape[0] = std::uint16_t(p.m), key.b_along_k = along_k(p);
   const std::int64_t unit = key.b_along_k ? 4 : 64, units = queue.device().info().compute_units;
   const std::int64_t groups = std::max<std::int64_t>(1, 4 * units / problem.batches);
-  p.tile_m = p.m, p.tile_n = std::max((p.n + groups * unit - 1) / (groups * unit), std::int64_t(1)) * unit;
-  p.tiles_m = 1, p.tiles_n = (p.n + p.tile_n - 1) / p.tile_n, p.splits = 1;
+  p.tile_m = p.m, p.tile_n = divide_up(p.n, groups * unit) * unit;
+  p.tiles_m = 1, p.tiles_n = divide_up(p.n, p.tile_n), p.splits = 1;
   launch_tiles(queue, key, problem, 1);
 }
 

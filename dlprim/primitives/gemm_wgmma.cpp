@@ -6,10 +6,11 @@ namespace dlprim {
 
 namespace {
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t longest = 1000000;  // of packed operands: groups of 4 chunks number less than 65536
 
-// Three passes work on two numbers for each element.
-int parts(const GemmProblem& problem) { return tf32_passes(problem.type) == 3 ? 2 : 1; }
+// Numbers for each element: three passes work on two.
+int parts(int passes) { return passes == 3 ? 2 : 1; }
+int parts(const GemmProblem& problem) { return parts(tf32_passes(problem.type)); }
 
 struct PackKey {
   std::uint16_t rows;
@@ -27,14 +28,14 @@ struct Packed {
   std::int64_t batch_stride, tile_stride;  // bytes
 };
 
-Packed pack(Queue& queue, const GemmProblem& problem, const Operand& x, std::uint16_t rows) {
+Packed pack(Queue& queue, const GemmProblem& problem, const Operand& x, std::uint16_t rows, int numbers) {
   const std::int64_t bytes = std::int64_t(size_of(problem.type)), k = problem.p.k;
   const std::int64_t chunks = divide_up(k * bytes, 32) * 2, padded = divide_up(x.size, rows) * rows;
   const std::int64_t batches = x.batch_stride ? problem.batches : 1;
   const auto whole = [&](std::int64_t v) { return v * bytes % 16 == 0; };
   const bool along_k = x.k_stride == 1;
   const bool vector = along_k && whole(k) && whole(x.stride) && whole(x.batch_stride) && x.data.offset % 16 == 0;
-  const PackKey key{rows, std::uint8_t(bytes), std::uint8_t(parts(problem)), along_k, vector};
+  const PackKey key{rows, std::uint8_t(bytes), std::uint8_t(numbers), along_k, vector};
   static KernelCache<PackKey> cache;
   Kernel& kernel = cache.get(queue.device(), key, [&] {
     KernelSource source("gemm_pack.cl", "gemm_pack");
@@ -58,8 +59,9 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
   GemmKey key = gemm_key(GemmCore::wgmma, problem);
   const int stored = problem.type == DataType::float32 ? 2 : 8;
   if (vectors(problem, stored).c) key.vc = std::uint8_t(stored);
-  const Packed a = pack(queue, problem, {problem.a, p.m, p.a_m, p.a_k, p.a_batch}, choice.shape.bm);
-  const Packed b = pack(queue, problem, {problem.b, p.n, p.b_n, p.b_k, p.b_batch}, choice.shape.bn);
+  const int numbers = parts(key.passes);
+  const Packed a = pack(queue, problem, {problem.a, p.m, p.a_m, p.a_k, p.a_batch}, choice.shape.bm, numbers);
+  const Packed b = pack(queue, problem, {problem.b, p.n, p.b_n, p.b_k, p.b_batch}, choice.shape.bn, numbers);
   problem.a = a.memory.data(), problem.b = b.memory.data();
   p.a_batch = a.batch_stride, p.b_batch = b.batch_stride, p.tile_m = a.tile_stride, p.tile_n = b.tile_stride;
   p.a_m = p.a_k = p.b_n = p.b_k = 0;
@@ -93,7 +95,7 @@ const char* decline_wgmma(const Device& device, const GemmProblem& problem, bool
   if (problem.mode != GemmMode::plain) return "only for plain products";
   const auto& p = problem.p;
   if (p.k == 0) return "k is 0";
-  if (std::max(p.m, p.n) > 1 << 20 || p.k > 1 << 20 || problem.batches > 65535) return "too large to be packed";
+  if (std::max({p.m, p.n, p.k}) > longest || problem.batches > 65535) return "too large to be packed";
   if (device.info().max_work_group < 128) return "the device's work-groups are too small";
   if (refused(device)) return "the device's compiler refused it";
   if (forced) return nullptr;

@@ -2,6 +2,7 @@
 #include <dlprim/primitives/conv.hpp>
 
 #include "floats.hpp"
+#include "gemm_launch.hpp"
 
 namespace dlprim {
 namespace {
@@ -239,8 +240,12 @@ INSTANTIATE_TEST_SUITE_P(All, ConvCandidate,
 
 // Emulated, as a rule, which builds slowly: one unit of each vendor, gathers along both directions.
 TEST(Conv, OnMatrixUnits) {
-  if (!testing::device().info().subgroups) GTEST_SKIP() << "emulated by sub-groups, which this device does not have";
-  for (const char* unit : {"matrix_intel16", "matrix_cdna"}) {
+  const std::pair<const char*, decltype(&decline_tiled)> units[] = {
+      {"matrix_intel16", decline_matrix<MatrixUnit::intel16>}, {"matrix_cdna", decline_matrix<MatrixUnit::cdna>}};
+  GemmProblem problem;
+  problem.type = DataType::bfloat16, problem.p.k = 1;
+  for (const auto& [unit, decline] : units) {
+    if (const char* reason = decline(testing::device(), problem, true)) GTEST_SKIP() << unit << ": " << reason;
     const testing::Variable forced("DLPRIM_GEMM", unit);
     check(cases()[5], DataType::bfloat16);
     check(cases()[13], DataType::bfloat16);

@@ -25,8 +25,9 @@ bool measuring();
 std::optional<std::string> load(const DeviceInfo& device, const std::string& problem);
 void store(const DeviceInfo& device, const std::string& problem, const std::string& choice);
 /// The index below `count` whose `run` is fastest; index 0, the estimate, unless another is clearly faster. One that
-/// throws is left out. Runs each several times and waits for the device. May be nested.
-std::size_t fastest(Queue& queue, std::size_t count, const std::function<void(std::size_t)>& run);
+/// throws is left out; nothing when all do. Runs each several times and waits for the device; throws what kernels
+/// before that reported. May be nested.
+std::optional<std::size_t> fastest(Queue& queue, std::size_t count, const std::function<void(std::size_t)>& run);
 /// Counts for tuning_progress().
 void count(int made, int measured);
 
@@ -64,10 +65,12 @@ class Choices {
         for (const Value& choice : ranked)
           if (*stored == text_of(choice)) entry = {choice, true};
       if (measure && !entry.measured) {
-        const std::size_t best = choices::fastest(queue, std::min(ranked.size(), most_measured),
-                                                  [&](std::size_t i) { run(ranked[i]); });
-        entry = {ranked[best], true};
-        choices::store(info, problem, text_of(entry.choice));
+        const auto best = choices::fastest(queue, std::min(ranked.size(), most_measured),
+                                           [&](std::size_t i) { run(ranked[i]); });
+        if (best) {
+          entry = {ranked[*best], true};
+          choices::store(info, problem, text_of(entry.choice));
+        }
       }
       choices::count(!known, entry.measured);
     }
