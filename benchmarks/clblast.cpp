@@ -32,8 +32,8 @@ class Products {
     auto data = [&](int i) { return memory_[i].data().memory; };
     auto first = [&](int i) { return memory_[i].data().offset / sizeof(float); };
     cl_command_queue queue = queue_.get();
-    const int code = CLBlastSgemm(CLBlastLayoutRowMajor, CLBlastTransposeNo, CLBlastTransposeNo, n, n, n, 1, data(0), first(0),
-                                  n, data(1), first(1), n, 0, data(3), first(3), n, &queue, nullptr);
+    const int code = CLBlastSgemm(CLBlastLayoutRowMajor, CLBlastTransposeNo, CLBlastTransposeNo, n, n, n, 1, data(0),
+                                  first(0), n, data(1), first(1), n, 0, data(3), first(3), n, &queue, nullptr);
     if (code != CLBlastSuccess) throw Error("CLBlastSgemm returned " + std::to_string(code));
   }
 
@@ -86,13 +86,15 @@ class Products {
 int run(const char* device_name, const char* path) {
   Device& device = Device::find(device_name);
   const std::string on = " on " + device.info().name;
-  std::printf("%s\n%6s %12s %12s %7s %9s\n", device.info().name.c_str(), "n", "CLBlast ms", "dlprim ms", "ratio", "GFLOP/s");
+  std::printf("%s\n%6s %12s %12s %7s %9s\n", device.info().name.c_str(), "n", "CLBlast ms", "dlprim ms", "ratio",
+              "GFLOP/s");
   std::string cases;
   for (const std::int64_t n : {256, 512, 768, 1024, 1536, 2048}) {
     Products products(device.default_queue(), n);
     const double flop = 2.0 * double(n * n * n);
     products.dlprim(), products.clblast();
-    if (const double error = products.difference(); !(error < 1e-5)) throw Error("the results differ by " + std::to_string(error));
+    if (const double error = products.difference(); !(error < 1e-5))
+      throw Error("the results differ by " + std::to_string(error));
     const int calls = std::max(1, int(2e9 / flop));
     double own = INFINITY, peer = INFINITY;
     for (int turn = 0; turn < 12; turn++) {
@@ -102,12 +104,14 @@ int run(const char* device_name, const char* path) {
     std::printf("%6d %12.3f %12.3f %7.2f %9.1f\n", int(n), peer, own, peer / own, flop / own / 1e6);
     std::fflush(stdout);
     char line[256];
-    std::snprintf(line, sizeof line, R"(%s{"case": "matmul %d float32", "group": "matmul float32", "ms": [%.4f, %.4f], "flop": %.0f, "bytes": 0})",
-                  cases.empty() ? "" : ",\n  ", int(n), peer, own, flop);
+    const char* form = R"(%s{"case": "matmul %d float32", "group": "matmul float32", "ms": [%.4f, %.4f], )"
+                       R"("flop": %.0f, "bytes": 0})";
+    std::snprintf(line, sizeof line, form, cases.empty() ? "" : ",\n  ", int(n), peer, own, flop);
     cases += line;
   }
   if (path)
-    std::ofstream(path) << "{\"devices\": [\"CLBlast" << on << "\", \"dlprim" << on << "\"], \"cases\": [\n  " << cases << "]}\n";
+    std::ofstream(path) << "{\"devices\": [\"CLBlast" << on << "\", \"dlprim" << on << "\"], \"cases\": [\n  "
+                        << cases << "]}\n";
   return 0;
 }
 

@@ -3,7 +3,8 @@
 
     OCL_VISIBLE_DEVICES=Intel python benchmarks/inference.py resnet18.onnx mobilenet_v2.onnx --batch 1 8
 
-Prints the least milliseconds of each and their ratio. A file's first input must have an open or fixed batch in front."""
+Prints the least milliseconds of each and their ratio. A file's first input must have an open or fixed batch in
+front."""
 import argparse
 import pathlib
 import sys
@@ -53,7 +54,8 @@ def main():
                      for _ in range(options.turns)]
             mine, reference = (min(column) for column in zip(*times))
             worst = max(worst, mine / reference)
-            print(f"{pathlib.Path(model).stem:24} {batch:5} {mine:10.2f} {reference:10.2f} {mine / reference:6.2f}", flush=True)
+            print(f"{pathlib.Path(model).stem:24} {batch:5} {mine:10.2f} {reference:10.2f} {mine / reference:6.2f}",
+                  flush=True)
     if options.limit and worst > options.limit:
         sys.exit(f"a ratio of {worst:.2f} is above {options.limit}")
 

@@ -74,7 +74,8 @@ def section(results, number):
     images.mkdir(parents=True, exist_ok=True)
     lines = [f"\n## {results['devices'][1]} against {results['devices'][0]}\n"]
     if "torch" in results:
-        lines.append(f"torch {results['torch']}; networks: batch {results['batch']}, {results['size']}x{results['size']}.\n")
+        size = results["size"]
+        lines.append(f"torch {results['torch']}; networks: batch {results['batch']}, {size}x{size}.\n")
     if "note" in results:  # how the results differ from what run.py alone gives
         lines.append(results["note"] + "\n")
     if any(not case["group"].startswith("matmul") for case in complete(results)):

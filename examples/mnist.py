@@ -172,7 +172,8 @@ def main():
         schedule.step()
         accuracy, outputs = evaluate(model, test_x, test_y, options)
         accuracies.append(accuracy)
-        print(f"epoch {epoch:2d}  loss {losses[-1]:.4f}  test accuracy {accuracy:.2f} %  {time.time() - start:.1f} s", flush=True)
+        print(f"epoch {epoch:2d}  loss {losses[-1]:.4f}  test accuracy {accuracy:.2f} %  {time.time() - start:.1f} s",
+              flush=True)
 
     save_plot(options.plot, losses, accuracies)
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epochs": epochs}, options.save_model)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Feeds mutated networks to dlprim: ONNX and JSON files with flipped bits, cut off, with wrong shapes, cycles, huge sizes.
+"""Feeds mutated networks to dlprim: ONNX and JSON files with flipped bits, cut off, with wrong shapes, cycles, huge
+sizes.
 
 fuzz.py PROGRAM [--cases N] [--first N]: PROGRAM is dlprim_fuzz of a build, best one made with
 -DDLPRIM_SANITIZE=address,undefined. Seeds are the program's own networks and, where the onnx package is installed, its

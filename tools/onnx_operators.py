@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Writes docs/onnx_operators.md: which operators of ONNX networks may hold, and which can be trained.
 
-onnx_operators.py PROGRAM [--check]: the program `dlprim`; --check writes nothing and exits with 1 when the file is out of
-date. Needs the package `onnx`.
+onnx_operators.py PROGRAM [--check]: the program `dlprim`; --check writes nothing and exits with 1 when the file is out
+of date. Needs the package `onnx`.
 """
 import argparse
 import pathlib
@@ -30,7 +30,8 @@ SECTIONS = {
 
 def page(program):
     import onnx
-    lines = subprocess.run([program, "info", "--operators"], text=True, capture_output=True, check=True).stdout.splitlines()
+    command = [program, "info", "--operators"]
+    lines = subprocess.run(command, text=True, capture_output=True, check=True).stdout.splitlines()
     rows = [(line[:7].strip(), line[8:36].strip(), line[37:49].strip()) for line in lines]
     known = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""}
     ours = {name: gradient for domain, name, gradient in rows if domain == "onnx" and name in known}

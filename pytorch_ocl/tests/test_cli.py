@@ -81,7 +81,6 @@ def test_validate_unknown_model(device):
 
 NETWORK = """
 import torch
-from processes import run_python
 def make():
     return torch.nn.Sequential(torch.nn.Conv2d(3, 5, 3), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1),
                                torch.nn.Flatten(), torch.nn.Linear(5, 40))

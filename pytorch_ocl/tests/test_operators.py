@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Operators that PyTorch's database has no entry for."""
+import contextlib
+
 import pytest
 import torch
 
@@ -17,20 +19,42 @@ def test_add_relu(device, dtype):
     assert torch.ops.aten._add_relu_.Scalar(x, -5).cpu().equal(torch.relu(expected - 5))
 
 
-def test_float32_precision_is_followed(device, monkeypatch):
-    """set_float32_matmul_precision("high") allows tf32, "highest" takes it back."""
-    monkeypatch.setenv("DLPRIM_GEMM", "mma")
+def product_error(device):
+    """Relative error of a product of float32."""
     torch.manual_seed(0)
     a, b = torch.randn(48, 40), torch.randn(40, 56)
     exact = a.double() @ b.double()
+    return ((a.to(device) @ b.to(device)).cpu() - exact).norm() / exact.norm()
 
-    def error():
-        return ((a.to(device) @ b.to(device)).cpu() - exact).norm() / exact.norm()
 
+def test_float32_precision_is_followed(device, monkeypatch):
+    """set_float32_matmul_precision("high") allows tf32, "highest" takes it back."""
+    monkeypatch.setenv("DLPRIM_GEMM", "mma")
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("high")
-        rounded = error()
+        rounded = product_error(device)
     finally:
         torch.set_float32_matmul_precision(before)
-    assert error() < 1e-6 < 1e-5 < rounded < 2e-3
+    assert product_error(device) < 1e-6 < 1e-5 < rounded < 2e-3
+
+
+@contextlib.contextmanager
+def tf32_for_cuda():
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = "none"
+
+
+@pytest.mark.parametrize("tf32", [lambda: torch.backends.flags(fp32_precision="tf32"), tf32_for_cuda],
+                         ids=["all backends", "cuda.matmul"])
+def test_float32_precision_of_a_backend_is_followed(device, monkeypatch, tf32):
+    """fp32_precision allows tf32, too, after which get_float32_matmul_precision() raises."""
+    monkeypatch.setenv("DLPRIM_GEMM", "mma")
+    torch.backends.cuda.matmul.fp32_precision = "none"
+    exact = product_error(device)
+    with tf32():
+        rounded = product_error(device)
+    assert exact < 1e-6 < 1e-5 < rounded < 2e-3

@@ -42,7 +42,8 @@ def body(lines):
 
 
 @pytest.mark.parametrize("head", [
-    "int f(int x) {", "void A::f() const noexcept {", "A::A(int x) : a{x}, b(x) {", "__kernel void f(__global int* x) {",
+    "int f(int x) {", "void A::f() const noexcept {", "A::A(int x) : a{x}, b(x) {",
+    "__kernel void f(__global int* x) {",
     "template <class T>\nauto f(T x) -> int {",
 ])
 def test_functions_are_measured(head):

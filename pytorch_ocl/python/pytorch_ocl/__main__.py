@@ -8,7 +8,7 @@ COMMANDS = {
     "info": "platforms, devices, capabilities, versions and the program cache",
     "validate": "compare a torchvision or timm network on an OpenCL device with the CPU",
     "tune": "measure the kernels that a network uses and remember the fastest",
-    "cache": "show or clear the cache of compiled kernels",
+    "cache": "show or clear the cache of compiled kernels and measurements",
 }
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Shows where compiled kernels are kept, or clears them (they are rebuilt when needed)."""
+"""Shows where compiled kernels and what `tune` measured are kept, or clears both (kernels are rebuilt when needed)."""
 import torch
 
 import pytorch_ocl  # noqa: F401  (registers torch.ops.pytorch_ocl)
 
 
 def add_arguments(parser):
-    parser.add_argument("--clear", action="store_true", help="delete every compiled kernel")
+    parser.add_argument("--clear", action="store_true", help="delete compiled kernels and measurements")
 
 
 def summary():

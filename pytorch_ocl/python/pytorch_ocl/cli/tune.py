@@ -22,13 +22,19 @@ from pytorch_ocl.cli.validate import first_tensor
 REPETITIONS = 10
 
 
+def extents(text):
+    """[3, 224, 224] of "3x224x224"."""
+    return [int(extent) for extent in text.split("x")]
+
+
 def add_arguments(parser):
     parser.add_argument("--model", required=True, metavar="NAME",
                         help="network of torchvision or timm, or module:function that returns a torch.nn.Module")
     parser.add_argument("--device", default="ocl:0", help="device to tune (default: ocl:0)")
     parser.add_argument("--train", action="store_true", help="backward passes, too")
     parser.add_argument("--size", type=int, metavar="N", help="image height and width (default: 224, inception 299)")
-    parser.add_argument("--shape", metavar="CxHxW", help="shape of one input, for networks that take no image")
+    parser.add_argument("--shape", type=extents, metavar="CxHxW",
+                        help="shape of one input, for networks that take no image")
     parser.add_argument("--batch", type=int, default=64, metavar="N", help="inputs in the batch (default: 64)")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"],
                         help="of autocast where it is not float32 (default: float32)")
@@ -52,8 +58,7 @@ def step_of(options):
     """A function that runs the network once, forward or forward and backward."""
     model = models.create(options.model).to(options.device).train(options.train)
     size = options.size or models.input_size(options.model)
-    shape = [int(extent) for extent in options.shape.split("x")] if options.shape else [3, size, size]
-    x = torch.randn(options.batch, *shape, device=options.device)
+    x = torch.randn(options.batch, *(options.shape or [3, size, size]), device=options.device)
     if options.channels_last:
         model = model.to(memory_format=torch.channels_last)
         x = x.to(memory_format=torch.channels_last) if x.dim() == 4 else x
