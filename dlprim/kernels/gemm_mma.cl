@@ -54,7 +54,7 @@ typedef ushort Element;
     }                                                                                                       \
   } while (0)
 #define COPY(X, at) copy_async(slice_##X + AT_##X(row, chunk_##X) + v * V##X, X + at, BYTES * V##X, valid)
-// Pieces of 2 bytes are too small for that and go through registers, one slice ahead.
+// Pieces of 2 bytes are too small for that and go through registers, one slice ahead: they start with slice -1.
 #define BY_REGISTERS(X) (BYTES * V##X < 4)
 #define FETCH(X, at)                 \
   const Element value = X[at];       \
@@ -65,14 +65,12 @@ typedef ushort Element;
     *(__local ushort8 *)(slice_##X + AT_##X(row_##X + e * (GROUP / CHUNKS_##X), chunk_##X)) =                \
         (ushort8)(v[0], v[1], v[2], v[3], v[4 % CHUNK], v[5 % CHUNK], v[6 % CHUNK], v[7 % CHUNK]);           \
   }
-#define FETCH_SLICE(X, slice) \
-  if (BY_REGISTERS(X)) EACH_PIECE(X, k_begin + (slice) * BK, FETCH)
 #define ISSUE_OPERAND(X, slice)                                       \
   if (!BY_REGISTERS(X)) {                                             \
-    EACH_PIECE(X, k_begin + (slice) * BK, COPY);                      \
+    if ((slice) >= 0) EACH_PIECE(X, k_begin + (slice) * BK, COPY);    \
   } else {                                                            \
     KEEP(X)                                                           \
-    FETCH_SLICE(X, (slice) + 1);                                      \
+    EACH_PIECE(X, k_begin + ((slice) + 1) * BK, FETCH);               \
   }
 #define ISSUE(slice, stage)                                                                       \
   do {                                                                                            \
@@ -184,7 +182,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
   const int near = warp.lane & 15, half_warp = warp.lane >> 4;
   const int far = (warp.lane & 7) + 8 * half_warp, other = (warp.lane >> 3) & 1;
   const int p_warp = warp.number % (BP / WP) * WP, q_warp = warp.number / (BP / WP) * WQ;
-  Element next_A[LOADS_A][CHUNK], next_B[LOADS_B][CHUNK];
+  Element next_A[LOADS_A][CHUNK] = {{0}}, next_B[LOADS_B][CHUNK] = {{0}};
   uint4 ps[WP / 16], qs[WQ / 16], q_next[WQ / 16];
   float4 sum[WP / 16][WQ / 8];
   UNROLL for (int i = 0; i < WP / 16; i++)
@@ -195,9 +193,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
     UNROLL for (int j = 0; j < WQ / 8; j++) rest[i][j] = 0;
 #endif
 
-  FETCH_SLICE(A, 0);
-  FETCH_SLICE(B, 0);
-  _Pragma("nounroll") for (int s = 0; s < STAGES; s++) ISSUE(s, s);  // builds up to twice as fast
+  NOUNROLL for (int s = BY_REGISTERS(A) || BY_REGISTERS(B) ? -1 : 0; s < STAGES; s++) ISSUE(s, max(s, 0));
   WAIT_COPIES(STAGES - 1);
   barrier(CLK_LOCAL_MEM_FENCE);
   LOAD_Q(0, 0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Convolution as implicit GEMM: how each pass reads its operands.
+#include <dlprim/primitives/copy.hpp>
 #include <dlprim/primitives/pointwise.hpp>
 #include <dlprim/primitives/reduce.hpp>
 
@@ -104,16 +105,32 @@ Phase find_phase(std::int64_t phase, std::int64_t size, std::int64_t kernel, std
   return r;
 }
 
-// Whether some positions of x meet no tap because the stride passes over them.
-bool has_gaps(const ConvShape& s) {
-  for (int i = 0; i < 3; i++)
-    for (std::int64_t at = 0; at < std::min(s.stride[i], s.x.size[i]); at++)
-      if (find_phase(at, s.x.size[i], s.w.size[i], s.stride[i], s.padding[i], s.dilation[i]).taps == 0) return true;
-  return false;
+struct Phases {
+  Phase in[3];             // one each dimension
+  std::int64_t offset[3];  // the residues of the position
+  std::int64_t taps() const { return in[0].taps * in[1].taps * in[2].taps; }
+};
+
+// Each residue of the position modulo the stride sees its own taps, at stride 1.
+std::vector<Phases> find_phases(const ConvShape& s) {
+  std::vector<Phases> all;
+  const bool empty = s.points() == 0;
+  std::int64_t at[3];
+  for (at[0] = 0; at[0] < std::min(s.stride[0], s.x.size[0]); at[0]++)
+    for (at[1] = 0; at[1] < std::min(s.stride[1], s.x.size[1]); at[1]++)
+      for (at[2] = 0; at[2] < std::min(s.stride[2], s.x.size[2]); at[2]++) {
+        Phases& phases = all.emplace_back(Phases{{}, {at[0], at[1], at[2]}});
+        for (int i = 0; i < 3; i++)
+          phases.in[i] = find_phase(at[i], s.x.size[i], empty ? 0 : s.w.size[i], s.stride[i], s.padding[i],
+                                    s.dilation[i]);
+      }
+  return all;
 }
 
-void backward_data_phase(Queue& queue, const ConvShape& s, const TensorView& bias, const Phase (&phase)[3],
-                         const std::int64_t (&offset)[3]) {
+// `k_unit` divides every phase's k.
+void backward_data_phase(Queue& queue, const ConvShape& s, const TensorView& bias, const Phases& phases,
+                         std::int64_t k_unit) {
+  const auto& [phase, offset] = phases;
   const std::int64_t per_group_x = s.w.channels, per_group_y = s.y.channels / s.groups;
   const bool tap_outer = channels_last(s.y);
   GemmProblem problem;
@@ -128,7 +145,7 @@ void backward_data_phase(Queue& queue, const ConvShape& s, const TensorView& bia
     order.taps[i] = taps[i], order.first[i] = phase[i].first_tap, order.step[i] = phase[i].tap_every;
   }
   auto& p = problem.p;
-  p.m = per_group_x, p.n = s.x.outer * places, p.k = per_group_y * tap_count;
+  p.m = per_group_x, p.n = s.x.outer * places, p.k = per_group_y * tap_count, problem.k_unit = k_unit;
   if (p.n == 0) return;
   Workspace weights;
   set_gather(problem, s.y, out, taps, per_group_y);
@@ -167,6 +184,8 @@ void conv_forward(Queue& queue, const TensorView& x, const TensorView& weights, 
   }
   if (depthwise) return depthwise_forward(queue, s, bias, activation);
   if (winograd) return winograd_forward(queue, s, bias, activation);
+  if (channels_last_pays(queue.device(), s, {&s.x}))
+    return conv_forward(queue, ChannelsLast(queue, x).view(), weights, bias, y, options, activation, residual);
   GemmProblem problem;
   problem.mode = GemmMode::convolution, problem.type = s.type, problem.activation = activation;
   problem.batches = s.groups, problem.channel_inner = channels_last(s.x);
@@ -203,24 +222,20 @@ void conv_backward_data(Queue& queue, const TensorView& dy, const TensorView& we
   if (dx.numel() == 0) return;
   if (s.depthwise() && dy.numel() > 0) return depthwise_backward_data(queue, s, bias);
   if (winograd_serves(queue.device(), s)) return winograd_backward_data(queue, s, bias);
+  if (channels_last_pays(queue.device(), s, {&s.y}))
+    return conv_backward_data(queue, ChannelsLast(queue, dy).view(), weights, bias, dx, options);
+  const std::vector<Phases> all = find_phases(s);
   // Positions that no tap reaches: cleared at once where the gradient is one block, else by their own phases.
-  const bool gaps = has_gaps(s) && !bias.defined() && extent(s.x) == dx.numel();
+  const bool gaps = std::ranges::any_of(all, [](const Phases& phases) { return phases.taps() == 0; }) &&
+                    !bias.defined() && extent(s.x) == dx.numel();
   if (gaps) {
     const std::uint32_t zero = 0;
     queue.fill(dx.data, &zero, std::min<std::size_t>(4, size_of(s.type)), std::size_t(dx.numel()) * size_of(s.type));
   }
-  // Each residue of the position modulo the stride sees its own taps, at stride 1.
-  std::int64_t at[3];
-  for (at[0] = 0; at[0] < std::min(s.stride[0], s.x.size[0]); at[0]++)
-    for (at[1] = 0; at[1] < std::min(s.stride[1], s.x.size[1]); at[1]++)
-      for (at[2] = 0; at[2] < std::min(s.stride[2], s.x.size[2]); at[2]++) {
-        Phase phase[3];
-        for (int i = 0; i < 3; i++)
-          phase[i] = find_phase(at[i], s.x.size[i], dy.numel() > 0 ? s.w.size[i] : 0, s.stride[i], s.padding[i],
-                                s.dilation[i]);
-        if (gaps && (phase[0].taps == 0 || phase[1].taps == 0 || phase[2].taps == 0)) continue;
-        backward_data_phase(queue, s, bias, phase, at);
-      }
+  std::int64_t k_unit = 0;
+  for (const Phases& phases : all) k_unit = std::gcd(k_unit, s.y.channels / s.groups * phases.taps());
+  for (const Phases& phases : all)
+    if (!gaps || phases.taps() > 0) backward_data_phase(queue, s, bias, phases, k_unit);
 }
 
 void conv_backward_weights(Queue& queue, const TensorView& x, const TensorView& dy, const TensorView& dweights,
@@ -229,10 +244,17 @@ void conv_backward_weights(Queue& queue, const TensorView& x, const TensorView& 
   if (dweights.numel() == 0) return;
   if (s.depthwise() && x.numel() > 0 && dy.numel() > 0) return depthwise_backward_weights(queue, s);
   if (winograd_serves(queue.device(), s)) return winograd_backward_weights(queue, s);
+  if (channels_last_pays(queue.device(), s, {&s.x, &s.y})) {
+    const ChannelsLast result(queue, dweights, false);
+    conv_backward_weights(queue, ChannelsLast(queue, x).view(), ChannelsLast(queue, dy).view(), result.view(), options);
+    if (result.is_copy()) copy(queue, dweights, result.view());
+    return;
+  }
   GemmProblem problem;
   problem.mode = GemmMode::weights_gradient, problem.type = s.type, problem.batches = s.groups;
-  problem.channel_inner = !dense(s.w, false);
-  if (problem.channel_inner && !dense(s.w, true))
+  const bool tap_inner = dense(s.w, false), tap_outer = dense(s.w, true);
+  problem.channel_inner = tap_outer && (!tap_inner || channels_last(s.x));
+  if (!tap_inner && !tap_outer)
     throw ValidationError(
         "[conv_backward_weights] expected a dense gradient, row-major or channels last, got other strides");
   auto& p = problem.p;

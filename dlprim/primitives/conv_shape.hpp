@@ -58,6 +58,22 @@ void winograd_forward(Queue& queue, const ConvShape& shape, const TensorView& bi
 void winograd_backward_data(Queue& queue, const ConvShape& shape, const TensorView& bias);
 void winograd_backward_weights(Queue& queue, const ConvShape& shape);
 
+/// Whether copies of those of the operands `read` whose channels do not lie side by side pay. DLPRIM_CONV=channels_last
+/// makes them wherever it can.
+bool channels_last_pays(const Device& device, const ConvShape& shape, std::initializer_list<const Volume*> read);
+/// A tensor as it is where its channels lie side by side, else a copy of which they do.
+class ChannelsLast {
+ public:
+  /// `filled`: with the tensor's values.
+  ChannelsLast(Queue& queue, const TensorView& tensor, bool filled = true);
+  const TensorView& view() const noexcept { return view_; }
+  bool is_copy() const noexcept { return memory_.data().memory != nullptr; }
+
+ private:
+  Workspace memory_;
+  TensorView view_;
+};
+
 /// What shape.w holds, as rows x columns x chosen taps in one dense block a group.
 struct WeightOrder {
   std::int64_t rows, columns, row_stride, column_stride, group_stride;

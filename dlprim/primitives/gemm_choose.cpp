@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 #include <string>
 
@@ -61,7 +62,7 @@ Vectors vectors(const GemmProblem& problem, int unit) {
                               : p.a_m == 1 && aligned({p.m, p.y_n, p.y_stride[0], p.y_stride[1], p.y_stride[2]}));
   } else {
     v.a_along_k = p.a_k == 1;
-    v.a = v.a && (v.a_along_k ? aligned({p.k, p.a_m}) : p.a_m == 1 && aligned({p.m, p.a_k}));
+    v.a = v.a && (v.a_along_k ? aligned({std::gcd(p.k, problem.k_unit), p.a_m}) : p.a_m == 1 && aligned({p.m, p.a_k}));
   }
   if (plain) {
     v.b_along_k = p.b_k == 1;

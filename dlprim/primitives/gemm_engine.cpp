@@ -59,7 +59,7 @@ const char* type_name(DataType type) {
 constexpr const char* core_files[] = {"gemm_reference", "gemm_tiled", "gemm_panel", "gemm_mma", "gemm_reduce",
                                       "gemm_thin",      "gemm_gemv",  "gemm_wgmma", "gemm_matrix"};
 
-KernelSource gemm_source(const GemmKey& key) {
+KernelSource gemm_source(const Device& device, const GemmKey& key) {
   const auto type = DataType(key.type);
   const std::string name = core_files[int(key.core)];
   KernelSource source(name + ".cl", name);
@@ -88,6 +88,9 @@ KernelSource gemm_source(const GemmKey& key) {
     source.define("VA", key.va).define("VB", key.vb).define("VC", key.vc).define("STAGES", key.stages);
     source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k).define("TURNED", key.turned);
     source.define("BYTES", size_of(type)).define("PASSES", key.passes);
+    // Its many accesses one by one take long to compile, and are no slower so.
+    const bool unaligned = size_of(type) * std::min(key.va, key.vb) < 4;
+    if (unaligned && device.info().nv_inline_ptx) source.option("-cl-nv-opt-level=2");
   }
   if (key.core == GemmCore::wgmma) {
     source.define("BN", key.shape[1]).define("STAGES", key.stages).define("VC", key.vc).ptx_target("sm_90a");
@@ -216,7 +219,7 @@ GemmKey gemm_key(GemmCore core, const GemmProblem& problem) {
 
 Kernel& gemm_kernel(Device& device, const GemmKey& key) {
   static KernelCache<GemmKey> cache;
-  return cache.get(device, key, [&] { return gemm_source(key); });
+  return cache.get(device, key, [&] { return gemm_source(device, key); });
 }
 
 void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmProblem& problem, NDRange range,

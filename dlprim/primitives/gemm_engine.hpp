@@ -33,6 +33,7 @@ struct GemmProblem {
   Activation activation = Activation::none;
   std::complex<double> alpha = 1, beta = 0;
   std::int64_t batches = 1;
+  std::int64_t k_unit = 0;  // divides the k of all problems that shall run by the same kernel; 0: of this one alone
   GemmIndices<std::int64_t> p;
 };
 

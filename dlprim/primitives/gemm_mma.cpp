@@ -51,7 +51,8 @@ const char* decline_mma(const Device& device, const GemmProblem& problem, bool f
 }
 
 void run_mma(Queue& queue, const GemmProblem& problem) {
-  const auto shapes = mma_shapes(queue.device().info(), size_of(problem.type));
+  const Vectors pairs = vectors(problem, 2);
+  const auto shapes = mma_shapes(queue.device().info(), size_of(problem.type), pairs.a && pairs.b);
   const TileCosts& costs = problem.type == DataType::float32 ? mma_float_costs : mma_costs;
   run_with(queue, problem, choose_tile(queue, GemmCore::mma, problem, shapes, costs, run_with));
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The engine's core for GPUs.
+#include <numeric>
+
 #include "gemm_launch.hpp"
 
 namespace dlprim {
@@ -20,7 +22,7 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
   set_tiles(problem, key, choice);
   key.vc = four.c && problem.p.splits == 1 ? 4 : 1;
   key.tap_mask = few_taps(problem);
-  key.full_k = problem.p.k % s.bk == 0;
+  key.full_k = std::gcd(problem.p.k, problem.k_unit) % s.bk == 0;
   launch_tiles(queue, key, problem, std::size_t(group));
 }
 

@@ -2,6 +2,7 @@
 #include "build_progress.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
 
 #include "system.hpp"
@@ -30,7 +31,7 @@ Totals& totals() {
 
 }  // namespace
 
-BuildProgress::BuildProgress(const std::string& what) : start_(std::chrono::steady_clock::now()) {
+BuildProgress::BuildProgress(const std::string& what) : what_(what), start_(std::chrono::steady_clock::now()) {
   Totals& all = totals();
   std::lock_guard guard(all.mutex);
   if (!all.terminal || all.seconds < patience) return;
@@ -42,8 +43,10 @@ BuildProgress::BuildProgress(const std::string& what) : start_(std::chrono::stea
 BuildProgress::~BuildProgress() {
   Totals& all = totals();
   std::lock_guard guard(all.mutex);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   all.programs++;
-  all.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  all.seconds += seconds;
+  if (std::getenv("DLPRIM_DEBUG_BUILD")) std::fprintf(stderr, "dlprim: %.3f s to build %s\n", seconds, what_.c_str());
   if (all.shown)
     std::fprintf(stderr, "\rdlprim: %d kernels built in %.0f s\x1b[K", all.programs, all.seconds);
 }

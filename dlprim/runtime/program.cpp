@@ -126,6 +126,15 @@ std::string retarget(std::string ptx, const std::string& target) {
   return shown;
 }
 
+// "#define A 1" and so on as "A 1, ...".
+std::string one_line(const std::string& defines) {
+  std::istringstream lines(defines);
+  std::string out;
+  for (std::string line; std::getline(lines, line);)
+    out += (out.empty() ? "" : ", ") + line.substr(std::strlen("#define "));
+  return out;
+}
+
 }  // namespace
 
 KernelSource& KernelSource::define(std::string_view name, std::string_view value) {
@@ -223,7 +232,8 @@ cl::Program ProgramCache::program(const std::string& text, const std::string& op
 
 std::unique_ptr<Kernel> ProgramCache::build(const KernelSource& source) {
   const std::string options = device_options(device_) + source.options;
-  const std::string what = source.kernel + (source.file.empty() ? "" : " of " + source.file);
+  std::string what = source.kernel + (source.file.empty() ? "" : " of " + source.file);
+  if (std::getenv("DLPRIM_DEBUG_BUILD")) what += ": " + one_line(source.defines);
   cl::Program built = program(preprocess(source), options, source.target, what);
   cl_int code = CL_SUCCESS;
   cl::Kernel kernel(clCreateKernel(built(), source.kernel.c_str(), &code));

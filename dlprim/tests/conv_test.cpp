@@ -289,6 +289,30 @@ TEST(Conv, WinogradTakesImagesInTurns) {
   for (const Case& t : winograd_cases()) check(t, DataType::float32);
 }
 
+// Copies of the operands that have eight channels in a group, whatever the device.
+TEST(Conv, CopiesChannelsLast) {
+  const testing::Variable forced("DLPRIM_CONV", "channels_last");
+  const ConvOptions padded = options({1, 1, 1}, {1, 1, 0}), strided = options({2, 2, 1}, {1, 1, 0});
+  const std::vector<Case> cases{
+      {"8 channels", {2, 8, 6, 7}, {16, 8, 3, 3}, padded, {}},
+      {"stride", {2, 8, 7, 9}, {8, 8, 3, 3}, strided, {}},
+      {"groups", {2, 16, 5, 5}, {16, 8, 3, 3}, options({1, 1, 1}, {1, 1, 0}, {1, 1, 1}, 2), {}},
+      {"weights channels last", {1, 8, 5, 6}, {8, 8, 3, 3}, padded, {}, false, true},
+      {"1x1", {2, 8, 7, 7}, {8, 8, 1, 1}, options({1, 1, 1}, {0, 0, 0}), {}},
+      {"x of 8 channels, y of 5", {2, 8, 6, 7}, {5, 8, 3, 3}, padded, {}},
+      {"1d", {2, 8, 20}, {8, 8, 5}, options({1, 1, 1}, {2, 0, 0}), {}},
+      {"3d", {1, 8, 4, 5, 6}, {8, 8, 2, 3, 3}, options({1, 1, 1}, {1, 1, 1}), {}},
+  };
+  for (const Case& t : cases) check(t, DataType::bfloat16);
+}
+
+// Residues of unlike numbers of taps.
+TEST(Conv, StridesThatPassOverPositions) {
+  check({"1x1 stride 2", {2, 8, 7, 9}, {8, 8, 1, 1}, options({2, 2, 1}, {0, 0, 0}), {}}, DataType::float32);
+  check({"3x3 stride 4", {1, 3, 11, 13}, {4, 3, 3, 3}, options({4, 4, 1}, {1, 1, 0}), {}}, DataType::float32);
+  check({"7x7 stride 2", {1, 4, 13, 12}, {8, 4, 7, 7}, options({2, 2, 1}, {3, 3, 0}), {}}, DataType::float32);
+}
+
 TEST(Conv, OtherTypes) {
   for (const DataType type : testing::floating_types())
     for (const int i : {1, 5, 13}) check(cases()[std::size_t(i)], type);

@@ -28,6 +28,11 @@ constexpr TileShape mma_tiles[] = {
     {128, 64, 32, 64, 64, 0.86f, 0.86f, 4, 3},
     {64, 64, 32, 32, 32, 0.68f, 0.68f, 5, 4},
 };
+// Where elements of A or B are read one by one.
+constexpr TileShape mma_unaligned_tiles[] = {
+    {128, 64, 32, 64, 64, 0.19f, 0.10f, 4, 3},
+    {64, 64, 32, 32, 32, 0.13f, 0.08f, 5, 4},
+};
 // float32 in three passes (63 TFLOP/s is 1).
 constexpr TileShape mma_float_tiles[] = {
     {128, 128, 16, 32, 64, 1.00f, 1.00f, 1, 3},
@@ -86,10 +91,10 @@ std::span<const TileShape> tile_candidates(std::size_t bytes) {
   return float_tiles;
 }
 
-std::span<const TileShape> mma_shapes(const DeviceInfo& device, std::size_t bytes) {
+std::span<const TileShape> mma_shapes(const DeviceInfo& device, std::size_t bytes, bool aligned) {
   using Shapes = std::span<const TileShape>;
-  if (bytes == 4) return device.nv_inline_ptx ? Shapes(mma_float_tiles) : Shapes(emulated_float_tiles);
-  return device.nv_inline_ptx ? Shapes(mma_tiles) : Shapes(emulated_tiles);
+  if (!device.nv_inline_ptx) return bytes == 4 ? Shapes(emulated_float_tiles) : Shapes(emulated_tiles);
+  return bytes == 4 ? Shapes(mma_float_tiles) : aligned ? Shapes(mma_tiles) : Shapes(mma_unaligned_tiles);
 }
 
 std::span<const TileShape> wgmma_shapes(std::size_t bytes, int parts) {

@@ -28,8 +28,8 @@ struct PanelShape {
 
 /// Shapes worth trying for elements of `bytes` (4 or 8) in local memory, best first.
 std::span<const TileShape> tile_shapes(const DeviceInfo& device, std::size_t bytes);
-/// Shapes of the mma core for elements of `bytes` (2 or 4), best first.
-std::span<const TileShape> mma_shapes(const DeviceInfo& device, std::size_t bytes);
+/// Shapes of the mma core for elements of `bytes` (2 or 4), best first; `aligned`: A and B are in pairs of elements.
+std::span<const TileShape> mma_shapes(const DeviceInfo& device, std::size_t bytes, bool aligned);
 /// Shapes of the wgmma core for elements of `bytes` (2 or 4) that are packed as `parts` numbers (1 or 2), best first.
 std::span<const TileShape> wgmma_shapes(std::size_t bytes, int parts);
 
