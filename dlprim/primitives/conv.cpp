@@ -105,6 +105,11 @@ Phase find_phase(std::int64_t phase, std::int64_t size, std::int64_t kernel, std
   return r;
 }
 
+ConvOptions with_groups(ConvOptions options, std::int64_t groups) {
+  options.groups = groups;
+  return options;
+}
+
 struct Phases {
   Phase in[3];             // one each dimension
   std::int64_t offset[3];  // the residues of the position
@@ -184,6 +189,12 @@ void conv_forward(Queue& queue, const TensorView& x, const TensorView& weights, 
   }
   if (depthwise) return depthwise_forward(queue, s, bias, activation);
   if (winograd) return winograd_forward(queue, s, bias, activation);
+  if (const std::int64_t together = groups_together(queue.device(), s); together > 1) {
+    const JoinedGroups joined(queue, weights, s.groups, together);
+    joined.join(queue);
+    return conv_forward(queue, x, joined.view(), bias, y, with_groups(options, s.groups / together), activation,
+                        residual);
+  }
   if (channels_last_pays(queue.device(), s, {&s.x}))
     return conv_forward(queue, ChannelsLast(queue, x).view(), weights, bias, y, options, activation, residual);
   GemmProblem problem;
@@ -222,6 +233,11 @@ void conv_backward_data(Queue& queue, const TensorView& dy, const TensorView& we
   if (dx.numel() == 0) return;
   if (s.depthwise() && dy.numel() > 0) return depthwise_backward_data(queue, s, bias);
   if (winograd_serves(queue.device(), s)) return winograd_backward_data(queue, s, bias);
+  if (const std::int64_t together = groups_together(queue.device(), s); together > 1) {
+    const JoinedGroups joined(queue, weights, s.groups, together);
+    joined.join(queue);
+    return conv_backward_data(queue, dy, joined.view(), bias, dx, with_groups(options, s.groups / together));
+  }
   if (channels_last_pays(queue.device(), s, {&s.y}))
     return conv_backward_data(queue, ChannelsLast(queue, dy).view(), weights, bias, dx, options);
   const std::vector<Phases> all = find_phases(s);
@@ -244,6 +260,11 @@ void conv_backward_weights(Queue& queue, const TensorView& x, const TensorView& 
   if (dweights.numel() == 0) return;
   if (s.depthwise() && x.numel() > 0 && dy.numel() > 0) return depthwise_backward_weights(queue, s);
   if (winograd_serves(queue.device(), s)) return winograd_backward_weights(queue, s);
+  if (const std::int64_t together = groups_together(queue.device(), s); together > 1) {
+    const JoinedGroups joined(queue, dweights, s.groups, together);
+    conv_backward_weights(queue, x, dy, joined.view(), with_groups(options, s.groups / together));
+    return joined.take_apart(queue);
+  }
   if (channels_last_pays(queue.device(), s, {&s.x, &s.y})) {
     const ChannelsLast result(queue, dweights, false);
     conv_backward_weights(queue, ChannelsLast(queue, x).view(), ChannelsLast(queue, dy).view(), result.view(), options);

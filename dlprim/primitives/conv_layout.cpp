@@ -27,14 +27,18 @@ bool channels_last_pays(const Device& device, const ConvShape& s, std::initializ
   return info.nv_compute_capability >= 80 && operations > 107.0 * double(elements) + 1.2e9;
 }
 
+void lay_channels_last(TensorView& tensor) {
+  std::int64_t next = tensor.size(1);
+  tensor.strides[1] = 1;
+  for (int i = tensor.dims - 1; i >= 2; i--) tensor.strides[i] = next, next *= tensor.size(i);
+  tensor.strides[0] = next;
+}
+
 ChannelsLast::ChannelsLast(Queue& queue, const TensorView& tensor, bool filled) : view_(tensor) {
   if (tensor.stride(1) == 1) return;
   memory_ = Workspace(queue, std::size_t(tensor.numel()) * size_of(tensor.dtype));
   view_.data = memory_.data();
-  std::int64_t next = tensor.size(1);
-  view_.strides[1] = 1;
-  for (int i = tensor.dims - 1; i >= 2; i--) view_.strides[i] = next, next *= tensor.size(i);
-  view_.strides[0] = next;
+  lay_channels_last(view_);
   if (filled) copy(queue, view_, tensor);
 }
 

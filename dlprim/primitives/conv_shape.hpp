@@ -61,6 +61,8 @@ void winograd_backward_weights(Queue& queue, const ConvShape& shape);
 /// Whether copies of those of the operands `read` whose channels do not lie side by side pay. DLPRIM_CONV=channels_last
 /// makes them wherever it can.
 bool channels_last_pays(const Device& device, const ConvShape& shape, std::initializer_list<const Volume*> read);
+/// Gives a tensor the strides of dense memory with its channels side by side.
+void lay_channels_last(TensorView& tensor);
 /// A tensor as it is where its channels lie side by side, else a copy of which they do.
 class ChannelsLast {
  public:
@@ -72,6 +74,24 @@ class ChannelsLast {
  private:
   Workspace memory_;
   TensorView view_;
+};
+
+/// How many groups shall run as one (see JoinedGroups), 1: none. DLPRIM_CONV=groups joins wherever it can.
+std::int64_t groups_together(const Device& device, const ConvShape& shape);
+/// Weights of a convolution with `groups` / `together` groups that does the same: zeros lie between groups of a set.
+class JoinedGroups {
+ public:
+  JoinedGroups(Queue& queue, const TensorView& weights, std::int64_t groups, std::int64_t together);
+  /// [outer, channels * together, ...], dense, channels side by side if those of the weights are; not filled yet.
+  const TensorView& view() const noexcept { return view_; }
+  /// Fills the view from the weights.
+  void join(Queue& queue) const;
+  /// Fills the weights from the view.
+  void take_apart(Queue& queue) const;
+
+ private:
+  Workspace memory_;
+  TensorView view_, inside_, given_;
 };
 
 /// What shape.w holds, as rows x columns x chosen taps in one dense block a group.

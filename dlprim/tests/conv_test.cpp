@@ -306,6 +306,19 @@ TEST(Conv, CopiesChannelsLast) {
   for (const Case& t : cases) check(t, DataType::bfloat16);
 }
 
+// Several groups as one, whatever the device.
+TEST(Conv, JoinsGroups) {
+  const testing::Variable forced("DLPRIM_CONV", "groups");
+  const auto padded = [](std::int64_t groups) { return options({1, 1, 1}, {1, 1, 0}, {1, 1, 1}, groups); };
+  const std::vector<Case> cases{
+      {"4 groups of 2", {2, 8, 6, 7}, {12, 2, 3, 3}, padded(4), {}},
+      {"6 groups of 20: sets of 3", {1, 120, 4, 5}, {120, 20, 3, 3}, padded(6), {}},
+      {"groups, channels last", {2, 16, 5, 5}, {8, 4, 3, 3}, padded(4), {}, true, true},
+      {"groups, stride", {2, 8, 9, 7}, {8, 2, 3, 3}, options({2, 2, 1}, {1, 1, 0}, {1, 1, 1}, 4), {}},
+  };
+  for (const Case& t : cases) check(t, DataType::bfloat16);
+}
+
 // Residues of unlike numbers of taps.
 TEST(Conv, StridesThatPassOverPositions) {
   check({"1x1 stride 2", {2, 8, 7, 9}, {8, 8, 1, 1}, options({2, 2, 1}, {0, 0, 0}), {}}, DataType::float32);
