@@ -45,6 +45,10 @@ const char* decline_mma(const Device& device, const GemmProblem& problem, bool f
   if (problem.p.k == 0) return "k is 0";
   const std::int64_t smallest = std::min({problem.p.m, problem.p.n, problem.p.k});
   if (problem.type == DataType::float32 && smallest <= 32 && !forced) return "too small a product of float32 to pay";
+  // Long and thin in 16 bits: memory is the limit, and tiles of matrix units stay nearly empty. Measured on an H200.
+  const std::int64_t longest = std::max(problem.p.m, problem.p.n), other = std::min(problem.p.m, problem.p.n);
+  if (size_of(problem.type) == 2 && longest >= 16384 && other * problem.p.k <= 4608 && !forced)
+    return "too thin a product to pay";
   if (info.nv_compute_capability < 80 && !forced) return "the device has no matrix units that it can use";
   if (info.max_work_group < 256 || info.local_memory < 49152) return "the device's work-groups are too small";
   return nullptr;
