@@ -1,12 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Compiles dlprim, its networks, programs and tests for Windows with MinGW-w64; nothing is linked, as Debian has no
-# libraries for it. compile_mingw.sh [FOLDER]: build folder (build/mingw). Debian: g++-mingw-w64-x86-64-posix and what
-# dlprim needs here.
+# Compiles dlprim, its networks, programs and tests for Windows with MinGW-w64; no code is generated, as Debian has no
+# libraries to link it with (see cmake/compile_only.cmake). Without precompiled headers, so that a source which does not
+# include what it needs is found. compile_mingw.sh [FOLDER]: build folder (build/mingw). Debian:
+# g++-mingw-w64-x86-64-posix and what dlprim needs here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$(realpath -m "${1:-build/mingw}")
 root=$folder/root
+export CCACHE_DISABLE=1  # it would preprocess everything first, and there is nothing to keep
 
 # Headers that do not depend on the system, apart from those of this system beside them.
 mkdir -p "$root/include" "$root/lib" "$root/share/cmake"
@@ -22,6 +24,7 @@ done
 
 cmake -S . -B "$folder" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/mingw.cmake" -DCMAKE_FIND_ROOT_PATH="$root" \
   -DDLPRIM_ONLY=ON -DDLPRIM_NET=ON -DBUILD_TESTS=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS="-g0 -O0" \
+  -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON \
   -DProtobuf_PROTOC_EXECUTABLE="$(command -v protoc)" \
   -DGTEST_LIBRARY="$root/lib/libgtest.a" -DGTEST_MAIN_LIBRARY="$root/lib/libgtest_main.a" \
   -DCMAKE_PROJECT_INCLUDE="$PWD/cmake/compile_only.cmake"
