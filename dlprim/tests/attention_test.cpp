@@ -142,8 +142,8 @@ class Attention : public ::testing::TestWithParam<const char*> {
  protected:
   Attention() : forced_("DLPRIM_ATTENTION", GetParam()) {}
   bool mma() const { return std::strcmp(GetParam(), "mma") == 0; }
-  // Emulated kernels take seconds to compile: fewer variants of them.
-  bool emulated() const { return mma() && device().info().nv_compute_capability < 80; }
+  // Emulated kernels take seconds to compile, too: fewer variants of them.
+  bool slow() const { return builds_slowly() || (mma() && device().info().nv_compute_capability < 80); }
   std::vector<DataType> types() const {
     if (mma()) return {DataType::float16, DataType::bfloat16};
     return {DataType::float32, DataType::float16, DataType::bfloat16};
@@ -163,12 +163,12 @@ TEST_P(Attention, SmallDtypes) {
 TEST_P(Attention, LengthsAtTileEdges) {
   for (std::int64_t n : {1, 15, 16, 17, 63, 64, 65, 127})
     check({.heads = 2, .key_heads = 2, .queries = n, .keys = 128 - n, .width = 16});
-  check({.queries = 197, .keys = 197, .width = emulated() ? 16 : 64});
+  check({.queries = 197, .keys = 197, .width = slow() ? 16 : 64});
 }
 
 TEST_P(Attention, Widths) {
   for (std::int64_t width : {1, 20, 128}) check({.queries = 17, .keys = 37, .width = width});
-  if (!emulated())
+  if (!slow())
     for (std::int64_t width : {32, 64, 72, 80, 96}) check({.queries = 17, .keys = 37, .width = width});
   check({.queries = 20, .keys = 21, .width = 64, .value_width = 17});
 }
@@ -176,7 +176,7 @@ TEST_P(Attention, Widths) {
 TEST_P(Attention, CausalMasksAndBiases) {
   for (bool causal : {false, true})
     for (auto bias : {Case::none, Case::mask, Case::added, Case::row})
-      if (!emulated() || bias == Case::none || causal == (bias == Case::mask))
+      if (!slow() || bias == Case::none || causal == (bias == Case::mask))
         check({.heads = 2, .key_heads = 2, .queries = 70, .keys = 67, .width = 16, .causal = causal, .bias = bias});
   check({.queries = 40, .keys = 90, .width = 16, .causal = true});
   check({.queries = 90, .keys = 40, .width = 16, .causal = true});
@@ -199,7 +199,7 @@ TEST_P(Attention, Empty) {
 // Values of 1 on the diagonal show which probabilities are kept.
 TEST_P(Attention, DropsTheSameForwardAndBackward) {
   for (DataType type : types()) {
-    if (emulated() && type == types().back()) continue;
+    if (slow() && type == types().back()) continue;
     const Case c{.batch = 2, .heads = 2, .key_heads = 2, .queries = 50, .keys = 45, .width = 48, .type = type,
                  .dropout = 0.4, .scale = 0.01};
     Problem shown(c);

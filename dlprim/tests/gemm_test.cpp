@@ -136,7 +136,7 @@ class GemmCandidate : public ::testing::TestWithParam<const char*> {};
 TEST_P(GemmCandidate, AgreesWithHostOnEdgeCases) {
   const testing::Variable forced("DLPRIM_GEMM", GetParam());
   const bool emulated = std::string(GetParam()).ends_with("mma") && !testing::device().info().nv_inline_ptx;
-  const bool slow = emulated || testing::device().info().vendor == Vendor::pocl;
+  const bool slow = emulated || testing::builds_slowly();
   const bool gemv = std::string(GetParam()) == "gemv", few_rows = gemv || std::string(GetParam()) == "thin";
   int number = 0;
   for (const DataType type : testing::floating_types())
@@ -145,7 +145,7 @@ TEST_P(GemmCandidate, AgreesWithHostOnEdgeCases) {
       if (std::string(GetParam()) == "wgmma" && type == DataType::float64) continue;
       if (t.k > 1000 && (type != DataType::float32)) continue;
       if (few_rows && std::min(t.m, t.n) > 8) continue;  // another candidate's
-      // The emulation of matrix units and PoCL take seconds to build kernels for a case: a third of them there, and of
+      // The emulation of matrix units takes seconds to build kernels for a case: a third of them there, and of
       // gemv, which GemmOfFewRows covers.
       if (emulated && t.k > 10000) continue;
       if ((slow || (gemv && testing::device().info().cpu)) && number++ % 3) continue;

@@ -124,8 +124,10 @@ std::vector<DataType> types() {
 }  // namespace
 
 TEST(Pool, MaximumAndItsGradient) {
+  int number = 0;
   for (std::size_t index = 0; index < cases().size(); index++)
     for (DataType type : types()) {
+      if (!takes(number++)) continue;
       SCOPED_TRACE(std::to_string(index) + " " + name(type));
       const Case& c = cases()[index];
       const Tensors t(c);
@@ -153,8 +155,10 @@ TEST(Pool, MaximumAndItsGradient) {
 }
 
 TEST(Pool, AverageAndItsGradient) {
+  int number = 0;
   for (std::size_t index = 0; index < cases().size(); index++)
     for (DataType type : types()) {
+      if (!takes(number++)) continue;
       if (!is_floating(type)) continue;
       SCOPED_TRACE(std::to_string(index) + " " + name(type));
       const Case& c = cases()[index];

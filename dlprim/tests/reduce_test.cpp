@@ -138,6 +138,7 @@ TEST(Reduce, EveryRowInEveryDtype) {
     const bool every =
         type == DataType::float32 || type == DataType::bfloat16 || type == DataType::int64 || type == DataType::uint8;
     for (int id = 0; every && id < int(ReduceId::count); id++) {
+      if (!takes(id + t)) continue;
       SCOPED_TRACE(std::string(name(ReduceId(id))) + " " + name(type));
       const std::vector<double> y = run(ReduceId(id), x, {3, 1, 5}, DataType::float32, {3, 0});
       for (double v : y) EXPECT_FALSE(std::isnan(v));

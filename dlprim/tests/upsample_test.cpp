@@ -50,6 +50,7 @@ TEST(Upsample, GradientIsTheTransposedMap) {
   };
   const Case cases[] = {{{2, 3, 5}, {2, 3, 12}},      {{2, 3, 12}, {2, 3, 5}},      {{1, 2, 4, 6}, {1, 2, 9, 3}},
                         {{1, 2, 1, 1}, {1, 2, 3, 4}}, {{1, 2, 6, 7}, {1, 2, 1, 1}}, {{1, 2, 3, 4, 5}, {1, 2, 5, 2, 9}}};
+  int number = 0;
   for (DataType type : {DataType::float32, DataType::float64}) {
     if (!supports(type)) continue;
     for (const Case& c : cases)
@@ -57,6 +58,7 @@ TEST(Upsample, GradientIsTheTransposedMap) {
         for (bool antialias : {false, true})
           for (double factor : {0.0, 0.61})
             for (bool channels_last : {false, true}) {
+              if (!takes(number++)) continue;
               const Resampling how{ResampleMode(mode), false, antialias, {factor, factor, factor}};
               DeviceTensor in(type, c.in), out(type, c.out), grad_out(type, c.out), grad_in(type, c.in);
               if (channels_last)
