@@ -195,8 +195,10 @@ void conv_forward(Queue& queue, const TensorView& x, const TensorView& weights, 
     return conv_forward(queue, x, joined.view(), bias, y, with_groups(options, s.groups / together), activation,
                         residual);
   }
-  if (channels_last_pays(queue.device(), s, {&s.x}))
-    return conv_forward(queue, ChannelsLast(queue, x).view(), weights, bias, y, options, activation, residual);
+  const auto side_by_side = [&] {
+    conv_forward(queue, ChannelsLast(queue, x).view(), weights, bias, y, options, activation, residual);
+  };
+  if (channels_last_pays(queue.device(), s, {&s.x}) && fits_memory(side_by_side)) return;
   GemmProblem problem;
   problem.mode = GemmMode::convolution, problem.type = s.type, problem.activation = activation;
   problem.batches = s.groups, problem.channel_inner = channels_last(s.x);
@@ -238,8 +240,10 @@ void conv_backward_data(Queue& queue, const TensorView& dy, const TensorView& we
     joined.join(queue);
     return conv_backward_data(queue, dy, joined.view(), bias, dx, with_groups(options, s.groups / together));
   }
-  if (channels_last_pays(queue.device(), s, {&s.y}))
-    return conv_backward_data(queue, ChannelsLast(queue, dy).view(), weights, bias, dx, options);
+  const auto side_by_side = [&] {
+    conv_backward_data(queue, ChannelsLast(queue, dy).view(), weights, bias, dx, options);
+  };
+  if (channels_last_pays(queue.device(), s, {&s.y}) && fits_memory(side_by_side)) return;
   const std::vector<Phases> all = find_phases(s);
   // Positions that no tap reaches: cleared at once where the gradient is one block, else by their own phases.
   const bool gaps = std::ranges::any_of(all, [](const Phases& phases) { return phases.taps() == 0; }) &&
@@ -265,12 +269,12 @@ void conv_backward_weights(Queue& queue, const TensorView& x, const TensorView& 
     conv_backward_weights(queue, x, dy, joined.view(), with_groups(options, s.groups / together));
     return joined.take_apart(queue);
   }
-  if (channels_last_pays(queue.device(), s, {&s.x, &s.y})) {
+  const auto side_by_side = [&] {
     const ChannelsLast result(queue, dweights, false);
     conv_backward_weights(queue, ChannelsLast(queue, x).view(), ChannelsLast(queue, dy).view(), result.view(), options);
     if (result.is_copy()) copy(queue, dweights, result.view());
-    return;
-  }
+  };
+  if (channels_last_pays(queue.device(), s, {&s.x, &s.y}) && fits_memory(side_by_side)) return;
   GemmProblem problem;
   problem.mode = GemmMode::weights_gradient, problem.type = s.type, problem.batches = s.groups;
   const bool tap_inner = dense(s.w, false), tap_outer = dense(s.w, true);

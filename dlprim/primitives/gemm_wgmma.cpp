@@ -110,7 +110,8 @@ void run_wgmma(Queue& queue, const GemmProblem& problem) {
     run_with(queue, problem, choose_tile(queue, GemmCore::wgmma, problem, shapes, wgmma_costs, run_with));
   };
   if (queue.device().info().nv_compute_capability != 90) return run();  // without matrix units
-  if (!builds(queue.device(), run)) run_mma(queue, problem);
+  bool built = false;
+  if (!fits_memory([&] { built = builds(queue.device(), run); }) || !built) run_mma(queue, problem);
 }
 
 }  // namespace dlprim
