@@ -263,7 +263,7 @@ void conv_backward_weights(Queue& queue, const TensorView& x, const TensorView& 
   const ConvShape s = conv_shape("conv_backward_weights", queue, x, dweights, dy, options);
   if (dweights.numel() == 0) return;
   if (s.depthwise() && x.numel() > 0 && dy.numel() > 0) return depthwise_backward_weights(queue, s);
-  if (winograd_serves(queue.device(), s)) return winograd_backward_weights(queue, s);
+  if (winograd_serves(queue.device(), s, true)) return winograd_backward_weights(queue, s);
   if (const std::int64_t together = groups_together(queue.device(), s); together > 1) {
     const JoinedGroups joined(queue, dweights, s.groups, together);
     conv_backward_weights(queue, x, dy, joined.view(), with_groups(options, s.groups / together));

@@ -53,7 +53,7 @@ WeightSums depthwise_last_weights(Queue& queue, const ConvShape& shape);
 
 /// Whether Winograd's algorithm for 3 x 3 kernels can serve a convolution and is worth it on the device. The
 /// environment variable DLPRIM_CONV=winograd takes it wherever it can, any other value never.
-bool winograd_serves(const Device& device, const ConvShape& shape);
+bool winograd_serves(const Device& device, const ConvShape& shape, bool weights_gradient = false);
 void winograd_forward(Queue& queue, const ConvShape& shape, const TensorView& bias, Activation activation);
 void winograd_backward_data(Queue& queue, const ConvShape& shape, const TensorView& bias);
 void winograd_backward_weights(Queue& queue, const ConvShape& shape);
