@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "conv_shape.hpp"
+#include "conv_problem.hpp"
 #include "gemm_engine.hpp"
 
 namespace dlprim {
@@ -156,16 +156,17 @@ void run_map(Queue& queue, Key key, const ConvShape& s, const Volume& from, cons
   run(queue, key, NDRange(items, 128), shape, from.data, s.w.data, bias.defined() ? bias.data : s.w.data, to.data);
 }
 
-}  // namespace
-
-void depthwise_forward(Queue& queue, const ConvShape& s, const TensorView& bias, Activation activation) {
+void forward(Queue& queue, const ConvProblem& problem) {
+  const ConvShape& s = problem.shape;
+  const TensorView& bias = problem.bias;
+  const Activation activation = problem.activation;
   if (depthwise_last_serves(queue.device(), s)) return depthwise_last_forward(queue, s, bias, activation);
   Key key = make_key(Pass::forward, s, s.y);
   key.activation = std::uint16_t(activation);
   run_map(queue, key, s, s.x, s.y, bias, make_shape(s, s.x, s.y, bias));
 }
 
-void depthwise_backward_data(Queue& queue, const ConvShape& s, const TensorView& bias) {
+void data_gradient(Queue& queue, const ConvShape& s, const TensorView& bias) {
   if (depthwise_last_serves(queue.device(), s)) return depthwise_last_backward_data(queue, s, bias);
   // A convolution with the kernel turned around; of what is spread out by the stride, which only strips can do.
   const Shape shape = make_shape(s, s.y, s.x, bias);
@@ -178,7 +179,7 @@ void depthwise_backward_data(Queue& queue, const ConvShape& s, const TensorView&
   run_map(queue, make_key(Pass::data, s, s.x), s, s.y, s.x, bias, shape);
 }
 
-void depthwise_backward_weights(Queue& queue, const ConvShape& s) {
+void weights_gradient(Queue& queue, const ConvShape& s) {
   Shape shape = make_shape(s, s.x, s.y, {});
   Key key = make_key(Pass::weights, s, s.y);
   if (queue.device().info().cpu) key.group = 16;
@@ -202,6 +203,21 @@ void depthwise_backward_weights(Queue& queue, const ConvShape& s) {
   const std::size_t groups = (size + finish_columns - 1) / finish_columns;
   const std::size_t lines = key.group / finish_columns;
   run(queue, key, NDRange(finish_columns * groups, lines, finish_columns, lines), shape, partial.sums.data(), s.w.data);
+}
+
+}  // namespace
+
+const char* decline_depthwise(const Device&, const ConvProblem& problem, bool) {
+  if (!problem.shape.depthwise()) return "not depthwise, or of too many taps";
+  return problem.x.numel() > 0 && problem.y.numel() > 0 ? nullptr : "nothing to read";
+}
+
+void run_depthwise(Queue& queue, const ConvProblem& problem) {
+  switch (problem.pass) {
+    case ConvPass::forward: return add_residual_behind(queue, problem, forward);
+    case ConvPass::data: return data_gradient(queue, problem.shape, problem.bias);
+    case ConvPass::weights: return weights_gradient(queue, problem.shape);
+  }
 }
 
 }  // namespace dlprim

@@ -3,10 +3,7 @@
 // between them.
 #include <dlprim/primitives/copy.hpp>
 
-#include <cstdlib>
-#include <cstring>
-
-#include "conv_shape.hpp"
+#include "conv_problem.hpp"
 
 namespace dlprim {
 
@@ -29,36 +26,58 @@ TensorView by_group(const TensorView& weights, std::int64_t groups, std::int64_t
   return view;
 }
 
+// How many groups run as one: as many as fill a tile, a divisor of their number.
+std::int64_t groups_together(const ConvShape& s) {
+  std::int64_t together = std::max<std::int64_t>(1, full_tile / std::max(s.y.channels / s.groups, s.w.channels));
+  for (together = std::min(together, s.groups); s.groups % together != 0;) together--;
+  return together;
+}
+
+// Weights for `together` groups as one, dense, their channels side by side if those given are.
+class JoinedGroups {
+ public:
+  JoinedGroups(Queue& queue, const TensorView& weights, std::int64_t groups, std::int64_t together) : view_(weights) {
+    const std::int64_t channels = weights.size(1), rows = weights.size(0) / groups;
+    view_.sizes[1] = channels * together;
+    memory_ = Workspace(queue, std::size_t(view_.numel()) * size_of(weights.dtype));
+    view_ = TensorView(memory_.data(), weights.dtype, view_.shape());
+    if (weights.stride(1) == 1) lay_channels_last(view_);
+    inside_ = by_group(view_, groups, together, channels, rows * view_.stride(0) + channels * view_.stride(1));
+    given_ = by_group(weights, groups, together, channels, rows * weights.stride(0));
+  }
+  const TensorView& view() const noexcept { return view_; }
+  // From the weights, and zeros.
+  void fill(Queue& queue) const {
+    const std::uint32_t zero = 0;
+    queue.fill(view_.data, &zero, size_of(view_.dtype), std::size_t(view_.numel()) * size_of(view_.dtype));
+    copy(queue, inside_, given_);
+  }
+  void take_apart(Queue& queue) const { copy(queue, given_, inside_); }
+
+ private:
+  Workspace memory_;
+  TensorView view_, inside_, given_;
+};
+
 }  // namespace
 
-std::int64_t groups_together(const Device& device, const ConvShape& s) {
-  if (size_of(s.type) != 2 || !is_floating(s.type) || s.groups == 1 || s.w.channels == 0 || s.points() == 0) return 1;
-  const std::int64_t widest = std::max(s.y.channels / s.groups, s.w.channels);
-  std::int64_t together = std::max<std::int64_t>(1, std::min(s.groups, full_tile / widest));
-  while (s.groups % together != 0) together--;
-  if (const char* forced = std::getenv("DLPRIM_CONV")) return std::strcmp(forced, "groups") == 0 ? together : 1;
+const char* decline_groups(const Device& device, const ConvProblem& problem, bool forced) {
+  const ConvShape& s = problem.shape;
+  if (size_of(s.type) != 2 || !is_floating(s.type)) return "only for 16-bit floats";
+  if (s.groups == 1 || problem.x.numel() == 0 || problem.y.numel() == 0) return "no groups";
+  if (groups_together(s) == 1) return "groups that fill a tile";
+  if (forced) return nullptr;
+  if (device.info().nv_compute_capability < 80) return "the device has no matrix units that it can use";
   const double operations = 2.0 * double(s.y.channels * s.w.channels * s.taps()) * double(s.points());
-  return device.info().nv_compute_capability >= 80 && operations > 2e8 ? together : 1;
+  return operations > 2e8 ? nullptr : "too little work to pay for other weights";
 }
 
-JoinedGroups::JoinedGroups(Queue& queue, const TensorView& weights, std::int64_t groups, std::int64_t together)
-    : view_(weights) {
-  const std::int64_t channels = weights.size(1);
-  view_.sizes[1] = channels * together;
-  memory_ = Workspace(queue, std::size_t(view_.numel()) * size_of(weights.dtype));
-  view_ = TensorView(memory_.data(), weights.dtype, view_.shape());
-  if (weights.stride(1) == 1) lay_channels_last(view_);
-  const std::int64_t rows = weights.size(0) / groups;
-  inside_ = by_group(view_, groups, together, channels, rows * view_.stride(0) + channels * view_.stride(1));
-  given_ = by_group(weights, groups, together, channels, rows * weights.stride(0));
+void run_groups(Queue& queue, const ConvProblem& problem) {
+  const std::int64_t groups = problem.shape.groups, together = groups_together(problem.shape);
+  const JoinedGroups joined(queue, problem.weights, groups, together);
+  if (problem.pass != ConvPass::weights) joined.fill(queue);
+  run_conv(queue, problem.with(queue, problem.x, joined.view(), problem.y, groups / together));
+  if (problem.pass == ConvPass::weights) joined.take_apart(queue);
 }
-
-void JoinedGroups::join(Queue& queue) const {
-  const std::uint32_t zero = 0;
-  queue.fill(view_.data, &zero, size_of(view_.dtype), std::size_t(view_.numel()) * size_of(view_.dtype));
-  copy(queue, inside_, given_);
-}
-
-void JoinedGroups::take_apart(Queue& queue) const { copy(queue, given_, inside_); }
 
 }  // namespace dlprim

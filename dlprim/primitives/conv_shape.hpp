@@ -35,12 +35,8 @@ ConvShape conv_shape(const char* operation, const Queue& queue, const TensorView
 /// Checks a bias of `channels` elements, or an undefined one.
 void check_bias(const char* operation, const TensorView& bias, std::int64_t channels, DataType type);
 
-/// Depthwise convolutions, by kernels of their own.
-void depthwise_forward(Queue& queue, const ConvShape& shape, const TensorView& bias, Activation activation);
-void depthwise_backward_data(Queue& queue, const ConvShape& shape, const TensorView& bias);
-void depthwise_backward_weights(Queue& queue, const ConvShape& shape);
-
-/// The same over channels last on GPUs, where it serves. DLPRIM_CONV=depthwise_last takes it wherever it can run.
+/// Depthwise convolutions over channels last on GPUs, where that serves. DLPRIM_CONV=depthwise_last takes it wherever it
+/// can run.
 bool depthwise_last_serves(const Device& device, const ConvShape& shape);
 void depthwise_last_forward(Queue& queue, const ConvShape& shape, const TensorView& bias, Activation activation);
 void depthwise_last_backward_data(Queue& queue, const ConvShape& shape, const TensorView& bias);
@@ -51,49 +47,8 @@ struct WeightSums {
 };
 WeightSums depthwise_last_weights(Queue& queue, const ConvShape& shape);
 
-/// Whether Winograd's algorithm for 3 x 3 kernels can serve a convolution and is worth it on the device. The
-/// environment variable DLPRIM_CONV=winograd takes it wherever it can, any other value never.
-bool winograd_serves(const Device& device, const ConvShape& shape, bool weights_gradient = false);
-void winograd_forward(Queue& queue, const ConvShape& shape, const TensorView& bias, Activation activation);
-void winograd_backward_data(Queue& queue, const ConvShape& shape, const TensorView& bias);
-void winograd_backward_weights(Queue& queue, const ConvShape& shape);
-
-/// Whether copies of those of the operands `read` whose channels do not lie side by side pay. DLPRIM_CONV=channels_last
-/// makes them wherever it can.
-bool channels_last_pays(const Device& device, const ConvShape& shape, std::initializer_list<const Volume*> read);
 /// Gives a tensor the strides of dense memory with its channels side by side.
 void lay_channels_last(TensorView& tensor);
-/// A tensor as it is where its channels lie side by side, else a copy of which they do.
-class ChannelsLast {
- public:
-  /// `filled`: with the tensor's values.
-  ChannelsLast(Queue& queue, const TensorView& tensor, bool filled = true);
-  const TensorView& view() const noexcept { return view_; }
-  bool is_copy() const noexcept { return memory_.data().memory != nullptr; }
-
- private:
-  Workspace memory_;
-  TensorView view_;
-};
-
-/// How many groups shall run as one (see JoinedGroups), 1: none. DLPRIM_CONV=groups joins wherever it can.
-std::int64_t groups_together(const Device& device, const ConvShape& shape);
-/// Weights of a convolution with `groups` / `together` groups that does the same: zeros lie between groups of a set.
-class JoinedGroups {
- public:
-  JoinedGroups(Queue& queue, const TensorView& weights, std::int64_t groups, std::int64_t together);
-  /// [outer, channels * together, ...], dense, channels side by side if those of the weights are; not filled yet.
-  const TensorView& view() const noexcept { return view_; }
-  /// Fills the view from the weights.
-  void join(Queue& queue) const;
-  /// Fills the weights from the view.
-  void take_apart(Queue& queue) const;
-
- private:
-  Workspace memory_;
-  TensorView view_, inside_, given_;
-};
-
 /// What shape.w holds, as rows x columns x chosen taps in one dense block a group.
 struct WeightOrder {
   std::int64_t rows, columns, row_stride, column_stride, group_stride;

@@ -5,9 +5,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 
-#include "conv_shape.hpp"
+#include "conv_problem.hpp"
 #include "gemm_engine.hpp"
 
 namespace dlprim {
@@ -22,8 +21,8 @@ std::size_t workspace_limit(const DeviceInfo& device) {
   return std::size_t(mebibytes ? std::strtoull(mebibytes, nullptr, 10) : device.cpu ? 16 : 256) << 20;
 }
 
-// How many times as fast as implicit GEMM it is on a CPU, by the rates measured on two cores of an EPYC: 200 GFLOP/s of
-// products, 8 GB/s of numbers on their way into the domain and back.
+// About how many times as fast as implicit GEMM it is on a CPU, by rates of two cores of an EPYC: 200 GFLOP/s of
+// products and 8 GB/s for numbers on their way into the domain and back, which tells layers where it won from others.
 double gain_on_cpu(const ConvShape& s, double tiles) {
   const auto c = double(s.x.channels), k = double(s.y.channels);
   const double transforms = 4 * (45 * c * k + 88 * tiles * (c + k)) / 8e9;
@@ -134,28 +133,14 @@ void convolve(Queue& queue, const Volume& x, const Volume& y, const BufferRef& w
   }
 }
 
-}  // namespace
-
-bool winograd_serves(const Device& device, const ConvShape& s, bool weights_gradient) {
-  const bool possible = s.type == DataType::float32 && s.groups == 1 && s.x.size[0] == 1 && s.w.size[0] == 1 &&
-                        s.w.size[1] == 3 && s.w.size[2] == 3 && s.y.size[0] == 1 && s.padding[0] == 0 &&
-                        s.stride[1] == 1 && s.stride[2] == 1 && s.dilation[1] == 1 && s.dilation[2] == 1 &&
-                        s.x.channels > 0 && s.y.channels > 0 && s.points() > 0;
-  if (!possible) return false;
-  if (const char* forced = std::getenv("DLPRIM_CONV")) return std::strcmp(forced, "winograd") == 0;
-  const std::int64_t tiles = s.x.outer * ((s.y.size[1] + tile - 1) / tile) * ((s.y.size[2] + tile - 1) / tile);
-  // The gradient of the weights is what implicit GEMM takes longest for.
-  if (device.info().cpu) return gain_on_cpu(s, double(tiles)) > (weights_gradient ? 0.8 : 1.1);
-  return std::min(s.x.channels, s.y.channels) >= 16 && tiles >= 128;
-}
-
-void winograd_forward(Queue& queue, const ConvShape& s, const TensorView& bias, Activation activation) {
+void forward(Queue& queue, const ConvProblem& problem) {
+  const ConvShape& s = problem.shape;
   const Patches weights = kernels(s.w, s.y.channels, s.w.outer_stride, s.x.channels, s.w.channel_stride);
-  convolve(queue, s.x, s.y, s.w.data, weights, -s.padding[1], -s.padding[2], bias, activation);
+  convolve(queue, s.x, s.y, s.w.data, weights, -s.padding[1], -s.padding[2], problem.bias, problem.activation);
 }
 
 // The gradient is a convolution of y's by the weights turned by 180 degrees.
-void winograd_backward_data(Queue& queue, const ConvShape& s, const TensorView& bias) {
+void data_gradient(Queue& queue, const ConvShape& s, const TensorView& bias) {
   Patches weights = kernels(s.w, s.x.channels, s.w.channel_stride, s.y.channels, s.w.outer_stride);
   const BufferRef last = at(s.w.data, 2 * (s.w.stride[1] + s.w.stride[2]));
   weights.row = -weights.row, weights.column = -weights.column;
@@ -163,7 +148,7 @@ void winograd_backward_data(Queue& queue, const ConvShape& s, const TensorView& 
 }
 
 // The transposed algorithm: in the domain, the product of y's gradient and x over all tiles.
-void winograd_backward_weights(Queue& queue, const ConvShape& s) {
+void weights_gradient(Queue& queue, const ConvShape& s) {
   const Patches weights = kernels(s.w, s.x.channels, s.w.channel_stride, s.y.channels, s.w.outer_stride);
   const Workspace d = in_domain(queue, weights);
   const TensorView sums = matrix_of(d, weights, s.y.channels, s.x.channels, false);
@@ -181,6 +166,37 @@ void winograd_backward_weights(Queue& queue, const ConvShape& s) {
   }
   launch(queue, kernel_of(queue.device(), {Matrix::to_weights, 0, 0}), range_of(weights, s.y.channels), d.data(),
          s.w.data, s.w.data, cl_long(0), weights);
+}
+
+void run_pass(Queue& queue, const ConvProblem& problem) {
+  switch (problem.pass) {
+    case ConvPass::forward: return add_residual_behind(queue, problem, forward);
+    case ConvPass::data: return data_gradient(queue, problem.shape, problem.bias);
+    case ConvPass::weights: return weights_gradient(queue, problem.shape);
+  }
+}
+
+}  // namespace
+
+const char* decline_winograd(const Device& device, const ConvProblem& problem, bool forced) {
+  const ConvShape& s = problem.shape;
+  if (s.type != DataType::float32) return "only for float32";
+  const bool flat = s.x.size[0] == 1 && s.w.size[0] == 1 && s.y.size[0] == 1 && s.padding[0] == 0;
+  if (!flat || s.w.size[1] != 3 || s.w.size[2] != 3) return "only for kernels of 3 x 3";
+  if (s.groups != 1 || s.stride[1] * s.stride[2] * s.dilation[1] * s.dilation[2] != 1)
+    return "only without groups, strides and dilation";
+  if (problem.x.numel() == 0 || problem.y.numel() == 0) return "nothing to read";
+  if (forced) return nullptr;
+  const std::int64_t tiles = s.x.outer * ((s.y.size[1] + tile - 1) / tile) * ((s.y.size[2] + tile - 1) / tile);
+  // The gradient of the weights is what implicit GEMM takes longest for.
+  if (device.info().cpu && gain_on_cpu(s, double(tiles)) <= (problem.pass == ConvPass::weights ? 0.8 : 1.1))
+    return "no gain by estimate";
+  if (!device.info().cpu && (std::min(s.x.channels, s.y.channels) < 16 || tiles < 128)) return "too small to pay";
+  return nullptr;
+}
+
+void run_winograd(Queue& queue, const ConvProblem& problem) {
+  if (!fits_memory([&] { run_pass(queue, problem); })) run_implicit(queue, problem);
 }
 
 }  // namespace dlprim

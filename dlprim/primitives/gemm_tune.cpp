@@ -92,7 +92,7 @@ const Candidate<GemmProblem>& choose_core(Queue& queue, std::span<const Candidat
     return select<GemmProblem>("gemm", "DLPRIM_GEMM", candidates, device, problem);
   };
   // What is forced is no choice, and no cached one may stand in its place.
-  if (std::getenv("DLPRIM_GEMM") || !choices::matter(device.info())) return first();
+  if (!choices::matter(device.info()) || std::getenv("DLPRIM_GEMM")) return first();
   static Choices<Key, const Candidate<GemmProblem>*> all("core");
   auto rank = [&] {
     std::vector<const Candidate<GemmProblem>*> ranked{&first()};

@@ -308,13 +308,14 @@ TEST(Conv, CopiesChannelsLast) {
   for (const Case& t : cases) check(t, DataType::bfloat16);
 }
 
-TEST(Conv, DoesWithoutCopiesWhereMemoryIsShort) {
+// What a candidate cannot have memory for is left to implicit GEMM.
+void check_short_of_memory(const char* way, DataType type) {
   Allocator& allocator = testing::device().allocator();
   const Sizes x{1, 8, 1024, 768}, w{8, 8, 3, 3};
-  const Elements mx(DataType::bfloat16, std::size_t(numel(x)), 1), mw(DataType::bfloat16, std::size_t(numel(w)), 2),
-      expected(DataType::bfloat16, std::size_t(numel(x)), 3), result(DataType::bfloat16, std::size_t(numel(x)), 4);
-  auto run = [&](const char* way, const Elements& y) {
-    const testing::Variable forced("DLPRIM_CONV", way);
+  const Elements mx(type, std::size_t(numel(x)), 1), mw(type, std::size_t(numel(w)), 2),
+      expected(type, std::size_t(numel(x)), 3), result(type, std::size_t(numel(x)), 4);
+  auto run = [&](const char* name, const Elements& y) {
+    const testing::Variable forced("DLPRIM_CONV", name);
     conv_forward(queue(), view(mx, x, false), view(mw, w, false), {}, view(y, x, false),
                  options({1, 1, 1}, {1, 1, 0}), Activation::none);
   };
@@ -323,10 +324,15 @@ TEST(Conv, DoesWithoutCopiesWhereMemoryIsShort) {
   const auto failed = allocator.stats().out_of_memory;
   const auto taken = double(allocator.stats().reserved_bytes.current);
   allocator.set_fraction(taken / double(testing::device().info().global_memory));
-  run("channels_last", result);
+  run(way, result);
   allocator.set_fraction(1);
-  EXPECT_GT(allocator.stats().out_of_memory, failed);
-  EXPECT_EQ(result.read(), expected.read());
+  EXPECT_GT(allocator.stats().out_of_memory, failed) << way;
+  EXPECT_EQ(result.read(), expected.read()) << way;
+}
+
+TEST(Conv, DoesWithoutCopiesWhereMemoryIsShort) {
+  check_short_of_memory("channels_last", DataType::bfloat16);
+  check_short_of_memory("winograd", DataType::float32);
 }
 
 // Several groups as one, whatever the device.

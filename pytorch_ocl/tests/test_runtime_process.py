@@ -176,3 +176,13 @@ def test_a_damaged_program_cache_is_replaced(tmp_path, damage):
 def test_a_cache_that_cannot_be_written(folder):
     assert run_python("print(torch.ones(3, device='ocl').sum().item())", DLPRIM_CACHE_DIR=folder) == "3.0"
     assert run_python("print(torch.ones(3, device='ocl').sum().item())", DLPRIM_CACHE_DISABLE="1") == "3.0"
+
+
+def test_what_is_built_is_told_on_request():
+    errors = {}
+    for wanted in ("", "1"):
+        process = start_python("torch.ones(3, device='ocl').sin().cpu()", DLPRIM_CACHE_DISABLE="1",
+                               **({"DLPRIM_DEBUG_BUILD": wanted} if wanted else {}))
+        errors[wanted] = process.communicate(timeout=300)[1]
+        assert process.returncode == 0, errors
+    assert "s to build pointwise_sin" in errors["1"] and "to build" not in errors[""]

@@ -14,8 +14,7 @@ struct ConvOptions {
 
 // x [N, C, spatial...], weights [K, C / groups, kernel...], y [N, K, spatial...], bias [K] or undefined. Tensors have
 // one type (not bool), any strides (channels last is served without a copy). Transposed convolution is backward_data
-// with x in y's place. All throw ValidationError. Computed as implicit GEMM, by Winograd's
-// algorithm where that pays (docs/gemm.md), or by kernels of their own when depthwise.
+// with x in y's place. All throw ValidationError. What computes them is in docs/gemm.md.
 
 /// y = activation(conv(x, weights) + bias + residual). A residual has y's shape and type and does not overlap
 /// y; implicit GEMM adds it in the same pass where it has y's strides.
