@@ -105,8 +105,9 @@ def main():
 
     print(f"{options.device}: {torch.ocl.get_device_name(options.device)}\n"
           f"{'seconds':44} first call  processor  another shape")
-    # PyTorch's own first backward pass takes time, too: on a machine with CUDA, it starts that.
-    torch.ones(1, requires_grad=True).to(options.device).neg().sum().backward()
+    # PyTorch's own first backward pass from a given gradient takes time, too: it imports a few hundred modules.
+    x = torch.ones(1, device=options.device, requires_grad=True)
+    torch.autograd.grad(x.neg(), x, torch.ones_like(x))
     slowest = 0.0
     for dtype in (torch.float32, torch.bfloat16):
         for name, shapes in CASES.items():

@@ -63,66 +63,70 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) MATRIX_SUBGROUPS voi
   MATRIX_MEMORY(memory, GROUP / LANES);
   __local float *shared = MATRIX_SHARED(memory);
   const int item = get_local_id(0), lane = MATRIX_LANE, number = MATRIX_NUMBER;
-  const Tile tile = tile_of(get_group_id(0), p);
-  const INDEX m0 = tile.m * BM, n0 = tile.n * BN;
-  const INDEX k_begin = tile.split * p->k_split, k_end = min(p->k, k_begin + p->k_split);
-  __global const ushort *A = (__global const ushort *)CONST_POINTER(STORAGE(TA), a) + tile.batch * p->a_batch;
-  __global const ushort *B = (__global const ushort *)CONST_POINTER(STORAGE(TB), b) + tile.batch * p->b_batch;
+  EACH_PART(part) {
+    const Tile tile = part.tile;
+    const INDEX m0 = tile.m * BM, n0 = tile.n * BN, k_begin = part.k_begin, k_end = part.k_end;
+    __global const ushort *A = (__global const ushort *)CONST_POINTER(STORAGE(TA), a) + tile.batch * p->a_batch;
+    __global const ushort *B = (__global const ushort *)CONST_POINTER(STORAGE(TB), b) + tile.batch * p->b_batch;
 
-  // Rows and columns past the end repeat the last.
-  Place fixed_A[LOADS(A)], fixed_B[LOADS(B)];
-  PieceA next_A[LOADS(A)];
-  PieceB next_B[LOADS(B)];
-  PLACE_PIECES(A, m0, p->m)
-  PLACE_PIECES(B, n0, p->n)
-  const int p_first = number % (BP / WP) * WP, q_first = number / (BP / WP) * WQ;
-  FragmentSum sum[WP / ROWS][WQ / COLUMNS];
-  EACH(i, WP / ROWS)
-    EACH(j, WQ / COLUMNS) sum[i][j].bits = 0;
+    // Rows and columns past the end repeat the last.
+    Place fixed_A[LOADS(A)], fixed_B[LOADS(B)];
+    PieceA next_A[LOADS(A)];
+    PieceB next_B[LOADS(B)];
+    PLACE_PIECES(A, m0, p->m)
+    PLACE_PIECES(B, n0, p->n)
+    const int p_first = number % (BP / WP) * WP, q_first = number / (BP / WP) * WQ;
+    FragmentSum sum[WP / ROWS][WQ / COLUMNS];
+    EACH(i, WP / ROWS)
+      EACH(j, WQ / COLUMNS) sum[i][j].bits = 0;
 
-  FETCH(A, k_begin)
-  FETCH(B, k_begin)
-  int buffer = 0;
-  for (INDEX k0 = k_begin; k0 < k_end; k0 += BK) {
-    __local ushort *slice = tiles + buffer * ((BM + BN) * STRIDE);
-    KEEP(A, slice)
-    KEEP(B, slice + BM * STRIDE)
-    barrier(CLK_LOCAL_MEM_FENCE);
-    FETCH(A, k0 + BK)
-    FETCH(B, k0 + BK)
-    EACH(step, BK / DEPTH) {
-      FragmentQ qs[WQ / COLUMNS];
-      EACH(j, WQ / COLUMNS)
-        qs[j] = load_q(slice + START_Q + (q_first + j * COLUMNS) * STRIDE + step * DEPTH, STRIDE, lane);
-      EACH(i, WP / ROWS) {
-        const FragmentP ps = load_p(slice + START_P + (p_first + i * ROWS) * STRIDE + step * DEPTH, STRIDE, lane);
-        EACH(j, WQ / COLUMNS) sum[i][j] = CONCAT(matrix_multiply_, TA)(ps, qs[j], sum[i][j], shared, lane);
+    FETCH(A, k_begin)
+    FETCH(B, k_begin)
+    int buffer = 0;
+    for (INDEX k0 = k_begin; k0 < k_end; k0 += BK) {
+      __local ushort *slice = tiles + buffer * ((BM + BN) * STRIDE);
+      KEEP(A, slice)
+      KEEP(B, slice + BM * STRIDE)
+      barrier(CLK_LOCAL_MEM_FENCE);
+      FETCH(A, k0 + BK)
+      FETCH(B, k0 + BK)
+      EACH(step, BK / DEPTH) {
+        FragmentQ qs[WQ / COLUMNS];
+        EACH(j, WQ / COLUMNS)
+          qs[j] = load_q(slice + START_Q + (q_first + j * COLUMNS) * STRIDE + step * DEPTH, STRIDE, lane);
+        EACH(i, WP / ROWS) {
+          const FragmentP ps = load_p(slice + START_P + (p_first + i * ROWS) * STRIDE + step * DEPTH, STRIDE, lane);
+          EACH(j, WQ / COLUMNS) sum[i][j] = CONCAT(matrix_multiply_, TA)(ps, qs[j], sum[i][j], shared, lane);
+        }
       }
+      buffer = 1 - buffer;
     }
-    buffer = 1 - buffer;
-  }
+#if STREAM
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
 
 #if SPLIT
-  __global T *C = POINTER(T, c) + (tile.batch * p->splits + tile.split) * p->m * p->n;
+    __global T *C = POINTER(T, c) + (tile.batch * p->splits + tile.split) * p->m * p->n;
 #else
-  __global STORAGE(TC) *C = POINTER(STORAGE(TC), c);
+    __global STORAGE(TC) *C = POINTER(STORAGE(TC), c);
 #endif
-  EACH(i, WP / ROWS)
-    EACH(j, WQ / COLUMNS)
-      EACH(e, ELEMENTS_SUM) {
-        const INDEX row = (TURNED ? n0 : m0) + p_first + i * ROWS + SUM_ROW(lane, e);
-        const INDEX column = (TURNED ? m0 : n0) + q_first + j * COLUMNS + SUM_COLUMN(lane, e);
-        const INDEX m = TURNED ? column : row, n = TURNED ? row : column;
-        if (row >= SIZE_P || column >= SIZE_Q) continue;
+    EACH(i, WP / ROWS)
+      EACH(j, WQ / COLUMNS)
+        EACH(e, ELEMENTS_SUM) {
+          const INDEX row = (TURNED ? n0 : m0) + p_first + i * ROWS + SUM_ROW(lane, e);
+          const INDEX column = (TURNED ? m0 : n0) + q_first + j * COLUMNS + SUM_COLUMN(lane, e);
+          const INDEX m = TURNED ? column : row, n = TURNED ? row : column;
+          if (row >= SIZE_P || column >= SIZE_Q) continue;
 #if SPLIT
-        C[m * p->n + n] = sum[i][j].at[e];
+          C[m * p->n + n] = sum[i][j].at[e];
 #else
-        const INDEX at = tile.batch * p->c_batch + m * p->c_m + c_column(n, p);
+          const INDEX at = tile.batch * p->c_batch + m * p->c_m + c_column(n, p);
 #if ADDEND
-        const T addend = LOAD(TD, CONST_POINTER(STORAGE(TD), d), tile.batch * p->d_batch + m * p->d_m + n * p->d_n);
+          const T addend = LOAD(TD, CONST_POINTER(STORAGE(TD), d), tile.batch * p->d_batch + m * p->d_m + n * p->d_n);
 #endif
-        LOAD_RESIDUAL(at);
-        STORE(TC, C, at, FINISH(sum[i][j].at[e], addend));
+          LOAD_RESIDUAL(at);
+          STORE(TC, C, at, FINISH(sum[i][j].at[e], addend));
 #endif
-      }
+        }
+  }
 }

@@ -162,65 +162,68 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
   WARPS_MEMORY(shared, GROUP / 32);
   const Warp warp = WARP(shared);
   const int item = get_local_id(0);
-  const Tile tile = tile_of(get_group_id(0), p);
-  const INDEX m0 = tile.m * BM, n0 = tile.n * BN;
-  const INDEX k_begin = tile.split * p->k_split;
-  const INDEX k_end = min(p->k, k_begin + p->k_split);
-  __global const Element *A = (__global const Element *)CONST_POINTER(STORAGE(TA), a) + tile.batch * p->a_batch;
-  __global const Element *B = (__global const Element *)CONST_POINTER(STORAGE(TB), b) + tile.batch * p->b_batch;
+  EACH_PART(part) {
+    const Tile tile = part.tile;
+    const INDEX m0 = tile.m * BM, n0 = tile.n * BN, k_begin = part.k_begin, k_end = part.k_end;
+    __global const Element *A = (__global const Element *)CONST_POINTER(STORAGE(TA), a) + tile.batch * p->a_batch;
+    __global const Element *B = (__global const Element *)CONST_POINTER(STORAGE(TB), b) + tile.batch * p->b_batch;
 
-  // What stays the same for a work-item while k advances. Rows and columns past the end repeat the last.
-  const int chunk_A = item % CHUNKS_A, row_A = item / CHUNKS_A, chunk_B = item % CHUNKS_B, row_B = item / CHUNKS_B;
-  Place fixed_A[A_ALONG_K ? LOADS_A : CHUNK / VA], fixed_B[B_ALONG_K ? LOADS_B : CHUNK / VB];
-  UNROLL for (int e = 0; e < (A_ALONG_K ? LOADS_A : CHUNK / VA); e++)
-    fixed_A[e] = PLACE_RA(A_ALONG_K ? min(m0 + row_A + e * (GROUP / CHUNKS_A), p->m - 1)
-                                    : min(m0 + CHUNK * chunk_A + e * VA, p->m - VA));
-  UNROLL for (int e = 0; e < (B_ALONG_K ? LOADS_B : CHUNK / VB); e++)
-    fixed_B[e] = PLACE_RB(B_ALONG_K ? min(n0 + row_B + e * (GROUP / CHUNKS_B), p->n - 1)
-                                    : min(n0 + CHUNK * chunk_B + e * VB, p->n - VB));
+    // What stays the same for a work-item while k advances. Rows and columns past the end repeat the last.
+    const int chunk_A = item % CHUNKS_A, row_A = item / CHUNKS_A, chunk_B = item % CHUNKS_B, row_B = item / CHUNKS_B;
+    Place fixed_A[A_ALONG_K ? LOADS_A : CHUNK / VA], fixed_B[B_ALONG_K ? LOADS_B : CHUNK / VB];
+    UNROLL for (int e = 0; e < (A_ALONG_K ? LOADS_A : CHUNK / VA); e++)
+      fixed_A[e] = PLACE_RA(A_ALONG_K ? min(m0 + row_A + e * (GROUP / CHUNKS_A), p->m - 1)
+                                      : min(m0 + CHUNK * chunk_A + e * VA, p->m - VA));
+    UNROLL for (int e = 0; e < (B_ALONG_K ? LOADS_B : CHUNK / VB); e++)
+      fixed_B[e] = PLACE_RB(B_ALONG_K ? min(n0 + row_B + e * (GROUP / CHUNKS_B), p->n - 1)
+                                      : min(n0 + CHUNK * chunk_B + e * VB, p->n - VB));
 
-  const int near = warp.lane & 15, half_warp = warp.lane >> 4;
-  const int far = (warp.lane & 7) + 8 * half_warp, other = (warp.lane >> 3) & 1;
-  const int p_warp = warp.number % (BP / WP) * WP, q_warp = warp.number / (BP / WP) * WQ;
-  Element next_A[LOADS_A][CHUNK] = {{0}}, next_B[LOADS_B][CHUNK] = {{0}};
-  uint4 ps[WP / 16], qs[WQ / 16], q_next[WQ / 16];
-  float4 sum[WP / 16][WQ / 8];
-  UNROLL for (int i = 0; i < WP / 16; i++)
-    UNROLL for (int j = 0; j < WQ / 8; j++) sum[i][j] = 0;
+    const int near = warp.lane & 15, half_warp = warp.lane >> 4;
+    const int far = (warp.lane & 7) + 8 * half_warp, other = (warp.lane >> 3) & 1;
+    const int p_warp = warp.number % (BP / WP) * WP, q_warp = warp.number / (BP / WP) * WQ;
+    Element next_A[LOADS_A][CHUNK] = {{0}}, next_B[LOADS_B][CHUNK] = {{0}};
+    uint4 ps[WP / 16], qs[WQ / 16], q_next[WQ / 16];
+    float4 sum[WP / 16][WQ / 8];
+    UNROLL for (int i = 0; i < WP / 16; i++)
+      UNROLL for (int j = 0; j < WQ / 8; j++) sum[i][j] = 0;
 #if PASSES == 3
-  float4 rest[WP / 16][WQ / 8];
-  UNROLL for (int i = 0; i < WP / 16; i++)
-    UNROLL for (int j = 0; j < WQ / 8; j++) rest[i][j] = 0;
+    float4 rest[WP / 16][WQ / 8];
+    UNROLL for (int i = 0; i < WP / 16; i++)
+      UNROLL for (int j = 0; j < WQ / 8; j++) rest[i][j] = 0;
 #endif
 
-  NOUNROLL for (int s = BY_REGISTERS(A) || BY_REGISTERS(B) ? -1 : 0; s < STAGES; s++) ISSUE(s, max(s, 0));
-  WAIT_COPIES(STAGES - 1);
-  barrier(CLK_LOCAL_MEM_FENCE);
-  LOAD_Q(0, 0);
-  UNROLL for (int j = 0; j < WQ / 16; j++) qs[j] = q_next[j];
-  UNROLL for (int i = 0; i < WP / 16; i++) LOAD_P(i, 0, 0);
-  int stage = 0;
-  const int slices = (int)((k_end - k_begin + BK - 1) / BK);
-  for (int slice_now = 0; slice_now < slices; slice_now++) {
-    UNROLL for (int step = 0; step < STEPS - 1; step++) RUN_STEP(stage, step + 1, );
-    // All fragments of this buffer are in registers: it can take the slice STAGES ahead.
-    WAIT_COPIES(STAGES - 2);
+    NOUNROLL for (int s = BY_REGISTERS(A) || BY_REGISTERS(B) ? -1 : 0; s < STAGES; s++) ISSUE(s, max(s, 0));
+    WAIT_COPIES(STAGES - 1);
     barrier(CLK_LOCAL_MEM_FENCE);
-    const int free = stage;
-    stage = stage + 1 == STAGES ? 0 : stage + 1;
+    LOAD_Q(0, 0);
+    UNROLL for (int j = 0; j < WQ / 16; j++) qs[j] = q_next[j];
+    UNROLL for (int i = 0; i < WP / 16; i++) LOAD_P(i, 0, 0);
+    int stage = 0;
+    const int slices = (int)((k_end - k_begin + BK - 1) / BK);
+    for (int slice_now = 0; slice_now < slices; slice_now++) {
+      UNROLL for (int step = 0; step < STEPS - 1; step++) RUN_STEP(stage, step + 1, );
+      // All fragments of this buffer are in registers: it can take the slice STAGES ahead.
+      WAIT_COPIES(STAGES - 2);
+      barrier(CLK_LOCAL_MEM_FENCE);
+      const int free = stage;
+      stage = stage + 1 == STAGES ? 0 : stage + 1;
 #if BYTES == 2
-    RUN_STEP(stage, 0, ISSUE(slice_now + STAGES, free));
+      RUN_STEP(stage, 0, ISSUE(slice_now + STAGES, free));
 #else
-    ISSUE(slice_now + STAGES, free);
-    RUN_STEP(stage, 0, );
+      ISSUE(slice_now + STAGES, free);
+      RUN_STEP(stage, 0, );
 #endif
-  }
-  WAIT_COPIES(0);
+    }
+    WAIT_COPIES(0);
+#if STREAM
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
 #if PASSES == 3
-  // Where it is not finite, the sum of the large products says all.
-  UNROLL for (int i = 0; i < WP / 16; i++)
-    UNROLL for (int j = 0; j < WQ / 8; j++) sum[i][j] += select((float4)0, rest[i][j], isfinite(rest[i][j]));
+    // Where it is not finite, the sum of the large products says all.
+    UNROLL for (int i = 0; i < WP / 16; i++)
+      UNROLL for (int j = 0; j < WQ / 8; j++) sum[i][j] += select((float4)0, rest[i][j], isfinite(rest[i][j]));
 #endif
 
-  store_sums(sum, (TURNED ? n0 : m0) + p_warp, (TURNED ? m0 : n0) + q_warp, &tile, &warp, STORE_VALUES);
+    store_sums(sum, (TURNED ? n0 : m0) + p_warp, (TURNED ? m0 : n0) + q_warp, &tile, &warp, STORE_VALUES);
+  }
 }

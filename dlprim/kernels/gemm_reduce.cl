@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sums the splits of a product that was cut along k and finishes it. `a` holds [batch, split, m, n] of T. The
-// work-items of a group's second dimension share the splits of an element.
+// work-items of a group's second dimension share the splits of an element. With STREAM the number of splits varies from
+// tile to tile (next_part), of tile_m x tile_n elements.
 #include "gemm_operands.clh"
 
 #define AHEAD 8  // loads under way at once
@@ -13,16 +14,24 @@ __kernel void gemm_reduce(GEMM_ARGUMENTS) {
   const INDEX batch = get_global_id(2);
   const int line = get_local_id(1), lines = get_local_size(1), width = get_local_size(0), column = get_local_id(0);
   __global const T *partial = CONST_POINTER(T, a) + batch * p->splits * size + min(id, size - 1);
+#if STREAM
+  const INDEX row = min(id, size - 1) / p->n, column_at = min(id, size - 1) - row * p->n;
+  const INDEX tile = tile_position(row / p->tile_m, column_at / p->tile_n, p);
+  const INDEX first = p->slices * (batch * p->tiles_m * p->tiles_n + tile);
+  const INDEX splits = (first + p->slices - 1) / p->share - first / p->share + 1;
+#else
+  const INDEX splits = p->splits;
+#endif
   T sum = 0;
   INDEX s = line;
-  for (; s + (AHEAD - 1) * lines < p->splits; s += AHEAD * lines) {
+  for (; s + (AHEAD - 1) * lines < splits; s += AHEAD * lines) {
     T part[AHEAD];
 #pragma unroll
     for (int k = 0; k < AHEAD; k++) part[k] = partial[(s + k * lines) * size];
 #pragma unroll
     for (int k = 0; k < AHEAD; k++) sum += part[k];
   }
-  for (; s < p->splits; s += lines) sum += partial[s * size];
+  for (; s < splits; s += lines) sum += partial[s * size];
   shared[line * width + column] = sum;
   barrier(CLK_LOCAL_MEM_FENCE);
   if (line > 0 || id >= size) return;

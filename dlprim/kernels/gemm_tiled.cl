@@ -52,45 +52,44 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tiled(GEMM
   __local Place moving[2][BK];
 #endif
   const int item = get_local_id(0);
-  const Tile tile = tile_of(get_group_id(0), p);
-  const INDEX m0 = tile.m * BM, n0 = tile.n * BN;
-  const INDEX k_begin = tile.split * p->k_split;
-  const INDEX k_end = min(p->k, k_begin + p->k_split);
-  __global const STORAGE(TA) *A = CONST_POINTER(STORAGE(TA), a) + tile.batch * p->a_batch;
-  __global const STORAGE(TB) *B = CONST_POINTER(STORAGE(TB), b) + tile.batch * p->b_batch;
+  EACH_PART(part) {
+    const Tile tile = part.tile;
+    const INDEX m0 = tile.m * BM, n0 = tile.n * BN, k_begin = part.k_begin, k_end = part.k_end;
+    __global const STORAGE(TA) *A = CONST_POINTER(STORAGE(TA), a) + tile.batch * p->a_batch;
+    __global const STORAGE(TB) *B = CONST_POINTER(STORAGE(TB), b) + tile.batch * p->b_batch;
 
-  // What stays the same for a work-item while k advances. Rows and columns past the end repeat the last.
-  INDEX a_fixed[LOADS_A];
+    // What stays the same for a work-item while k advances. Rows and columns past the end repeat the last.
+    INDEX a_fixed[LOADS_A];
 #pragma unroll
-  for (int e = 0; e < LOADS_A; e++) {
-    const int i = item + e * GROUP;
-    a_fixed[e] = min(m0 + A_M(i), p->m - VA_M) * p->a_m;
+    for (int e = 0; e < LOADS_A; e++) {
+      const int i = item + e * GROUP;
+      a_fixed[e] = min(m0 + A_M(i), p->m - VA_M) * p->a_m;
 #if MODE != 2
-    a_fixed[e] += A_K(i) * p->a_k;
+      a_fixed[e] += A_K(i) * p->a_k;
 #endif
-  }
+    }
 #if MODE == 0
-  INDEX b_fixed[LOADS_B];
+    INDEX b_fixed[LOADS_B];
 #pragma unroll
-  for (int e = 0; e < LOADS_B; e++) {
-    const int i = item + e * GROUP;
-    b_fixed[e] = min(n0 + B_N(i), p->n - VB_N) * p->b_n + B_K(i) * p->b_k;
-  }
+    for (int e = 0; e < LOADS_B; e++) {
+      const int i = item + e * GROUP;
+      b_fixed[e] = min(n0 + B_N(i), p->n - VB_N) * p->b_n + B_K(i) * p->b_k;
+    }
 #else
-  Place b_fixed[LOADS_B];
+    Place b_fixed[LOADS_B];
 #pragma unroll
-  for (int e = 0; e < LOADS_B; e++) {
-    const INDEX n = min(n0 + B_N(item + e * GROUP), p->n - VB_N);
+    for (int e = 0; e < LOADS_B; e++) {
+      const INDEX n = min(n0 + B_N(item + e * GROUP), p->n - VB_N);
 #if MODE == 1
-    b_fixed[e] = place_point(n, p);
+      b_fixed[e] = place_point(n, p);
 #else
-    b_fixed[e] = place_tap(n, p);
+      b_fixed[e] = place_tap(n, p);
 #endif
-  }
+    }
 #endif
 
-  T a_next[LOADS_A][VA], b_next[LOADS_B][VB];
-  bool a_valid[LOADS_A], b_valid[LOADS_B];
+    T a_next[LOADS_A][VA], b_next[LOADS_B][VB];
+    bool a_valid[LOADS_A], b_valid[LOADS_B];
 
 #if MODE == 1
 #define PLACE_MOVING(buffer, k0) if (item < BK) moving[buffer][item] = place_tap((k0) + item, p);
@@ -169,98 +168,99 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tiled(GEMM
     _Pragma("unroll") for (int e = 0; e < LOADS_B; e++) { KEEP_B(e, item + e * GROUP); }   \
   } while (0)
 
-  // Lanes of a warp form 8 columns by 4 rows.
-  const int columns = BN / TN, rows = BM / TM;
-  const int blocks = columns / 8;
-  const int column = item % 8 + 8 * ((item / 32) % blocks);
-  const int row = (item / 8) % 4 + 4 * (item / (32 * blocks));
+    // Lanes of a warp form 8 columns by 4 rows.
+    const int columns = BN / TN, rows = BM / TM;
+    const int blocks = columns / 8;
+    const int column = item % 8 + 8 * ((item / 32) % blocks);
+    const int row = (item / 8) % 4 + 4 * (item / (32 * blocks));
 
-  T acc[TM][TN];
+    T acc[TM][TN];
 #pragma unroll
-  for (int i = 0; i < TM; i++)
+    for (int i = 0; i < TM; i++)
 #pragma unroll
-    for (int j = 0; j < TN; j++) acc[i][j] = 0;
+      for (int j = 0; j < TN; j++) acc[i][j] = 0;
 
-  PLACE_MOVING(0, k_begin)
-  PLACE_MOVING(1, k_begin + BK)
+    PLACE_MOVING(0, k_begin)
+    PLACE_MOVING(1, k_begin + BK)
 #if MODE
-  barrier(CLK_LOCAL_MEM_FENCE);
-#endif
-  LOAD_NEXT(0, k_begin);
-  KEEP_NEXT(0);
-  barrier(CLK_LOCAL_MEM_FENCE);
-  int current = 0;
-  for (INDEX k0 = k_begin; k0 < k_end; k0 += BK) {
-    const bool more = k0 + BK < k_end;
-    if (more) {
-      LOAD_NEXT(current ^ 1, k0 + BK);
-      PLACE_MOVING(current, k0 + 2 * BK)
-    }
-    __local const T *a_tile = As[current] + row * 4;
-    __local const T *b_tile = Bs[current] + column * 4;
-#pragma unroll
-    for (int k = 0; k < BK; k++) {
-      T av[TM], bv[TN];
-#pragma unroll
-      for (int i = 0; i < TM; i += 4) {
-        const T4 v = *(__local const T4 *)(a_tile + k * PITCH_A + i * rows);
-        av[i] = v.x, av[i + 1] = v.y, av[i + 2] = v.z, av[i + 3] = v.w;
-      }
-#pragma unroll
-      for (int j = 0; j < TN; j += 4) {
-        const T4 v = *(__local const T4 *)(b_tile + k * PITCH_B + j * columns);
-        bv[j] = v.x, bv[j + 1] = v.y, bv[j + 2] = v.z, bv[j + 3] = v.w;
-      }
-#pragma unroll
-      for (int i = 0; i < TM; i++)
-#pragma unroll
-        for (int j = 0; j < TN; j++) acc[i][j] = fma(av[i], bv[j], acc[i][j]);
-    }
-    if (more) KEEP_NEXT(current ^ 1);
     barrier(CLK_LOCAL_MEM_FENCE);
-    current ^= 1;
-  }
+#endif
+    LOAD_NEXT(0, k_begin);
+    KEEP_NEXT(0);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    int current = 0;
+    for (INDEX k0 = k_begin; k0 < k_end; k0 += BK) {
+      const bool more = k0 + BK < k_end;
+      if (more) {
+        LOAD_NEXT(current ^ 1, k0 + BK);
+        PLACE_MOVING(current, k0 + 2 * BK)
+      }
+      __local const T *a_tile = As[current] + row * 4;
+      __local const T *b_tile = Bs[current] + column * 4;
+#pragma unroll
+      for (int k = 0; k < BK; k++) {
+        T av[TM], bv[TN];
+#pragma unroll
+        for (int i = 0; i < TM; i += 4) {
+          const T4 v = *(__local const T4 *)(a_tile + k * PITCH_A + i * rows);
+          av[i] = v.x, av[i + 1] = v.y, av[i + 2] = v.z, av[i + 3] = v.w;
+        }
+#pragma unroll
+        for (int j = 0; j < TN; j += 4) {
+          const T4 v = *(__local const T4 *)(b_tile + k * PITCH_B + j * columns);
+          bv[j] = v.x, bv[j + 1] = v.y, bv[j + 2] = v.z, bv[j + 3] = v.w;
+        }
+#pragma unroll
+        for (int i = 0; i < TM; i++)
+#pragma unroll
+          for (int j = 0; j < TN; j++) acc[i][j] = fma(av[i], bv[j], acc[i][j]);
+      }
+      if (more) KEEP_NEXT(current ^ 1);
+      barrier(CLK_LOCAL_MEM_FENCE);
+      current ^= 1;
+    }
 
 #if SPLIT
-  __global T *C = POINTER(T, c) + (tile.batch * p->splits + tile.split) * p->m * p->n;
+    __global T *C = POINTER(T, c) + (tile.batch * p->splits + tile.split) * p->m * p->n;
 #else
-  __global STORAGE(TC) *C = POINTER(STORAGE(TC), c) + tile.batch * p->c_batch;
+    __global STORAGE(TC) *C = POINTER(STORAGE(TC), c) + tile.batch * p->c_batch;
 #if ADDEND
-  __global const STORAGE(TD) *D = CONST_POINTER(STORAGE(TD), d) + tile.batch * p->d_batch;
+    __global const STORAGE(TD) *D = CONST_POINTER(STORAGE(TD), d) + tile.batch * p->d_batch;
 #endif
 #endif
 #pragma unroll
-  for (int j = 0; j < TN; j += VC) {
-    const INDEX n = n0 + RUN(j, column, columns);
-    if (n >= p->n) continue;
+    for (int j = 0; j < TN; j += VC) {
+      const INDEX n = n0 + RUN(j, column, columns);
+      if (n >= p->n) continue;
 #if SPLIT
-    const INDEX at_n = n;
+      const INDEX at_n = n;
 #else
-    const INDEX at_n = c_column(n, p);
+      const INDEX at_n = c_column(n, p);
 #endif
 #pragma unroll
-    for (int i = 0; i < TM; i++) {
-      const INDEX m = m0 + RUN(i, row, rows);
-      if (m >= p->m) continue;
+      for (int i = 0; i < TM; i++) {
+        const INDEX m = m0 + RUN(i, row, rows);
+        if (m >= p->m) continue;
 #if SPLIT
-      for (int v = 0; v < VC; v++) C[m * p->n + at_n + v] = acc[i][j + v];
+        for (int v = 0; v < VC; v++) C[m * p->n + at_n + v] = acc[i][j + v];
 #else
-      VALUE(TC) out[VC];
+        VALUE(TC) out[VC];
 #pragma unroll
-      for (int v = 0; v < VC; v++) {
+        for (int v = 0; v < VC; v++) {
 #if ADDEND
-        const T addend = LOAD(TD, D, m * p->d_m + (n + v) * p->d_n);
+          const T addend = LOAD(TD, D, m * p->d_m + (n + v) * p->d_n);
 #endif
-        LOAD_RESIDUAL(tile.batch * p->c_batch + m * p->c_m + at_n + v);
-        out[v] = FINISH(acc[i][j + v], addend);
-      }
+          LOAD_RESIDUAL(tile.batch * p->c_batch + m * p->c_m + at_n + v);
+          out[v] = FINISH(acc[i][j + v], addend);
+        }
 #if VC == 4
-      *(__global CONCAT(vector_, TC) *)(C + m * p->c_m + at_n) =
-          (CONCAT(vector_, TC))(ENCODE(TC, out[0]), ENCODE(TC, out[1]), ENCODE(TC, out[2]), ENCODE(TC, out[3]));
+        *(__global CONCAT(vector_, TC) *)(C + m * p->c_m + at_n) =
+            (CONCAT(vector_, TC))(ENCODE(TC, out[0]), ENCODE(TC, out[1]), ENCODE(TC, out[2]), ENCODE(TC, out[3]));
 #else
-      STORE(TC, C, m * p->c_m + at_n, out[0]);
+        STORE(TC, C, m * p->c_m + at_n, out[0]);
 #endif
 #endif
+      }
     }
   }
 }

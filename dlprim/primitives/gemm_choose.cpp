@@ -28,7 +28,7 @@ bool point_runs(const std::int64_t (&stride)[3], std::int64_t image, const GemmI
 }
 
 // DLPRIM_GEMM_TILE=128x64x8 considers such tiles only; 128x64x8x8x8x2, with tm, tn and stages, that one, known or not.
-// DLPRIM_GEMM_SPLIT=4 considers that split only. For tests and tuning.
+// DLPRIM_GEMM_SPLIT=4 considers that split only, DLPRIM_GEMM_SPLIT=stream only stream-K. For tests and tuning.
 struct Forced {
   const char* tile = std::getenv("DLPRIM_GEMM_TILE");
   const char* split = std::getenv("DLPRIM_GEMM_SPLIT");
@@ -45,6 +45,7 @@ struct Forced {
     return tile && !text.starts_with(std::string(tile) + "x");
   }
   bool excludes(std::int64_t splits) const { return split && std::to_string(splits) != split; }
+  bool excludes_stream() const { return split && std::string_view(split) != "stream"; }
 };
 
 }  // namespace
@@ -91,6 +92,59 @@ bool tiles_are_forced() {
   return forced.tile || forced.split;
 }
 
+namespace {
+
+// Estimates the time of a tile on a device's busiest compute unit, in multiply-adds.
+struct Estimate {
+  const TileShape& s;
+  const TileCosts& costs;
+  const DeviceInfo& info;
+  const GemmProblem& problem;
+
+  // `groups` work-groups that go through `depth` of k each: whole rounds of `resident`, then a rest that hides latency
+  // less well.
+  double rounds(std::int64_t groups, double depth) const {
+    const std::int64_t rounds = divide_up(groups, info.compute_units), rest = rounds % s.resident;
+    const double part = costs.alone + (1 - costs.alone) * double(rest) / s.resident;
+    const double busy = double(rounds - rest) + (rest ? double(rest) / part : 0.0);
+    const double speed = problem.mode == GemmMode::weights_gradient ? s.weights_speed : s.speed;
+    return busy * s.bm * s.bn * depth / speed;
+  }
+  // Writing and reading `partial` sums, and writing the result.
+  double reduction(double partial) const {
+    const double results = double(problem.p.m * problem.p.n * problem.batches);
+    return costs.element * (2 * partial + results) / info.compute_units + costs.reduction;
+  }
+};
+
+// Splits worth a look: powers of 2, and as many as fill every unit with 1, 2 ... `resident` groups.
+std::vector<std::int64_t> splits_for(std::int64_t tiles, std::int64_t k, const TileShape& s, const DeviceInfo& info) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t splits = 1; splits <= 512; splits *= 2) all.push_back(splits);
+  for (std::int64_t groups = 1; groups <= s.resident; groups++) all.push_back(info.compute_units * groups / tiles);
+  std::erase_if(all, [&](std::int64_t splits) {
+    return splits < 1 || splits > 512 || (splits > 1 && k < 64 * splits);
+  });
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+// Slices of each group where every unit has as many groups as it holds; 0 where that cannot be.
+std::int64_t stream_share(std::int64_t shares, std::int64_t slices, const TileShape& s, const DeviceInfo& info) {
+  if (slices < 2 || shares >= std::int64_t(1) << 30) return 0;
+  return std::max(divide_up(shares, std::int64_t(info.compute_units) * s.resident), divide_up(64, s.bk));
+}
+
+double operand_bytes(const GemmProblem& problem) {
+  const auto& p = problem.p;
+  const double elements = problem.mode == GemmMode::plain ? double(p.m + p.n) * double(p.k)
+                                                          : double(p.m) * double(p.k) + double(p.x_size);
+  return elements * double(problem.batches) * double(size_of(problem.type));
+}
+
+}  // namespace
+
 std::vector<TileChoice> rank_tiles(std::span<const TileShape> shapes, const TileCosts& costs, const DeviceInfo& info,
                                    const GemmProblem& problem) {
   const auto& p = problem.p;
@@ -100,20 +154,23 @@ std::vector<TileChoice> rank_tiles(std::span<const TileShape> shapes, const Tile
   if (whole) shapes = {&*whole, 1};
   for (const TileShape& s : shapes) {
     if (forced.excludes(s)) continue;
+    const Estimate estimate{s, costs, info, problem};
     const std::int64_t tiles = divide_up(p.m, s.bm) * divide_up(p.n, s.bn) * problem.batches;
-    for (std::int64_t splits = 1; splits <= 512 && (splits == 1 || p.k >= 64 * splits); splits *= 2) {
+    for (const std::int64_t splits : splits_for(tiles, p.k, s, info)) {
       if (forced.excludes(splits)) continue;
-      // Tiles of the busiest unit: whole rounds of `resident`, then a rest that hides latency less well.
-      const std::int64_t rounds = divide_up(tiles * splits, info.compute_units), rest = rounds % s.resident;
-      const double busy = double(rounds - rest) + (rest ? double(rest) / (0.2 + 0.8 * double(rest) / s.resident) : 0.0);
-      const double depth = double(divide_up(p.k, splits)) + costs.tile;
-      const double speed = problem.mode == GemmMode::weights_gradient ? s.weights_speed : s.speed;
-      double time = busy * s.bm * s.bn * depth / speed;
-      if (splits > 1)
-        time += costs.element * double(p.m * p.n * problem.batches) * double(2 * splits + 1) / info.compute_units +
-                costs.reduction;
+      double time = estimate.rounds(tiles * splits, double(divide_up(p.k, splits)) + costs.tile);
+      if (splits > 1) time += estimate.reduction(double(p.m * p.n * problem.batches * splits));
       timed.push_back({time, {s, splits}});
     }
+    const std::int64_t slices = divide_up(p.k, s.bk), shares = tiles * slices;
+    const std::int64_t share = stream_share(shares, slices, s, info);
+    if (!share || forced.excludes_stream() || operand_bytes(problem) > costs.stream_bytes * (forced.split ? 1e9 : 1))
+      continue;
+    const std::int64_t groups = divide_up(shares, share);
+    const double starts = costs.tile * (1 + double(share) / double(slices));
+    timed.push_back({estimate.rounds(groups, double(share * s.bk) + starts) / stream_speed +
+                         estimate.reduction(double(tiles + groups) * s.bm * s.bn),
+                     {s, 0, share}});
   }
   if (timed.empty()) return {{shapes[0], 1}};
   std::stable_sort(timed.begin(), timed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -126,8 +183,16 @@ void set_tiles(GemmProblem& problem, GemmKey& key, const TileChoice& choice) {
   auto& p = problem.p;
   const TileShape& s = choice.shape;
   p.tiles_m = divide_up(p.m, s.bm), p.tiles_n = divide_up(p.n, s.bn);
-  p.k_split = divide_up(divide_up(p.k, choice.splits), s.bk) * s.bk;
-  p.splits = divide_up(p.k, p.k_split);
+  if (choice.share) {
+    p.slices = divide_up(p.k, s.bk), p.share = choice.share;
+    p.shares = p.tiles_m * p.tiles_n * problem.batches * p.slices;
+    p.splits = divide_up(p.slices - 1, p.share) + 1;  // at most, of any tile
+    p.tile_m = s.bm, p.tile_n = s.bn;                 // for the reduction
+    key.split = std::uint8_t(1 + s.resident);
+  } else {
+    p.k_split = divide_up(divide_up(p.k, choice.splits), s.bk) * s.bk;
+    p.splits = divide_up(p.k, p.k_split);
+  }
   key.wide_index = !fits_32_bits(problem);
   key.stages = s.stages;
   const std::uint16_t parts[] = {s.bm, s.bn, s.bk, s.tm, s.tn};

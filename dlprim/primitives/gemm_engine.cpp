@@ -59,14 +59,22 @@ const char* type_name(DataType type) {
 constexpr const char* core_files[] = {"gemm_reference", "gemm_tiled", "gemm_panel", "gemm_mma", "gemm_reduce",
                                       "gemm_thin",      "gemm_gemv",  "gemm_wgmma", "gemm_matrix"};
 
+// The most registers with which stream-K's work-groups all run at once on an NVIDIA GPU (65,536 a compute unit).
+int registers_of(const GemmKey& key) {
+  const int pieces = key.shape[0] / key.shape[3] * (key.shape[1] / key.shape[4]);
+  const int group = key.core == GemmCore::mma ? 32 * pieces : pieces;
+  return std::min(255, 65536 / group / (key.split - 1) / 8 * 8);
+}
+
 KernelSource gemm_source(const Device& device, const GemmKey& key) {
   const auto type = DataType(key.type);
   const std::string name = core_files[int(key.core)];
   KernelSource source(name + ".cl", name);
   const std::string t = tag(type), acc = tag(accumulate_type(type));
+  const bool partial = key.split && key.core != GemmCore::reduce;
   // The reduction reads sums, not elements.
   source.define("TA", key.core == GemmCore::reduce ? acc : t).define("TB", t).define("TD", t);
-  source.define("TC", key.split ? acc : t).define("T", type_name(type)).define("TT", acc);
+  source.define("TC", partial ? acc : t).define("T", type_name(type)).define("TT", acc);
   source.define("COMPLEX", is_complex(type)).define("TO_T(v)", is_complex(type) ? "(v)" : "((T)(v))");
   source.define("INDEX", key.wide_index ? "long" : "int").define("MODE", key.mode).define("RANK", key.rank);
   source.define("CHECK", key.check)
@@ -74,7 +82,10 @@ KernelSource gemm_source(const Device& device, const GemmKey& key) {
       .define("CHANNEL_INNER", key.channel_inner)
       .define("ADDEND", key.addend)
       .define("RESIDUAL", key.residual);
-  source.define("ACTIVATE(x)", activation_code(Activation(key.activation))).define("SPLIT", key.split);
+  source.define("ACTIVATE(x)", activation_code(Activation(key.activation))).define("SPLIT", partial);
+  if (key.split > 1) source.define("STREAM", 1);
+  if (key.split > 1 && partial && device.info().nv_inline_ptx)
+    source.option("-cl-nv-maxrregcount=" + std::to_string(registers_of(key)));
   if (key.core == GemmCore::tiled) {
     constexpr const char* names[] = {"BM", "BN", "BK", "TM", "TN"};
     for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
@@ -238,15 +249,19 @@ void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmPro
 
 void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::size_t group) {
   const auto& p = problem.p;
-  const NDRange range(std::size_t(p.tiles_m * p.tiles_n * problem.batches * p.splits) * group, group);
+  const std::int64_t groups =
+      p.share ? divide_up(p.shares, p.share) : p.tiles_m * p.tiles_n * problem.batches * p.splits;
+  const NDRange range(std::size_t(groups) * group, group);
   if (p.splits == 1)
     return launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, problem.c);
   const GemmKey reduce = [&] {
     GemmKey result = gemm_key(GemmCore::reduce, problem);
     result.check = result.channel_inner = 0;
+    if (p.share) result.split = 2;
     return result;
   }();
-  key.split = 1, key.addend = key.activation = key.residual = 0;
+  if (!key.split) key.split = 1;
+  key.addend = key.activation = key.residual = 0;
   const std::size_t bytes =
       std::size_t(problem.batches * p.splits * p.m * p.n) * size_of(accumulate_type(problem.type));
   const Workspace partial(queue, bytes);

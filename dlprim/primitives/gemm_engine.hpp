@@ -11,6 +11,7 @@ namespace dlprim {
 template <class Index>
 struct GemmIndices {
   Index m = 0, n = 0, k = 0, splits = 1, k_split = 0;
+  Index slices = 0, share = 0, shares = 0;
   Index tile_m = 0, tile_n = 0, tiles_m = 1, tiles_n = 1;
   Index a_batch = 0, a_m = 0, a_k = 0, b_batch = 0, b_k = 0, b_n = 0;
   Index c_batch = 0, c_m = 0, c_n = 0, d_batch = 0, d_m = 0, d_n = 0;

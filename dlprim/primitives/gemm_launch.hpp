@@ -30,7 +30,8 @@ struct GemmKey {
   std::uint16_t shape[5]{};  // tile or panel shape
   GemmCore core{};
   std::uint8_t mode = 0, rank = 1, check = 0, channel_inner = 0, type = 0, addend = 0, activation = 0;
-  std::uint8_t split = 0, wide_index = 0;
+  std::uint8_t split = 0;  // 1: equal ones; above: stream-K by split - 1 groups a unit; of a reduction, what it sums
+  std::uint8_t wide_index = 0;
   std::uint8_t va = 1, vb = 1, vc = 1, a_along_k = 0, b_along_k = 0;  // tiled, mma, gemv, matrix
   std::uint8_t tap_mask = 0, full_k = 0, turned = 0, stages = 0, residual = 0, passes = 0;
   std::uint8_t unit = 0;  // matrix: a MatrixUnit, + emulated_unit on a device that has none
@@ -56,7 +57,8 @@ bool few_taps(const GemmProblem& problem);
 
 struct TileChoice {
   TileShape shape;
-  std::int64_t splits;
+  std::int64_t splits;     // of k, equal ones
+  std::int64_t share = 0;  // stream-K instead: slices of k that a work-group takes
 };
 /// Shapes with splits of k, the shortest estimated time first; never empty.
 std::vector<TileChoice> rank_tiles(std::span<const TileShape> shapes, const TileCosts& costs, const DeviceInfo& info,

@@ -11,7 +11,7 @@ static std::string text_of(const TileChoice& choice) {
   const TileShape& s = choice.shape;
   std::ostringstream text;
   text << s.bm << "x" << s.bn << "x" << s.bk << "x" << s.tm << "x" << s.tn << "x" << int(s.stages) << "/"
-       << choice.splits;
+       << (choice.share ? "stream" : "") << (choice.share ? choice.share : choice.splits);
   return text.str();
 }
 
@@ -44,7 +44,7 @@ std::string text_of(const Key& key) {
   text << modes[c.mode] << " " << name(DataType(c.type)) << " " << key.m << " " << key.n << " " << key.k << " "
        << key.batches << (c.a_along_k ? " a:k" : " a:m") << (c.b_along_k ? " b:k" : " b:n") << " core" << int(c.core);
   if (c.mode) text << " rank" << int(c.rank) << (c.check ? " edges" : "") << (c.channel_inner ? " last" : "");
-  text << (c.addend ? " addend" : "") << (c.residual ? " residual" : "") << (c.wide_index ? " wide" : "");
+  text << (c.addend ? " addend" : "") << (c.residual ? " residual" : "") << (c.wide_index ? " wide" : "") << (c.passes == 1 ? " tf32" : "");
   if (c.activation) text << " activation" << int(c.activation);
   return text.str();
 }
@@ -54,6 +54,7 @@ Key make_key(const Queue& queue, GemmCore core, const GemmProblem& problem) {
           gemm_key(core, problem)};
   const Vectors v = vectors(problem, 1);
   key.core.a_along_k = v.a_along_k, key.core.b_along_k = v.b_along_k;
+  key.core.passes = std::uint8_t(tf32_passes(problem.type));
   return key;
 }
 

@@ -240,6 +240,12 @@ INSTANTIATE_TEST_SUITE_P(All, ConvCandidate,
                          ::testing::Values("thin", "gemv", "panel", "wgmma", "mma", "tiled", "reference"),
                          [](const auto& candidate) { return std::string(candidate.param); });
 
+TEST(Conv, StreamsSlicesAcrossTiles) {
+  const testing::Variable forced("DLPRIM_GEMM", "tiled"), stream("DLPRIM_GEMM_SPLIT", "stream");
+  const Case large{"stream-K", {2, 20, 15, 17}, {70, 20, 3, 3}, options({1, 1, 1}, {1, 1, 0}), {}};
+  check(large, DataType::float32);
+}
+
 // Emulated, as a rule, which builds slowly: one unit of each vendor, gathers along both directions.
 TEST(Conv, OnMatrixUnits) {
   const std::pair<const char*, decltype(&decline_tiled)> units[] = {

@@ -224,6 +224,36 @@ INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::Values("panel", "mma", "
                                                                   "thin", "gemv"),
                          [](const auto& candidate) { return std::string(candidate.param); });
 
+// Slices of k dealt out across tiles: work-groups that end a tile and begin the next, tiles of many work-groups.
+class GemmStreamK : public GemmCandidate {};
+
+TEST_P(GemmStreamK, AgreesWithHost) {
+  const testing::Variable forced("DLPRIM_GEMM", GetParam()), stream("DLPRIM_GEMM_SPLIT", "stream");
+  const DataType type = std::string(GetParam()).starts_with("matrix") ? DataType::bfloat16 : DataType::float32;
+  check({1, 200, 140, 300, false, false, false, 1, 1, 0.5, -2, Activation::relu}, type);
+  check({3, 70, 33, 95, true, true, false, 0, 0, 1, 1}, type);
+  check({1, 40, 45, 3001, false, true}, type);
+  if (std::string(GetParam()) == "tiled") check({1, 3, 5, 20000}, DataType::float16);
+  if (std::string(GetParam()) == "mma") check({2, 64, 96, 256, false, true}, DataType::bfloat16);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GemmStreamK, ::testing::Values("tiled", "mma", "matrix_intel16"),
+                         [](const auto& candidate) { return std::string(candidate.param); });
+
+TEST(Gemm, FillsAllUnits) {
+  DeviceInfo info = testing::device().info();
+  info.compute_units = 132;
+  constexpr TileShape shapes[] = {{128, 128, 32, 64, 64, 1.00f, 1.00f, 2, 3}};
+  GemmProblem problem;
+  const auto best = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    problem.p.m = m, problem.p.n = n, problem.p.k = k;
+    return rank_tiles(shapes, {40, 4, 4e5}, info, problem)[0];
+  };
+  EXPECT_EQ(best(128 * 264, 128, 2048).splits, 1);             // as many tiles as fit at once
+  EXPECT_EQ(best(128 * 3, 128 * 3, 100000).splits, 264 / 9);   // as many splits
+  EXPECT_EQ(best(128 * 12, 128 * 12, 2048).share, 144 * 64 / 264 + 1);  // splits would leave units idle
+}
+
 // Units of Intel and AMD: their layouts, emulated by sub-groups where the device has no such unit. Products of every
 // tile's edge, operands along k or not, in pieces of 16 bytes or less, split sums.
 using MatrixCandidate = std::pair<const char*, decltype(&decline_tiled)>;

@@ -16,9 +16,12 @@ struct TileShape {
 };
 
 /// What a choice among tiles weighs, in multiply-adds of one compute unit: a tile's start and end (as a length of k),
-/// an element of partial sums on its way through memory, the launch of the reduction.
+/// an element of partial sums on its way through memory, the launch of the reduction. `alone`: the least that few groups
+/// on a unit reach of the speed of `resident` ones; it rises linearly with their number. `stream_bytes`: operands up to
+/// that size may have their slices of k dealt out across tiles (stream-K): work-groups then read the same part at
+/// different times, so that it has to stay in the device's cache. 0: the core cannot.
 struct TileCosts {
-  double tile, element, reduction;
+  double tile, element, reduction, alone = 0.2, stream_bytes = 40e6;
 };
 
 /// The panel core's parameters (CPUs).
@@ -38,8 +41,9 @@ enum class MatrixUnit : std::uint8_t { none, intel8, intel16, rdna3, rdna4, cdna
 /// Shapes of the matrix core; `emulated`: on a device that has no such unit.
 std::span<const TileShape> matrix_shapes(MatrixUnit unit, bool emulated);
 
-inline constexpr TileCosts tiled_costs{24, 32, 4e5}, mma_costs{40, 200, 2.5e6}, mma_float_costs{24, 40, 5e5};
-inline constexpr TileCosts wgmma_costs{60, 200, 2.5e6};
+inline constexpr TileCosts tiled_costs{24, 32, 4e5}, mma_costs{40, 200, 2.5e6, 0.6};
+inline constexpr TileCosts mma_float_costs{24, 40, 5e5, 0.8}, wgmma_costs{60, 200, 2.5e6, 0.5, 0};
+inline constexpr double stream_speed = 0.85;  // of a tile whose work-group goes on to the next
 PanelShape panel_shape(const DeviceInfo& device, std::size_t bytes);
 
 /// What a tuner tries, on any device.
