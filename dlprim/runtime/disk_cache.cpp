@@ -174,7 +174,8 @@ ProgramCacheSummary DiskCache::summary() {
   std::lock_guard guard(mutex_);
   ProgramCacheSummary summary{file_.string()};
   if (!open()) return summary;
-  Statement count(database_, "SELECT COUNT(*), COALESCE(SUM(LENGTH(binary)), 0) FROM programs");
+  Statement count(database_, "SELECT COALESCE(SUM(SUBSTR(key, 1, 6) <> CAST('choice' AS BLOB)), 0), "
+                             "COALESCE(SUM(LENGTH(binary)), 0) FROM programs");
   if (count.step()) {
     summary.programs = sqlite3_column_int64(count.handle, 0);
     summary.bytes = sqlite3_column_int64(count.handle, 1);

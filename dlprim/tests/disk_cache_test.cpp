@@ -29,6 +29,7 @@ TEST_F(DiskCacheTest, KeepsProgramsBetweenProcesses) {
     EXPECT_FALSE(cache.load("key"));
     cache.store("key", binary);
     cache.store("other", "x");
+    cache.store("choice|a device|a problem", "tiled");  // no program
   }
   DiskCache cache(folder_);
   EXPECT_EQ(cache.load("key"), binary);

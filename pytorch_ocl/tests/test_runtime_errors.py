@@ -42,6 +42,13 @@ def test_wrong_dtypes(device):
             use()
 
 
+def test_types_without_an_implementation(device):
+    mask = torch.ones(1, 1, 2, 2, dtype=torch.bool, device=device)
+    for use in (lambda: F.conv2d(mask, mask), lambda: mask[0, 0] @ mask[0, 0]):
+        with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+            use()
+
+
 def test_wrong_shapes(device):
     a, b = torch.ones(2, 3, device=device), torch.ones(4, 5, device=device)
     for use, message in ((lambda: a @ b, "2x3 and 4x5|mat1 and mat2"), (lambda: a + b, "size of tensor"),

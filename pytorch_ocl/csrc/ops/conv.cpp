@@ -25,6 +25,7 @@ dlprim::ConvOptions conv_options(at::IntArrayRef stride, at::IntArrayRef padding
 void check(const at::Tensor& input, const at::Tensor& weight) {
   TORCH_CHECK(input.dim() >= 3 && input.dim() <= 5, "convolution: expected 1 to 3 spatial dimensions, got ",
               input.dim() - 2);
+  TORCH_CHECK_NOT_IMPLEMENTED(input.scalar_type() != at::kBool, "convolution: not implemented for 'Bool'");
   TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.toString(), ") and weight type (",
               weight.toString(), ") should be the same");
 }
