@@ -22,7 +22,9 @@ void validate(const TensorView& a, const TensorView& b, const TensorView& c, con
   if (a.dims != 2 && a.dims != 3) fail("a matrix or a batch of matrices", a);
   if (b.dims != a.dims || b.dtype != a.dtype || b.size(-2) != a.size(-1)) fail("an operand matching " + text(a), b);
   if (a.dims == 3 && b.size(0) != a.size(0)) fail("as many matrices as " + text(a), b);
-  if (c.dims != a.dims || c.dtype != a.dtype || c.size(-2) != a.size(-2) || c.size(-1) != b.size(-1) ||
+  const bool bytes = a.dtype == DataType::int8 || a.dtype == DataType::uint8;
+  if (c.dtype != a.dtype && !(bytes && c.dtype == DataType::int32)) fail("a result of a's type", c);
+  if (c.dims != a.dims || c.size(-2) != a.size(-2) || c.size(-1) != b.size(-1) ||
       c.size(0) != (a.dims == 3 ? a.size(0) : a.size(-2)))
     fail("a result matching " + text(a) + " x " + text(b), c);
   const TensorView& d = options.addend;
@@ -39,7 +41,7 @@ void gemm(Queue& queue, const TensorView& a, const TensorView& b, const TensorVi
   if (c.dtype == DataType::float64 && !queue.device().info().fp64)
     throw NotImplementedError("[gemm] " + queue.device().info().name + " has no float64");
   GemmProblem problem;
-  problem.type = c.dtype;
+  problem.type = a.dtype, problem.int32_result = c.dtype != a.dtype;
   problem.a = a.data, problem.b = b.data, problem.c = c.data;
   problem.alpha = options.alpha, problem.beta = options.beta, problem.activation = options.activation;
   const bool batched = c.dims == 3;

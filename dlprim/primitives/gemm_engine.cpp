@@ -41,6 +41,7 @@ constexpr Candidate<GemmProblem> candidates[] = {
     {"matrix_rdna4", decline_matrix<MatrixUnit::rdna4>, run_matrix<MatrixUnit::rdna4>},
     {"matrix_cdna", decline_matrix<MatrixUnit::cdna>, run_matrix<MatrixUnit::cdna>},
     {"tiled", decline_tiled, run_tiled},
+    {"dot", decline_dot, run_dot},
     {"reference", decline_reference, run_reference},
 };
 
@@ -57,7 +58,7 @@ const char* type_name(DataType type) {
 }
 
 constexpr const char* core_files[] = {"gemm_reference", "gemm_tiled", "gemm_panel", "gemm_mma", "gemm_reduce",
-                                      "gemm_thin",      "gemm_gemv",  "gemm_wgmma", "gemm_matrix"};
+                                      "gemm_thin",      "gemm_gemv",  "gemm_wgmma", "gemm_matrix", "gemm_dot"};
 
 // The most registers with which stream-K's work-groups all run at once on an NVIDIA GPU (65,536 a compute unit).
 int registers_of(const GemmKey& key) {
@@ -70,11 +71,11 @@ KernelSource gemm_source(const Device& device, const GemmKey& key) {
   const auto type = DataType(key.type);
   const std::string name = core_files[int(key.core)];
   KernelSource source(name + ".cl", name);
-  const std::string t = tag(type), acc = tag(accumulate_type(type));
+  const std::string t = tag(type), acc = tag(accumulate_type(type)), result = tag(DataType(key.result));
   const bool partial = key.split && key.core != GemmCore::reduce;
   // The reduction reads sums, not elements.
-  source.define("TA", key.core == GemmCore::reduce ? acc : t).define("TB", t).define("TD", t);
-  source.define("TC", partial ? acc : t).define("T", type_name(type)).define("TT", acc);
+  source.define("TA", key.core == GemmCore::reduce ? acc : t).define("TB", t).define("TD", result);
+  source.define("TC", partial ? acc : result).define("T", type_name(type)).define("TT", acc);
   source.define("COMPLEX", is_complex(type)).define("TO_T(v)", is_complex(type) ? "(v)" : "((T)(v))");
   source.define("INDEX", key.wide_index ? "long" : "int").define("MODE", key.mode).define("RANK", key.rank);
   source.define("CHECK", key.check)
@@ -114,6 +115,14 @@ KernelSource gemm_source(const Device& device, const GemmKey& key) {
     source.define("VA", key.va).define("VB", key.vb).define("TURNED", key.turned);
     source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
     source.define(units[key.unit % emulated_unit], 1).define("EMULATED", key.unit >= emulated_unit);
+  }
+  if (key.core == GemmCore::dot) {
+    constexpr const char* names[] = {"BM", "BN", "WORDS"};
+    for (int i = 0; i < 3; i++) source.define(names[i], key.shape[i]);
+    source.define("A_WORDS", key.a_along_k).define("B_WORDS", key.b_along_k).define("SIGNED", type == DataType::int8);
+    const bool extension = has_integer_dot(device.info()) && !device.info().nv_inline_ptx;
+    source.define("INTEGER_DOT", extension);
+    if (extension) source.option("-cl-std=CL3.0");
   }
   if (key.core == GemmCore::thin) source.define("MR", key.shape[0]).define("B_ALONG_K", key.b_along_k);
   if (key.core == GemmCore::gemv) {
@@ -187,7 +196,7 @@ bool fits_32_bits(const GemmProblem& problem) {
 namespace {
 struct Refusals {
   std::mutex mutex;
-  std::set<int> devices;
+  std::set<std::pair<int, GemmCore>> cores;
 };
 Refusals& refusals() {
   static Refusals all;
@@ -195,19 +204,19 @@ Refusals& refusals() {
 }
 }  // namespace
 
-bool refused(const Device& device) {
+bool refused(const Device& device, GemmCore core) {
   std::lock_guard guard(refusals().mutex);
-  return refusals().devices.contains(device.index());
+  return refusals().cores.contains({device.index(), core});
 }
 
-bool builds(const Device& device, const std::function<void()>& run) {
-  if (refused(device)) return false;
+bool builds(const Device& device, GemmCore core, const std::function<void()>& run) {
+  if (refused(device, core)) return false;
   try {
     run();
     return true;
   } catch (const BuildError&) {
     std::lock_guard guard(refusals().mutex);
-    refusals().devices.insert(device.index());
+    refusals().cores.insert({device.index(), core});
     return false;
   }
 }
@@ -217,6 +226,7 @@ int tf32_passes(DataType type) { return type != DataType::float32 ? 0 : settings
 GemmKey gemm_key(GemmCore core, const GemmProblem& problem) {
   GemmKey key{};
   key.core = core, key.mode = std::uint8_t(problem.mode), key.type = std::uint8_t(problem.type);
+  key.result = std::uint8_t(result_type(problem));
   if (problem.mode != GemmMode::plain) {
     key.rank = std::uint8_t(problem.rank), key.check = problem.check;
     key.channel_inner = problem.channel_inner;

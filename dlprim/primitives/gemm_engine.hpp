@@ -29,6 +29,7 @@ struct GemmProblem {
   int rank = 1;  // spatial dimensions that matter
   bool check = false, channel_inner = false;
   DataType type = DataType::float32;
+  bool int32_result = false;  // of integers: C and the addend are int32
   BufferRef a, b, c, addend;  // no addend: null
   BufferRef residual;         // added before the activation, in C's layout; null: none
   Activation activation = Activation::none;
@@ -37,6 +38,11 @@ struct GemmProblem {
   std::int64_t k_unit = 0;  // divides the k of all problems that shall run by the same kernel; 0: of this one alone
   GemmIndices<std::int64_t> p;
 };
+
+/// The type of C and the addend.
+inline DataType result_type(const GemmProblem& problem) {
+  return problem.int32_result ? DataType::int32 : problem.type;
+}
 
 /// Runs a problem with sizes above 0 (k may be 0) by the first candidate that takes it.
 void run_gemm(Queue& queue, const GemmProblem& problem);

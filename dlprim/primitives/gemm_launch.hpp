@@ -15,7 +15,7 @@
 namespace dlprim {
 
 /// Cores by kernel file. Add new ones at the end: tuned choices know them by number.
-enum class GemmCore : std::uint8_t { reference, tiled, panel, mma, reduce, thin, gemv, wgmma, matrix };
+enum class GemmCore : std::uint8_t { reference, tiled, panel, mma, reduce, thin, gemv, wgmma, matrix, dot };
 
 inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -35,6 +35,8 @@ struct GemmKey {
   std::uint8_t va = 1, vb = 1, vc = 1, a_along_k = 0, b_along_k = 0;  // tiled, mma, gemv, matrix
   std::uint8_t tap_mask = 0, full_k = 0, turned = 0, stages = 0, residual = 0, passes = 0;
   std::uint8_t unit = 0;  // matrix: a MatrixUnit, + emulated_unit on a device that has none
+  std::uint8_t result = 0;  // a DataType
+  std::uint8_t unused[7]{};  // keys are compared byte by byte
 };
 
 /// On matrix units float32 takes 1 pass of tf32 where settings.tf32 allows it, else 3; other types none (0).
@@ -82,9 +84,9 @@ const Candidate<GemmProblem>& choose_core(Queue& queue, std::span<const Candidat
 void set_tiles(GemmProblem& problem, GemmKey& key, const TileChoice& choice);
 
 /// Whether the device's compiler refused a core that only some drivers build.
-bool refused(const Device& device);
+bool refused(const Device& device, GemmCore core);
 /// Runs such a core; false, once and for all, where the compiler refuses it.
-bool builds(const Device& device, const std::function<void()>& run);
+bool builds(const Device& device, GemmCore core, const std::function<void()>& run);
 
 /// The candidates.
 const char* decline_wgmma(const Device& device, const GemmProblem& problem, bool forced);
@@ -104,6 +106,10 @@ const char* decline_gemv(const Device& device, const GemmProblem& problem, bool 
 void run_gemv(Queue& queue, const GemmProblem& problem);
 const char* decline_panel(const Device& device, const GemmProblem& problem, bool forced);
 void run_panel(Queue& queue, const GemmProblem& problem);
+/// Whether the device multiplies four bytes at a time.
+bool has_integer_dot(const DeviceInfo& info);
+const char* decline_dot(const Device& device, const GemmProblem& problem, bool forced);
+void run_dot(Queue& queue, const GemmProblem& problem);
 void run_reference(Queue& queue, const GemmProblem& problem);
 
 }  // namespace dlprim

@@ -64,7 +64,7 @@ const char* decline_matrix(const Device& device, const GemmProblem& problem, boo
     if (info.extensions.find("cl_intel_required_subgroup_size") == std::string::npos)
       return "the device cannot emulate them, for want of sub-groups of a given size";
   }
-  if (refused(device)) return "the device's compiler refused it";
+  if (refused(device, GemmCore::matrix)) return "the device's compiler refused it";
   if (problem.type == DataType::float16 && !info.fp16) return "the device has no float16";
   if (info.max_work_group < 256 || info.local_memory < 49152) return "the device's work-groups are too small";
   return nullptr;
@@ -78,7 +78,7 @@ void run_matrix(Queue& queue, const GemmProblem& problem) {
     run_with<unit>(queue, problem, choose_tile(queue, GemmCore::matrix, problem, shapes, mma_costs, run_with<unit>));
   };
   if (emulated) return run();
-  if (!builds(queue.device(), run)) run_tiled(queue, problem);
+  if (!builds(queue.device(), GemmCore::matrix, run)) run_tiled(queue, problem);
 }
 
 #define DEFINE(unit)                                                                          \

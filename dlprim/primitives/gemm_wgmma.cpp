@@ -97,7 +97,7 @@ const char* decline_wgmma(const Device& device, const GemmProblem& problem, bool
   if (p.k == 0) return "k is 0";
   if (std::max({p.m, p.n, p.k}) > longest || problem.batches > 65535) return "too large to be packed";
   if (device.info().max_work_group < 128) return "the device's work-groups are too small";
-  if (refused(device)) return "the device's compiler refused it";
+  if (refused(device, GemmCore::wgmma)) return "the device's compiler refused it";
   if (forced) return nullptr;
   if (device.info().nv_compute_capability != 90) return "the device is none of the Hopper architecture";
   if (saved_time(problem) < packing_time(problem)) return "too small a product for packing to pay";
@@ -111,7 +111,7 @@ void run_wgmma(Queue& queue, const GemmProblem& problem) {
   };
   if (queue.device().info().nv_compute_capability != 90) return run();  // without matrix units
   bool built = false;
-  if (!fits_memory([&] { built = builds(queue.device(), run); }) || !built) run_mma(queue, problem);
+  if (!fits_memory([&] { built = builds(queue.device(), GemmCore::wgmma, run); }) || !built) run_mma(queue, problem);
 }
 
 }  // namespace dlprim

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -53,16 +54,17 @@ double activate(Activation activation, double x) {
   }
 }
 
-void check(const Case& t, DataType type) {
+void check(const Case& t, DataType type, std::optional<DataType> other = {}) {
+  const DataType result_type = other.value_or(type);
   auto layout = [&](bool turned, std::int64_t m, std::int64_t n) {
     return turned ? columns(m, n, t.gap, t.offset) : rows(m, n, t.gap, t.offset);
   };
   Layout la = layout(t.a_turned, t.m, t.k), lb = layout(t.b_turned, t.k, t.n), lc = layout(t.c_turned, t.m, t.n);
-  auto memory = [&](const Layout& l, std::int64_t m, std::int64_t n, unsigned seed) {
-    return Elements(type, std::size_t(l.offset + t.batches * l.batch + (m + n + 2) * t.gap + 1), seed);
+  auto memory = [&](const Layout& l, std::int64_t m, std::int64_t n, unsigned seed, DataType of) {
+    return Elements(of, std::size_t(l.offset + t.batches * l.batch + (m + n + 2) * t.gap + 1), seed);
   };
-  const Elements a = memory(la, t.m, t.k, 1), b = memory(lb, t.k, t.n, 2), c = memory(lc, t.m, t.n, 3);
-  const Elements addend(type, std::size_t(t.m * t.n * t.batches), 4);
+  const Elements a = memory(la, t.m, t.k, 1, type), b = memory(lb, t.k, t.n, 2, type);
+  const Elements c = memory(lc, t.m, t.n, 3, result_type), addend(result_type, std::size_t(t.m * t.n * t.batches), 4);
   if (t.broadcast_b) lb.batch = 0;
   Layout ld = t.broadcast_addend ? Layout{0, 1, 0, 0} : rows(t.m, t.n);
   GemmOptions options{t.alpha, t.beta, ld.view(addend, t.batches, t.m, t.n), t.activation};
@@ -318,6 +320,22 @@ TEST(Gemm, Integers) {
       check({1, 4, 5, 6, false, true, false, 1, 1, 2, 3}, type);
     }
     check({1, 4, 16, 800}, DataType::int32);
+  }
+}
+
+// Words along k or not, whole or not, sizes at the tile's edges; what only other cores take, too.
+TEST(Gemm, BytesWithInt32Results) {
+  for (const char* candidate : {"dot", "gemv", "reference"}) {
+    const testing::Variable forced("DLPRIM_GEMM", candidate);
+    for (const DataType type : {DataType::int8, DataType::uint8}) {
+      check({1, 64, 65, 32, false, true}, type, DataType::int32);
+      check({2, 63, 130, 41, true, false, false, 1, 3, 2, -1}, type, DataType::int32);
+      check({1, 5, 70, 700, false, true, true, 4}, type, DataType::int32);
+      check({1, 3, 4, 1}, type, DataType::int32);
+      check({1, 33, 20, 7, true, true}, type);
+    }
+    check({1, 2, 3, 40000}, DataType::int8, DataType::int32);
+    check({1, 2, 3, 0, false, false, false, 0, 0, 1, 3}, DataType::int8, DataType::int32);
   }
 }
 

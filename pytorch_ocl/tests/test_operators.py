@@ -27,6 +27,26 @@ def product_error(device):
     return ((a.to(device) @ b.to(device)).cpu() - exact).norm() / exact.norm()
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_of_bytes(device, turned):
+    """_int_mm: int8 by int8 makes int32, with any strides."""
+    a, b = torch.randint(-128, 128, (37, 200), dtype=torch.int8), torch.randint(-128, 128, (200, 65), dtype=torch.int8)
+    x, y = a.to(device), b.to(device)
+    if turned:
+        x, y = x.t().contiguous().t(), y.t().contiguous().t()
+    result = torch._int_mm(x, y)
+    assert result.device.type == "ocl" and result.dtype == torch.int32
+    assert result.cpu().equal(torch._int_mm(a, b))
+    out = torch.empty(0, dtype=torch.int32, device=device)
+    assert torch._int_mm(x, y, out=out) is out and out.cpu().equal(result.cpu())
+    assert torch._int_mm(x[:, :0], y[:0]).cpu().eq(0).all()
+    for use, message in ((lambda: torch._int_mm(x, x), "needs to match"), (lambda: torch._int_mm(x[0], y), "matrices"),
+                         (lambda: torch._int_mm(x.int(), y), "dtype Char"),
+                         (lambda: torch._int_mm(x, y, out=out.float()), "dtype Int")):
+        with pytest.raises(RuntimeError, match=message):
+            use()
+
+
 def test_float32_precision_is_followed(device, monkeypatch):
     """set_float32_matmul_precision("high") allows tf32, "highest" takes it back."""
     monkeypatch.setenv("DLPRIM_GEMM", "mma")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Matrix products.
 #include <ATen/ExpandUtils.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 #include <dlprim/primitives/gemm.hpp>
 
@@ -84,6 +85,25 @@ void structured_baddbmm_out::impl(const at::Tensor& self, const at::Tensor& batc
 void structured_addmv_out::impl(const at::Tensor& self, const at::Tensor& mat, const at::Tensor& vec,
                                 const at::Scalar& beta, const at::Scalar& alpha, const at::Tensor& out) {
   product("addmv", mat, vec.unsqueeze(1), out.unsqueeze(1), self.expand(out.sizes()).unsqueeze(1), beta, alpha);
+}
+
+at::Tensor& ops::_int_mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
+  TORCH_CHECK(self.dim() == 2 && mat2.dim() == 2, "_int_mm: expected two matrices, got ", self.dim(), "D and ",
+              mat2.dim(), "D tensors");
+  TORCH_CHECK(self.size(1) == mat2.size(0), "_int_mm: self.size(1) needs to match mat2.size(0), but got ", self.size(1),
+              " and ", mat2.size(0));
+  TORCH_CHECK(self.scalar_type() == at::kChar && mat2.scalar_type() == at::kChar,
+              "_int_mm: expected operands of dtype Char, got ", self.scalar_type(), " and ", mat2.scalar_type());
+  TORCH_CHECK(out.scalar_type() == at::kInt, "_int_mm: expected a result of dtype Int, got ", out.scalar_type());
+  at::native::resize_output(out, {self.size(0), mat2.size(1)});
+  if (out.numel() == 0) return out;
+  dlprim::gemm(current_queue(out.device()), view_of(self, "_int_mm"), view_of(mat2, "_int_mm"), view_of(out, "_int_mm"));
+  return out;
+}
+
+at::Tensor ops::_int_mm(const at::Tensor& self, const at::Tensor& mat2) {
+  at::Tensor out = at::empty({0}, self.options().dtype(at::kInt));
+  return ops::_int_mm_out(self, mat2, out);
 }
 
 at::Tensor ops::dot(const at::Tensor& self, const at::Tensor& tensor) { return inner_product("dot", self, tensor); }
