@@ -2,15 +2,22 @@
 // Core for CPUs: a work-group is one work-item; it packs slices of A (rows along k) and B (panels of NR columns) into
 // local memory, which is cache, and multiplies MR x NR pieces in vector registers. The host also defines
 //   MB, NB, KB   largest tile and slice        MR, NR  rows and columns held in registers
-//   WHOLE_VECTORS  elements are stored in the type computed in
+// Compilers for CPUs take long, so one program does more than on GPUs: it stores the sums of splits raw, and there is an
+// addend where beta is not 0.
 #define VEC CONCAT(T, 16)
 #define ACTIVATED VEC
 #include "gemm_operands.clh"
-#include "lib/load16.clh"
+#include "lib/vectors.clh"
 
 #define MASK CONCAT(mask_, TT)
 #define mask_f32 int16
 #define mask_f64 long16
+// Conversions that the compiler sees beside the exchanges take it four times as long.
+#define CONVERTING_LOOP CONCAT(converting_loop_, TA)
+#define converting_loop_f32 _Pragma("unroll")
+#define converting_loop_f64 _Pragma("unroll")
+#define converting_loop_f16 NOUNROLL
+#define converting_loop_bf16 NOUNROLL
 #define LDA (KB + 16)  // off the powers of two that would share cache sets; room for the tail of a vector
 
 #define LOW(a, b) (VEC)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7)
@@ -31,35 +38,37 @@ inline void transpose16(VEC *v) {
 }
 
 // Copies `count` elements `step` apart; may write up to 15 more. Reads stay below `end`.
-#define DEFINE_COPY(name, tag)                                                                                     \
-  inline void name(__global const STORAGE(tag) *x, INDEX at, INDEX step, INDEX end, int count, __local T *to) {    \
-    for (int i = 0; i < count; i += 16, at += 16 * step) {                                                         \
-      if (step == 1 && at + 16 <= end) vstore16(LOAD16(tag, x + at), 0, to + i);                                   \
-      else                                                                                                         \
-        for (int j = i; j < min(i + 16, count); j++) to[j] = LOAD(tag, x, at + (j - i) * step);                    \
-    }                                                                                                              \
+inline void copy_line(__global const STORAGE(TA) *x, INDEX step, INDEX end, int count, __local T *to) {
+  for (int i = 0; i < count; i += 16) {
+    if (step == 1 && i + 16 <= end) vstore16(LOAD16(TA, x + i), 0, to + i);
+    else
+      for (int j = i; j < min(i + 16, count); j++) to[j] = LOAD(TA, x, j * step);
   }
-DEFINE_COPY(copy_a, TA)
-DEFINE_COPY(copy_b, TB)
+}
 
-// to[r * pitch + c] = x[at + r + c * step] for a block of `rows` x `columns`, through registers.
-#define DEFINE_TRANSPOSE(name, tag)                                                                                \
-  inline void name(__global const STORAGE(tag) *x, INDEX at, INDEX step, int rows, int columns, __local T *to,     \
-                   int pitch) {                                                                                    \
-    for (int r = 0; r < rows; r += 16)                                                                             \
-      for (int c = 0; c < columns; c += 16) {                                                                      \
-        if (r + 16 <= rows && c + 16 <= columns) {                                                                 \
-          VEC v[16];                                                                                               \
-          _Pragma("unroll") for (int i = 0; i < 16; i++) v[i] = LOAD16(tag, x + at + r + (c + i) * step);          \
-          transpose16(v);                                                                                          \
-          _Pragma("unroll") for (int i = 0; i < 16; i++) vstore16(v[i], 0, to + (r + i) * pitch + c);              \
-        } else                                                                                                     \
-          for (int i = r; i < min(r + 16, rows); i++)                                                              \
-            for (int j = c; j < min(c + 16, columns); j++) to[i * pitch + j] = LOAD(tag, x, at + i + j * step);    \
-      }                                                                                                            \
-  }
-DEFINE_TRANSPOSE(transpose_a, TA)
-DEFINE_TRANSPOSE(transpose_b, TB)
+// to[i * pitch + j] = x[i + j * step] for a block of `lines` x `count`, through registers.
+inline void transpose(__global const STORAGE(TA) *x, INDEX step, int lines, int count, __local T *to, int pitch) {
+  for (int i = 0; i < lines; i += 16)
+    for (int j = 0; j < count; j += 16) {
+      if (i + 16 <= lines && j + 16 <= count) {
+        VEC v[16];
+        CONVERTING_LOOP for (int k = 0; k < 16; k++) v[k] = LOAD16(TA, x + i + (j + k) * step);
+        transpose16(v);
+#pragma unroll
+        for (int k = 0; k < 16; k++) vstore16(v[k], 0, to + (i + k) * pitch + j);
+      } else
+        for (int k = i; k < min(i + 16, lines); k++)
+          for (int l = j; l < min(j + 16, count); l++) to[k * pitch + l] = LOAD(TA, x, k + l * step);
+    }
+}
+
+// to[i * pitch + j] = x[i * line + j * step] for `lines` x `count` elements.
+inline void pack(__global const STORAGE(TA) *x, INDEX line, INDEX step, int lines, int count, __local T *to,
+                 int pitch) {
+  if (line == 1 && step != 1) transpose(x, step, lines, count, to, pitch);
+  else
+    for (int i = 0; i < lines; i++) copy_line(x + i * line, step, count, count, to + i * pitch);
+}
 
 #if MODE
 // Points of one row of the image that follow each other: `length` of them from number `at` of the range.
@@ -149,17 +158,12 @@ inline void gather(__global const STORAGE(TB) *x, Run run, Place tap, INDEX end,
 }
 #endif
 
-#if SPLIT  // raw sums
-#define RESULT TT
-#else
-#define RESULT TC
-#endif
-
-// Where a tile's results go: row i, column j at c[i * row + column[j]].
+// Where a tile's results go: row i, column j at c[i * row + column[j]], or raw sums at raw[i * row + j].
 typedef struct {
-  __global STORAGE(RESULT) *c;
+  __global STORAGE(TC) *c;
+  __global T *raw;
   __global const STORAGE(TD) *d;
-  __global const STORAGE(RESULT) *e;
+  __global const STORAGE(TC) *e;
   __local const INDEX *column;
   INDEX row, d_m, d_n;
   T alpha, beta;
@@ -172,43 +176,45 @@ typedef struct {
     for (int v = 0; v < count; v++) each[v] = LOAD(tag, at, columns ? columns[v] : v * step);              \
     return vload16(0, each);                                                                               \
   }
-#if ADDEND
 DEFINE_COLLECT(collect_addend, TD)
-#endif
 #if RESIDUAL
 DEFINE_COLLECT(collect_residual, TC)
 #endif
 
 // Finishes and stores `rows` x `count` sums, 16 columns at most, from row i and column j on.
 inline void finish(const Output *o, __local const T *sums, int i, int j, int rows, int count) {
+  const T alpha = o->alpha, beta = o->beta;
   __local const INDEX *column = o->column + j;
   const bool dense = count == 16 && column[15] - column[0] == 15;
   for (const int end = i + rows; i < end; i++, sums += NB) {
     VEC v = vload16(0, sums);
-#if !SPLIT
-    const T alpha = o->alpha, beta = o->beta;
-#if ADDEND
-    __global const STORAGE(TD) *d = o->d + i * o->d_m + j * o->d_n;
-    const VEC addend = o->d_n == 0                ? (VEC)(LOAD(TD, d, 0))
-                       : count == 16 && o->d_n == 1 ? LOAD16(TD, d)
-                                                  : collect_addend(d, 0, o->d_n, count);
-#endif
+    if (o->raw) {
+      __global T *raw = o->raw + i * o->row + j;
+      if (count == 16) vstore16(v, 0, raw);
+      else
+        NOUNROLL for (int k = 0; k < count; k++) raw[k] = sums[k];
+      continue;
+    }
+    VEC addend = 0;
+    if (beta != 0) {
+      __global const STORAGE(TD) *d = o->d + i * o->d_m + j * o->d_n;
+      addend = o->d_n == 0                  ? (VEC)(LOAD(TD, d, 0))
+               : count == 16 && o->d_n == 1 ? LOAD16(TD, d)
+                                            : collect_addend(d, 0, o->d_n, count);
+    }
 #if RESIDUAL
     __global const STORAGE(TC) *e = o->e + i * o->row;
     const VEC residual = dense ? LOAD16(TC, e + column[0]) : collect_residual(e, column, 0, count);
 #endif
+    __global STORAGE(TC) *c = o->c + i * o->row;
     v = FINISH(v, addend);
-#endif
-    __global STORAGE(RESULT) *c = o->c + i * o->row;
-#if WHOLE_VECTORS || SPLIT
     if (dense) {
-      vstore16(v, 0, c + column[0]);
+      vstore16(ENCODE16(TC, v), 0, c + column[0]);
       continue;
     }
-#endif
-    T each[16];
-    vstore16(v, 0, each);
-    for (int k = 0; k < count; k++) STORE(RESULT, c, column[k], (VALUE(RESULT))(each[k]));
+    STORAGE(TC) each[16];
+    vstore16(ENCODE16(TC, v), 0, each);
+    NOUNROLL for (int k = 0; k < count; k++) c[column[k]] = each[k];
   }
 }
 
@@ -261,87 +267,72 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(GEMM_ARG
   find_taps(n0, columns, taps, p);
 #endif
 
+  const INDEX start = tile.batch * p->c_batch + m0 * p->c_m;
   Output output;
   output.column = column;
   output.alpha = alpha, output.beta = beta;
-#if SPLIT
-  output.c = POINTER(T, c) + ((tile.batch * p->splits + tile.split) * p->m + m0) * p->n + n0;
-  output.row = p->n;
-  for (int j = 0; j < columns; j++) column[j] = j;
-#else
-  const INDEX start = tile.batch * p->c_batch + m0 * p->c_m;
   output.c = POINTER(STORAGE(TC), c) + start;
-  output.row = p->c_m;
+  output.row = p->splits > 1 ? p->n : p->c_m;
+  output.raw = p->splits > 1 ? POINTER(T, c) + ((tile.batch * p->splits + tile.split) * p->m + m0) * p->n + n0 : 0;
+  output.d = CONST_POINTER(STORAGE(TD), d) + tile.batch * p->d_batch + m0 * p->d_m + n0 * p->d_n;
+  output.d_m = p->d_m, output.d_n = p->d_n;
+#if RESIDUAL
+  output.e = CONST_POINTER(STORAGE(TC), e) + start;
+#endif
 #if MODE == 1
   for (int r = 0; r < number; r++)
     for (int v = 0; v < runs[r].length; v++) column[runs[r].at + v] = runs[r].place.y + v * p->y_w;
 #else
   for (int j = 0; j < columns; j++) column[j] = (n0 + j) * p->c_n;
 #endif
-#if ADDEND
-  output.d = CONST_POINTER(STORAGE(TD), d) + tile.batch * p->d_batch + m0 * p->d_m + n0 * p->d_n;
-  output.d_m = p->d_m, output.d_n = p->d_n;
-#endif
-#if RESIDUAL
-  output.e = CONST_POINTER(STORAGE(TC), e) + start;
-#endif
-#endif
 
   for (INDEX k0 = k_begin; k0 < k_end; k0 += KB) {
     const int depth = (int)min((INDEX)KB, k_end - k0);
-    // A: row i at As + i * LDA.
-#if MODE == 2
-    const int number = find_runs(k0, depth, KB, runs, p);
-    for (int i = 0; i < rows; i++)
-      for (int r = 0; r < number; r++)
-        copy_a(A, (m0 + i) * p->a_m + runs[r].place.y, p->y_w, p->y_size - tile.batch * p->a_batch, runs[r].length,
-               As + i * LDA + runs[r].at);
-#else
-    const INDEX a0 = m0 * p->a_m + k0 * p->a_k;
-    if (p->a_m == 1 && p->a_k != 1)
-      transpose_a(A, a0, p->a_k, rows, depth, As, LDA);
-    else
-      for (int i = 0; i < rows; i++)
-        copy_a(A, a0 + i * p->a_m, p->a_k, a0 + i * p->a_m + depth, depth, As + i * LDA);
-#endif
-    // B: panel j at Bs + j * KB * NR, in it NR columns of each k.
+    // A: row i at As + i * LDA. B: panel j at Bs + j * KB * NR, in it NR columns of each k.
+#if MODE == 0
+    for (int j = -NR; j < columns; j += NR) {  // A, then the panels: the compiler sees one call
+      const bool b = j >= 0;
+      pack(b ? B + (n0 + j) * p->b_n + k0 * p->b_k : A + m0 * p->a_m + k0 * p->a_k, b ? p->b_k : p->a_m,
+           b ? p->b_n : p->a_k, b ? depth : rows, b ? min(NR, columns - j) : depth, b ? Bs + j * KB : As,
+           b ? NR : LDA);
+    }
+#elif MODE == 1
+    pack(A + m0 * p->a_m + k0 * p->a_k, p->a_m, p->a_k, rows, depth, As, LDA);
+    find_taps(k0, depth, taps, p);
     for (int j = 0; j < columns; j += NR) {
       __local T *panel = Bs + j * KB;
       const int width = min(NR, columns - j);
-#if MODE == 0
-      const INDEX b0 = (n0 + j) * p->b_n + k0 * p->b_k;
-      if (p->b_k == 1 && p->b_n != 1)
-        transpose_b(B, b0, p->b_n, depth, width, panel, NR);
-      else
-        for (int k = 0; k < depth; k++)
-          copy_b(B, b0 + k * p->b_k, p->b_n, b0 + k * p->b_k + width, width, panel + k * NR);
-#elif MODE == 1
       int from = 0;
       while (runs[from].at < j) from++;
-      if (j == 0) find_taps(k0, depth, taps, p);
       for (int k = 0; k < depth; k++) {
         const Place tap = taps[k];
         for (int r = from; r < number && runs[r].at < j + width; r++) {
           gather(B, runs[r], tap, end, panel + k * NR - j, p);
         }
       }
-#else
-      for (int c = 0; c < width; c += 16) {
-        const int some = min(16, width - c);
-        for (int i = 0; i < some; i++)
-          for (int r = 0; r < number; r++) gather(B, runs[r], taps[j + c + i], end, turned + i * LDA, p);
-        for (int k = 0; k < depth; k += 16) {
-          VEC v[16];
-#pragma unroll
-          for (int i = 0; i < 16; i++) v[i] = vload16(0, turned + i * LDA + k);
-          transpose16(v);
-#pragma unroll
-          for (int i = 0; i < 16; i++)
-            vstore16(v[i], 0, panel + (k + i) * NR + c);
-        }
-      }
-#endif
     }
+#else
+    const int number = find_runs(k0, depth, KB, runs, p);
+    for (int i = 0; i < rows; i++)
+      for (int r = 0; r < number; r++) {
+        const INDEX at = (m0 + i) * p->a_m + runs[r].place.y;
+        copy_line(A + at, p->y_w, p->y_size - tile.batch * p->a_batch - at, runs[r].length,
+                  As + i * LDA + runs[r].at);
+      }
+    for (int j = 0; j < columns; j += 16) {
+      const int some = min(16, columns - j);
+      for (int i = 0; i < some; i++)
+        for (int r = 0; r < number; r++) gather(B, runs[r], taps[j + i], end, turned + i * LDA, p);
+      for (int k = 0; k < depth; k += 16) {
+        VEC v[16];
+#pragma unroll
+        for (int i = 0; i < 16; i++) v[i] = vload16(0, turned + i * LDA + k);
+        transpose16(v);
+#pragma unroll
+        for (int i = 0; i < 16; i++) vstore16(v[i], 0, Bs + j / NR * NR * KB + (k + i) * NR + j % NR);
+      }
+    }
+#endif
     for (int j = 0; j < columns; j += NR) {
       const int width = min(NR, columns - j);
       for (int i = 0; i < rows; i += MR) {

@@ -6,7 +6,7 @@
 //   B_ALONG_K  B (and A) are contiguous along k; otherwise B is along n
 #define VEC CONCAT(T, 16)
 #include "gemm_operands.clh"
-#include "lib/load16.clh"
+#include "lib/vectors.clh"
 
 #define COLUMNS (MR > 4 ? 2 : 4)  // summed at a time, B_ALONG_K
 

@@ -7,6 +7,12 @@
 //   FINISH     outputs from p->.. at offsets out(0)..       TO_PARTIALS, FROM_PARTIALS   stages of a split reduction
 #include "lib/reduction.clh"
 
+#ifdef CPU_DEVICE
+#define EACH_RESULT _Pragma("nounroll")  // builds faster
+#else
+#define EACH_RESULT _Pragma("unroll")
+#endif
+
 // The kept element that accumulator v of a work-item stands for; packed, they are neighbours, loaded as one.
 #if PACKED && COLUMNS
 #define KEPT_ITEM(v) (item * VECTOR + (v))
@@ -209,8 +215,7 @@ void reduce(const reduce_plan plan_value, const scalar_list scalars, OPERANDS) {
 #pragma unroll
     for (uint v = 1; v < VECTOR; v++) combine(&total[0], total[v]);
 #endif
-#pragma unroll
-    for (uint v = 0; v < (COLUMNS ? VECTOR : 1); v++) {
+    EACH_RESULT for (uint v = 0; v < (COLUMNS ? VECTOR : 1); v++) {
       acc_t *p = &total[v];
 #if REDUCE_ITEMS > 1
       merge_group(scratch, p, lane, item);

@@ -163,9 +163,9 @@ std::vector<TileChoice> rank_tiles(std::span<const TileShape> shapes, const Tile
       timed.push_back({time, {s, splits}});
     }
     const std::int64_t slices = divide_up(p.k, s.bk), shares = tiles * slices;
-    const std::int64_t share = stream_share(shares, slices, s, info);
-    if (!share || forced.excludes_stream() || operand_bytes(problem) > costs.stream_bytes * (forced.split ? 1e9 : 1))
-      continue;
+    const std::int64_t share = costs.stream_bytes ? stream_share(shares, slices, s, info) : 0;
+    if (!share || forced.excludes_stream()) continue;
+    if (!forced.split && operand_bytes(problem) > costs.stream_bytes) continue;
     const std::int64_t groups = divide_up(shares, share);
     const double starts = costs.tile * (1 + double(share) / double(slices));
     timed.push_back({estimate.rounds(groups, double(share * s.bk) + starts) / stream_speed +
@@ -188,7 +188,7 @@ void set_tiles(GemmProblem& problem, GemmKey& key, const TileChoice& choice) {
     p.shares = p.tiles_m * p.tiles_n * problem.batches * p.slices;
     p.splits = divide_up(p.slices - 1, p.share) + 1;  // at most, of any tile
     p.tile_m = s.bm, p.tile_n = s.bn;                 // for the reduction
-    key.split = std::uint8_t(1 + s.resident);
+    key.stream = s.resident;
   } else {
     p.k_split = divide_up(divide_up(p.k, choice.splits), s.bk) * s.bk;
     p.splits = divide_up(p.k, p.k_split);

@@ -64,7 +64,7 @@ constexpr const char* core_files[] = {"gemm_reference", "gemm_tiled", "gemm_pane
 int registers_of(const GemmKey& key) {
   const int pieces = key.shape[0] / key.shape[3] * (key.shape[1] / key.shape[4]);
   const int group = key.core == GemmCore::mma ? 32 * pieces : pieces;
-  return std::min(255, 65536 / group / (key.split - 1) / 8 * 8);
+  return std::min(255, 65536 / group / key.stream / 8 * 8);
 }
 
 KernelSource gemm_source(const Device& device, const GemmKey& key) {
@@ -72,10 +72,9 @@ KernelSource gemm_source(const Device& device, const GemmKey& key) {
   const std::string name = core_files[int(key.core)];
   KernelSource source(name + ".cl", name);
   const std::string t = tag(type), acc = tag(accumulate_type(type)), result = tag(DataType(key.result));
-  const bool partial = key.split && key.core != GemmCore::reduce;
   // The reduction reads sums, not elements.
   source.define("TA", key.core == GemmCore::reduce ? acc : t).define("TB", t).define("TD", result);
-  source.define("TC", partial ? acc : result).define("T", type_name(type)).define("TT", acc);
+  source.define("TC", key.split ? acc : result).define("T", type_name(type)).define("TT", acc);
   source.define("COMPLEX", is_complex(type)).define("TO_T(v)", is_complex(type) ? "(v)" : "((T)(v))");
   source.define("INDEX", key.wide_index ? "long" : "int").define("MODE", key.mode).define("RANK", key.rank);
   source.define("CHECK", key.check)
@@ -83,9 +82,9 @@ KernelSource gemm_source(const Device& device, const GemmKey& key) {
       .define("CHANNEL_INNER", key.channel_inner)
       .define("ADDEND", key.addend)
       .define("RESIDUAL", key.residual);
-  source.define("ACTIVATE(x)", activation_code(Activation(key.activation))).define("SPLIT", partial);
-  if (key.split > 1) source.define("STREAM", 1);
-  if (key.split > 1 && partial && device.info().nv_inline_ptx)
+  source.define("ACTIVATE(x)", activation_code(Activation(key.activation))).define("SPLIT", key.split);
+  if (key.stream) source.define("STREAM", 1);
+  if (key.stream && key.split && device.info().nv_inline_ptx)
     source.option("-cl-nv-maxrregcount=" + std::to_string(registers_of(key)));
   if (key.core == GemmCore::tiled) {
     constexpr const char* names[] = {"BM", "BN", "BK", "TM", "TN"};
@@ -135,7 +134,6 @@ KernelSource gemm_source(const Device& device, const GemmKey& key) {
   if (key.core == GemmCore::panel) {
     constexpr const char* names[] = {"MR", "NR", "MB", "NB", "KB"};
     for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
-    source.define("WHOLE_VECTORS", type == accumulate_type(type));
   }
   return source;
 }
@@ -267,11 +265,10 @@ void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::si
   const GemmKey reduce = [&] {
     GemmKey result = gemm_key(GemmCore::reduce, problem);
     result.check = result.channel_inner = 0;
-    if (p.share) result.split = 2;
+    result.stream = p.share != 0;
     return result;
   }();
-  if (!key.split) key.split = 1;
-  key.addend = key.activation = key.residual = 0;
+  if (key.core != GemmCore::panel) key.split = 1, key.addend = key.activation = key.residual = 0;
   const std::size_t bytes =
       std::size_t(problem.batches * p.splits * p.m * p.n) * size_of(accumulate_type(problem.type));
   const Workspace partial(queue, bytes);

@@ -30,13 +30,13 @@ struct GemmKey {
   std::uint16_t shape[5]{};  // tile or panel shape
   GemmCore core{};
   std::uint8_t mode = 0, rank = 1, check = 0, channel_inner = 0, type = 0, addend = 0, activation = 0;
-  std::uint8_t split = 0;  // 1: equal ones; above: stream-K by split - 1 groups a unit; of a reduction, what it sums
-  std::uint8_t wide_index = 0;
+  std::uint8_t split = 0, wide_index = 0;
   std::uint8_t va = 1, vb = 1, vc = 1, a_along_k = 0, b_along_k = 0;  // tiled, mma, gemv, matrix
   std::uint8_t tap_mask = 0, full_k = 0, turned = 0, stages = 0, residual = 0, passes = 0;
   std::uint8_t unit = 0;  // matrix: a MatrixUnit, + emulated_unit on a device that has none
   std::uint8_t result = 0;  // a DataType
-  std::uint8_t unused[7]{};  // keys are compared byte by byte
+  std::uint8_t stream = 0;  // stream-K: work-groups that share a unit; of a reduction: 1
+  std::uint8_t unused[6]{};  // keys are compared byte by byte
 };
 
 /// On matrix units float32 takes 1 pass of tf32 where settings.tf32 allows it, else 3; other types none (0).

@@ -44,7 +44,8 @@ std::string text_of(const Key& key) {
   text << modes[c.mode] << " " << name(DataType(c.type)) << " " << key.m << " " << key.n << " " << key.k << " "
        << key.batches << (c.a_along_k ? " a:k" : " a:m") << (c.b_along_k ? " b:k" : " b:n") << " core" << int(c.core);
   if (c.mode) text << " rank" << int(c.rank) << (c.check ? " edges" : "") << (c.channel_inner ? " last" : "");
-  text << (c.addend ? " addend" : "") << (c.residual ? " residual" : "") << (c.wide_index ? " wide" : "") << (c.passes == 1 ? " tf32" : "");
+  text << (c.addend ? " addend" : "") << (c.residual ? " residual" : "") << (c.wide_index ? " wide" : "");
+  if (c.passes == 1) text << " tf32";
   if (c.activation) text << " activation" << int(c.activation);
   return text.str();
 }

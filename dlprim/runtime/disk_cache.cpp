@@ -174,6 +174,7 @@ ProgramCacheSummary DiskCache::summary() {
   std::lock_guard guard(mutex_);
   ProgramCacheSummary summary{file_.string()};
   if (!open()) return summary;
+  // Programs have digests as keys; measured choices say what they are.
   Statement count(database_, "SELECT COALESCE(SUM(SUBSTR(key, 1, 6) <> CAST('choice' AS BLOB)), 0), "
                              "COALESCE(SUM(LENGTH(binary)), 0) FROM programs");
   if (count.step()) {
