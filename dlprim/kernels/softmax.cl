@@ -3,7 +3,7 @@
 #include "lib/rows.clh"
 
 typedef struct {
-  ulong rows, length, inner, groups;
+  ulong rows, length, inner, safe;  // safe: rows of -infinity alone become zeros
 } softmax_shape;
 
 #define BEGIN_ROWS                                                                             \
@@ -45,8 +45,10 @@ void forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), CONST_GL
   ALL_LANES(REAL, PLUS, scratch, sum, lane, row);
   if (!valid) return;
   const REAL norm = LOG ? log(sum) : sum;
+  const bool empty = !LOG && shape.safe && largest == -INFINITY;
 #pragma unroll
-  EACH_ITEM(i, r) if (r < length) STORE(Y_TAG, y, base + r * inner, LOG ? v[i] - norm : v[i] / norm);
+  EACH_ITEM(i, r)
+    if (r < length) STORE(Y_TAG, y, base + r * inner, LOG ? v[i] - norm : empty ? 0 : v[i] / norm);
 #else
   EACH_ELEMENT(r) {
     const REAL v = LOAD(X_TAG, x, base + r * inner);
@@ -60,9 +62,10 @@ void forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), CONST_GL
   ALL_LANES(REAL, PLUS, scratch, sum, lane, row);
   if (!valid) return;
   const REAL norm = LOG ? log(sum) : sum;
+  const bool empty = !LOG && shape.safe && largest == -INFINITY && sum == sum;
   EACH_ELEMENT(r) {
     const REAL v = LOAD(X_TAG, x, base + r * inner) - largest;
-    STORE(Y_TAG, y, base + r * inner, LOG ? v - norm : exp(v) / norm);
+    STORE(Y_TAG, y, base + r * inner, LOG ? v - norm : empty ? 0 : exp(v) / norm);
   }
 #endif
 }

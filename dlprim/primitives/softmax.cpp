@@ -9,13 +9,13 @@ namespace dlprim {
 namespace {
 
 struct Shape {
-  std::uint64_t rows, length, inner, groups;
+  std::uint64_t rows, length, inner, safe;
 };
 
 struct Key {
   RowLayout layout;
   DataType x{}, y{}, g{};
-  std::uint8_t kind = 0, backward = 0, wide = 0;
+  std::uint8_t log = 0, backward = 0, wide = 0;
 };
 
 void require(bool condition, const std::string& message) {
@@ -46,7 +46,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
     KernelSource source("softmax.cl", key.backward ? "backward" : "forward");
     const bool wide = key.x == DataType::float64 || key.y == DataType::float64;
     source.define("X_TAG", tag(key.x)).define("Y_TAG", tag(key.y)).define("G_TAG", tag(key.g));
-    source.define("REAL", wide ? "double" : "float").define("LOG", key.kind);
+    source.define("REAL", wide ? "double" : "float").define("LOG", key.log);
     source.define("LANES", key.layout.lanes).define("ROWS", key.layout.rows).define("ITEMS", key.layout.items);
     source.define("COLUMNS", key.layout.columns);
     if (key.wide) source.define("WIDE");
@@ -71,9 +71,10 @@ std::uint64_t bytes(const TensorView& view) { return std::uint64_t(view.numel())
 
 void softmax(Queue& queue, SoftmaxKind kind, const TensorView& y, const TensorView& x, int dim) {
   validate(x, x), validate(x, y);
-  const Shape shape = shape_of(x, dim);
+  Shape shape = shape_of(x, dim);
+  shape.safe = kind == SoftmaxKind::safe_softmax;
   Key key;
-  key.x = x.dtype, key.y = y.dtype, key.g = y.dtype, key.kind = std::uint8_t(kind);
+  key.x = x.dtype, key.y = y.dtype, key.g = y.dtype, key.log = kind == SoftmaxKind::log_softmax;
   run(queue, key, shape, 16, bytes(x) + bytes(y), y.data, x.data);
 }
 
@@ -82,7 +83,8 @@ void softmax_backward(Queue& queue, SoftmaxKind kind, const TensorView& grad_x, 
   validate(y, y), validate(y, grad_y), validate(y, grad_x);
   const Shape shape = shape_of(y, dim);
   Key key;
-  key.x = grad_x.dtype, key.y = y.dtype, key.g = grad_y.dtype, key.kind = std::uint8_t(kind), key.backward = 1;
+  key.x = grad_x.dtype, key.y = y.dtype, key.g = grad_y.dtype, key.backward = 1;
+  key.log = kind == SoftmaxKind::log_softmax;
   run(queue, key, shape, 8, bytes(grad_x) + bytes(grad_y) + bytes(y), grad_x.data, grad_y.data, y.data);
 }
 

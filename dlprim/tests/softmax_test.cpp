@@ -62,6 +62,27 @@ TEST(Softmax, InfinitiesAndWiderResult) {
   expect_close(y.read(), {0, 1, NAN, NAN, 0.5, 0.5}, 1e-6);
 }
 
+TEST(Softmax, RowsOfMinusInfinityAlone) {
+  for (const std::int64_t length : {3, 300, 20000}) {
+    const std::size_t n = std::size_t(length);
+    std::vector<double> values(4 * n, -INFINITY), expected(4 * n, 0.0);
+    values[n + 1] = 5, expected[n + 1] = 1;  // row 1 has one element
+    values[2 * n + 2] = NAN;
+    std::fill_n(expected.begin() + 2 * std::ptrdiff_t(n), n, NAN);
+    for (const bool last : {true, false}) {  // along rows, along columns
+      const std::vector<std::int64_t> sizes{last ? 4 : length, last ? length : 4};
+      auto turned = [&](const std::vector<double>& x) {
+        std::vector<double> t(x);
+        for (std::size_t i = 0; i < x.size() && !last; i++) t[i % n * 4 + i / n] = x[i];
+        return t;
+      };
+      DeviceTensor x(DataType::float32, sizes, turned(values)), y(DataType::float32, sizes);
+      softmax(queue(), SoftmaxKind::safe_softmax, y, x, last ? 1 : 0);
+      expect_close(y.read(), turned(expected), 1e-6);
+    }
+  }
+}
+
 TEST(Softmax, RefusesWhatItCannotDo) {
   const DeviceTensor x(DataType::float32, {2, 3}), i(DataType::int32, {2, 3}), z(DataType::float32, {3, 2});
   EXPECT_THROW(softmax(queue(), SoftmaxKind::softmax, x, x, 2), ValidationError);

@@ -194,3 +194,16 @@ def test_padded_batch_through_the_encoder(device):
         expected = module(x, src_key_padding_mask=padding)
         actual = on_device(x.to(device), src_key_padding_mask=padding.to(device))
     assert_same(actual.cpu()[~padding], expected[~padding])
+
+
+@pytest.mark.parametrize("length", [5, 3000])
+@pytest.mark.parametrize("dtype", [None, torch.float32, torch.float16])
+def test_rows_of_which_nothing_may_be_attended_to(length, dtype):
+    x = torch.randn(4, length).half()
+    x[1] = -torch.inf
+    x[2, 1:] = -torch.inf
+    expected, got = (torch.ops.aten._safe_softmax(v, -1, dtype) for v in (x, x.to("ocl")))
+    torch.testing.assert_close(got.cpu(), expected, rtol=1e-3, atol=1e-5)
+    assert got.dtype == expected.dtype and not got[1].any()
+    whole = torch.ones(2, dtype=torch.int32, device="ocl")
+    assert torch.ops.aten._safe_softmax(whole, 0, torch.float32).tolist() == [.5, .5]

@@ -81,6 +81,14 @@ at::Tensor _masked_softmax_backward(const at::Tensor& grad_output, const at::Ten
   return grad.masked_fill(mask, 0);
 }
 
+at::Tensor _safe_softmax(const at::Tensor& self, int64_t dim, std::optional<at::ScalarType> dtype) {
+  const at::ScalarType type = dtype.value_or(self.scalar_type());
+  const at::Tensor x = at::isFloatingType(self.scalar_type()) ? self : self.to(type);
+  const at::Tensor y = at::empty_like(x, x.options().dtype(type), at::MemoryFormat::Contiguous);
+  forward(SoftmaxKind::safe_softmax, "softmax", x, at::maybe_wrap_dim(dim, x.dim()), y);
+  return y;
+}
+
 }  // namespace ops
 
 }  // namespace pytorch_ocl

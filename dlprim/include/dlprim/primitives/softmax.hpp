@@ -4,9 +4,10 @@
 
 namespace dlprim {
 
-enum class SoftmaxKind { softmax, log_softmax };
+/// safe_softmax: rows of -infinity alone become zeros instead of NaN (a query that may attend to nothing).
+enum class SoftmaxKind { softmax, log_softmax, safe_softmax };
 
-/// y = softmax or log_softmax of x along `dim`. Both contiguous, of equal sizes, any floating dtypes (y may be wider).
+/// y = the softmax of that kind of x along `dim`. Both contiguous, of equal sizes, any floating dtypes (y may be wider).
 /// Rows that fit in registers are read once, others twice (online normalizer: Milakov and Gimelshein, 2018).
 void softmax(Queue& queue, SoftmaxKind kind, const TensorView& y, const TensorView& x, int dim);
 
