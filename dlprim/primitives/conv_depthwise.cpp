@@ -131,7 +131,7 @@ std::int64_t strip_rows(const Device& device, const Key& key, const Shape& shape
   const std::int64_t stride = key.pass == Pass::flipped ? 1 : key.stride[2];
   const std::int64_t stride_h = key.pass == Pass::flipped ? 1 : key.stride[1];
   const bool served = key.pass <= Pass::flipped || (key.pass == Pass::weights && key.taps[1] * key.taps[2] <= 25);
-  if (!device.info().cpu || !served || DataType(key.type) != DataType::float32 || !flat || stride > 2 ||
+  if (!device.info().cpu || !served || DataType(key.type) == DataType::float64 || !flat || stride > 2 ||
       shape.from[2] != 1 || shape.to[2] != 1 || shape.padding[2] < 0 ||
       device.info().local_memory < std::size_t(strip_capacity) * sizeof(float))
     return 0;
