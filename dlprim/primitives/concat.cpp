@@ -15,6 +15,7 @@ namespace {
 constexpr int batch = 8;  // inputs of a launch
 constexpr std::size_t work_group = 256;
 constexpr std::int64_t limit = std::int64_t(1) << 31;
+constexpr std::size_t small = 8192;  // bytes of an input that CPUs copy by themselves
 
 struct Key {
   std::uint8_t unit, inputs;
@@ -103,7 +104,10 @@ void concat(Queue& queue, const TensorView& out, std::span<const TensorView> inp
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return out.strides[a] > out.strides[b]; });
   const TensorView to = permuted(out, order);
   std::vector<TensorView> dense;
-  bool all_dense = to.is_contiguous() && out.numel() < limit;
+  // Copies of CPUs move whole rows; the kernel that joins saves launches.
+  const std::size_t bytes = std::size_t(out.numel()) * size_of(out.dtype);
+  const bool join_pays = !queue.device().info().cpu || bytes <= small * inputs.size();
+  bool all_dense = join_pays && to.is_contiguous() && out.numel() < limit;
   for (const TensorView& in : inputs) {
     if (in.numel() == 0) continue;
     dense.push_back(permuted(in, order));
