@@ -57,6 +57,16 @@ def test_multiprocessing_queue(tmp_path):
     assert out == "[0, 2, 4] ocl:0 ocl:0 0"
 
 
+def test_a_thread_that_waits_for_the_interpreter_at_exit_gets_it():
+    # As PyTorch's backward threads do. Without a request to switch, only who waits lets another thread in.
+    out = run_python("import os, sys, threading, time\nx = torch.ones(1, device='ocl'); x.item()\n"
+                     "def work():\n    time.sleep(0.001)\n    os.write(1, b'let in')\n"
+                     "threading.Thread(target=work, daemon=True).start()\ntime.sleep(0.0005)\n"
+                     "sys.setswitchinterval(100)\nstart = time.perf_counter()\n"
+                     "while time.perf_counter() - start < 0.05: pass\n")
+    assert out == "let in"
+
+
 @pytest.mark.parametrize("environment", [
     {"DLPRIM_OPENCL_LIBRARY": "/nonexistent/libOpenCL.so"},
     {"DLPRIM_OPENCL_LIBRARY": "/lib/x86_64-linux-gnu/libc.so.6"},  # a library that is none of OpenCL

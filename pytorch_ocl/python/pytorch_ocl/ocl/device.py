@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Devices: counting, choosing and describing them."""
+import atexit
 import ctypes
 import pathlib
+import time
 import types
 
 import torch
@@ -162,6 +164,14 @@ def is_initialized() -> bool:
     """Whether a device has been used in this process."""
     return (hasattr(torch.ops.pytorch_ocl, "initialized") and torch.ops.pytorch_ocl.initialized()
             and not _is_in_bad_fork())
+
+
+@atexit.register
+def _let_threads_finish() -> None:
+    """PyTorch's backward threads need the interpreter for a moment after their caller has its gradients. One that
+    comes when it is shutting down ends the process (std::terminate), so it is let in before."""
+    if is_initialized():
+        time.sleep(0.005)
 
 
 def _watch_forks() -> None:
