@@ -39,11 +39,10 @@ inline void transpose16(VEC *v) {
 
 // Copies `count` elements `step` apart; may write up to 15 more. Reads stay below `end`.
 inline void copy_line(__global const STORAGE(TA) *x, INDEX step, INDEX end, int count, __local T *to) {
-  for (int i = 0; i < count; i += 16) {
-    if (step == 1 && i + 16 <= end) vstore16(LOAD16(TA, x + i), 0, to + i);
-    else
-      for (int j = i; j < min(i + 16, count); j++) to[j] = LOAD(TA, x, j * step);
-  }
+  int i = 0;
+  if (step == 1)
+    for (; i < count && i + 16 <= end; i += 16) vstore16(LOAD16(TA, x + i), 0, to + i);
+  for (; i < count; i++) to[i] = LOAD(TA, x, i * step);
 }
 
 // to[i * pitch + j] = x[i + j * step] for a block of `lines` x `count`, through registers.
