@@ -268,6 +268,7 @@ void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::si
     result.stream = p.share != 0;
     return result;
   }();
+  // Raw sums; one program of the panel core stores these and finished ones.
   if (key.core != GemmCore::panel) key.split = 1, key.addend = key.activation = key.residual = 0;
   const std::size_t bytes =
       std::size_t(problem.batches * p.splits * p.m * p.n) * size_of(accumulate_type(problem.type));

@@ -206,4 +206,6 @@ def test_rows_of_which_nothing_may_be_attended_to(length, dtype):
     torch.testing.assert_close(got.cpu(), expected, rtol=1e-3, atol=1e-5)
     assert got.dtype == expected.dtype and not got[1].any()
     whole = torch.ones(2, dtype=torch.int32, device="ocl")
+    with pytest.raises(NotImplementedError, match="softmax.*not implemented for 'Int'"):
+        torch.ops.aten._safe_softmax(whole, 0)
     assert torch.ops.aten._safe_softmax(whole, 0, torch.float32).tolist() == [.5, .5]
