@@ -32,6 +32,7 @@ void forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), CONST_GL
     largest = v[i] > largest || v[i] != v[i] ? v[i] : largest;
   }
   ALL_LANES(REAL, LARGER, scratch, largest, lane, row);
+  if (shape.safe && largest == -INFINITY) largest = 0;  // so that the sum is 0, or NaN with a NaN
 #pragma unroll
   EACH_ITEM(i, r) {
     const REAL e = exp(v[i] - largest);
@@ -45,10 +46,9 @@ void forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), CONST_GL
   ALL_LANES(REAL, PLUS, scratch, sum, lane, row);
   if (!valid) return;
   const REAL norm = LOG ? log(sum) : sum;
-  const bool empty = !LOG && shape.safe && largest == -INFINITY;
 #pragma unroll
   EACH_ITEM(i, r)
-    if (r < length) STORE(Y_TAG, y, base + r * inner, LOG ? v[i] - norm : empty ? 0 : v[i] / norm);
+    if (r < length) STORE(Y_TAG, y, base + r * inner, LOG ? v[i] - norm : norm == 0 ? 0 : v[i] / norm);
 #else
   EACH_ELEMENT(r) {
     const REAL v = LOAD(X_TAG, x, base + r * inner);

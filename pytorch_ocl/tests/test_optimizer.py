@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Optimizers, the _foreach_* operators and the gradient scaler against the CPU, with no operator left to the CPU."""
+import copy
+
 import pytest
 import torch
 
@@ -85,3 +87,50 @@ def test_gradient_scaler_skips_infinite_steps(device, fused):
         assert scaler.get_scale() == expected_scale
         assert torch.equal(before.cpu(), weight.detach().cpu()) == (factor == float("inf"))
     assert not torch.ocl.fallbacks()
+
+
+@pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.AdamW])
+def test_adam_is_fused_unless_told_otherwise(device, make):
+    def group_after_a_step(**options):
+        weight = torch.nn.Parameter(torch.ones(3, device=device))
+        weight.grad = torch.ones_like(weight)
+        optimizer = make([weight], **options)
+        optimizer.step()
+        return optimizer.param_groups[0]["fused"], optimizer.state[weight]["step"].device.type
+
+    assert group_after_a_step() == (True, "ocl")
+    assert group_after_a_step(foreach=True) == (None, "cpu")
+    assert group_after_a_step(foreach=False) == (None, "cpu")
+    assert group_after_a_step(fused=False) == (False, "cpu")
+
+
+def test_adam_goes_on_from_a_state_of_another_implementation(device):
+    def steps(optimizer, weight, count):
+        for i in range(count):
+            weight.grad = torch.full_like(weight, 1.0 + i)
+            optimizer.step()
+
+    weights = [torch.nn.Parameter(torch.ones(5)), torch.nn.Parameter(torch.ones(5, device=device))]
+    reference, optimizer = (torch.optim.Adam([weight], lr=0.1, amsgrad=True) for weight in weights)
+    steps(reference, weights[0], 3)
+    weights[1].data.copy_(weights[0].data)
+    optimizer.load_state_dict(copy.deepcopy(reference.state_dict()))
+    assert optimizer.param_groups[0]["fused"] is None
+    for weight, each in zip(weights, (reference, optimizer)):
+        steps(each, weight, 3)
+    assert_equal(weights[1:], weights[:1])
+    reference.load_state_dict(copy.deepcopy(optimizer.state_dict()))  # and back
+    weights[0].data.copy_(weights[1].data)
+    for weight, each in zip(weights, (reference, optimizer)):
+        steps(each, weight, 2)
+    assert_equal(weights[1:], weights[:1])
+
+
+def test_adam_of_a_network_partly_on_the_cpu_stays_as_it_is(device):
+    weights = [torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(3, device=device))]
+    for weight in weights:
+        weight.grad = torch.ones_like(weight)
+    optimizer = torch.optim.Adam(weights)
+    optimizer.step()
+    assert optimizer.param_groups[0]["fused"] is None
+    assert_equal(weights[1:], weights[:1])

@@ -24,7 +24,7 @@ def unavailable_reason() -> str:
 
 
 def _register():
-    from pytorch_ocl import backends, ocl
+    from pytorch_ocl import backends, ocl, optimizers
     from pytorch_ocl.ocl import interchange
 
     _runtime.prepare()
@@ -33,6 +33,7 @@ def _register():
     torch._register_device_module("ocl", ocl)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     backends.install()
+    optimizers.install()
     interchange.install()
     ocl._watch_forks()
 
