@@ -81,7 +81,7 @@ inline int find_runs(INDEX first, int count, int cut, __local Run *runs, const P
   int number = 0;
   for (int done = 0; done < count; number++) {
     const INDEX q = first + done;
-    const int length = min((int)min(p->out_w - q % p->out_w, (INDEX)(count - done)), cut - done % cut);
+    const int length = min((int)min(p->out_w.size - q % p->out_w.size, (INDEX)(count - done)), cut - done % cut);
     runs[number].place = place_point(q, p);
     runs[number].at = done;
     runs[number].length = length;
@@ -95,20 +95,20 @@ inline void find_taps(INDEX first, int count, __local Place *taps, const Params 
 #if CHANNEL_INNER
   for (int i = 0; i < count; i++) taps[i] = place_tap(first + i, p);
 #else
-  INDEX w = first % p->taps_w, rest = first / p->taps_w, h = rest % p->taps_h;
-  rest /= p->taps_h;
-  INDEX d = rest % p->taps_d, c = rest / p->taps_d;
+  INDEX w = first % p->taps_w.size, rest = first / p->taps_w.size, h = rest % p->taps_h.size;
+  rest /= p->taps_h.size;
+  INDEX d = rest % p->taps_d.size, c = rest / p->taps_d.size;
   for (int i = 0; i < count; i++) {
     Place t;
     t.y = 0;
     t.d = (int)(d * p->tap_step_d), t.h = (int)(h * p->tap_step_h), t.w = (int)(w * p->tap_step_w);
     t.x = c * p->x_c + t.d * p->x_d + t.h * p->x_h + t.w * p->x_w;
     taps[i] = t;
-    if (++w < p->taps_w) continue;
+    if (++w < p->taps_w.size) continue;
     w = 0;
-    if (++h < p->taps_h) continue;
+    if (++h < p->taps_h.size) continue;
     h = 0;
-    if (++d < p->taps_d) continue;
+    if (++d < p->taps_d.size) continue;
     d = 0, c++;
   }
 #endif

@@ -57,7 +57,7 @@ void simplify(GemmProblem& problem) {
   for (int i = 0; i < 2 && !problem.check; i++)
     if (trivial(i) && trivial(i + 1) && p.x_stride[i] == p.x_stride[i + 1] * p.out[i + 1] &&
         p.y_stride[i] == p.y_stride[i + 1] * p.out[i + 1]) {
-      p.out[i + 1] *= p.out[i], p.in[i + 1] = p.out[i + 1];
+      p.out[i + 1] = p.out[i + 1] * p.out[i], p.in[i + 1] = p.out[i + 1];
       p.out[i] = p.in[i] = 1, p.x_stride[i] = p.y_stride[i] = 0;
     }
   problem.rank = 1;

@@ -4,10 +4,25 @@
 #include <dlprim/primitives/gemm.hpp>
 
 #include <algorithm>
+#include <bit>
 
 namespace dlprim {
 
-/// Kernel parameters: the struct of gemm_operands.clh, every field of type INDEX and in its order.
+/// A size that kernels divide by: x / size = (((x * magic) >> 32) + x) >> shift for 0 <= x < 2^31. Granlund and
+/// Montgomery, Division by Invariant Integers using Multiplication, 1994.
+template <class Index>
+struct Divisor {
+  Index size = 1, magic = 1, shift = 0;
+  constexpr Divisor() = default;
+  constexpr Divisor(Index by) : size(by) {
+    if (by < 2 || by >= std::int64_t(1) << 31) return;
+    shift = Index(std::bit_width(std::uint64_t(by) - 1));
+    magic = Index(((((std::uint64_t(1) << shift) - std::uint64_t(by)) << 32) / std::uint64_t(by)) + 1);
+  }
+  constexpr operator Index() const { return size; }
+};
+
+/// Kernel parameters: the struct of gemm_operands.clh, every field of INDEX and in its order.
 template <class Index>
 struct GemmIndices {
   Index m = 0, n = 0, k = 0, splits = 1, k_split = 0;
@@ -15,9 +30,9 @@ struct GemmIndices {
   Index tile_m = 0, tile_n = 0, tiles_m = 1, tiles_n = 1;
   Index a_batch = 0, a_m = 0, a_k = 0, b_batch = 0, b_k = 0, b_n = 0;
   Index c_batch = 0, c_m = 0, c_n = 0, d_batch = 0, d_m = 0, d_n = 0;
-  Index x_size = 0, y_size = 0, channels = 1, x_n = 0, x_c = 0;
-  Index x_stride[3]{}, in[3]{1, 1, 1}, out[3]{1, 1, 1}, step[3]{1, 1, 1}, start[3]{};
-  Index taps[3]{1, 1, 1}, tap_step[3]{};
+  Index x_size = 0, y_size = 0, x_n = 0, x_c = 0;
+  Index x_stride[3]{}, in[3]{1, 1, 1}, step[3]{1, 1, 1}, start[3]{}, tap_step[3]{};
+  Divisor<Index> channels, out[3], taps[3];
   Index y_n = 0, y_stride[3]{};
 };
 

@@ -324,6 +324,19 @@ TEST(Gemm, Integers) {
 }
 
 // Words along k or not, whole or not, sizes at the tile's edges; what only other cores take, too.
+TEST(Gemm, DivisionByMultiplication) {
+  const std::int64_t largest = (std::int64_t(1) << 31) - 1;
+  using List = std::initializer_list<std::int64_t>;
+  for (const std::int64_t by : List{1, 2, 3, 5, 7, 8, 9, 13, 56, 111, 641, 1024, 65535, 65537, 1 << 30, largest})
+    for (const std::int64_t near : List{0, by, 7 * by, 1000 * by, largest / by * by, largest})
+      for (std::int64_t x = near - 2; x <= near + 2; x++) {
+        if (x < 0 || x > largest) continue;
+        const Divisor<std::int32_t> d = std::int32_t(by);
+        const std::uint32_t magic = std::uint32_t(d.magic), high = std::uint32_t(std::uint64_t(x) * magic >> 32);
+        ASSERT_EQ((high + std::uint32_t(x)) >> d.shift, x / by) << x << " / " << by;
+      }
+}
+
 TEST(Gemm, BytesWithInt32Results) {
   for (const char* candidate : {"dot", "gemv", "reference"}) {
     const testing::Variable forced("DLPRIM_GEMM", candidate);
