@@ -100,6 +100,7 @@ def main():
     options = parser.parse_args()
     if os.environ.get("DLPRIM_CACHE_DISABLE") != "1":
         os.environ["DLPRIM_CACHE_DISABLE"] = "1"
+        os.environ["CUDA_CACHE_DISABLE"] = "1"  # NVIDIA's driver keeps programs of its own accord
         os.execv(sys.executable, [sys.executable, *sys.argv])
     import pytorch_ocl  # noqa: F401
 

@@ -8,6 +8,7 @@
 //   A_ALONG_K, B_ALONG_K   that direction is k
 //   TURNED      C lies along m: the matrix unit computes the transpose
 //   VC          see gemm_store.clh
+//   BOTH        see gemm_scatter.clh
 #include "gemm_operands.clh"
 #include "gemm_places.clh"
 #include "lib/nvidia.clh"
@@ -87,7 +88,11 @@ typedef ushort Element;
 #define CHUNKS_Q FOR_Q(CHUNKS_A, CHUNKS_B)
 #define START_P FOR_P(0, BM * BK)
 #define START_Q FOR_Q(0, BM * BK)
+#if BOTH
+#include "gemm_scatter.clh"
+#else
 #include "gemm_store.clh"
+#endif
 
 #define SLICE(stage) (tiles + (stage) * (BM + BN) * BK)
 #define LOAD_P(i, stage, step)                                                                                  \
@@ -174,9 +179,18 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
     UNROLL for (int e = 0; e < (A_ALONG_K ? LOADS_A : CHUNK / VA); e++)
       fixed_A[e] = PLACE_RA(A_ALONG_K ? min(m0 + row_A + e * (GROUP / CHUNKS_A), p->m - 1)
                                       : min(m0 + CHUNK * chunk_A + e * VA, p->m - VA));
+#if MODE == 1 && !B_ALONG_K && CHUNK / VB >= 4
+    // Work-items share many points: each is found once.
+    __local Place *points = (__local Place *)tiles;
+    for (int n = item; n < BN; n += GROUP) points[n] = PLACE_RB(min(n0 + n, p->n - 1));
+    barrier(CLK_LOCAL_MEM_FENCE);
+    UNROLL for (int e = 0; e < CHUNK / VB; e++) fixed_B[e] = points[min(CHUNK * chunk_B + e * VB, (int)(p->n - VB - n0))];
+    barrier(CLK_LOCAL_MEM_FENCE);
+#else
     UNROLL for (int e = 0; e < (B_ALONG_K ? LOADS_B : CHUNK / VB); e++)
       fixed_B[e] = PLACE_RB(B_ALONG_K ? min(n0 + row_B + e * (GROUP / CHUNKS_B), p->n - 1)
                                       : min(n0 + CHUNK * chunk_B + e * VB, p->n - VB));
+#endif
 
     const int near = warp.lane & 15, half_warp = warp.lane >> 4;
     const int far = (warp.lane & 7) + 8 * half_warp, other = (warp.lane >> 3) & 1;
@@ -215,15 +229,19 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
 #endif
     }
     WAIT_COPIES(0);
-#if STREAM
-    barrier(CLK_LOCAL_MEM_FENCE);
-#endif
 #if PASSES == 3
     // Where it is not finite, the sum of the large products says all.
     UNROLL for (int i = 0; i < WP / 16; i++)
       UNROLL for (int j = 0; j < WQ / 8; j++) sum[i][j] += select((float4)0, rest[i][j], isfinite(rest[i][j]));
 #endif
 
+#if BOTH
+    store_sums(sum, (__local float *)tiles, TURNED ? n0 : m0, TURNED ? m0 : n0, p_warp, q_warp, &tile, &warp, STORE_VALUES);
+#else
     store_sums(sum, (TURNED ? n0 : m0) + p_warp, (TURNED ? m0 : n0) + q_warp, &tile, &warp, STORE_VALUES);
+#endif
+#if STREAM
+    barrier(CLK_LOCAL_MEM_FENCE);  // before the next part takes the local memory
+#endif
   }
 }

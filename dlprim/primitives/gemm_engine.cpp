@@ -98,7 +98,7 @@ KernelSource gemm_source(const Device& device, const GemmKey& key) {
     for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
     source.define("VA", key.va).define("VB", key.vb).define("VC", key.vc).define("STAGES", key.stages);
     source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k).define("TURNED", key.turned);
-    source.define("BYTES", size_of(type)).define("PASSES", key.passes);
+    source.define("BYTES", size_of(type)).define("PASSES", key.passes).define("BOTH", key.both);
     // Its many accesses one by one take long to compile, and are no slower so.
     const bool unaligned = size_of(type) * std::min(key.va, key.vb) < 4;
     if (unaligned && device.info().nv_inline_ptx) source.option("-cl-nv-opt-level=2");
@@ -265,11 +265,12 @@ void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::si
   const GemmKey reduce = [&] {
     GemmKey result = gemm_key(GemmCore::reduce, problem);
     result.check = result.channel_inner = 0;
+    // C of a weights' gradient lies as that of a plain product.
+    if (problem.mode == GemmMode::weights_gradient) result.mode = 0, result.rank = 1;
     result.stream = p.share != 0;
     return result;
   }();
-  // Raw sums; one program of the panel core stores these and finished ones.
-  if (key.core != GemmCore::panel) key.split = 1, key.addend = key.activation = key.residual = 0;
+  if (!key.both || key.stream) key.split = 1, key.addend = key.activation = key.residual = 0;
   const std::size_t bytes =
       std::size_t(problem.batches * p.splits * p.m * p.n) * size_of(accumulate_type(problem.type));
   const Workspace partial(queue, bytes);

@@ -36,7 +36,8 @@ struct GemmKey {
   std::uint8_t unit = 0;  // matrix: a MatrixUnit, + emulated_unit on a device that has none
   std::uint8_t result = 0;  // a DataType
   std::uint8_t stream = 0;  // stream-K: work-groups that share a unit; of a reduction: 1
-  std::uint8_t unused[6]{};  // keys are compared byte by byte
+  std::uint8_t both = 0;    // one program stores raw sums of splits and finished results, with and without addend
+  std::uint8_t unused[5]{};  // keys are compared byte by byte
 };
 
 /// On matrix units float32 takes 1 pass of tf32 where settings.tf32 allows it, else 3; other types none (0).

@@ -31,7 +31,10 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
                                   : whole(p.c_n))
                  ? stored
                  : 1;
-  if (p.splits > 1) key.vc = p.n % 2 == 0 ? 2 : 1;
+  if (p.splits > 1) key.vc = vectors(problem, stored).c && p.n % 2 == 0 ? 2 : 1;
+  key.both = key.vc == 1;
+  if (key.both) key.addend = 0;
+  if (!problem.addend.memory) problem.beta = 0;
   key.tap_mask = convolution && few_taps(problem);
   launch_tiles(queue, key, problem, std::size_t(32 * (s.bm / s.tm) * (s.bn / s.tn)));
 }

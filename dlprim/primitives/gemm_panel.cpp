@@ -28,6 +28,7 @@ void run_with(Queue& queue, const GemmProblem& given, const PanelShape& shape) {
   p.tiles_m = divide_up(p.m, p.tile_m), p.tiles_n = divide_up(p.n, p.tile_n);
   if (!problem.addend.memory) problem.beta = 0;
   GemmKey key = gemm_key(GemmCore::panel, problem);
+  key.both = 1;
   key.check = key.addend = 1;  // cost next to nothing here and save compiling more kernels
   const std::uint16_t parts[] = {shape.mr, shape.nr, shape.mb, shape.nb, shape.kb};
   std::copy(std::begin(parts), std::end(parts), key.shape);
