@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Softmax, its logarithm, their gradients. Defines: X_TAG, Y_TAG, G_TAG (tags), REAL, LOG, LANES, ROWS, ITEMS, COLUMNS.
+// Softmax, its logarithm, their gradients. Defines: X_TAG, Y_TAG, G_TAG (tags), REAL, LOG, LANES, ROWS, ITEMS, COLUMNS,
+// SAFE (rows of -infinity alone become zeros).
 #include "lib/rows.clh"
 
 typedef struct {
-  ulong rows, length, inner, safe;  // safe: rows of -infinity alone become zeros
+  ulong rows, length, inner;
 } softmax_shape;
 
 #define BEGIN_ROWS                                                                             \
@@ -32,7 +33,9 @@ void forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), CONST_GL
     largest = v[i] > largest || v[i] != v[i] ? v[i] : largest;
   }
   ALL_LANES(REAL, LARGER, scratch, largest, lane, row);
-  if (shape.safe && largest == -INFINITY) largest = 0;  // so that the sum is 0, or NaN with a NaN
+#if SAFE
+  if (largest == -INFINITY) largest = 0;  // so that the sum is 0, or NaN with a NaN
+#endif
 #pragma unroll
   EACH_ITEM(i, r) {
     const REAL e = exp(v[i] - largest);
@@ -48,7 +51,7 @@ void forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), CONST_GL
   const REAL norm = LOG ? log(sum) : sum;
 #pragma unroll
   EACH_ITEM(i, r)
-    if (r < length) STORE(Y_TAG, y, base + r * inner, LOG ? v[i] - norm : norm == 0 ? 0 : v[i] / norm);
+    if (r < length) STORE(Y_TAG, y, base + r * inner, LOG ? v[i] - norm : SAFE && norm == 0 ? 0 : v[i] / norm);
 #else
   EACH_ELEMENT(r) {
     const REAL v = LOAD(X_TAG, x, base + r * inner);
@@ -62,7 +65,7 @@ void forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), CONST_GL
   ALL_LANES(REAL, PLUS, scratch, sum, lane, row);
   if (!valid) return;
   const REAL norm = LOG ? log(sum) : sum;
-  const bool empty = !LOG && shape.safe && largest == -INFINITY && sum == sum;
+  const bool empty = SAFE && largest == -INFINITY && sum == sum;
   EACH_ELEMENT(r) {
     const REAL v = LOAD(X_TAG, x, base + r * inner) - largest;
     STORE(Y_TAG, y, base + r * inner, LOG ? v - norm : empty ? 0 : exp(v) / norm);

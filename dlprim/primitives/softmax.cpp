@@ -9,13 +9,13 @@ namespace dlprim {
 namespace {
 
 struct Shape {
-  std::uint64_t rows, length, inner, safe;
+  std::uint64_t rows, length, inner;
 };
 
 struct Key {
   RowLayout layout;
   DataType x{}, y{}, g{};
-  std::uint8_t log = 0, backward = 0, wide = 0;
+  std::uint8_t log = 0, backward = 0, wide = 0, safe = 0, unused = 0;
 };
 
 void require(bool condition, const std::string& message) {
@@ -33,7 +33,7 @@ Shape shape_of(const TensorView& x, int& dim) {
   if (dim < 0) dim += std::max(x.dims, 1);
   require(dim >= 0 && dim < std::max(x.dims, 1),
           "a dim below " + std::to_string(x.dims) + ", got " + std::to_string(dim));
-  Shape shape{1, 1, 1, 0};
+  Shape shape{1, 1, 1};
   for (int d = 0; d < x.dims; d++)
     (d < dim ? shape.rows : d == dim ? shape.length : shape.inner) *= std::uint64_t(x.sizes[d]);
   shape.rows *= shape.inner;
@@ -46,7 +46,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
     KernelSource source("softmax.cl", key.backward ? "backward" : "forward");
     const bool wide = key.x == DataType::float64 || key.y == DataType::float64;
     source.define("X_TAG", tag(key.x)).define("Y_TAG", tag(key.y)).define("G_TAG", tag(key.g));
-    source.define("REAL", wide ? "double" : "float").define("LOG", key.log);
+    source.define("REAL", wide ? "double" : "float").define("LOG", key.log).define("SAFE", key.safe);
     source.define("LANES", key.layout.lanes).define("ROWS", key.layout.rows).define("ITEMS", key.layout.items);
     source.define("COLUMNS", key.layout.columns);
     if (key.wide) source.define("WIDE");
@@ -71,10 +71,10 @@ std::uint64_t bytes(const TensorView& view) { return std::uint64_t(view.numel())
 
 void softmax(Queue& queue, SoftmaxKind kind, const TensorView& y, const TensorView& x, int dim) {
   validate(x, x), validate(x, y);
-  Shape shape = shape_of(x, dim);
-  shape.safe = kind == SoftmaxKind::safe_softmax;
+  const Shape shape = shape_of(x, dim);
   Key key;
   key.x = x.dtype, key.y = y.dtype, key.g = y.dtype, key.log = kind == SoftmaxKind::log_softmax;
+  key.safe = kind == SoftmaxKind::safe_softmax;
   run(queue, key, shape, 16, bytes(x) + bytes(y), y.data, x.data);
 }
 
