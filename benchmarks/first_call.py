@@ -98,9 +98,9 @@ def main():
     parser.add_argument("--only", default="", metavar="REGEX", help="cases whose name matches")
     parser.add_argument("--limit", type=float, default=1.0, help="seconds a first call may take (default: 1)")
     options = parser.parse_args()
-    if os.environ.get("DLPRIM_CACHE_DISABLE") != "1":
-        os.environ["DLPRIM_CACHE_DISABLE"] = "1"
-        os.environ["CUDA_CACHE_DISABLE"] = "1"  # NVIDIA's driver keeps programs of its own accord
+    caches_off = {"DLPRIM_CACHE_DISABLE": "1", "CUDA_CACHE_DISABLE": "1"}  # NVIDIA's driver keeps programs, too
+    if not caches_off.items() <= os.environ.items():
+        os.environ.update(caches_off)
         os.execv(sys.executable, [sys.executable, *sys.argv])
     import pytorch_ocl  # noqa: F401
 

@@ -28,8 +28,8 @@ compile() {
   "$clang" -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -O3 -w -I. "-DUNIT_$unit=1" -DEMULATED=0 -DFP16 \
     "-Dmul_hi(a,b)=((uint)((ulong)(a)*(b)>>32))" \
     -DTA="$type" -DTB="$type" -DTC="$type" -DTD="$type" -DT=float -DTT=f32 "-DTO_T(v)=((T)(v))" "-DACTIVATE(x)=(x)" \
-    -DCOMPLEX=0 -DINDEX=int -DWIDE=0 -DMODE="$mode" -DRANK=2 -DCHECK=1 -DTAP_MASK=$((mode == 1)) -DCHANNEL_INNER=0 -DADDEND=1 \
-    -DRESIDUAL=1 -DSPLIT=0 -DBM="${tile[0]}" -DBN="${tile[1]}" -DBK=32 -DWM="${tile[2]}" -DWN="${tile[3]}" -DVA=8 \
+    -DCOMPLEX=0 -DINDEX=int -DWIDE=0 -DMODE="$mode" -DRANK=2 -DCHECK=1 -DTAP_MASK=$((mode == 1)) -DCHANNEL_INNER=0 \
+    -DADDEND=1 -DRESIDUAL=1 -DSPLIT=0 -DBM="${tile[0]}" -DBN="${tile[1]}" -DBK=32 -DWM="${tile[2]}" -DWN="${tile[3]}" -DVA=8 \
     -DVB=$((mode ? 1 : 8)) -DA_ALONG_K=1 -DB_ALONG_K=$((mode != 1)) -DTURNED="$turned" "$@" gemm_matrix.cl
 }
 

@@ -184,7 +184,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
     __local Place *points = (__local Place *)tiles;
     for (int n = item; n < BN; n += GROUP) points[n] = PLACE_RB(min(n0 + n, p->n - 1));
     barrier(CLK_LOCAL_MEM_FENCE);
-    UNROLL for (int e = 0; e < CHUNK / VB; e++) fixed_B[e] = points[min(CHUNK * chunk_B + e * VB, (int)(p->n - VB - n0))];
+    UNROLL for (int e = 0; e < CHUNK / VB; e++)
+      fixed_B[e] = points[min(CHUNK * chunk_B + e * VB, (int)(p->n - VB - n0))];
     barrier(CLK_LOCAL_MEM_FENCE);
 #else
     UNROLL for (int e = 0; e < (B_ALONG_K ? LOADS_B : CHUNK / VB); e++)
@@ -236,7 +237,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
 #endif
 
 #if BOTH
-    store_sums(sum, (__local float *)tiles, TURNED ? n0 : m0, TURNED ? m0 : n0, p_warp, q_warp, &tile, &warp, STORE_VALUES);
+    store_sums(sum, (__local float *)tiles, TURNED ? n0 : m0, TURNED ? m0 : n0, p_warp, q_warp, &tile, &warp,
+               STORE_VALUES);
 #else
     store_sums(sum, (TURNED ? n0 : m0) + p_warp, (TURNED ? m0 : n0) + q_warp, &tile, &warp, STORE_VALUES);
 #endif

@@ -76,7 +76,8 @@ KernelSource gemm_source(const Device& device, const GemmKey& key) {
   source.define("TA", key.core == GemmCore::reduce ? acc : t).define("TB", t).define("TD", result);
   source.define("TC", key.split ? acc : result).define("T", type_name(type)).define("TT", acc);
   source.define("COMPLEX", is_complex(type)).define("TO_T(v)", is_complex(type) ? "(v)" : "((T)(v))");
-  source.define("INDEX", key.wide_index ? "long" : "int").define("WIDE", key.wide_index).define("MODE", key.mode).define("RANK", key.rank);
+  source.define("INDEX", key.wide_index ? "long" : "int").define("WIDE", key.wide_index);
+  source.define("MODE", key.mode).define("RANK", key.rank);
   source.define("CHECK", key.check)
       .define("TAP_MASK", key.tap_mask)
       .define("CHANNEL_INNER", key.channel_inner)

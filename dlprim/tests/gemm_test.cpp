@@ -323,7 +323,7 @@ TEST(Gemm, Integers) {
   }
 }
 
-// Words along k or not, whole or not, sizes at the tile's edges; what only other cores take, too.
+// As quotient() of gemm_operands.clh does it.
 TEST(Gemm, DivisionByMultiplication) {
   const std::int64_t largest = (std::int64_t(1) << 31) - 1;
   using List = std::initializer_list<std::int64_t>;
@@ -337,6 +337,7 @@ TEST(Gemm, DivisionByMultiplication) {
       }
 }
 
+// Words along k or not, whole or not, sizes at the tile's edges; what only other cores take, too.
 TEST(Gemm, BytesWithInt32Results) {
   for (const char* candidate : {"dot", "gemv", "reference"}) {
     const testing::Variable forced("DLPRIM_GEMM", candidate);

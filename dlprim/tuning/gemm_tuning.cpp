@@ -61,7 +61,7 @@ constexpr TileShape wgmma_float_tiles[] = {
 constexpr TileShape emulated_tiles[] = {{64, 64, 32, 32, 32, 1.00f, 1.00f, 1, 2}};
 constexpr TileShape emulated_float_tiles[] = {{32, 32, 16, 32, 32, 1.00f, 1.00f, 1, 2}};
 
-// The matrix core: not measured, but chosen so that AMD's compiler spills next to no registers (none; 80 bytes in weights'
+// The matrix core: not measured, but chosen so that AMD's compiler spills no registers (but for 80 bytes in weights'
 // gradients on RDNA: tools/check_matrix_kernels.sh) and sums take at most half of Intel's.
 constexpr TileShape intel8_tiles[] = {{128, 64, 32, 32, 16, 1.00f, 1.00f, 2}, {64, 32, 32, 32, 16, 0.70f, 0.70f, 8}};
 constexpr TileShape intel16_tiles[] = {{128, 128, 32, 32, 32, 1.00f, 1.00f, 2}, {64, 64, 32, 32, 32, 0.70f, 0.70f, 4}};

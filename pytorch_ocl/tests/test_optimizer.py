@@ -134,3 +134,43 @@ def test_adam_of_a_network_partly_on_the_cpu_stays_as_it_is(device):
     optimizer.step()
     assert optimizer.param_groups[0]["fused"] is None
     assert_equal(weights[1:], weights[:1])
+
+
+def in_layout(x, layout):
+    """A copy of a tensor of four dimensions: row-major, channels last, or every other element of memory."""
+    if layout == "gaps":
+        return torch.stack([x, x], dim=-1)[..., 0]
+    return x.contiguous(memory_format=torch.channels_last if layout == "last" else torch.contiguous_format).clone()
+
+
+@pytest.mark.parametrize("make", [
+    lambda p, **k: torch.optim.Adam(p, lr=0.1, amsgrad=True, **k), lambda p, **k: torch.optim.SGD(p, 0.1, 0.9, **k),
+    lambda p, **k: torch.optim.Adagrad(p, lr=0.1, **k)], ids=["adam", "sgd", "adagrad"])
+@pytest.mark.parametrize("layouts", [("rows", "last"), ("last", "rows"), ("gaps", "rows"), ("rows", "gaps")],
+                         ids=lambda layouts: "-".join(layouts))
+def test_fused_steps_take_any_layout(device, make, layouts):
+    """Parameters and gradients; the former change theirs half way, the state does not."""
+    torch.manual_seed(0)
+    start, gradients = torch.randn(3, 4, 5, 2), torch.randn(4, 3, 4, 5, 2)
+    results = []
+    for where, options in (("cpu", {"foreach": False}), (device, {"fused": True})):
+        weight = torch.nn.Parameter(in_layout(start.to(where), layouts[0]))
+        optimizer = make([weight], **options)
+        for i, gradient in enumerate(gradients):
+            if i == 2:
+                weight.data = in_layout(weight.data, layouts[1])
+            weight.grad = None
+            weight.grad = in_layout(gradient.to(where), layouts[1])
+            optimizer.step()
+        results.append([weight])
+    assert_equal(*reversed(results))
+
+
+def test_fused_steps_refuse_lists_that_do_not_fit(device):
+    x, y = torch.ones(6, device=device), torch.ones(2, 3, device=device)
+    options = {"weight_decay": 0.0, "momentum": 0.0, "lr": 0.1, "dampening": 0.0, "nesterov": False, "maximize": False,
+               "is_first_step": True}
+    with pytest.raises(RuntimeError, match=r"_fused_sgd_: expected tensors of the same sizes, got \[6\] and \[2, 3\]"):
+        torch._fused_sgd_([x], [y], [], **options)
+    with pytest.raises(RuntimeError, match="_fused_sgd_: expected lists of one length, got 1 and 2"):
+        torch._fused_sgd_([x], [x, x], [], **options)

@@ -45,13 +45,6 @@ const ForeachRow* find_row(std::string_view name, int arguments) {
   return nullptr;
 }
 
-bool same_layout(const at::Tensor& a, const at::Tensor& b) {
-  if (a.sizes() != b.sizes()) return false;
-  for (int64_t d = 0; d < a.dim(); d++)
-    if (a.size(d) != 1 && a.stride(d) != b.stride(d)) return false;
-  return true;
-}
-
 // What an operator was called with, in the order of its schema, as dlprim takes it. Each add() says whether lists,
 // numbers or tensors fit: the same dtype, device and layout as the first list.
 class Operands {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Fused optimizer steps and the gradient scaler's kernels.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <dlprim/primitives/foreach.hpp>
+
+#include <deque>
 
 #include "generated/functions/optimizer.h"
 #include "runtime/tensor.hpp"
@@ -11,23 +15,69 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-// A list of tensors as dlprim takes it; keeps the buffers it points to.
-struct Buffers {
-  std::vector<dlprim::BufferRef> data;
-  dlprim::DataType dtype = dlprim::DataType::float32;
-  Buffers(at::TensorList tensors, const char* op) {
+// A list of tensors as dlprim takes it, as flat arrays. A tensor that is not dense, or not laid out as the one of
+// `like` beside it, is copied; write_back() copies the results back. Keeps the tensors it was made of by reference.
+class Buffers {
+ public:
+  Buffers(at::TensorList tensors, const char* op, const Buffers* like = nullptr) : given_(tensors) {
     data.reserve(tensors.size());
-    for (const at::Tensor& tensor : tensors) {
+    for (std::size_t i = 0; i < tensors.size(); i++) {
+      const at::Tensor& tensor = tensors[i];
       TORCH_CHECK(tensor.device().type() == c10::DeviceType::PrivateUse1, op,
                   ": expected tensors of an ocl device, got ", tensor.device());
-      TORCH_CHECK(tensor.is_non_overlapping_and_dense(), op, ": expected dense tensors");
       TORCH_CHECK(tensor.scalar_type() == tensors[0].scalar_type(), op, ": expected tensors of one dtype, got ",
                   tensors[0].scalar_type(), " and ", tensor.scalar_type());
-      data.push_back(buffer_of(tensor));
+      if (like) TORCH_CHECK(tensor.sizes() == (*like)[i].sizes(), op, ": expected tensors of the same sizes, got ",
+                            (*like)[i].sizes(), " and ", tensor.sizes());
+      if (like ? !same_layout(tensor, (*like)[i]) : !tensor.is_non_overlapping_and_dense()) copy(i, like);
+      data.push_back(buffer_of((*this)[i]));
     }
     if (!tensors.empty()) dtype = data_type_of(tensors[0], op);
   }
+  const at::Tensor& operator[](std::size_t i) const {
+    return copies_.empty() || !copies_[i].defined() ? given_[i] : copies_[i];
+  }
+  void write_back() const {
+    for (std::size_t i = 0; i < copies_.size(); i++)
+      if (copies_[i].defined()) given_[i].copy_(copies_[i]);
+  }
   operator dlprim::TensorList() const { return {data, dtype}; }
+
+  std::vector<dlprim::BufferRef> data;
+  dlprim::DataType dtype = dlprim::DataType::float32;
+
+ private:
+  void copy(std::size_t i, const Buffers* like) {
+    copies_.resize(given_.size());
+    copies_[i] = like ? at::empty_strided(given_[i].sizes(), (*like)[i].strides(), given_[i].options())
+                      : at::empty(given_[i].sizes(), given_[i].options(), at::MemoryFormat::Contiguous);
+    copies_[i].copy_(given_[i]);
+  }
+
+  at::TensorList given_;
+  std::vector<at::Tensor> copies_;  // empty where there are none
+};
+
+// The lists of a step beside its parameters, of one length and layout with them.
+class Step {
+ public:
+  Step(at::TensorList parameters, const char* op) : op_(op), parameters_(parameters, op) {}
+  const Buffers& list(at::TensorList tensors) {
+    if (!tensors.empty())
+      TORCH_CHECK(tensors.size() == parameters_.data.size(), op_, ": expected lists of one length, got ",
+                  parameters_.data.size(), " and ", tensors.size());
+    return lists_.emplace_back(tensors, op_, &parameters_);
+  }
+  const Buffers& parameters() const { return parameters_; }
+  void write_back() const {
+    parameters_.write_back();
+    for (const Buffers& list : lists_) list.write_back();
+  }
+
+ private:
+  const char* op_;
+  Buffers parameters_;
+  std::deque<Buffers> lists_;
 };
 
 std::vector<std::int64_t> sizes_of(at::TensorList tensors) {
@@ -58,11 +108,12 @@ void adam_step(const AdamLists& lists, const at::Tensor* lr, const dlprim::AdamO
   at::Tensor rate;
   if (lr && lr->is_cpu()) adjusted.lr = lr->item<double>();
   else if (lr) inputs.lr = buffer_of(rate = lr->to(at::kFloat));
-  std::vector<at::Tensor> steps(lists.state_steps.begin(), lists.state_steps.end());
-  dlprim::adam(current_queue(), sizes_of(lists.self), Buffers(lists.self, op), Buffers(lists.grads, op),
-               Buffers(lists.exp_avgs, op), Buffers(lists.exp_avg_sqs, op),
-               Buffers(options.amsgrad ? lists.max_exp_avg_sqs : at::TensorList(), op), Buffers(steps, op), adjusted,
-               inputs);
+  Step step(lists.self, op);
+  dlprim::adam(current_queue(), sizes_of(lists.self), step.parameters(), step.list(lists.grads),
+               step.list(lists.exp_avgs), step.list(lists.exp_avg_sqs),
+               step.list(options.amsgrad ? lists.max_exp_avg_sqs : at::TensorList()), Buffers(lists.state_steps, op),
+               adjusted, inputs);
+  step.write_back();
 }
 
 void sgd_step(at::TensorList self, at::TensorList grads, at::TensorList momenta, const at::Tensor* lr,
@@ -74,8 +125,10 @@ void sgd_step(at::TensorList self, at::TensorList grads, at::TensorList momenta,
   at::Tensor rate;
   if (lr && lr->is_cpu()) adjusted.lr = lr->item<double>();
   else if (lr) inputs.lr = buffer_of(rate = lr->to(at::kFloat));
-  dlprim::sgd(current_queue(), sizes_of(self), Buffers(self, op), Buffers(grads, op), Buffers(momenta, op), adjusted,
+  Step step(self, op);
+  dlprim::sgd(current_queue(), sizes_of(self), step.parameters(), step.list(grads), step.list(momenta), adjusted,
               inputs);
+  step.write_back();
 }
 
 void adagrad_step(at::TensorList self, at::TensorList grads, at::TensorList state_sums, at::TensorList state_steps,
@@ -88,8 +141,10 @@ void adagrad_step(at::TensorList self, at::TensorList grads, at::TensorList stat
   at::Tensor rate;
   if (lr && lr->is_cpu()) adjusted.lr = lr->item<double>();
   else if (lr) inputs.lr = buffer_of(rate = lr->to(at::kFloat));
-  dlprim::adagrad(current_queue(), sizes_of(self), Buffers(self, op), Buffers(grads, op), Buffers(state_sums, op),
+  Step step(self, op);
+  dlprim::adagrad(current_queue(), sizes_of(self), step.parameters(), step.list(grads), step.list(state_sums),
                   Buffers(state_steps, op), adjusted, inputs);
+  step.write_back();
 }
 
 }  // namespace
@@ -153,6 +208,7 @@ void _amp_foreach_non_finite_check_and_unscale_(at::TensorList self, at::Tensor&
   dlprim::foreach(current_queue(),
                   {"amp unscale", "if (!isfinite(x0)) *p2 = 1; if (x1 != 1) x0 *= x1;"},
                   gradients.dtype, sizes_of(self), lists);
+  gradients.write_back();
 }
 
 at::Tensor& _amp_update_scale_(at::Tensor& self, at::Tensor& growth_tracker, const at::Tensor& found_inf,

@@ -45,6 +45,13 @@ dlprim::TensorView view_of(const at::Tensor& tensor, const char* op) {
   });
 }
 
+bool same_layout(const at::Tensor& a, const at::Tensor& b) {
+  if (a.sizes() != b.sizes()) return false;
+  for (int64_t d = 0; d < a.dim(); d++)
+    if (a.size(d) != 1 && a.stride(d) != b.stride(d)) return false;
+  return true;
+}
+
 dlprim::Queue& current_queue() { return queue_of(current_stream(-1)); }
 
 dlprim::Queue& current_queue(c10::Device device) { return queue_of(current_stream(device.index())); }

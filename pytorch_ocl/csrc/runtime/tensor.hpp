@@ -19,6 +19,9 @@ dlprim::BufferRef buffer_of(const at::Tensor& tensor);
 /// A tensor as primitives take it: memory, dtype, sizes and strides. `op` names the operator in errors.
 dlprim::TensorView view_of(const at::Tensor& tensor, const char* op = "operator");
 
+/// Whether elements of equal indices have equal offsets, so that kernels may take both tensors as flat arrays.
+bool same_layout(const at::Tensor& a, const at::Tensor& b);
+
 /// Queue of the current stream of the current device.
 dlprim::Queue& current_queue();
 /// Queue of the current stream of a device (index -1: the current device).

@@ -10,9 +10,9 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 def _prefer_fused(optimizer, args, kwargs) -> None:
     """Before a step of Adam or AdamW: parameter groups whose `fused` and `foreach` were left open become fused.
 
-    That is one kernel in place of ten, and a third of the host's time. As with `fused=True`, `step` of the state then lies
-    on the device and the group says "fused": True, also in `state_dict`. Subclasses and groups that a fused step does
-    not serve (differentiable, capturable, other devices, complex numbers, tensor subclasses) stay as they are.
+    That is one kernel in place of ten, and a third of the host's time. As with `fused=True`, `step` of the state then
+    lies on the device and the group says "fused": True, also in `state_dict`. Subclasses and groups that a fused step
+    does not serve (differentiable, capturable, other devices, complex numbers, tensor subclasses) stay as they are.
     """
     if type(optimizer) not in FUSED_BY_DEFAULT:
         return
