@@ -2,72 +2,20 @@
 // Core for CPUs: a work-group is one work-item; it packs slices of A (rows along k) and B (panels of NR columns) into
 // local memory, which is cache, and multiplies MR x NR pieces in vector registers. The host also defines
 //   MB, NB, KB   largest tile and slice        MR, NR  rows and columns held in registers
+//   PACKED       1: plain operands come packed (gemm_pack_panel): a_k is 1, B has panels [n / NR][k][NR], slices are of
+//                p->slices
 // Compilers for CPUs take long, so one program does more than on GPUs: it stores the sums of splits raw, and there is an
 // addend where beta is not 0.
 #define VEC CONCAT(T, 16)
 #define ACTIVATED VEC
+#define SPACE __local
 #include "gemm_operands.clh"
-#include "lib/vectors.clh"
+#include "gemm_panel.clh"
 
 #define MASK CONCAT(mask_, TT)
 #define mask_f32 int16
 #define mask_f64 long16
-// Conversions that the compiler sees beside the exchanges take it four times as long.
-#define CONVERTING_LOOP CONCAT(converting_loop_, TA)
-#define converting_loop_f32 _Pragma("unroll")
-#define converting_loop_f64 _Pragma("unroll")
-#define converting_loop_f16 NOUNROLL
-#define converting_loop_bf16 NOUNROLL
 #define LDA (KB + 16)  // off the powers of two that would share cache sets; room for the tail of a vector
-
-#define LOW(a, b) (VEC)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7)
-#define HIGH(a, b) (VEC)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf)
-
-// Each round rotates the bits of (row, column) by one; four swap row and column.
-inline void transpose16(VEC *v) {
-  VEC t[16];
-#define ROUND(from, to)                                \
-  _Pragma("unroll") for (int i = 0; i < 8; i++) {      \
-    to[2 * i] = LOW(from[i], from[i + 8]);             \
-    to[2 * i + 1] = HIGH(from[i], from[i + 8]);        \
-  }
-  ROUND(v, t)
-  ROUND(t, v)
-  ROUND(v, t)
-  ROUND(t, v)
-}
-
-// Copies `count` elements `step` apart; may write up to 15 more. Reads stay below `end`.
-inline void copy_line(__global const STORAGE(TA) *x, INDEX step, INDEX end, int count, __local T *to) {
-  int i = 0;
-  if (step == 1)
-    for (; i < count && i + 16 <= end; i += 16) vstore16(LOAD16(TA, x + i), 0, to + i);
-  for (; i < count; i++) to[i] = LOAD(TA, x, i * step);
-}
-
-// to[i * pitch + j] = x[i + j * step] for a block of `lines` x `count`, through registers.
-inline void transpose(__global const STORAGE(TA) *x, INDEX step, int lines, int count, __local T *to, int pitch) {
-  for (int i = 0; i < lines; i += 16)
-    for (int j = 0; j < count; j += 16) {
-      if (i + 16 <= lines && j + 16 <= count) {
-        VEC v[16];
-        CONVERTING_LOOP for (int k = 0; k < 16; k++) v[k] = LOAD16(TA, x + i + (j + k) * step);
-        transpose16(v);
-#pragma unroll
-        for (int k = 0; k < 16; k++) vstore16(v[k], 0, to + (i + k) * pitch + j);
-      } else
-        for (int k = i; k < min(i + 16, lines); k++)
-          for (int l = j; l < min(j + 16, count); l++) to[k * pitch + l] = LOAD(TA, x, k + l * step);
-    }
-}
-
-// to[i * pitch + j] = x[i * line + j * step] for `lines` x `count` elements.
-inline void pack(__global const STORAGE(TA) *x, INDEX line, INDEX step, int lines, int count, __local T *to,
-                 int pitch) {
-  if (line == 1 && step != 1) transpose(x, step, lines, count, to, pitch);
-  else
-    for (int i = 0; i < lines; i++) copy_line(x + i * line, step, count, count, to + i * pitch);
-}
 
 #if MODE
 // Points of one row of the image that follow each other: `length` of them from number `at` of the range.
@@ -217,9 +165,23 @@ inline void finish(const Output *o, __local const T *sums, int i, int j, int row
   }
 }
 
-// c (+)= a b for MR rows and 16 * WIDTH columns over k.
+#if PACKED
+#define OPERAND __global const T
+#define PITCH p->a_m
+#define PANEL p->k
+#define ROW(i) (min(i, last) * p->a_m)  // reads nothing below the last row
+#else
+#define OPERAND __local const T
+#define PITCH LDA
+#define PANEL KB
+#define ROW(i) ((i) * LDA)
+#endif
+
+// c (+)= a b for MR rows, of which `last` is the last one in A, and 16 * WIDTH columns over k.
 #define DEFINE_MULTIPLY(name, WIDTH)                                                                            \
-  inline void name(__local const T *a, __local const T *b, int k, __local T *c, bool first) {                   \
+  inline void name(OPERAND *a, int last, OPERAND *b, int k, __local T *c, bool first, const Params *p) {        \
+    OPERAND *row[MR];                                                                                           \
+    _Pragma("unroll") for (int i = 0; i < MR; i++) row[i] = a + ROW(i);                                         \
     VEC acc[MR][WIDTH];                                                                                         \
     _Pragma("unroll") for (int i = 0; i < MR; i++)                                                              \
       _Pragma("unroll") for (int j = 0; j < WIDTH; j++) acc[i][j] = first ? (VEC)(0) : vload16(j, c + i * NB);  \
@@ -227,7 +189,7 @@ inline void finish(const Output *o, __local const T *sums, int i, int j, int row
       VEC bv[WIDTH];                                                                                            \
       _Pragma("unroll") for (int j = 0; j < WIDTH; j++) bv[j] = vload16(l * (NR / 16) + j, b);                  \
       _Pragma("unroll") for (int i = 0; i < MR; i++) {                                                          \
-        const VEC av = (VEC)(a[i * LDA + l]);                                                                   \
+        const VEC av = (VEC)(row[i][l]);                                                                        \
         _Pragma("unroll") for (int j = 0; j < WIDTH; j++) acc[i][j] = fma(av, bv[j], acc[i][j]);                \
       }                                                                                                         \
     }                                                                                                           \
@@ -241,8 +203,10 @@ DEFINE_MULTIPLY(multiply_narrow, 1)  // for what is left of a row
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(GEMM_ARGUMENTS) {
   const Params *p = &params;
+#if !PACKED
   __local T As[MB * LDA] __attribute__((aligned(64)));
   __local T Bs[NB * KB + 16] __attribute__((aligned(64)));
+#endif
   __local T Cs[MB * NB] __attribute__((aligned(64)));
   __local INDEX column[NB];
 #if MODE
@@ -285,10 +249,17 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(GEMM_ARG
   for (int j = 0; j < columns; j++) column[j] = (n0 + j) * p->c_n;
 #endif
 
-  for (INDEX k0 = k_begin; k0 < k_end; k0 += KB) {
-    const int depth = (int)min((INDEX)KB, k_end - k0);
+#if PACKED
+  const INDEX slice = p->slices;
+#else
+  const INDEX slice = KB;
+#endif
+  for (INDEX k0 = k_begin; k0 < k_end; k0 += slice) {
+    const int depth = (int)min(slice, k_end - k0);
     // A: row i at As + i * LDA. B: panel j at Bs + j * KB * NR, in it NR columns of each k.
-#if MODE == 0
+#if PACKED
+    __global const T *As = A + m0 * p->a_m + k0, *Bs = B + n0 * p->k + k0 * NR;
+#elif MODE == 0
     for (int j = -NR; j < columns; j += NR) {  // A, then the panels: the compiler sees one call
       const bool b = j >= 0;
       pack(b ? B + (n0 + j) * p->b_n + k0 * p->b_k : A + m0 * p->a_m + k0 * p->a_k, b ? p->b_k : p->a_m,
@@ -336,12 +307,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(GEMM_ARG
       const int width = min(NR, columns - j);
       for (int i = 0; i < rows; i += MR) {
         __local T *sums = Cs + i * NB + j;
+        OPERAND *a = As + i * PITCH, *b = Bs + j * PANEL;
 #if NR > 16
-        if (width <= 16) multiply_narrow(As + i * LDA, Bs + j * KB, depth, sums, k0 == k_begin);
+        if (width <= 16) multiply_narrow(a, rows - i - 1, b, depth, sums, k0 == k_begin, p);
         else
 #endif
-          multiply(As + i * LDA, Bs + j * KB, depth, sums, k0 == k_begin);
-        if (k0 + KB < k_end) continue;
+          multiply(a, rows - i - 1, b, depth, sums, k0 == k_begin, p);
+        if (k0 + slice < k_end) continue;
         for (int v = 0; v < width; v += 16) finish(&output, sums + v, i, j + v, min(MR, rows - i), min(16, width - v));
       }
     }

@@ -112,9 +112,9 @@ std::vector<Phases> find_phases(const ConvShape& s) {
   return all;
 }
 
-// `k_unit` divides every phase's k.
+// `k_unit` divides every phase's k, `k_longest` is the largest of them.
 void backward_data_phase(Queue& queue, const ConvShape& s, const TensorView& bias, const Phases& phases,
-                         std::int64_t k_unit) {
+                         std::int64_t k_unit, std::int64_t k_longest) {
   const auto& [phase, offset] = phases;
   const std::int64_t per_group_x = s.w.channels, per_group_y = s.y.channels / s.groups;
   const bool tap_outer = channels_last(s.y);
@@ -131,6 +131,7 @@ void backward_data_phase(Queue& queue, const ConvShape& s, const TensorView& bia
   }
   auto& p = problem.p;
   p.m = per_group_x, p.n = s.x.outer * places, p.k = per_group_y * tap_count, problem.k_unit = k_unit;
+  problem.k_longest = k_longest;
   if (p.n == 0) return;
   Workspace weights;
   set_gather(problem, s.y, out, taps, per_group_y);
@@ -190,10 +191,13 @@ void data_gradient(Queue& queue, const ConvProblem& c) {
     const std::uint32_t zero = 0;
     queue.fill(c.x.data, &zero, std::min<std::size_t>(4, size_of(s.type)), std::size_t(c.x.numel()) * size_of(s.type));
   }
-  std::int64_t k_unit = 0;
-  for (const Phases& phases : all) k_unit = std::gcd(k_unit, s.y.channels / s.groups * phases.taps());
+  std::int64_t k_unit = 0, k_longest = 0;
+  for (const Phases& phases : all) {
+    const std::int64_t k = s.y.channels / s.groups * phases.taps();
+    k_unit = std::gcd(k_unit, k), k_longest = std::max(k_longest, k);
+  }
   for (const Phases& phases : all)
-    if (!gaps || phases.taps() > 0) backward_data_phase(queue, s, c.bias, phases, k_unit);
+    if (!gaps || phases.taps() > 0) backward_data_phase(queue, s, c.bias, phases, k_unit, k_longest);
 }
 
 void weights_gradient(Queue& queue, const ConvProblem& c) {

@@ -183,14 +183,15 @@ void set_tiles(GemmProblem& problem, GemmKey& key, const TileChoice& choice) {
   auto& p = problem.p;
   const TileShape& s = choice.shape;
   p.tiles_m = divide_up(p.m, s.bm), p.tiles_n = divide_up(p.n, s.bn);
-  if (choice.share) {
-    p.slices = divide_up(p.k, s.bk), p.share = choice.share;
+  p.slices = divide_up(p.k, s.bk);
+  if (choice.share && p.slices > 1) {
+    p.share = choice.share;
     p.shares = p.tiles_m * p.tiles_n * problem.batches * p.slices;
     p.splits = divide_up(p.slices - 1, p.share) + 1;  // at most, of any tile
     p.tile_m = s.bm, p.tile_n = s.bn;                 // for the reduction
     key.stream = s.resident;
   } else {
-    p.k_split = divide_up(divide_up(p.k, choice.splits), s.bk) * s.bk;
+    p.k_split = divide_up(p.slices, std::max<std::int64_t>(choice.splits, 1)) * s.bk;
     p.splits = divide_up(p.k, p.k_split);
   }
   key.wide_index = !fits_32_bits(problem);

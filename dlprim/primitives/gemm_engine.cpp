@@ -32,6 +32,7 @@ const char* decline_reference(const Device&, const GemmProblem&, bool) { return 
 constexpr Candidate<GemmProblem> candidates[] = {
     {"thin", decline_thin, run_thin},
     {"gemv", decline_gemv, run_gemv},
+    {"packed", decline_packed, run_packed},
     {"panel", decline_panel, run_panel},
     {"wgmma", decline_wgmma, run_wgmma},
     {"mma", decline_mma, run_mma},
@@ -58,7 +59,8 @@ const char* type_name(DataType type) {
 }
 
 constexpr const char* core_files[] = {"gemm_reference", "gemm_tiled", "gemm_panel", "gemm_mma", "gemm_reduce",
-                                      "gemm_thin",      "gemm_gemv",  "gemm_wgmma", "gemm_matrix", "gemm_dot"};
+                                      "gemm_thin",      "gemm_gemv",  "gemm_wgmma", "gemm_matrix", "gemm_dot",
+                                      "gemm_panel"};
 
 // The most registers with which stream-K's work-groups all run at once on an NVIDIA GPU (65,536 a compute unit).
 int registers_of(const GemmKey& key) {
@@ -72,8 +74,10 @@ KernelSource gemm_source(const Device& device, const GemmKey& key) {
   const std::string name = core_files[int(key.core)];
   KernelSource source(name + ".cl", name);
   const std::string t = tag(type), acc = tag(accumulate_type(type)), result = tag(DataType(key.result));
-  // The reduction reads sums, not elements.
-  source.define("TA", key.core == GemmCore::reduce ? acc : t).define("TB", t).define("TD", result);
+  // The reduction reads sums, not elements; packed operands are what is computed in.
+  const bool packed = key.core == GemmCore::packed;
+  source.define("TA", packed || key.core == GemmCore::reduce ? acc : t).define("TB", packed ? acc : t);
+  source.define("TD", result);
   source.define("TC", key.split ? acc : result).define("T", type_name(type)).define("TT", acc);
   source.define("COMPLEX", is_complex(type)).define("TO_T(v)", is_complex(type) ? "(v)" : "((T)(v))");
   source.define("INDEX", key.wide_index ? "long" : "int").define("WIDE", key.wide_index);
@@ -132,7 +136,8 @@ KernelSource gemm_source(const Device& device, const GemmKey& key) {
     source.define("VA", key.va).define("VB", key.vb).define("B_ALONG_K", key.b_along_k);
     source.define("A_BYTES", key.va * bytes).define("B_BYTES", key.vb * bytes).define("SHUFFLES", is_floating(type));
   }
-  if (key.core == GemmCore::panel) {
+  if (key.core == GemmCore::panel || packed) {
+    if (packed) source.define("PACKED", 1);
     constexpr const char* names[] = {"MR", "NR", "MB", "NB", "KB"};
     for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
   }

@@ -50,7 +50,8 @@ struct GemmProblem {
   Activation activation = Activation::none;
   std::complex<double> alpha = 1, beta = 0;
   std::int64_t batches = 1;
-  std::int64_t k_unit = 0;  // divides the k of all problems that shall run by the same kernel; 0: of this one alone
+  // Of all problems that shall run by the same kernel: a divisor of their k, and the longest; 0: of this one alone.
+  std::int64_t k_unit = 0, k_longest = 0;
   GemmIndices<std::int64_t> p;
 };
 

@@ -15,7 +15,7 @@
 namespace dlprim {
 
 /// Cores by kernel file. Add new ones at the end: tuned choices know them by number.
-enum class GemmCore : std::uint8_t { reference, tiled, panel, mma, reduce, thin, gemv, wgmma, matrix, dot };
+enum class GemmCore : std::uint8_t { reference, tiled, panel, mma, reduce, thin, gemv, wgmma, matrix, dot, packed };
 
 inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -107,6 +107,8 @@ const char* decline_gemv(const Device& device, const GemmProblem& problem, bool 
 void run_gemv(Queue& queue, const GemmProblem& problem);
 const char* decline_panel(const Device& device, const GemmProblem& problem, bool forced);
 void run_panel(Queue& queue, const GemmProblem& problem);
+const char* decline_packed(const Device& device, const GemmProblem& problem, bool forced);
+void run_packed(Queue& queue, const GemmProblem& problem);
 /// Whether the device multiplies four bytes at a time.
 bool has_integer_dot(const DeviceInfo& info);
 const char* decline_dot(const Device& device, const GemmProblem& problem, bool forced);

@@ -64,10 +64,12 @@ Key make_key(const Queue& queue, GemmCore core, const GemmProblem& problem) {
 TileChoice choose_tile(Queue& queue, GemmCore core, const GemmProblem& problem, std::span<const TileShape> shapes,
                        const TileCosts& costs, TileRun run) {
   const DeviceInfo& info = queue.device().info();
-  if (tiles_are_forced()) return rank_tiles(shapes, costs, info, problem)[0];
+  GemmProblem longest = problem;
+  longest.p.k = std::max(problem.p.k, problem.k_longest);
+  auto rank = [&] { return rank_tiles(shapes, costs, info, longest); };
+  if (tiles_are_forced()) return rank()[0];
   static Choices<Key, TileChoice> all("tile");
-  return all.get(queue, make_key(queue, core, problem), is_repeatable(problem),
-                 [&] { return rank_tiles(shapes, costs, info, problem); },
+  return all.get(queue, make_key(queue, core, longest), is_repeatable(problem), rank,
                  [&](const TileChoice& choice) { run(queue, problem, choice); });
 }
 

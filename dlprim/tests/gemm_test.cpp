@@ -222,7 +222,7 @@ TEST_P(GemmTf32, RoundsOnlyWhenAllowed) {
 
 INSTANTIATE_TEST_SUITE_P(All, GemmTf32, ::testing::Values("mma", "wgmma"),
                          [](const auto& candidate) { return std::string(candidate.param); });
-INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::Values("panel", "mma", "wgmma", "tiled", "reference",
+INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::Values("panel", "packed", "mma", "wgmma", "tiled", "reference",
                                                                   "thin", "gemv"),
                          [](const auto& candidate) { return std::string(candidate.param); });
 
