@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Sums the splits of a product that was cut along k and finishes it. `a` holds [batch, split, m, n] of T. The
-// work-items of a group's second dimension share the splits of an element. With STREAM the number of splits varies from
-// tile to tile (next_part), of tile_m x tile_n elements.
+// work-items of a group's second dimension share the splits of an element. With stream-K (p->share) the number of splits
+// varies from tile to tile (next_part), of tile_m x tile_n elements. Columns of C lie as points in every MODE, and there
+// is an addend where beta is not 0, so that one program serves all.
 #include "gemm_operands.clh"
 
 #define AHEAD 8  // loads under way at once
@@ -14,14 +15,13 @@ __kernel void gemm_reduce(GEMM_ARGUMENTS) {
   const INDEX batch = get_global_id(2);
   const int line = get_local_id(1), lines = get_local_size(1), width = get_local_size(0), column = get_local_id(0);
   __global const T *partial = CONST_POINTER(T, a) + batch * p->splits * size + min(id, size - 1);
-#if STREAM
-  const INDEX row = min(id, size - 1) / p->n, column_at = min(id, size - 1) - row * p->n;
-  const INDEX tile = tile_position(row / p->tile_m, column_at / p->tile_n, p);
-  const INDEX first = p->slices * (batch * p->tiles_m * p->tiles_n + tile);
-  const INDEX splits = (first + p->slices - 1) / p->share - first / p->share + 1;
-#else
-  const INDEX splits = p->splits;
-#endif
+  INDEX splits = p->splits;
+  if (p->share) {
+    const INDEX row = min(id, size - 1) / p->n, column_at = min(id, size - 1) - row * p->n;
+    const INDEX tile = tile_position(row / p->tile_m, column_at / p->tile_n, p);
+    const INDEX first = p->slices * (batch * p->tiles_m * p->tiles_n + tile);
+    splits = (first + p->slices - 1) / p->share - first / p->share + 1;
+  }
   T sum = 0;
   INDEX s = line;
   for (; s + (AHEAD - 1) * lines < splits; s += AHEAD * lines) {
@@ -38,9 +38,8 @@ __kernel void gemm_reduce(GEMM_ARGUMENTS) {
   for (int k = 1; k < lines; k++) sum += shared[k * width + column];
   const INDEX m = id / p->n, n = id - m * p->n;
   const INDEX at = batch * p->c_batch + m * p->c_m + c_column(n, p);
-#if ADDEND
-  const T addend = LOAD(TD, CONST_POINTER(STORAGE(TD), d), batch * p->d_batch + m * p->d_m + n * p->d_n);
-#endif
+  T addend = 0;
+  if (beta != 0) addend = LOAD(TD, CONST_POINTER(STORAGE(TD), d), batch * p->d_batch + m * p->d_m + n * p->d_n);
   LOAD_RESIDUAL(at);
   STORE(TC, POINTER(STORAGE(TC), c), at, FINISH(sum, addend));
 }

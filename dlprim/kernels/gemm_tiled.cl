@@ -9,6 +9,7 @@
 #define GROUP ((BM / TM) * (BN / TN))
 #define PITCH_A (BM + 4)
 #define PITCH_B (BN + 4)
+#define EARLY (MODE ? 2 : 1)  // rounds before the first product: one to find what moves, one to load
 #define LOADS_A (BM * BK / (GROUP * VA))
 #define LOADS_B (BN * BK / (GROUP * VB))
 #define T4 CONCAT(T, 4)
@@ -49,7 +50,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tiled(GEMM
   __local T As[2][BK * PITCH_A] __attribute__((aligned(16)));
   __local T Bs[2][BK * PITCH_B] __attribute__((aligned(16)));
 #if MODE
-  __local Place moving[2][BK];
+  __local Place moving[2][BK], fixed[BN];
 #endif
   const int item = get_local_id(0);
   EACH_PART(part) {
@@ -76,16 +77,18 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tiled(GEMM
       b_fixed[e] = min(n0 + B_N(i), p->n - VB_N) * p->b_n + B_K(i) * p->b_k;
     }
 #else
-    Place b_fixed[LOADS_B];
-#pragma unroll
-    for (int e = 0; e < LOADS_B; e++) {
-      const INDEX n = min(n0 + B_N(item + e * GROUP), p->n - VB_N);
+    NOUNROLL for (int i = item; i < BN; i += GROUP) {
+      const INDEX n = min(n0 + i, p->n - VB_N);
 #if MODE == 1
-      b_fixed[e] = place_point(n, p);
+      fixed[i] = place_point(n, p);
 #else
-      b_fixed[e] = place_tap(n, p);
+      fixed[i] = place_tap(n, p);
 #endif
     }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    Place b_fixed[LOADS_B];
+#pragma unroll
+    for (int e = 0; e < LOADS_B; e++) b_fixed[e] = fixed[B_N(item + e * GROUP)];
 #endif
 
     T a_next[LOADS_A][VA], b_next[LOADS_B][VB];
@@ -180,40 +183,33 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tiled(GEMM
 #pragma unroll
       for (int j = 0; j < TN; j++) acc[i][j] = 0;
 
-    PLACE_MOVING(0, k_begin)
-    PLACE_MOVING(1, k_begin + BK)
-#if MODE
-    barrier(CLK_LOCAL_MEM_FENCE);
-#endif
-    LOAD_NEXT(0, k_begin);
-    KEEP_NEXT(0);
-    barrier(CLK_LOCAL_MEM_FENCE);
+    // The compiler sees loads, stores and places once, which takes it less time than copies before the loop.
     int current = 0;
-    for (INDEX k0 = k_begin; k0 < k_end; k0 += BK) {
-      const bool more = k0 + BK < k_end;
-      if (more) {
-        LOAD_NEXT(current ^ 1, k0 + BK);
-        PLACE_MOVING(current, k0 + 2 * BK)
-      }
-      __local const T *a_tile = As[current] + row * 4;
-      __local const T *b_tile = Bs[current] + column * 4;
+    NOUNROLL for (INDEX k0 = k_begin - EARLY * BK; k0 < k_end; k0 += BK) {
+      const bool more = k0 + BK >= k_begin && k0 + BK < k_end;
+      if (more) LOAD_NEXT(current ^ 1, k0 + BK);
+      PLACE_MOVING(current, k0 + 2 * BK)
+      if (k0 >= k_begin) {
+        __local const T *a_tile = As[current] + row * 4;
+        __local const T *b_tile = Bs[current] + column * 4;
 #pragma unroll
-      for (int k = 0; k < BK; k++) {
-        T av[TM], bv[TN];
+        for (int k = 0; k < BK; k++) {
+          T av[TM], bv[TN];
 #pragma unroll
-        for (int i = 0; i < TM; i += 4) {
-          const T4 v = *(__local const T4 *)(a_tile + k * PITCH_A + i * rows);
-          av[i] = v.x, av[i + 1] = v.y, av[i + 2] = v.z, av[i + 3] = v.w;
+          for (int i = 0; i < TM; i += 4) {
+            const T4 v = *(__local const T4 *)(a_tile + k * PITCH_A + i * rows);
+            av[i] = v.x, av[i + 1] = v.y, av[i + 2] = v.z, av[i + 3] = v.w;
+          }
+#pragma unroll
+          for (int j = 0; j < TN; j += 4) {
+            const T4 v = *(__local const T4 *)(b_tile + k * PITCH_B + j * columns);
+            bv[j] = v.x, bv[j + 1] = v.y, bv[j + 2] = v.z, bv[j + 3] = v.w;
+          }
+#pragma unroll
+          for (int i = 0; i < TM; i++)
+#pragma unroll
+            for (int j = 0; j < TN; j++) acc[i][j] = fma(av[i], bv[j], acc[i][j]);
         }
-#pragma unroll
-        for (int j = 0; j < TN; j += 4) {
-          const T4 v = *(__local const T4 *)(b_tile + k * PITCH_B + j * columns);
-          bv[j] = v.x, bv[j + 1] = v.y, bv[j + 2] = v.z, bv[j + 3] = v.w;
-        }
-#pragma unroll
-        for (int i = 0; i < TM; i++)
-#pragma unroll
-          for (int j = 0; j < TN; j++) acc[i][j] = fma(av[i], bv[j], acc[i][j]);
       }
       if (more) KEEP_NEXT(current ^ 1);
       barrier(CLK_LOCAL_MEM_FENCE);

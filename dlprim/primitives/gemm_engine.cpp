@@ -261,6 +261,26 @@ void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmPro
            residual);
 }
 
+namespace {
+// Finishes C from partial sums; one program for products, convolutions and their gradients.
+void reduce(Queue& queue, GemmProblem problem, BufferRef partial) {
+  auto& p = problem.p;
+  if (problem.mode != GemmMode::convolution) {
+    p.out[0] = p.out[1] = 1, p.out[2] = p.n;
+    p.y_stride[0] = p.y_stride[1] = p.y_n = 0, p.y_stride[2] = p.c_n;
+  }
+  if (!problem.addend.memory) problem.beta = 0;
+  GemmKey key = gemm_key(GemmCore::reduce, problem);
+  key.mode = std::uint8_t(GemmMode::convolution), key.rank = 3, key.check = key.channel_inner = 0, key.addend = 1;
+  Kernel& kernel = gemm_kernel(queue.device(), key);
+  const std::size_t most = std::min<std::size_t>(queue.device().info().cpu ? 64 : 256, kernel.max_work_group());
+  const std::size_t lines = p.splits >= 16 && most >= 64 ? 4 : 1;
+  launch_gemm(queue, kernel, key, problem,
+              NDRange(std::size_t(p.m * p.n), lines, std::size_t(problem.batches), most / lines, lines, 1), partial,
+              problem.c);
+}
+}  // namespace
+
 void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::size_t group) {
   const auto& p = problem.p;
   const std::int64_t groups =
@@ -268,25 +288,12 @@ void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::si
   const NDRange range(std::size_t(groups) * group, group);
   if (p.splits == 1)
     return launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, problem.c);
-  const GemmKey reduce = [&] {
-    GemmKey result = gemm_key(GemmCore::reduce, problem);
-    result.check = result.channel_inner = 0;
-    // C of a weights' gradient lies as that of a plain product.
-    if (problem.mode == GemmMode::weights_gradient) result.mode = 0, result.rank = 1;
-    result.stream = p.share != 0;
-    return result;
-  }();
   if (!key.both || key.stream) key.split = 1, key.addend = key.activation = key.residual = 0;
   const std::size_t bytes =
       std::size_t(problem.batches * p.splits * p.m * p.n) * size_of(accumulate_type(problem.type));
   const Workspace partial(queue, bytes);
   launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, partial.data());
-  Kernel& kernel = gemm_kernel(queue.device(), reduce);
-  const std::size_t most = std::min<std::size_t>(queue.device().info().cpu ? 64 : 256, kernel.max_work_group());
-  const std::size_t lines = p.splits >= 16 && most >= 64 ? 4 : 1;
-  launch_gemm(queue, kernel, reduce, problem,
-              NDRange(std::size_t(p.m * p.n), lines, std::size_t(problem.batches), most / lines, lines, 1),
-              partial.data(), problem.c);
+  reduce(queue, problem, partial.data());
 }
 
 void run_reference(Queue& queue, const GemmProblem& given) {
