@@ -2,8 +2,8 @@
 // Core for CPUs: a work-group is one work-item; it packs slices of A (rows along k) and B (panels of NR columns) into
 // local memory, which is cache, and multiplies MR x NR pieces in vector registers. The host also defines
 //   MB, NB, KB   largest tile and slice        MR, NR  rows and columns held in registers
-//   PACKED       1: plain operands come packed (gemm_pack_panel): a_k is 1, B has panels [n / NR][k][NR], slices are of
-//                p->slices
+//   PACKED       1: operands of plain products come packed (gemm_pack_panel): A has a_k 1, B panels [n / NR][k][NR];
+//                p->slices is the length of a slice
 // Compilers for CPUs take long, so one program does more than on GPUs: it stores the sums of splits raw, and there is an
 // addend where beta is not 0.
 #define VEC CONCAT(T, 16)
@@ -170,22 +170,31 @@ inline void finish(const Output *o, __local const T *sums, int i, int j, int row
 #define PITCH p->a_m
 #define PANEL p->k
 #define ROW(i) (min(i, last) * p->a_m)  // reads nothing below the last row
+#if defined(__has_builtin) && __has_builtin(__builtin_prefetch)
+#define PREFETCH(at) __builtin_prefetch(at)
+#endif
 #else
 #define OPERAND __local const T
 #define PITCH LDA
 #define PANEL KB
 #define ROW(i) ((i) * LDA)
 #endif
+#ifndef PREFETCH
+#define PREFETCH(at)
+#endif
 
-// c (+)= a b for MR rows, of which `last` is the last one in A, and 16 * WIDTH columns over k.
+// c (+)= a b for MR rows, of which `last` is the last one in A, and 16 * WIDTH columns over k. On the way brings a 16th
+// of a panel, at `next`, into the cache.
 #define DEFINE_MULTIPLY(name, WIDTH)                                                                            \
-  inline void name(OPERAND *a, int last, OPERAND *b, int k, __local T *c, bool first, const Params *p) {        \
+  inline void name(OPERAND *a, int last, OPERAND *b, OPERAND *next, int k, __local T *c, bool first,            \
+                   const Params *p) {                                                                           \
     OPERAND *row[MR];                                                                                           \
     _Pragma("unroll") for (int i = 0; i < MR; i++) row[i] = a + ROW(i);                                         \
     VEC acc[MR][WIDTH];                                                                                         \
     _Pragma("unroll") for (int i = 0; i < MR; i++)                                                              \
       _Pragma("unroll") for (int j = 0; j < WIDTH; j++) acc[i][j] = first ? (VEC)(0) : vload16(j, c + i * NB);  \
     for (int l = 0; l < k; l++) {                                                                               \
+      PREFETCH(next + l * (NR / 16));                                                                           \
       VEC bv[WIDTH];                                                                                            \
       _Pragma("unroll") for (int j = 0; j < WIDTH; j++) bv[j] = vload16(l * (NR / 16) + j, b);                  \
       _Pragma("unroll") for (int i = 0; i < MR; i++) {                                                          \
@@ -307,12 +316,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(GEMM_ARG
       const int width = min(NR, columns - j);
       for (int i = 0; i < rows; i += MR) {
         __local T *sums = Cs + i * NB + j;
-        OPERAND *a = As + i * PITCH, *b = Bs + j * PANEL;
+        OPERAND *a = As + i * PITCH, *b = Bs + j * PANEL, *next = b;
+        if (j + NR < columns) next += NR * PANEL + i / MR * (depth * NR / 16);
 #if NR > 16
-        if (width <= 16) multiply_narrow(a, rows - i - 1, b, depth, sums, k0 == k_begin, p);
+        if (width <= 16) multiply_narrow(a, rows - i - 1, b, next, depth, sums, k0 == k_begin, p);
         else
 #endif
-          multiply(a, rows - i - 1, b, depth, sums, k0 == k_begin, p);
+          multiply(a, rows - i - 1, b, next, depth, sums, k0 == k_begin, p);
         if (k0 + slice < k_end) continue;
         for (int v = 0; v < width; v += 16) finish(&output, sums + v, i, j + v, min(MR, rows - i), min(16, width - v));
       }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Sums the splits of a product that was cut along k and finishes it. `a` holds [batch, split, m, n] of T. The
-// work-items of a group's second dimension share the splits of an element. With stream-K (p->share) the number of splits
-// varies from tile to tile (next_part), of tile_m x tile_n elements. Columns of C lie as points in every MODE, and there
-// is an addend where beta is not 0, so that one program serves all.
+// work-items of a group's second dimension share the splits of an element. With stream-K (p->share) the number of
+// splits varies from tile to tile (next_part), of tile_m x tile_n elements. One program serves all: columns of C are
+// points of a convolution for any problem, and there is an addend where beta is not 0.
 #include "gemm_operands.clh"
 
 #define AHEAD 8  // loads under way at once
