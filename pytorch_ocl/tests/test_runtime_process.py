@@ -102,16 +102,21 @@ def test_a_driver_that_does_not_load_leaves_the_others(tmp_path):
 
 def test_a_backend_that_fails_to_load_does_not_break_torch(tmp_path):
     out = run_python("""
-import sys
+import sys, warnings
 for name in [n for n in sys.modules if n.startswith('pytorch_ocl')]: del sys.modules[name]
 del torch.ocl
 import pathlib
 exists = pathlib.Path.exists
 pathlib.Path.exists = lambda self: False if 'pytorch_ocl_torch' in self.name else exists(self)
-import pytorch_ocl
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter('always')
+    import pytorch_ocl
 pytorch_ocl._autoload()
-print(pytorch_ocl.unavailable_reason())""")
-    assert out.startswith("ImportError: pytorch_ocl was not built for torch")
+print(pytorch_ocl.unavailable_reason())
+print([str(w.message) for w in caught if w.category is RuntimeWarning])""")
+    reason, warned = out.splitlines()
+    assert reason.startswith("ImportError: pytorch_ocl was not built for torch")
+    assert warned == str([f"pytorch_ocl could not be loaded: {reason}"])
 
 
 def test_fallback_is_counted_and_can_be_forbidden():

@@ -8,6 +8,8 @@ def _autoload():
     stands before `import torch`, which asks for it at once when this package is imported first."""
 
 
+import warnings  # noqa: E402
+
 import torch  # noqa: E402
 
 from pytorch_ocl import _runtime  # noqa: E402
@@ -41,8 +43,9 @@ def _register():
 if not hasattr(torch, "ocl"):
     try:
         _register()
-    except Exception as error:  # noqa: BLE001  a device that is missing must never break `import torch`
+    except Exception as error:  # noqa: BLE001  a backend that cannot be loaded must never break `import torch`
         _problem = f"{type(error).__name__}: {error}"
+        warnings.warn(f"pytorch_ocl could not be loaded: {_problem}", RuntimeWarning, stacklevel=2)
         from pytorch_ocl import ocl
 
         if not hasattr(torch, "ocl"):
