@@ -43,6 +43,41 @@ TEST_P(SortCandidate, IsStableAtEdgesOfRunsAndTiles) {
     }
 }
 
+// The k first, as sorting finds them, among few values and many equal ones, NaN and both zeros.
+TEST_P(SortCandidate, SelectsPlacesOfTheFirst) {
+  const testing::Variable forced("DLPRIM_SORT", GetParam());
+  for (const DataType type : {DataType::float32, DataType::float64, DataType::bfloat16, DataType::float16,
+                              DataType::int64, DataType::int32, DataType::int16, DataType::uint8})
+    for (const std::int64_t n : {64, 255, 1000, 5000})
+      for (const std::int64_t k : {std::int64_t(1), std::int64_t(7), n / 4})
+        for (const bool descending : {false, true}) {
+          if (!testing::supports(type)) continue;
+          // Work-groups of many take CPUs' compilers seconds a program.
+          const bool one_of_two = descending ? type == DataType::float32 : type == DataType::int64;
+          if (std::string(GetParam()) == "radix" && queue().device().info().cpu && !one_of_two) continue;
+          std::mt19937 engine{unsigned(n + k)};
+          std::vector<double> values(std::size_t(3 * n));
+          for (std::size_t i = 0; i < values.size(); i++) {
+            const bool few = i < std::size_t(n);  // the first row
+            values[i] = few ? engine() % 3 : engine() % 97;
+            if (is_signed(type) || is_floating(type)) values[i] -= few ? 1 : 48;
+            if (!is_floating(type)) continue;
+            values[i] = engine() % 31 == 0 ? std::nan("") : engine() % 2 ? values[i] / 8 : -values[i];
+          }
+          const testing::DeviceTensor keys(type, {3, n}, values);
+          DeviceVector<std::int64_t> places(std::size_t(3 * k)), order(std::size_t(3 * n));
+          ASSERT_TRUE(select_places(queue(), keys, {places.data(), DataType::int64, {3, k}}, descending));
+          sort_order(queue(), keys, {order.data(), DataType::int64, {3, n}}, descending);
+          const auto result = places.read();
+          auto sorted = order.read();
+          for (std::int64_t row = 0; row < 3; row++) {
+            std::sort(sorted.begin() + row * n, sorted.begin() + row * n + k);
+            ASSERT_TRUE(std::equal(result.begin() + row * k, result.begin() + row * k + k, sorted.begin() + row * n))
+                << name(type) << " " << n << " " << k << " " << descending << " row " << row;
+          }
+        }
+}
+
 // Whole ranges of every type: one tile and several.
 TEST_P(SortCandidate, OrdersEveryType) {
   const testing::Variable forced("DLPRIM_SORT", GetParam());

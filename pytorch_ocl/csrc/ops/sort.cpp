@@ -30,6 +30,15 @@ at::Tensor order_of(const at::Tensor& keys, bool descending) {
   return order;
 }
 
+// The first k of order_of.
+at::Tensor top_order(const at::Tensor& keys, int64_t k, bool descending) {
+  const at::Tensor places = at::empty({keys.size(0), k}, keys.options().dtype(at::kLong));
+  dlprim::Queue& queue = current_queue(keys.device());
+  if (!dlprim::select_places(queue, view_of(keys, "topk"), view_of(places, "topk"), descending))
+    return order_of(keys, descending).narrow(1, 0, k);
+  return places.gather(1, order_of(keys.gather(1, places), descending));
+}
+
 // Copies rows into a tensor that has their dimension at `dim`.
 void put_rows(const at::Tensor& to, const at::Tensor& rows, int64_t dim) {
   const at::Tensor moved = to.dim() == 0 ? to : at::Tensor(to.movedim(dim, -1));
@@ -110,7 +119,7 @@ void structured_topk_values::impl(const at::Tensor& self, int64_t k, int64_t dim
   }
   if (values.numel() == 0) return;
   dim = at::maybe_wrap_dim(dim, self.dim());
-  const at::Tensor keys = rows_of(self, dim), order = order_of(keys, largest).narrow(1, 0, k);
+  const at::Tensor keys = rows_of(self, dim), order = top_order(keys, k, largest);
   put_rows(indices, order, dim);
   put_rows(values, keys.gather(1, order), dim);
 }

@@ -10,6 +10,12 @@ namespace dlprim {
 /// then merged pairwise along merge paths (Green, McColl and Bader 2012). DLPRIM_SORT=radix or merge forces one.
 void sort_order(Queue& queue, const TensorView& keys, const TensorView& order, bool descending);
 
+/// places[row, i] (int64, contiguous, [rows, k] with 0 < k <= n): positions, in ascending order, of the k smallest
+/// (largest, when descending) elements of each row of `keys` [rows, n] (contiguous, any real dtype), the first ones of
+/// equal elements. NaN counts as the largest. Returns false, having done nothing, where sorting the rows takes less
+/// time. DLPRIM_SORT=radix: by work-groups of many work-items on CPUs, too.
+bool select_places(Queue& queue, const TensorView& keys, const TensorView& places, bool descending);
+
 /// Stable lexicographic order of the rows of `keys` [n, columns]: order is [n].
 void sort_rows(Queue& queue, const TensorView& keys, const TensorView& order);
 
