@@ -170,8 +170,10 @@ inline void finish(const Output *o, __local const T *sums, int i, int j, int row
 #define PITCH p->a_m
 #define PANEL p->k
 #define ROW(i) (min(i, last) * p->a_m)  // reads nothing below the last row
-#if defined(__has_builtin) && __has_builtin(__builtin_prefetch)
+#ifdef __has_builtin
+#if __has_builtin(__builtin_prefetch)
 #define PREFETCH(at) __builtin_prefetch(at)
+#endif
 #endif
 #else
 #define OPERAND __local const T

@@ -2,7 +2,7 @@
 // Positions, in ascending order, of the k elements of a row that come first in the order of sorting. A work-group takes
 // a row: it finds the k-th key digit by digit from histograms (Alabi et al., "Fast k-selection algorithms for graphics
 // processing units", 2012), then lists what comes before that key and as many elements of that key as are left.
-// Defines: those of lib/sort_keys.clh; GROUP: 1, or a multiple of 256; FIRST_BIT: bits below are alike.
+// Defines: those of lib/sort_keys.clh; GROUP: 1, or a multiple of 256.
 #include "lib/sort_keys.clh"
 
 #define DIGITS 256

@@ -2,7 +2,7 @@
 // Stable radix sort, 4 bits a pass, after D. Merrill, A. Grimshaw, "High performance and scalable radix sorting", 2011.
 // A work-group sorts a tile of GROUP * ITEMS elements by one digit in local memory; segments of one tile go through all
 // digits there, longer ones through `radix_count`, a scan of the counts and `radix_scatter` for every digit.
-// Defines: those of lib/sort_keys.clh; GROUP, ITEMS, FIRST_BIT; FIRST, LAST: of the passes.
+// Defines: those of lib/sort_keys.clh; GROUP, ITEMS; FIRST, LAST: of the passes.
 #include "lib/sort_keys.clh"
 
 #define TILE (GROUP * ITEMS)

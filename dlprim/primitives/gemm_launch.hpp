@@ -35,7 +35,7 @@ struct GemmKey {
   std::uint8_t tap_mask = 0, full_k = 0, turned = 0, stages = 0, residual = 0, passes = 0;
   std::uint8_t unit = 0;  // matrix: a MatrixUnit, + emulated_unit on a device that has none
   std::uint8_t result = 0;  // a DataType
-  std::uint8_t stream = 0;  // stream-K: work-groups that share a unit; of a reduction: 1
+  std::uint8_t stream = 0;  // stream-K: work-groups that share a unit
   std::uint8_t both = 0;    // one program stores raw sums of splits and finished results, with and without addend
   std::uint8_t unused[5]{};  // keys are compared byte by byte
 };

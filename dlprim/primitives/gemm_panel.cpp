@@ -117,13 +117,16 @@ void pack_and_run(Queue& queue, GemmProblem problem) {
   auto& p = problem.p;
   const DeviceInfo& info = queue.device().info();
   const PanelShape shape = packed_shape(info, size_of(accumulate_type(problem.type)));
-  const Packed b =
-      pack(queue, problem, {problem.b, p.k, p.n, p.b_k, p.b_n, p.b_batch, shape.nr, p.k * shape.nr, shape.nr});
+  const Packed b = pack(queue, problem,
+                        {.data = problem.b, .lines = p.k, .count = p.n, .line = p.b_k, .step = p.b_n,
+                         .batch = p.b_batch, .width = shape.nr, .panel = p.k * shape.nr, .pitch = shape.nr});
   std::optional<Packed> a;
   if (!reads_directly(problem)) {
-    constexpr std::int64_t width = 256;
+    constexpr std::int64_t width = 256;  // no panels
     const std::int64_t pitch = divide_up(p.k, 16) * 16 + 16;  // off the powers of two that would share cache sets
-    a = pack(queue, problem, {problem.a, p.m, p.k, p.a_m, p.a_k, p.a_batch, width, width, pitch});
+    a = pack(queue, problem,
+             {.data = problem.a, .lines = p.m, .count = p.k, .line = p.a_m, .step = p.a_k, .batch = p.a_batch,
+              .width = width, .panel = width, .pitch = pitch});
     problem.a = a->memory.data(), p.a_batch = a->batch, p.a_m = pitch, p.a_k = 1;
   }
   problem.b = b.memory.data(), p.b_batch = b.batch, p.b_k = shape.nr, p.b_n = p.k;

@@ -51,8 +51,8 @@ std::string text_of(const Key& key) {
 }
 
 Key make_key(const Queue& queue, GemmCore core, const GemmProblem& problem) {
-  Key key{problem.p.m, problem.p.n, problem.p.k, problem.batches, std::int64_t(queue.device().index()),
-          gemm_key(core, problem)};
+  const std::int64_t k = std::max(problem.p.k, problem.k_longest);
+  Key key{problem.p.m, problem.p.n, k, problem.batches, std::int64_t(queue.device().index()), gemm_key(core, problem)};
   const Vectors v = vectors(problem, 1);
   key.core.a_along_k = v.a_along_k, key.core.b_along_k = v.b_along_k;
   key.core.passes = std::uint8_t(tf32_passes(problem.type));
@@ -64,12 +64,14 @@ Key make_key(const Queue& queue, GemmCore core, const GemmProblem& problem) {
 TileChoice choose_tile(Queue& queue, GemmCore core, const GemmProblem& problem, std::span<const TileShape> shapes,
                        const TileCosts& costs, TileRun run) {
   const DeviceInfo& info = queue.device().info();
-  GemmProblem longest = problem;
-  longest.p.k = std::max(problem.p.k, problem.k_longest);
-  auto rank = [&] { return rank_tiles(shapes, costs, info, longest); };
+  auto rank = [&] {
+    GemmProblem longest = problem;
+    longest.p.k = std::max(problem.p.k, problem.k_longest);
+    return rank_tiles(shapes, costs, info, longest);
+  };
   if (tiles_are_forced()) return rank()[0];
   static Choices<Key, TileChoice> all("tile");
-  return all.get(queue, make_key(queue, core, longest), is_repeatable(problem), rank,
+  return all.get(queue, make_key(queue, core, problem), is_repeatable(problem), rank,
                  [&](const TileChoice& choice) { run(queue, problem, choice); });
 }
 

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
-#include <string_view>
 
 #include "sort_order.hpp"
 
@@ -35,7 +33,7 @@ Kernel& kernel_of(Queue& queue, const Key& key) {
   return cache.get(queue.device(), key, [&] {
     KernelSource source("radix_sort.cl", kernels[key.kind]);
     define_sort_keys(source, key.type, key.descending);
-    source.define("GROUP", key.group).define("ITEMS", key.items).define("FIRST_BIT", first_bit(key.type));
+    source.define("GROUP", key.group).define("ITEMS", key.items);
     return source.define("FIRST", key.first).define("LAST", key.last);
   });
 }
@@ -49,6 +47,7 @@ int items_of(const Device& device, DataType type) {
 void define_sort_keys(KernelSource& source, DataType type, bool descending) {
   source.define("T", tag(type)).define("WIDE_KEYS", is_wide(type)).define("FLOATING", is_floating(type));
   source.define("SIGNED", is_signed(type)).define("KEY_BITS", key_bits(type)).define("DESCENDING", descending);
+  source.define("FIRST_BIT", first_bit(type));
 }
 
 const char* decline_radix(const Device& device, const SortProblem& p, bool forced) {
@@ -85,37 +84,6 @@ void run_radix(Queue& queue, const SortProblem& p) {
            p.order, n, tiles, cl_uint(shift));
     from = keys[now].data(), from_places = places[now].data();
   }
-}
-
-bool select_places(Queue& queue, const TensorView& keys, const TensorView& places, bool descending) {
-  if (!keys.is_contiguous() || !places.is_contiguous() || keys.dims != 2 || places.dims != 2 ||
-      places.dtype != DataType::int64 || places.sizes[0] != keys.sizes[0] || places.sizes[1] > keys.sizes[1])
-    throw ValidationError("[topk] expected contiguous keys [rows, n] and int64 places [rows, k] with k <= n");
-  const DeviceInfo& info = queue.device().info();
-  const std::int64_t n = keys.sizes[1], k = places.sizes[1];
-  // Nanoseconds on an H200: 4.7 for each element of a row; sorting takes 50,000, and 0.17 for each element of all.
-  const double more = (4.7 - 0.17 * double(keys.sizes[0])) * double(n);
-  const bool too_long = n >= std::int64_t(1) << 31 || (!info.cpu && more > 50e3);
-  if (is_complex(keys.dtype) || too_long || n < 64 || 4 * k > n) return false;
-  if (!info.cpu && info.max_work_group < 256) return false;
-  if (places.numel() == 0) return true;
-  struct Select {
-    DataType type;
-    bool descending;
-    std::uint16_t group;
-  };
-  const char* forced = std::getenv("DLPRIM_SORT");
-  const std::size_t group = info.cpu && !(forced && std::string_view(forced) == "radix") ? 1 : 256;
-  static KernelCache<Select> cache;
-  const Select key{keys.dtype, descending, std::uint16_t(group)};
-  Kernel& kernel = cache.get(queue.device(), key, [&] {
-    KernelSource source("radix_select.cl", "radix_select");
-    define_sort_keys(source, keys.dtype, descending);
-    return source.define("GROUP", group).define("FIRST_BIT", first_bit(keys.dtype));
-  });
-  launch(queue, kernel, NDRange(std::size_t(keys.sizes[0]) * group, group), keys.data, places.data, cl_ulong(n),
-         cl_ulong(k));
-  return true;
 }
 
 }  // namespace dlprim
