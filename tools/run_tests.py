@@ -59,8 +59,10 @@ def steps():
         # What is for GPUs only is slow to build, above all for PoCL, and the same code everywhere.
         chosen = " '--gtest_filter=-*/mma:*/wgmma:*/gemv'" if platform == "PoCL" else ""
         yield Step(f"dlprim on {platform}", sharded(f"{BUILD}/dlprim/dlprim_tests{chosen}"), environment, 15)
+        # With a thread that submits, as on GPUs; PoCL's go without.
+        thread = {"DLPRIM_SUBMIT_THREAD": "1" if platform == "Intel" else "0"}
         yield Step(f"backend on {platform}", pytest_command(
-            "-n", "2", "pytorch_ocl/tests", "--ignore=pytorch_ocl/tests/test_opinfo.py"), environment, 15)
+            "-n", "2", "pytorch_ocl/tests", "--ignore=pytorch_ocl/tests/test_opinfo.py"), {**environment, **thread}, 15)
         yield Step(f"networks on {platform}", sharded(f"{BUILD}/dlprim/dlprim_net_tests"), environment, 10)
         yield Step(f"libtorch example on {platform}", ["examples/libtorch/run.sh"], environment, 5, False)
     intel = {**DEVICES["Intel"], "DLPRIM_BUILD": BUILD}

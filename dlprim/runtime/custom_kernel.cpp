@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/runtime/custom_kernel.hpp>
+#include <dlprim/runtime/profile.hpp>
 
 namespace dlprim {
 
@@ -14,13 +15,14 @@ std::string parameter_type(cl_kernel kernel, cl_uint index) {
 }
 
 template <class T, class Number>
-cl_uint set_number(Kernel& kernel, cl_uint index, Number value) {
-  return detail::set_argument(kernel, index, T(value));
+void set_number(Kernel& kernel, cl_uint index, Number number) {
+  const T value = T(number);
+  detail::set_argument(kernel, index, &value, sizeof value);
 }
 
 // Passes a number as the type its parameter has.
 template <class Number>
-cl_uint set_scalar(Kernel& kernel, cl_uint index, const std::string& type, Number value) {
+void set_scalar(Kernel& kernel, cl_uint index, const std::string& type, Number value) {
   if (type == "float") return set_number<cl_float>(kernel, index, value);
   if (type == "double") return set_number<cl_double>(kernel, index, value);
   if (type == "int") return set_number<cl_int>(kernel, index, value);
@@ -85,6 +87,7 @@ void CustomKernel::run(Queue& queue, std::span<const Argument> arguments, std::s
                           std::to_string(arguments.size()));
   const NDRange range = make_range(kernel_->name(), global, local);
   std::vector<cl::Buffer> parts;  // alive until the kernel is enqueued
+  queue.submit();
   std::lock_guard guard(kernel_->lock());
   for (cl_uint i = 0; i < arguments.size(); i++) {
     if (const auto* integer = std::get_if<std::int64_t>(&arguments[i])) set_scalar(*kernel_, i, types_[i], *integer);
@@ -98,7 +101,8 @@ void CustomKernel::run(Queue& queue, std::span<const Argument> arguments, std::s
       detail::set_argument(*kernel_, i, &memory, sizeof memory);
     }
   }
-  if (range.global[0] && range.global[1] && range.global[2]) detail::enqueue(queue, *kernel_, range, {});
+  if (range.global[0] && range.global[1] && range.global[2])
+    detail::enqueue(queue, *kernel_, range, {}, Profiler::enabled());
 }
 
 }  // namespace dlprim

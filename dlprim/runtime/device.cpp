@@ -5,6 +5,7 @@
 #include <dlprim/runtime/program.hpp>
 #include <dlprim/runtime/queue.hpp>
 #include <dlprim/runtime/status.hpp>
+#include <dlprim/runtime/submission.hpp>
 
 #include <array>
 #include <atomic>
@@ -59,6 +60,7 @@ struct Device::State {
   std::unique_ptr<HostMemory> host_memory;
   std::unique_ptr<ProgramCache> programs;
   std::unique_ptr<DeviceStatus> status;
+  std::unique_ptr<Submission> submission;
   std::mutex queues_mutex;
   std::array<std::atomic<Queue*>, 1 + pool_size> queues{};
   std::atomic<unsigned> next{0};
@@ -101,6 +103,7 @@ Device::State& Device::state() {
     state.programs = std::make_unique<ProgramCache>(*this);
     state.allocator = std::make_unique<Allocator>(*this);
     state.host_memory = std::make_unique<HostMemory>(*this);
+    state.submission = Submission::make(info_);
   });
   return state;
 }
@@ -121,6 +124,8 @@ DeviceStatus& Device::status() {
   if (!own.status) own.status = std::make_unique<DeviceStatus>(*this);
   return *own.status;
 }
+
+Submission* Device::submission() { return state().submission.get(); }
 
 Queue& Device::queue(std::int64_t id) {
   State& own = state();

@@ -2,43 +2,99 @@
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/profile.hpp>
 
+#include <cstring>
+
 namespace dlprim::detail {
 
 namespace {
-[[noreturn]] void argument_failed(Kernel& kernel, cl_uint index, cl_int code) {
-  throw DeviceError("clSetKernelArg(" + kernel.name() + ", " + std::to_string(index) + ")", code);
+
+void set_arguments(Kernel& kernel, std::span<const Argument> arguments) {
+  cl_uint index = 0;
+  for (const Argument& argument : arguments) {
+    if (argument.kind != Argument::buffers) {
+      set_argument(kernel, index++, argument.data, argument.size);
+      continue;
+    }
+    for (const BufferRef& buffer : std::span(static_cast<const BufferRef*>(argument.data), argument.size)) {
+      const cl_ulong offset = buffer.offset;
+      set_argument(kernel, index++, &buffer.memory, sizeof(cl_mem));
+      set_argument(kernel, index++, &offset, sizeof offset);
+    }
+  }
 }
+
+void run(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic, std::span<const Argument> arguments,
+         bool profiled) {
+  std::lock_guard guard(kernel.lock());
+  set_arguments(kernel, arguments);
+  enqueue(queue, kernel, range, traffic, profiled);
+}
+
+// A launch on its way through a Submission; its arguments follow, and after these what they point to.
+struct alignas(16) Deferred {
+  Queue* queue;
+  Kernel* kernel;
+  NDRange range;
+  std::size_t count;
+};
+
+std::size_t bytes_of(const Argument& argument) {
+  if (!argument.data) return 0;
+  const std::size_t bytes = argument.kind == Argument::buffers ? argument.size * sizeof(BufferRef) : argument.size;
+  return (bytes + 15) / 16 * 16;
+}
+
+void run_deferred(const std::byte* payload) {
+  const auto& launch = *reinterpret_cast<const Deferred*>(payload);
+  const auto* arguments = reinterpret_cast<const Argument*>(payload + sizeof launch);
+  run(*launch.queue, *launch.kernel, launch.range, {}, {arguments, launch.count}, false);
+}
+
+void write_deferred(std::byte* payload, const Deferred& launch, std::span<const Argument> arguments) {
+  auto* copy = reinterpret_cast<Argument*>(payload + sizeof launch);
+  std::byte* data = reinterpret_cast<std::byte*>(copy) + (arguments.size_bytes() + 15) / 16 * 16;
+  new (payload) Deferred(launch);
+  for (const Argument& argument : arguments) {
+    const std::size_t unit = argument.kind == Argument::buffers ? sizeof(BufferRef) : 1;
+    new (copy++) Argument{argument.kind, argument.size, argument.data ? data : nullptr};
+    if (argument.data) std::memcpy(data, argument.data, argument.size * unit);
+    data += bytes_of(argument);
+  }
+}
+
 }  // namespace
 
-cl_uint set_argument(Kernel& kernel, cl_uint index, const void* value, std::size_t bytes) {
-  if (const cl_int code = clSetKernelArg(kernel.get(), index, bytes, value)) argument_failed(kernel, index, code);
-  return index + 1;
+void launch(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic, std::span<const Argument> arguments) {
+  const bool profiled = Profiler::enabled();
+  Submission* submission = queue.submission();
+  if (!submission || profiled) {
+    queue.submit();
+    return run(queue, kernel, range, traffic, arguments, profiled);
+  }
+  std::size_t bytes = sizeof(Deferred) + (arguments.size_bytes() + 15) / 16 * 16;
+  for (const Argument& argument : arguments) bytes += bytes_of(argument);
+  submission->push(run_deferred, bytes, [&](std::byte* payload) {
+    write_deferred(payload, {&queue, &kernel, range, arguments.size()}, arguments);
+  });
 }
 
-cl_uint set_argument(Kernel& kernel, cl_uint index, const BufferRef& buffer) {
-  const cl_ulong offset = buffer.offset;
-  index = set_argument(kernel, index, &buffer.memory, sizeof(cl_mem));
-  return set_argument(kernel, index, &offset, sizeof offset);
+void set_argument(Kernel& kernel, cl_uint index, const void* value, std::size_t bytes) {
+  if (const cl_int code = clSetKernelArg(kernel.get(), index, bytes, value))
+    throw DeviceError("clSetKernelArg(" + kernel.name() + ", " + std::to_string(index) + ")", code);
 }
 
-cl_uint set_argument(Kernel& kernel, cl_uint index, const LocalMemory& local) {
-  return set_argument(kernel, index, nullptr, local.bytes);
-}
-
-void enqueue(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic) {
+void enqueue(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic, bool profiled) {
   std::size_t global[3];
   for (int d = 0; d < range.dims; d++) {
     const std::size_t local = range.local[0] == 0 ? 1 : range.local[d];
     global[d] = (range.global[d] + local - 1) / local * local;
   }
   cl_event event = nullptr;
-  const bool profiled = Profiler::enabled();
   const cl_int code =
-      clEnqueueNDRangeKernel(queue.get(), kernel.get(), cl_uint(range.dims), nullptr, global,
+      clEnqueueNDRangeKernel(queue.handle(), kernel.get(), cl_uint(range.dims), nullptr, global,
                              range.local[0] == 0 ? nullptr : range.local, 0, nullptr, profiled ? &event : nullptr);
   if (code != CL_SUCCESS) throw DeviceError("clEnqueueNDRangeKernel(" + kernel.name() + ")", code);
-  if (profiled)
-    Profiler::record(event, kernel.name().c_str(), queue.device().index(), queue.id(), traffic.bytes);
+  if (event) Profiler::record(event, kernel.name().c_str(), queue.device().index(), queue.id(), traffic.bytes);
   queue.enqueued();
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/runtime/memory.hpp>
+#include <dlprim/runtime/submission.hpp>
 
 #include <algorithm>
 #include <array>
@@ -167,6 +168,7 @@ struct Allocator::Pool {
   }
 
   void release_segments() {
+    if (Submission* submission = device.submission()) submission->drain();  // commands on their way name the buffers
     collect_waiting(true);
     for (Free* blocks : {&small, &large})
       for (auto entry = blocks->begin(); entry != blocks->end();) {

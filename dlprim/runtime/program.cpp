@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/runtime/program.hpp>
+#include <dlprim/runtime/submission.hpp>
 
 #include <chrono>
 #include <cstdlib>
@@ -188,6 +189,14 @@ Kernel::Kernel(Device& device, cl::Kernel kernel, std::string name)
                                  &max_work_group_, nullptr),
         "clGetKernelWorkGroupInfo");
   if (device.info().nv_inline_ptx) prefer_local_memory(device, kernel_());
+}
+
+Kernel::~Kernel() {
+  try {
+    if (Submission* submission = device_.submission()) submission->drain();  // launches on their way name this
+  } catch (const std::exception&) {
+    // A launch failed, and nobody asked for its result.
+  }
 }
 
 std::string ProgramCache::preprocess(const KernelSource& source) {

@@ -3,6 +3,9 @@
 #include <dlprim/runtime/queue.hpp>
 #include <dlprim/runtime/status.hpp>
 
+#include <array>
+#include <cstring>
+
 namespace dlprim {
 
 namespace {
@@ -51,7 +54,7 @@ std::uint64_t Event::nanoseconds() const {
   return time;
 }
 
-Queue::Queue(Device& device, std::int64_t id) : device_(device), id_(id) {
+Queue::Queue(Device& device, std::int64_t id) : device_(device), id_(id), submission_(device.submission()) {
   cl_int code = CL_SUCCESS;
   queue_ = cl::CommandQueue(
       clCreateCommandQueue(device.context()(), device.id(), CL_QUEUE_PROFILING_ENABLE, &code));
@@ -60,7 +63,7 @@ Queue::Queue(Device& device, std::int64_t id) : device_(device), id_(id) {
 
 Event Queue::record() {
   cl_event event = nullptr;
-  check(clEnqueueMarkerWithWaitList(queue_(), 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
+  check(clEnqueueMarkerWithWaitList(get(), 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
   flush();
   return Event(cl::Event(event));
 }
@@ -68,22 +71,25 @@ Event Queue::record() {
 void Queue::wait(const Event& event) {
   if (!event) return;
   const cl_event handle = event.get();
-  check(clEnqueueBarrierWithWaitList(queue_(), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
+  check(clEnqueueBarrierWithWaitList(get(), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
   enqueued();
 }
 
 void Queue::flush() {
+  submit();
   unflushed_.store(0, std::memory_order_relaxed);
   check(clFlush(queue_()), "clFlush");
 }
 
 bool Queue::idle() {
+  submit();
   std::lock_guard guard(marker_mutex_);
   if (busy_.exchange(false)) marker_ = record();
   return marker_.reached();
 }
 
 void Queue::finish() {
+  submit();
   busy_.store(false);
   check(clFinish(queue_()), "clFinish");
   device_.status().check(*this);
@@ -95,7 +101,7 @@ void Queue::write(BufferRef to, const void* from, std::size_t bytes, bool blocki
   if (bytes == 0) return;
   if (blocking) before_blocking("a copy to the device");
   Profiled profiled{"copy host to device", *this, bytes};
-  check(clEnqueueWriteBuffer(queue_(), to.memory, blocking, to.offset, bytes, from, 0, nullptr, profiled.slot()),
+  check(clEnqueueWriteBuffer(get(), to.memory, blocking, to.offset, bytes, from, 0, nullptr, profiled.slot()),
         "clEnqueueWriteBuffer");
   enqueued();
 }
@@ -105,34 +111,52 @@ void Queue::read(void* to, BufferRef from, std::size_t bytes, bool blocking) {
   if (blocking) before_blocking("a copy to the host");
   {
     Profiled profiled{"copy device to host", *this, bytes};
-    check(clEnqueueReadBuffer(queue_(), from.memory, blocking, from.offset, bytes, to, 0, nullptr, profiled.slot()),
+    check(clEnqueueReadBuffer(get(), from.memory, blocking, from.offset, bytes, to, 0, nullptr, profiled.slot()),
           "clEnqueueReadBuffer");
   }
   enqueued();
   if (blocking) device_.status().check(*this);
 }
 
+// Runs `command`, which calls the driver, or hands it over to be run.
+template <class Command>
+void Queue::run(const Command& command) {
+  if (submission_ && !Profiler::enabled()) return submission_->push(command);
+  submit();
+  command();
+}
+
 void Queue::copy(BufferRef to, BufferRef from, std::size_t bytes) {
   if (bytes == 0 || (to.memory == from.memory && to.offset == from.offset)) return;
-  Profiled profiled{"copy device to device", *this, 2 * bytes};
-  check(clEnqueueCopyBuffer(queue_(), from.memory, to.memory, from.offset, to.offset, bytes, 0, nullptr,
-                            profiled.slot()),
-        "clEnqueueCopyBuffer");
-  enqueued();
+  run([this, to, from, bytes] {
+    Profiled profiled{"copy device to device", *this, 2 * bytes};
+    check(clEnqueueCopyBuffer(queue_(), from.memory, to.memory, from.offset, to.offset, bytes, 0, nullptr,
+                              profiled.slot()),
+          "clEnqueueCopyBuffer");
+    enqueued();
+  });
 }
 
 void Queue::fill(BufferRef to, const void* pattern, std::size_t pattern_bytes, std::size_t bytes) {
   if (bytes == 0) return;
-  Profiled profiled{"fill", *this, bytes};
-  check(clEnqueueFillBuffer(queue_(), to.memory, pattern, pattern_bytes, to.offset, bytes, 0, nullptr,
-                            profiled.slot()),
-        "clEnqueueFillBuffer");
-  enqueued();
+  std::array<std::byte, 16> kept{};
+  if (pattern_bytes > kept.size())
+    throw ValidationError("[fill] expected a pattern of at most 16 bytes, got " + std::to_string(pattern_bytes));
+  std::memcpy(kept.data(), pattern, pattern_bytes);
+  run([this, to, kept, pattern_bytes, bytes] {
+    Profiled profiled{"fill", *this, bytes};
+    check(clEnqueueFillBuffer(queue_(), to.memory, kept.data(), pattern_bytes, to.offset, bytes, 0, nullptr,
+                              profiled.slot()),
+          "clEnqueueFillBuffer");
+    enqueued();
+  });
 }
 
 void Queue::enqueued() {
   busy_.store(true, std::memory_order_relaxed);
-  if (unflushed_.fetch_add(1, std::memory_order_relaxed) + 1 >= flush_interval) flush();
+  if (unflushed_.fetch_add(1, std::memory_order_relaxed) + 1 < flush_interval) return;
+  unflushed_.store(0, std::memory_order_relaxed);
+  check(clFlush(queue_()), "clFlush");
 }
 
 }  // namespace dlprim

@@ -14,6 +14,7 @@ class DeviceStatus;
 class HostMemory;
 class ProgramCache;
 class Queue;
+class Submission;
 
 enum class Vendor { nvidia, amd, intel, arm, pocl, other };
 
@@ -63,6 +64,8 @@ class Device {
   HostMemory& host_memory();
   ProgramCache& programs();
   DeviceStatus& status();
+  /// Null where commands go straight to the driver.
+  Submission* submission();
   /// Queue 0, made on first use.
   Queue& default_queue();
   /// The queue of an id given by default_queue() or new_queue(). Throws ValidationError.

@@ -33,37 +33,48 @@ struct Traffic {
 };
 
 namespace detail {
-cl_uint set_argument(Kernel& kernel, cl_uint index, const BufferRef& buffer);
-cl_uint set_argument(Kernel& kernel, cl_uint index, const LocalMemory& local);
-cl_uint set_argument(Kernel& kernel, cl_uint index, const void* value, std::size_t bytes);
-inline cl_uint set_argument(Kernel& kernel, cl_uint index, const std::span<const std::byte>& structure) {
-  return set_argument(kernel, index, structure.data(), structure.size());
+
+/// An argument of a launch: where it lies and what it is.
+struct Argument {
+  enum Kind : std::uint32_t { value, local, buffers };
+  Kind kind;
+  std::uint32_t size;  // bytes; of buffers, their number
+  const void* data;  // null for local memory
+};
+
+inline Argument argument(const BufferRef& buffer) { return {Argument::buffers, 1, &buffer}; }
+inline Argument argument(const LocalMemory& local) { return {Argument::local, std::uint32_t(local.bytes), nullptr}; }
+inline Argument argument(const std::span<const std::byte>& structure) {
+  return {Argument::value, std::uint32_t(structure.size()), structure.data()};
 }
-inline cl_uint set_argument(Kernel& kernel, cl_uint index, const std::span<const BufferRef>& buffers) {
-  for (const BufferRef& buffer : buffers) index = set_argument(kernel, index, buffer);
-  return index;
+inline Argument argument(const std::span<const BufferRef>& buffers) {
+  return {Argument::buffers, std::uint32_t(buffers.size()), buffers.data()};
 }
 template <class T>
-cl_uint set_argument(Kernel& kernel, cl_uint index, const T& value) {
+Argument argument(const T& value) {
   static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>, "plain values only");
   static_assert(!std::is_same_v<T, bool>, "bool is no OpenCL kernel argument type");
-  return set_argument(kernel, index, &value, sizeof value);
+  return {Argument::value, sizeof value, &value};
 }
-void enqueue(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic);
+
+void launch(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic, std::span<const Argument> arguments);
+
+// The two halves of a launch by the calling thread; expect the kernel's lock to be held and the queue submitted.
+void set_argument(Kernel& kernel, cl_uint index, const void* value, std::size_t bytes);
+void enqueue(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic, bool profiled);
+
 }  // namespace detail
 
 /// Runs `kernel` with `arguments` in order. A BufferRef fills two parameters, GLOBAL(T, name) of lib/types.clh: the
 /// buffer and its byte offset as ulong. Plain values, structs by value included, fill one, as does a span of bytes that
 /// holds a struct laid out at run time; a span of BufferRefs fills two for each. Nothing runs for an empty range.
-/// Throws DeviceError.
+/// Throws DeviceError, where the queue has a Submission for a launch before this one.
 template <class... Arguments>
 void launch(Queue& queue, Kernel& kernel, const NDRange& range, const Traffic& traffic,
             const Arguments&... arguments) {
   if (range.global[0] == 0 || range.global[1] == 0 || range.global[2] == 0) return;
-  std::lock_guard guard(kernel.lock());
-  cl_uint index = 0;
-  ((index = detail::set_argument(kernel, index, arguments)), ...);
-  detail::enqueue(queue, kernel, range, traffic);
+  const detail::Argument all[] = {detail::argument(arguments)...};
+  detail::launch(queue, kernel, range, traffic, all);
 }
 
 template <class First, class... Arguments>

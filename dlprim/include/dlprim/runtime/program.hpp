@@ -31,6 +31,7 @@ class KernelSource {
 class Kernel {
  public:
   Kernel(Device& device, cl::Kernel kernel, std::string name);
+  ~Kernel();
   Device& device() const noexcept { return device_; }
   cl_kernel get() const noexcept { return kernel_(); }
   const std::string& name() const noexcept { return name_; }

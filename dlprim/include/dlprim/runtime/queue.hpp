@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <dlprim/runtime/device.hpp>
+#include <dlprim/runtime/submission.hpp>
 #include <dlprim/tensor_view.hpp>
 
 #include <atomic>
@@ -24,13 +25,23 @@ class Event {
   cl::Event event_;
 };
 
-/// An in-order queue of a device: a stream. Everything is asynchronous unless it says "blocking".
+/// An in-order queue of a device: a stream. Everything is asynchronous unless it says "blocking", and errors of a command
+/// that a Submission runs are thrown by a later call.
 class Queue {
  public:
   Queue(Device& device, std::int64_t id);
   Device& device() const noexcept { return device_; }
   std::int64_t id() const noexcept { return id_; }
-  cl_command_queue get() const noexcept { return queue_(); }
+  /// OpenCL's queue, once everything enqueued so far has reached it.
+  cl_command_queue get() { return submit(), queue_(); }
+  /// OpenCL's queue, for those who run commands.
+  cl_command_queue handle() const noexcept { return queue_(); }
+  /// Null where commands go straight to the driver.
+  Submission* submission() const noexcept { return submission_; }
+  /// Returns when everything enqueued so far has reached the driver; throws its errors.
+  void submit() {
+    if (submission_) submission_->drain();
+  }
 
   Event record();  ///< a marker after all work so far
   void wait(const Event& event);  ///< later work of this queue starts after the event
@@ -49,12 +60,17 @@ class Queue {
   /// Fills with a repeated pattern of 1, 2, 4, 8 or 16 bytes.
   void fill(BufferRef to, const void* pattern, std::size_t pattern_bytes, std::size_t bytes);
 
-  /// Called after every enqueue: flushes now and then, so that the device works while the host goes on.
+  /// Called after every command that reached the driver: flushes now and then, so that the device works while the host
+  /// goes on.
   void enqueued();
 
  private:
+  template <class Command>
+  void run(const Command& command);
+
   Device& device_;
   std::int64_t id_;
+  Submission* submission_;
   cl::CommandQueue queue_;
   std::atomic<unsigned> unflushed_{0};
   std::atomic<bool> busy_{false};  // something was enqueued since marker_

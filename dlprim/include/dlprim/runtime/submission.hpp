@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+
+namespace dlprim {
+
+struct DeviceInfo;
+
+/// Commands on their way to the driver, in order, by a thread of their own: the thread that computes goes on at once
+/// while the driver takes its time (4.8 us a kernel with NVIDIA's). Thread-safe; never destroyed, as devices are.
+class Submission {
+ public:
+  /// Does what a command says; `payload` is what was written when it was handed over.
+  using Run = void (*)(const std::byte* payload);
+
+  /// For devices where it pays, GPUs beside four or more of the host's processors; null elsewhere. DLPRIM_SUBMIT_THREAD
+  /// of 0 or 1 says otherwise.
+  static std::unique_ptr<Submission> make(const DeviceInfo& device);
+  Submission();
+  ~Submission();
+
+  /// Hands over a command: `write(std::byte*)` fills its `bytes` of payload, which are aligned to 16. The calling thread
+  /// waits only while a mebibyte is on its way. Throws what a command before this one threw.
+  template <class Write>
+  void push(Run run, std::size_t bytes, Write&& write) {
+    std::lock_guard guard(pushing_);
+    write(reserve(run, bytes));
+    publish();
+  }
+
+  /// Hands over a function object without resources.
+  template <class Command>
+  void push(const Command& command) {
+    static_assert(std::is_trivially_copyable_v<Command> && alignof(Command) <= 16);
+    push([](const std::byte* payload) { (*reinterpret_cast<const Command*>(payload))(); }, sizeof command,
+         [&](std::byte* payload) { new (payload) Command(command); });
+  }
+
+  /// Returns when all commands handed over before have been run; the calling thread runs some of them itself if nobody
+  /// else does. Throws what the first failed one threw.
+  void drain();
+
+ private:
+  struct Command;
+  std::byte* reserve(Run run, std::size_t bytes);
+  void publish() noexcept;
+  bool run_next() noexcept;
+  void run_until(std::size_t end) noexcept;
+  void rethrow();
+  void work() noexcept;
+  bool await_command() noexcept;
+  void stop() noexcept;
+  static void stop_all() noexcept;
+
+  std::unique_ptr<std::byte[]> ring_;
+  std::mutex pushing_, running_;
+  std::size_t next_ = 0;  // where the command ends that is being written
+  // Bytes ever published and run; each on a cache line of its own.
+  alignas(64) std::atomic<std::size_t> published_{0};
+  alignas(64) std::atomic<std::size_t> ran_{0};
+  alignas(64) std::atomic<int> asleep_{0};
+  std::atomic<bool> stopping_{false}, stopped_{false}, failed_{false};
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+  std::thread thread_;
+};
+
+}  // namespace dlprim

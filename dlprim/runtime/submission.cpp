@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/runtime/device.hpp>
+#include <dlprim/runtime/submission.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <stdexcept>
+#include <vector>
+#if defined(__x86_64__) || defined(_M_X64)
+#include <immintrin.h>
+#endif
+
+namespace dlprim {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::size_t capacity = std::size_t(1) << 20;
+constexpr std::size_t alignment = 16;
+// A program that is bound by its host hands over a command every few microseconds; waking a thread takes longer.
+constexpr auto patience = std::chrono::microseconds(200);
+// At the process' end: a command that has begun takes microseconds, and some systems end threads before this.
+constexpr auto farewell = std::chrono::milliseconds(100);
+
+inline void relax() noexcept {
+#if defined(__x86_64__) || defined(_M_X64)
+  _mm_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+// Waits in ever longer steps.
+class Backoff {
+ public:
+  void operator()() noexcept {
+    if (++rounds_ < 1000) relax();
+    else if (rounds_ < 2000) std::this_thread::yield();
+    else std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+
+ private:
+  int rounds_ = 0;
+};
+
+bool pays(const DeviceInfo& device) {
+  if (const char* wish = std::getenv("DLPRIM_SUBMIT_THREAD")) return wish[0] == '1';
+  return device.gpu && std::thread::hardware_concurrency() >= 4;
+}
+
+struct Registry {
+  std::mutex mutex;
+  std::vector<Submission*> all;
+};
+
+// Leaked: used while static objects are destroyed.
+Registry& registry() {
+  static auto* instance = new Registry;
+  return *instance;
+}
+
+}  // namespace
+
+// Lies in the ring before its payload. The rest of the ring's end that is too short for a command is one without `run`.
+struct Submission::Command {
+  Run run;
+  std::size_t bytes;  // with payload and padding
+};
+static_assert(sizeof(void*) < 8 || 2 * sizeof(void*) == alignment);
+
+std::unique_ptr<Submission> Submission::make(const DeviceInfo& device) {
+  if (!pays(device)) return nullptr;
+  try {
+    return std::make_unique<Submission>();
+  } catch (const std::system_error&) {
+    return nullptr;  // no more threads: commands go straight to the driver
+  }
+}
+
+Submission::Submission() : ring_(std::make_unique<std::byte[]>(capacity)), thread_([this] { work(); }) {
+  Registry& known = registry();
+  std::lock_guard guard(known.mutex);
+  if (known.all.empty()) std::atexit([] { stop_all(); });
+  known.all.push_back(this);
+}
+
+Submission::~Submission() {
+  {
+    std::lock_guard guard(registry().mutex);
+    std::erase(registry().all, this);
+  }
+  run_until(published_.load());
+  stop();
+  thread_.join();
+}
+
+std::byte* Submission::reserve(Run run, std::size_t bytes) {
+  if (failed_.load(std::memory_order_relaxed)) rethrow();
+  bytes = (sizeof(Command) + bytes + alignment - 1) / alignment * alignment;
+  if (bytes > capacity / 2) throw std::length_error("[submission] a command of " + std::to_string(bytes) + " bytes");
+  const std::size_t start = published_.load(std::memory_order_relaxed), at = start % capacity;
+  const std::size_t skipped = at + bytes > capacity ? capacity - at : 0;
+  next_ = start + skipped + bytes;
+  for (Backoff wait; next_ - ran_.load(std::memory_order_acquire) > capacity; wait())
+    if (std::unique_lock guard(running_, std::try_to_lock); guard) run_next();
+  if (skipped) new (&ring_[at]) Command{nullptr, skipped};
+  auto* command = new (&ring_[(start + skipped) % capacity]) Command{run, bytes};
+  return reinterpret_cast<std::byte*>(command + 1);
+}
+
+void Submission::publish() noexcept {
+  published_.store(next_, std::memory_order_seq_cst);
+  if (asleep_.load(std::memory_order_seq_cst)) {
+    asleep_.store(0);
+    asleep_.notify_one();
+  }
+}
+
+// Expects `running_` to be held.
+bool Submission::run_next() noexcept {
+  const std::size_t at = ran_.load(std::memory_order_relaxed);
+  if (at == published_.load(std::memory_order_acquire)) return false;
+  const auto* command = reinterpret_cast<const Command*>(&ring_[at % capacity]);
+  if (command->run) {
+    try {
+      command->run(reinterpret_cast<const std::byte*>(command + 1));
+    } catch (...) {
+      std::lock_guard guard(error_mutex_);
+      if (!error_) error_ = std::current_exception();
+      failed_ = true;
+    }
+  }
+  ran_.store(at + command->bytes, std::memory_order_release);
+  return true;
+}
+
+void Submission::run_until(std::size_t end) noexcept {
+  const auto done = [&] { return std::ptrdiff_t(end - ran_.load(std::memory_order_acquire)) <= 0; };
+  for (Backoff wait; !done(); wait())
+    if (std::unique_lock guard(running_, std::try_to_lock); guard)
+      while (!done() && run_next()) continue;
+}
+
+void Submission::rethrow() {
+  std::exception_ptr error;
+  {
+    std::lock_guard guard(error_mutex_);
+    failed_ = false;
+    std::swap(error, error_);
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+void Submission::drain() {
+  run_until(published_.load());
+  if (failed_.load(std::memory_order_relaxed)) rethrow();
+}
+
+// Returns false when there was nothing to do for long.
+bool Submission::await_command() noexcept {
+  const auto end = Clock::now() + patience;
+  do
+    for (int i = 0; i < 32; i++) {
+      if (published_.load(std::memory_order_acquire) != ran_.load(std::memory_order_relaxed)) return true;
+      relax();
+    }
+  while (!stopping_ && Clock::now() < end);
+  return false;
+}
+
+void Submission::work() noexcept {
+  while (!stopping_) {
+    {
+      std::lock_guard guard(running_);
+      while (!stopping_ && run_next()) continue;
+    }
+    if (await_command()) continue;
+    asleep_.store(1, std::memory_order_seq_cst);
+    if (published_.load(std::memory_order_seq_cst) == ran_.load() && !stopping_) asleep_.wait(1);
+    asleep_.store(0);
+  }
+  stopped_ = true;
+}
+
+void Submission::stop() noexcept {
+  stopping_ = true;
+  asleep_.store(0);
+  asleep_.notify_one();
+}
+
+// Before drivers are unloaded. What has not been handed to them by now nobody can see any more.
+void Submission::stop_all() noexcept {
+  Registry& known = registry();
+  std::lock_guard guard(known.mutex);
+  const auto end = Clock::now() + farewell;
+  for (Submission* submission : known.all) {
+    submission->stop();
+    while (!submission->stopped_ && Clock::now() < end) std::this_thread::yield();
+    submission->thread_.detach();
+  }
+}
+
+}  // namespace dlprim
