@@ -15,6 +15,7 @@ namespace {
 constexpr Candidate<ConvProblem> candidates[] = {
     {"depthwise", decline_depthwise, run_depthwise},
     {"winograd", decline_winograd, run_winograd},
+    {"patches", decline_patches, run_patches},
     {"groups", decline_groups, run_groups},
     {"channels_last", decline_channels_last, run_channels_last},
     {"implicit", decline_implicit, run_implicit},

@@ -19,20 +19,6 @@ std::int64_t extent(const Volume& v) {
 
 bool channels_last(const Volume& v) { return v.channels > 1 && v.channel_stride == 1 && v.stride[2] != 1; }
 
-// Whether the taps of one row lie densely, position by position (tap_outer) or channel by channel.
-bool dense(const Volume& w, bool tap_outer) {
-  std::int64_t expected = tap_outer ? w.channels : 1;
-  auto matches = [&](std::int64_t size, std::int64_t stride) {
-    const bool ok = size == 1 || stride == expected;
-    expected *= size;
-    return ok;
-  };
-  if (tap_outer && w.channels > 1 && w.channel_stride != 1) return false;
-  for (int i = 2; i >= 0; i--)
-    if (!matches(w.size[i], w.stride[i])) return false;
-  return tap_outer || w.channels == 1 || w.channel_stride == expected;
-}
-
 // The gathered operand: `x` read at points of `out` sizes.
 void set_gather(GemmProblem& problem, const Volume& x, const std::int64_t (&out)[3], const std::int64_t (&taps)[3],
                 std::int64_t channels) {

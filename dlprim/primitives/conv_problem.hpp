@@ -35,6 +35,8 @@ const char* decline_depthwise(const Device& device, const ConvProblem& problem, 
 void run_depthwise(Queue& queue, const ConvProblem& problem);
 const char* decline_winograd(const Device& device, const ConvProblem& problem, bool forced);
 void run_winograd(Queue& queue, const ConvProblem& problem);
+const char* decline_patches(const Device& device, const ConvProblem& problem, bool forced);
+void run_patches(Queue& queue, const ConvProblem& problem);
 const char* decline_groups(const Device& device, const ConvProblem& problem, bool forced);
 void run_groups(Queue& queue, const ConvProblem& problem);
 const char* decline_channels_last(const Device& device, const ConvProblem& problem, bool forced);

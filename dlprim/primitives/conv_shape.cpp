@@ -56,6 +56,19 @@ void check_bias(const char* operation, const TensorView& bias, std::int64_t chan
                      "a bias of " + std::to_string(channels) + " elements of " + name(type), text(bias));
 }
 
+bool dense(const Volume& w, bool tap_outer) {
+  std::int64_t expected = tap_outer ? w.channels : 1;
+  auto matches = [&](std::int64_t size, std::int64_t stride) {
+    const bool ok = size == 1 || stride == expected;
+    expected *= size;
+    return ok;
+  };
+  if (tap_outer && w.channels > 1 && w.channel_stride != 1) return false;
+  for (int i = 2; i >= 0; i--)
+    if (!matches(w.size[i], w.stride[i])) return false;
+  return tap_outer || w.channels == 1 || w.channel_stride == expected;
+}
+
 Workspace ordered_weights(Queue& queue, const ConvShape& shape, const WeightOrder& order) {
   struct Shape {
     std::int64_t groups, rows, columns, taps[3], group_stride, row_stride, column_stride, tap_stride[3];

@@ -49,6 +49,8 @@ WeightSums depthwise_last_weights(Queue& queue, const ConvShape& shape);
 
 /// Gives a tensor the strides of dense memory with its channels side by side.
 void lay_channels_last(TensorView& tensor);
+/// Whether the taps of one row of weights lie densely, position by position (tap_outer) or channel by channel.
+bool dense(const Volume& weights, bool tap_outer);
 /// What shape.w holds, as rows x columns x chosen taps in one dense block a group.
 struct WeightOrder {
   std::int64_t rows, columns, row_stride, column_stride, group_stride;

@@ -102,7 +102,7 @@ void check(const Case& t, DataType type) {
   const Elements mx(type, std::size_t(numel(t.x)), 1), mw(type, std::size_t(numel(t.w)), 2),
       mb(type, std::size_t(t.w[0]), 3);
   const Elements my(type, std::size_t(numel(y)), 4), dy(type, std::size_t(numel(y)), 5),
-      dx(type, std::size_t(numel(t.x)), 6);
+      dx(type, std::size_t(numel(t.x)), 6), dx_alone(type, std::size_t(numel(t.x)), 11);
   const Elements dw(type, std::size_t(numel(t.w)), 7), db(type, std::size_t(t.w[0]), 8),
       cb(type, std::size_t(t.x[1]), 9);
   const TensorView x = view(mx, t.x, t.x_last), w = view(mw, t.w, t.w_last), dyv = view(dy, y, t.x_last);
@@ -112,12 +112,13 @@ void check(const Case& t, DataType type) {
   if (is_floating(type))
     conv_forward(queue(), x, w, bias, view(mr, y, t.x_last), t.options, Activation::relu, view(residual, y, t.x_last));
   conv_backward_data(queue(), dyv, w, TensorView(cb.data(), type, {t.x[1]}), view(dx, t.x, t.x_last), t.options);
+  conv_backward_data(queue(), dyv, w, {}, view(dx_alone, t.x, t.x_last), t.options);
   conv_backward_weights(queue(), x, dyv, view(dw, t.w, t.w_last), t.options);
   conv_backward_bias(queue(), dyv, TensorView(db.data(), type, {t.w[0]}));
 
   const Sizes sx = strides(t.x, t.x_last), sw = strides(t.w, t.w_last), sy = strides(y, t.x_last);
   std::vector<double> ey(std::size_t(numel(y))), ex(std::size_t(numel(t.x))), ew(std::size_t(numel(t.w))),
-      eb(std::size_t(t.w[0]));
+      eb(std::size_t(t.w[0])), ex_alone(ex.size());
   const std::int64_t positions = numel(y) / std::max<std::int64_t>(1, y[0] * y[1]),
                      plane = numel(t.x) / (t.x[0] * t.x[1]);
   auto gradient = [&](std::int64_t i) { return dy.host(std::size_t(offset(i, y, sy))); };
@@ -128,8 +129,9 @@ void check(const Case& t, DataType type) {
   for (std::int64_t i = 0; i < numel(t.x); i++) ex[i] = cb.host(std::size_t(i / plane % t.x[1]));
   products(t, y, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
     const double xv = mx.host(std::size_t(offset(xi, t.x, sx))), wv = mw.host(std::size_t(offset(wi, t.w, sw)));
-    ey[yi] += xv * wv, ex[xi] += gradient(yi) * wv, ew[wi] += gradient(yi) * xv;
+    ey[yi] += xv * wv, ex_alone[xi] += gradient(yi) * wv, ew[wi] += gradient(yi) * xv;
   });
+  for (std::size_t i = 0; i < ex.size(); i++) ex[i] += ex_alone[i];
   std::vector<double> er = ey;
   for (std::int64_t i = 0; i < numel(y); i++)
     er[i] = std::max(er[i] + residual.host(std::size_t(offset(i, y, sy))), 0.0);
@@ -139,6 +141,7 @@ void check(const Case& t, DataType type) {
   compare(what + " forward", ey, my, y, t.x_last, tolerance);
   if (is_floating(type)) compare(what + " with residual", er, mr, y, t.x_last, tolerance);
   compare(what + " data gradient", ex, dx, t.x, t.x_last, tolerance);
+  compare(what + " data gradient without bias", ex_alone, dx_alone, t.x, t.x_last, tolerance);
   compare(what + " weights gradient", ew, dw, t.w, t.w_last, tolerance);
   compare(what + " bias gradient", eb, db, {t.w[0], 1}, false, tolerance);
 }
@@ -339,6 +342,24 @@ void check_short_of_memory(const char* way, DataType type) {
 TEST(Conv, DoesWithoutCopiesWhereMemoryIsShort) {
   check_short_of_memory("channels_last", DataType::bfloat16);
   check_short_of_memory("winograd", DataType::float32);
+}
+
+// Gradients of x whose windows do not overlap, by one product.
+TEST(Conv, Patches) {
+  const testing::Variable forced("DLPRIM_CONV", "patches");
+  const ConvOptions two = options({2, 2, 1}, {}), apart = options({5, 3, 1}, {0, 0, 0}, {2, 1, 1});
+  const std::vector<Case> cases{
+      {"patches", {2, 3, 8, 12}, {7, 3, 4, 4}, options({4, 4, 1}, {}), {}},
+      {"channels last", {2, 3, 8, 12}, {7, 3, 4, 4}, options({4, 4, 1}, {}), {}, true, true},
+      {"weights channels last", {2, 8, 6, 4}, {5, 8, 2, 2}, two, {}, false, true},
+      {"x channels last", {2, 8, 6, 4}, {5, 8, 2, 2}, two, {}, true, false},
+      {"rest of x", {2, 3, 9, 7}, {4, 3, 2, 2}, two, {}},
+      {"gaps, dilation", {1, 3, 16, 11}, {4, 3, 3, 2}, apart, {}},
+      {"1d", {2, 5, 32}, {3, 5, 8}, options({8, 1, 1}, {}), {}},
+      {"3d", {1, 4, 4, 6, 8}, {5, 4, 2, 3, 4}, options({2, 3, 4}, {}), {}},
+  };
+  for (const DataType type : {DataType::float32, DataType::bfloat16})
+    for (const Case& t : cases) check(t, type);
 }
 
 // Several groups as one, whatever the device.
