@@ -16,6 +16,7 @@
 #define GROUP (32 * (BM / WM) * (BN / WN))
 #define CHUNK (16 / BYTES)  // elements
 #define STEPS (BK / (2 * CHUNK))
+#define SLICE ((BM + BN) * BK)  // elements
 #if BYTES == 4
 typedef uint Element;
 #else
@@ -50,16 +51,14 @@ typedef ushort Element;
         const Place at_k = X##_ALONG_K ? along[v] : across, at_r = fixed_##X[X##_ALONG_K ? e : v];          \
         const INDEX k = (k0) + (X##_ALONG_K ? CHUNK * chunk_##X + v * V##X : row);                          \
         const bool valid = k < k_end && INSIDE_##X(at_r, at_k);                                             \
-        VISIT(X, (valid ? at_k.x + at_r.x : 0));                                                            \
+        VISIT(X, X + (at_k.x + at_r.x));                                                                    \
       }                                                                                                     \
     }                                                                                                       \
   } while (0)
-#define COPY(X, at) copy_async(slice_##X + AT_##X(row, chunk_##X) + v * V##X, X + at, BYTES * V##X, valid)
+#define COPY(X, from) copy_async(slice_##X + AT_##X(row, chunk_##X) + v * V##X, from, BYTES * V##X, valid)
 // Pieces of 2 bytes are too small for that and go through registers, one slice ahead: they start with slice -1.
 #define BY_REGISTERS(X) (BYTES * V##X < 4)
-#define FETCH(X, at)                 \
-  const Element value = X[at];       \
-  next_##X[e][v % CHUNK] = valid ? value : 0
+#define FETCH(X, from) next_##X[e][v % CHUNK] = load_valid((__global const ushort *)(from), valid)
 #define KEEP(X)                                                                                              \
   UNROLL for (int e = 0; e < LOADS_##X; e++) {                                                               \
     const Element *v = next_##X[e];                                                                          \
@@ -73,13 +72,12 @@ typedef ushort Element;
     KEEP(X)                                                           \
     EACH_PIECE(X, k_begin + ((slice) + 1) * BK, FETCH);               \
   }
-#define ISSUE(slice, stage)                                                                       \
-  do {                                                                                            \
-    __local Element *slice_A = tiles + (stage) * (BM + BN) * BK, *slice_B = slice_A + BM * BK;    \
-    ISSUE_OPERAND(A, slice)                                                                       \
-    ISSUE_OPERAND(B, slice)                                                                       \
-    COMMIT_COPIES();                                                                              \
-  } while (0)
+#define ISSUE(slice, stage)                                       \
+  {                                                               \
+    __local Element *slice_A = stage, *slice_B = stage + BM * BK; \
+    ISSUE_OPERAND(A, slice)                                       \
+    ISSUE_OPERAND(B, slice)                                       \
+  }
 
 #include "gemm_turned.clh"
 #define P_ALONG_K FOR_P(A_ALONG_K, B_ALONG_K)
@@ -94,46 +92,53 @@ typedef ushort Element;
 #include "gemm_store.clh"
 #endif
 
-#define SLICE(stage) (tiles + (stage) * (BM + BN) * BK)
-#define LOAD_P(i, stage, step)                                                                                  \
-  ps[i] = P_ALONG_K                                                                                             \
-      ? load_matrices(SLICE(stage) + START_P + AT(p_warp + 16 * i + near, 2 * (step) + half_warp, CHUNKS_P), &warp) \
-      : load_across(SLICE(stage) + START_P, step, p_warp + 16 * i, CHUNKS_P, true, &warp)
-#define LOAD_Q(stage, step)                                                                                     \
-  UNROLL for (int j = 0; j < WQ / 16; j++)                                                                      \
-    q_next[j] = Q_ALONG_K                                                                                       \
-        ? load_matrices(SLICE(stage) + START_Q + AT(q_warp + 16 * j + far, 2 * (step) + other, CHUNKS_Q), &warp) \
-        : load_across(SLICE(stage) + START_Q, step, q_warp + 16 * j, CHUNKS_Q, false, &warp)
+#define LOAD_P(i, stage, step)                                                                              \
+  ps[i] = P_ALONG_K ? load_matrices(stage + START_P + AT(16 * i, 0, CHUNKS_P) +                             \
+                                        AT(p_warp + near, 2 * (step) + half_warp, CHUNKS_P), &warp)         \
+                    : load_across(stage + START_P, step, p_warp + 16 * i, CHUNKS_P, true, &warp)
+#define LOAD_Q(stage, step)                                                                                 \
+  UNROLL for (int j = 0; j < WQ / 16; j++)                                                                  \
+    q_next[j] = Q_ALONG_K ? load_matrices(stage + START_Q + AT(16 * j, 0, CHUNKS_Q) +                       \
+                                              AT(q_warp + far, 2 * (step) + other, CHUNKS_Q), &warp)        \
+                          : load_across(stage + START_Q, step, q_warp + 16 * j, CHUNKS_Q, false, &warp)
 
 // 16 of a slice's columns across k as the fragment of an operand that gives rows (or columns) of the product.
 inline uint4 load_across(const __local Element *slice, int step, int first, int chunks, bool rows, const Warp *warp) {
 #if BYTES == 4
-  const int k = 8 * step + warp->lane % 4, column = first + warp->lane / 4;
-#define WORD(k, column) slice[AT_ACROSS(k, (column) / 4, chunks) + (column) % 4]
-  const uint low = WORD(k, column), low_right = WORD(k, column + 8);
-  const uint high = WORD(k + 4, column), high_right = WORD(k + 4, column + 8);
-#undef WORD
+  const int k = warp->lane % 4, column = first + warp->lane / 4;
+  const int at = AT_ACROSS(k, column / 4, chunks) + column % 4, right = at ^ 8;  // 8 columns on
+  slice += AT_ACROSS(8 * step, 0, chunks);
+  const uint low = slice[at], low_right = slice[right];
+  slice += AT_ACROSS(4, 0, chunks);
+  const uint high = slice[at], high_right = slice[right];
   return rows ? (uint4)(low, low_right, high, high_right) : (uint4)(low, high, low_right, high_right);
 #else
   const int half_warp = warp->lane >> 4, other = (warp->lane >> 3) & 1;
-  const int k = 16 * step + (warp->lane & 7) + 8 * (rows ? half_warp : other);
+  const int k = (warp->lane & 7) + 8 * (rows ? half_warp : other);
+  slice += AT(16 * step, 0, chunks);
   return load_matrices_turned(slice + AT(k, first / 8 + (rows ? other : half_warp), chunks), warp);
 #endif
 }
 
 #define PAIR(q, j) ((j) % 2 ? (q)[(j) / 2].zw : (q)[(j) / 2].xy)
 // Multiplies the fragments of a step; those of the next, from `stage`, take their place as soon as they are used.
-#define RUN_STEP(stage, step, MEANWHILE)               \
-  do {                                                 \
-    PREPARE                                            \
-    LOAD_Q(stage, step);                               \
-    UNROLL for (int i = 0; i < WP / 16; i++) {         \
-      MULTIPLY_ROW(i)                                  \
-      LOAD_P(i, stage, step);                          \
-      if (i == 0) MEANWHILE;                           \
-    }                                                  \
-    UNROLL for (int j = 0; j < WQ / 16; j++) qs[j] = q_next[j]; \
-  } while (0)
+#define BEGIN_STEP(stage, step) \
+  PREPARE                       \
+  LOAD_Q(stage, step);          \
+  MULTIPLY_ROW(0)               \
+  LOAD_P(0, stage, step);
+#define END_STEP(stage, step)                \
+  UNROLL for (int i = 1; i < WP / 16; i++) { \
+    MULTIPLY_ROW(i)                          \
+    LOAD_P(i, stage, step);                  \
+  }                                          \
+  UNROLL for (int j = 0; j < WQ / 16; j++) qs[j] = q_next[j];
+#define RUN_STEP(stage, step) \
+  {                           \
+    uint4 q_next[WQ / 16];    \
+    BEGIN_STEP(stage, step)   \
+    END_STEP(stage, step)     \
+  }
 #define EACH_COLUMN UNROLL for (int j = 0; j < WQ / 8; j++)
 #if BYTES == 2
 #define PREPARE
@@ -163,7 +168,7 @@ inline uint4 load_across(const __local Element *slice, int step, int first, int 
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_ARGUMENTS) {
   const Params *p = &params;
-  __local Element tiles[STAGES * (BM + BN) * BK] __attribute__((aligned(128)));
+  __local Element tiles[STAGES * SLICE] __attribute__((aligned(128)));
   WARPS_MEMORY(shared, GROUP / 32);
   const Warp warp = WARP(shared);
   const int item = get_local_id(0);
@@ -197,7 +202,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
     const int far = (warp.lane & 7) + 8 * half_warp, other = (warp.lane >> 3) & 1;
     const int p_warp = warp.number % (BP / WP) * WP, q_warp = warp.number / (BP / WP) * WQ;
     Element next_A[LOADS_A][CHUNK] = {{0}}, next_B[LOADS_B][CHUNK] = {{0}};
-    uint4 ps[WP / 16], qs[WQ / 16], q_next[WQ / 16];
+    uint4 ps[WP / 16], qs[WQ / 16];
+    UNROLL for (int i = 0; i < WP / 16; i++) ps[i] = 0;
+    UNROLL for (int j = 0; j < WQ / 16; j++) qs[j] = 0;
     float4 sum[WP / 16][WQ / 8];
     UNROLL for (int i = 0; i < WP / 16; i++)
       UNROLL for (int j = 0; j < WQ / 8; j++) sum[i][j] = 0;
@@ -207,29 +214,35 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
       UNROLL for (int j = 0; j < WQ / 8; j++) rest[i][j] = 0;
 #endif
 
-    NOUNROLL for (int s = BY_REGISTERS(A) || BY_REGISTERS(B) ? -1 : 0; s < STAGES; s++) ISSUE(s, max(s, 0));
-    WAIT_COPIES(STAGES - 1);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    LOAD_Q(0, 0);
-    UNROLL for (int j = 0; j < WQ / 16; j++) qs[j] = q_next[j];
-    UNROLL for (int i = 0; i < WP / 16; i++) LOAD_P(i, 0, 0);
-    int stage = 0;
     const int slices = (int)((k_end - k_begin + BK - 1) / BK);
-    for (int slice_now = 0; slice_now < slices; slice_now++) {
-      UNROLL for (int step = 0; step < STEPS - 1; step++) RUN_STEP(stage, step + 1, );
-      // All fragments of this buffer are in registers: it can take the slice STAGES ahead.
+    const int first = BY_REGISTERS(A) || BY_REGISTERS(B) ? -1 : 0;
+    __local Element *const last_stage = tiles + (STAGES - 1) * SLICE, *stage = first < 0 ? last_stage : tiles;
+    // Rounds before -1 only issue the first slices; round -1 multiplies zeros and loads the first fragments. So what
+    // issues, a lot of code, stands here once and builds faster.
+    NOUNROLL for (int slice_now = first - STAGES;; slice_now++) {
+      // All fragments of this slice are in registers: its buffer can take the slice STAGES ahead.
+      __local Element *const free = stage;
+      stage = stage == last_stage ? tiles : stage + SLICE;
+#if BYTES == 2  // the first products before the copies
+      uint4 q_next[WQ / 16];
+      if (slice_now >= -1) {
+        BEGIN_STEP(stage, 0)
+      }
+#endif
+      if (slice_now < slices - STAGES) ISSUE(slice_now + STAGES, free)
+      COMMIT_COPIES();
+      if (slice_now >= -1) {
+#if BYTES == 2
+        END_STEP(stage, 0)
+#else
+        RUN_STEP(stage, 0)
+#endif
+        if (slice_now >= slices - 1) break;
+        UNROLL for (int step = 1; step < STEPS; step++) RUN_STEP(stage, step)
+      }
       WAIT_COPIES(STAGES - 2);
       barrier(CLK_LOCAL_MEM_FENCE);
-      const int free = stage;
-      stage = stage + 1 == STAGES ? 0 : stage + 1;
-#if BYTES == 2
-      RUN_STEP(stage, 0, ISSUE(slice_now + STAGES, free));
-#else
-      ISSUE(slice_now + STAGES, free);
-      RUN_STEP(stage, 0, );
-#endif
     }
-    WAIT_COPIES(0);
 #if PASSES == 3
     // Where it is not finite, the sum of the large products says all.
     UNROLL for (int i = 0; i < WP / 16; i++)
