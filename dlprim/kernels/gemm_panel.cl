@@ -172,7 +172,7 @@ inline void finish(const Output *o, __local const T *sums, int i, int j, int row
 #define ROW(i) (min(i, last) * p->a_m)  // reads nothing below the last row
 #ifdef __has_builtin
 #if __has_builtin(__builtin_prefetch)
-#define PREFETCH(at) __builtin_prefetch(at)
+#define PREFETCH(at) __builtin_prefetch((const void *)(size_t)(at))  // compilers for GPUs want no __global
 #endif
 #endif
 #else
