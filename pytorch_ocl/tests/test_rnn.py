@@ -73,3 +73,38 @@ def test_second_derivative(device, kind):
 def test_wrong_gates_are_refused(device):
     with pytest.raises(RuntimeError, match="expected input and hidden gates of"):
         torch.ops.aten._thnn_fused_lstm_cell(*(torch.ones(2, n, device=device) for n in (7, 8, 2)))
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_parts_of_the_gradient(device, kind):
+    """Without gradients, in inference mode, for some weights only, twice, and through torch.func."""
+    torch.manual_seed(0)
+    module, x = getattr(torch.nn, kind)(5, 7, 2, bidirectional=True), torch.randn(4, 3, 5)
+    on_device, xd = copy.deepcopy(module).to(device), x.to(device)
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            torch.testing.assert_close(on_device(xd)[0].cpu(), module(x)[0])
+    wanted = "weight_hh_l0_reverse"
+    for m, argument in ((module, x), (on_device, xd)):
+        for name, parameter in m.named_parameters():
+            parameter.requires_grad_(name == wanted)
+        loss = m(argument)[0].square().sum()
+        loss.backward(retain_graph=True)
+        loss.backward()
+    gradient = getattr(module, wanted).grad
+    torch.testing.assert_close(getattr(on_device, wanted).grad.cpu(), gradient, rtol=1e-4, atol=1e-5)
+    weights = {name: parameter.detach() for name, parameter in on_device.named_parameters()}
+    found = torch.func.grad(lambda w: torch.func.functional_call(on_device, w, (xd,))[0].square().sum())(weights)
+    torch.testing.assert_close(2 * found[wanted].cpu(), gradient, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_a_step_takes_few_launches(device, kind):
+    module, launches = getattr(torch.nn, kind)(16, 16).to(device), []
+    for steps in (4, 12):
+        x = torch.randn(steps, 3, 16, device=device)
+        module(x)[0].sum().backward()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.PrivateUse1]) as profile:
+            module(x)[0].sum().backward()
+        launches.append(sum(e.device_type != torch.autograd.DeviceType.CPU for e in profile.events()))
+    assert 0 < launches[1] - launches[0] <= 8 * 10, launches

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Recurrent cells; torch.lstm, torch.gru and the cells' second derivatives are PyTorch's composites of these.
+// Recurrent cells; their second derivatives are PyTorch's composites of these.
 #include <dlprim/primitives/rnn.hpp>
 
 #include <ATen/ops/empty.h>
