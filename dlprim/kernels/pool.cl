@@ -1,52 +1,35 @@
 // SPDX-License-Identifier: MIT
-// Pooling over up to three spatial axes, one work-item an element of the result, no atomics: gradients are gathered.
-// Defines: T tag; WINDOW sliding, adaptive or fractional; CHANNELS_LAST order of work-items; INDEX int or long;
+// Pooling over up to three spatial axes, one work-item a place of the result, no atomics: gradients are gathered.
+// Defines: T tag; WINDOW sliding, adaptive or fractional; WIDE for 64-bit indices; those of lib/planes.clh;
 //   KERNEL_D, KERNEL_H, KERNEL_W, STRIDE_D ... of small windows without dilation, else KERNEL_W = 0;
 //   one of MAX_FORWARD, MAX_BACKWARD, MAX_SCATTER, AVERAGE_FORWARD, AVERAGE_BACKWARD, UNPOOL; INDICES to write indices.
+#include "lib/indexing.clh"
+#include "lib/planes.clh"
 #include "lib/types.clh"
 
 #define sliding 0
 #define adaptive 1
 #define fractional 2
 
+#ifdef WIDE
+typedef long INDEX;
+#define DIVIDE(n, by) ((n) / (long)(by).divisor)
+#else
+typedef int INDEX;
+#define DIVIDE(n, by) ((int)divide((uint)(n), by))
+#endif
+
 typedef struct {
   long in_stride[5], out_stride[5], index_stride[5], sample_stride[3];  // n, c, d, h, w; n, c, axis
-  int batch, channels, include_pad, divisor;
+  int include_pad, divisor;
   int in[3], out[3], extent[3], stride[3], pad[3], dilation[3];
+  Divider by_in[3], by_out[3];
 } Pooling;
 
-typedef struct {
-  int n, c, d, h, w;
-} Place;
-
-// The element of one work-item: x and y are the fastest axes in memory, z all others.
-inline Place place_of(int x, int y, long z, int channels, const int *size) {
-  Place at;
-#ifdef CHANNELS_LAST
-  at.c = x, at.w = y;
-  at.h = z % size[1], z /= size[1];
-  at.d = z % size[0], at.n = z / size[0];
-#else
-  at.w = x, at.h = y;
-  at.d = size[0] == 1 ? 0 : z % size[0];
-  z = size[0] == 1 ? z : z / size[0];
-  at.c = z % channels, at.n = z / channels;
-#endif
-  return at;
-}
-
-inline long plane(const long *stride, Place at) { return at.n * stride[0] + at.c * stride[1]; }
+inline long plane(const long *stride, Place at) { return at.n * stride[0] + at.c * STRIDE_OF_C(stride); }
 inline INDEX within(const long *stride, int d, int h, int w) {
-  return (INDEX)d * (INDEX)stride[2] + (INDEX)h * (INDEX)stride[3] + (INDEX)w * (INDEX)stride[4];
+  return (INDEX)d * (INDEX)stride[2] + (INDEX)h * (INDEX)stride[3] + (INDEX)w * (INDEX)STRIDE_OF_W(stride);
 }
-
-#define FOR_EACH(size)                                                                                  \
-  const int x = get_global_id(0), y = get_global_id(1);                                                 \
-  if (x >= extent_x || y >= extent_y) return;                                                           \
-  for (long z = get_global_id(2); z < extent_z; z += get_global_size(2)) {                              \
-    const Place at = place_of(x, y, z, p.channels, size);
-#define END_FOR_EACH }
-#define EXTENTS int extent_x, int extent_y, long extent_z
 
 #if KERNEL_W
 #define KERNEL(axis) (axis == 0 ? KERNEL_D : axis == 1 ? KERNEL_H : KERNEL_W)
@@ -58,8 +41,9 @@ inline INDEX within(const long *stride, int d, int h, int w) {
 
 // Windows: first element, number of elements, distance between them (first and last may lie in the padding).
 #if WINDOW == adaptive
-#define FIRST(axis, o) ((int)((long)(o) * p.in[axis] / p.out[axis]))
-#define LENGTH(axis, o) ((int)((((long)(o) + 1) * p.in[axis] + p.out[axis] - 1) / p.out[axis]) - FIRST(axis, o))
+#define FIRST(axis, o) ((int)DIVIDE((INDEX)(o) * p.in[axis], p.by_out[axis]))
+#define LENGTH(axis, o) \
+  ((int)DIVIDE(((INDEX)(o) + 1) * p.in[axis] + p.out[axis] - 1, p.by_out[axis]) - FIRST(axis, o))
 #define STEP(axis) 1
 #elif WINDOW == sliding
 #define FIRST(axis, o) ((o) * STRIDE(axis) - p.pad[axis])
@@ -82,10 +66,12 @@ inline int fractional_first(int o, int in, int out, int extent, VALUE(T) u) {
 #endif
 
 // Outputs whose window may hold input element i; exact but for fractional windows, where it is a superset.
-inline int first_output(int i, int in, int out, int extent, int stride, int pad, int dilation) {
 #if WINDOW == adaptive
-  return (int)((long)i * out / in);
-#elif WINDOW == sliding
+#define FIRST_OUTPUT(axis, i) ((int)DIVIDE((INDEX)(i) * p.out[axis], p.by_in[axis]))
+#define LAST_OUTPUT(axis, i) ((int)DIVIDE(((INDEX)(i) + 1) * p.out[axis] - 1, p.by_in[axis]))
+#else
+inline int first_output(int i, int in, int out, int extent, int stride, int pad, int dilation) {
+#if WINDOW == sliding
   const int over = i + pad - (extent - 1) * dilation;
   return over <= 0 ? 0 : (over + stride - 1) / stride;
 #else
@@ -93,9 +79,7 @@ inline int first_output(int i, int in, int out, int extent, int stride, int pad,
 #endif
 }
 inline int last_output(int i, int in, int out, int extent, int stride, int pad) {
-#if WINDOW == adaptive
-  return (int)((((long)i + 1) * out - 1) / in);
-#elif WINDOW == sliding
+#if WINDOW == sliding
   return min(out - 1, (i + pad) / stride);
 #else
   return in == extent ? out - 1 : min(out - 1, (int)((long)(i + 1) * (out - 1) / (in - extent)) + 2);
@@ -104,6 +88,7 @@ inline int last_output(int i, int in, int out, int extent, int stride, int pad) 
 #define FIRST_OUTPUT(axis, i) \
   first_output(i, p.in[axis], p.out[axis], KERNEL(axis), p.stride[axis], p.pad[axis], p.dilation[axis])
 #define LAST_OUTPUT(axis, i) last_output(i, p.in[axis], p.out[axis], KERNEL(axis), p.stride[axis], p.pad[axis])
+#endif
 #if KERNEL_W
 // At most MOST(axis) windows hold an element, the last of them at LAST_OUTPUT: a loop the compiler unrolls.
 #define MOST(axis) ((KERNEL(axis) + STRIDE(axis) - 1) / STRIDE(axis))
@@ -115,11 +100,10 @@ inline int last_output(int i, int in, int out, int extent, int stride, int pad) 
 #define OVER_AXIS(axis, o, i) \
   for (int o = FIRST_OUTPUT(axis, i), o##_last = LAST_OUTPUT(axis, i); o <= o##_last; o++)
 #endif
-#define FOR_OUTPUTS OVER_AXIS(0, od, at.d) OVER_AXIS(1, oh, at.h) OVER_AXIS(2, ow, at.w)
 
 #ifdef MAX_FORWARD
 __kernel void max_forward(CONST_GLOBAL(STORAGE(T), in), GLOBAL(STORAGE(T), out), GLOBAL(long, indices),
-                          CONST_GLOBAL(STORAGE(T), samples), Pooling p, EXTENTS) {
+                          CONST_GLOBAL(STORAGE(T), samples), Pooling p, Planes planes) {
   FOR_EACH(p.out)
     __global const STORAGE(T) *in = CONST_POINTER(STORAGE(T), in) + plane(p.in_stride, at);
 #if WINDOW == fractional
@@ -161,19 +145,32 @@ __kernel void max_forward(CONST_GLOBAL(STORAGE(T), in), GLOBAL(STORAGE(T), out),
 }
 #endif
 
+#define STORE_SUMS(to)                                                                            \
+  const INDEX here = within(p.in_stride, at.d, at.h, at.w);                                       \
+  EACH_PLANE(k)                                                                                   \
+    if (HAS_CHANNEL(k)) STORE(T, POINTER(STORAGE(T), to) + PLANE(p.in_stride, k), here, sum[k])
+
 #ifdef MAX_BACKWARD
 __kernel void max_backward(CONST_GLOBAL(STORAGE(T), grad_out), CONST_GLOBAL(long, indices),
-                           GLOBAL(STORAGE(T), grad_in), Pooling p, EXTENTS) {
+                           GLOBAL(STORAGE(T), grad_in), Pooling p, Planes planes) {
   FOR_EACH(p.in)
-    __global const STORAGE(T) *grad_out = CONST_POINTER(STORAGE(T), grad_out) + plane(p.out_stride, at);
-    __global const long *indices = CONST_POINTER(long, indices) + plane(p.index_stride, at);
-    const long self = ((long)at.d * p.in[1] + at.h) * p.in[2] + at.w;
-    ACC(T) sum = 0;
-    FOR_OUTPUTS {
-      if (indices[within(p.index_stride, od, oh, ow)] == self)
-        sum += LOAD(T, grad_out, within(p.out_stride, od, oh, ow));
+    __global const STORAGE(T) *from[PLANES];
+    __global const long *places[PLANES];
+    ACC(T) sum[PLANES];
+    EACH_PLANE(k) {
+      from[k] = CONST_POINTER(STORAGE(T), grad_out) + PLANE(p.out_stride, k);
+      places[k] = CONST_POINTER(long, indices) + PLANE(p.index_stride, k);
+      sum[k] = 0;
     }
-    STORE(T, POINTER(STORAGE(T), grad_in), plane(p.in_stride, at) + within(p.in_stride, at.d, at.h, at.w), sum);
+    const INDEX self = ((INDEX)at.d * p.in[1] + at.h) * p.in[2] + at.w;
+    OVER_AXIS(0, od, at.d) OVER_AXIS(1, oh, at.h) OVER_AXIS(2, ow, at.w) {
+      const INDEX place = within(p.index_stride, od, oh, ow), o = within(p.out_stride, od, oh, ow);
+      EACH_PLANE(k) {
+        const ACC(T) grad = LOAD(T, from[k], o);
+        sum[k] += (INDEX)places[k][place] == self ? grad : 0;
+      }
+    }
+    STORE_SUMS(grad_in);
   END_FOR_EACH
 }
 #endif
@@ -181,9 +178,9 @@ __kernel void max_backward(CONST_GLOBAL(STORAGE(T), grad_out), CONST_GLOBAL(long
 #ifdef MAX_SCATTER
 // One work-item a plane of dense gradients: nobody else writes there. For CPUs, where planes stay in the cache.
 __kernel void max_scatter(CONST_GLOBAL(STORAGE(T), grad_out), CONST_GLOBAL(long, indices), GLOBAL(STORAGE(T), grad_in),
-                          Pooling p) {
+                          Pooling p, Planes planes) {
   const long plane_id = get_global_id(0);
-  const Place at = {plane_id / p.channels, plane_id % p.channels, 0, 0, 0};
+  const Place at = {plane_id / planes.channels, plane_id % planes.channels, 0, 0, 0};
   __global const STORAGE(T) *grad_out = CONST_POINTER(STORAGE(T), grad_out) + plane(p.out_stride, at);
   __global const long *indices = CONST_POINTER(long, indices) + plane(p.index_stride, at);
   __global STORAGE(T) *grad_in = POINTER(STORAGE(T), grad_in) + plane(p.in_stride, at);
@@ -196,18 +193,17 @@ __kernel void max_scatter(CONST_GLOBAL(STORAGE(T), grad_out), CONST_GLOBAL(long,
 }
 #endif
 
-// What a window's sum is divided by.
+// A window's sum is divided by p.divisor if there is one, else by the product of its spans.
 #if WINDOW == adaptive
-#define DIVISOR(od, oh, ow) (LENGTH(0, od) * LENGTH(1, oh) * LENGTH(2, ow))
+#define SPAN(axis, o) LENGTH(axis, o)
 #else
 #define SPAN(axis, o) \
   (p.include_pad ? min(FIRST(axis, o) + KERNEL(axis), p.in[axis] + p.pad[axis]) - FIRST(axis, o) \
                  : min(FIRST(axis, o) + KERNEL(axis), p.in[axis]) - max(FIRST(axis, o), 0))
-#define DIVISOR(od, oh, ow) (p.divisor ? p.divisor : SPAN(0, od) * SPAN(1, oh) * SPAN(2, ow))
 #endif
 
 #ifdef AVERAGE_FORWARD
-__kernel void average_forward(CONST_GLOBAL(STORAGE(T), in), GLOBAL(STORAGE(T), out), Pooling p, EXTENTS) {
+__kernel void average_forward(CONST_GLOBAL(STORAGE(T), in), GLOBAL(STORAGE(T), out), Pooling p, Planes planes) {
   FOR_EACH(p.out)
     __global const STORAGE(T) *in = CONST_POINTER(STORAGE(T), in) + plane(p.in_stride, at);
     const int d0 = FIRST(0, at.d), h0 = FIRST(1, at.h), w0 = FIRST(2, at.w);
@@ -227,21 +223,31 @@ __kernel void average_forward(CONST_GLOBAL(STORAGE(T), in), GLOBAL(STORAGE(T), o
         }
       }
     }
-    const ACC(T) result = sum / (ACC(T))DIVISOR(at.d, at.h, at.w);
-    STORE(T, POINTER(STORAGE(T), out), plane(p.out_stride, at) + within(p.out_stride, at.d, at.h, at.w), result);
+    const ACC(T) divisor = p.divisor ? p.divisor : SPAN(0, at.d) * SPAN(1, at.h) * SPAN(2, at.w);
+    STORE(T, POINTER(STORAGE(T), out), plane(p.out_stride, at) + within(p.out_stride, at.d, at.h, at.w), sum / divisor);
   END_FOR_EACH
 }
 #endif
 
 #ifdef AVERAGE_BACKWARD
-__kernel void average_backward(CONST_GLOBAL(STORAGE(T), grad_out), GLOBAL(STORAGE(T), grad_in), Pooling p, EXTENTS) {
+__kernel void average_backward(CONST_GLOBAL(STORAGE(T), grad_out), GLOBAL(STORAGE(T), grad_in), Pooling p,
+                               Planes planes) {
   FOR_EACH(p.in)
-    __global const STORAGE(T) *grad_out = CONST_POINTER(STORAGE(T), grad_out) + plane(p.out_stride, at);
-    ACC(T) sum = 0;
-    FOR_OUTPUTS {
-      sum += LOAD(T, grad_out, within(p.out_stride, od, oh, ow)) / (ACC(T))DIVISOR(od, oh, ow);
+    __global const STORAGE(T) *from[PLANES];
+    ACC(T) sum[PLANES];
+    EACH_PLANE(k) from[k] = CONST_POINTER(STORAGE(T), grad_out) + PLANE(p.out_stride, k), sum[k] = 0;
+    OVER_AXIS(0, od, at.d) {
+      const int d_span = SPAN(0, od);
+      OVER_AXIS(1, oh, at.h) {
+        const int dh_span = d_span * SPAN(1, oh);
+        OVER_AXIS(2, ow, at.w) {
+          const ACC(T) divisor = p.divisor ? p.divisor : dh_span * SPAN(2, ow);
+          const INDEX o = within(p.out_stride, od, oh, ow);
+          EACH_PLANE(k) sum[k] += LOAD(T, from[k], o) / divisor;
+        }
+      }
     }
-    STORE(T, POINTER(STORAGE(T), grad_in), plane(p.in_stride, at) + within(p.in_stride, at.d, at.h, at.w), sum);
+    STORE_SUMS(grad_in);
   END_FOR_EACH
 }
 #endif
@@ -249,7 +255,7 @@ __kernel void average_backward(CONST_GLOBAL(STORAGE(T), grad_out), GLOBAL(STORAG
 // Unpooling: p.out is the small side, p.in the large one, which `indices` address.
 #ifdef UNPOOL
 __kernel void unpool(CONST_GLOBAL(STORAGE(T), small), CONST_GLOBAL(long, indices), GLOBAL(STORAGE(T), large),
-                     GLOBAL(int, status), int code, Pooling p, EXTENTS) {
+                     GLOBAL(int, status), int code, Pooling p, Planes planes) {
   FOR_EACH(p.out)
     const long index = CONST_POINTER(long, indices)[plane(p.index_stride, at) +
                                                     within(p.index_stride, at.d, at.h, at.w)];

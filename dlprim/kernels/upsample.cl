@@ -2,8 +2,9 @@
 // Resampling of up to three spatial axes. Along an axis output o is a weighted sum of neighbouring inputs: `taps` finds
 // the first and their number, `weight_of` the weight of input i. The gradient gathers: input i sums over the outputs
 // that may use it, with the very same weights.
-// Defines: T tag; MODE nearest, nearest_exact, linear, cubic; ANTIALIAS; ALIGN_CORNERS; AXES 1 to 3;
-// REAL float or double for coordinates; BACKWARD for the gradient; CHANNELS_LAST order of work-items.
+// Defines: T tag; MODE nearest, nearest_exact, linear, cubic, lanczos; ANTIALIAS; ALIGN_CORNERS; AXES 1 to 3;
+// REAL float or double for coordinates; BACKWARD for the gradient; those of lib/planes.clh.
+#include "lib/planes.clh"
 #include "lib/types.clh"
 
 #define nearest 0
@@ -14,7 +15,7 @@
 
 typedef struct {
   long small_stride[5], large_stride[5];  // n, c, d, h, w of input and output
-  int batch, channels, in[3], out[3];
+  int in[3], out[3];
   REAL scale[3];  // inputs an output
 } Resampling;
 
@@ -97,6 +98,9 @@ inline int input_of(Taps t, int k, int in) { return clamp(t.first + k, 0, in - 1
 
 // Sum of the weights with which output o uses input i.
 inline REAL weight_at(int o, int i, int in, REAL scale) {
+#if MODE == linear && !defined(ANTIALIAS)
+  return filter(i - fmin(source_of(o, scale), (REAL)(in - 1)));
+#else
   const Taps t = taps_of(o, in, scale);
 #ifdef ANTIALIAS
   return i >= t.first && i < t.first + t.count ? weight_of(t, i - t.first) : 0;
@@ -105,18 +109,38 @@ inline REAL weight_at(int o, int i, int in, REAL scale) {
   for (int k = 0; k < t.count; k++) sum += input_of(t, k, in) == i ? weight_of(t, k) : 0;
   return sum;
 #endif
+#endif
 }
 
-// Outputs that may use input i: a superset, for weight_at decides.
+#if MODE == nearest || MODE == nearest_exact
+// The first output that reads input i or a later one; the division alone may be off by rounding.
+inline int first_user(int i, int out, REAL scale) {
+  int o = min((int)fmin(i / scale, (REAL)out), out);
+  while (o > 0 && source_of(o - 1, scale) >= i) o--;
+  while (o < out && source_of(o, scale) < i) o++;
+  return o;
+}
+#endif
+
+// First and last output that may use input i: a superset, for weight_at decides, but of copies exact.
 inline int2 users_of(int i, int in, int out, REAL scale) {
+#if MODE == nearest || MODE == nearest_exact
+  return (int2)(i == 0 ? 0 : first_user(i, out, scale), (i == in - 1 ? out : first_user(i + 1, out, scale)) - 1);
+#else
   if (!(scale > 0)) return (int2)(0, out - 1);
 #ifdef ANTIALIAS
-  const REAL reach = SUPPORT * fmax(scale, (REAL)1) + 1;
+  const REAL reach = SUPPORT * fmax(scale, (REAL)1), centre = (REAL)0.5;
+#elif defined(ALIGN_CORNERS)
+  const REAL reach = SUPPORT, centre = 0;
 #else
-  const REAL reach = (MODE == nearest || MODE == nearest_exact ? 1 : SUPPORT) + 1;
+  const REAL reach = SUPPORT, centre = (REAL)0.5;
 #endif
-  const REAL low = (i - reach) / scale - 1, high = (i + reach + 1) / scale + 1;
-  return (int2)(i == 0 || low < 0 ? 0 : (int)fmin(low, (REAL)out), i == in - 1 || high > out - 1 ? out - 1 : (int)high);
+  const REAL rounding = (out + 1) * (REAL)1e-6;
+  const REAL low = ceil((i - reach + centre) / scale - centre - rounding);
+  const REAL high = floor((i + reach + centre) / scale - centre + rounding);
+  return (int2)(i == 0 ? 0 : (int)clamp(low, (REAL)0, (REAL)out),
+                i == in - 1 ? out - 1 : min((int)fmin(high, (REAL)out), out - 1));
+#endif
 }
 
 #if MODE == nearest || MODE == nearest_exact
@@ -132,72 +156,73 @@ inline int2 users_of(int i, int in, int out, REAL scale) {
 #define RESULT(sum) (sum)
 #endif
 
-__kernel void resample(CONST_GLOBAL(STORAGE(T), from), GLOBAL(STORAGE(T), to), Resampling p, int extent_x,
-                       int extent_y, long extent_z) {
-  const int x = get_global_id(0), y = get_global_id(1);
-  if (x >= extent_x || y >= extent_y) return;
+// Of the unused leading axes: one output, which uses one input.
+#define USERS(axis, i) \
+  (AXES >= 3 - axis ? users_of(i, p.in[axis], p.out[axis], p.scale[axis]) : (int2)(0, 0))
+#if MODE == nearest || MODE == nearest_exact
+#define WEIGHT(axis, o, i) 1
 #ifdef BACKWARD
-  const int *size = p.in;
+#define ADD(sum, weight, value) (sum) += (value)
 #else
-  const int *size = p.out;
+#define ADD(sum, weight, value) (sum) = (value)  // zeros keep their signs
 #endif
-  for (long z = get_global_id(2); z < extent_z; z += get_global_size(2)) {
-    long rest = z;
-#ifdef CHANNELS_LAST
-    const int c = x, w = y, h = rest % size[1];
-    rest /= size[1];
-    const int d = rest % size[0], n = rest / size[0];
 #else
-    const int w = x, h = y, d = rest % size[0];
-    rest /= size[0];
-    const int c = rest % p.channels, n = rest / p.channels;
+#define ADD(sum, weight, value) (sum) += (SUM)(weight) * (SUM)(value)
+#define WEIGHT(axis, o, i) (AXES >= 3 - axis ? weight_at(o, i, p.in[axis], p.scale[axis]) : 1)
 #endif
+#define TAPS(axis, o) taps_of(o, p.in[axis], p.scale[axis])
+#define COUNT(axis, t) (AXES >= 3 - axis ? t.count : 1)
+#define TAP_WEIGHT(axis, t, k) (AXES >= 3 - axis ? weight_of(t, k) : 1)
+#define TAP_AT(axis, t, k, stride) (AXES >= 3 - axis ? input_of(t, k, p.in[axis]) * (stride) : 0)
+
 #ifdef BACKWARD
-    const long *from_stride = p.large_stride, *to_stride = p.small_stride;
+#define FROM_STRIDE p.large_stride
+#define TO_STRIDE p.small_stride
+#define SIZE p.in
 #else
-    const long *from_stride = p.small_stride, *to_stride = p.large_stride;
+#define FROM_STRIDE p.small_stride
+#define TO_STRIDE p.large_stride
+#define SIZE p.out
 #endif
-    __global const STORAGE(T) *from = CONST_POINTER(STORAGE(T), from) + n * from_stride[0] + c * from_stride[1];
-    SUM sum = 0;
+
+__kernel void resample(CONST_GLOBAL(STORAGE(T), from), GLOBAL(STORAGE(T), to), Resampling p, Planes planes) {
+  FOR_EACH(SIZE)
+    __global const STORAGE(T) *from[PLANES];
+    SUM sum[PLANES];
+    EACH_PLANE(m) from[m] = CONST_POINTER(STORAGE(T), from) + PLANE(FROM_STRIDE, m), sum[m] = 0;
 #ifdef BACKWARD
-    const int2 ds = AXES > 2 ? users_of(d, p.in[0], p.out[0], p.scale[0]) : (int2)(0, 0);
-    const int2 hs = AXES > 1 ? users_of(h, p.in[1], p.out[1], p.scale[1]) : (int2)(0, 0);
-    const int2 ws = users_of(w, p.in[2], p.out[2], p.scale[2]);
+    const int2 ds = USERS(0, at.d), hs = USERS(1, at.h), ws = USERS(2, at.w);
     for (int od = ds.x; od <= ds.y; od++) {
-      const REAL wd = AXES > 2 ? weight_at(od, d, p.in[0], p.scale[0]) : 1;
+      const REAL wd = WEIGHT(0, od, at.d);
       if (wd == 0) continue;
       for (int oh = hs.x; oh <= hs.y; oh++) {
-        const REAL wh = AXES > 1 ? wd * weight_at(oh, h, p.in[1], p.scale[1]) : wd;
+        const REAL wh = wd * WEIGHT(1, oh, at.h);
         if (wh == 0) continue;
+#pragma unroll 1
         for (int ow = ws.x; ow <= ws.y; ow++) {
-          const REAL ww = weight_at(ow, w, p.in[2], p.scale[2]);
-          if (ww != 0)
-            sum += (SUM)(wh * ww) * (SUM)LOAD(T, from, od * from_stride[2] + oh * from_stride[3] + ow * from_stride[4]);
+          const REAL weight = wh * WEIGHT(2, ow, at.w);
+          const long place = od * FROM_STRIDE[2] + oh * FROM_STRIDE[3] + ow * STRIDE_OF_W(FROM_STRIDE);
+          if (weight != 0) EACH_PLANE(m) ADD(sum[m], weight, LOAD(T, from[m], place));
         }
       }
     }
 #else
-    const Taps td = taps_of(d, p.in[0], p.scale[0]), th = taps_of(h, p.in[1], p.scale[1]);
-    const Taps tw = taps_of(w, p.in[2], p.scale[2]);
-    for (int i = 0; i < (AXES > 2 ? td.count : 1); i++) {
-      const REAL wd = AXES > 2 ? weight_of(td, i) : 1;
-      const long at_d = AXES > 2 ? input_of(td, i, p.in[0]) * from_stride[2] : 0;
-      for (int j = 0; j < (AXES > 1 ? th.count : 1); j++) {
-        const REAL wh = AXES > 1 ? wd * weight_of(th, j) : wd;
-        const long at_h = at_d + (AXES > 1 ? input_of(th, j, p.in[1]) * from_stride[3] : 0);
+    const Taps td = TAPS(0, at.d), th = TAPS(1, at.h), tw = TAPS(2, at.w);
+    for (int i = 0; i < COUNT(0, td); i++) {
+      const REAL wd = TAP_WEIGHT(0, td, i);
+      for (int j = 0; j < COUNT(1, th); j++) {
+        const REAL wh = wd * TAP_WEIGHT(1, th, j);
+        const long place = TAP_AT(0, td, i, FROM_STRIDE[2]) + TAP_AT(1, th, j, FROM_STRIDE[3]);
         for (int k = 0; k < tw.count; k++) {
-          const SUM value = LOAD(T, from, at_h + input_of(tw, k, p.in[2]) * from_stride[4]);
-#if MODE == nearest || MODE == nearest_exact
-          sum = value;
-#else
           const REAL weight = wh * weight_of(tw, k);
-          if (weight != 0) sum += (SUM)weight * value;
-#endif
+          const long at_w = place + TAP_AT(2, tw, k, STRIDE_OF_W(FROM_STRIDE));
+          if (weight != 0) EACH_PLANE(m) ADD(sum[m], weight, LOAD(T, from[m], at_w));
         }
       }
     }
 #endif
-    STORE(T, POINTER(STORAGE(T), to),
-          n * to_stride[0] + c * to_stride[1] + d * to_stride[2] + h * to_stride[3] + w * to_stride[4], RESULT(sum));
-  }
+    const long place = at.d * TO_STRIDE[2] + at.h * TO_STRIDE[3] + at.w * STRIDE_OF_W(TO_STRIDE);
+    EACH_PLANE(m)
+      if (HAS_CHANNEL(m)) STORE(T, POINTER(STORAGE(T), to) + PLANE(TO_STRIDE, m), place, RESULT(sum[m]));
+  END_FOR_EACH
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/primitives/indexing.hpp>
 #include <dlprim/primitives/pool.hpp>
 #include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/settings.hpp>
 #include <dlprim/runtime/status.hpp>
 
 #include <algorithm>
 #include <limits>
 
-#include "grid.hpp"
+#include "planes.hpp"
 
 namespace dlprim {
 
@@ -27,15 +29,16 @@ constexpr const char* windows[] = {"sliding", "adaptive", "fractional"};
 // The struct of pool.cl.
 struct Parameters {
   cl_long in_stride[5], out_stride[5], index_stride[5], sample_stride[3];
-  cl_int batch, channels, include_pad, divisor;
+  cl_int include_pad, divisor;
   cl_int in[3], out[3], kernel[3], stride[3], pad[3], dilation[3];
+  Divider by_in[3], by_out[3];
 };
 
 struct Key {
   Operation operation;
   DataType type;
   PoolWindow::Kind window;
-  std::uint8_t channels_last, wide, indices, kernel[3], stride[3];
+  std::uint8_t channels_last, dense, wide, indices, planes, kernel[3], stride[3];
 };
 
 [[noreturn]] void fail(const char* expected, const TensorView& view) {
@@ -75,7 +78,8 @@ Parameters parameters(const TensorView& in, const TensorView& out, const TensorV
   all_strides(in, p.in_stride);
   all_strides(out, p.out_stride);
   if (indices.defined()) all_strides(indices, p.index_stride);
-  p.batch = cl_int(in.sizes[0]), p.channels = cl_int(in.sizes[1]);
+  auto by = [](cl_int size) { return Divider(std::uint32_t(std::max(size, 1))); };
+  for (int d = 0; d < 3; d++) p.by_in[d] = by(p.in[d]), p.by_out[d] = by(p.out[d]);
   p.include_pad = window.count_include_pad, p.divisor = window.divisor;
   std::ranges::copy(window.kernel, p.kernel);
   std::ranges::copy(window.stride, p.stride);
@@ -84,11 +88,20 @@ Parameters parameters(const TensorView& in, const TensorView& out, const TensorV
   return p;
 }
 
+constexpr std::int64_t most_narrow = std::numeric_limits<std::int32_t>::max();
+
 bool is_wide(const TensorView& view) {
   std::int64_t last = 0, volume = 1;
   for (int d = 2; d < view.dims; d++)
     last += (view.sizes[d] - 1) * std::abs(view.strides[d]), volume *= view.sizes[d];
-  return std::max(last, volume) > std::numeric_limits<std::int32_t>::max();
+  return std::max(last, volume) > most_narrow;
+}
+
+// Adaptive windows begin at products of two sizes.
+bool has_wide_products(const TensorView& in, const TensorView& out) {
+  for (int d = 2; d < in.dims; d++)
+    if ((in.sizes[d] + 1) * (out.sizes[d] + 1) > most_narrow) return true;
+  return false;
 }
 
 Kernel& kernel_for(Queue& queue, const Key& key) {
@@ -96,10 +109,12 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
   return cache.get(queue.device(), key, [&] {
     KernelSource source("pool.cl", operations[key.operation].kernel);
     source.define(operations[key.operation].define).define("T", tag(key.type)).define("WINDOW", windows[key.window]);
-    source.define("INDEX", key.wide ? "long" : "int");
+    source.define("PLANES", key.planes);
     source.define("KERNEL_D", key.kernel[0]).define("KERNEL_H", key.kernel[1]).define("KERNEL_W", key.kernel[2]);
     source.define("STRIDE_D", key.stride[0]).define("STRIDE_H", key.stride[1]).define("STRIDE_W", key.stride[2]);
+    if (key.wide) source.define("WIDE");
     if (key.channels_last) source.define("CHANNELS_LAST");
+    if (key.dense) source.define("DENSE");
     if (key.indices) source.define("INDICES");
     return source;
   });
@@ -108,9 +123,10 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
 Key key_of(Operation operation, const TensorView& in, const TensorView& out, const TensorView& indices,
            const TensorView& walked, const PoolWindow& window) {
   Key key{};
+  key.planes = 1;
   key.operation = operation, key.type = in.dtype, key.window = window.kind;
   key.channels_last = !walked.is_contiguous() && walked.is_channels_last();
-  key.wide = is_wide(in) || is_wide(out);
+  key.wide = is_wide(in) || is_wide(out) || (window.kind == PoolWindow::adaptive && has_wide_products(in, out));
   key.indices = indices.defined();
   // Small windows are unrolled.
   const auto [d, h, w] = window.kernel;
@@ -121,16 +137,17 @@ Key key_of(Operation operation, const TensorView& in, const TensorView& out, con
   return key;
 }
 
+// One work-item a place of `walked`.
 template <class... Arguments>
-void run(Queue& queue, const Key& key, const Parameters& p, const TensorView& walked, Traffic traffic,
+void run(Queue& queue, Key key, Parameters p, const TensorView& walked, Traffic traffic,
          const Arguments&... arguments) {
   cl_int size[3];
   spatial_sizes(walked, size);
-  const Grid grid = key.channels_last
-                        ? Grid(p.channels, size[2], std::int64_t(p.batch) * size[0] * size[1])
-                        : Grid(size[2], size[1], std::int64_t(p.batch) * p.channels * size[0]);
-  launch(queue, kernel_for(queue, key), grid.range(), traffic, arguments..., p, cl_int(grid.x), cl_int(grid.y),
-         cl_long(grid.z));
+  Planes planes(walked, {p.in_stride, p.out_stride, p.index_stride, p.sample_stride});
+  key.dense = Planes::dense(key.channels_last, {p.in_stride, p.out_stride, key.indices ? p.index_stride : p.in_stride});
+  const bool backward = key.operation == max_backward || key.operation == average_backward;
+  key.planes = std::uint8_t(planes.place(queue.device().info(), size, key.channels_last, backward ? 4 : 1));
+  launch(queue, kernel_for(queue, key), planes.range(), traffic, arguments..., p, planes);
 }
 
 Traffic traffic_of(const TensorView& in, const TensorView& out, const TensorView& indices) {
@@ -156,13 +173,14 @@ void max_pool(Queue& queue, const TensorView& in, const TensorView& out, const T
 void max_pool_backward(Queue& queue, const TensorView& grad_out, const TensorView& indices, const TensorView& grad_in,
                        const PoolWindow& window) {
   if (!indices.defined()) fail("int64 indices of the output's sizes", grad_out);
-  const Parameters p = parameters(grad_in, grad_out, indices, window);
+  Parameters p = parameters(grad_in, grad_out, indices, window);
   // 16-bit gradients would lose bits when summed in place.
   const bool full_precision = size_of(grad_in.dtype) >= 4;
-  if (queue.device().info().cpu && full_precision && grad_in.is_contiguous()) {
+  if (queue.device().info().cpu && !settings.gpu_forms && full_precision && grad_in.is_contiguous()) {
+    const Planes planes(grad_in, {p.in_stride, p.out_stride, p.index_stride});
     launch(queue, kernel_for(queue, key_of(max_scatter, grad_in, grad_out, indices, grad_in, window)),
-           NDRange(std::size_t(p.batch) * std::size_t(p.channels), 1), traffic_of(grad_in, grad_out, indices),
-           grad_out.data, indices.data, grad_in.data, p);
+           NDRange(std::size_t(planes.batch) * std::size_t(planes.channels), 1),
+           traffic_of(grad_in, grad_out, indices), grad_out.data, indices.data, grad_in.data, p, planes);
     return;
   }
   run(queue, key_of(max_backward, grad_in, grad_out, indices, grad_in, window), p, grad_in,

@@ -2,7 +2,7 @@
 #include <dlprim/primitives/upsample.hpp>
 #include <dlprim/runtime/launch.hpp>
 
-#include "grid.hpp"
+#include "planes.hpp"
 
 namespace dlprim {
 
@@ -14,14 +14,14 @@ constexpr const char* modes[] = {"nearest", "nearest_exact", "linear", "cubic", 
 template <class Real>
 struct Parameters {
   cl_long small_stride[5], large_stride[5];
-  cl_int batch, channels, in[3], out[3];
+  cl_int in[3], out[3];
   Real scale[3];
 };
 
 struct Key {
   DataType type;
   ResampleMode mode;
-  std::uint8_t antialias, align_corners, axes, backward, channels_last;
+  std::uint8_t antialias, align_corners, axes, backward, channels_last, dense, planes;
 };
 
 Kernel& kernel_for(Queue& queue, const Key& key) {
@@ -29,11 +29,13 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
   return cache.get(queue.device(), key, [&] {
     KernelSource source("upsample.cl", "resample");
     source.define("T", tag(key.type)).define("MODE", modes[int(key.mode)]).define("AXES", key.axes);
+    source.define("PLANES", key.planes);
     source.define("REAL", key.type == DataType::float64 ? "double" : "float");
     if (key.antialias) source.define("ANTIALIAS");
     if (key.align_corners) source.define("ALIGN_CORNERS");
     if (key.backward) source.define("BACKWARD");
     if (key.channels_last) source.define("CHANNELS_LAST");
+    if (key.dense) source.define("DENSE");
     if (!is_floating(key.type) && key.mode >= ResampleMode::linear) source.define("INTEGER");
     return source;
   });
@@ -46,13 +48,12 @@ double scale_of(const Resampling& how, int axis, cl_int in, cl_int out) {
   return how.scale[std::size_t(axis)] > 0 ? how.scale[std::size_t(axis)] : double(in) / double(out);
 }
 
-// `small` and `large` are input and output of the forward direction; `walked` is what this call writes.
+// `small` and `large` are input and output of the forward direction.
 template <class Real>
 void run(Queue& queue, const TensorView& from, const TensorView& to, const TensorView& small,
          const TensorView& large, const Resampling& how, bool backward) {
   const int axes = small.dims - 2;
   Parameters<Real> p{};
-  p.batch = cl_int(small.sizes[0]), p.channels = cl_int(small.sizes[1]);
   for (int d = 0; d < 2; d++) p.small_stride[d] = small.strides[d], p.large_stride[d] = large.strides[d];
   for (int axis = 0; axis < 3; axis++) {
     const bool used = axis >= 3 - axes;
@@ -64,13 +65,14 @@ void run(Queue& queue, const TensorView& from, const TensorView& to, const Tenso
   const bool antialias = how.mode == ResampleMode::lanczos || (how.antialias && how.mode >= ResampleMode::linear);
   const bool channels_last = !to.is_contiguous() && to.is_channels_last();
   const bool corners = how.align_corners && how.mode >= ResampleMode::linear;
-  const Key key{from.dtype, how.mode, antialias, corners, std::uint8_t(axes), backward, channels_last};
-  const cl_int* size = backward ? p.in : p.out;
-  const Grid grid = channels_last ? Grid(p.channels, size[2], std::int64_t(p.batch) * size[0] * size[1])
-                                  : Grid(size[2], size[1], std::int64_t(p.batch) * p.channels * size[0]);
-  launch(queue, kernel_for(queue, key), grid.range(),
+  Planes planes(to, {p.small_stride, p.large_stride});
+  const int channels = planes.place(queue.device().info(), backward ? p.in : p.out, channels_last, 4);
+  const bool dense = Planes::dense(channels_last, {p.small_stride, p.large_stride});
+  const Key key{from.dtype, how.mode, antialias, corners, std::uint8_t(axes), backward, channels_last,
+                dense, std::uint8_t(channels)};
+  launch(queue, kernel_for(queue, key), planes.range(),
          Traffic{std::uint64_t(from.numel() + to.numel()) * size_of(from.dtype)}, from.data, to.data, p,
-         cl_int(grid.x), cl_int(grid.y), cl_long(grid.z));
+         planes);
 }
 
 void check_and_run(Queue& queue, const TensorView& from, const TensorView& to, const TensorView& small,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/pool.hpp>
 
+#include "setting.hpp"
 #include "tensors.hpp"
 
 namespace dlprim::testing {
@@ -150,6 +151,9 @@ TEST(Pool, MaximumAndItsGradient) {
       });
       EXPECT_EQ(read(out), expected);
       EXPECT_EQ(read(indices), places);
+      expect_close(read(grad_in), gradient, tolerance(type));
+      const Setting forced(settings.gpu_forms);
+      max_pool_backward(queue(), grad_out, indices, grad_in, c.window);
       expect_close(read(grad_in), gradient, tolerance(type));
     }
 }

@@ -48,8 +48,9 @@ TEST(Upsample, GradientIsTheTransposedMap) {
   struct Case {
     std::vector<std::int64_t> in, out;
   };
-  const Case cases[] = {{{2, 3, 5}, {2, 3, 12}},      {{2, 3, 12}, {2, 3, 5}},      {{1, 2, 4, 6}, {1, 2, 9, 3}},
-                        {{1, 2, 1, 1}, {1, 2, 3, 4}}, {{1, 2, 6, 7}, {1, 2, 1, 1}}, {{1, 2, 3, 4, 5}, {1, 2, 5, 2, 9}}};
+  const Case cases[] = {{{2, 3, 5}, {2, 3, 12}},        {{2, 3, 12}, {2, 3, 5}},
+                        {{1, 66, 4, 6}, {1, 66, 9, 3}}, {{1, 66, 1, 1}, {1, 66, 3, 4}},
+                        {{1, 66, 6, 7}, {1, 66, 1, 1}}, {{1, 2, 3, 4, 5}, {1, 2, 5, 2, 9}}};
   int number = 0;
   for (DataType type : {DataType::float32, DataType::float64}) {
     if (!supports(type)) continue;
