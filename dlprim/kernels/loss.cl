@@ -107,21 +107,17 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void nll_finish(CONS
 #endif
 
 #ifdef NLL_BACKWARD
+// The gradient of the one class of each target that has any; grad_in is 0.
 __kernel void nll_backward(CONST_GLOBAL(STORAGE(T), grad_out), CONST_GLOBAL(STORAGE(T), total_weight),
-                           GLOBAL(STORAGE(T), grad_in), COMMON, long extent_x, long extent_y, long extent_z) {
+                           GLOBAL(STORAGE(T), grad_in), COMMON) {
   POINTERS
-  const long x = get_global_id(0), y = get_global_id(1);
-  if (x >= extent_x || y >= extent_y) return;
-  for (long z = get_global_id(2); z < extent_z; z += get_global_size(2)) {
-    const long c = p.places == 1 ? x : y, i = p.places == 1 ? y : z * p.places + x;
-    const long label = label_at(target, p, i);
-    ACC(T) grad = 0;
-    if (counts(label, p, status, code) && label == c) {
-      grad = -WEIGHT(label) * LOAD(T, CONST_POINTER(STORAGE(T), grad_out), loss_at(p, i));
-      if (p.mean) grad /= LOAD(T, CONST_POINTER(STORAGE(T), total_weight), 0);
-    }
-    STORE(T, POINTER(STORAGE(T), grad_in), input_at(p, i, c), grad);
-  }
+  const long i = get_global_id(0);
+  if (i >= p.rows * p.places) return;
+  const long label = label_at(target, p, i);
+  if (!counts(label, p, status, code)) return;
+  ACC(T) grad = -WEIGHT(label) * LOAD(T, CONST_POINTER(STORAGE(T), grad_out), loss_at(p, i));
+  if (p.mean) grad /= LOAD(T, CONST_POINTER(STORAGE(T), total_weight), 0);
+  STORE(T, POINTER(STORAGE(T), grad_in), input_at(p, i, label), grad);
 }
 #endif
 

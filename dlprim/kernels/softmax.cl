@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Softmax, its logarithm, their gradients. Defines: X_TAG, Y_TAG, G_TAG (tags), REAL, LOG, LANES, ROWS, ITEMS, COLUMNS,
-// SAFE (rows of -infinity alone become zeros).
+// BATCH (elements a work-item has in flight where rows are read again; 1 on CPUs), SAFE (rows of -infinity become 0).
 #include "lib/rows.clh"
 
 typedef struct {
@@ -17,19 +17,33 @@ typedef struct {
   const IDX base = COLUMNS ? o / inner * inner * length + o % inner : o * length;
 
 #define EACH_ITEM(i, r) for (uint i = 0, r = lane; i < ITEMS; i++, r += LANES)
-#define EACH_ELEMENT(r) for (IDX r = lane; r < length; r += LANES)
+// Rows that do not fit, a batch at a time. GPUs read them again from their end, the part that caches still hold.
+#define BATCHES ((length - 1) / (BATCH * LANES) + 1)
+#define EACH_BATCH for (IDX batch = 0; batch < BATCHES; batch++)
+// GPUs add constants to the address of the row, which saves them half of the registers.
+#if BATCH == 1
+#define EACH_BATCH_AGAIN EACH_BATCH
+#define MOVED 0
+#define AT(r) (base + (r) * inner)
+#else
+#define EACH_BATCH_AGAIN for (IDX batch = BATCHES; batch-- > 0;)
+#define MOVED base
+#define AT(r) ((r) * inner)
+#endif
+#define EACH_HELD(i, r) \
+  _Pragma("unroll") for (IDX i = 0, r = batch * (BATCH * LANES) + lane; i < BATCH; i++, r += LANES)
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), CONST_GLOBAL(STORAGE(X_TAG), x_data)) {
-  __global STORAGE(Y_TAG) *y = POINTER(STORAGE(Y_TAG), y_data);
-  __global const STORAGE(X_TAG) *x = CONST_POINTER(STORAGE(X_TAG), x_data);
   BEGIN_ROWS
+  __global STORAGE(Y_TAG) *y = POINTER(STORAGE(Y_TAG), y_data) + MOVED;
+  __global const STORAGE(X_TAG) *x = CONST_POINTER(STORAGE(X_TAG), x_data) + MOVED;
   REAL largest = -INFINITY, sum = 0;
 #if ITEMS > 0
   REAL v[ITEMS];
 #pragma unroll
   EACH_ITEM(i, r) {
-    v[i] = r < length ? LOAD(X_TAG, x, base + r * inner) : -(REAL)INFINITY;
+    v[i] = r < length ? LOAD(X_TAG, x, AT(r)) : -(REAL)INFINITY;
     largest = v[i] > largest || v[i] != v[i] ? v[i] : largest;
   }
   ALL_LANES(REAL, LARGER, scratch, largest, lane, row);
@@ -51,24 +65,37 @@ void forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), CONST_GL
   const REAL norm = LOG ? log(sum) : sum;
 #pragma unroll
   EACH_ITEM(i, r)
-    if (r < length) STORE(Y_TAG, y, base + r * inner, LOG ? v[i] - norm : SAFE && norm == 0 ? 0 : v[i] / norm);
+    if (r < length) STORE(Y_TAG, y, AT(r), LOG ? v[i] - norm : SAFE && norm == 0 ? 0 : v[i] / norm);
 #else
-  EACH_ELEMENT(r) {
-    const REAL v = LOAD(X_TAG, x, base + r * inner);
-    const REAL e = v == largest ? 1 : exp(-fabs(v - largest));
-    sum = v > largest ? sum * e + 1 : sum + e;
-    largest = fmax(largest, v);
+  EACH_BATCH {
+    REAL v[BATCH], high = largest;
+    EACH_HELD(i, r) {
+      v[i] = r < length ? LOAD(X_TAG, x, AT(r)) : -(REAL)INFINITY;
+      high = v[i] > high ? v[i] : high;
+    }
+#if BATCH == 1  // an exponential does for both
+    const REAL e = v[0] == largest ? 1 : exp(-fabs(v[0] - largest));
+    sum = high > largest ? sum * e + 1 : sum + e;
+#else
+    const REAL origin = high == -INFINITY ? 0 : high;
+    sum *= high == largest ? 1 : exp(largest - high);
+    EACH_HELD(i, r) sum += exp(v[i] - origin);
+#endif
+    largest = high;
   }
   const REAL own = largest;
   ALL_LANES(REAL, LARGER, scratch, largest, lane, row);
   sum *= own == largest ? 1 : exp(own - largest);
   ALL_LANES(REAL, PLUS, scratch, sum, lane, row);
   if (!valid) return;
+  if (largest == INFINITY) sum = NAN;  // infinity - infinity
   const REAL norm = LOG ? log(sum) : sum;
   const bool empty = SAFE && largest == -INFINITY && sum == sum;
-  EACH_ELEMENT(r) {
-    const REAL v = LOAD(X_TAG, x, base + r * inner) - largest;
-    STORE(Y_TAG, y, base + r * inner, LOG ? v - norm : empty ? 0 : exp(v) / norm);
+  EACH_BATCH_AGAIN {
+    REAL v[BATCH];
+    EACH_HELD(i, r) v[i] = r < length ? LOAD(X_TAG, x, AT(r)) - largest : 0;
+    EACH_HELD(i, r)
+      if (r < length) STORE(Y_TAG, y, AT(r), LOG ? v[i] - norm : empty ? 0 : exp(v[i]) / norm);
   }
 #endif
 }
@@ -76,23 +103,27 @@ void forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), CONST_GL
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void backward(const softmax_shape shape, GLOBAL(STORAGE(X_TAG), gx_data), CONST_GLOBAL(STORAGE(G_TAG), gy_data),
               CONST_GLOBAL(STORAGE(Y_TAG), y_data)) {
-  __global STORAGE(X_TAG) *gx = POINTER(STORAGE(X_TAG), gx_data);
-  __global const STORAGE(G_TAG) *gy = CONST_POINTER(STORAGE(G_TAG), gy_data);
-  __global const STORAGE(Y_TAG) *y = CONST_POINTER(STORAGE(Y_TAG), y_data);
   BEGIN_ROWS
+  __global STORAGE(X_TAG) *gx = POINTER(STORAGE(X_TAG), gx_data) + MOVED;
+  __global const STORAGE(G_TAG) *gy = CONST_POINTER(STORAGE(G_TAG), gy_data) + MOVED;
+  __global const STORAGE(Y_TAG) *y = CONST_POINTER(STORAGE(Y_TAG), y_data) + MOVED;
   REAL sum = 0;
 #if ITEMS > 0
   REAL g[ITEMS], v[ITEMS];
 #pragma unroll
   EACH_ITEM(i, r) {
-    g[i] = r < length ? LOAD(G_TAG, gy, base + r * inner) : 0;
-    v[i] = r < length ? LOAD(Y_TAG, y, base + r * inner) : 0;
+    g[i] = r < length ? LOAD(G_TAG, gy, AT(r)) : 0;
+    v[i] = r < length ? LOAD(Y_TAG, y, AT(r)) : 0;
     sum += LOG ? g[i] : g[i] * v[i];
   }
 #else
-  EACH_ELEMENT(r) {
-    const REAL g = LOAD(G_TAG, gy, base + r * inner);
-    sum += LOG ? g : g * LOAD(Y_TAG, y, base + r * inner);
+  EACH_BATCH {
+    REAL g[BATCH];
+    EACH_HELD(i, r) {
+      g[i] = r < length ? LOAD(G_TAG, gy, AT(r)) : 0;
+      if (!LOG) g[i] *= r < length ? LOAD(Y_TAG, y, AT(r)) : 0;
+    }
+    EACH_HELD(i, r) sum += g[i];
   }
 #endif
   ALL_LANES(REAL, PLUS, scratch, sum, lane, row);
@@ -100,11 +131,16 @@ void backward(const softmax_shape shape, GLOBAL(STORAGE(X_TAG), gx_data), CONST_
 #if ITEMS > 0
 #pragma unroll
   EACH_ITEM(i, r)
-    if (r < length) STORE(X_TAG, gx, base + r * inner, LOG ? g[i] - exp(v[i]) * sum : (g[i] - sum) * v[i]);
+    if (r < length) STORE(X_TAG, gx, AT(r), LOG ? g[i] - exp(v[i]) * sum : (g[i] - sum) * v[i]);
 #else
-  EACH_ELEMENT(r) {
-    const REAL g = LOAD(G_TAG, gy, base + r * inner), v = LOAD(Y_TAG, y, base + r * inner);
-    STORE(X_TAG, gx, base + r * inner, LOG ? g - exp(v) * sum : (g - sum) * v);
+  EACH_BATCH_AGAIN {
+    REAL g[BATCH], v[BATCH];
+    EACH_HELD(i, r) {
+      g[i] = r < length ? LOAD(G_TAG, gy, AT(r)) : 0;
+      v[i] = r < length ? LOAD(Y_TAG, y, AT(r)) : 0;
+    }
+    EACH_HELD(i, r)
+      if (r < length) STORE(X_TAG, gx, AT(r), LOG ? g[i] - exp(v[i]) * sum : (g[i] - sum) * v[i]);
   }
 #endif
 }

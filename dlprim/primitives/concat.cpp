@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/concat.hpp>
 #include <dlprim/primitives/copy.hpp>
+#include <dlprim/primitives/foreach.hpp>
 #include <dlprim/primitives/indexing.hpp>
 #include <dlprim/runtime/launch.hpp>
 
@@ -94,6 +95,23 @@ void join(Queue& queue, const TensorView& out, std::span<const TensorView> input
          data[0], data[1], data[2], data[3], data[4], data[5], data[6], data[7]);
 }
 
+// Joins many dense inputs end to end: one list of copies.
+void join_ends(Queue& queue, const TensorView& out, std::span<const TensorView> inputs, int unit) {
+  const DataType type = unit == 1 ? DataType::int8 : unit == 2 ? DataType::int16 : unit == 4 ? DataType::int32
+                                                                                             : DataType::int64;
+  std::vector<std::int64_t> sizes;
+  std::vector<BufferRef> from, to;
+  BufferRef end = out.data;
+  for (const TensorView& in : inputs) {
+    const std::size_t bytes = std::size_t(in.numel()) * size_of(in.dtype);
+    sizes.push_back(std::int64_t(bytes / size_of(type)));
+    from.push_back(in.data), to.push_back(end);
+    end.offset += bytes;
+  }
+  const ForeachList lists[] = {{from, type, ForeachMode::read}, {to, type, ForeachMode::write}};
+  foreach(queue, {"concat", "x1 = x0;"}, type, sizes, lists);
+}
+
 }  // namespace
 
 void concat(Queue& queue, const TensorView& out, std::span<const TensorView> inputs, int dim) {
@@ -104,6 +122,7 @@ void concat(Queue& queue, const TensorView& out, std::span<const TensorView> inp
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return out.strides[a] > out.strides[b]; });
   const TensorView to = permuted(out, order);
   std::vector<TensorView> dense;
+  dense.reserve(inputs.size());
   // Copies of CPUs move whole rows; the kernel that joins saves launches.
   const std::size_t bytes = std::size_t(out.numel()) * size_of(out.dtype);
   const bool join_pays = !queue.device().info().cpu || bytes <= small * inputs.size();
@@ -124,6 +143,7 @@ void concat(Queue& queue, const TensorView& out, std::span<const TensorView> inp
   std::int64_t rows = 1;
   for (int d = 0; order[std::size_t(d)] != dim; d++) rows *= to.sizes[d];
   const int unit = unit_of(out, dense, rows);
+  if (rows == 1 && dense.size() > batch) return join_ends(queue, out, dense, unit);
   const std::int64_t element = std::int64_t(size_of(out.dtype)), row = out.numel() / rows * element / unit;
   std::int64_t first = 0;
   for (std::size_t k = 0; k < dense.size(); k += batch) {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/primitives/copy.hpp>
 #include <dlprim/primitives/loss.hpp>
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/memory.hpp>
 #include <dlprim/runtime/status.hpp>
 
 #include <algorithm>
-
-#include "grid.hpp"
 
 namespace dlprim {
 
@@ -124,10 +123,9 @@ void nll_loss(Queue& queue, const TensorView& in, const ClassTargets& targets, L
 void nll_loss_backward(Queue& queue, const TensorView& grad_out, const ClassTargets& targets, LossReduction reduction,
                        const TensorView& total_weight, const TensorView& grad_in) {
   const Call call(queue, "nll_loss_backward", grad_in, targets, grad_out, reduction, nll_message);
-  const Labels& p = call.labels;
-  const Grid grid = p.places == 1 ? Grid(p.classes, p.rows, 1) : Grid(p.places, p.classes, p.rows);
-  call.run(nll_backward, grid.range(), std::tuple(grad_out.data, total_weight.data, grad_in.data), cl_long(grid.x),
-           cl_long(grid.y), cl_long(grid.z));
+  fill(queue, grad_in, 0);
+  call.run(nll_backward, NDRange(std::size_t(call.count()), group),
+           std::tuple(grad_out.data, total_weight.data, grad_in.data));
 }
 
 void cross_entropy(Queue& queue, const TensorView& logits, const ClassTargets& targets, const TensorView& losses) {

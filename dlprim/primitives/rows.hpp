@@ -2,6 +2,7 @@
 // Layout of kernels that keep one reduction ("row") in the registers of a group: softmax, layer and group norm.
 #pragma once
 #include <dlprim/runtime/device.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -17,12 +18,16 @@ struct RowLayout {
 };
 
 /// `inner`: distance between elements of a row; rows next to each other start at neighbouring elements if above 1.
-inline RowLayout row_layout(const DeviceInfo& device, std::int64_t length, std::int64_t inner, int max_items) {
-  const std::int64_t group = std::int64_t(std::min<std::size_t>(device.cpu ? 16 : 256, device.max_work_group));
+/// `most`: lanes that GPUs take for rows that are too long for the usual 256.
+inline RowLayout row_layout(const DeviceInfo& device, std::int64_t length, std::int64_t inner, int max_items,
+                            std::size_t most = 256) {
   RowLayout layout;
   layout.columns = inner > 1;
+  const bool cpu = device.cpu && !settings.gpu_forms;
+  const std::size_t wish = cpu ? 16 : !layout.columns && length > 256 * max_items ? most : 256;
+  const std::int64_t group = std::int64_t(std::bit_floor(std::min(wish, device.max_work_group)));
   std::int64_t lanes;
-  if (device.cpu) {
+  if (cpu) {
     lanes = !layout.columns && length >= group ? group : 1;
   } else {
     // Shuffles make whole warps of few lanes with many elements best, local memory many lanes with few.

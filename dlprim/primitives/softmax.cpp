@@ -15,7 +15,7 @@ struct Shape {
 struct Key {
   RowLayout layout;
   DataType x{}, y{}, g{};
-  std::uint8_t log = 0, backward = 0, wide = 0, safe = 0, unused = 0;
+  std::uint8_t log = 0, backward = 0, wide = 0, safe = 0, batch = 0;
 };
 
 void require(bool condition, const std::string& message) {
@@ -48,7 +48,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
     source.define("X_TAG", tag(key.x)).define("Y_TAG", tag(key.y)).define("G_TAG", tag(key.g));
     source.define("REAL", wide ? "double" : "float").define("LOG", key.log).define("SAFE", key.safe);
     source.define("LANES", key.layout.lanes).define("ROWS", key.layout.rows).define("ITEMS", key.layout.items);
-    source.define("COLUMNS", key.layout.columns);
+    source.define("COLUMNS", key.layout.columns).define("BATCH", key.batch);
     if (key.wide) source.define("WIDE");
     return source;
   });
@@ -58,7 +58,8 @@ template <class... Buffers>
 void run(Queue& queue, Key key, Shape shape, int max_items, std::uint64_t bytes, const Buffers&... buffers) {
   if (shape.rows == 0 || shape.length == 0) return;
   Device& device = queue.device();
-  key.layout = row_layout(device.info(), std::int64_t(shape.length), std::int64_t(shape.inner), max_items);
+  key.layout = row_layout(device.info(), std::int64_t(shape.length), std::int64_t(shape.inner), max_items, 1024);
+  key.batch = device.info().cpu && !settings.gpu_forms ? 1 : 8;
   key.wide = shape.rows * shape.length > 0x7fffffff;
   const std::size_t group = std::size_t(key.layout.lanes) * key.layout.rows;
   const std::size_t groups = (shape.rows + key.layout.rows - 1) / key.layout.rows;

@@ -11,22 +11,22 @@ using testing::DeviceVector;
 using testing::queue;
 
 // 11 inputs of the widths given by `width(k)`, joined along the middle of three dimensions.
-void joins(std::int64_t inner, std::int64_t (*width)(int)) {
+void joins(std::int64_t inner, std::int64_t (*width)(int), std::int64_t rows = 3) {
   std::vector<DeviceVector<float>> memory;
   std::vector<std::vector<float>> host;
   std::vector<TensorView> inputs;
   std::int64_t total = 0;
   for (int k = 0; k < 11; k++) {
     const std::int64_t w = width(k);
-    host.push_back(testing::random_floats(std::size_t(3 * w * inner), unsigned(k + 1)));
+    host.push_back(testing::random_floats(std::size_t(rows * w * inner), unsigned(k + 1)));
     memory.emplace_back(host.back());
-    inputs.push_back({memory.back().data(), DataType::float32, {3, w, inner}});
+    inputs.push_back({memory.back().data(), DataType::float32, {rows, w, inner}});
     total += w;
   }
-  DeviceVector<float> out(std::size_t(3 * total * inner));
-  concat(queue(), {out.data(), DataType::float32, {3, total, inner}}, inputs, 1);
+  DeviceVector<float> out(std::size_t(rows * total * inner));
+  concat(queue(), {out.data(), DataType::float32, {rows, total, inner}}, inputs, 1);
   std::vector<float> expected;
-  for (int row = 0; row < 3; row++)
+  for (std::int64_t row = 0; row < rows; row++)
     for (int k = 0; k < 11; k++) {
       const auto begin = host[std::size_t(k)].begin() + row * width(k) * inner;
       expected.insert(expected.end(), begin, begin + width(k) * inner);
@@ -39,6 +39,7 @@ TEST(Concat, JoinsDenseTensors) {
   joins(4, [](int k) { return std::int64_t(k + 1); });
   joins(3, [](int k) { return std::int64_t(5 * k); });
   joins(3, [](int k) { return std::int64_t(900 + k); });  // processors copy these one by one
+  for (const std::int64_t inner : {1, 3, 4}) joins(inner, [](int k) { return std::int64_t(1 + k % 3 * 200); }, 1);
 }
 
 TEST(Concat, ConvertsAndTakesStrides) {

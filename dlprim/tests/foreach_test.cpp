@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/foreach.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include <cmath>
 
@@ -53,6 +54,46 @@ TEST(Foreach, RefusesListsOfUnequalLength) {
   Lists a(n, 1);
   const ForeachList lists[] = {{std::span(a.refs).first(3), DataType::float32, ForeachMode::update}};
   EXPECT_THROW(foreach(queue(), {"test bad", "x0 = 0;"}, DataType::float32, n, lists), ValidationError);
+}
+
+TEST(Foreach, NormsOfLists) {
+  const auto n = sizes();
+  Lists a(n, 1);
+  for (const bool gpu : {false, true})
+    for (const NormOrder order : {NormOrder::one, NormOrder::two, NormOrder::infinity}) {
+      settings.gpu_forms = gpu;
+      DeviceVector<float> norms(n.size());
+      foreach_norm(queue(), order, n, a.list(), norms.data());
+      settings.gpu_forms = false;
+      const auto results = norms.read();
+      for (std::size_t i = 0; i < n.size(); i++) {
+        double sum = 0, most = 0;
+        for (const float v : a.host[i]) {
+          sum += order == NormOrder::two ? double(v) * double(v) : std::fabs(double(v));
+          most = std::max(most, std::fabs(double(v)));
+        }
+        const double expected = order == NormOrder::one ? sum : order == NormOrder::two ? std::sqrt(sum) : most;
+        ASSERT_NEAR(results[i], expected, 1e-5 * expected) << i;
+      }
+    }
+}
+
+// More chunks than a group reduces at once, in float16; NaN comes through.
+TEST(Foreach, NormOfALargeTensor) {
+  const std::size_t count = (std::size_t(1) << 26) + 5;
+  std::vector<std::uint16_t> values(count, 0x3c00);  // ones
+  DeviceVector<std::uint16_t> data(values), norm(1);
+  const std::int64_t size[] = {std::int64_t(count)};
+  const BufferRef refs[] = {data.data()};
+  foreach_norm(queue(), NormOrder::two, size, {refs, DataType::float16}, norm.data());
+  EXPECT_EQ(norm.read()[0], 0x7000);  // 2^13
+  values[70000] = 0x7e00;
+  data = DeviceVector<std::uint16_t>(values);
+  const BufferRef others[] = {data.data()};
+  for (const NormOrder order : {NormOrder::one, NormOrder::infinity}) {
+    foreach_norm(queue(), order, size, {others, DataType::float16}, norm.data());
+    EXPECT_GT(norm.read()[0] & 0x7fff, 0x7c00);
+  }
 }
 
 TEST(Optimizer, AdamFollowsItsFormula) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/softmax.hpp>
 
+#include "setting.hpp"
 #include "tensors.hpp"
 
 namespace dlprim {
@@ -47,6 +48,33 @@ void compare(const Case& c, SoftmaxKind kind, DataType type) {
 TEST(Softmax, EveryShape) {
   for (const Case& c : cases)
     for (SoftmaxKind kind : {SoftmaxKind::softmax, SoftmaxKind::log_softmax}) compare(c, kind, DataType::float32);
+}
+
+TEST(Softmax, FormsOfGpus) {
+  const Setting forced(settings.gpu_forms);
+  for (const Case& c : {Case{3, 7, 1}, Case{5, 1000, 1}, Case{3, 5003, 1}, Case{2, 16385, 1}, Case{2, 70001, 1},
+                        Case{2, 3, 5}, Case{2, 9000, 3}})
+    for (SoftmaxKind kind : {SoftmaxKind::softmax, SoftmaxKind::log_softmax}) compare(c, kind, DataType::float32);
+}
+
+// One element of a long row decides about all of it, wherever it lies.
+TEST(Softmax, SpecialValuesInLongRows) {
+  const std::size_t length = 20000;
+  for (const bool gpu : {false, true})
+    for (const double special : {double(NAN), double(INFINITY), -double(INFINITY)})
+      for (const std::size_t at : {std::size_t(0), length / 2 + 7, length - 1}) {
+        const double others = special == -INFINITY ? 1.0 / double(length - 1) : NAN;
+        std::vector<double> values(length, -1000.0), expected(length, others);
+        values[at] = special;
+        if (special == -INFINITY) expected[at] = 0;
+        const std::vector<std::int64_t> sizes{1, std::int64_t(length)};
+        const DeviceTensor x(DataType::float32, sizes, values);
+        DeviceTensor y(DataType::float32, sizes);
+        settings.gpu_forms = gpu;
+        softmax(queue(), SoftmaxKind::softmax, y, x, 1);
+        settings.gpu_forms = false;
+        expect_close(y.read(), expected, 1e-6);
+      }
 }
 
 TEST(Softmax, EveryDtype) {

@@ -50,6 +50,7 @@ def test_optimizer_follows_the_cpu(device, make, implementation):
     ("div", lambda x: (x,)), ("sqrt", lambda x: ()), ("exp", lambda x: ()), ("addcmul", lambda x: (x, x, 0.5)),
     ("addcdiv", lambda x: (x, x, [0.1 * i for i in range(len(x))])), ("lerp", lambda x: (x, 0.3)),
     ("maximum", lambda x: (1.0,)), ("pow", lambda x: (2.0,)), ("neg", lambda x: ()), ("norm", lambda x: ()),
+    ("norm", lambda x: (1,)), ("norm", lambda x: (3,)),
 ])
 def test_foreach(device, name, arguments, dtype):
     cpu, ocl = lists(device, dtype, positive=True)
@@ -57,6 +58,14 @@ def test_foreach(device, name, arguments, dtype):
     tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype is torch.bfloat16 else {"rtol": 1e-4, "atol": 1e-5}
     for x, y in zip(function(ocl, *arguments(ocl)), function(cpu, *arguments(cpu))):
         torch.testing.assert_close(x.cpu(), y, **tolerance)
+
+
+def test_foreach_norm_of_infinite_order(device):
+    cpu, ocl = lists(device)
+    with pytest.raises(RuntimeError, match="empty tensor"):
+        torch._foreach_norm(ocl, float("inf"))
+    cpu, ocl = ([x for x in tensors if x.numel()] for tensors in (cpu, ocl))
+    assert_equal(torch._foreach_norm(ocl, float("inf")), torch._foreach_norm(cpu, float("inf")))
 
 
 def test_foreach_takes_lists_of_mixed_dtypes(device):

@@ -41,6 +41,20 @@ void foreach(Queue& queue, const ForeachCode& code, DataType compute, std::span<
              std::span<const ForeachList> lists, std::span<const double> scalars = {},
              std::span<const double> tensor_scalars = {});
 
+/// A list of tensors of one dtype.
+struct TensorList {
+  std::span<const BufferRef> data;
+  DataType dtype;
+};
+
+enum class NormOrder : std::uint8_t { one, two, infinity };
+
+/// Element i of `norms` becomes the norm of tensor i, dense and of `sizes[i]` elements, in the tensors' dtype: the sum of
+/// magnitudes, the root of the sum of squares, or the largest magnitude. Launches depend on the largest size alone (two
+/// up to 2^26 elements), as far as kernel parameters allow.
+void foreach_norm(Queue& queue, NormOrder order, std::span<const std::int64_t> sizes, TensorList tensors,
+                  BufferRef norms);
+
 /// Options of adam and adamw (Kingma and Ba 2015; Loshchilov and Hutter 2019).
 struct AdamOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, weight_decay = 0, eps = 1e-8;
@@ -65,12 +79,6 @@ struct OptimizerInputs {
   BufferRef lr;  ///< takes the place of the option
   BufferRef grad_scale;  ///< gradients are divided by it, in place
   BufferRef found_inf;  ///< 1: the step is left out
-};
-
-/// A list of tensors of one dtype.
-struct TensorList {
-  std::span<const BufferRef> data;
-  DataType dtype;
 };
 
 /// One step of Adam for every parameter; `steps` are float32, one element a tensor, already counted up.

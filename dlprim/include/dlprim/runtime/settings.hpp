@@ -11,7 +11,7 @@ struct Settings {
   std::atomic<bool> benchmark{false};
   /// Operands of float32 products and convolutions may be rounded to tf32 (10 bits of mantissa) where that is faster.
   std::atomic<bool> tf32{false};
-  /// Pointwise operations, reductions and pooling take the forms for GPUs on CPUs, too (for tests).
+  /// Families with forms for GPUs take these on CPUs, too (for tests).
   std::atomic<bool> gpu_forms{false};
 };
 
