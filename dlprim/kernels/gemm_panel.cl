@@ -170,9 +170,9 @@ inline void finish(const Output *o, __local const T *sums, int i, int j, int row
 #define PITCH p->a_m
 #define PANEL p->k
 #define ROW(i) (min(i, last) * p->a_m)  // reads nothing below the last row
-#ifdef __has_builtin
+#if defined(CPU_DEVICE) && defined(__has_builtin)  // GPUs' compilers take no pointer to __global
 #if __has_builtin(__builtin_prefetch)
-#define PREFETCH(at) __builtin_prefetch((const void *)(size_t)(at))  // compilers for GPUs want no __global
+#define PREFETCH(at) __builtin_prefetch(at)
 #endif
 #endif
 #else
