@@ -168,7 +168,7 @@ struct Allocator::Pool {
   }
 
   void release_segments() {
-    if (Submission* submission = device.submission()) submission->drain();  // commands on their way name the buffers
+    if (Submission* submission = device.submission()) submission->wait();  // commands on their way name the buffers
     collect_waiting(true);
     for (Free* blocks : {&small, &large})
       for (auto entry = blocks->begin(); entry != blocks->end();) {

@@ -192,11 +192,7 @@ Kernel::Kernel(Device& device, cl::Kernel kernel, std::string name)
 }
 
 Kernel::~Kernel() {
-  try {
-    if (Submission* submission = device_.submission()) submission->drain();  // launches on their way name this
-  } catch (const std::exception&) {
-    // A launch failed, and nobody asked for its result.
-  }
+  if (Submission* submission = device_.submission()) submission->wait();  // launches on their way name this
 }
 
 std::string ProgramCache::preprocess(const KernelSource& source) {

@@ -63,9 +63,11 @@ Queue::Queue(Device& device, std::int64_t id) : device_(device), id_(id), submis
 
 Event Queue::record() {
   cl_event event = nullptr;
-  check(clEnqueueMarkerWithWaitList(get(), 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
-  flush();
-  return Event(cl::Event(event));
+  if (submission_) submission_->wait();  // memory is given back with events: errors are left to other calls
+  check(clEnqueueMarkerWithWaitList(queue_(), 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
+  Event marker{cl::Event(event)};
+  flush_driver();
+  return marker;
 }
 
 void Queue::wait(const Event& event) {
@@ -77,8 +79,7 @@ void Queue::wait(const Event& event) {
 
 void Queue::flush() {
   submit();
-  unflushed_.store(0, std::memory_order_relaxed);
-  check(clFlush(queue_()), "clFlush");
+  flush_driver();
 }
 
 bool Queue::idle() {
@@ -154,7 +155,10 @@ void Queue::fill(BufferRef to, const void* pattern, std::size_t pattern_bytes, s
 
 void Queue::enqueued() {
   busy_.store(true, std::memory_order_relaxed);
-  if (unflushed_.fetch_add(1, std::memory_order_relaxed) + 1 < flush_interval) return;
+  if (unflushed_.fetch_add(1, std::memory_order_relaxed) + 1 >= flush_interval) flush_driver();
+}
+
+void Queue::flush_driver() {
   unflushed_.store(0, std::memory_order_relaxed);
   check(clFlush(queue_()), "clFlush");
 }

@@ -90,7 +90,7 @@ Submission::~Submission() {
     std::lock_guard guard(registry().mutex);
     std::erase(registry().all, this);
   }
-  run_until(published_.load());
+  wait();
   stop();
   thread_.join();
 }
@@ -152,8 +152,10 @@ void Submission::rethrow() {
   if (error) std::rethrow_exception(error);
 }
 
+void Submission::wait() noexcept { run_until(published_.load()); }
+
 void Submission::drain() {
-  run_until(published_.load());
+  wait();
   if (failed_.load(std::memory_order_relaxed)) rethrow();
 }
 

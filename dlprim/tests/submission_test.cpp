@@ -66,6 +66,9 @@ TEST(Submission, ALaterCallThrowsTheFirstError) {
   submission.push([&ran] { ran++; });  // thrown once
   submission.drain();
   EXPECT_EQ(ran, 2);
+  submission.push([] { throw DeviceError("clSecond", -5); });
+  submission.wait();  // throws nothing and loses nothing
+  EXPECT_THROW(submission.drain(), DeviceError);
   EXPECT_THROW(submission.push([](const std::byte*) {}, std::size_t(1) << 24, [](std::byte*) {}), std::length_error);
 }
 

@@ -67,6 +67,7 @@ class Queue {
  private:
   template <class Command>
   void run(const Command& command);
+  void flush_driver();
 
   Device& device_;
   std::int64_t id_;

@@ -43,7 +43,9 @@ class Submission {
   }
 
   /// Returns when all commands handed over before have been run; the calling thread runs some of them itself if nobody
-  /// else does. Throws what the first failed one threw.
+  /// else does.
+  void wait() noexcept;
+  /// Waits, then throws what the first failed command threw.
   void drain();
 
  private:
