@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Checks that includes point downward only, dlprim knows nothing of PyTorch, and only dlprim/runtime calls OpenCL.
 
-Prints each violation as file:line and exits with 1 when there is one."""
+An include counts by the file that it names, whatever way it takes there ("../net/net.hpp", a link). Prints each
+violation as file:line and exits with 1 when there is one."""
+import os
 import pathlib
 import re
 import sys
@@ -11,8 +13,13 @@ import sources
 
 # A layer may include itself and the layers before it in its row.
 LAYERS = {
-    "dlprim": ["runtime", "primitives", "tuning", "net"],
+    "dlprim": ["runtime", "tuning", "primitives", "net"],
     "pytorch_ocl/csrc": ["runtime", "ops"],
+}
+# Where includes are looked for, besides the folder of the file that has them.
+ROOTS = {
+    "dlprim": ["dlprim/include", "dlprim", "dlprim/runtime", "dlprim/tuning", "dlprim/primitives", "dlprim/net"],
+    "pytorch_ocl/csrc": ["pytorch_ocl/csrc"],
 }
 # Public headers of no layer (dtype.hpp, error.hpp, tensor_view.hpp) belong to the lowest.
 BASE = "runtime"
@@ -39,19 +46,24 @@ def place(path):
     return None, None
 
 
-def included_layer(storey, name):
-    """The layer of the same storey that an include names, or None."""
-    name = name.removeprefix("dlprim/") if storey == "dlprim" else name
-    first = name.split("/")[0]
-    return first if "/" in name and first in LAYERS[storey] else None
+def targets(root, path, storey, name):
+    """The file that an include names, relative to the root; where there is none, what its name says by its folders."""
+    places = [os.path.normpath(pathlib.PurePosixPath(folder) / name)
+              for folder in [path.parent.as_posix(), *ROOTS[storey]]]
+    for at in places:
+        if (root / at).is_file():
+            return [pathlib.Path(os.path.relpath((root / at).resolve(), root.resolve()))]
+    return [pathlib.Path(at) for at in (places[:1] if ".." in name else places[1:3]) if "/" in name]
 
 
-def include_violation(storey, layer, name):
+def include_violation(root, path, name):
     """What is wrong with an include, or None."""
+    storey, layer = place(path)
     if storey == "dlprim" and PYTORCH.match(name):
         return f"dlprim includes {name}, which belongs to PyTorch"
-    target, order = included_layer(storey, name), LAYERS[storey]
-    if layer and target and order.index(target) > order.index(layer):
+    order = LAYERS[storey]
+    above = order[order.index(layer) + 1:] if layer else []
+    if any(place(target) == (storey, other) for target in targets(root, path, storey, name) for other in above):
         return f"{storey}/{layer} includes {name} of a layer above it"
     return None
 
@@ -64,7 +76,7 @@ def private_violation(path, layer, name):
     return None
 
 
-def violations(path, text):
+def violations(path, text, root=sources.ROOT):
     """(line, message) for every rule that the file breaks."""
     storey, layer = place(path)
     if storey is None:
@@ -72,7 +84,7 @@ def violations(path, text):
     may_call_opencl = layer is None or (storey, layer) == ("dlprim", "runtime")
     for number, line in enumerate(sources.without_noise(text, keep_strings=True).splitlines(), 1):
         if match := INCLUDE.match(line):
-            if message := include_violation(storey, layer, match[1]) or private_violation(path, layer, match[1]):
+            if message := include_violation(root, path, match[1]) or private_violation(path, layer, match[1]):
                 yield number, message
         elif not may_call_opencl and (call := OPENCL_CALL.search(sources.without_noise(line))):
             yield number, f"{call[0].rstrip('( ')} is called outside dlprim/runtime"
@@ -81,7 +93,7 @@ def violations(path, text):
 def main(root=sources.ROOT):
     files = [path for path in sources.tracked_files(root) if path.suffix in CODE]
     found = [f"{path}:{number}: {message}" for path in files
-             for number, message in violations(path, (root / path).read_text())]
+             for number, message in violations(path, (root / path).read_text(), root)]
     print("\n".join(found) if found else f"layers: {len(files)} files, no violation")
     return 1 if found else 0
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "choices.hpp"
 
-#include <dlprim/primitives/tuning.hpp>
+#include <dlprim/tuning/tuning.hpp>
 #include <dlprim/runtime/settings.hpp>
 
 #include <atomic>

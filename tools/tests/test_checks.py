@@ -13,7 +13,10 @@ import check_sizes  # noqa: E402
 @pytest.mark.parametrize("path, text, expected", [
     ("dlprim/runtime/a.cpp", "#include <dlprim/primitives/gemm.hpp>", "layer above"),
     ("dlprim/include/dlprim/error.hpp", "#include <dlprim/primitives/gemm.hpp>", "layer above"),
-    ("dlprim/include/dlprim/primitives/a.hpp", '#include "dlprim/tuning/table.hpp"', "layer above"),
+    ("dlprim/include/dlprim/tuning/a.hpp", '#include "dlprim/primitives/table.hpp"', "layer above"),
+    ("dlprim/primitives/a.cpp", '#include "../net/net.hpp"', "layer above"),
+    ("dlprim/primitives/gemm/a.cpp", '#include "../../include/dlprim/net/net.hpp"', "layer above"),
+    ("dlprim/tuning/a.cpp", '#include "../runtime/../primitives/select.hpp"', "layer above"),
     ("dlprim/primitives/a.cpp", "#include <ATen/Tensor.h>", "belongs to PyTorch"),
     ("dlprim/tests/a.cpp", "#  include <torch/library.h>", "belongs to PyTorch"),
     ("dlprim/primitives/a.cpp", "int f() { return clFinish(0); }", "clFinish is called"),
@@ -28,6 +31,7 @@ def test_layer_violations_are_found(path, text, expected):
 @pytest.mark.parametrize("path, text", [
     ("dlprim/primitives/a.cpp", "#include <dlprim/runtime/launch.hpp>\n#include <dlprim/primitives/b.hpp>"),
     ("dlprim/primitives/a.cpp", '// clFinish(queue)\nconst char* text = "clFinish(queue)"; /* #include <ATen/x.h> */'),
+    ("dlprim/primitives/gemm/a.cpp", '#include "../b.hpp"\n#include "../../tuning/c.hpp"'),
     ("dlprim/runtime/a.cpp", "void f() { clFinish(0); }"),
     ("dlprim/tests/a.cpp", "#include <dlprim/primitives/b.hpp>\nvoid f() { clFinish(0); }"),
     ("pytorch_ocl/csrc/ops/a.cpp", '#include <ATen/Tensor.h>\n#include "runtime/stream.hpp"\nclamp(x); class Cl();'),
@@ -35,6 +39,15 @@ def test_layer_violations_are_found(path, text, expected):
 ])
 def test_sound_layers_pass(path, text):
     assert list(check_layers.violations(pathlib.Path(path), text)) == []
+
+
+def test_a_link_counts_as_what_it_points_to(tmp_path):
+    for folder in ("net", "primitives"):
+        (tmp_path / "dlprim" / folder).mkdir(parents=True)
+    (tmp_path / "dlprim/net/net.hpp").write_text("")
+    (tmp_path / "dlprim/primitives/net.hpp").symlink_to("../net/net.hpp")
+    path = pathlib.Path("dlprim/primitives/a.cpp")
+    assert len(list(check_layers.violations(path, '#include "net.hpp"', tmp_path))) == 1
 
 
 def body(lines):

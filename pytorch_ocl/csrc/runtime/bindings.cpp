@@ -10,8 +10,8 @@
 
 #include <dlprim/runtime/cache.hpp>
 #include <dlprim/runtime/memory.hpp>
-#include <dlprim/primitives/tuning.hpp>
 #include <dlprim/runtime/settings.hpp>
+#include <dlprim/tuning/tuning.hpp>
 
 namespace pytorch_ocl {
 
