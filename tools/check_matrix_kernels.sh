@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Compiles the core for matrix units (gemm_matrix.cl) for AMD's architectures, with clang's own builtins, and checks
+# Compiles the core for matrix units (gemm/matrix.cl) for AMD's architectures, with clang's own builtins, and checks
 # it against Intel's, which are declared here as the extension's specification has them: no such device is needed.
 # Prints, for each, matrix instructions, registers and spilled bytes. Debian: clang-19. CLANG names another compiler
 # (19 or newer).
@@ -30,7 +30,7 @@ compile() {
     -DTA="$type" -DTB="$type" -DTC="$type" -DTD="$type" -DT=float -DTT=f32 "-DTO_T(v)=((T)(v))" "-DACTIVATE(x)=(x)" \
     -DCOMPLEX=0 -DINDEX=int -DWIDE=0 -DMODE="$mode" -DRANK=2 -DCHECK=1 -DTAP_MASK=$((mode == 1)) -DCHANNEL_INNER=0 \
     -DADDEND=1 -DRESIDUAL=1 -DSPLIT=0 -DBM="${tile[0]}" -DBN="${tile[1]}" -DBK=32 -DWM="${tile[2]}" -DWN="${tile[3]}" -DVA=8 \
-    -DVB=$((mode ? 1 : 8)) -DA_ALONG_K=1 -DB_ALONG_K=$((mode != 1)) -DTURNED="$turned" "$@" gemm_matrix.cl
+    -DVB=$((mode ? 1 : 8)) -DA_ALONG_K=1 -DB_ALONG_K=$((mode != 1)) -DTURNED="$turned" "$@" gemm/matrix.cl
 }
 
 amd() {  # UNIT ARCHITECTURE TILE MODE TYPE TURNED

@@ -2,7 +2,7 @@
 #include <dlprim/primitives/conv.hpp>
 
 #include "floats.hpp"
-#include "gemm_launch.hpp"
+#include "gemm/core.hpp"
 
 namespace dlprim {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "floats.hpp"
-#include "gemm_launch.hpp"
+#include "gemm/core.hpp"
 #include "setting.hpp"
 
 namespace dlprim {
@@ -323,7 +323,7 @@ TEST(Gemm, Integers) {
   }
 }
 
-// As quotient() of gemm_operands.clh does it.
+// As quotient() of gemm/operands.clh does it.
 TEST(Gemm, DivisionByMultiplication) {
   const std::int64_t largest = (std::int64_t(1) << 31) - 1;
   using List = std::initializer_list<std::int64_t>;

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// Core for GPUs and products of few rows (a vector by a matrix), which memory bounds: B is read once, in pieces of up
+// to 16 bytes. A work-group computes LINES * V columns of all MR rows of C; LANES work-items share the sums along k of
+// V neighbouring columns. The host also defines
+//   MR          rows of C, at most 8
+//   B_ALONG_K   B is read in pieces of VB elements along k, a piece from each of V columns, A in pieces of VA (VB or
+//               1); otherwise pieces lie along n and are V = VB wide
+//   A_BYTES, B_BYTES   of a piece
+#include "gemm/operands.clh"
+#include "lib/warp.clh"
+
+#define GROUP (LANES * LINES)
+#if B_ALONG_K
+#define DEPTH VB   // elements along k that a work-item takes at a time
+#define PIECES V   // loads for that
+#else
+#define DEPTH 1
+#define PIECES 1
+#endif
+// 128 bytes of B under way at once, as long as that is no more than 8 pieces.
+#define AHEAD (PIECES * B_BYTES >= 128 ? 1 : PIECES * B_BYTES <= 16 ? 8 : 128 / (PIECES * B_BYTES))
+// Lanes that sum up by shuffles, which leaves PARTS sums of a column for local memory.
+#if defined(NV_PTX) && B_ALONG_K && SHUFFLES
+#define WARP_LANES (LANES < 32 ? LANES : 32)
+#else
+#define WARP_LANES 1
+#endif
+#define PARTS (LANES / WARP_LANES)
+#ifdef CPU_DEVICE
+#define EACH(i, count) _Pragma("nounroll") for (int i = 0; i < (count); i++)  // for tests only: builds faster
+#else
+#define EACH(i, count) _Pragma("unroll") for (int i = 0; i < (count); i++)
+#endif
+
+typedef uchar piece_1;
+typedef ushort piece_2;
+typedef uint piece_4;
+typedef uint2 piece_8;
+typedef uint4 piece_16;
+typedef union {
+  CONCAT(piece_, A_BYTES) bits;
+  STORAGE(TA) at[VA];
+} PieceA;
+typedef union {
+  CONCAT(piece_, B_BYTES) bits;
+  STORAGE(TB) at[VB];
+} PieceB;
+
+// Multiplies `count` pieces along k, LANES * DEPTH apart, from k on; their loads go first.
+#define STEPS(count)                                                                                             \
+  do {                                                                                                           \
+    PieceB b[count][PIECES];                                                                                     \
+    EACH(u, count)                                                                                               \
+      EACH(j, PIECES)                                                                                            \
+        b[u][j].bits = *(__global const CONCAT(piece_, B_BYTES) *)(B[j] + (k + u * (LANES * DEPTH)) * p->b_k);   \
+    EACH(u, count)                                                                                               \
+      EACH(i, MR) {                                                                                              \
+        PieceA a[DEPTH / VA];                                                                                    \
+        EACH(v, DEPTH / VA)                                                                                      \
+          a[v].bits = *(__global const CONCAT(piece_, A_BYTES) *)(A + i * p->a_m +                               \
+                                                                  (k + u * (LANES * DEPTH) + v * VA) * p->a_k);  \
+        EACH(v, DEPTH) {                                                                                         \
+          const T x = TO_T(DECODE(TA, a[v / VA].at[v % VA]));                                                    \
+          EACH(j, V) {                                                                                           \
+            const T y = TO_T(DECODE(TB, b[u][j % PIECES].at[B_ALONG_K ? v : j]));                                \
+            sum[i][j] += MULTIPLY(x, y);                                                                         \
+          }                                                                                                      \
+        }                                                                                                        \
+      }                                                                                                          \
+  } while (0)
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_gemv(GEMM_ARGUMENTS) {
+  const Params *p = &params;
+  __local T shared[V * PARTS * LINES];
+  const Tile tile = tile_of(get_group_id(0), p);
+  const int item = get_local_id(0);
+  const int lane = B_ALONG_K ? item % LANES : item / LINES, line = B_ALONG_K ? item / LANES : item % LINES;
+  const INDEX n0 = tile.n * (LINES * V);
+  const INDEX k_begin = tile.split * p->k_split, k_end = min(p->k, k_begin + p->k_split);
+  __global const STORAGE(TA) *A = CONST_POINTER(STORAGE(TA), a) + tile.batch * p->a_batch;
+  __global const STORAGE(TB) *B[PIECES];  // columns past the last repeat it
+  EACH(j, PIECES)
+    B[j] = CONST_POINTER(STORAGE(TB), b) + tile.batch * p->b_batch +
+           min(n0 + line * V + j, p->n - (V / PIECES)) * p->b_n;
+
+  T sum[MR][V];
+  EACH(i, MR)
+    EACH(j, V) sum[i][j] = (T)(0);
+  INDEX k = k_begin + lane * DEPTH;
+  for (; k + (AHEAD - 1) * (LANES * DEPTH) < k_end; k += AHEAD * (LANES * DEPTH)) STEPS(AHEAD);
+  for (; k < k_end; k += LANES * DEPTH) STEPS(1);
+
+#if SPLIT
+  __global T *C = POINTER(T, c) + (tile.batch * p->splits + tile.split) * p->m * p->n;
+#else
+  __global STORAGE(TC) *C = POINTER(STORAGE(TC), c);
+#endif
+  EACH(i, MR) {
+    EACH(j, V) {
+      T part = sum[i][j];
+#if defined(NV_PTX) && B_ALONG_K && SHUFFLES
+      for (int far = WARP_LANES / 2; far > 0; far /= 2) part += shuffle_xor(part, (uint)far);
+#endif
+      if (lane % WARP_LANES == 0) shared[(j * PARTS + lane / WARP_LANES) * LINES + line] = part;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int half_parts = PARTS / 2; half_parts > 0; half_parts /= 2) {
+      if (item < half_parts * LINES)
+        EACH(j, V) shared[j * (PARTS * LINES) + item] += shared[j * (PARTS * LINES) + item + half_parts * LINES];
+      barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    for (int o = item; o < LINES * V; o += GROUP) {
+      const INDEX n = n0 + o;
+      if (n >= p->n) break;
+      const T total = shared[o % V * (PARTS * LINES) + o / V];
+#if SPLIT
+      C[i * p->n + n] = total;
+#else
+      const INDEX at = tile.batch * p->c_batch + i * p->c_m + n * p->c_n;
+#if ADDEND
+      const T addend = TO_T(LOAD(TD, CONST_POINTER(STORAGE(TD), d), tile.batch * p->d_batch + i * p->d_m + n * p->d_n));
+#endif
+      LOAD_RESIDUAL(at);
+      STORE(TC, C, at, (VALUE(TC))(FINISH(total, addend)));
+#endif
+    }
+    if (i + 1 < MR) barrier(CLK_LOCAL_MEM_FENCE);
+  }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/attention.hpp>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "problem.hpp"
+#include "../select.hpp"
+
+namespace dlprim {
+
+namespace {
+
+constexpr Candidate<AttentionProblem> candidates[] = {
+    {"mma", decline_attention_mma, run_attention_mma},
+    {"tiled", decline_attention_tiled, run_attention_tiled},
+};
+
+void require(bool condition, const std::string& message) {
+  if (!condition) throw ValidationError("[attention] expected " + message);
+}
+
+std::string text(const TensorView& x) {
+  std::string result = "(";
+  for (int d = 0; d < x.dims; d++) result += (d ? ", " : "") + std::to_string(x.sizes[d]);
+  return result + ") of " + name(x.dtype);
+}
+
+void require_sizes(const char* what, const TensorView& x, std::span<const std::int64_t> sizes, DataType type) {
+  require(x.dtype == type && std::ranges::equal(x.shape(), sizes),
+          std::string(what) + " to be " + text(TensorView({}, type, sizes)) + ", got " + text(x));
+}
+
+AttentionLayout layout_of(const char* what, const TensorView& x) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  require(std::max(x.stride(2), -x.stride(2)) <= most && std::max(x.stride(3), -x.stride(3)) <= most,
+          std::string(what) + " with rows less than 2^31 elements apart");
+  return {x.stride(0), x.stride(1), std::int32_t(x.stride(2)), std::int32_t(x.stride(3))};
+}
+
+using Sizes = std::array<std::int64_t, 4>;
+
+AttentionLayout rows_of(const char* what, const TensorView& x, const Sizes& sizes, DataType type) {
+  require_sizes(what, x, sizes, type);
+  require(x.stride(3) == 1 || x.size(3) <= 1, std::string(what) + " with a last stride of 1");
+  return layout_of(what, x);
+}
+
+AttentionProblem problem_of(const AttentionInputs& inputs, const TensorView& out, const TensorView& logsumexp,
+                            const AttentionOptions& options) {
+  const auto& [q, k, v, bias] = inputs;
+  const DataType type = q.dtype;
+  require(is_floating(type) && type != DataType::float64,
+          std::string("float32, float16 or bfloat16, got ") + name(type));
+  require(q.dims == 4 && k.dims == 4 && v.dims == 4 && out.dims == 4,
+          "4 dims, got " + text(q) + ", " + text(k) + ", " + text(v) + ", " + text(out));
+  require(k.size(1) > 0 ? q.size(1) % k.size(1) == 0 : q.size(1) == 0,
+          "the number of heads of q to be a multiple of that of k, got " + text(q) + ", " + text(k));
+  require(options.dropout >= 0 && options.dropout < 1, "dropout in [0, 1), got " + std::to_string(options.dropout));
+  for (const TensorView* x : {&q, &k, &v})
+    for (int d = 0; d < 4; d++)
+      require(x->size(d) < std::int64_t(1) << 30, "sizes below 2^30, got " + text(*x));
+  AttentionProblem problem;
+  problem.type = type, problem.causal = options.causal, problem.dropout = options.dropout > 0;
+  auto& p = problem.p;
+  p.q = rows_of("q", q, {q.size(0), q.size(1), q.size(2), q.size(3)}, type);
+  p.k = rows_of("k", k, {q.size(0), k.size(1), k.size(2), q.size(3)}, type);
+  p.v = rows_of("v", v, {q.size(0), k.size(1), k.size(2), v.size(3)}, type);
+  p.out = rows_of("out", out, {q.size(0), q.size(1), q.size(2), v.size(3)}, type);
+  const Sizes all{q.size(0), q.size(1), q.size(2), k.size(2)};
+  require_sizes("logsumexp", logsumexp, std::span(all).first(3), DataType::float32);
+  require(logsumexp.is_contiguous(), "a contiguous logsumexp");
+  if (bias) {
+    require(bias->dtype == DataType::boolean || is_floating(bias->dtype),
+            std::string("a bias of a floating dtype or bool, got ") + name(bias->dtype));
+    require_sizes("the bias", *bias, all, bias->dtype);
+    p.bias = layout_of("the bias", *bias);
+    problem.bias_type = bias->dtype, problem.bias = bias->data;
+  }
+  p.batch = std::int32_t(q.size(0)), p.heads = std::int32_t(q.size(1));
+  p.sharing = k.size(1) > 0 ? std::int32_t(q.size(1) / k.size(1)) : 1;
+  p.queries = std::int32_t(q.size(2)), p.keys = std::int32_t(k.size(2));
+  p.width = std::int32_t(q.size(3)), p.value_width = std::int32_t(v.size(3));
+  p.scale = float(options.scale), p.scale_log2 = float(options.scale * 1.4426950408889634);
+  p.seed = options.random.seed, p.offset = options.random.offset;
+  p.drop_below = std::uint32_t(std::min(options.dropout * 0x1p32, 4294967295.0));
+  p.keep_scale = float(1 / (1 - options.dropout));
+  problem.q = q.data, problem.k = k.data, problem.v = v.data, problem.out = out.data;
+  problem.logsumexp = logsumexp.data;
+  return problem;
+}
+
+void run(Queue& queue, const AttentionProblem& problem) {
+  select<AttentionProblem>("attention", "DLPRIM_ATTENTION", candidates, queue.device(), problem).run(queue, problem);
+}
+
+struct DeltaKey {
+  std::uint8_t type, lanes;
+};
+
+}  // namespace
+
+void define_attention(KernelSource& source, int bias_tag, bool causal, bool dropout) {
+  source.define("CAUSAL", causal).define("DROPOUT", dropout);
+  if (bias_tag == 0) return;
+  source.define("BIAS_TAG", tag(DataType(bias_tag - 1)));
+  source.define("BIAS_IS_MASK", DataType(bias_tag - 1) == DataType::boolean);
+}
+
+Workspace attention_delta(Queue& queue, const AttentionProblem& problem) {
+  const auto& p = problem.p;
+  Device& device = queue.device();
+  const DeltaKey key{std::uint8_t(problem.type), std::uint8_t(device.info().cpu ? 1 : p.value_width >= 64 ? 16 : 4)};
+  static KernelCache<DeltaKey> cache;
+  Kernel& kernel = cache.get(device, key, [&] {
+    KernelSource source("attention/delta.cl", "delta");
+    define_attention(source, 0, false, false);
+    source.define("TAG", tag(problem.type)).define("LANES", key.lanes);
+    return source;
+  });
+  const std::size_t rows = std::size_t(p.batch) * p.heads * p.queries, per_group = 64 / key.lanes;
+  Workspace delta(queue, (rows + 1) * sizeof(float));
+  launch(queue, kernel, NDRange((rows + per_group - 1) / per_group * 64, 64), p, problem.grad_out, problem.out,
+         delta.data());
+  return delta;
+}
+
+const char* decline_attention(const Device& device, DataType type, std::int64_t width, std::int64_t value_width,
+                              double scores) {
+  AttentionProblem problem;
+  problem.other_scores = scores;
+  problem.type = type, problem.backward = true;
+  problem.p.width = std::int32_t(std::min<std::int64_t>(width, 1 << 20));
+  problem.p.value_width = std::int32_t(std::min<std::int64_t>(value_width, 1 << 20));
+  try {
+    select<AttentionProblem>("attention", "DLPRIM_ATTENTION", candidates, device, problem);
+  } catch (const NotImplementedError&) {
+    return "products and softmax serve better";
+  }
+  return nullptr;
+}
+
+void attention_forward(Queue& queue, const AttentionInputs& inputs, const TensorView& out, const TensorView& logsumexp,
+                       const AttentionOptions& options) {
+  const AttentionProblem problem = problem_of(inputs, out, logsumexp, options);
+  if (logsumexp.numel() > 0) run(queue, problem);
+}
+
+void attention_backward(Queue& queue, const AttentionInputs& inputs, const TensorView& grad_out, const TensorView& out,
+                        const TensorView& logsumexp, const TensorView& grad_q, const TensorView& grad_k,
+                        const TensorView& grad_v, const AttentionOptions& options) {
+  AttentionProblem problem = problem_of(inputs, out, logsumexp, options);
+  auto& p = problem.p;
+  const auto sizes = [](const TensorView& x) { return Sizes{x.size(0), x.size(1), x.size(2), x.size(3)}; };
+  problem.backward = true;
+  p.grad_out = rows_of("grad_out", grad_out, sizes(out), out.dtype);
+  p.grad_q = rows_of("grad_q", grad_q, sizes(inputs.q), inputs.q.dtype);
+  p.grad_k = rows_of("grad_k", grad_k, sizes(inputs.k), inputs.k.dtype);
+  p.grad_v = rows_of("grad_v", grad_v, sizes(inputs.v), inputs.v.dtype);
+  problem.grad_out = grad_out.data, problem.grad_q = grad_q.data;
+  problem.grad_k = grad_k.data, problem.grad_v = grad_v.data;
+  if (grad_q.numel() + grad_k.numel() + grad_v.numel() > 0) run(queue, problem);
+}
+
+}  // namespace dlprim

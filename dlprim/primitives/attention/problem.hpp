@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// Attention as its candidates see it.
+#pragma once
+#include <dlprim/primitives/attention.hpp>
+#include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/memory.hpp>
+
+#include <algorithm>
+
+namespace dlprim {
+
+/// Strides of a tensor in elements, as kernels/attention/attention.clh has them.
+struct AttentionLayout {
+  std::int64_t batch = 0, head = 0;
+  std::int32_t row = 0, column = 0;
+};
+
+struct AttentionParams {
+  AttentionLayout q, k, v, out, grad_out, grad_q, grad_k, grad_v, bias;
+  std::uint64_t seed = 0, offset = 0;
+  std::int32_t batch = 0, heads = 0, sharing = 1;
+  std::int32_t queries = 0, keys = 0, width = 0, value_width = 0;
+  float scale = 1, scale_log2 = 1;
+  std::uint32_t drop_below = 0;
+  float keep_scale = 1;
+  std::uint32_t padding = 0;
+};
+
+struct AttentionProblem {
+  DataType type = DataType::float32;
+  std::optional<DataType> bias_type;
+  bool backward = false, causal = false, dropout = false;
+  /// Asked before it runs: products and softmax, with that many scores in memory, are an alternative.
+  std::optional<double> other_scores;
+  AttentionParams p;
+  BufferRef q, k, v, bias, out, logsumexp, grad_out, grad_q, grad_k, grad_v;
+};
+
+/// The kernels of a candidate: forward; backward by blocks of queries; by blocks of keys.
+enum class AttentionPass : std::uint8_t { forward, queries, keys };
+
+const char* decline_attention_mma(const Device& device, const AttentionProblem& problem, bool forced);
+void run_attention_mma(Queue& queue, const AttentionProblem& problem);
+const char* decline_attention_tiled(const Device& device, const AttentionProblem& problem, bool forced);
+void run_attention_tiled(Queue& queue, const AttentionProblem& problem);
+
+/// delta[batch, head, query] = dot(grad_out, out) as float32.
+Workspace attention_delta(Queue& queue, const AttentionProblem& problem);
+
+/// The width that kernels are compiled for: their rows are zero from `width` on.
+inline int padded_width(int width) { return std::max(16, (width + 15) / 16 * 16); }
+
+/// Defines what attention.clh asks for.
+void define_attention(KernelSource& source, int bias_tag, bool causal, bool dropout);
+
+/// A kernel's variant holds the bias' type in a byte: none or 1 + type.
+inline std::uint8_t bias_code(const AttentionProblem& problem) {
+  return problem.bias_type ? std::uint8_t(1 + int(*problem.bias_type)) : std::uint8_t(0);
+}
+
+/// Runs a kernel of `groups` work-groups; the bias goes along only where the kernel has the parameter.
+template <class... Arguments>
+void launch_attention(Queue& queue, Kernel& kernel, std::int64_t groups, std::size_t group, const AttentionProblem& x,
+                      const Arguments&... rest) {
+  const BufferRef bias[] = {x.bias};
+  const std::span<const BufferRef> optional(bias, x.bias_type ? 1 : 0);
+  launch(queue, kernel, NDRange(std::size_t(groups) * group, group), x.p, x.q, x.k, x.v, optional, rest...);
+}
+
+}  // namespace dlprim

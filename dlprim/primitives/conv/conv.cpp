@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/conv.hpp>
+#include <dlprim/primitives/pointwise.hpp>
+#include <dlprim/primitives/reduce.hpp>
+
+#include <vector>
+
+#include "problem.hpp"
+#include "../gemm/engine.hpp"
+
+namespace dlprim {
+
+namespace {
+
+constexpr Candidate<ConvProblem> candidates[] = {
+    {"depthwise", decline_depthwise, run_depthwise},
+    {"winograd", decline_winograd, run_winograd},
+    {"patches", decline_patches, run_patches},
+    {"groups", decline_groups, run_groups},
+    {"channels_last", decline_channels_last, run_channels_last},
+    {"implicit", decline_implicit, run_implicit},
+};
+
+constexpr const char* operations[] = {"conv_forward", "conv_backward_data", "conv_backward_weights"};
+
+void check_residual(const TensorView& residual, const TensorView& y) {
+  if (!residual.defined()) return;
+  if (residual.dtype != y.dtype || !std::ranges::equal(residual.shape(), y.shape()))
+    throw ValidationError("[conv_forward] expected a residual like " + text(y) + ", got " + text(residual));
+}
+
+}  // namespace
+
+ConvProblem::ConvProblem(const Queue& queue, ConvPass pass, const TensorView& x, const TensorView& weights,
+                         const TensorView& y, const ConvOptions& options)
+    : pass(pass), x(x), weights(weights), y(y), options(options),
+      shape(conv_shape(operations[int(pass)], queue, x, weights, y, options)) {}
+
+ConvProblem ConvProblem::with(const Queue& queue, const TensorView& new_x, const TensorView& new_weights,
+                              const TensorView& new_y, std::int64_t groups) const {
+  ConvOptions new_options = options;
+  new_options.groups = groups;
+  ConvProblem result(queue, pass, new_x, new_weights, new_y, new_options);
+  result.bias = bias, result.residual = residual, result.activation = activation;
+  return result;
+}
+
+void run_conv(Queue& queue, const ConvProblem& problem) {
+  select<ConvProblem>("conv", "DLPRIM_CONV", candidates, queue.device(), problem).run(queue, problem);
+}
+
+void add_residual_behind(Queue& queue, const ConvProblem& problem, void (*run)(Queue&, const ConvProblem&)) {
+  if (!problem.residual.defined()) return run(queue, problem);
+  ConvProblem sums = problem;
+  sums.residual = {}, sums.activation = Activation::none;
+  run(queue, sums);
+  pointwise_operation(queue, std::vector{problem.y, problem.residual}, std::span(&problem.y, 1), {},
+                      sum_code(problem.activation));
+}
+
+std::string sum_code(Activation activation) {
+  return std::string("const T x = x0 + x1;\ny0 = ") + activation_code(activation) + ";";
+}
+
+void conv_forward(Queue& queue, const TensorView& x, const TensorView& weights, const TensorView& bias,
+                  const TensorView& y, const ConvOptions& options, Activation activation,
+                  const TensorView& residual) {
+  ConvProblem problem(queue, ConvPass::forward, x, weights, y, options);
+  check_bias("conv_forward", bias, problem.shape.y.channels, x.dtype);
+  check_residual(residual, y);
+  problem.bias = bias, problem.residual = residual, problem.activation = activation;
+  if (y.numel() > 0) run_conv(queue, problem);
+}
+
+void conv_backward_data(Queue& queue, const TensorView& dy, const TensorView& weights, const TensorView& bias,
+                        const TensorView& dx, const ConvOptions& options) {
+  ConvProblem problem(queue, ConvPass::data, dx, weights, dy, options);
+  check_bias("conv_backward_data", bias, problem.shape.x.channels, dx.dtype);
+  problem.bias = bias;
+  if (dx.numel() > 0) run_conv(queue, problem);
+}
+
+void conv_backward_weights(Queue& queue, const TensorView& x, const TensorView& dy, const TensorView& dweights,
+                           const ConvOptions& options) {
+  const ConvProblem problem(queue, ConvPass::weights, x, dweights, dy, options);
+  if (dweights.numel() > 0) run_conv(queue, problem);
+}
+
+void conv_backward_bias(Queue& queue, const TensorView& dy, const TensorView& dbias) {
+  if (dy.dims < 3)
+    throw ValidationError("[conv_backward_bias] expected a gradient of 3 to 5 dimensions, got " +
+                          std::to_string(dy.dims));
+  check_bias("conv_backward_bias", dbias, dy.size(1), dy.dtype);
+  TensorView sums = dy;
+  for (int i = 0; i < dy.dims; i++)
+    sums.sizes[i] = i == 1 ? dy.size(1) : 1, sums.strides[i] = i == 1 ? dbias.stride(0) : 0;
+  sums.data = dbias.data;
+  reduce(queue, ReduceId::sum, {std::span(&sums, 1), std::span(&dy, 1)});
+}
+
+}  // namespace dlprim

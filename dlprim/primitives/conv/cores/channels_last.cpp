@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// Convolutions whose channels lie far apart: matrix units read 16-bit elements side by side, so that a copy can pay.
+#include <dlprim/primitives/copy.hpp>
+
+#include "../problem.hpp"
+#include "../../gemm/engine.hpp"
+
+namespace dlprim {
+
+namespace {
+
+enum class Copy { none, empty, filled };
+
+// A tensor, or a copy of it with the channels side by side where one is wanted and they are not.
+class ChannelsLast {
+ public:
+  ChannelsLast(Queue& queue, const TensorView& tensor, Copy wanted) : view_(tensor) {
+    if (wanted == Copy::none || tensor.stride(1) == 1) return;
+    memory_ = Workspace(queue, std::size_t(tensor.numel()) * size_of(tensor.dtype));
+    view_.data = memory_.data();
+    lay_channels_last(view_);
+    if (wanted == Copy::filled) copy(queue, view_, tensor);
+  }
+  const TensorView& view() const noexcept { return view_; }
+  bool is_copy() const noexcept { return memory_.data().memory != nullptr; }
+
+ private:
+  Workspace memory_;
+  TensorView view_;
+};
+
+bool reads_x(ConvPass pass) { return pass != ConvPass::data; }
+bool reads_y(ConvPass pass) { return pass != ConvPass::forward; }
+
+void run_copies(Queue& queue, const ConvProblem& problem) {
+  const ConvPass pass = problem.pass;
+  const ChannelsLast x(queue, problem.x, reads_x(pass) ? Copy::filled : Copy::none);
+  const ChannelsLast y(queue, problem.y, reads_y(pass) ? Copy::filled : Copy::none);
+  const ChannelsLast weights(queue, problem.weights, pass == ConvPass::weights ? Copy::empty : Copy::none);
+  run_conv(queue, problem.with(queue, x.view(), weights.view(), y.view(), problem.shape.groups));
+  if (weights.is_copy()) copy(queue, problem.weights, weights.view());
+}
+
+}  // namespace
+
+void lay_channels_last(TensorView& tensor) {
+  std::int64_t next = tensor.size(1);
+  tensor.strides[1] = 1;
+  for (int i = tensor.dims - 1; i >= 2; i--) tensor.strides[i] = next, next *= tensor.size(i);
+  tensor.strides[0] = next;
+}
+
+const char* decline_channels_last(const Device& device, const ConvProblem& problem, bool forced) {
+  const ConvShape& s = problem.shape;
+  if (size_of(s.type) != 2 || !is_floating(s.type)) return "only for 16-bit floats";
+  std::int64_t elements = 0;
+  const TensorView* operands[] = {reads_x(problem.pass) ? &problem.x : nullptr,
+                                  reads_y(problem.pass) ? &problem.y : nullptr};
+  for (const TensorView* tensor : operands) {
+    if (!tensor) continue;
+    if (tensor->numel() == 0 || tensor->size(1) / s.groups % 8 != 0) return "groups of channels are not multiples of 8";
+    if (tensor->stride(1) != 1) elements += tensor->numel();
+  }
+  if (elements == 0) return "channels lie side by side";
+  if (forced) return nullptr;
+  if (device.info().nv_compute_capability < 80) return "the device has no matrix units that it can use";
+  // A pointwise convolution reads points side by side where they are aligned.
+  const bool strided = s.stride[0] * s.stride[1] * s.stride[2] > 1;
+  if (s.taps() == 1 && !strided && s.y.size[0] * s.y.size[1] * s.y.size[2] % 4 == 0) return "points lie side by side";
+  // About what an H200 takes: elements one by one reach 60 TFLOP/s, a copy 3 TB/s and some 15 us to start.
+  const double operations = 2.0 * double(s.y.channels * s.w.channels * s.taps()) * double(s.points());
+  return operations > 107.0 * double(elements) + 1.2e9 ? nullptr : "too little work to pay for copies";
+}
+
+void run_channels_last(Queue& queue, const ConvProblem& problem) {
+  if (!fits_memory([&] { run_copies(queue, problem); })) run_implicit(queue, problem);
+}
+
+}  // namespace dlprim

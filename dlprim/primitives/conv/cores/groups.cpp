@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// Groups of few channels leave a matrix unit's tiles nearly empty: several run as one, with zeros for the weights
+// between them.
+#include <dlprim/primitives/copy.hpp>
+
+#include "../problem.hpp"
+
+namespace dlprim {
+
+namespace {
+
+constexpr std::int64_t full_tile = 64;  // channels
+
+// Weights [outer, channels, ...] as [set of groups, group, outer, channels of the group, ...], `group_stride` from one
+// group of a set to the next.
+TensorView by_group(const TensorView& weights, std::int64_t groups, std::int64_t together, std::int64_t channels,
+                    std::int64_t group_stride) {
+  const std::int64_t rows = weights.size(0) / groups;
+  TensorView view = weights;
+  view.dims = weights.dims + 2;
+  const std::int64_t sizes[]{groups / together, together, rows, channels};
+  const std::int64_t strides[]{together * rows * weights.stride(0), group_stride, weights.stride(0), weights.stride(1)};
+  std::copy(std::begin(sizes), std::end(sizes), view.sizes.begin());
+  std::copy(std::begin(strides), std::end(strides), view.strides.begin());
+  for (int i = 2; i < weights.dims; i++) view.sizes[i + 2] = weights.size(i), view.strides[i + 2] = weights.stride(i);
+  return view;
+}
+
+// How many groups run as one: as many as fill a tile, a divisor of their number.
+std::int64_t groups_together(const ConvShape& s) {
+  std::int64_t together = std::max<std::int64_t>(1, full_tile / std::max(s.y.channels / s.groups, s.w.channels));
+  for (together = std::min(together, s.groups); s.groups % together != 0;) together--;
+  return together;
+}
+
+// Weights for `together` groups as one, dense, their channels side by side if those given are.
+class JoinedGroups {
+ public:
+  JoinedGroups(Queue& queue, const TensorView& weights, std::int64_t groups, std::int64_t together) : view_(weights) {
+    const std::int64_t channels = weights.size(1), rows = weights.size(0) / groups;
+    view_.sizes[1] = channels * together;
+    memory_ = Workspace(queue, std::size_t(view_.numel()) * size_of(weights.dtype));
+    view_ = TensorView(memory_.data(), weights.dtype, view_.shape());
+    if (weights.stride(1) == 1) lay_channels_last(view_);
+    inside_ = by_group(view_, groups, together, channels, rows * view_.stride(0) + channels * view_.stride(1));
+    given_ = by_group(weights, groups, together, channels, rows * weights.stride(0));
+  }
+  const TensorView& view() const noexcept { return view_; }
+  // From the weights, and zeros.
+  void fill(Queue& queue) const {
+    const std::uint32_t zero = 0;
+    queue.fill(view_.data, &zero, size_of(view_.dtype), std::size_t(view_.numel()) * size_of(view_.dtype));
+    copy(queue, inside_, given_);
+  }
+  void take_apart(Queue& queue) const { copy(queue, given_, inside_); }
+
+ private:
+  Workspace memory_;
+  TensorView view_, inside_, given_;
+};
+
+}  // namespace
+
+const char* decline_groups(const Device& device, const ConvProblem& problem, bool forced) {
+  const ConvShape& s = problem.shape;
+  if (size_of(s.type) != 2 || !is_floating(s.type)) return "only for 16-bit floats";
+  if (s.groups == 1 || problem.x.numel() == 0 || problem.y.numel() == 0) return "no groups";
+  if (groups_together(s) == 1) return "groups that fill a tile";
+  if (forced) return nullptr;
+  if (device.info().nv_compute_capability < 80) return "the device has no matrix units that it can use";
+  const double operations = 2.0 * double(s.y.channels * s.w.channels * s.taps()) * double(s.points());
+  return operations > 2e8 ? nullptr : "too little work to pay for other weights";
+}
+
+void run_groups(Queue& queue, const ConvProblem& problem) {
+  const std::int64_t groups = problem.shape.groups, together = groups_together(problem.shape);
+  const JoinedGroups joined(queue, problem.weights, groups, together);
+  if (problem.pass != ConvPass::weights) joined.fill(queue);
+  run_conv(queue, problem.with(queue, problem.x, joined.view(), problem.y, groups / together));
+  if (problem.pass == ConvPass::weights) joined.take_apart(queue);
+}
+
+}  // namespace dlprim

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+// Depthwise convolution over channels last on GPUs (conv/depthwise_last.cl).
+#include <dlprim/runtime/launch.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "shape.hpp"
+#include "../gemm/engine.hpp"
+
+namespace dlprim {
+
+namespace {
+
+constexpr int group = 128;           // work-items
+constexpr int weights_a_item = 100;  // kernels of a work-item's channels stay in registers
+
+// The struct of conv/depthwise_last.cl.
+struct Shape {
+  std::int32_t images, channels, from_n, from_h, from_w, to_n, to_h, to_w, in_h, in_w, out_h, out_w, pad_h, pad_w;
+  std::int32_t w_o, w_h, w_w, bias_stride, strip;
+};
+
+enum class Pass : std::uint8_t { forward, flipped, data, weights };
+constexpr const char* pass_names[] = {"conv_depthwise", "conv_depthwise", "conv_depthwise_data",
+                                      "conv_depthwise_weights"};
+
+struct Key {
+  Pass pass;
+  std::uint8_t type, taps[2], stride[2], dilation[2], vector, lanes, rows, bias, activation;
+};
+
+Kernel& kernel_of(Device& device, const Key& key) {
+  static KernelCache<Key> cache;
+  return cache.get(device, key, [&] {
+    const auto type = DataType(key.type);
+    const std::size_t bytes = key.vector * size_of(type);
+    KernelSource source("conv/depthwise_last.cl", pass_names[int(key.pass)]);
+    source.define("T", type == DataType::float64 ? "double" : "float").define("TYPE", tag(type));
+    source.define("V", key.vector);
+    source.define("WORD", bytes == 2 ? "ushort" : bytes == 4 ? "uint" : bytes == 8 ? "uint2" : "uint4");
+    source.define("LANES", key.lanes).define("LINES", group / key.lanes).define("ROWS", key.rows);
+    source.define("BIAS", key.bias);
+    source.define("ACTIVATE(x)", activation_code(Activation(key.activation))).define("FLIP", key.pass == Pass::flipped);
+    for (int i = 0; i < 2; i++) {
+      const std::string direction = i ? "W" : "H";
+      source.define("TAPS_" + direction, key.taps[i]).define("DILATION_" + direction, key.dilation[i]);
+      source.define("STRIDE_" + direction, key.pass == Pass::flipped ? 1 : key.stride[i]);
+    }
+    return source;
+  });
+}
+
+// Channels of a work-item: words of at most 16 bytes, aligned in both tensors.
+int vector_of(const ConvShape& s) {
+  auto aligned = [&](const Volume& v, std::int64_t width) {
+    return v.data.offset % (std::size_t(width) * size_of(s.type)) == 0 && v.channels % width == 0 &&
+           v.outer_stride % width == 0 && v.stride[1] % width == 0 && v.stride[2] % width == 0;
+  };
+  int width = s.type == DataType::float64 ? 1 : 4;
+  while (width > 1 && (width * s.taps() > weights_a_item || !aligned(s.x, width) || !aligned(s.y, width))) width /= 2;
+  return width;
+}
+
+Key make_key(Pass pass, const ConvShape& s) {
+  Key key{};
+  key.pass = pass, key.type = std::uint8_t(s.type), key.vector = std::uint8_t(vector_of(s));
+  for (int i = 0; i < 2; i++) {
+    key.taps[i] = std::uint8_t(s.w.size[i + 1]);
+    key.stride[i] = std::uint8_t(s.stride[i + 1]), key.dilation[i] = std::uint8_t(s.dilation[i + 1]);
+  }
+  const bool forth = pass == Pass::forward || pass == Pass::flipped;
+  key.rows = forth && s.taps() <= 9 && (s.stride[1] == 1 || pass == Pass::flipped) ? 2 : 1;
+  // Lanes: a full warp, or what leaves less of the last one empty.
+  const std::int64_t vectors = s.x.channels / key.vector;
+  auto padded = [&](int lanes) { return (vectors + lanes - 1) / lanes * lanes; };
+  key.lanes = 32;
+  for (int lanes = 16; lanes >= 8; lanes /= 2)
+    if (padded(lanes) < padded(key.lanes)) key.lanes = std::uint8_t(lanes);
+  return key;
+}
+
+Shape make_shape(const ConvShape& s, const Volume& from, const Volume& to, const TensorView& bias) {
+  auto narrow = [](std::int64_t v) { return std::int32_t(v); };
+  return {narrow(to.outer),      narrow(to.channels),  narrow(from.outer_stride), narrow(from.stride[1]),
+          narrow(from.stride[2]), narrow(to.outer_stride), narrow(to.stride[1]),  narrow(to.stride[2]),
+          narrow(from.size[1]),  narrow(from.size[2]), narrow(to.size[1]),        narrow(to.size[2]),
+          narrow(s.padding[1]),  narrow(s.padding[2]), narrow(s.w.outer_stride),  narrow(s.w.stride[1]),
+          narrow(s.w.stride[2]), narrow(bias.defined() ? bias.stride(0) : 0), 1};
+}
+
+// Groups along the lines, so many that all have about as many of `lines` and the device is full a few times over.
+std::int64_t groups_for(const Device& device, const Key& key, std::int64_t groups_x, std::int64_t lines, int waves) {
+  const std::int64_t wanted = std::max<std::int64_t>(1, waves * std::int64_t(device.info().compute_units) / groups_x);
+  const std::int64_t at_once = group / key.lanes, turns = (lines + wanted * at_once - 1) / (wanted * at_once);
+  return (lines + turns * at_once - 1) / (turns * at_once);
+}
+
+std::int64_t groups_along_channels(const Key& key, std::int64_t channels) {
+  return (channels / key.vector + key.lanes - 1) / key.lanes;
+}
+
+void run_map(Queue& queue, Key key, const ConvShape& s, const Volume& from, const Volume& to, const TensorView& bias,
+             Shape shape) {
+  key.bias = bias.defined();
+  const bool data = key.pass == Pass::data;
+  const std::int64_t rows = data ? key.stride[0] : key.rows, columns = data ? key.stride[1] : 1;
+  const std::int64_t bands = data ? (shape.out_h - 1 + shape.pad_h) / rows - shape.pad_h / rows + 1
+                                  : (shape.out_h + rows - 1) / rows;
+  const std::int64_t steps = data ? (shape.out_w - 1 + shape.pad_w) / columns - shape.pad_w / columns + 1 : shape.out_w;
+  const std::int64_t across = groups_along_channels(key, to.channels), units = queue.device().info().compute_units;
+  // Strips as long as there are enough of them: each begins by reading what its neighbour has read.
+  std::int64_t strip = steps;
+  auto lines = [&] { return to.outer * bands * ((steps + strip - 1) / strip); };
+  while (strip > 8 * s.dilation[2] && lines() * across * key.lanes < units * 1024) strip = (strip + 1) / 2;
+  shape.strip = std::int32_t(strip);
+  const std::int64_t down = groups_for(queue.device(), key, across, lines(), 16);
+  launch(queue, kernel_of(queue.device(), key),
+         NDRange(std::size_t(across * key.lanes), std::size_t(down * (group / key.lanes)), key.lanes,
+                 std::size_t(group / key.lanes)),
+         from.data, s.w.data, bias.defined() ? bias.data : s.w.data, to.data, shape);
+}
+
+}  // namespace
+
+bool depthwise_last_serves(const Device& device, const ConvShape& s) {
+  auto last = [](const Volume& v) { return v.channel_stride == 1 && v.stride[2] != 1; };
+  auto reach = [](const Volume& v) {
+    return v.outer * v.outer_stride + v.size[1] * v.stride[1] + v.size[2] * v.stride[2] + v.channels;
+  };
+  auto short_reach = [&](int i) {
+    return (s.w.size[i] - 1) * s.dilation[i] < 12 && s.stride[i] <= 4 && s.padding[i] >= 0;
+  };
+  auto local_bytes = [&] { return std::size_t(32 * vector_of(s) * s.taps()) * size_of(accumulate_type(s.type)); };
+  const char* forced = std::getenv("DLPRIM_CONV");
+  const bool wanted = forced ? std::strcmp(forced, "depthwise_last") == 0 : !device.info().cpu;
+  return wanted && last(s.x) && last(s.y) && s.x.channels == s.y.channels && s.w.size[0] == 1 && s.x.size[0] == 1 &&
+         s.y.size[0] == 1 && s.padding[0] == 0 && s.taps() <= weights_a_item && short_reach(1) && short_reach(2) &&
+         std::max(reach(s.x), reach(s.y)) < (std::int64_t(1) << 31) - (1 << 16) &&
+         local_bytes() <= device.info().local_memory;
+}
+
+void depthwise_last_forward(Queue& queue, const ConvShape& s, const TensorView& bias, Activation activation) {
+  Key key = make_key(Pass::forward, s);
+  key.activation = std::uint8_t(activation);
+  run_map(queue, key, s, s.x, s.y, bias, make_shape(s, s.x, s.y, bias));
+}
+
+void depthwise_last_backward_data(Queue& queue, const ConvShape& s, const TensorView& bias) {
+  Shape shape = make_shape(s, s.y, s.x, bias);
+  const bool flip = s.stride[1] == 1 && s.stride[2] == 1;
+  if (flip) {
+    shape.pad_h = std::int32_t(s.dilation[1] * (s.w.size[1] - 1) - s.padding[1]);
+    shape.pad_w = std::int32_t(s.dilation[2] * (s.w.size[2] - 1) - s.padding[2]);
+  }
+  run_map(queue, make_key(flip ? Pass::flipped : Pass::data, s), s, s.y, s.x, bias, shape);
+}
+
+WeightSums depthwise_last_weights(Queue& queue, const ConvShape& s) {
+  const Key key = make_key(Pass::weights, s);
+  const std::int64_t across = groups_along_channels(key, s.x.channels), lines = s.x.outer * s.x.size[1];
+  const std::int64_t slices = groups_for(queue.device(), key, across, lines, 4);
+  Workspace sums(queue, std::size_t(slices * s.taps() * s.x.channels) * size_of(accumulate_type(s.type)));
+  launch(queue, kernel_of(queue.device(), key),
+         NDRange(std::size_t(across * key.lanes), std::size_t(slices * (group / key.lanes)), key.lanes,
+                 std::size_t(group / key.lanes)),
+         s.x.data, s.y.data, sums.data(), make_shape(s, s.x, s.y, {}));
+  return {std::move(sums), slices};
+}
+
+}  // namespace dlprim

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// The engine's core for the matrix units of Intel and AMD.
+#include "../core.hpp"
+
+namespace dlprim {
+
+namespace {
+
+int lanes(MatrixUnit unit) {
+  return unit == MatrixUnit::intel8 ? 8 : unit == MatrixUnit::intel16 ? 16 : unit == MatrixUnit::cdna ? 64 : 32;
+}
+
+bool has_unit(const Device& device, MatrixUnit unit) {
+  const DeviceInfo& info = device.info();
+  auto named = [&](std::initializer_list<const char*> starts) {
+    return std::any_of(starts.begin(), starts.end(), [&](const char* start) { return info.name.starts_with(start); });
+  };
+  if (!info.gpu || info.warp != unsigned(lanes(unit))) return false;
+  if (info.vendor == Vendor::intel)
+    return unit <= MatrixUnit::intel16 &&
+           info.extensions.find("cl_intel_subgroup_matrix_multiply_accumulate") != std::string::npos;
+  if (info.vendor != Vendor::amd) return false;
+  return unit == MatrixUnit::rdna3   ? named({"gfx11"})
+         : unit == MatrixUnit::rdna4 ? named({"gfx120"})
+         : unit == MatrixUnit::cdna  ? named({"gfx90a", "gfx94", "gfx950"})
+                                     : false;
+}
+
+// C lies along m, as with channels last.
+bool along_m(const GemmProblem& problem) {
+  const auto& p = problem.p;
+  return p.c_m == 1 && (problem.mode == GemmMode::convolution ? p.y_stride[2] != 1 : p.c_n != 1);
+}
+
+template <MatrixUnit unit>
+void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) {
+  GemmProblem problem = given;
+  const TileShape& s = choice.shape;
+  GemmKey key = gemm_key(GemmCore::matrix, problem);
+  const Vectors widest = vectors(problem, 1);
+  key.a_along_k = widest.a_along_k, key.b_along_k = widest.b_along_k;
+  for (std::uint8_t wide = 2; wide <= 8; wide *= 2) {
+    const Vectors v = vectors(problem, wide);
+    if (v.a) key.va = wide;
+    if (v.b) key.vb = wide;
+  }
+  set_tiles(problem, key, choice);
+  key.stages = 0;
+  key.turned = problem.p.splits == 1 && along_m(problem);
+  key.tap_mask = problem.mode == GemmMode::convolution && few_taps(problem);
+  key.unit = std::uint8_t(std::uint8_t(unit) + (has_unit(queue.device(), unit) ? 0 : emulated_unit));
+  launch_tiles(queue, key, problem, std::size_t(lanes(unit) * (s.bm / s.tm) * (s.bn / s.tn)));
+}
+
+}  // namespace
+
+template <MatrixUnit unit>
+const char* decline_matrix(const Device& device, const GemmProblem& problem, bool forced) {
+  const DeviceInfo& info = device.info();
+  if (problem.type != DataType::float16 && problem.type != DataType::bfloat16) return "only for 16-bit floats";
+  if (problem.p.k == 0) return "k is 0";
+  if (!has_unit(device, unit)) {
+    if (!forced) return "the device has no such matrix units";
+    if (info.extensions.find("cl_intel_required_subgroup_size") == std::string::npos)
+      return "the device cannot emulate them, for want of sub-groups of a given size";
+  }
+  if (refused(device, GemmCore::matrix)) return "the device's compiler refused it";
+  if (problem.type == DataType::float16 && !info.fp16) return "the device has no float16";
+  if (info.max_work_group < 256 || info.local_memory < 49152) return "the device's work-groups are too small";
+  return nullptr;
+}
+
+template <MatrixUnit unit>
+void run_matrix(Queue& queue, const GemmProblem& problem) {
+  const bool emulated = !has_unit(queue.device(), unit);
+  const auto shapes = matrix_shapes(unit, emulated);
+  const auto run = [&] {
+    run_with<unit>(queue, problem, choose_tile(queue, GemmCore::matrix, problem, shapes, mma_costs, run_with<unit>));
+  };
+  if (emulated) return run();
+  if (!builds(queue.device(), GemmCore::matrix, run)) run_tiled(queue, problem);
+}
+
+#define DEFINE(unit)                                                                          \
+  template const char* decline_matrix<unit>(const Device&, const GemmProblem&, bool);         \
+  template void run_matrix<unit>(Queue&, const GemmProblem&);
+DEFINE(MatrixUnit::intel8)
+DEFINE(MatrixUnit::intel16)
+DEFINE(MatrixUnit::rdna3)
+DEFINE(MatrixUnit::rdna4)
+DEFINE(MatrixUnit::cdna)
+
+}  // namespace dlprim

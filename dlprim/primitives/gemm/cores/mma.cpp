@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// The engine's core for matrix units (NVIDIA's, through inline PTX).
+#include "../core.hpp"
+
+namespace dlprim {
+
+namespace {
+
+void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) {
+  GemmProblem problem = given;
+  const auto& p = problem.p;
+  const TileShape& s = choice.shape;
+  GemmKey key = gemm_key(GemmCore::mma, problem);
+  Vectors widest = vectors(problem, 1);
+  key.a_along_k = widest.a_along_k, key.b_along_k = widest.b_along_k;
+  const std::uint8_t stored = problem.type == DataType::float32 ? 2 : 8;
+  for (std::uint8_t unit = 2; unit <= 16 / size_of(problem.type); unit *= 2) {
+    const Vectors v = vectors(problem, unit);
+    if (v.a) key.va = unit;
+    if (v.b) key.vb = unit;
+    if (v.c && unit == stored) key.vc = unit;
+  }
+  set_tiles(problem, key, choice);
+  // C along m (channels last): the other operand gives the rows, and chunks of C lie in its columns.
+  const bool convolution = problem.mode == GemmMode::convolution;
+  key.turned = p.splits == 1 && p.c_m == 1 && (convolution ? p.y_stride[2] != 1 : p.c_n != 1);
+  const auto whole = [&](std::int64_t v) { return v % stored == 0; };
+  if (key.turned)
+    key.vc = problem.c.offset % (stored * size_of(problem.type)) == 0 && whole(p.m) && whole(p.c_batch) &&
+                     (convolution ? whole(p.y_n) && whole(p.y_stride[0]) && whole(p.y_stride[1]) && whole(p.y_stride[2])
+                                  : whole(p.c_n))
+                 ? stored
+                 : 1;
+  if (p.splits > 1) key.vc = vectors(problem, stored).c && p.n % 2 == 0 ? 2 : 1;
+  key.both = key.vc == 1;
+  if (key.both) key.addend = 0;
+  if (!problem.addend.memory) problem.beta = 0;
+  key.tap_mask = convolution && few_taps(problem);
+  launch_tiles(queue, key, problem, std::size_t(32 * (s.bm / s.tm) * (s.bn / s.tn)));
+}
+
+}  // namespace
+
+const char* decline_mma(const Device& device, const GemmProblem& problem, bool forced) {
+  const DeviceInfo& info = device.info();
+  if (problem.type != DataType::float16 && problem.type != DataType::bfloat16 && problem.type != DataType::float32)
+    return "only for float32 and 16-bit floats";
+  if (problem.p.k == 0) return "k is 0";
+  const std::int64_t smallest = std::min({problem.p.m, problem.p.n, problem.p.k});
+  if (problem.type == DataType::float32 && smallest <= 32 && !forced) return "too small a product of float32 to pay";
+  // Long and thin in 16 bits: memory is the limit, and tiles of matrix units stay nearly empty. Measured on an H200.
+  const std::int64_t longest = std::max(problem.p.m, problem.p.n), other = std::min(problem.p.m, problem.p.n);
+  if (size_of(problem.type) == 2 && longest >= 16384 && other * problem.p.k <= 4608 && !forced)
+    return "too thin a product to pay";
+  if (info.nv_compute_capability < 80 && !forced) return "the device has no matrix units that it can use";
+  if (info.max_work_group < 256 || info.local_memory < 49152) return "the device's work-groups are too small";
+  return nullptr;
+}
+
+void run_mma(Queue& queue, const GemmProblem& problem) {
+  const Vectors pairs = vectors(problem, 2);
+  const auto shapes = mma_shapes(queue.device().info(), size_of(problem.type), pairs.a && pairs.b);
+  const TileCosts& costs = problem.type == DataType::float32 ? mma_float_costs : mma_costs;
+  run_with(queue, problem, choose_tile(queue, GemmCore::mma, problem, shapes, costs, run_with));
+}
+
+}  // namespace dlprim

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+// The engine's cores for CPUs, on operands as they are (panel) or packed beforehand (packed).
+#include <optional>
+
+#include "../../../tuning/gemm_tuning.hpp"
+#include "../core.hpp"
+
+namespace dlprim {
+
+namespace {
+// Length of the equal pieces, multiples of `unit` and at most `limit`, that `size` is cut into.
+std::int64_t even_piece(std::int64_t size, std::int64_t limit, std::int64_t unit) {
+  const std::int64_t pieces = divide_up(size, limit / unit * unit);
+  return divide_up(divide_up(size, pieces), unit) * unit;
+}
+
+// Cuts a problem into tiles of at most `shape`: enough to balance the cores, smaller ones first, then pieces of k in
+// multiples of `slice`.
+void set_tiles(GemmProblem& problem, const PanelShape& shape, std::int64_t slice, const DeviceInfo& info) {
+  auto& p = problem.p;
+  p.tile_m = even_piece(p.m, shape.mb, shape.mr), p.tile_n = even_piece(p.n, shape.nb, shape.nr);
+  const std::int64_t wanted = 4 * std::int64_t(info.compute_units);
+  auto tiles = [&] { return divide_up(p.m, p.tile_m) * divide_up(p.n, p.tile_n) * problem.batches; };
+  while (tiles() < wanted && p.tile_n > shape.nr && p.m >= 32) p.tile_n -= shape.nr;
+  const std::int64_t slices = divide_up(p.k, slice);
+  if (tiles() < wanted && slices >= 4) p.splits = std::min<std::int64_t>({slices / 2, divide_up(wanted, tiles()), 16});
+  p.k_split = divide_up(slices, p.splits) * slice;
+  p.splits = divide_up(p.k, p.k_split);
+  p.tiles_m = divide_up(p.m, p.tile_m), p.tiles_n = divide_up(p.n, p.tile_n);
+}
+
+void launch_panels(Queue& queue, GemmCore core, GemmProblem& problem, const PanelShape& shape) {
+  if (!problem.addend.memory) problem.beta = 0;
+  GemmKey key = gemm_key(core, problem);
+  key.both = 1;
+  key.check = key.addend = 1;  // cost next to nothing here and save compiling more kernels
+  const std::uint16_t parts[] = {shape.mr, shape.nr, shape.mb, shape.nb, shape.kb};
+  std::copy(std::begin(parts), std::end(parts), key.shape);
+  launch_tiles(queue, key, problem, 1);
+}
+
+void run_with(Queue& queue, const GemmProblem& given, const PanelShape& shape) {
+  GemmProblem problem = given;
+  set_tiles(problem, shape, shape.kb, queue.device().info());
+  launch_panels(queue, GemmCore::panel, problem, shape);
+}
+
+// Operand x as lines x count elements, packed in panels of `width` columns.
+struct Operand {
+  BufferRef data;
+  std::int64_t lines, count, line, step, batch, width, panel, pitch;
+};
+
+// Elements of type accumulate_type(type), `batch` of them a batch.
+struct Packed {
+  Workspace memory;
+  std::int64_t batch;
+};
+
+Packed pack(Queue& queue, const GemmProblem& problem, const Operand& x) {
+  constexpr std::int64_t lines = 64, columns = 256;  // of a work-group
+  const DataType type = problem.type, sums = accumulate_type(type);
+  static KernelCache<DataType> cache;
+  Kernel& kernel = cache.get(queue.device(), type, [&] {
+    KernelSource source("gemm/pack_panel.cl", "gemm_pack_panel");
+    source.define("T", sums == DataType::float64 ? "double" : "float").define("TA", tag(type));
+    source.define("LINES", lines).define("COUNT", columns);
+    return source;
+  });
+  const std::int64_t batches = x.batch ? problem.batches : 1;
+  const std::int64_t size = std::max(divide_up(x.count, x.width) * x.panel, x.lines * x.pitch);
+  Packed result{Workspace(queue, std::size_t(size * batches) * size_of(sums)), x.batch ? size : 0};
+  launch(queue, kernel,
+         NDRange(std::size_t(divide_up(x.lines, lines)), std::size_t(divide_up(x.count, columns)),
+                 std::size_t(batches), 1, 1, 1),
+         x.data, result.memory.data(), x.lines, x.count, x.batch, x.line, x.step, result.batch, std::int32_t(x.width),
+         x.panel, x.pitch);
+  return result;
+}
+
+// The register block of the panel core; sums of a tile take at most half of the local memory, and a slice of a panel
+// stays in a core's second cache with the rows of A.
+PanelShape packed_shape(const DeviceInfo& info, std::size_t bytes) {
+  PanelShape shape = panel_shape(info, bytes);
+  const bool large = info.local_memory >= 262144;
+  shape.mb = std::uint16_t((large ? 128 : 32) / shape.mr * shape.mr);
+  shape.nb = std::uint16_t((large ? 1024 : 256) / bytes / shape.nr * shape.nr);
+  shape.kb = shape.nr * bytes >= 128 ? 1024 : 512;
+  return shape;
+}
+
+// Whether A serves as it is.
+bool reads_directly(const GemmProblem& problem) {
+  return problem.p.a_k == 1 && accumulate_type(problem.type) == problem.type;
+}
+
+// Whether packing once takes less time than packing in each tile, in elements. Measured on two cores with Intel's
+// runtime: an element takes a core 0.16 ns in a tile and 0.28 ns by a launch of its own, which itself takes 20 us.
+bool packing_pays(const DeviceInfo& info, const GemmProblem& problem) {
+  const auto& p = problem.p;
+  const PanelShape shape = panel_shape(info, size_of(accumulate_type(problem.type)));
+  const std::int64_t in_tiles = p.m * divide_up(p.n, shape.nb) + p.n * divide_up(p.m, shape.mb);
+  const std::int64_t b = p.n * (p.b_batch ? problem.batches : 1), a = p.m * (p.a_batch ? problem.batches : 1);
+  const bool direct = reads_directly(problem);
+  const std::int64_t once = direct ? b : a + b;
+  const double launches = (direct ? 1 : 2) * 75e3 * info.compute_units;
+  return 0.57 * double(in_tiles * problem.batches * p.k) > double(once * p.k) + launches;
+}
+
+// A plain problem with the operand to be packed, B, as the smaller one where the other need not be.
+GemmProblem arranged(GemmProblem problem) {
+  if (problem.p.b_k == 1 && problem.p.n > problem.p.m) turn(problem);
+  return problem;
+}
+
+void pack_and_run(Queue& queue, GemmProblem problem) {
+  auto& p = problem.p;
+  const DeviceInfo& info = queue.device().info();
+  const PanelShape shape = packed_shape(info, size_of(accumulate_type(problem.type)));
+  const Packed b = pack(queue, problem,
+                        {.data = problem.b, .lines = p.k, .count = p.n, .line = p.b_k, .step = p.b_n,
+                         .batch = p.b_batch, .width = shape.nr, .panel = p.k * shape.nr, .pitch = shape.nr});
+  std::optional<Packed> a;
+  if (!reads_directly(problem)) {
+    constexpr std::int64_t width = 256;  // no panels
+    const std::int64_t pitch = divide_up(p.k, 16) * 16 + 16;  // off the powers of two that would share cache sets
+    a = pack(queue, problem,
+             {.data = problem.a, .lines = p.m, .count = p.k, .line = p.a_m, .step = p.a_k, .batch = p.a_batch,
+              .width = width, .panel = width, .pitch = pitch});
+    problem.a = a->memory.data(), p.a_batch = a->batch, p.a_m = pitch, p.a_k = 1;
+  }
+  problem.b = b.memory.data(), p.b_batch = b.batch, p.b_k = shape.nr, p.b_n = p.k;
+  p.slices = even_piece(p.k, shape.kb, 8);
+  set_tiles(problem, shape, p.slices, info);
+  launch_panels(queue, GemmCore::packed, problem, shape);
+}
+
+}  // namespace
+
+const char* decline_panel(const Device& device, const GemmProblem& problem, bool forced) {
+  if (!is_floating(problem.type)) return "only for floating types";
+  if (!device.info().cpu && !forced) return "for CPUs";
+  if (problem.p.k == 0) return "k is 0";
+  if (device.info().local_memory < 32768) return "needs 32 KB of local memory";
+  return nullptr;
+}
+
+void run_panel(Queue& queue, const GemmProblem& problem) {
+  run_with(queue, problem, choose_panel(queue, problem, run_with));
+}
+
+const char* decline_packed(const Device& device, const GemmProblem& problem, bool forced) {
+  if (problem.mode != GemmMode::plain) return "only for plain products";
+  if (const char* reason = decline_panel(device, problem, forced)) return reason;
+  if (forced) return nullptr;
+  if (!packing_pays(device.info(), arranged(problem))) return "too small a product for packing to pay";
+  return nullptr;
+}
+
+void run_packed(Queue& queue, const GemmProblem& problem) {
+  if (!fits_memory([&] { pack_and_run(queue, arranged(problem)); })) run_panel(queue, problem);
+}
+
+}  // namespace dlprim

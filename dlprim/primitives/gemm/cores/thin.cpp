@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// The engine's core for CPUs and products of few rows or columns.
+#include "../core.hpp"
+
+namespace dlprim {
+
+namespace {
+
+constexpr std::int64_t most_rows = 8, most_rows_along_n = 4;
+
+bool along_k(const GemmIndices<std::int64_t>& p) { return p.b_k == 1 && (p.a_k == 1 || p.k == 1); }
+
+}  // namespace
+
+const char* decline_thin(const Device& device, const GemmProblem& given, bool forced) {
+  if (given.mode != GemmMode::plain) return "only for matrices";
+  if (!is_floating(given.type)) return "only for floating types";
+  if (!device.info().cpu && !forced) return "for CPUs";
+  const GemmProblem problem = lying(given);
+  const auto& p = problem.p;
+  if (p.m > (along_k(p) ? most_rows : most_rows_along_n)) return "too many rows and columns";
+  if (p.k == 0) return "k is 0";
+  if (p.b_n != 1 && !along_k(p)) return "an operand is contiguous in neither direction";
+  const std::int64_t units = device.info().compute_units;
+  if (p.n * problem.batches < 2 * units && p.k > 4096 && !forced) return "too little to share between the cores";
+  return nullptr;
+}
+
+void run_thin(Queue& queue, const GemmProblem& given) {
+  GemmProblem problem = lying(given);
+  auto& p = problem.p;
+  GemmKey key = gemm_key(GemmCore::thin, problem);
+  key.shape[0] = std::uint16_t(p.m), key.b_along_k = along_k(p);
+  const std::int64_t unit = key.b_along_k ? 4 : 64, units = queue.device().info().compute_units;
+  const std::int64_t groups = std::max<std::int64_t>(1, 4 * units / problem.batches);
+  p.tile_m = p.m, p.tile_n = divide_up(p.n, groups * unit) * unit;
+  p.tiles_m = 1, p.tiles_n = divide_up(p.n, p.tile_n), p.splits = 1;
+  launch_tiles(queue, key, problem, 1);
+}
+
+}  // namespace dlprim

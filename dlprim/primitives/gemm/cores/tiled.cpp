@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// The engine's core for GPUs.
+#include <numeric>
+
+#include "../core.hpp"
+
+namespace dlprim {
+
+namespace {
+
+int group_size(const TileShape& s) { return s.bm / s.tm * (s.bn / s.tn); }
+
+void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) {
+  GemmProblem problem = given;
+  const TileShape& s = choice.shape;
+  GemmKey key = gemm_key(GemmCore::tiled, problem);
+  const Vectors four = vectors(problem, 4);
+  const int group = group_size(s);
+  key.a_along_k = four.a_along_k, key.b_along_k = four.b_along_k;
+  key.va = four.a && s.bm * s.bk % (group * 4) == 0 ? 4 : 1;
+  key.vb = four.b && s.bn * s.bk % (group * 4) == 0 ? 4 : 1;
+  set_tiles(problem, key, choice);
+  key.vc = four.c && problem.p.splits == 1 ? 4 : 1;
+  key.tap_mask = few_taps(problem);
+  key.full_k = std::gcd(problem.p.k, problem.k_unit) % s.bk == 0;
+  launch_tiles(queue, key, problem, std::size_t(group));
+}
+
+}  // namespace
+
+const char* decline_tiled(const Device& device, const GemmProblem& problem, bool forced) {
+  if (!is_floating(problem.type)) return "only for floating types";
+  if (device.info().cpu && !forced) return "for GPUs";
+  if (problem.p.k == 0) return "k is 0";
+  if (device.info().max_work_group < 256 || device.info().local_memory < 12288)
+    return "the device's work-groups are too small";
+  return nullptr;
+}
+
+void run_tiled(Queue& queue, const GemmProblem& problem) {
+  const auto shapes = tile_shapes(queue.device().info(), size_of(accumulate_type(problem.type)));
+  run_with(queue, problem, choose_tile(queue, GemmCore::tiled, problem, shapes, tiled_costs, run_with));
+}
+
+}  // namespace dlprim

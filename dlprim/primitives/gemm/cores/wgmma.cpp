@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// The engine's core for Hopper's matrix units: packs the operands, then multiplies.
+#include "../core.hpp"
+
+namespace dlprim {
+
+namespace {
+
+constexpr std::int64_t longest = 1000000;  // of packed operands: groups of 4 chunks number less than 65536
+
+// Numbers for each element: three passes work on two.
+int parts(int passes) { return passes == 3 ? 2 : 1; }
+int parts(const GemmProblem& problem) { return parts(tf32_passes(problem.type)); }
+
+struct PackKey {
+  std::uint16_t rows;
+  std::uint8_t bytes, parts, along_k, vector;
+};
+
+// An operand with `size` rows (columns, of B) along the tiles.
+struct Operand {
+  BufferRef data;
+  std::int64_t size, stride, k_stride, batch_stride;
+};
+
+struct Packed {
+  Workspace memory;
+  std::int64_t batch_stride, tile_stride;  // bytes
+};
+
+Packed pack(Queue& queue, const GemmProblem& problem, const Operand& x, std::uint16_t rows, int numbers) {
+  const std::int64_t bytes = std::int64_t(size_of(problem.type)), k = problem.p.k;
+  const std::int64_t chunks = divide_up(k * bytes, 32) * 2, padded = divide_up(x.size, rows) * rows;
+  const std::int64_t batches = x.batch_stride ? problem.batches : 1;
+  const auto whole = [&](std::int64_t v) { return v * bytes % 16 == 0; };
+  const bool along_k = x.k_stride == 1;
+  const bool vector = along_k && whole(k) && whole(x.stride) && whole(x.batch_stride) && x.data.offset % 16 == 0;
+  const PackKey key{rows, std::uint8_t(bytes), std::uint8_t(numbers), along_k, vector};
+  static KernelCache<PackKey> cache;
+  Kernel& kernel = cache.get(queue.device(), key, [&] {
+    KernelSource source("gemm/pack.cl", "gemm_pack");
+    source.define("ROWS", key.rows).define("BYTES", key.bytes).define("PARTS", key.parts);
+    source.define("ALONG_K", key.along_k).define("VECTOR", key.vector);
+    return source;
+  });
+  const std::int64_t row_bytes = 16 * chunks * key.parts;
+  Packed result{Workspace(queue, std::size_t(row_bytes * padded * batches)), x.batch_stride ? row_bytes * padded : 0,
+                row_bytes * rows};
+  const auto range = along_k ? NDRange(std::size_t(chunks), std::size_t(padded), std::size_t(batches), 4, 32, 1)
+                             : NDRange(std::size_t(padded), std::size_t(chunks), std::size_t(batches), 32, 4, 1);
+  launch(queue, kernel, range, x.data, result.memory.data(), x.size, k, padded, chunks, x.batch_stride, x.stride,
+         x.k_stride);
+  return result;
+}
+
+void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) {
+  GemmProblem problem = given;
+  auto& p = problem.p;
+  GemmKey key = gemm_key(GemmCore::wgmma, problem);
+  const int stored = problem.type == DataType::float32 ? 2 : 8;
+  if (vectors(problem, stored).c) key.vc = std::uint8_t(stored);
+  const int numbers = parts(key.passes);
+  const Packed a = pack(queue, problem, {problem.a, p.m, p.a_m, p.a_k, p.a_batch}, choice.shape.bm, numbers);
+  const Packed b = pack(queue, problem, {problem.b, p.n, p.b_n, p.b_k, p.b_batch}, choice.shape.bn, numbers);
+  problem.a = a.memory.data(), problem.b = b.memory.data();
+  p.a_batch = a.batch_stride, p.b_batch = b.batch_stride, p.tile_m = a.tile_stride, p.tile_n = b.tile_stride;
+  p.a_m = p.a_k = p.b_n = p.b_k = 0;
+  set_tiles(problem, key, choice);
+  if (p.splits > 1) key.vc = p.n % 2 == 0 ? 2 : 1;
+  const std::int64_t last_a = p.tiles_m * p.tile_m + (problem.batches - 1) * p.a_batch;
+  const std::int64_t last_b = p.tiles_n * p.tile_n + (problem.batches - 1) * p.b_batch;
+  key.wide_index = key.wide_index || std::max(last_a, last_b) >= std::int64_t(1) << 31;
+  launch_tiles(queue, key, problem, 128);
+}
+
+// Seconds that packing takes and that this core then saves, measured on an H200.
+double packing_time(const GemmProblem& problem) {
+  const auto& p = problem.p;
+  const double rows = double(p.m) * (p.a_batch ? double(problem.batches) : 1.0);
+  const double columns = double(p.n) * (p.b_batch ? double(problem.batches) : 1.0);
+  return 3e-6 + (rows + columns) * double(p.k) * double(size_of(problem.type)) * (1 + parts(problem)) / 3.3e12;
+}
+double saved_time(const GemmProblem& problem) {
+  const auto& p = problem.p;
+  const int n = tf32_passes(problem.type);
+  const double mma = n == 0 ? 380e12 : n == 1 ? 190e12 : 62e12, wgmma = n == 0 ? 650e12 : n == 1 ? 330e12 : 90e12;
+  return 2 * double(p.m) * double(p.n) * double(p.k) * double(problem.batches) * (1 / mma - 1 / wgmma);
+}
+
+}  // namespace
+
+const char* decline_wgmma(const Device& device, const GemmProblem& problem, bool forced) {
+  if (problem.type != DataType::float16 && problem.type != DataType::bfloat16 && problem.type != DataType::float32)
+    return "only for float32 and 16-bit floats";
+  if (problem.mode != GemmMode::plain) return "only for plain products";
+  const auto& p = problem.p;
+  if (p.k == 0) return "k is 0";
+  if (std::max({p.m, p.n, p.k}) > longest || problem.batches > 65535) return "too large to be packed";
+  if (device.info().max_work_group < 128) return "the device's work-groups are too small";
+  if (refused(device, GemmCore::wgmma)) return "the device's compiler refused it";
+  if (forced) return nullptr;
+  if (device.info().nv_compute_capability != 90) return "the device is none of the Hopper architecture";
+  if (saved_time(problem) < packing_time(problem)) return "too small a product for packing to pay";
+  return nullptr;
+}
+
+void run_wgmma(Queue& queue, const GemmProblem& problem) {
+  const auto shapes = wgmma_shapes(size_of(problem.type), parts(problem));
+  const auto run = [&] {
+    run_with(queue, problem, choose_tile(queue, GemmCore::wgmma, problem, shapes, wgmma_costs, run_with));
+  };
+  if (queue.device().info().nv_compute_capability != 90) return run();  // without matrix units
+  bool built = false;
+  if (!fits_memory([&] { built = builds(queue.device(), GemmCore::wgmma, run); }) || !built) run_mma(queue, problem);
+}
+
+}  // namespace dlprim

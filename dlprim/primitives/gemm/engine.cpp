@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT
+#include "engine.hpp"
+
+#include <dlprim/runtime/settings.hpp>
+
+#include <bit>
+#include <mutex>
+#include <set>
+
+#include "core.hpp"
+
+namespace dlprim {
+
+const char* activation_code(Activation activation) {
+  switch (activation) {
+    case Activation::none: return "(x)";
+    case Activation::relu: return "relu(x)";
+    case Activation::gelu: return "((T)0.5 * (x) * (1 + erf((x) * (T)0.70710678118654752)))";
+    case Activation::gelu_tanh:
+      return "((T)0.5 * (x) * (1 + tanh((T)0.79788456080286536 * ((x) + (T)0.044715 * (x) * (x) * (x)))))";
+    case Activation::relu6: return "relu6(x)";
+    case Activation::silu: return "((x) / (1 + exp(-(x))))";
+    case Activation::hardswish: return "((x) * relu6((x) + 3) / 6)";
+  }
+  return "";
+}
+
+namespace {
+
+const char* decline_reference(const Device&, const GemmProblem&, bool) { return nullptr; }
+
+constexpr Candidate<GemmProblem> candidates[] = {
+    {"thin", decline_thin, run_thin},
+    {"gemv", decline_gemv, run_gemv},
+    {"packed", decline_packed, run_packed},
+    {"panel", decline_panel, run_panel},
+    {"wgmma", decline_wgmma, run_wgmma},
+    {"mma", decline_mma, run_mma},
+    {"matrix_intel8", decline_matrix<MatrixUnit::intel8>, run_matrix<MatrixUnit::intel8>},
+    {"matrix_intel16", decline_matrix<MatrixUnit::intel16>, run_matrix<MatrixUnit::intel16>},
+    {"matrix_rdna3", decline_matrix<MatrixUnit::rdna3>, run_matrix<MatrixUnit::rdna3>},
+    {"matrix_rdna4", decline_matrix<MatrixUnit::rdna4>, run_matrix<MatrixUnit::rdna4>},
+    {"matrix_cdna", decline_matrix<MatrixUnit::cdna>, run_matrix<MatrixUnit::cdna>},
+    {"tiled", decline_tiled, run_tiled},
+    {"dot", decline_dot, run_dot},
+    {"reference", decline_reference, run_reference},
+};
+
+std::int64_t magnitude(std::int64_t stride) { return stride < 0 ? -stride : stride; }
+
+const char* type_name(DataType type) {
+  switch (accumulate_type(type)) {
+    case DataType::float64: return "double";
+    case DataType::complex64: return "float2";
+    case DataType::complex128: return "double2";
+    case DataType::int64: case DataType::uint64: return "long";
+    default: return "float";
+  }
+}
+
+constexpr const char* core_files[] = {"reference", "tiled", "panel",  "mma", "reduce", "thin",
+                                      "gemv",      "wgmma", "matrix", "dot", "panel"};
+
+// The most registers with which stream-K's work-groups all run at once on an NVIDIA GPU (65,536 a compute unit).
+int registers_of(const GemmKey& key) {
+  const int pieces = key.shape[0] / key.shape[3] * (key.shape[1] / key.shape[4]);
+  const int group = key.core == GemmCore::mma ? 32 * pieces : pieces;
+  return std::min(255, 65536 / group / key.stream / 8 * 8);
+}
+
+KernelSource gemm_source(const Device& device, const GemmKey& key) {
+  const auto type = DataType(key.type);
+  const std::string name = core_files[int(key.core)];
+  KernelSource source("gemm/" + name + ".cl", "gemm_" + name);
+  const std::string t = tag(type), acc = tag(accumulate_type(type)), result = tag(DataType(key.result));
+  // The reduction reads sums, not elements; packed operands are what is computed in.
+  const bool packed = key.core == GemmCore::packed;
+  source.define("TA", packed || key.core == GemmCore::reduce ? acc : t).define("TB", packed ? acc : t);
+  source.define("TD", result);
+  source.define("TC", key.split ? acc : result).define("T", type_name(type)).define("TT", acc);
+  source.define("COMPLEX", is_complex(type)).define("TO_T(v)", is_complex(type) ? "(v)" : "((T)(v))");
+  source.define("INDEX", key.wide_index ? "long" : "int").define("WIDE", key.wide_index);
+  source.define("MODE", key.mode).define("RANK", key.rank);
+  source.define("CHECK", key.check)
+      .define("TAP_MASK", key.tap_mask)
+      .define("CHANNEL_INNER", key.channel_inner)
+      .define("ADDEND", key.addend)
+      .define("RESIDUAL", key.residual);
+  source.define("ACTIVATE(x)", activation_code(Activation(key.activation))).define("SPLIT", key.split);
+  if (key.stream) source.define("STREAM", 1);
+  if (key.stream && key.split && device.info().nv_inline_ptx)
+    source.option("-cl-nv-maxrregcount=" + std::to_string(registers_of(key)));
+  if (key.core == GemmCore::tiled) {
+    constexpr const char* names[] = {"BM", "BN", "BK", "TM", "TN"};
+    for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
+    source.define("VA", key.va).define("VB", key.vb).define("VC", key.vc);
+    source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
+    source.define("FULL_K", key.full_k);
+  }
+  if (key.core == GemmCore::mma) {
+    constexpr const char* names[] = {"BM", "BN", "BK", "WM", "WN"};
+    for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
+    source.define("VA", key.va).define("VB", key.vb).define("VC", key.vc).define("STAGES", key.stages);
+    source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k).define("TURNED", key.turned);
+    source.define("BYTES", size_of(type)).define("PASSES", key.passes).define("BOTH", key.both);
+    // Its many accesses one by one take long to compile, and are no slower so.
+    const bool unaligned = size_of(type) * std::min(key.va, key.vb) < 4;
+    if (unaligned && device.info().nv_inline_ptx) source.option("-cl-nv-opt-level=2");
+  }
+  if (key.core == GemmCore::wgmma) {
+    source.define("BN", key.shape[1]).define("STAGES", key.stages).define("VC", key.vc).ptx_target("sm_90a");
+    source.define("BYTES", size_of(type)).define("PASSES", key.passes);
+  }
+  if (key.core == GemmCore::matrix) {
+    constexpr const char* names[] = {"BM", "BN", "BK", "WM", "WN"};
+    constexpr const char* units[] = {"", "UNIT_INTEL8", "UNIT_INTEL16", "UNIT_RDNA3", "UNIT_RDNA4", "UNIT_CDNA"};
+    for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
+    source.define("VA", key.va).define("VB", key.vb).define("TURNED", key.turned);
+    source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
+    source.define(units[key.unit % emulated_unit], 1).define("EMULATED", key.unit >= emulated_unit);
+  }
+  if (key.core == GemmCore::dot) {
+    constexpr const char* names[] = {"BM", "BN", "WORDS"};
+    for (int i = 0; i < 3; i++) source.define(names[i], key.shape[i]);
+    source.define("A_WORDS", key.a_along_k).define("B_WORDS", key.b_along_k).define("SIGNED", type == DataType::int8);
+    const bool extension = has_integer_dot(device.info()) && !device.info().nv_inline_ptx;
+    source.define("INTEGER_DOT", extension);
+    if (extension) source.option("-cl-std=CL3.0");
+  }
+  if (key.core == GemmCore::thin) source.define("MR", key.shape[0]).define("B_ALONG_K", key.b_along_k);
+  if (key.core == GemmCore::gemv) {
+    constexpr const char* names[] = {"MR", "V", "LANES", "LINES"};
+    for (int i = 0; i < 4; i++) source.define(names[i], key.shape[i]);
+    const int bytes = int(size_of(type));
+    source.define("VA", key.va).define("VB", key.vb).define("B_ALONG_K", key.b_along_k);
+    source.define("A_BYTES", key.va * bytes).define("B_BYTES", key.vb * bytes).define("SHUFFLES", is_floating(type));
+  }
+  if (key.core == GemmCore::panel || packed) {
+    if (packed) source.define("PACKED", 1);
+    constexpr const char* names[] = {"MR", "NR", "MB", "NB", "KB"};
+    for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
+  }
+  return source;
+}
+
+// alpha or beta in the type the kernel computes in.
+std::span<const std::byte> scalar_bytes(DataType type, std::complex<double> value, std::array<std::byte, 16>& storage) {
+  auto put = [&](auto... parts) {
+    std::size_t at = 0;
+    ((std::memcpy(storage.data() + at, &parts, sizeof parts), at += sizeof parts), ...);
+    return std::span<const std::byte>(storage.data(), at);
+  };
+  switch (accumulate_type(type)) {
+    case DataType::float64: return put(value.real());
+    case DataType::complex64: return put(float(value.real()), float(value.imag()));
+    case DataType::complex128: return put(value.real(), value.imag());
+    case DataType::int64: case DataType::uint64: return put(std::int64_t(value.real()));
+    default: return put(float(value.real()));
+  }
+}
+
+GemmIndices<std::int32_t> narrow(const GemmIndices<std::int64_t>& p) {
+  using Wide = std::array<std::int64_t, sizeof p / sizeof(std::int64_t)>;
+  using Narrow = std::array<std::int32_t, sizeof p / sizeof(std::int64_t)>;
+  const auto from = std::bit_cast<Wide>(p);
+  Narrow to;
+  std::transform(from.begin(), from.end(), to.begin(), [](std::int64_t v) { return std::int32_t(v); });
+  return std::bit_cast<GemmIndices<std::int32_t>>(to);
+}
+
+}  // namespace
+
+bool fits_32_bits(const GemmProblem& problem) {
+  const auto& p = problem.p;
+  auto last = [](std::int64_t size, std::int64_t stride) {
+    return std::max<std::int64_t>(size - 1, 0) * magnitude(stride);
+  };
+  const std::int64_t batch = problem.batches;
+  std::int64_t a = last(batch, p.a_batch) + last(p.m, p.a_m) + last(p.k, p.a_k);
+  std::int64_t b = last(batch, p.b_batch) + last(p.k, p.b_k) + last(p.n, p.b_n);
+  std::int64_t c = last(batch, p.c_batch) + last(p.m, p.c_m) + last(p.n, p.c_n);
+  const std::int64_t d = last(batch, p.d_batch) + last(p.m, p.d_m) + last(p.n, p.d_n);
+  const std::int64_t points = problem.mode == GemmMode::convolution ? p.n : p.k;
+  if (problem.mode != GemmMode::plain) {
+    std::int64_t y = last(points / std::max<std::int64_t>(1, p.out[0] * p.out[1] * p.out[2]) + 1, p.y_n);
+    std::int64_t margin = 0;
+    for (int i = 0; i < 3; i++) {
+      y += last(p.out[i], p.y_stride[i]);
+      margin += (magnitude(p.start[i]) + last(p.taps[i], p.tap_step[i])) * magnitude(p.x_stride[i]);
+    }
+    (problem.mode == GemmMode::convolution ? c : a) += y;
+    b += p.x_size + 2 * margin;
+  }
+  // Tiles reach past the end of a dimension, partial sums take one matrix a split.
+  const std::int64_t most = std::max({a, b, c, d, batch * p.m * p.n * p.splits, (p.m + 512) * (p.n + 512)});
+  return most < (std::int64_t(1) << 31) - (1 << 20);
+}
+
+namespace {
+struct Refusals {
+  std::mutex mutex;
+  std::set<std::pair<int, GemmCore>> cores;
+};
+Refusals& refusals() {
+  static Refusals all;
+  return all;
+}
+}  // namespace
+
+bool refused(const Device& device, GemmCore core) {
+  std::lock_guard guard(refusals().mutex);
+  return refusals().cores.contains({device.index(), core});
+}
+
+bool builds(const Device& device, GemmCore core, const std::function<void()>& run) {
+  if (refused(device, core)) return false;
+  try {
+    run();
+    return true;
+  } catch (const BuildError&) {
+    std::lock_guard guard(refusals().mutex);
+    refusals().cores.insert({device.index(), core});
+    return false;
+  }
+}
+
+int tf32_passes(DataType type) { return type != DataType::float32 ? 0 : settings.tf32 ? 1 : 3; }
+
+GemmKey gemm_key(GemmCore core, const GemmProblem& problem) {
+  GemmKey key{};
+  key.core = core, key.mode = std::uint8_t(problem.mode), key.type = std::uint8_t(problem.type);
+  key.result = std::uint8_t(result_type(problem));
+  if (problem.mode != GemmMode::plain) {
+    key.rank = std::uint8_t(problem.rank), key.check = problem.check;
+    key.channel_inner = problem.channel_inner;
+  }
+  key.addend = problem.addend.memory != nullptr, key.residual = problem.residual.memory != nullptr;
+  key.activation = std::uint8_t(problem.activation);
+  if (core == GemmCore::mma || core == GemmCore::wgmma) key.passes = std::uint8_t(tf32_passes(problem.type));
+  key.wide_index = !fits_32_bits(problem);
+  return key;
+}
+
+Kernel& gemm_kernel(Device& device, const GemmKey& key) {
+  static KernelCache<GemmKey> cache;
+  return cache.get(device, key, [&] { return gemm_source(device, key); });
+}
+
+void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmProblem& problem, NDRange range,
+                 BufferRef a, BufferRef output) {
+  std::array<std::byte, 16> alpha, beta;
+  const auto alpha_bytes = scalar_bytes(problem.type, problem.alpha, alpha);
+  const auto beta_bytes = scalar_bytes(problem.type, problem.beta, beta);
+  const BufferRef addend = problem.addend.memory ? problem.addend : output;
+  const std::span<const BufferRef> residual(&problem.residual, key.residual);
+  if (key.wide_index)
+    launch(queue, kernel, range, a, problem.b, output, addend, problem.p, alpha_bytes, beta_bytes, residual);
+  else
+    launch(queue, kernel, range, a, problem.b, output, addend, narrow(problem.p), alpha_bytes, beta_bytes,
+           residual);
+}
+
+namespace {
+// Finishes C from partial sums; one program for products, convolutions and their gradients.
+void reduce(Queue& queue, GemmProblem problem, BufferRef partial) {
+  auto& p = problem.p;
+  if (problem.mode != GemmMode::convolution) {
+    p.out[0] = p.out[1] = 1, p.out[2] = p.n;
+    p.y_stride[0] = p.y_stride[1] = p.y_n = 0, p.y_stride[2] = p.c_n;
+  }
+  if (!problem.addend.memory) problem.beta = 0;
+  GemmKey key = gemm_key(GemmCore::reduce, problem);
+  key.mode = std::uint8_t(GemmMode::convolution), key.rank = 3, key.check = key.channel_inner = 0, key.addend = 1;
+  Kernel& kernel = gemm_kernel(queue.device(), key);
+  const std::size_t most = std::min<std::size_t>(queue.device().info().cpu ? 64 : 256, kernel.max_work_group());
+  const std::size_t lines = p.splits >= 16 && most >= 64 ? 4 : 1;
+  launch_gemm(queue, kernel, key, problem,
+              NDRange(std::size_t(p.m * p.n), lines, std::size_t(problem.batches), most / lines, lines, 1), partial,
+              problem.c);
+}
+}  // namespace
+
+void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::size_t group) {
+  const auto& p = problem.p;
+  const std::int64_t groups =
+      p.share ? divide_up(p.shares, p.share) : p.tiles_m * p.tiles_n * problem.batches * p.splits;
+  const NDRange range(std::size_t(groups) * group, group);
+  if (p.splits == 1)
+    return launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, problem.c);
+  if (!key.both || key.stream) key.split = 1, key.addend = key.activation = key.residual = 0;
+  const std::size_t bytes =
+      std::size_t(problem.batches * p.splits * p.m * p.n) * size_of(accumulate_type(problem.type));
+  const Workspace partial(queue, bytes);
+  launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, partial.data());
+  reduce(queue, problem, partial.data());
+}
+
+void run_reference(Queue& queue, const GemmProblem& given) {
+  GemmProblem problem = given;
+  problem.p.splits = problem.batches;
+  const GemmKey key = gemm_key(GemmCore::reference, problem);
+  const std::size_t items = std::size_t(problem.batches * problem.p.m * problem.p.n);
+  Kernel& kernel = gemm_kernel(queue.device(), key);
+  launch_gemm(queue, kernel, key, problem, NDRange(items, std::min<std::size_t>(64, kernel.max_work_group())),
+              problem.a, problem.c);
+}
+
+namespace {
+
+// A pointwise convolution whose points lie at one distance throughout, as with channels last, is a plain product.
+void make_plain(GemmProblem& problem) {
+  auto& p = problem.p;
+  if (problem.mode == GemmMode::plain || problem.check || problem.rank != 1) return;
+  if (p.taps[2] != 1 || p.step[2] != 1 || p.start[2] != 0) return;
+  const bool convolution = problem.mode == GemmMode::convolution;
+  if ((convolution ? p.n : p.k) > p.out[2] &&
+      (p.x_n != p.out[2] * p.x_stride[2] || p.y_n != p.out[2] * p.y_stride[2])) return;
+  problem.mode = GemmMode::plain, problem.channel_inner = false;
+  (convolution ? p.b_k : p.b_n) = p.x_c, (convolution ? p.b_n : p.b_k) = p.x_stride[2];
+  (convolution ? p.c_n : p.a_k) = p.y_stride[2];
+}
+
+}  // namespace
+
+void turn(GemmProblem& problem) {
+  auto& p = problem.p;
+  std::swap(problem.a, problem.b), std::swap(p.m, p.n);
+  std::swap(p.a_batch, p.b_batch), std::swap(p.a_m, p.b_n), std::swap(p.a_k, p.b_k);
+  std::swap(p.c_m, p.c_n), std::swap(p.d_m, p.d_n);
+}
+
+void run_gemm(Queue& queue, const GemmProblem& given) {
+  GemmProblem problem = given;
+  make_plain(problem);
+  const bool columns = problem.mode == GemmMode::plain && problem.p.c_m == 1 && problem.p.c_n != 1;
+  if (columns) turn(problem);  // the cores store rows
+  choose_core(queue, candidates, problem).run(queue, problem);
+}
+
+}  // namespace dlprim

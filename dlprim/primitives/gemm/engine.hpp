@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// The engine under gemm and conv: C[m, n] = activation(alpha * sum over k of A[m, k] B[k, n] + beta * addend[m, n]).
+#pragma once
+#include <dlprim/primitives/gemm.hpp>
+
+#include <algorithm>
+#include <bit>
+
+namespace dlprim {
+
+/// A size that kernels divide by: x / size = (((x * magic) >> 32) + x) >> shift for 0 <= x < 2^31. Granlund and
+/// Montgomery, Division by Invariant Integers using Multiplication, 1994.
+template <class Index>
+struct Divisor {
+  Index size = 1, magic = 1, shift = 0;
+  constexpr Divisor() = default;
+  constexpr Divisor(Index by) : size(by) {
+    if (by < 2 || by >= std::int64_t(1) << 31) return;
+    shift = Index(std::bit_width(std::uint64_t(by) - 1));
+    magic = Index(((((std::uint64_t(1) << shift) - std::uint64_t(by)) << 32) / std::uint64_t(by)) + 1);
+  }
+  constexpr operator Index() const { return size; }
+};
+
+/// Kernel parameters: the struct of gemm/operands.clh, every field of INDEX and in its order.
+template <class Index>
+struct GemmIndices {
+  Index m = 0, n = 0, k = 0, splits = 1, k_split = 0;
+  Index slices = 0, share = 0, shares = 0;
+  Index tile_m = 0, tile_n = 0, tiles_m = 1, tiles_n = 1;
+  Index a_batch = 0, a_m = 0, a_k = 0, b_batch = 0, b_k = 0, b_n = 0;
+  Index c_batch = 0, c_m = 0, c_n = 0, d_batch = 0, d_m = 0, d_n = 0;
+  Index x_size = 0, y_size = 0, x_n = 0, x_c = 0;
+  Index x_stride[3]{}, in[3]{1, 1, 1}, step[3]{1, 1, 1}, start[3]{}, tap_step[3]{};
+  Divisor<Index> channels, out[3], taps[3];
+  Index y_n = 0, y_stride[3]{};
+};
+
+/// How A, B and C are addressed; MODE of gemm/operands.clh.
+enum class GemmMode : std::uint8_t { plain, convolution, weights_gradient };
+
+struct GemmProblem {
+  GemmMode mode = GemmMode::plain;
+  int rank = 1;  // spatial dimensions that matter
+  bool check = false, channel_inner = false;
+  DataType type = DataType::float32;
+  bool int32_result = false;  // of integers: C and the addend are int32
+  BufferRef a, b, c, addend;  // no addend: null
+  BufferRef residual;         // added before the activation, in C's layout; null: none
+  Activation activation = Activation::none;
+  std::complex<double> alpha = 1, beta = 0;
+  std::int64_t batches = 1;
+  // Of all problems that shall run by the same kernel: a divisor of their k, and the longest; 0: of this one alone.
+  std::int64_t k_unit = 0, k_longest = 0;
+  GemmIndices<std::int64_t> p;
+};
+
+/// The type of C and the addend.
+inline DataType result_type(const GemmProblem& problem) {
+  return problem.int32_result ? DataType::int32 : problem.type;
+}
+
+/// Runs a problem with sizes above 0 (k may be 0) by the first candidate that takes it.
+void run_gemm(Queue& queue, const GemmProblem& problem);
+
+/// Runs what needs memory for copies; false where the device has too little: it did not run then.
+template <class Run>
+bool fits_memory(Run&& run) {
+  try {
+    run();
+    return true;
+  } catch (const OutOfMemoryError&) {
+    return false;
+  }
+}
+
+/// Writes a plain problem as its transpose: C^T = B^T A^T.
+void turn(GemmProblem& problem);
+
+/// The value of ACTIVATE(x) in epilogues: OpenCL C over x, the type T and lib/activations.clh.
+const char* activation_code(Activation activation);
+
+/// A dtype and sizes, for messages.
+std::string text(const TensorView& tensor);
+
+/// True when the kernels read offsets of the problem in 32 bits.
+bool fits_32_bits(const GemmProblem& problem);
+
+}  // namespace dlprim

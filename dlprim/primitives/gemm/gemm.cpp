@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+#include <dlprim/primitives/gemm.hpp>
+
+#include <string>
+
+#include "engine.hpp"
+
+namespace dlprim {
+
+std::string text(const TensorView& t) {
+  std::string result = std::string(name(t.dtype)) + " [";
+  for (int i = 0; i < t.dims; i++) result += (i ? ", " : "") + std::to_string(t.sizes[i]);
+  return result + "]";
+}
+
+namespace {
+
+void validate(const TensorView& a, const TensorView& b, const TensorView& c, const GemmOptions& options) {
+  auto fail = [&](const std::string& expected, const TensorView& got) {
+    throw ValidationError("[gemm] expected " + expected + ", got " + text(got));
+  };
+  if (a.dims != 2 && a.dims != 3) fail("a matrix or a batch of matrices", a);
+  if (b.dims != a.dims || b.dtype != a.dtype || b.size(-2) != a.size(-1)) fail("an operand matching " + text(a), b);
+  if (a.dims == 3 && b.size(0) != a.size(0)) fail("as many matrices as " + text(a), b);
+  const bool bytes = a.dtype == DataType::int8 || a.dtype == DataType::uint8;
+  if (c.dtype != a.dtype && !(bytes && c.dtype == DataType::int32)) fail("a result of a's type", c);
+  if (c.dims != a.dims || c.size(-2) != a.size(-2) || c.size(-1) != b.size(-1) ||
+      c.size(0) != (a.dims == 3 ? a.size(0) : a.size(-2)))
+    fail("a result matching " + text(a) + " x " + text(b), c);
+  const TensorView& d = options.addend;
+  if (options.beta == 0.0) return;
+  if (d.dims != c.dims || d.dtype != c.dtype || !std::equal(d.shape().begin(), d.shape().end(), c.shape().begin()))
+    fail("an addend like " + text(c), d);
+}
+
+}  // namespace
+
+void gemm(Queue& queue, const TensorView& a, const TensorView& b, const TensorView& c, const GemmOptions& options) {
+  validate(a, b, c, options);
+  if (c.numel() == 0) return;
+  if (c.dtype == DataType::float64 && !queue.device().info().fp64)
+    throw NotImplementedError("[gemm] " + queue.device().info().name + " has no float64");
+  GemmProblem problem;
+  problem.type = a.dtype, problem.int32_result = c.dtype != a.dtype;
+  problem.a = a.data, problem.b = b.data, problem.c = c.data;
+  problem.alpha = options.alpha, problem.beta = options.beta, problem.activation = options.activation;
+  const bool batched = c.dims == 3;
+  problem.batches = batched ? c.size(0) : 1;
+  auto& p = problem.p;
+  p.m = c.size(-2), p.n = c.size(-1), p.k = a.size(-1);
+  auto batch = [&](const TensorView& t) { return batched ? t.stride(0) : 0; };
+  p.a_batch = batch(a), p.a_m = a.stride(-2), p.a_k = a.stride(-1);
+  p.b_batch = batch(b), p.b_k = b.stride(-2), p.b_n = b.stride(-1);
+  p.c_batch = batch(c), p.c_m = c.stride(-2), p.c_n = c.stride(-1);
+  if (options.beta != 0.0) {
+    const TensorView& d = options.addend;
+    problem.addend = d.data;
+    p.d_batch = batch(d), p.d_m = d.stride(-2), p.d_n = d.stride(-1);
+  }
+  if (p.k == 0) problem.a = problem.b = c.data;  // empty tensors have no memory
+  run_gemm(queue, problem);
+}
+
+}  // namespace dlprim

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+// What the cores that compute tiles choose for a problem: vector widths, tile and split of k.
+#include "core.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <optional>
+#include <string>
+
+namespace dlprim {
+
+namespace {
+
+// Alignment of vector accesses.
+struct Aligned {
+  std::int64_t unit;  // elements
+  bool operator()(std::initializer_list<std::int64_t> values) const {
+    return std::all_of(values.begin(), values.end(), [&](std::int64_t v) { return v % unit == 0; });
+  }
+  bool at(const BufferRef& buffer, DataType type) const { return buffer.offset % (unit * size_of(type)) == 0; }
+};
+
+// `unit` points in a row lie side by side in memory where the rows are multiples of it.
+bool point_runs(const std::int64_t (&stride)[3], std::int64_t image, const GemmIndices<std::int64_t>& p,
+                Aligned aligned) {
+  return stride[2] == 1 && aligned({p.out[2], stride[0], stride[1], image});
+}
+
+// DLPRIM_GEMM_TILE=128x64x8 considers such tiles only; 128x64x8x8x8x2, with tm, tn and stages, that one, known or not.
+// DLPRIM_GEMM_SPLIT=4 considers that split only, DLPRIM_GEMM_SPLIT=stream only stream-K. For tests and tuning.
+struct Forced {
+  const char* tile = std::getenv("DLPRIM_GEMM_TILE");
+  const char* split = std::getenv("DLPRIM_GEMM_SPLIT");
+  std::optional<TileShape> whole() const {
+    TileShape s{0, 0, 0, 0, 0, 1, 1, 1, 2};
+    const char* form = "%hux%hux%hux%hux%hux%hhu";
+    const bool all = tile && std::sscanf(tile, form, &s.bm, &s.bn, &s.bk, &s.tm, &s.tn, &s.stages) == 6;
+    return all ? std::optional(s) : std::nullopt;
+  }
+  bool excludes(const TileShape& s) const {
+    std::string text;
+    for (const int part : {int(s.bm), int(s.bn), int(s.bk), int(s.tm), int(s.tn), int(s.stages)})
+      text += std::to_string(part) + "x";
+    return tile && !text.starts_with(std::string(tile) + "x");
+  }
+  bool excludes(std::int64_t splits) const { return split && std::to_string(splits) != split; }
+  bool excludes_stream() const { return split && std::string_view(split) != "stream"; }
+};
+
+}  // namespace
+
+Vectors vectors(const GemmProblem& problem, int unit) {
+  const auto& p = problem.p;
+  const Aligned aligned{unit};
+  const bool plain = problem.mode == GemmMode::plain, gradient = problem.mode == GemmMode::weights_gradient;
+  Vectors v{};
+  v.a = aligned.at(problem.a, problem.type) && aligned({p.a_batch});
+  v.b = aligned.at(problem.b, problem.type) && aligned({p.b_batch});
+  if (gradient) {
+    v.a_along_k = p.y_stride[2] == 1 || p.a_m != 1;
+    v.a = v.a && (v.a_along_k ? point_runs(p.y_stride, p.y_n, p, aligned) && aligned({p.a_m})
+                              : p.a_m == 1 && aligned({p.m, p.y_n, p.y_stride[0], p.y_stride[1], p.y_stride[2]}));
+  } else {
+    v.a_along_k = p.a_k == 1;
+    v.a = v.a && (v.a_along_k ? aligned({std::gcd(p.k, problem.k_unit), p.a_m}) : p.a_m == 1 && aligned({p.m, p.a_k}));
+  }
+  if (plain) {
+    v.b_along_k = p.b_k == 1;
+    v.b = v.b && (v.b_along_k ? aligned({p.k, p.b_n}) : p.b_n == 1 && aligned({p.n, p.b_k}));
+  } else {
+    // Along the points where pixels are side by side, along the taps where channels are.
+    const bool channels = p.x_c == 1 && p.x_stride[2] != 1;
+    v.b_along_k = channels != gradient;
+    v.b = v.b && (channels ? problem.channel_inner &&
+                                 aligned({p.channels, p.x_n, p.x_stride[0], p.x_stride[1], p.x_stride[2]})
+                           : !problem.check && p.step[2] == 1 && point_runs(p.x_stride, p.x_n, p, aligned) &&
+                                 aligned({p.x_c, p.start[2]}) && p.taps[2] == 1);
+  }
+  v.c = aligned.at(problem.c, problem.type) && aligned({p.c_batch, p.c_m, p.n}) &&
+        (problem.mode == GemmMode::convolution ? point_runs(p.y_stride, p.y_n, p, aligned) : p.c_n == 1);
+  return v;
+}
+
+bool few_taps(const GemmProblem& problem) {
+  return problem.check && problem.mode != GemmMode::plain &&
+         problem.p.taps[0] * problem.p.taps[1] * problem.p.taps[2] <= 32;
+}
+
+bool tiles_are_forced() {
+  const Forced forced;
+  return forced.tile || forced.split;
+}
+
+namespace {
+
+// Estimates the time of a tile on a device's busiest compute unit, in multiply-adds.
+struct Estimate {
+  const TileShape& s;
+  const TileCosts& costs;
+  const DeviceInfo& info;
+  const GemmProblem& problem;
+
+  // `groups` work-groups that go through `depth` of k each: whole rounds of `resident`, then a rest that hides latency
+  // less well.
+  double rounds(std::int64_t groups, double depth) const {
+    const std::int64_t rounds = divide_up(groups, info.compute_units), rest = rounds % s.resident;
+    const double part = costs.alone + (1 - costs.alone) * double(rest) / s.resident;
+    const double busy = double(rounds - rest) + (rest ? double(rest) / part : 0.0);
+    const double speed = problem.mode == GemmMode::weights_gradient ? s.weights_speed : s.speed;
+    return busy * s.bm * s.bn * depth / speed;
+  }
+  // Writing and reading `partial` sums, and writing the result.
+  double reduction(double partial) const {
+    const double results = double(problem.p.m * problem.p.n * problem.batches);
+    return costs.element * (2 * partial + results) / info.compute_units + costs.reduction;
+  }
+};
+
+// Splits worth a look: powers of 2, and as many as fill every unit with 1, 2 ... `resident` groups.
+std::vector<std::int64_t> splits_for(std::int64_t tiles, std::int64_t k, const TileShape& s, const DeviceInfo& info) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t splits = 1; splits <= 512; splits *= 2) all.push_back(splits);
+  for (std::int64_t groups = 1; groups <= s.resident; groups++) all.push_back(info.compute_units * groups / tiles);
+  std::erase_if(all, [&](std::int64_t splits) {
+    return splits < 1 || splits > 512 || (splits > 1 && k < 64 * splits);
+  });
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+// Slices of each group where every unit has as many groups as it holds; 0 where that cannot be.
+std::int64_t stream_share(std::int64_t shares, std::int64_t slices, const TileShape& s, const DeviceInfo& info) {
+  if (slices < 2 || shares >= std::int64_t(1) << 30) return 0;
+  return std::max(divide_up(shares, std::int64_t(info.compute_units) * s.resident), divide_up(64, s.bk));
+}
+
+double operand_bytes(const GemmProblem& problem) {
+  const auto& p = problem.p;
+  const double elements = problem.mode == GemmMode::plain ? double(p.m + p.n) * double(p.k)
+                                                          : double(p.m) * double(p.k) + double(p.x_size);
+  return elements * double(problem.batches) * double(size_of(problem.type));
+}
+
+}  // namespace
+
+std::vector<TileChoice> rank_tiles(std::span<const TileShape> shapes, const TileCosts& costs, const DeviceInfo& info,
+                                   const GemmProblem& problem) {
+  const auto& p = problem.p;
+  std::vector<std::pair<double, TileChoice>> timed;
+  const Forced forced;
+  const std::optional<TileShape> whole = forced.whole();
+  if (whole) shapes = {&*whole, 1};
+  for (const TileShape& s : shapes) {
+    if (forced.excludes(s)) continue;
+    const Estimate estimate{s, costs, info, problem};
+    const std::int64_t tiles = divide_up(p.m, s.bm) * divide_up(p.n, s.bn) * problem.batches;
+    for (const std::int64_t splits : splits_for(tiles, p.k, s, info)) {
+      if (forced.excludes(splits)) continue;
+      double time = estimate.rounds(tiles * splits, double(divide_up(p.k, splits)) + costs.tile);
+      if (splits > 1) time += estimate.reduction(double(p.m * p.n * problem.batches * splits));
+      timed.push_back({time, {s, splits}});
+    }
+    const std::int64_t slices = divide_up(p.k, s.bk), shares = tiles * slices;
+    const std::int64_t share = costs.stream_bytes ? stream_share(shares, slices, s, info) : 0;
+    if (!share || forced.excludes_stream()) continue;
+    if (!forced.split && operand_bytes(problem) > costs.stream_bytes) continue;
+    const std::int64_t groups = divide_up(shares, share);
+    const double starts = costs.tile * (1 + double(share) / double(slices));
+    timed.push_back({estimate.rounds(groups, double(share * s.bk) + starts) / stream_speed +
+                         estimate.reduction(double(tiles + groups) * s.bm * s.bn),
+                     {s, 0, share}});
+  }
+  if (timed.empty()) return {{shapes[0], 1}};
+  std::stable_sort(timed.begin(), timed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<TileChoice> ranked;
+  for (const auto& [time, choice] : timed) ranked.push_back(choice);
+  return ranked;
+}
+
+void set_tiles(GemmProblem& problem, GemmKey& key, const TileChoice& choice) {
+  auto& p = problem.p;
+  const TileShape& s = choice.shape;
+  p.tiles_m = divide_up(p.m, s.bm), p.tiles_n = divide_up(p.n, s.bn);
+  p.slices = divide_up(p.k, s.bk);
+  if (choice.share && p.slices > 1) {
+    p.share = choice.share;
+    p.shares = p.tiles_m * p.tiles_n * problem.batches * p.slices;
+    p.splits = divide_up(p.slices - 1, p.share) + 1;  // at most, of any tile
+    p.tile_m = s.bm, p.tile_n = s.bn;                 // for the reduction
+    key.stream = s.resident;
+  } else {
+    p.k_split = divide_up(p.slices, std::max<std::int64_t>(choice.splits, 1)) * s.bk;
+    p.splits = divide_up(p.k, p.k_split);
+  }
+  key.wide_index = !fits_32_bits(problem);
+  key.stages = s.stages;
+  const std::uint16_t parts[] = {s.bm, s.bn, s.bk, s.tm, s.tn};
+  std::copy(std::begin(parts), std::end(parts), key.shape);
+}
+
+}  // namespace dlprim
