@@ -5,9 +5,9 @@ import subprocess
 import sys
 
 
-def start_python(code, **environment):
+def start_python(code, imports="import torch, pytorch_ocl", **environment):
     """Starts a script with the backend imported; `environment` is added to this process's."""
-    return subprocess.Popen([sys.executable, "-W", "ignore", "-c", "import torch, pytorch_ocl\n" + code],
+    return subprocess.Popen([sys.executable, "-W", "ignore", "-c", f"{imports}\n{code}"],
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment})
 

@@ -111,7 +111,7 @@ pathlib.Path.exists = lambda self: False if 'pytorch_ocl_torch' in self.name els
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter('always')
     import pytorch_ocl
-pytorch_ocl._autoload()
+import pytorch_ocl_autoload; pytorch_ocl_autoload.autoload()
 print(pytorch_ocl.unavailable_reason())
 print([str(w.message) for w in caught if w.category is RuntimeWarning])""")
     reason, warned = out.splitlines()

@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""PyTorch on OpenCL devices: importing this package (or, with it installed, just torch) adds the device
-"ocl"."""
+"""PyTorch on OpenCL devices: importing this package adds the device "ocl". Where PyTorch has no other
+accelerator, `import torch` does so by itself (pytorch_ocl_autoload)."""
+import warnings
 
+import torch
 
-def _autoload():
-    """Entry point of torch.backends: `import torch` calls it. The import of this module does the work. It
-    stands before `import torch`, which asks for it at once when this package is imported first."""
-
-
-import warnings  # noqa: E402
-
-import torch  # noqa: E402
-
-from pytorch_ocl import _runtime  # noqa: E402
+from pytorch_ocl import _runtime
 
 __version__ = "0.1.0"
 _problem = None
@@ -26,7 +19,7 @@ def unavailable_reason() -> str:
 
 
 def _register():
-    from pytorch_ocl import backends, ocl, optimizers
+    from pytorch_ocl import backends, distributed, ocl, optimizers, parallel
     from pytorch_ocl.ocl import interchange
 
     _runtime.prepare()
@@ -37,6 +30,8 @@ def _register():
     backends.install()
     optimizers.install()
     interchange.install()
+    distributed.install()
+    parallel.install()
     ocl._watch_forks()
 
 

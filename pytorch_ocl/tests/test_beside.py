@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: MIT
+"""Programs that do not use the package, and processes with another accelerator. Each test starts Python with the package
+installed (its entry point in a folder) and imports no more than it says."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+import pytorch_ocl_autoload
+import torch
+from processes import run_python, start_python
+
+PROJECT = pathlib.Path(__file__).parents[2] / "pyproject.toml"
+OTHER = pytorch_ocl_autoload._cuda() and torch.backends.cuda.is_built()
+alone = pytest.mark.skipif(OTHER, reason="PyTorch has CUDA here: the package does not load by itself")
+cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA beside OpenCL")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+def distribution(folder, name, entry_points):
+    """Makes an installed distribution of that name with only these entry points of torch.backends."""
+    info = folder / f"{name}-0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0\n")
+    (info / "entry_points.txt").write_text(f"[torch.backends]\n{entry_points}\n")
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """The folder that is first on the path of what is started: with the project's entry point, and settings unset."""
+    group = re.search(r'^\[project.entry-points."torch.backends"\]\n(ocl = .*)', PROJECT.read_text(encoding="utf-8"), re.M)
+    distribution(tmp_path, "pytorch_ocl", group[1].replace('"', ""))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("PYTORCH_OCL_AUTOLOAD", "TORCH_DEVICE_BACKEND_AUTOLOAD"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+def run_beside(code, **environment):
+    """What a script prints that imports only torch; warnings are errors."""
+    return run_python(code, imports="import warnings; warnings.simplefilter('error'); import torch", **environment)
+
+
+LOADED = "print(hasattr(torch, 'ocl'), 'pytorch_ocl' in __import__('sys').modules)"
+
+
+@alone
+def test_import_torch_is_enough_without_another_accelerator(installed):
+    assert run_beside(f"{LOADED}; print(torch.ones(3, device='ocl').sum().item())") == "True True\n3.0"
+
+
+@pytest.mark.parametrize("value, loaded", [("0", "False False"), ("1", "True True")])
+def test_the_switch(installed, value, loaded):
+    assert run_beside(LOADED, PYTORCH_OCL_AUTOLOAD=value) == loaded
+
+
+def test_an_import_always_loads(installed):
+    code = f"{LOADED}; import pytorch_ocl; print(torch.ones(3, device='ocl').sum().item())"
+    assert run_beside(code, PYTORCH_OCL_AUTOLOAD="0") == "False False\n3.0"
+    out = run_python("print(sys.modules['torch'].ones(3, device='ocl').sum().item())", imports="import pytorch_ocl, sys",
+                     PYTORCH_OCL_AUTOLOAD="0")
+    assert out == "3.0"
+
+
+@pytest.mark.parametrize("name", ["aaa", "zzz"])  # PyTorch calls entry points in the order of the path's listing
+def test_another_package_with_a_device_goes_first(installed, name):
+    (installed / f"{name}.py").write_text("import torch\ndef load(): torch.utils.rename_privateuse1_backend('other')\n")
+    distribution(installed, name, f"other = {name}:load")
+    assert run_beside(f"{LOADED}; print(torch.device('other:0'))") == "False False\nother:0"
+
+
+@pytest.mark.parametrize("kind, files, environment, expected", [
+    ("cuda", ["nvidia0"], {}, "cuda"),
+    ("cuda", ["nvidia0"], {"CUDA_VISIBLE_DEVICES": "1,0"}, "cuda"),
+    ("cuda", ["nvidia0"], {"CUDA_VISIBLE_DEVICES": ""}, ""),
+    ("cuda", ["nvidia0"], {"CUDA_VISIBLE_DEVICES": "-1"}, ""),
+    ("cuda", ["nvidiactl"], {}, ""),
+    ("cuda", ["kfd"], {}, ""),
+    ("xpu", ["vendor"], {}, "xpu"),
+    ("xpu", ["nvidia0"], {}, ""),
+    ("mtia", [], {}, "mtia"),  # whoever has it registered it
+    ("mps", [], {}, ""),
+    ("ocl", ["nvidia0"], {}, ""),
+])
+def test_which_accelerators_are_there(tmp_path, monkeypatch, kind, files, environment, expected):
+    for name in files:
+        (tmp_path / name).touch()
+    monkeypatch.setattr(torch.version, "hip", None)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device(kind, 0))
+    monkeypatch.setattr(pytorch_ocl_autoload, "NVIDIA", (f"{tmp_path}/nvidia[0-9]*",))
+    monkeypatch.setattr(pytorch_ocl_autoload, "INTEL", (f"{tmp_path}/vendor",))
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert pytorch_ocl_autoload.other_accelerator() == expected
+
+
+def test_no_accelerator_is_no_other(monkeypatch):
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: None)
+    assert pytorch_ocl_autoload.other_accelerator() == ""
+
+
+@linux
+def test_importing_torch_loads_no_driver_and_opens_no_device(installed):
+    out = run_beside("""
+import os, re, threading
+drivers = 'libintelocl|libpocl|libnvidia-|libcuda[.]so|libamdocl|RusticlOpenCL|libigdrcl'
+print(sorted(set(re.findall(drivers, open('/proc/self/maps').read()))))
+links = []
+for name in os.listdir('/proc/self/fd'):
+    try: links.append(os.readlink('/proc/self/fd/' + name))
+    except OSError: pass
+print([link for link in links if link.startswith('/dev/') and link not in ('/dev/null', '/dev/urandom')])
+print(threading.active_count(), len(os.listdir('/proc/self/task')))""")
+    plain = run_beside("import os; print(len(os.listdir('/proc/self/task')))", PYTORCH_OCL_AUTOLOAD="0")
+    assert out.splitlines() == ["[]", "[]", f"1 {plain}"]
+
+
+@alone
+@pytest.mark.parametrize("before", ["", "torch.manual_seed(1); torch.accelerator.is_available()"])
+def test_a_forked_child_may_use_the_device(installed, before):
+    out = run_beside(f"""import os
+{before}
+if os.fork() == 0:
+    x = torch.ones(3, requires_grad=True, device='ocl')
+    x.mul(2).sum().backward()
+    print(x.grad.tolist(), flush=True)
+    os._exit(0)
+print(os.wait()[1])""")
+    assert sorted(out.splitlines()) == ["0", "[2.0, 2.0, 2.0]"]
+
+
+def test_workers_of_a_data_loader(installed):
+    code = ("data = torch.utils.data.DataLoader(list(range(8)), batch_size=4, num_workers=2)\n"
+            "print([batch.tolist() for batch in data])")
+    assert run_beside(code) == "[[0, 1, 2, 3], [4, 5, 6, 7]]"
+
+
+COLLECTIVES = """
+import torch.distributed as dist, datetime
+def main(rank, size, folder):
+    dist.init_process_group(init_method=f'file://{folder}/store', rank=rank, world_size=size,
+                            timeout=datetime.timedelta(seconds=120))
+    x = torch.full((3,), rank + 1.0)
+    dist.all_reduce(x)
+    everyone = [None] * size
+    dist.all_gather_object(everyone, rank)
+    dist.barrier()
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1, bias=False))
+    model(torch.full((1, 2), rank + 1.0)).sum().backward()
+    print(x.tolist(), everyone, model.module.weight.grad.tolist(), flush=True)
+    dist.destroy_process_group()
+"""
+
+
+@pytest.mark.skipif(OTHER, reason="PyTorch takes NCCL for its default")
+@pytest.mark.parametrize("size", [1, 2])
+def test_process_groups_on_the_cpu_need_no_backend(installed, size):
+    imports = f"import torch{COLLECTIVES}"
+    processes = [start_python(f"main({rank}, {size}, {str(installed)!r})", imports=imports) for rank in range(size)]
+    total = size * (size + 1) / 2
+    for process in processes:
+        out, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+        assert out.strip() == f"{[total] * 3} {list(range(size))} {[[total / size] * 2]}"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="PyTorch moves the model to CUDA")
+def test_data_parallel_on_the_cpu(installed):
+    out = run_beside("model = torch.nn.DataParallel(torch.nn.Linear(2, 1))\n"
+                     "print(model(torch.ones(4, 2)).device, model.device_ids, next(model.parameters()).device)\n"
+                     "print(list(model.state_dict()))")
+    assert out == "cpu [] cpu\n['module.weight', 'module.bias']"
+
+
+def test_a_library_that_is_missing_breaks_nothing_where_warnings_are_errors(installed):
+    hide = "import pathlib; exists = pathlib.Path.exists\n" \
+           "pathlib.Path.exists = lambda self: 'pytorch_ocl_torch' not in self.name and exists(self)\n"
+    out = run_python("print(torch.ones(2).sum().item())", imports=f"{hide}import warnings; warnings.simplefilter('error')\n"
+                     "import torch", PYTORCH_OCL_AUTOLOAD="1")
+    assert out == "2.0"
+
+
+def test_a_driver_without_devices_leaves_cpu_programs_alone(installed):
+    code = ("torch.manual_seed(1); x = torch.ones(3, requires_grad=True); x.sum().backward()\n"
+            "print(torch.nn.DataParallel(torch.nn.Linear(2, 1))(torch.ones(4, 2)).device, x.grad.tolist())")
+    assert run_beside(code, OCL_VISIBLE_DEVICES="nosuch", CUDA_VISIBLE_DEVICES="") == "cpu [1.0, 1.0, 1.0]"
