@@ -13,6 +13,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "checked.hpp"
+
 namespace dlprim {
 
 namespace {
@@ -79,6 +81,7 @@ Tensor permute(const Tensor& x, const Integers& order) {
 }
 
 Tensor transpose(const Tensor& x) {
+  if (x.shape().size() < 2) throw ValidationError("expected a matrix, got shape " + x.shape().text());
   Integers order(std::size_t(x.shape().size()));
   std::iota(order.begin(), order.end(), 0);
   std::swap(order[order.size() - 1], order[order.size() - 2]);
@@ -88,14 +91,22 @@ Tensor transpose(const Tensor& x) {
 Tensor narrow(const Tensor& x, int dim, std::int64_t start, std::int64_t length, std::int64_t step) {
   Shape shape = x.shape();
   Integers strides = x.strides();
+  const std::int64_t size = shape[dim], last = length > 0 ? checked_add(start, checked_multiply(length - 1, step)) : 0;
+  if (length > 0 && (std::min(start, last) < 0 || std::max(start, last) >= size))
+    throw ValidationError("elements " + std::to_string(start) + " to " + std::to_string(last) +
+                          " are out of bounds for dimension " + std::to_string(dim) + " of " + shape.text());
   const std::int64_t offset = length > 0 ? start * strides[std::size_t(dim)] : 0;
-  shape[dim] = length, strides[std::size_t(dim)] *= step;
+  shape[dim] = length;
+  if (length > 1) strides[std::size_t(dim)] *= step;
   return x.strided(shape, std::move(strides), offset);
 }
 
 Tensor select(const Tensor& x, int dim, std::int64_t index) {
   Shape shape = x.shape();
   Integers strides = x.strides();
+  const std::int64_t size = shape[dim];
+  if (index < 0 || index >= size)
+    throw ValidationError("index " + std::to_string(index) + " is out of bounds for " + shape.text());
   const std::int64_t offset = index * strides[std::size_t(dim)];
   shape.erase(dim), strides.erase(strides.begin() + dim);
   return x.strided(shape, std::move(strides), offset);
@@ -256,6 +267,7 @@ Tensor concat(Queue& queue, std::span<const Tensor> inputs, int dim) {
 }
 
 std::vector<std::int64_t> to_integers(Queue& queue, const Tensor& x) {
+  host_elements(x.numel(), "a list of integers");
   Integers result;
   switch (x.dtype()) {
     case DataType::int64: append<std::int64_t>(result, x.read(queue)); break;
@@ -268,6 +280,7 @@ std::vector<std::int64_t> to_integers(Queue& queue, const Tensor& x) {
 }
 
 std::vector<double> to_reals(Queue& queue, const Tensor& x) {
+  host_elements(x.numel(), "a list of numbers");
   std::vector<double> result;
   if (x.dtype() == DataType::float64) {
     const auto bytes = x.read(queue);

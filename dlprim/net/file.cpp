@@ -5,19 +5,22 @@
 
 #include <filesystem>
 #include <fstream>
+#include <span>
+
+#include "../runtime/system.hpp"
 
 namespace dlprim {
 
 std::string read_file(const std::string& path, std::size_t largest) {
   std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
+  const std::filesystem::path target = std::filesystem::canonical(path, error);  // users may name links
   if (error) throw ValidationError("[file] cannot read '" + path + "': " + error.message());
-  if (size > largest)
-    throw ValidationError("[file] '" + path + "' has " + std::to_string(size) + " bytes, expected at most " +
+  const RegularFile file(target);
+  if (file.size() > largest)
+    throw ValidationError("[file] '" + path + "' has " + std::to_string(file.size()) + " bytes, expected at most " +
                           std::to_string(largest));
-  std::ifstream file(path, std::ios::binary);
-  std::string contents(std::size_t(size), '\0');
-  if (!file.read(contents.data(), std::streamsize(size))) throw ValidationError("[file] cannot read '" + path + "'");
+  std::string contents(std::size_t(file.size()), '\0');
+  file.read(0, std::as_writable_bytes(std::span(contents)));
   return contents;
 }
 

@@ -8,7 +8,8 @@ namespace dlprim {
 
 namespace {
 
-constexpr std::size_t largest = std::size_t(64) << 20;  // larger results are made in the first run, off the host
+// Larger results are made in the first run, off the host, as are those that together take more.
+constexpr std::size_t largest = std::size_t(64) << 20, most = std::size_t(512) << 20;
 
 // Whether the node may be computed when loading: constants are all it reads, and it holds no inner graph.
 bool is_constant(const Network& network, const Node& node) {
@@ -23,8 +24,9 @@ bool is_constant(const Network& network, const Node& node) {
 void fold_constants(Network& network, Queue& queue) {
   Executor executor(queue);
   std::vector<Node> rest;
+  std::size_t total = 0;
   for (Node& node : network.graph.nodes) {
-    bool folded = is_constant(network, node);
+    bool folded = total < most && is_constant(network, node);
     if (folded) {
       for (int id : node.inputs)
         if (id >= 0 && !executor.value(id).present())
@@ -40,6 +42,7 @@ void fold_constants(Network& network, Queue& queue) {
       if (!folded || id < 0) continue;
       const Tensor& tensor = executor.value(id).tensor;
       network.constants[id] = Tensor::from_host(tensor.dtype(), tensor.shape(), tensor.read(queue).data());
+      total += tensor.bytes();
     }
     if (!folded) rest.push_back(std::move(node));
   }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <dlprim/net/tensor.hpp>
+
 #include <cstddef>
 #include <vector>
 
@@ -7,5 +9,7 @@ namespace dlprim {
 
 /// Of an n x n matrix, row after row, by elimination with row exchanges.
 double determinant(std::vector<double> matrix, std::size_t n);
+/// Ones on the diagonal of a square matrix, zeros elsewhere.
+Tensor identity_matrix(Queue& queue, DataType dtype, std::int64_t size);
 
 }  // namespace dlprim

@@ -4,15 +4,21 @@
 
 #include <algorithm>
 
+#include "checked.hpp"
+
 namespace dlprim {
 
-std::int64_t Shape::product(int begin, int end) const noexcept {
-  std::int64_t result = 1;
-  for (int d = begin; d < end; d++) result *= sizes_[std::size_t(d)];
-  return result;
+std::int64_t Shape::product(int begin, int end) const {
+  if (begin >= end) return 1;
+  place(begin, size()), place(end - 1, size());
+  return checked_product(std::span(sizes_).subspan(std::size_t(begin), std::size_t(end - begin)));
 }
 
-std::int64_t Shape::total_size() const noexcept { return product(0, size()); }
+std::int64_t Shape::total_size() const { return product(0, size()); }
+
+void Shape::no_dimension(int dim) const {
+  throw ValidationError("there is no dimension " + std::to_string(dim) + " in shape " + text());
+}
 
 int Shape::axis(std::int64_t dim, int extra) const {
   const std::int64_t dims = size() + extra;
@@ -24,7 +30,9 @@ int Shape::axis(std::int64_t dim, int extra) const {
 
 std::string Shape::text() const {
   std::string result = "[";
-  for (int d = 0; d < size(); d++) result += (d ? ", " : "") + std::to_string((*this)[d]);
+  constexpr int shown = 32;
+  for (int d = 0; d < std::min(size(), shown); d++) result += (d ? ", " : "") + std::to_string((*this)[d]);
+  if (size() > shown) result += ", ... of " + std::to_string(size()) + " dimensions";
   return result + "]";
 }
 

@@ -3,7 +3,10 @@
 #include <dlprim/primitives/copy.hpp>
 #include <dlprim/runtime/memory.hpp>
 
+#include <algorithm>
 #include <cstring>
+
+#include "checked.hpp"
 
 namespace dlprim {
 
@@ -23,13 +26,14 @@ std::size_t checked_bytes(DataType dtype, const Shape& shape) {
   constexpr std::int64_t limit = std::int64_t(1) << 46;
   if (shape.size() > max_dims)
     throw ValidationError("[tensor] expected at most " + std::to_string(max_dims) + " dimensions, got " + shape.text());
-  std::int64_t numel = 1;
+  std::int64_t product = 1;  // without zeros: strides are products of some of the sizes
+  bool empty = false;
   for (std::int64_t size : shape) {
     if (size < 0) throw ValidationError("[tensor] expected sizes of 0 or more, got " + shape.text());
-    if (size > 0 && numel > limit / size) throw ValidationError("[tensor] shape " + shape.text() + " is too large");
-    numel *= size;
+    if (size > 0 && product > limit / size) throw ValidationError("[tensor] shape " + shape.text() + " is too large");
+    product *= std::max<std::int64_t>(1, size), empty |= size == 0;
   }
-  return std::size_t(numel) * size_of(dtype);
+  return empty ? 0 : std::size_t(product) * size_of(dtype);
 }
 
 }  // namespace
@@ -37,13 +41,15 @@ std::size_t checked_bytes(DataType dtype, const Shape& shape) {
 std::vector<std::int64_t> contiguous_strides(const Shape& shape) {
   std::vector<std::int64_t> strides(std::size_t(shape.size()));
   std::int64_t stride = 1;
-  for (int d = shape.size() - 1; d >= 0; d--) strides[std::size_t(d)] = stride, stride *= shape[d];
+  for (int d = shape.size() - 1; d >= 0; d--)
+    strides[std::size_t(d)] = stride, stride = checked_multiply(stride, shape[d]);
   return strides;
 }
 
 Tensor::Tensor(Queue& queue, DataType dtype, const Shape& shape)
-    : dtype_(dtype), shape_(shape), strides_(contiguous_strides(shape)) {
+    : dtype_(dtype), shape_(shape) {
   const std::size_t bytes = checked_bytes(dtype, shape);
+  strides_ = contiguous_strides(shape);
   storage_ = std::make_shared<Storage>();
   storage_->device = Workspace(queue, std::max<std::size_t>(1, bytes));
   storage_->bytes = bytes, storage_->on_device = true;
@@ -150,7 +156,16 @@ std::vector<std::byte> Tensor::host() const {
 
 Tensor Tensor::strided(const Shape& shape, std::vector<std::int64_t> strides, std::int64_t offset) const {
   Tensor result = *this;
-  checked_bytes(dtype_, shape);
+  if (checked_bytes(dtype_, shape) > 0 && storage_) {
+    std::int64_t first = checked_add(offset_, offset), last = first;
+    for (int d = 0; d < shape.size(); d++) {
+      const std::int64_t reach = checked_multiply(shape[d] - 1, strides.at(std::size_t(d)));
+      (reach < 0 ? first : last) = checked_add(reach < 0 ? first : last, reach);
+    }
+    if (first < 0 || last >= std::int64_t(storage_->bytes / size_of(dtype_)))
+      throw ValidationError("[tensor] a view of shape " + shape.text() + " reaches beyond the elements of " +
+                            shape_.text());
+  }
   result.shape_ = shape, result.strides_ = std::move(strides), result.offset_ += offset;
   return result;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
+#include "checked.hpp"
 #include "window.hpp"
 
 namespace dlprim {
@@ -49,8 +50,10 @@ PoolWindow pool_window(const Window& w) {
   PoolWindow result;
   for (int i = 0; i < w.dims(); i++) {
     const auto to = std::size_t(3 - w.dims() + i), from = std::size_t(i);
-    result.kernel[to] = int(w.kernel[from]), result.stride[to] = int(w.stride[from]);
-    result.pad[to] = int(w.before[from]), result.dilation[to] = int(w.dilation[from]);
+    result.kernel[to] = checked_int(w.kernel[from], "a kernel");
+    result.stride[to] = checked_int(w.stride[from], "a stride");
+    result.pad[to] = checked_int(w.before[from], "a padding");
+    result.dilation[to] = checked_int(w.dilation[from], "a dilation");
   }
   return result;
 }
@@ -67,7 +70,7 @@ Window read_window(Call& call, const Shape& x, Integers kernel) {
     const std::int64_t size = x[int(i) + 2], stride = w.stride[i], span = (w.kernel[i] - 1) * w.dilation[i] + 1;
     if (pad == "VALID") w.before[i] = w.after[i] = 0;
     if (pad.starts_with("SAME")) {
-      w.out[i] = (size + stride - 1) / stride;
+      w.out[i] = divide_up(size, stride);
       set_padding(w, i, (w.out[i] - 1) * stride + span - size, pad == "SAME_UPPER");
       continue;
     }
@@ -88,13 +91,13 @@ Window read_transposed_window(Call& call, const Shape& x, Integers kernel) {
   if (wanted.size() == dims + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
   for (std::size_t i = 0; i < dims; i++) {
     const std::int64_t size = x[int(i) + 2], span = (w.kernel[i] - 1) * w.dilation[i] + 1;
-    const std::int64_t full = (size - 1) * w.stride[i] + extra[i] + span;
+    const std::int64_t full = checked_add(checked_multiply(size - 1, w.stride[i]), checked_add(extra[i], span));
     if (pad == "VALID") w.before[i] = w.after[i] = 0;
     if (wanted.size() == dims || pad.starts_with("SAME")) {
-      w.out[i] = wanted.size() == dims ? wanted[i] : size * w.stride[i];
-      set_padding(w, i, full - w.out[i], pad == "SAME_UPPER");
+      w.out[i] = wanted.size() == dims ? wanted[i] : checked_multiply(size, w.stride[i]);
+      set_padding(w, i, checked_subtract(full, w.out[i]), pad == "SAME_UPPER");
     }
-    w.out[i] = full - w.before[i] - w.after[i];
+    w.out[i] = checked_subtract(checked_subtract(full, w.before[i]), w.after[i]);
     if (wanted.size() == dims) w.out[i] = wanted[i];
     if (w.out[i] <= 0) call.fail("the paddings leave nothing of " + x.text());
   }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What differs between operating systems: one file of functions for each, system_<system>.cpp.
 #pragma once
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <span>
 
 namespace dlprim {
 
@@ -13,5 +16,22 @@ void* library_function(void* library, const char* name) noexcept;
 bool is_terminal() noexcept;
 /// Where the user's programs keep what can be made again, without a name of ours; empty when there is no such place.
 std::filesystem::path user_cache_folder();
+
+/// A regular file open for reading. A symbolic link at the path's end, a folder, pipe or device is refused, without
+/// waiting for anybody. Throws ValidationError.
+class RegularFile {
+ public:
+  explicit RegularFile(const std::filesystem::path& path);
+  RegularFile(const RegularFile&) = delete;
+  ~RegularFile();
+  std::uint64_t size() const noexcept { return size_; }
+  /// Fills `to`. Throws ValidationError where the file has too few bytes.
+  void read(std::uint64_t offset, std::span<std::byte> to) const;
+
+ private:
+  std::filesystem::path path_;
+  std::intptr_t handle_;
+  std::uint64_t size_ = 0;
+};
 
 }  // namespace dlprim

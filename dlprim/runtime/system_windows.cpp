@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #ifdef _WIN32
+#include <dlprim/error.hpp>
 #include <io.h>
 #include <windows.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -21,6 +23,36 @@ bool is_terminal() noexcept { return _isatty(_fileno(stderr)) != 0; }
 std::filesystem::path user_cache_folder() {
   if (const char* folder = std::getenv("LOCALAPPDATA")) return folder;
   return {};
+}
+
+RegularFile::RegularFile(const std::filesystem::path& path)
+    : path_(path),
+      handle_(std::intptr_t(CreateFileW(path.c_str(), GENERIC_READ, FILE_SHARE_READ, nullptr, OPEN_EXISTING,
+                                        FILE_FLAG_OPEN_REPARSE_POINT, nullptr))) {
+  const auto handle = reinterpret_cast<HANDLE>(handle_);
+  if (handle == INVALID_HANDLE_VALUE) throw ValidationError("[file] cannot open '" + path.string() + "'");
+  BY_HANDLE_FILE_INFORMATION about{};
+  constexpr DWORD others = FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_REPARSE_POINT | FILE_ATTRIBUTE_DEVICE;
+  if (GetFileType(handle) != FILE_TYPE_DISK || !GetFileInformationByHandle(handle, &about) ||
+      (about.dwFileAttributes & others)) {
+    CloseHandle(handle);
+    throw ValidationError("[file] '" + path.string() + "' is no regular file");
+  }
+  size_ = std::uint64_t(about.nFileSizeHigh) << 32 | about.nFileSizeLow;
+}
+
+RegularFile::~RegularFile() { CloseHandle(reinterpret_cast<HANDLE>(handle_)); }
+
+void RegularFile::read(std::uint64_t offset, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    OVERLAPPED place{};
+    place.Offset = DWORD(offset), place.OffsetHigh = DWORD(offset >> 32);
+    DWORD count = 0;
+    const auto most = DWORD(std::min<std::size_t>(to.size(), std::size_t(1) << 30));
+    if (!ReadFile(reinterpret_cast<HANDLE>(handle_), to.data(), most, &count, &place) || count == 0)
+      throw ValidationError("[file] cannot read '" + path_.string() + "'");
+    to = to.subspan(count), offset += count;
+  }
 }
 
 }  // namespace dlprim

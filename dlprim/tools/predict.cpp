@@ -85,7 +85,10 @@ Input image_input(const Net& net) {
     throw ValidationError(
         "[predict] expected a network of grey or RGB images, [N, 1 or 3, H, W] or [N, H, W, 1 or 3]; '" + info.name +
         "' is " + s.text() + " " + name(info.dtype));
-  auto size = [](std::int64_t n) { return n > 0 ? int(n) : 224; };
+  auto size = [&](std::int64_t n) {
+    if (n > 1 << 15) throw ValidationError("[predict] expected images of at most 32768 x 32768, got " + s.text());
+    return n > 0 ? int(n) : 224;
+  };
   return {last, int(channels), size(s[last ? 1 : 2]), size(s[last ? 2 : 3])};
 }
 

@@ -2,16 +2,11 @@
 #include "../einsum.hpp"
 
 #include "../gradient.hpp"
+#include "../matrix.hpp"
 
 namespace dlprim::gradients {
 
 namespace {
-
-Tensor identity(Queue& queue, DataType type, std::int64_t size) {
-  std::vector<float> values(std::size_t(size * size), 0);
-  for (std::int64_t i = 0; i < size; i++) values[std::size_t(i * size + i)] = 1;
-  return cast(queue, Tensor::from_host(DataType::float32, {size, size}, values.data()), type);
-}
 
 // Letters for an equation of any characters.
 class Alphabet {
@@ -45,7 +40,8 @@ void operand(GradientCall& call, const Equation& equation, int i) {
     char c = letters[d];
     if (once.find(c) != std::string::npos) {
       c = char(-128 + fresh++);
-      terms.push_back({letters[d], c}), inputs.push_back(identity(queue, inputs[0].dtype(), call.shape(i)[int(d)]));
+      terms.push_back({letters[d], c});
+      inputs.push_back(identity_matrix(queue, inputs[0].dtype(), call.shape(i)[int(d)]));
     }
     once += c;
   }

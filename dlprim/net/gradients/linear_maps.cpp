@@ -2,6 +2,7 @@
 // Gradients that are other operators of ONNX: running sums, triangles, gathering.
 #include <numeric>
 
+#include "../checked.hpp"
 #include "../gradient.hpp"
 
 namespace dlprim::gradients {
@@ -21,7 +22,7 @@ void trilu(GradientCall& call) { call.add(0, call.run_again(call.gradient())[0])
 void gather_nd(GradientCall& call) {
   Queue& queue = call.queue();
   Tensor index = cast(queue, call.input(1), DataType::int64);
-  const int batch = int(call.integer("batch_dims", 0)), last = index.shape().size() - 1;
+  const int batch = checked_int(call.integer("batch_dims", 0), "batch_dims"), last = index.shape().size() - 1;
   for (int d = batch - 1; d >= 0; d--) {
     std::vector<std::int64_t> places(static_cast<std::size_t>(index.shape()[d]));
     std::iota(places.begin(), places.end(), 0);

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Resizing is linear and treats one axis after the other: the matrix of an axis is what Resize makes of the identity.
 #include "../gradient.hpp"
+#include "../matrix.hpp"
 
 namespace dlprim::gradients {
 
 namespace {
-
-Tensor identity(Queue& queue, DataType dtype, std::int64_t size) {
-  std::vector<float> elements(std::size_t(size * size), 0);
-  for (std::int64_t i = 0; i < size; i++) elements[std::size_t(i * size + i)] = 1;
-  return cast(queue, Tensor::from_host(DataType::float32, {size, size}, elements.data()), dtype);
-}
 
 void run(GradientCall& call, int first) {
   Queue& queue = call.queue();
@@ -30,7 +25,7 @@ void run(GradientCall& call, int first) {
     if (x[d] == y[d] && (scales.empty() || scales[i] == 1)) continue;
     const float scale[] = {1, float(scales.empty() ? double(y[d]) / double(x[d]) : scales[i])};
     const Tensor factors = Tensor::from_host(DataType::float32, {2}, scale);
-    std::vector<Tensor> inputs{identity(queue, dx.dtype(), x[d]), factors};
+    std::vector<Tensor> inputs{identity_matrix(queue, dx.dtype(), x[d]), factors};
     if (first == 2) inputs.insert(inputs.begin() + 1, Tensor());
     if (scales.empty()) {
       const std::int64_t sizes[] = {x[d], y[d]};

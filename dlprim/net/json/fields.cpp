@@ -107,9 +107,13 @@ std::vector<std::int64_t> Fields::integers(const char* key) {
 std::vector<std::int64_t> Fields::pair(const char* key, std::optional<std::int64_t> otherwise, std::int64_t least) {
   if (otherwise && !has(key)) return {*otherwise, *otherwise};
   const Json& value = at(key);
-  if (!value.is_array()) return std::vector<std::int64_t>(2, whole(key, value, least));
+  auto number = [&](const Json& from) {
+    if (whole(key, from, least) > std::int64_t(1) << 30) fail(std::string("expected at most 2^30 for '") + key + "'");
+    return from.get<std::int64_t>();
+  };
+  if (!value.is_array()) return std::vector<std::int64_t>(2, number(value));
   if (value.size() != 2) wrong(key, "an integer or two", value);
-  return {whole(key, value[0], least), whole(key, value[1], least)};
+  return {number(value[0]), number(value[1])};
 }
 
 std::vector<std::string> Fields::texts(const char* key) {

@@ -31,7 +31,7 @@ class Fields {
   double real(const char* key, std::optional<double> otherwise = {});
   std::int64_t integer(const char* key, std::optional<std::int64_t> otherwise = {}, std::int64_t least = INT64_MIN);
   std::vector<std::int64_t> integers(const char* key);
-  /// A number for both, or [height, width].
+  /// A number for both, or [height, width]; of at most 2^30.
   std::vector<std::int64_t> pair(const char* key, std::optional<std::int64_t> otherwise, std::int64_t least);
   std::vector<std::string> texts(const char* key);  ///< none when absent
   DataType dtype(const char* key);                  ///< float32 when absent

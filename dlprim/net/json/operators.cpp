@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "../checked.hpp"
 #include "importer.hpp"
 
 namespace dlprim {
@@ -199,8 +200,8 @@ void transposed_convolution(JsonOperator& op) {
   const Shape weights{x.shape[1], c.channels / c.groups, c.kernel[0], c.kernel[1]};
   Shape shape{x.shape[0], c.channels};
   for (std::size_t i = 0; i < 2; i++) {
-    shape.push_back((x.shape[int(i) + 2] - 1) * c.stride[i] - 2 * c.pad[i] + c.dilate[i] * (c.kernel[i] - 1) + 1 +
-                    extra[i]);
+    const std::int64_t strides = checked_multiply(x.shape[int(i) + 2] - 1, c.stride[i]);
+    shape.push_back(checked_add(strides, c.dilate[i] * (c.kernel[i] - 1) + 1 + extra[i] - 2 * c.pad[i]));
     if (shape[int(i) + 2] < 1) op.fail("the padding leaves nothing of " + x.shape.text());
     if (extra[i] >= std::max(c.stride[i], c.dilate[i])) op.fail("expected output_pad below the stride or dilation");
   }

@@ -32,9 +32,27 @@ struct Scope {
   const Versions* versions = nullptr;
 };
 
+// What a copy of an attribute takes. Tensors are shared; graphs too, but every user walks through them: `graphs` says
+// what they weigh.
+std::uint64_t bytes_of(const Attribute& attribute, const std::map<const Graph*, std::uint64_t>& graphs) {
+  return std::visit(
+      [&](const auto& value) -> std::uint64_t {
+        using T = std::decay_t<decltype(value)>;
+        std::uint64_t bytes = sizeof(Attribute);
+        if constexpr (std::is_same_v<T, std::shared_ptr<Graph>>) bytes += graphs.at(value.get());
+        else if constexpr (std::is_same_v<T, std::string>) bytes += value.size();
+        else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+          for (const std::string& text : value) bytes += sizeof(std::string) + text.size();
+        else if constexpr (requires { value.data(); }) bytes += value.size() * sizeof(value[0]);
+        return bytes;
+      },
+      attribute);
+}
+
 class Importer {
  public:
-  Importer(const onnx_format::Model& model, const std::filesystem::path& folder) : model_(model), folder_(folder) {
+  Importer(const onnx_format::Model& model, std::size_t bytes, const std::filesystem::path& folder)
+      : model_(model), budget_(bytes), external_(folder, budget_) {
     for (const auto& function : model.functions())
       functions_[{domain_of(function.domain()), function.name(), function.overload()}] = &function;
   }
@@ -103,11 +121,11 @@ class Importer {
     const bool outermost = !scope.outer && &from == &model_.graph();
     for (const auto& tensor : from.initializer()) {
       const int id = define(scope, tensor.name());
-      if (supported(id, tensor)) network_.constants[id] = onnx_tensor(tensor, folder_);
+      if (supported(id, tensor)) network_.constants[id] = onnx_tensor(tensor, external_);
     }
     for (const auto& tensor : from.sparse_initializer()) {
       const int id = define(scope, tensor.values().name());
-      if (supported(id, tensor.values())) network_.constants[id] = onnx_tensor(tensor);
+      if (supported(id, tensor.values())) network_.constants[id] = onnx_tensor(tensor, budget_);
     }
     for (const auto& value : from.input())
       if (!outermost || !initializers_.contains(value.name())) graph.inputs.push_back(define(scope, value.name()));
@@ -145,6 +163,9 @@ class Importer {
   void expand(Graph& graph, const onnx_format::Function& function, const onnx_format::Node& from, const Node& call,
               Scope& scope) {
     if (++depth_ > 64) throw ValidationError("[onnx] functions call each other too deeply");
+    // Few functions may make many nodes: what is put in twice takes memory twice. A byte of a file is some 8 of a node.
+    const std::uint64_t stored = function.ByteSizeLong() + from.ByteSizeLong();
+    budget_.spend(8 * stored, "[onnx] function " + function.name());
     std::map<std::string, Attribute> attributes = call.attributes;
     Node defaults;
     for (const auto& attribute : function.attribute_proto()) convert(defaults, attribute, scope);
@@ -167,8 +188,10 @@ class Importer {
   void convert(Node& node, const onnx_format::Attribute& from, const Scope& scope) {
     if (!from.ref_attr_name().empty()) {  // stands for an attribute of the function's call
       if (scope.attributes)
-        if (auto it = scope.attributes->find(from.ref_attr_name()); it != scope.attributes->end())
+        if (auto it = scope.attributes->find(from.ref_attr_name()); it != scope.attributes->end()) {
+          budget_.spend(bytes_of(it->second, graphs_), "[onnx] " + node.type);
           node.attributes[from.name()] = it->second;
+        }
       return;
     }
     Attribute& to = node.attributes[from.name()];
@@ -179,20 +202,25 @@ class Importer {
       case 4:
         if (const std::string refused = unsupported_element_type(from.t().data_type()); !refused.empty())
           refuse(node, from, "element type " + refused);
-        else to = onnx_tensor(from.t(), folder_);
+        else to = onnx_tensor(from.t(), external_);
         break;
       case 5: {
         auto graph = std::make_shared<Graph>();
         Scope inner;
         inner.outer = &scope, inner.attributes = scope.attributes, inner.versions = scope.versions;
         fill(*graph, from.g(), inner);
+        std::uint64_t& weight = graphs_[graph.get()] = sizeof(Graph);
+        for (const Node& each : graph->nodes) {
+          weight += sizeof(Node);
+          for (const auto& [name, attribute] : each.attributes) weight += bytes_of(attribute, graphs_);
+        }
         to = std::move(graph);
         break;
       }
       case 6: to = std::vector<double>(from.floats().begin(), from.floats().end()); break;
       case 7: to = std::vector<std::int64_t>(from.ints().begin(), from.ints().end()); break;
       case 8: to = std::vector<std::string>(from.strings().begin(), from.strings().end()); break;
-      case 11: to = onnx_tensor(from.sparse_tensor()); break;
+      case 11: to = onnx_tensor(from.sparse_tensor(), budget_); break;
       case 13: node.attributes.erase(from.name()); break;  // a type; values know theirs
       default: refuse(node, from, "kind " + std::to_string(from.type()));
     }
@@ -206,8 +234,10 @@ class Importer {
   }
 
   const onnx_format::Model& model_;
-  const std::filesystem::path& folder_;
+  Budget budget_;
+  ExternalData external_;
   std::map<Key, const onnx_format::Function*> functions_;
+  std::map<const Graph*, std::uint64_t> graphs_;  // bytes of inner graphs and those inside them
   std::set<std::string> initializers_;
   Network network_;
   int depth_ = 0;
@@ -230,8 +260,8 @@ void find_parameters(Network& network) {
 
 }  // namespace
 
-Network import_onnx(const onnx_format::Model& model, const std::filesystem::path& folder) {
-  Network network = Importer(model, folder).run();
+Network import_onnx(const onnx_format::Model& model, std::size_t bytes, const std::filesystem::path& folder) {
+  Network network = Importer(model, bytes, folder).run();
   find_parameters(network);
   return network;
 }

@@ -8,7 +8,8 @@
 
 namespace dlprim {
 
-/// The network of an ONNX model, functions of the model expanded. Throws ValidationError.
-Network import_onnx(const onnx_format::Model& model, const std::filesystem::path& folder);
+/// The network of an ONNX model of so many bytes, functions of the model expanded; `folder` holds external data. Throws
+/// ValidationError.
+Network import_onnx(const onnx_format::Model& model, std::size_t bytes, const std::filesystem::path& folder);
 
 }  // namespace dlprim

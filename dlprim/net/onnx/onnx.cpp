@@ -5,32 +5,31 @@
 #include <google/protobuf/io/coded_stream.h>
 
 #include <filesystem>
-#include <fstream>
 #include <limits>
 
+#include "../file.hpp"
 #include "importer.hpp"
 
 namespace dlprim {
 
+namespace {
+constexpr std::size_t largest = std::size_t(std::numeric_limits<int>::max());  // of protobuf
+}
+
 void ONNXModel::load(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) throw ValidationError("[onnx] cannot open " + path);
-  std::vector<std::byte> bytes(std::size_t(file.tellg()));
-  file.seekg(0);
-  file.read(reinterpret_cast<char*>(bytes.data()), std::streamsize(bytes.size()));
-  if (!file) throw ValidationError("[onnx] cannot read " + path);
-  load_bytes(bytes, std::filesystem::path(path).parent_path().string());
+  const std::string contents = read_file(path, largest);
+  load_bytes(std::as_bytes(std::span(contents)), std::filesystem::path(path).parent_path().string());
 }
 
 void ONNXModel::load_bytes(std::span<const std::byte> bytes, const std::string& folder) {
-  if (bytes.size() > std::size_t(std::numeric_limits<int>::max()))
+  if (bytes.size() > largest)
     throw ValidationError("[onnx] files beyond 2 GiB must keep their weights in external data");
   google::protobuf::io::CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(bytes.data()), int(bytes.size()));
-  stream.SetTotalBytesLimit(std::numeric_limits<int>::max());
+  stream.SetTotalBytesLimit(int(largest));
   onnx_format::Model model;
   if (!model.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
     throw ValidationError("[onnx] the data is no ONNX model");
-  network_ = import_onnx(model, folder);
+  network_ = import_onnx(model, bytes.size(), folder);
 }
 
 void ONNXModel::set_dynamic_axis(const std::string& name, std::int64_t size) {

@@ -3,9 +3,7 @@
 
 #include <dlprim/error.hpp>
 
-#include <charconv>
 #include <cstring>
-#include <fstream>
 
 #include "../element_type.hpp"
 
@@ -43,41 +41,6 @@ std::vector<std::byte> typed_data(const onnx_format::Tensor& t, DataType dtype) 
   return bytes;
 }
 
-std::uint64_t number(const std::string& text, const std::string& what) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size())
-    throw ValidationError("[onnx] expected a number for " + what + ", got '" + text + "'");
-  return value;
-}
-
-std::vector<std::byte> external_data(const onnx_format::Tensor& t, const std::filesystem::path& folder,
-                                     std::size_t bytes) {
-  std::filesystem::path location;
-  std::uint64_t offset = 0, length = bytes;
-  for (const auto& pair : t.external_data()) {
-    if (pair.key() == "location") location = pair.value();
-    if (pair.key() == "offset") offset = number(pair.value(), "offset");
-    if (pair.key() == "length") length = number(pair.value(), "length");
-  }
-  const auto inside = location.lexically_normal();
-  if (location.empty() || inside.is_absolute() || *inside.begin() == "..")
-    throw ValidationError("[onnx] tensor '" + t.name() + "' names '" + location.string() +
-                          "', which is no file beside the model");
-  std::ifstream file(folder / inside, std::ios::binary);
-  file.seekg(0, std::ios::end);
-  if (!file) throw ValidationError("[onnx] cannot read " + (folder / inside).string());
-  const auto size = std::uint64_t(file.tellg());
-  if (length != bytes || offset > size || length > size - offset)
-    throw ValidationError("[onnx] tensor '" + t.name() + "' expected " + std::to_string(bytes) + " bytes at " +
-                          std::to_string(offset) + " of " + inside.string() + ", which has " + std::to_string(size));
-  std::vector<std::byte> data(bytes);
-  file.seekg(std::streamoff(offset));
-  file.read(reinterpret_cast<char*>(data.data()), std::streamsize(bytes));
-  if (!file) throw ValidationError("[onnx] cannot read " + (folder / inside).string());
-  return data;
-}
-
 std::size_t bytes_of(const onnx_format::Tensor& t, DataType dtype) {
   std::uint64_t bytes = size_of(dtype);
   for (std::int64_t size : t.dims()) {
@@ -90,7 +53,7 @@ std::size_t bytes_of(const onnx_format::Tensor& t, DataType dtype) {
 
 }  // namespace
 
-Tensor onnx_tensor(const onnx_format::Tensor& t, const std::filesystem::path& folder) {
+Tensor onnx_tensor(const onnx_format::Tensor& t, ExternalData& external) {
   const DataType dtype = element_type(t.data_type());
   const Shape shape(std::vector<std::int64_t>(t.dims().begin(), t.dims().end()));
   const std::size_t bytes = bytes_of(t, dtype);
@@ -99,7 +62,7 @@ Tensor onnx_tensor(const onnx_format::Tensor& t, const std::filesystem::path& fo
       throw ValidationError("[onnx] tensor '" + t.name() + "' expected " + std::to_string(bytes) + " bytes for " +
                             shape.text() + ", got " + std::to_string(got));
   };
-  if (t.data_location() == 1) return Tensor::from_host(dtype, shape, external_data(t, folder, bytes).data());
+  if (t.data_location() == 1) return Tensor::from_host(dtype, shape, external.read(t, bytes).data());
   if (t.has_raw_data()) {
     expect(t.raw_data().size());
     return Tensor::from_host(dtype, shape, t.raw_data().data());
@@ -109,7 +72,7 @@ Tensor onnx_tensor(const onnx_format::Tensor& t, const std::filesystem::path& fo
   return Tensor::from_host(dtype, shape, data.data());
 }
 
-Tensor onnx_tensor(const onnx_format::SparseTensor& sparse) {
+Tensor onnx_tensor(const onnx_format::SparseTensor& sparse, Budget& budget) {
   const onnx_format::Tensor &v = sparse.values(), &at = sparse.indices();
   const DataType dtype = element_type(v.data_type());
   onnx_format::Tensor dense;
@@ -126,12 +89,11 @@ Tensor onnx_tensor(const onnx_format::SparseTensor& sparse) {
     return data;
   };
   const std::vector<std::byte> values = raw(v, dtype), indices = raw(at, DataType::int64);
-  const int rank = sparse.dims_size(), columns = at.dims_size() == 2 ? int(at.dims(1)) : 1;
+  const int rank = sparse.dims_size(), columns = at.dims_size() == 2 ? checked_int(at.dims(1), "a rank") : 1;
   const std::size_t count = values.size() / width;
-  if ((columns != 1 && columns != rank) || indices.size() != count * std::size_t(columns) * 8)
+  if (columns < 1 || (columns != 1 && columns != rank) || indices.size() != count * std::size_t(columns) * 8)
     throw ValidationError("[onnx] sparse tensor '" + v.name() + "' has indices that do not fit");
-  constexpr std::size_t limit = std::size_t(1) << 31;
-  if (bytes > limit) throw ValidationError("[onnx] sparse tensor '" + v.name() + "' is too large");
+  budget.spend(bytes, "[onnx] sparse tensor '" + v.name() + "'");
   std::vector<std::byte> result(bytes);
   for (std::size_t i = 0; i < count; i++) {
     std::uint64_t place = 0;

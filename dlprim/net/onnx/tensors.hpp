@@ -2,15 +2,13 @@
 #pragma once
 #include <dlprim/net/tensor.hpp>
 
-#include <filesystem>
-
-#include "onnx.pb.h"
+#include "external.hpp"
 
 namespace dlprim {
 
-/// A constant of a file; `folder` holds external data. Throws ValidationError when the data does not fit the shape.
-Tensor onnx_tensor(const onnx_format::Tensor& tensor, const std::filesystem::path& folder);
-/// The same for a sparse one, made dense.
-Tensor onnx_tensor(const onnx_format::SparseTensor& tensor);
+/// A constant of a file. Throws ValidationError when the data does not fit the shape.
+Tensor onnx_tensor(const onnx_format::Tensor& tensor, ExternalData& external);
+/// The same for a sparse one, made dense: its size is the file's promise, which counts against the budget.
+Tensor onnx_tensor(const onnx_format::SparseTensor& tensor, Budget& budget);
 
 }  // namespace dlprim

@@ -3,10 +3,12 @@
 #include <dlprim/primitives/copy.hpp>
 #include <dlprim/primitives/range.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "../array.hpp"
+#include "../checked.hpp"
 #include "../operator.hpp"
 
 namespace dlprim::operators {
@@ -41,20 +43,26 @@ void constant_of_shape(Call& call) {
   call.set(0, contiguous(call.queue(), expand(reshape(call.queue(), value, {}), shape)));
 }
 
+// How many of first, first + step ... come before the limit.
+std::int64_t steps_between(std::int64_t first, std::int64_t limit, std::int64_t step) {
+  if (step > 0 ? first >= limit : first <= limit) return 0;
+  const auto a = std::uint64_t(first), b = std::uint64_t(limit), by = std::uint64_t(step);  // differences wrap around
+  const std::uint64_t distance = step > 0 ? b - a : a - b, width = step > 0 ? by : 0 - by;
+  return std::int64_t(std::min<std::uint64_t>((distance - 1) / width + 1, INT64_MAX));
+}
+
 void range(Call& call) {
   const Tensor& start = call.input(0);
-  double count;
   if (is_floating(start.dtype())) {
     const double first = call.read_reals(0).at(0), limit = call.read_reals(1).at(0), step = call.read_reals(2).at(0);
     if (step == 0) call.fail("expected a delta other than 0");
-    count = std::ceil((limit - first) / step);
-    sequence(call.queue(), call.out(0, start.dtype(), {std::int64_t(std::max(0., count))}), first, step);
+    const std::int64_t count = checked_whole(std::max(0., std::ceil((limit - first) / step)), "a length");
+    sequence(call.queue(), call.out(0, start.dtype(), {count}), first, step);
   } else {
     const std::int64_t first = call.read_integers(0).at(0), limit = call.read_integers(1).at(0);
     const std::int64_t step = call.read_integers(2).at(0);
     if (step == 0) call.fail("expected a delta other than 0");
-    count = std::max(0., std::ceil(double(limit - first) / double(step)));
-    sequence(call.queue(), call.out(0, start.dtype(), {std::int64_t(count)}), first, step);
+    sequence(call.queue(), call.out(0, start.dtype(), {steps_between(first, limit, step)}), first, step);
   }
 }
 
@@ -63,7 +71,8 @@ void eye_like(Call& call) {
   if (x.shape().size() != 2) call.fail("expected a matrix, got " + x.shape().text());
   const DataType dtype = call.given("dtype") ? element_type(call.integer("dtype", 1)) : x.dtype();
   Tensor y = filled(call.queue(), dtype, x.shape(), 0);
-  const std::int64_t k = call.integer("k", 0), rows = x.shape()[0], columns = x.shape()[1];
+  const std::int64_t rows = x.shape()[0], columns = x.shape()[1];
+  const std::int64_t k = std::clamp(call.integer("k", 0), -rows, columns);
   const std::int64_t row = k < 0 ? -k : 0, column = k > 0 ? k : 0;
   const std::int64_t count = std::min(rows - row, columns - column);
   if (count > 0) {
@@ -93,6 +102,7 @@ void one_hot(Call& call) {
 // Windows are sums of cosines: a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), N one less when symmetric.
 void window(Call& call, double a0, double a1, double a2) {
   const std::int64_t size = call.read_integers(0).at(0);
+  if (size < 0) call.fail("expected a size of 0 or more, got " + std::to_string(size));
   const double n = double(call.integer("periodic", 1) ? size : size - 1);
   const DataType dtype = element_type(call.integer("output_datatype", 1));
   Tensor positions(call.queue(), compute_type(dtype), {size});

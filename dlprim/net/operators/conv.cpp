@@ -2,6 +2,7 @@
 #include <dlprim/primitives/conv.hpp>
 
 #include "../array.hpp"
+#include "../checked.hpp"
 #include "../optimize.hpp"
 #include "../operator.hpp"
 #include "../window.hpp"
@@ -21,7 +22,7 @@ ConvOptions options_of(Call& call, const Window& w) {
   ConvOptions options;
   for (std::size_t i = 0; i < std::size_t(w.dims()); i++)
     options.stride[i] = w.stride[i], options.padding[i] = w.before[i], options.dilation[i] = w.dilation[i];
-  options.groups = call.integer("group", 1);
+  options.groups = checked_range(call.integer("group", 1), 1, std::int64_t(1) << 30, "groups");
   return options;
 }
 
@@ -50,7 +51,7 @@ void conv_transpose(Call& call) {
   const Shape& weights = call.input(1).shape();
   const Window w = read_transposed_window(call, x.shape(), kernel_of(call, weights));
   const ConvOptions options = options_of(call, w);
-  Shape shape{x.shape()[0], weights[1] * options.groups};
+  Shape shape{x.shape()[0], checked_multiply(weights[1], options.groups)};
   for (std::int64_t size : w.out) shape.push_back(size);
   conv_backward_data(call.queue(), call.in(0), call.in(1), optional(call, 2), call.out(0, x.dtype(), shape), options);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "../checked.hpp"
 #include "../composition.hpp"
 #include "../window.hpp"
 
@@ -10,7 +11,9 @@ using Part = Composition::Part;
 
 // Where each tap of each window stands without offsets, as y and x: [taps, 2, height, width].
 Tensor places(DataType type, const Window& w) {
+  const Shape shape{w.kernel[0] * w.kernel[1], 2, w.out[0], w.out[1]};
   std::vector<double> values;
+  values.reserve(host_elements(shape.total_size(), "a number of places"));
   for (std::int64_t tap = 0; tap < w.kernel[0] * w.kernel[1]; tap++)
     for (std::size_t d = 0; d < 2; d++)
       for (std::int64_t y = 0; y < w.out[0]; y++)
@@ -18,7 +21,6 @@ Tensor places(DataType type, const Window& w) {
           const std::int64_t step = d == 0 ? tap / w.kernel[1] : tap % w.kernel[1];
           values.push_back(double((d == 0 ? y : x) * w.stride[d] + step * w.dilation[d] - w.before[d]));
         }
-  const Shape shape{w.kernel[0] * w.kernel[1], 2, w.out[0], w.out[1]};
   if (type == DataType::float64) return Tensor::from_host(type, shape, values.data());
   const std::vector<float> floats(values.begin(), values.end());
   return Tensor::from_host(DataType::float32, shape, floats.data());

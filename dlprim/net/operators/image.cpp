@@ -5,8 +5,11 @@
 #include <dlprim/primitives/range.hpp>
 
 #include "../array.hpp"
+#include "../checked.hpp"
 #include "../composition.hpp"
 #include "../window.hpp"
+
+#include <algorithm>
 
 namespace dlprim {
 
@@ -29,12 +32,15 @@ ImageColumns read_image_columns(Call& call, const Shape& x) {
   if (axes < 1 || block.size() != axes || x.size() != 3)
     call.fail("expected columns [N, C, L], an image and a block of one rank");
   const std::int64_t taps = Shape(block).total_size();
-  if (taps < 1 || x[1] % taps) call.fail("columns " + x.text() + " do not hold blocks of " + Shape(block).text());
+  const auto small = [](std::int64_t size) { return size < 1; };
+  if (std::any_of(block.begin(), block.end(), small) || std::any_of(image.begin(), image.end(), small) || x[1] % taps) call.fail("columns " + x.text() + " do not hold blocks of " + Shape(block).text());
   c.shape = {x[0], x[1] / taps, taps}, c.padded = {x[0], x[1] / taps};
   for (std::size_t d = 0; d < axes; d++) {
-    c.padded.push_back(image[d] + c.pads[d] + c.pads[d + axes]);
-    const std::int64_t room = c.padded[int(d) + 2] - (block[d] - 1) * c.dilations[d] - 1;
-    if (room < 0 || c.strides[d] < 1) call.fail("the block does not fit the image " + Shape(image).text());
+    c.padded.push_back(checked_add(image[d], checked_add(c.pads[d], c.pads[d + axes])));
+    const std::int64_t room =
+        checked_subtract(c.padded[int(d) + 2], checked_add(checked_multiply(block[d] - 1, c.dilations[d]), 1));
+    if (room < 0 || c.strides[d] < 1 || c.dilations[d] < 1 || c.pads[d] < 0 || c.pads[d + axes] < 0)
+      call.fail("the block does not fit the image " + Shape(image).text());
     c.shape.push_back(room / c.strides[d] + 1);
   }
   if (c.shape.product(3, c.shape.size()) != x[2]) call.fail("expected a column for each window, got " + x.text());
@@ -107,7 +113,7 @@ void col2im(Call& call) {
   Queue& queue = call.queue();
   const ImageColumns columns = read_image_columns(call, call.input(0).shape());
   const Tensor x = reshape(queue, call.input(0), columns.shape), padded = filled(queue, x.dtype(), columns.padded, 0);
-  for (std::int64_t tap = 0; tap < columns.shape[2]; tap++) {
+  for (std::int64_t tap = 0; x.numel() && tap < columns.shape[2]; tap++) {
     const Tensor place = columns.places(padded, tap);
     copy(queue, place.view(queue), apply(queue, "y0 = x0 + x1;", {place, select(x, 2, tap)}).view(queue));
   }

@@ -4,6 +4,7 @@
 #include <dlprim/primitives/copy.hpp>
 
 #include "../array.hpp"
+#include "../checked.hpp"
 #include "../operator.hpp"
 
 namespace dlprim::operators {
@@ -89,7 +90,8 @@ TupleLoop tuple_loop(Call& call, const Tensor& x, const Tensor& index, int batch
 
 void gather_nd(Call& call) {
   const Tensor& x = call.input(0);
-  const TupleLoop loop = tuple_loop(call, x, index_tensor(call, 1), int(call.integer("batch_dims", 0)));
+  const int batch = checked_int(call.integer("batch_dims", 0), "batch_dims");
+  const TupleLoop loop = tuple_loop(call, x, index_tensor(call, 1), batch);
   const TensorView y = call.out(0, x.dtype(), loop.shape);
   if (y.numel()) indexed_read(call.queue(), y, loop.x, loop.dims, wrapping);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/primitives/copy.hpp>
 #include <dlprim/primitives/range.hpp>
 
 #include "../array.hpp"
@@ -25,6 +26,12 @@ double determinant(std::vector<double> a, std::size_t n) {
       for (std::size_t k = c; k < n; k++) a[r * n + k] -= factor * a[c * n + k];
     }
   }
+  return result;
+}
+
+Tensor identity_matrix(Queue& queue, DataType dtype, std::int64_t size) {
+  const Tensor result = filled(queue, dtype, {size, size}, 0);
+  if (size) fill(queue, result.strided({size}, {size + 1}).view(queue), 1);
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "../array.hpp"
+#include "../checked.hpp"
 #include "../operator.hpp"
 
 namespace dlprim::operators {
@@ -111,7 +112,7 @@ void lrn(Call& call) {
   const Tensor squares = reshape(queue, apply(queue, "y0 = x0 * x0;", {x}), {x.shape()[0], 1, x.shape()[1], rest});
   Tensor sums(queue, x.dtype(), squares.shape());
   PoolWindow window;
-  window.kernel = {1, int(size), 1}, window.pad = {0, int((size - 1) / 2), 0}, window.divisor = 1;
+  window.kernel = {1, checked_int(size, "a size"), 1}, window.pad = {0, int((size - 1) / 2), 0}, window.divisor = 1;
   average_pool(queue, squares.view(queue), sums.view(queue), window);
   call.set(0, apply(queue, "y0 = x0 / pow(w0 + w1 * x1, w2);", {x, reshape(queue, sums, x.shape())},
                     {call.real("bias", 1), call.real("alpha", 1e-4) / double(size), call.real("beta", 0.75)}));

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "../array.hpp"
+#include "../checked.hpp"
 
 namespace dlprim {
 
@@ -36,8 +37,8 @@ Pads around_center(Call& call, const Shape& x) {
   if (axes.size() != sizes.size()) call.fail("expected a size for every axis");
   Pads pads{Integers(std::size_t(x.size()), 0), Integers(std::size_t(x.size()), 0)};
   for (std::size_t i = 0; i < axes.size(); i++) {
-    const std::int64_t extra = sizes[i] - x[int(axes[i])], half = std::abs(extra) / 2;
     if (sizes[i] < 0) call.fail("expected sizes of 0 or more");
+    const std::int64_t extra = sizes[i] - x[int(axes[i])], half = std::abs(extra) / 2;
     pads.before[std::size_t(axes[i])] = extra < 0 ? -half : half;
     pads.after[std::size_t(axes[i])] = extra - pads.before[std::size_t(axes[i])];
   }
@@ -55,7 +56,9 @@ Pads read_pads(Call& call, const Shape& x) {
   Pads result{Integers(std::size_t(x.size()), 0), Integers(std::size_t(x.size()), 0)};
   for (std::size_t i = 0; i < axes.size(); i++) {
     const auto d = std::size_t(axes[i]);
-    result.before[d] = pads[i], result.after[d] = pads[i + axes.size()];
+    constexpr std::int64_t most = std::int64_t(1) << 46;
+    result.before[d] = checked_range(pads[i], -most, most, "a pad");
+    result.after[d] = checked_range(pads[i + axes.size()], -most, most, "a pad");
   }
   return result;
 }
@@ -64,6 +67,7 @@ Integers padded_index(Call& call, std::int64_t before, std::int64_t size, std::i
   if (size == 0) call.fail("there is nothing to repeat");
   const std::string mode = call.text("mode", "constant");
   Integers index;
+  index.reserve(host_elements(std::max<std::int64_t>(0, before + size + after), "a padded size"));
   for (std::int64_t at = -before; at < size + after; at++) index.push_back(source(at, size, mode));
   return index;
 }

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "../array.hpp"
+#include "../checked.hpp"
 
 namespace dlprim {
 
@@ -29,6 +30,7 @@ Tensor padded(Queue& queue, const Tensor& x, const Window& w) {
 }
 
 void for_each_tap(const Tensor& padded, const Window& w, const std::function<void(const Tensor&)>& function) {
+  checked_range(checked_product(w.kernel), 1, 1 << 16, "a number of places in a dilated window");
   std::vector<std::int64_t> tap(w.kernel.size(), 0);
   for (int d = 0; d >= 0;) {
     Tensor part = padded;
@@ -69,7 +71,9 @@ Shape unpooled_shape(Call& call, const Shape& x) {
   Shape shape = x;
   for (int d = 0; d < dims; d++) {
     const auto k = std::size_t(d);
-    shape[d + 2] = (x[d + 2] - 1) * strides[k] + kernel[k] - pads[k] - pads[k + std::size_t(dims)];
+    const std::int64_t pad = checked_add(pads[k], pads[k + std::size_t(dims)]);
+    shape[d + 2] = checked_subtract(checked_add(checked_multiply(x[d + 2] - 1, strides[k]), kernel[k]), pad);
+    if (shape[d + 2] < 1) call.fail("the paddings leave nothing of " + x.text());
   }
   return shape;
 }
@@ -108,6 +112,7 @@ Tensor whole_index(Call& call, const Tensor& places, const Shape& x) {
 
 void max_pool_op(Call& call) {
   const Tensor x = call.input(0);
+  if (x.numel() == 0) call.fail("expected elements, got " + x.shape().text());
   const Window w = read_window(call, x.shape(), call.integers("kernel_shape"));
   const Shape shape = result_shape(x.shape(), w);
   Tensor places;

@@ -3,6 +3,7 @@
 #include <dlprim/primitives/pointwise.hpp>
 
 #include "../array.hpp"
+#include "../checked.hpp"
 #include "../composition.hpp"
 
 namespace dlprim::operators {
@@ -25,7 +26,7 @@ Tensor along(Call& call, const Tensor& x, const Tensor& parameter, std::int64_t 
   if (parameter.shape().size() != rank || block < 1)
     call.fail("parameters " + parameter.shape().text() + " do not fit");
   Shape repeated = parameter.shape(), joined = parameter.shape();
-  repeated.insert(axis + 1, block), joined[axis] *= block;
+  repeated.insert(axis + 1, block), joined[axis] = checked_multiply(joined[axis], block);
   return narrow(reshape(queue, expand(unsqueeze(parameter, axis + 1), repeated), joined), axis, 0, x.shape()[axis]);
 }
 
@@ -98,8 +99,10 @@ void dequantize_parts(Composition& c) {
     shape[axis] = scale.shape()[0];
     scale = c.reshape(scale, shape);
   } else {
-    std::vector<std::int64_t> index;
-    for (std::int64_t i = 0; i < x.shape()[axis]; i++) index.push_back(i / call.integer("block_size", 1));
+    const std::int64_t block = call.integer("block_size", 0);
+    if (block < 1) call.fail("expected a block_size of 1 or more");
+    std::vector<std::int64_t> index(host_elements(x.shape()[axis], "a size"));
+    for (std::size_t i = 0; i < index.size(); i++) index[i] = std::int64_t(i) / block;
     scale = c("Gather", {scale, c.constant(Tensor::from_integers(index))}, {{"axis", std::int64_t(axis)}});
   }
   c.set(0, c("Mul", {c.constant(steps), scale}));

@@ -83,9 +83,7 @@ void arg(Call& call, ReduceId id) {
   const bool last = call.integer("select_last_index", 0);
   Tensor source = x;
   if (last) {  // the first of the reversed row
-    std::vector<std::int64_t> index;
-    for (std::int64_t i = length - 1; i >= 0; i--) index.push_back(i);
-    source = call.run("Gather", {x, Tensor::from_integers(index)}, {{"axis", std::int64_t(dim)}})[0];
+    source = contiguous(call.queue(), narrow(x, dim, length - 1, length, -1));
   }
   Tensor y = reduce(call.queue(), id, source, {dim}, DataType::int64);
   if (last) y = apply(call.queue(), "y0 = w0 - x0;", {y}, {length - 1});

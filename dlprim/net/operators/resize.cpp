@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "../array.hpp"
+#include "../checked.hpp"
 #include "../operator.hpp"
 
 namespace dlprim::operators {
@@ -17,7 +18,7 @@ struct Axis {
 };
 
 // The place in the input that output element x shows.
-double source(const Axis& a, std::int64_t x, const std::string& mode) {
+double place(const Axis& a, std::int64_t x, const std::string& mode) {
   const double in = double(a.in), out = double(a.out), half = (double(x) + 0.5) / a.scale - 0.5;
   if (mode == "asymmetric") return double(x) / a.scale;
   if (mode == "align_corners") return a.out == 1 ? 0 : double(x) * (in - 1) / (a.scale * in - 1);
@@ -28,6 +29,13 @@ double source(const Axis& a, std::int64_t x, const std::string& mode) {
     return a.out == 1 ? (a.start + a.end) * (in - 1) / 2
                       : a.start * (in - 1) + double(x) * (a.end - a.start) * (in - 1) / (out - 1);
   return half;
+}
+
+double source(const Axis& a, std::int64_t x, const std::string& mode) {
+  constexpr double limit = 1e12;  // beyond every size, where steps of 1 are still exact
+  const double at = place(a, x, mode);
+  if (std::isnan(at)) throw ValidationError("expected scales, sizes and a region that are numbers");
+  return std::clamp(at, -limit, limit);
 }
 
 double nearest(double x, const std::string& mode) {
@@ -51,7 +59,7 @@ std::vector<float> weights_of(Call& call, const Axis& a, const std::string& tran
   const double coefficient = call.real("cubic_coeff_a", -0.75);
   const double shrink = call.integer("antialias", 0) ? std::min(1.0, a.scale) : 1;
   const double reach = (linear ? 1 : 2) / shrink;
-  std::vector<float> matrix(std::size_t(a.in * a.out));
+  std::vector<float> matrix(host_elements(checked_multiply(a.in, a.out), "a number of weights"));
   for (std::int64_t x = 0; x < a.out; x++) {
     const double at = source(a, x, transform);
     std::vector<std::pair<std::int64_t, double>> taps;
@@ -74,6 +82,7 @@ Tensor resize_axis(Call& call, const Tensor& x, int dim, const Axis& a, const st
   Queue& queue = call.queue();
   if (call.text("mode", "nearest") == "nearest") {
     std::vector<std::int64_t> index;
+    index.reserve(host_elements(a.out, "a size"));
     const std::string rounding = call.text("nearest_mode", call.version() < 11 ? "floor" : "round_prefer_floor");
     for (std::int64_t i = 0; i < a.out; i++)
       index.push_back(std::clamp<std::int64_t>(std::int64_t(nearest(source(a, i, transform), rounding)), 0, a.in - 1));
@@ -92,6 +101,7 @@ Tensor resize_axis(Call& call, const Tensor& x, int dim, const Axis& a, const st
 // Elements that show places outside the input, of tf_crop_and_resize.
 Tensor outside(Call& call, const Tensor& y, int dim, const Axis& a, const std::string& transform) {
   std::vector<std::uint8_t> beyond;
+  beyond.reserve(host_elements(a.out, "a size"));
   for (std::int64_t i = 0; i < a.out; i++) {
     const double at = source(a, i, transform);
     beyond.push_back(at < 0 || at > double(a.in - 1));
@@ -112,7 +122,7 @@ std::vector<Axis> axes_of(Call& call, const Shape& x, const std::vector<std::int
       const double scale = double(float(scales[i]));
       if (!(scale > 0 && scale < 1e6)) call.fail("expected scales above 0");
       const std::int64_t in = x[int(dims[i])];
-      axes.push_back({in, std::int64_t(std::floor(double(in) * scale)), scale});
+      axes.push_back({in, checked_whole(std::floor(double(in) * scale), "a size"), scale});
     }
     return axes;
   }
@@ -128,7 +138,7 @@ std::vector<Axis> axes_of(Call& call, const Shape& x, const std::vector<std::int
   if (policy == "stretch" || axes.empty()) return axes;
   double scale = axes[0].scale;
   for (const Axis& a : axes) scale = policy == "not_larger" ? std::min(scale, a.scale) : std::max(scale, a.scale);
-  for (Axis& a : axes) a.scale = scale, a.out = std::int64_t(std::floor(double(a.in) * scale + 0.5));
+  for (Axis& a : axes) a.scale = scale, a.out = checked_whole(std::floor(double(a.in) * scale + 0.5), "a size");
   return axes;
 }
 

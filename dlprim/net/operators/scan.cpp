@@ -2,6 +2,7 @@
 #include <dlprim/primitives/scan.hpp>
 
 #include "../array.hpp"
+#include "../checked.hpp"
 #include "../composition.hpp"
 
 namespace dlprim::operators {
@@ -9,9 +10,7 @@ namespace dlprim::operators {
 namespace {
 
 Tensor reversed(Call& call, const Tensor& x, int dim) {
-  std::vector<std::int64_t> index;
-  for (std::int64_t i = x.shape()[dim] - 1; i >= 0; i--) index.push_back(i);
-  return call.run("Gather", {x, Tensor::from_integers(index)}, {{"axis", std::int64_t(dim)}})[0];
+  return contiguous(call.queue(), narrow(x, dim, x.shape()[dim] - 1, x.shape()[dim], -1));
 }
 
 // Running sums or products; `exclusive` leaves the element itself out.
@@ -49,7 +48,7 @@ void products_in_turn(Composition& c) {
   Shape one = x.shape();
   one[dim] = 1;
   Composition::Part product = c.constant(filled(call.queue(), x.tensor.dtype(), one, 1));
-  std::vector<Composition::Part> results(static_cast<std::size_t>(size));
+  std::vector<Composition::Part> results(host_elements(size, "a size"));
   for (std::int64_t i = 0; i < size; i++) {
     const std::int64_t at = reverse ? size - 1 - i : i;
     const Composition::Part next = c("Mul", {product, c.narrow(x, dim, at, 1)});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sequences of tensors, and values that may be absent.
 #include "../array.hpp"
+#include "../checked.hpp"
 #include "../operator.hpp"
 
 namespace dlprim::operators {
@@ -76,20 +77,21 @@ void split_to(Call& call) {
   const Tensor& x = call.input(0);
   const int axis = x.shape().axis(call.integer("axis", 0));
   const std::int64_t size = x.shape()[axis];
-  std::vector<std::int64_t> lengths(std::size_t(size), 1);
+  std::vector<std::int64_t> lengths(call.has(1) ? 0 : host_elements(size, "a number of parts"), 1);
   if (call.has(1)) {
     lengths = call.read_integers(1);
     if (call.input(1).shape().size() == 0) {
       const std::int64_t each = lengths.at(0);
       if (each <= 0) call.fail("expected parts of 1 or more");
       lengths.clear();
+      host_elements(divide_up(size, each), "a number of parts");
       for (std::int64_t start = 0; start < size; start += each) lengths.push_back(std::min(each, size - start));
     }
   }
   Tensors parts;
   std::int64_t start = 0;
   for (std::int64_t length : lengths) {
-    if (length < 0 || start + length > size)
+    if (length < 0 || length > size - start)
       call.fail("parts " + Shape(lengths).text() + " do not fit " + x.shape().text());
     const bool squeeze = !call.has(1) && !call.integer("keepdims", 1);
     parts.push_back(squeeze ? select(x, axis, start) : narrow(x, axis, start, length));

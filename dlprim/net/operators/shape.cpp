@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../array.hpp"
+#include "../checked.hpp"
 #include "../operator.hpp"
 
 namespace dlprim::operators {
@@ -120,7 +121,7 @@ void slice(Call& call) {
   Tensor x = call.input(0);
   for (std::size_t i = 0; i < axes.size(); i++) {
     const int dim = x.shape().axis(axes[i]);
-    const std::int64_t size = x.shape()[dim], step = steps[i];
+    const std::int64_t size = x.shape()[dim], step = std::clamp<std::int64_t>(steps[i], -size - 1, size + 1);
     if (step == 0) call.fail("expected steps other than 0");
     auto clamped = [&](std::int64_t at) {
       at = at < 0 ? (at < -size ? -1 : at + size) : at;
@@ -140,12 +141,13 @@ void split(Call& call) {
   const std::int64_t size = x.shape()[dim], parts = call.integer("num_outputs", call.outputs());
   if (lengths.empty()) {
     if (parts <= 0) call.fail("expected at least one output");
-    const std::int64_t each = (size + parts - 1) / parts;
-    for (std::int64_t i = 0; i < parts; i++) lengths.push_back(std::clamp<std::int64_t>(size - i * each, 0, each));
+    const std::int64_t each = divide_up(size, parts);
+    for (std::int64_t i = 0; i < std::min<std::int64_t>(parts, call.outputs()); i++)
+      lengths.push_back(std::clamp<std::int64_t>(size - i * each, 0, each));
   }
   std::int64_t start = 0;
   for (int i = 0; i < call.outputs(); i++) {
-    if (std::size_t(i) >= lengths.size() || lengths[std::size_t(i)] < 0 || start + lengths[std::size_t(i)] > size)
+    if (std::size_t(i) >= lengths.size() || lengths[std::size_t(i)] < 0 || lengths[std::size_t(i)] > size - start)
       call.fail("lengths " + Shape(lengths).text() + " do not fit " + x.shape().text());
     call.set(i, narrow(x, dim, start, lengths[std::size_t(i)]));
     start += lengths[std::size_t(i)];
@@ -169,7 +171,7 @@ void tile(Call& call) {
     x = unsqueeze(x, 2 * d);
     if (repeats[std::size_t(d)] < 0) call.fail("expected repeats of 0 or more");
     shape.push_back(repeats[std::size_t(d)]), shape.push_back(call.input(0).shape()[d]);
-    result.push_back(repeats[std::size_t(d)] * call.input(0).shape()[d]);
+    result.push_back(checked_multiply(repeats[std::size_t(d)], call.input(0).shape()[d]));
   }
   call.set(0, reshape(call.queue(), expand(x, shape), result));
 }
@@ -178,7 +180,7 @@ void depth_to_space(Call& call) {
   const Tensor& x = call.input(0);
   const std::int64_t b = call.integer("blocksize", 0);
   const Shape& s = x.shape();
-  if (s.size() != 4 || b <= 0 || s[1] % (b * b))
+  if (s.size() != 4 || b <= 0 || s[1] % checked_multiply(b, b))
     call.fail("expected N, C, H, W with C a multiple of blocksize^2, got " + s.text());
   const bool dcr = call.text("mode", "DCR") == "DCR";
   const std::int64_t c = s[1] / (b * b);
@@ -193,10 +195,11 @@ void space_to_depth(Call& call) {
   const Shape& s = x.shape();
   if (s.size() != 4 || b <= 0 || s[2] % b || s[3] % b)
     call.fail("expected N, C, H, W with multiples of blocksize, got " + s.text());
+  const std::int64_t channels = checked_product(Integers{s[1], b, b});
   const Tensor blocks = reshape(call.queue(), x, {s[0], s[1], s[2] / b, b, s[3] / b, b});
   const bool dcr = call.text("mode", "DCR") == "DCR";
   call.set(0, reshape(call.queue(), permute(blocks, dcr ? Integers{0, 3, 5, 1, 2, 4} : Integers{0, 1, 3, 5, 2, 4}),
-                      {s[0], s[1] * b * b, s[2] / b, s[3] / b}));
+                      {s[0], channels, s[2] / b, s[3] / b}));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "../array.hpp"
+#include "../checked.hpp"
 #include "../composition.hpp"
 
 namespace dlprim::operators {
@@ -27,9 +28,7 @@ struct Waves {
 
 Waves waves(Composition& c, DataType type, std::int64_t samples, std::int64_t bins, std::int64_t length, bool inverse,
             const std::vector<double>& weights = {}) {
-  constexpr std::int64_t limit = std::int64_t(1) << 26;
-  if (samples * bins > limit)
-    throw NotImplementedError("a transform of length " + std::to_string(length) + " is too long");
+  host_elements(checked_multiply(samples, bins), "a number of weights of a transform");
   std::vector<double> real, imaginary;
   for (std::int64_t m = 0; m < samples; m++)
     for (std::int64_t k = 0; k < bins; k++) {
@@ -115,6 +114,7 @@ void stft(Composition& c) {
     call.fail("frames of " + std::to_string(length) + " do not fit " + x.shape().text());
   const std::int64_t frames = (samples - length) / step + 1;
   std::vector<std::int64_t> places;
+  places.reserve(host_elements(checked_multiply(frames, length), "a number of elements in frames"));
   for (std::int64_t f = 0; f < frames; f++)
     for (std::int64_t i = 0; i < length; i++) places.push_back(f * step + i);
   const Tensor index = reshape(call.queue(), Tensor::from_integers(places), {frames, length});
@@ -130,14 +130,14 @@ void mel_weights(Call& call) {
   const double low = call.read_reals(3).at(0), high = call.read_reals(4).at(0);
   if (mels < 1 || length < 1 || rate < 1) call.fail("expected positive sizes");
   const std::int64_t bins = length / 2 + 1;
+  std::vector<float> weights(host_elements(checked_multiply(bins, mels), "a number of weights"));
   auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   std::vector<std::int64_t> edges;
   for (std::int64_t i = 0; i < mels + 2; i++) {
     const double at = mel(low) + double(i) * (mel(high) - mel(low)) / double(mels + 2);
-    edges.push_back(
-        std::int64_t(std::floor(double(length + 1) * (700 * (std::pow(10, at / 2595) - 1)) / double(rate))));
+    const double edge = std::floor(double(length + 1) * (700 * (std::pow(10, at / 2595) - 1)) / double(rate));
+    edges.push_back(checked_range(checked_whole(edge, "a frequency"), 0, length, "the bin of a frequency"));
   }
-  std::vector<float> weights(std::size_t(bins * mels));
   auto set = [&](std::int64_t bin, std::int64_t m, double value) {
     if (bin >= 0 && bin < bins) weights[std::size_t(bin * mels + m)] = float(value);
   };

@@ -2,6 +2,7 @@
 #include <dlprim/primitives/softmax.hpp>
 
 #include "../array.hpp"
+#include "../checked.hpp"
 #include "../operator.hpp"
 
 namespace dlprim::operators {
@@ -31,7 +32,7 @@ void log_softmax_rows(Call& call, const Tensor& x, int dim) { run(call, x, dim, 
 void hardmax_rows(Call& call, const Tensor& x, int dim) {
   Queue& queue = call.queue();
   const Tensor place = reduce(queue, ReduceId::argmax, x, {dim}, DataType::int64);
-  std::vector<std::int64_t> indices(std::size_t(x.shape()[dim]));
+  std::vector<std::int64_t> indices(host_elements(x.shape()[dim], "a number of classes"));
   for (std::size_t i = 0; i < indices.size(); i++) indices[i] = std::int64_t(i);
   Tensor positions = Tensor::from_integers(indices);
   for (int d = dim + 1; d < x.shape().size(); d++) positions = unsqueeze(positions, positions.shape().size());

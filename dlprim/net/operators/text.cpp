@@ -43,11 +43,11 @@ void tf_idf(Call& call) {
                  places = call.integers("ngram_indexes");
   if (pool.empty() || places.empty()) call.fail("expected pool_int64s and ngram_indexes");
   const std::int64_t shortest = call.integer("min_gram_length", 1), longest = call.integer("max_gram_length", 1);
-  const std::int64_t skips = call.integer("max_skip_count", 0),
-                     width = *std::max_element(places.begin(), places.end()) + 1;
+  const std::int64_t skips = call.integer("max_skip_count", 0);
   const auto [low, high] = std::minmax_element(places.begin(), places.end());
   if (*low < 0 || *high >= (1 << 24) || skips < 0 || skips > (1 << 16))
     call.fail("expected ngram_indexes and max_skip_count within bounds");
+  const std::int64_t width = *high + 1;
   Tensor counts = filled(queue, DataType::float32, {x.shape()[0], width}, 0);
   std::size_t gram = 0;  // numbered through all lengths
   for (std::size_t i = 0; i < starts.size(); i++) {
@@ -62,6 +62,7 @@ void tf_idf(Call& call) {
     gram += count;
     if (n < shortest || n > longest || count == 0) continue;
     for (std::int64_t step = 1; step <= (n == 1 ? 1 : skips + 1); step++) {
+      if ((n - 1) * step >= x.shape()[1]) break;  // longer than the text, as are all that follow
       const Tensor found = reshape(queue, occurrences(queue, x, grams, n, step), {x.shape()[0], std::int64_t(count)});
       const Tensor index = contiguous(queue, expand(Tensor::from_integers(to), found.shape()));
       counts = call.run("ScatterElements", {counts, index, found},

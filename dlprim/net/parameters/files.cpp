@@ -16,8 +16,10 @@ constexpr std::string_view dlp_magic = "DLPW", hdf5_magic = "\x89HDF\r\n\x1a\n";
 
 NamedTensors read_elements(std::istream& file, std::uint64_t size, const StoredIndex& index) {
   NamedTensors result;
+  const std::uint64_t room = size - index.data;
+  std::uint64_t unread = room;  // tensors do not overlap: a long header must not ask for a file's elements many times
   for (const StoredTensor& t : index.tensors) {
-    const std::uint64_t room = size - index.data, bytes = t.end - t.begin;
+    const std::uint64_t bytes = t.end - t.begin;
     auto fail = [&](const std::string& message) { throw ValidationError("[parameters] '" + t.name + "' " + message); };
     if (t.end < t.begin || t.end > room)
       fail("is cut off: it ends at byte " + std::to_string(t.end) + " of " + std::to_string(room));
@@ -32,6 +34,8 @@ NamedTensors read_elements(std::istream& file, std::uint64_t size, const StoredI
     }
     if (!fits || (empty ? bytes != 0 : rest != 1))
       fail("has " + std::to_string(bytes) + " bytes, which do not make " + name(t.dtype) + " " + t.shape.text());
+    if (bytes > unread) fail("overlaps others");
+    unread -= bytes;
     std::string elements(std::size_t(bytes), '\0');
     file.seekg(std::streamoff(index.data + t.begin));
     if (bytes && !file.read(elements.data(), std::streamsize(bytes))) fail("cannot be read");

@@ -6,7 +6,11 @@
 #ifdef DLPRIM_HDF5
 #include <hdf5.h>
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
+
+#include "../checked.hpp"
 
 namespace dlprim {
 
@@ -32,12 +36,60 @@ class Handle {
 // HDF5 prints errors of its own unless told not to.
 void be_quiet() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
 
-herr_t collect(hid_t, const char* name, const H5L_info_t*, void* names) {
-  static_cast<std::vector<std::string>*>(names)->push_back(name);
+struct Names {
+  std::vector<std::string> datasets, links;
+};
+
+// Links to other files, or to names that may be such links, are not followed.
+herr_t collect(hid_t, const char* name, const H5L_info_t* link, void* names) {
+  Names& all = *static_cast<Names*>(names);
+  (link->type == H5L_TYPE_HARD ? all.datasets : all.links).push_back(name);
   return 0;
 }
 
-Tensor read_dataset(hid_t file, const std::string& name) {
+// What is left of a file: datasets do not share what is stored, and what they unpack to is bounded.
+struct Rest {
+  std::uint64_t stored;
+  Budget unpacked;
+};
+
+// Bytes that the dataset's elements take in the file, as they are stored there.
+std::uint64_t stored_bytes(hid_t set, const std::string& name, Rest& rest) {
+  const Handle how(H5Dget_create_plist(set), H5Pclose, "the layout of '" + name + "'");
+  if (H5Pget_external_count(how) != 0 || H5Pget_layout(how) == H5D_VIRTUAL)
+    fail("'" + name + "' keeps its elements in other files");
+  const std::uint64_t stored = H5Dget_storage_size(set);
+  if (stored > rest.stored) fail("'" + name + "' is not stored in full");
+  rest.stored -= stored;
+  return stored;
+}
+
+// Whether the elements are compressed; the filters that are read are those every HDF5 library has.
+bool is_packed(hid_t set, const std::string& name) {
+  const Handle how(H5Dget_create_plist(set), H5Pclose, "the layout of '" + name + "'");
+  bool packed = false;
+  for (int i = 0, count = H5Pget_nfilters(how); i < count; i++) {
+    unsigned flags = 0, config = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t filter = H5Pget_filter2(how, unsigned(i), &flags, &values, nullptr, 0, nullptr, &config);
+    if (filter != H5Z_FILTER_DEFLATE && filter != H5Z_FILTER_SHUFFLE && filter != H5Z_FILTER_FLETCHER32)
+      fail("'" + name + "' is packed by filter " + std::to_string(filter) + ", expected gzip, shuffle or fletcher32");
+    packed |= filter == H5Z_FILTER_DEFLATE;
+  }
+  return packed;
+}
+
+// The elements of one chunk, which reading takes as a whole; 0 for other layouts.
+double chunk_elements(hid_t set, const std::string& name) {
+  const Handle how(H5Dget_create_plist(set), H5Pclose, "the layout of '" + name + "'");
+  if (H5Pget_layout(how) != H5D_CHUNKED) return 0;
+  hsize_t sizes[32];
+  double elements = 1;
+  for (int d = 0, rank = H5Pget_chunk(how, 32, sizes); d < rank; d++) elements *= double(sizes[d]);
+  return elements;
+}
+
+Tensor read_dataset(hid_t file, const std::string& name, Rest& rest) {
   const Handle set(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose, "the dataset '" + name + "'");
   const Handle space(H5Dget_space(set), H5Sclose, "the shape of '" + name + "'");
   const Handle type(H5Dget_type(set), H5Tclose, "the type of '" + name + "'");
@@ -51,8 +103,11 @@ Tensor read_dataset(hid_t file, const std::string& name) {
   for (int d = 0; d < rank; d++) shape.push_back(std::int64_t(sizes[d])), numel *= double(sizes[d]);
   // A header may promise more than was stored, which HDF5 would fill with zeros.
   const bool wide = H5Tget_size(type) == sizeof(double);
-  if (numel * double(H5Tget_size(type)) > double(H5Dget_storage_size(set)) && numel > 0)
-    fail("'" + name + "' of shape " + shape.text() + " is not stored in full");
+  constexpr double most_packed = 1032;  // deflate makes at most so many bytes of one
+  const double stored = double(stored_bytes(set, name, rest)) * (is_packed(set, name) ? most_packed : 1);
+  const double bytes = std::max(numel, chunk_elements(set, name)) * double(H5Tget_size(type));
+  if (numel > 0 && bytes > stored) fail("'" + name + "' of shape " + shape.text() + " is not stored in full");
+  rest.unpacked.spend(std::uint64_t(std::min(bytes, stored)), "[HDF5] '" + name + "'");
   std::vector<std::byte> elements(std::size_t(numel) * (wide ? sizeof(double) : sizeof(float)));
   if (H5Dread(set, wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, elements.data()) < 0)
     fail("'" + name + "' cannot be read");
@@ -81,10 +136,13 @@ std::vector<float> floats(const std::string& name, const Tensor& tensor) {
 NamedTensors read_hdf5(const std::string& path) {
   be_quiet();
   const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "'" + path + "'");
-  std::vector<std::string> names;
+  Names names;
   if (H5Literate(file, H5_INDEX_NAME, H5_ITER_INC, nullptr, collect, &names) < 0) fail("'" + path + "' is damaged");
+  if (!names.links.empty()) fail("'" + names.links[0] + "' is a link, expected a dataset of this file");
+  const std::uint64_t size = std::filesystem::file_size(path);
+  Rest rest{size, Budget(size)};
   NamedTensors result;
-  for (const std::string& name : names) result.emplace(name, read_dataset(file, name));
+  for (const std::string& name : names.datasets) result.emplace(name, read_dataset(file, name, rest));
   return result;
 }
 

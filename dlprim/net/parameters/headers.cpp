@@ -56,7 +56,7 @@ StoredIndex read_dlp_index(std::istream& file, std::uint64_t size) {
     Fields fields(member.value(), "parameters '" + member.key() + "'");
     const std::int64_t start = fields.integer("start", {}, 0), bytes = fields.integer("size", {}, 0);
     index.tensors.push_back({member.key(), fields.dtype("dtype"), Shape(fields.integers("shape")), std::uint64_t(start),
-                             std::uint64_t(start + bytes)});
+                             std::uint64_t(start) + std::uint64_t(bytes)});
   }
   return index;
 }

@@ -23,20 +23,24 @@ class Dice {
   std::mt19937_64 engine_;
 };
 
+enum class Kind : std::uint8_t { onnx, json, parameters, image };
 struct Seed {
   std::string name;
-  bool json;
+  Kind kind;
   std::string contents;
 };
 
-/// Small valid networks of both formats, `built_in_seeds` of them, and after them the .onnx and .json files of a folder
-/// (empty: none).
-inline constexpr std::size_t built_in_seeds = 12;
+/// Small valid files of all kinds, and after them the .onnx and .json files of a folder (empty: none).
 std::vector<Seed> seeds(const std::string& corpus);
 /// Changes bytes: flips, cuts, repeats, insertions.
 std::string mutate_bytes(std::string contents, Dice& dice);
 /// Changes a model's meaning: types, sizes, connections, attributes. Contents that are no model change as bytes.
 std::string mutate_onnx(const std::string& contents, Dice& dice);
 std::string mutate_json(const std::string& contents, Dice& dice);
+/// Changes the numbers of a header of JSON, whose length stands before it, or bytes.
+std::string mutate_parameters(const std::string& contents, Dice& dice);
+/// A folder with what external data may name: a file, a folder, a pipe, links inside and outside. Made when it is not
+/// there.
+std::string external_folder();
 
 }  // namespace dlprim::fuzz

@@ -8,9 +8,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include <unistd.h>
+
+#include "../../tools/image.hpp"
 #include "fuzz.hpp"
 
 namespace {
@@ -31,15 +35,20 @@ struct Case {
 
 Case make_case(const std::vector<Seed>& list, std::uint64_t number) {
   Dice dice(number);
-  const Seed& seed = list[dice.below(dice.one_in(3) ? list.size() : built_in_seeds)];
-  return {seed, seed.json ? mutate_json(seed.contents, dice) : mutate_onnx(seed.contents, dice)};
+  const Seed& seed = list[dice.below(list.size())];
+  switch (seed.kind) {
+    case Kind::onnx: return {seed, mutate_onnx(seed.contents, dice)};
+    case Kind::json: return {seed, mutate_json(seed.contents, dice)};
+    case Kind::parameters: return {seed, mutate_parameters(seed.contents, dice)};
+    default: return {seed, mutate_bytes(seed.contents, dice)};
+  }
 }
 
 // Small numbers, and odd ones where they are integers.
 template <class T>
 void fill(std::vector<std::uint8_t>& bytes, Dice& dice) {
   for (std::size_t k = 0; k + sizeof(T) <= bytes.size(); k += sizeof(T)) {
-    const T value = std::is_integral_v<T> && dice.one_in(20)
+    const T value = std::is_integral_v<T> && dice.one_in(8)
                         ? T(dice.number())
                         : T(double(k / sizeof(T) % 5) - (std::is_integral_v<T> ? 1 : 1.5));
     std::memcpy(&bytes[k], &value, sizeof(T));
@@ -69,22 +78,40 @@ void fill(Net& net, const ExecutionContext& queue, Dice dice) {
   }
 }
 
+// A file that readers take by its name.
+class Temporary {
+ public:
+  explicit Temporary(const std::string& contents)
+      : path_((std::filesystem::path(external_folder()) / ("case" + std::to_string(getpid()))).string()) {
+    std::ofstream(path_, std::ios::binary) << contents;
+  }
+  ~Temporary() { std::filesystem::remove(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 void run(const Case& c) {
+  if (c.seed.kind == Kind::parameters) return static_cast<void>(read_parameters(Temporary(c.contents).path()));
+  if (c.seed.kind == Kind::image)
+    return static_cast<void>(tools::centre_crop(tools::read_image(Temporary(c.contents).path(), 3), 16, 16));
   const Context context;
   const ExecutionContext queue = context.make_execution_context();
   Net net(context);
-  if (c.seed.json) {
+  const bool json = c.seed.kind == Kind::json;
+  if (json) {
     net.mode(CalculationsMode::train);
     net.load_from_json(c.contents);
   } else {
     ONNXModel model;
-    model.load_bytes(std::as_bytes(std::span(c.contents)));
+    model.load_bytes(std::as_bytes(std::span(c.contents)), external_folder());
     net.load_model(model);
   }
   for (int round = 0; round < 2; round++) {  // the second run reuses what depends on shapes only
     fill(net, queue, Dice(c.contents.size()));
     net.forward(queue);
-    if (c.seed.json) net.backward(queue);
+    if (json) net.backward(queue);
     for (int i = 0; i < net.outputs(); i++) {
       if (!net.output_present(i) || net.output_sequence(i)) continue;
       std::vector<std::byte> bytes(net.output(i).bytes());

@@ -27,7 +27,12 @@ std::int64_t Dice::number() {
                                   1LL << 31,
                                   -(1LL << 31),
                                   1LL << 32,
+                                  1LL << 33,
                                   1LL << 40,
+                                  1LL << 46,
+                                  1LL << 61,
+                                  -(1LL << 62),
+                                  3037000500,
                                   1LL << 62,
                                   std::numeric_limits<std::int64_t>::max(),
                                   std::numeric_limits<std::int64_t>::min()};
@@ -71,6 +76,13 @@ std::string any_value(Graph* graph, Dice& dice) {
   return input && !dice.one_in(8) ? input->name() : dice.one_in(2) ? "" : "nowhere";
 }
 
+// A size, or what is no number in range.
+double any_real(Dice& dice) {
+  constexpr double odd[] = {0, -1, 1e-300, 1e300, 1e19, -1e19, 3.5, std::numeric_limits<double>::infinity(),
+                            -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()};
+  return dice.one_in(2) ? odd[dice.below(std::size(odd))] : double(dice.number());
+}
+
 // Sizes and contents that fit each other, as far as they are small.
 void resize(Tensor* tensor, Dice& dice) {
   if (tensor->dims_size() && !dice.one_in(4))
@@ -89,14 +101,19 @@ void set_number(Tensor* tensor, Dice& dice) {
   if (tensor->int64_data_size()) {
     tensor->set_int64_data(int(dice.below(std::size_t(tensor->int64_data_size()))), dice.number());
   } else if (tensor->float_data_size()) {
-    tensor->set_float_data(int(dice.below(std::size_t(tensor->float_data_size()))), float(dice.number()));
+    tensor->set_float_data(int(dice.below(std::size_t(tensor->float_data_size()))), float(any_real(dice)));
   } else if (const std::size_t count = tensor->raw_data().size() / 8) {
     const std::int64_t number = dice.number();
     std::memcpy(tensor->mutable_raw_data()->data() + 8 * dice.below(count), &number, 8);
+    const auto real = float(any_real(dice));
+    if (tensor->data_type() == 1)
+      std::memcpy(tensor->mutable_raw_data()->data() + 4 * dice.below(2 * count), &real, 4);
   }
 }
 
 void mutate_tensor(Tensor* tensor, Dice& dice) {
+  constexpr const char* places[] = {"../../x", "file", "folder",         "pipe",
+                                    "link",    "away", "folder/../file", "/etc/passwd"};
   switch (dice.below(10)) {
     case 0: tensor->add_dims(dice.number()); break;
     case 1:
@@ -107,7 +124,7 @@ void mutate_tensor(Tensor* tensor, Dice& dice) {
       tensor->set_data_location(1);
       auto* place = tensor->add_external_data();
       place->set_key(dice.one_in(3) ? "offset" : "location"),
-          place->set_value(dice.one_in(2) ? "../../x" : std::to_string(dice.number()));
+          place->set_value(dice.one_in(3) ? std::to_string(dice.number()) : places[dice.below(std::size(places))]);
       break;
     }
     case 4:
@@ -128,7 +145,7 @@ void mutate_attribute(Attribute* a, Dice& dice, int depth) {
   switch (dice.below(6)) {
     case 0: a->set_type(std::int32_t(dice.below(16))); break;
     case 1: a->set_i(dice.number()); break;
-    case 2: a->set_f(float(dice.number())); break;
+    case 2: a->set_f(float(any_real(dice))); break;
     case 3: a->add_ints(dice.number()); break;
     case 4:
       if (a->ints_size()) a->mutable_ints()->RemoveLast();
@@ -214,10 +231,39 @@ void collect(nlohmann::json& value, std::vector<nlohmann::json*>& places) {
 
 }  // namespace
 
+// Functions that call the next one several times.
+void add_functions(Model* model, Dice& dice) {
+  const std::size_t depth = 1 + dice.below(50), calls = 1 + dice.below(4);
+  for (std::size_t i = 0; i < depth; i++) {
+    auto* function = model->add_functions();
+    function->set_domain("d"), function->set_name("f" + std::to_string(i));
+    function->add_input("v0"), function->add_output("v" + std::to_string(calls));
+    for (std::size_t k = 0; k < calls; k++) {
+      Node* node = function->add_node();
+      const bool last = i + 1 == depth && !dice.one_in(10);
+      node->set_op_type(last ? "Relu" : "f" + std::to_string((i + 1) % depth)), node->set_domain(last ? "" : "d");
+      node->add_input("v" + std::to_string(k)), node->add_output("v" + std::to_string(k + 1));
+    }
+  }
+  Graph* graph = model->mutable_graph();
+  if (Node* node = any(graph->mutable_node(), dice)) node->set_op_type("f0"), node->set_domain("d");
+}
+
+void add_sparse(Graph* graph, Dice& dice) {
+  auto* sparse = graph->add_sparse_initializer();
+  sparse->mutable_values()->set_name(any_value(graph, dice)), sparse->mutable_values()->set_data_type(1);
+  sparse->mutable_values()->add_dims(1), sparse->mutable_values()->add_float_data(1);
+  sparse->mutable_indices()->set_data_type(7), sparse->mutable_indices()->add_dims(1);
+  sparse->mutable_indices()->add_int64_data(dice.number());
+  for (std::size_t d = 1 + dice.below(2); d--;) sparse->add_dims(dice.number());
+}
+
 std::string mutate_onnx(const std::string& contents, Dice& dice) {
   Model model;
   if (dice.one_in(6) || !model.ParseFromString(contents)) return mutate_bytes(contents, dice);
   for (std::size_t times = dice.one_in(4) ? 3 : 1; times--;) mutate_graph(model.mutable_graph(), dice, 0);
+  if (dice.one_in(20)) add_functions(&model, dice);
+  if (dice.one_in(20)) add_sparse(model.mutable_graph(), dice);
   if (dice.one_in(12) && model.opset_import_size()) model.mutable_opset_import(0)->set_version(dice.number());
   return model.SerializeAsString();
 }
@@ -241,7 +287,7 @@ std::string mutate_json(const std::string& contents, Dice& dice) {
         if (place.is_array()) place.push_back(other);
         else if (place.is_object()) place["unknown"] = other;
         break;
-      case 4: place = double(dice.number()) * 0.37; break;
+      case 4: place = any_real(dice) * 0.37; break;
       case 5:
         if (place.is_string()) place = mutate_bytes(place.get<std::string>(), dice);
         break;
@@ -251,6 +297,19 @@ std::string mutate_json(const std::string& contents, Dice& dice) {
     }
   }
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string mutate_parameters(const std::string& contents, Dice& dice) {
+  const bool dlp = contents.starts_with("DLPW");
+  const std::size_t begin = contents.find('{'), end = contents.rfind('}');
+  if (contents.starts_with("\x89HDF") || dice.one_in(3) || begin == std::string::npos || end <= begin)
+    return mutate_bytes(contents, dice);
+  const std::string header = mutate_json(contents.substr(begin, end + 1 - begin), dice);
+  std::string length(dlp ? 4 : 8, '\0');
+  std::uint64_t size = dice.one_in(8) ? std::uint64_t(dice.number()) : header.size();
+  for (std::size_t i = 0; i < length.size(); i++, size >>= 8)
+    length[dlp ? length.size() - 1 - i : i] = char(size & 255);
+  return (dlp ? "DLPW" : "") + length + header + contents.substr(end + 1);
 }
 
 }  // namespace dlprim::fuzz

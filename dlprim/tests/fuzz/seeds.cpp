@@ -4,6 +4,9 @@
 #include <fstream>
 #include <iterator>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "../net/models.hpp"
 #include "fuzz.hpp"
 
@@ -123,6 +126,70 @@ ModelBuilder ranges() {
   return m.output("y", {5}).output("n", {1, -1}, 7);
 }
 
+// Operators whose sizes are numbers of the file, with one input of the network beside them.
+ModelBuilder signals() {
+  ModelBuilder m;
+  m.input("x", {1, 16, 1}).integers("mels", {4}).integers("length", {16}).integers("rate", {8000});
+  m.integers("step", {4});
+  m.constant("low", {}, {100}).constant("high", {}, {3000});
+  m.node("MelWeightMatrix", {"mels", "length", "rate", "low", "high"}, {"w"});
+  attribute(m.node("STFT", {"x", "step", "", "eight"}, {"f"}), "onesided", 1);
+  m.integers("eight", {8});
+  attribute(m.node("DFT", {"x", "length"}, {"d"}), "inverse", 0);
+  m.node("HannWindow", {"length"}, {"h"}), m.node("ReduceSum", {"f"}, {"s"});
+  m.node("ReduceSum", {"d"}, {"t"}), m.node("Add", {"s", "t"}, {"u"});
+  attribute(m.node("CenterCropPad", {"h", "length"}, {"c"}), "axes", std::vector<std::int64_t>{0});
+  m.node("Add", {"c", "u"}, {"y"});
+  return m.output("y", {16}).output("w", {9, 4});
+}
+
+ModelBuilder windows() {
+  ModelBuilder m(18);
+  m.input("x", {1, 4, 6, 6}).integers("image", {6, 6}).integers("block", {2, 2}).integers("flat", {1, 4, 36});
+  auto* pool = m.node("AveragePool", {"x"}, {"a"});
+  attribute(pool, "kernel_shape", std::vector<std::int64_t>{2, 2}),
+      attribute(pool, "dilations", std::vector<std::int64_t>{2, 2}),
+      attribute(pool, "pads", std::vector<std::int64_t>{1, 1, 1, 1});
+  auto* largest = m.node("MaxPool", {"x"}, {"b", "i"});
+  attribute(largest, "kernel_shape", std::vector<std::int64_t>{2, 2}),
+      attribute(largest, "strides", std::vector<std::int64_t>{2, 2}), attribute(largest, "storage_order", 1);
+  auto* unpool = m.node("MaxUnpool", {"b", "i"}, {"c"});
+  attribute(unpool, "kernel_shape", std::vector<std::int64_t>{2, 2}),
+      attribute(unpool, "strides", std::vector<std::int64_t>{2, 2});
+  m.node("Reshape", {"x", "flat"}, {"columns"});
+  attribute(m.node("Col2Im", {"columns", "image", "block"}, {"e"}), "strides", std::vector<std::int64_t>{1, 1});
+  attribute(m.node("LRN", {"c"}, {"g"}), "size", 3);
+  attribute(m.node("GroupNormalization", {"g", "scale", "scale"}, {"n"}), "num_groups", 2);
+  m.constant("scale", {2}, {1, 2});
+  return m.output("a", {1, 4, 6, 6}).output("n", {1, 4, 6, 6}).output("e", {1, 1, 6, 6});
+}
+
+ModelBuilder pieces() {
+  ModelBuilder m(18);
+  m.input("x", {2, 6}).integers("depth", {4}).integers("pick", {0, 1, 1, 3}).integers("pair", {2, 2});
+  m.integers("two", {2});
+  m.constant("on_off", {2}, {0, 1}).constant("region", {4}, {0, 0, 1, 1}).integers("sizes", {2, 9});
+  m.node("Reshape", {"pick", "pair"}, {"tuples"});
+  attribute(m.node("GatherND", {"x", "tuples"}, {"a"}), "batch_dims", 0);
+  attribute(m.node("OneHot", {"pick", "depth", "on_off"}, {"b"}), "axis", -1);
+  attribute(m.node("EyeLike", {"x"}, {"c"}), "k", 1);
+  auto* resize = m.node("Resize", {"x", "region", "", "sizes"}, {"d"});
+  attribute(resize, "coordinate_transformation_mode", std::string("tf_crop_and_resize")),
+      attribute(resize, "mode", std::string("cubic"));
+  attribute(m.node("SplitToSequence", {"x", "two"}, {"parts"}), "axis", 1);
+  attribute(m.node("ConcatFromSequence", {"parts"}, {"e"}), "axis", 1);
+  attribute(m.node("Split", {"e"}, {"f", "g"}), "num_outputs", 2);
+  auto* grams = m.node("TfIdfVectorizer", {"pick"}, {"t"});
+  for (const auto& [name, values] : {std::pair{"pool_int64s", std::vector<std::int64_t>{0, 1, 1, 3}},
+                                     {"ngram_counts", {0, 2}},
+                                     {"ngram_indexes", {0, 1, 2}}})
+    attribute(grams, name, values);
+  attribute(grams, "mode", std::string("TF")), attribute(grams, "max_gram_length", 2);
+  attribute(grams, "min_gram_length", 1), attribute(grams, "max_skip_count", 1);
+  m.output("a", {2}).output("b", {4, 4}).output("c", {2, 6}).output("d", {2, 9});
+  return m.output("g", {1, 6}).output("t", {3});
+}
+
 const char* const lenet = R"({
   // a network of every kind of layer
   "inputs": [{"name": "data", "shape": [4, 1, 12, 12]}, {"name": "label", "shape": [4], "dtype": "int"}],
@@ -168,18 +235,52 @@ std::string contents_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+std::string parameters(const std::string& end) {
+  const float weights[] = {1, 2, 3, 4, 5, 6};
+  const std::string name = "seed" + std::to_string(getpid()) + "." + end;
+  const std::string path = (std::filesystem::path(external_folder()) / name).string();
+  write_parameters(path, {{"fc.0", Tensor::from_host(DataType::float32, {2, 3}, weights)},
+                          {"fc.1", Tensor::from_host(DataType::float32, {2}, weights)}});
+  const std::string contents = contents_of(path);
+  std::filesystem::remove(path);
+  return contents;
+}
+
+// The simplest of the formats with runs: 3 x 2 pixels of three bytes.
+std::string tga() {
+  std::string file("\0\0\x0a\0\0\0\0\0\0\0\0\0\x03\0\x02\0\x18\0", 18);
+  return file + "\x85" + "abc";
+}
+
 }  // namespace
+
+std::string external_folder() {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / "dlprim_fuzz";
+  std::error_code exists;  // another process may make them at the same time
+  fs::create_directories(folder / "folder", exists);
+  if (!fs::exists(folder / "file")) std::ofstream(folder / "file", std::ios::binary) << std::string(1024, 'f');
+  fs::create_symlink("file", folder / "link", exists), fs::create_symlink("/etc/passwd", folder / "away", exists);
+#ifndef _WIN32
+  mkfifo((folder / "pipe").c_str(), 0600);
+#endif
+  return folder.string();
+}
 
 std::vector<Seed> seeds(const std::string& corpus) {
   std::vector<Seed> list;
   const std::pair<const char*, ModelBuilder (*)()> models[] = {
       {"convolutions", convolutions}, {"shapes", shapes},       {"generated", generated}, {"matrices", matrices},
-      {"resizing", resizing},         {"recurrent", recurrent}, {"loops", loops},         {"ranges", ranges}};
-  for (const auto& [name, make] : models) list.push_back({name, false, make().bytes()});
+      {"resizing", resizing},         {"recurrent", recurrent}, {"loops", loops},         {"ranges", ranges},
+      {"signals", signals},           {"windows", windows},     {"pieces", pieces}};
+  for (const auto& [name, make] : models) list.push_back({name, Kind::onnx, make().bytes()});
   for (int i = 0; i < 2; i++) {
-    list.push_back({"lenet", true, lenet});
-    list.push_back({"layers", true, layers});
+    list.push_back({"lenet", Kind::json, lenet});
+    list.push_back({"layers", Kind::json, layers});
   }
+  for (const char* end : {"dlp", "safetensors", "h5"}) list.push_back({end, Kind::parameters, parameters(end)});
+  list.push_back({"image", Kind::image, "P6 3 2 255\n" + std::string(18, 'x')});
+  list.push_back({"image", Kind::image, tga()});
   if (corpus.empty()) return list;
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(corpus)) {
@@ -187,7 +288,10 @@ std::vector<Seed> seeds(const std::string& corpus) {
     if ((extension == ".onnx" || extension == ".json") && entry.file_size() < 100000) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
-  for (const auto& path : files) list.push_back({path.string(), path.extension() == ".json", contents_of(path)});
+  for (const auto& path : files) {
+    const Kind kind = path.extension() == ".json" ? Kind::json : Kind::onnx;
+    list.push_back({path.string(), kind, contents_of(path)});
+  }
   return list;
 }
 

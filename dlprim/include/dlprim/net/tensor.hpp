@@ -61,7 +61,8 @@ class Tensor {
   std::vector<std::byte> host() const;
   /// Whether read() need not wait.
   bool on_host() const noexcept;
-  /// Another view of the same memory: sizes, strides and the offset of its first element, in elements.
+  /// Another view of the same memory: sizes, strides and the offset of its first element, in elements. Throws
+  /// ValidationError for views that reach beyond the memory.
   Tensor strided(const Shape& shape, std::vector<std::int64_t> strides, std::int64_t offset = 0) const;
   /// The same memory read as another type of equal width.
   Tensor reinterpreted(DataType dtype) const;
