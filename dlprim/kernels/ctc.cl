@@ -9,7 +9,7 @@
 typedef struct {
   long step, row, class_step;  // strides of the log-probabilities (time, batch, class)
   long grad_step, grad_row, grad_class;
-  int steps, batch, classes, states, blank, zero_infinity;
+  int steps, batch, classes, states, blank, zero_infinity, code, unused;
 } Ctc;
 
 inline R log_add(R a, R b) {
@@ -17,9 +17,15 @@ inline R log_add(R a, R b) {
   return high == -INFINITY ? high : high + log1p(exp(fmin(a, b) - high));
 }
 
-inline long label_of(__global const long *labels, int state, int blank) {
-  return state % 2 == 0 ? blank : labels[state / 2];
+// The class of a state. A label that is no class is reported and taken for the blank.
+inline long label_of(__global const long *labels, int state, const Ctc *p, __global int *status) {
+  if (state % 2 == 0) return p->blank;
+  const long label = labels[state / 2];
+  if (label >= 0 && label < p->classes) return label;
+  REPORT(status, p->code, label);
+  return p->blank;
 }
+#define LABEL(state) label_of(labels, state, &p, POINTER(int, status))
 
 // lengths: input and target length and first label of every sequence, (batch, 3).
 #define SEQUENCE                                                                              \
@@ -31,7 +37,7 @@ inline long label_of(__global const long *labels, int state, int blank) {
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void ctc_forward(
     CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(long, targets), CONST_GLOBAL(long, lengths),
-    GLOBAL(STORAGE(T), alpha), GLOBAL(STORAGE(T), losses), Ctc p) {
+    GLOBAL(STORAGE(T), alpha), GLOBAL(STORAGE(T), losses), GLOBAL(int, status), Ctc p) {
   SEQUENCE
   __global STORAGE(T) *alpha = POINTER(STORAGE(T), alpha) + (long)b * p.steps * p.states;
   for (int t = 0; t < p.steps; t++) {
@@ -39,13 +45,13 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void ctc_forward(
     for (int s = id; s < p.states; s += GROUP) {
       R value = -INFINITY;
       if (t < steps && s < states) {
-        const long label = label_of(labels, s, p.blank);
+        const long label = LABEL(s);
         if (t == 0) {
           if (s < 2) value = LOAD(T, in, label * p.class_step);
         } else {
           value = before[s];
           if (s > 0) value = log_add(value, before[s - 1]);
-          if (s > 1 && label != label_of(labels, s - 2, p.blank)) value = log_add(value, before[s - 2]);
+          if (s > 1 && label != LABEL(s - 2)) value = log_add(value, before[s - 2]);
           value += LOAD(T, in, t * p.step + label * p.class_step);
         }
       }
@@ -65,13 +71,13 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void ctc_forward(
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void ctc_beta(
     CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(long, targets), CONST_GLOBAL(long, lengths), GLOBAL(STORAGE(T), beta),
-    Ctc p) {
+    GLOBAL(int, status), Ctc p) {
   SEQUENCE
   __global STORAGE(T) *beta = POINTER(STORAGE(T), beta) + (long)b * p.steps * p.states;
   for (int t = steps - 1; t >= 0; t--) {
     __global STORAGE(T) *now = beta + (long)t * p.states, *after = now + p.states;
     for (int s = id; s < states; s += GROUP) {
-      const long label = label_of(labels, s, p.blank);
+      const long label = LABEL(s);
       const R here = LOAD(T, in, t * p.step + label * p.class_step);
       R value = -INFINITY;
       if (t == steps - 1) {
@@ -79,7 +85,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void ctc_beta(
       } else {
         value = after[s];
         if (s + 1 < states) value = log_add(value, after[s + 1]);
-        if (s + 2 < states && label != label_of(labels, s + 2, p.blank)) value = log_add(value, after[s + 2]);
+        if (s + 2 < states && label != LABEL(s + 2)) value = log_add(value, after[s + 2]);
         value += here;
       }
       now[s] = value;
@@ -92,7 +98,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void ctc_beta(
 __kernel void ctc_gradient(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(long, targets), CONST_GLOBAL(long, lengths),
                            CONST_GLOBAL(STORAGE(T), alpha), CONST_GLOBAL(STORAGE(T), beta),
                            CONST_GLOBAL(STORAGE(T), losses), CONST_GLOBAL(STORAGE(T), grad_out), long grad_out_stride,
-                           GLOBAL(STORAGE(T), grad_in), Ctc p) {
+                           GLOBAL(STORAGE(T), grad_in), GLOBAL(int, status), Ctc p) {
   const int t = get_global_id(0), b = get_global_id(1);
   if (t >= p.steps || b >= p.batch) return;
   __global const long *lengths = CONST_POINTER(long, lengths) + 3 * b;
@@ -108,7 +114,7 @@ __kernel void ctc_gradient(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(long, targ
   for (int c = 0; c < p.classes; c++) grad[c * p.grad_class] = used ? -INFINITY : 0;
   if (!used) return;
   for (int s = 0; s < states; s++) {
-    const long c = label_of(labels, s, p.blank) * p.grad_class;
+    const long c = LABEL(s) * p.grad_class;
     grad[c] = log_add(grad[c], alpha[s] + beta[s]);
   }
   for (int c = 0; c < p.classes; c++) {

@@ -178,7 +178,7 @@ __kernel void max_backward(CONST_GLOBAL(STORAGE(T), grad_out), CONST_GLOBAL(long
 #ifdef MAX_SCATTER
 // One work-item a plane of dense gradients: nobody else writes there. For CPUs, where planes stay in the cache.
 __kernel void max_scatter(CONST_GLOBAL(STORAGE(T), grad_out), CONST_GLOBAL(long, indices), GLOBAL(STORAGE(T), grad_in),
-                          Pooling p, Planes planes) {
+                          GLOBAL(int, status), int code, Pooling p, Planes planes) {
   const long plane_id = get_global_id(0);
   const Place at = {plane_id / planes.channels, plane_id % planes.channels, 0, 0, 0};
   __global const STORAGE(T) *grad_out = CONST_POINTER(STORAGE(T), grad_out) + plane(p.out_stride, at);
@@ -188,8 +188,11 @@ __kernel void max_scatter(CONST_GLOBAL(STORAGE(T), grad_out), CONST_GLOBAL(long,
   for (INDEX i = 0; i < volume; i++) grad_in[i] = 0;
   for (int d = 0; d < p.out[0]; d++)
     for (int h = 0; h < p.out[1]; h++)
-      for (int w = 0; w < p.out[2]; w++)
-        grad_in[indices[within(p.index_stride, d, h, w)]] += grad_out[within(p.out_stride, d, h, w)];
+      for (int w = 0; w < p.out[2]; w++) {
+        const long index = indices[within(p.index_stride, d, h, w)];
+        if (index >= 0 && index < volume) grad_in[index] += grad_out[within(p.out_stride, d, h, w)];
+        else if (index != -1) REPORT(POINTER(int, status), code, index);  // -1: a window without elements
+      }
 }
 #endif
 

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/primitives/copy.hpp>
 #include <dlprim/primitives/index.hpp>
 #include <dlprim/primitives/indexing.hpp>
 #include <dlprim/primitives/plan.hpp>
+#include <dlprim/primitives/sort.hpp>
 #include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/memory.hpp>
 #include <dlprim/runtime/status.hpp>
 
+#include <algorithm>
 #include <vector>
 
 namespace dlprim {
@@ -14,10 +18,13 @@ namespace {
 constexpr std::size_t work_group = 256;
 constexpr int max_indices = 8;
 
+enum class Form : std::uint8_t { read, write, positions };
+
 struct Key {
-  std::uint8_t read, dims, indices, update;
+  Form form;
+  std::uint8_t dims, indices, update;
   DataType index, to, from;  // for moves both are the unit's
-  std::uint8_t unit;         // bytes moved as they are; 0 for updates
+  std::uint8_t unit;         // bytes moved as they are; 0 for updates and positions
 };
 
 const char* unit_type(int bytes) {
@@ -34,7 +41,7 @@ const char* combination(Update update) {
 }
 
 KernelSource make_source(const Key& key, const DeviceInfo& device) {
-  KernelSource source("index.cl", key.read ? "read" : "write");
+  KernelSource source("index.cl", key.form == Form::write ? "write" : "read");
   std::string parameters, pointers;
   for (int k = 0; k < key.indices; k++) {
     const std::string name = "index" + std::to_string(k);
@@ -43,6 +50,7 @@ KernelSource make_source(const Key& key, const DeviceInfo& device) {
   }
   source.define("DIMS", key.dims).define("INDICES", key.indices).define("INDEX", tag(key.index));
   source.define("INDEX_PARAMETERS", parameters).define("INDEX_POINTERS", pointers);
+  if (key.form == Form::positions) return source.define("POSITIONS");
   if (key.unit) return source.define("UNIT", unit_type(key.unit));
   source.define("TO", tag(key.to)).define("FROM", tag(key.from)).define("BYTES", std::int64_t(size_of(key.to)));
   source.define("CAST(v)", cl_cast(key.from, key.to, "v")).define("COMBINE(a, b)", combination(Update(key.update)));
@@ -68,16 +76,17 @@ class Parameters {
   std::vector<std::byte> data_;
 };
 
-// One operation while it is prepared. Operands of the plan: the first, the second, then the indices; `addressed` says
-// which of the first two the indices address.
+// One operation while it is prepared. Operands of the plan: the first, the second, then the indices, which address the
+// second, or the first one of a write.
 struct Operation {
   Plan plan;
-  int addressed;
+  Form form;
   Update update;
+  std::size_t start;  // offset of the addressed tensor
   std::int64_t sizes[max_indices], steps[max_indices];
   int indices() const { return plan.count() - 2; }
-  const Operand& dense() const { return plan.operands[1 - addressed]; }
-  const Operand& base() const { return plan.operands[addressed]; }
+  const Operand& dense() const { return plan.operands[form == Form::write]; }
+  const Operand& base() const { return plan.operands[form != Form::write]; }
 };
 
 // Moves the widest units that all strides, steps and addresses allow; returns their size.
@@ -140,12 +149,12 @@ void run(Queue& queue, Operation& o, const IndexOptions& options) {
     run(queue, o, options);
     return run(queue, rest, options);
   }
-  const bool moves = o.addressed == 1 || o.update == Update::assign;
+  const bool moves = o.form == Form::read || (o.form == Form::write && o.update == Update::assign);
   Key key{};
   key.unit = std::uint8_t(moves ? widen(o) : 0);
-  key.read = o.addressed == 1, key.dims = std::uint8_t(o.plan.dims), key.indices = std::uint8_t(o.indices());
+  key.form = o.form, key.dims = std::uint8_t(o.plan.dims), key.indices = std::uint8_t(o.indices());
   key.index = o.plan.operands[2].dtype;
-  if (!moves)
+  if (!moves && o.form == Form::write)
     key.update = std::uint8_t(o.update), key.to = o.plan.operands[0].dtype, key.from = o.plan.operands[1].dtype;
   static KernelCache<Key> cache;
   Kernel& kernel = cache.get(queue.device(), key, [&] { return make_source(key, queue.device().info()); });
@@ -154,20 +163,21 @@ void run(Queue& queue, Operation& o, const IndexOptions& options) {
   const Plan& plan = o.plan;
   for (int k = 0; k < o.indices(); k++) p.put(o.sizes[k]);
   for (int k = 0; k < o.indices(); k++) p.put(o.steps[k]);
-  p.put(options.ignore);
+  p.put(options.ignore.value_or(0));
+  p.put(std::int64_t(o.base().data.offset - o.start) / std::int64_t(size_of(o.base().dtype)));
   for (int d = 0; d < plan.dims; d++) p.put(std::int32_t(o.dense().strides[d]));
   for (int d = 0; d < plan.dims; d++) p.put(std::int32_t(o.base().strides[d]));
   for (int k = 0; k < o.indices(); k++)
     for (int d = 0; d < plan.dims; d++) p.put(std::int32_t(plan.operands[2 + k].strides[d]));
   for (int d = 0; d < plan.dims; d++) p.put(Divider(std::uint32_t(plan.sizes[d])));
   p.put(std::uint32_t(plan.numel()));
-  p.put(std::int32_t(options.wrap));
+  p.put(std::int32_t(options.wrap ? 1 : 0) | std::int32_t(options.ignore ? 2 : 0));
   p.put(std::int32_t(queue.device().status().arm(queue, options.message)));
-  const std::uint64_t bytes = std::uint64_t(plan.numel()) * (key.unit ? key.unit : size_of(key.to)) * 2;
+  const std::uint64_t bytes = std::uint64_t(plan.numel()) * (key.unit ? key.unit : size_of(o.base().dtype)) * 2;
   launch_with(queue, kernel, o, p.finished(), bytes);
 }
 
-Operation prepare(const TensorView& first, const TensorView& second, std::span<const IndexedDim> dims, int addressed,
+Operation prepare(const TensorView& first, const TensorView& second, std::span<const IndexedDim> dims, Form form,
                   Update update, const char* op) {
   const std::string prefix = std::string("[") + op + "] ";
   if (dims.empty() || dims.size() > max_indices)
@@ -183,7 +193,8 @@ Operation prepare(const TensorView& first, const TensorView& second, std::span<c
     inputs.push_back(dim.index);
   }
   o.plan = make_plan({&first, 1}, inputs, op);
-  o.addressed = addressed, o.update = update;
+  o.form = form, o.update = update;
+  o.start = (form == Form::write ? first : second).data.offset;
   return o;
 }
 
@@ -213,6 +224,45 @@ TensorView shrunk(const TensorView& view, const TensorView& shape) {
   return result;
 }
 
+struct OrderedKey {
+  DataType type;
+  Update update;
+};
+
+Kernel& ordered_kernel(Queue& queue, DataType type, Update update) {
+  static KernelCache<OrderedKey> cache;
+  return cache.get(queue.device(), OrderedKey{type, update}, [&] {
+    KernelSource source("index.cl", "ordered_write");
+    source.define("ORDERED").define("TO", tag(type)).define("COMBINE(a, b)", combination(update));
+    if (update == Update::assign) source.define("ASSIGN");
+    const DataType sum = accumulate_type(type);
+    source.define("TO_ACC(v)", cl_cast(type, sum, "v")).define("FROM_ACC(v)", cl_cast(sum, type, "v"));
+    return source;
+  });
+}
+
+// Sorts the values by where they go, then writes those of each place one after the other.
+void write_in_order(Queue& queue, const TensorView& destination, const TensorView& values,
+                    std::span<const IndexedDim> dims, Update update, const IndexOptions& options) {
+  const std::int64_t count = destination.numel();
+  if (count == 0) return;
+  const Workspace places(queue, std::size_t(count) * sizeof(cl_long)), order(queue, std::size_t(count) * sizeof(cl_long));
+  Operation o = prepare({places.data(), DataType::int64, destination.shape()}, destination, dims, Form::positions,
+                        Update::assign, "indexed_write");
+  run(queue, o, options);
+  Workspace converted;
+  TensorView given = values;
+  if (values.dtype != destination.dtype || !values.is_contiguous() ||
+      !std::ranges::equal(values.shape(), destination.shape())) {
+    converted = Workspace(queue, std::size_t(count) * size_of(destination.dtype));
+    given = {converted.data(), destination.dtype, destination.shape()};
+    copy(queue, given, values);
+  }
+  sort_order(queue, {places.data(), DataType::int64, {1, count}}, {order.data(), DataType::int64, {1, count}}, false);
+  launch(queue, ordered_kernel(queue, destination.dtype, update), NDRange(std::size_t(count), work_group),
+         destination.data, given.data, places.data(), order.data(), cl_ulong(count));
+}
+
 }  // namespace
 
 void indexed_read(Queue& queue, const TensorView& out, const TensorView& source, std::span<const IndexedDim> dims,
@@ -220,7 +270,7 @@ void indexed_read(Queue& queue, const TensorView& out, const TensorView& source,
   if (out.dtype != source.dtype)
     throw ValidationError(std::string("[indexed_read] expected equal dtypes, got ") + name(out.dtype) + " and " +
                           name(source.dtype));
-  Operation o = prepare(out, source, dims, 1, Update::assign, "indexed_read");
+  Operation o = prepare(out, source, dims, Form::read, Update::assign, "indexed_read");
   if (o.plan.numel() > 0) run(queue, o, options);
 }
 
@@ -232,10 +282,10 @@ void indexed_write(Queue& queue, const TensorView& destination, const TensorView
     throw ValidationError(prefix + "expected equal dtypes, got " + name(type) + " and " + name(values.dtype));
   if (is_complex(type) && update != Update::assign && update != Update::add)
     throw NotImplementedError(prefix + "expected assign or add for complex numbers");
-  const bool words64 = size_of(type) == 8 && type != DataType::complex64;
-  if (update != Update::assign && (words64 || type == DataType::complex128) && !queue.device().info().int64_atomics)
-    throw NotImplementedError(prefix + "updates of " + name(type) + " need 64-bit atomics, which the device lacks");
-  Operation o = prepare(destination, values, dims, 0, update, "indexed_write");
+  const bool wide = (size_of(type) == 8 && type != DataType::complex64) || type == DataType::complex128;
+  const bool atomic = update == Update::assign || !wide || queue.device().info().int64_atomics;
+  if (options.ordered || !atomic) return write_in_order(queue, destination, values, dims, update, options);
+  Operation o = prepare(destination, values, dims, Form::write, update, "indexed_write");
   if (o.plan.numel() == 0) return;
   if (is_complex(type) && update == Update::add) split_complex(o);
   run(queue, o, options);
@@ -263,28 +313,6 @@ void index_update(Queue& queue, const TensorView& destination, int dim, const Te
                   const TensorView& values, Update update, const IndexOptions& options) {
   const IndexedDim dims[] = {along(destination, dim, spread(index, dim, values))};
   indexed_write(queue, addressed_view(destination, dim, values), values, dims, update, options);
-}
-
-void ordered_write(Queue& queue, const TensorView& destination, const TensorView& values, const TensorView& rows,
-                   const TensorView& order, Update update) {
-  struct OrderedKey {
-    DataType to, from;
-    std::uint8_t assign;
-  };
-  if (update != Update::add && (update != Update::assign || destination.dtype != values.dtype))
-    throw ValidationError("[ordered_write] expected add, or assign between equal dtypes");
-  static KernelCache<OrderedKey> cache;
-  const OrderedKey key{destination.dtype, values.dtype, std::uint8_t(update == Update::assign)};
-  Kernel& kernel = cache.get(queue.device(), key, [&] {
-    KernelSource source("index.cl", "ordered_write");
-    source.define("ORDERED").define("TO", tag(key.to)).define("FROM", tag(key.from));
-    if (key.assign) source.define("ASSIGN");
-    const DataType sum = accumulate_type(key.to);
-    source.define("TO_ACC(v)", cl_cast(key.to, sum, "v")).define("FROM_ACC(v)", cl_cast(sum, key.to, "v"));
-    return source.define("CAST(v)", cl_cast(key.from, key.to, "v"));
-  });
-  const cl_ulong count = cl_ulong(rows.numel());
-  launch(queue, kernel, NDRange(count, work_group), destination.data, values.data, rows.data, order.data, count);
 }
 
 }  // namespace dlprim

@@ -178,9 +178,11 @@ void max_pool_backward(Queue& queue, const TensorView& grad_out, const TensorVie
   const bool full_precision = size_of(grad_in.dtype) >= 4;
   if (queue.device().info().cpu && !settings.gpu_forms && full_precision && grad_in.is_contiguous()) {
     const Planes planes(grad_in, {p.in_stride, p.out_stride, p.index_stride});
+    DeviceStatus& status = queue.device().status();
     launch(queue, kernel_for(queue, key_of(max_scatter, grad_in, grad_out, indices, grad_in, window)),
            NDRange(std::size_t(planes.batch) * std::size_t(planes.channels), 1),
-           traffic_of(grad_in, grad_out, indices), grad_out.data, indices.data, grad_in.data, p, planes);
+           traffic_of(grad_in, grad_out, indices), grad_out.data, indices.data, grad_in.data, status.buffer(),
+           cl_int(status.arm(queue, "[max_pool_backward] index %lld is outside the input")), p, planes);
     return;
   }
   run(queue, key_of(max_backward, grad_in, grad_out, indices, grad_in, window), p, grad_in,

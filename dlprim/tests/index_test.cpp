@@ -97,15 +97,59 @@ TEST(Index, WrapsAndIgnores) {
   EXPECT_EQ(out.read(), (std::vector<float>{4, -1, 1}));
 }
 
-TEST(Index, OrderedRuns) {
-  for (const Update update : {Update::add, Update::assign}) {
-    DeviceVector<float> to(std::vector<float>(4, 1)), values(std::vector<float>{1, 2, 3, 4});
-    DeviceVector<std::int64_t> rows(std::vector<std::int64_t>{0, 2, 2, 2}),
-        order(std::vector<std::int64_t>{1, 0, 2, 3});
-    const TensorView r{rows.data(), DataType::int64, {4}}, o{order.data(), DataType::int64, {4}};
-    ordered_write(queue(), {to.data(), DataType::float32, {4}}, {values.data(), DataType::float32, {4}}, r, o, update);
-    EXPECT_EQ(to.read(), update == Update::add ? (std::vector<float>{3, 1, 9, 1}) : (std::vector<float>{2, 1, 4, 1}));
+TEST(Index, OrderedUpdates) {
+  IndexOptions options;
+  options.ordered = true;
+  for (const Update update : {Update::add, Update::assign, Update::maximum}) {
+    DeviceVector<float> to(std::vector<float>(4, 1)), values(std::vector<float>{4, 2, 3});
+    DeviceVector<std::int64_t> index(std::vector<std::int64_t>{2, 0, 2});
+    scatter(queue(), {to.data(), DataType::float32, {4}}, 0, {index.data(), DataType::int64, {3}},
+            {values.data(), DataType::float32, {3}}, update, options);
+    const std::vector<float> expected = update == Update::add      ? std::vector<float>{3, 1, 8, 1}
+                                        : update == Update::assign ? std::vector<float>{2, 1, 3, 1}
+                                                                   : std::vector<float>{2, 1, 4, 1};
+    EXPECT_EQ(to.read(), expected);
   }
+}
+
+TEST(Index, OrderedUpdatesOfStridedRowsRoundOnce) {
+  const std::size_t n = 1000;
+  DeviceVector<std::uint16_t> to(std::vector<std::uint16_t>(12, 0));                   // bfloat16, every second column
+  DeviceVector<std::uint16_t> one(std::vector<std::uint16_t>{0x3f80});                 // 1, broadcast
+  DeviceVector<std::int64_t> index(std::vector<std::int64_t>(n, 1));
+  IndexOptions options;
+  options.ordered = true;
+  const std::int64_t sizes[] = {3, 2}, strides[] = {4, 2}, shape[] = {std::int64_t(n), 2}, none[] = {0, 0};
+  index_update(queue(), {to.data(), DataType::bfloat16, sizes, strides}, 0,
+               {index.data(), DataType::int64, {std::int64_t(n)}}, {one.data(), DataType::bfloat16, shape, none},
+               Update::add, options);
+  const std::uint16_t thousand = 0x447a;
+  EXPECT_EQ(to.read(), (std::vector<std::uint16_t>{0, 0, 0, 0, thousand, 0, thousand, 0, 0, 0, 0, 0}));
+}
+
+// Nothing may be written anywhere, whatever the index and what memory held before.
+TEST(Index, WritesNothingOutOfRange) {
+  for (const std::int64_t bad : {std::int64_t(4), std::int64_t(-1), std::int64_t(1) << 40, INT64_MIN, INT64_MAX})
+    for (const bool ordered : {false, true})
+      for (const Update update : {Update::assign, Update::add, Update::maximum}) {
+        DeviceVector<float> to(std::vector<float>(4, 1)), values(std::vector<float>{5, 6});
+        DeviceVector<std::int64_t> index(std::vector<std::int64_t>{bad, 2});
+        IndexOptions options;
+        options.ordered = ordered;
+        scatter(queue(), {to.data(), DataType::float32, {4}}, 0, {index.data(), DataType::int64, {2}},
+                {values.data(), DataType::float32, {2}}, update, options);
+        EXPECT_THROW(queue().finish(), IndexError) << bad;
+        EXPECT_EQ(to.read(), (std::vector<float>{1, 1, update == Update::add ? 7.0f : 6.0f, 1}));
+      }
+}
+
+TEST(Index, ReadsZeroOutOfRange) {
+  DeviceVector<float> source(std::vector<float>{1, 2}), out(std::vector<float>{7, 7});
+  DeviceVector<std::int64_t> index(std::vector<std::int64_t>{1, INT64_MIN});
+  gather(queue(), {out.data(), DataType::float32, {2}}, {source.data(), DataType::float32, {2}}, 0,
+         {index.data(), DataType::int64, {2}});
+  EXPECT_THROW(queue().finish(), IndexError);
+  EXPECT_EQ(out.read(), (std::vector<float>{2, 0}));
 }
 
 TEST(Index, RefusesOtherIndexTypes) {

@@ -7,7 +7,6 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <dlprim/primitives/embedding.hpp>
-#include <dlprim/primitives/index.hpp>
 
 #include "generated/functions/embedding.h"
 #include "ops/index.hpp"
@@ -46,22 +45,17 @@ at::Tensor embedding_dense_backward(const at::Tensor& grad_output, const at::Ten
   TORCH_CHECK(indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
               op, ": expected indices of dtype int64 or int32, got ", indices.scalar_type());
   const int64_t columns = grad_output.size(-1), count = indices.numel();
-  at::Tensor grad = grad_output.reshape({count, columns});
   const at::Tensor rows = indices.reshape({count});
+  const std::optional<int64_t> ignore = padding_idx >= 0 ? std::optional(padding_idx) : std::nullopt;
+  at::Tensor grad = grad_output.reshape({count, columns});
   if (scale_grad_by_freq && count > 0) {
-    at::Tensor frequency = at::zeros({num_weights}, grad.options().dtype(at::kFloat));
-    frequency.index_add_(0, rows, at::ones({count}, frequency.options()));
+    const at::Tensor frequency = at::zeros({num_weights}, grad.options().dtype(at::kFloat));
+    update_slices(frequency, 0, rows, at::ones({count}, frequency.options()), dlprim::Update::add, op);
     grad = grad.div(frequency.index_select(0, rows).to(grad.scalar_type()).unsqueeze(1));
   }
   const bool wide = c10::isReducedFloatingType(grad.scalar_type());
-  at::Tensor sums = at::zeros({num_weights, columns}, wide ? grad.options().dtype(at::kFloat) : grad.options());
-  if (grad.numel() > 0) {
-    dlprim::IndexOptions options;
-    options.message = bounds_message(op, 0, num_weights);
-    if (padding_idx >= 0) options.ignore = padding_idx;
-    dlprim::index_update(current_queue(grad.device()), view_of(sums, op), 0, view_of(rows, op), view_of(grad, op),
-                         dlprim::Update::add, options);
-  }
+  const at::Tensor sums = at::zeros({num_weights, columns}, wide ? grad.options().dtype(at::kFloat) : grad.options());
+  update_slices(sums, 0, rows, grad, dlprim::Update::add, op, ignore);
   return wide ? sums.to(grad.scalar_type()) : sums;
 }
 

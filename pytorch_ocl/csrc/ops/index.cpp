@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Reading and writing at positions given by tensors: stubs of PyTorch's host code, and what CPU and CUDA do not share.
-#include <ATen/MemoryOverlap.h>
 #include <ATen/Context.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/IndexKernel.h>
+#include <ATen/native/IndexingUtils.h>
 #include <ATen/native/ReductionType.h>
 #include <ATen/native/TensorAdvancedIndexing.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/index.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <dlprim/primitives/index.hpp>
@@ -24,6 +24,7 @@
 #include "runtime/scalar.hpp"
 #include "runtime/tensor.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -37,47 +38,32 @@ using dlprim::Update;
 
 at::Tensor at_least_1d(const at::Tensor& tensor) { return tensor.dim() == 0 ? tensor.unsqueeze(0) : tensor; }
 
-// Sums and products of 16-bit floats are taken in float32 and rounded once.
 bool needs_float(const at::Tensor& tensor, Update update) {
   return c10::isReducedFloatingType(tensor.scalar_type()) && (update == Update::add || update == Update::multiply);
 }
 
-// Runs `write` on a tensor it may update: self, or a float32 copy of it.
-template <class Write>
-void with_accumulator(const at::Tensor& self, Update update, Write write) {
-  if (!needs_float(self, update)) return write(self);
-  const at::Tensor wide = self.to(at::kFloat);
-  write(wide);
-  self.copy_(wide);
-}
-
-// With deterministic algorithms, floating sums and all assignments take place in the order of the values.
-bool needs_order(const at::Tensor& self, Update update, const char* op) {
+// With deterministic algorithms, floating sums and products and all assignments take place in the order of the values.
+bool needs_order(const at::Tensor& self, Update update) {
   if (C10_LIKELY(!at::globalContext().deterministicAlgorithms())) return false;
-  if (update == Update::assign) return true;
-  if (!self.is_floating_point() && !self.is_complex()) return false;
-  if (update == Update::multiply) at::globalContext().alertNotDeterministic(op);
-  return update == Update::add;
-}
-
-// `choose` picks from a tensor of self's shape the elements that `values` update.
-template <class Choose>
-void ordered_write(const at::Tensor& self, const at::Tensor& values, Update update, Choose choose) {
-  const at::Tensor dense = self.contiguous();
-  const at::Tensor all = at::arange(self.numel(), self.options().dtype(at::kLong)).view(self.sizes());
-  const at::Tensor chosen = choose(all);
-  const at::Tensor given = values.expand(chosen.sizes()).contiguous();
-  const auto [rows, order] = chosen.reshape({-1}).sort(true, 0, false);
-  if (given.numel() > 0)
-    dlprim::ordered_write(current_queue(self.device()), view_of(dense), view_of(given), view_of(rows), view_of(order),
-                          update);
-  if (!dense.is_same(self)) self.copy_(dense);
+  const bool rounds = self.is_floating_point() || self.is_complex();
+  return update == Update::assign || (rounds && (update == Update::add || update == Update::multiply));
 }
 
 dlprim::IndexOptions options_for(const char* op, int64_t dim, int64_t size, bool wrap = false) {
   dlprim::IndexOptions options;
   options.wrap = wrap, options.message = bounds_message(op, dim, size);
   return options;
+}
+
+// Runs `write` on a tensor it may update: self, or a float32 copy of it, in which 16-bit floats are summed and
+// multiplied, to be rounded once. Updates in order round once by themselves.
+template <class Write>
+void with_accumulator(const at::Tensor& self, Update update, dlprim::IndexOptions options, Write write) {
+  options.ordered = needs_order(self, update);
+  if (options.ordered || !needs_float(self, update)) return write(self, options);
+  const at::Tensor wide = self.to(at::kFloat);
+  write(wide, options);
+  self.copy_(wide);
 }
 
 Update update_of(at::native::ReductionType type) {
@@ -95,13 +81,11 @@ void scatter(const at::Tensor& self, int64_t dim, const at::Tensor& index, const
   if (index.numel() == 0) return;
   const at::Tensor to = at_least_1d(self), at = at_least_1d(index);
   dim = at::maybe_wrap_dim(dim, to.dim());
-  if (needs_order(self, update, op))
-    return ordered_write(to, at_least_1d(src).as_strided(at.sizes(), at_least_1d(src).strides()), update,
-                         [&](const at::Tensor& all) { return all.gather(dim, at.to(at::kLong)); });
-  with_accumulator(to, update, [&](const at::Tensor& target) {
-    dlprim::scatter(current_queue(self.device()), view_of(target, op), int(dim), view_of(at, op),
-                    view_of(at_least_1d(src), op), update, options_for(op, dim, to.size(dim)));
-  });
+  with_accumulator(to, update, options_for(op, dim, to.size(dim)),
+                   [&](const at::Tensor& target, const dlprim::IndexOptions& options) {
+                     dlprim::scatter(current_queue(self.device()), view_of(target, op), int(dim), view_of(at, op),
+                                     view_of(at_least_1d(src), op), update, options);
+                   });
 }
 
 // A number as a tensor of index's shape.
@@ -160,28 +144,78 @@ void index_kernel(at::TensorIteratorBase& it, at::IntArrayRef sizes, at::IntArra
                        wrapping("index", sizes));
 }
 
+// For sums of 16-bit floats there is no float32 copy of what the iterator addresses; in order they round once, too.
 void index_put_kernel(at::TensorIterator& it, at::IntArrayRef sizes, at::IntArrayRef strides, bool accumulate) {
   if (it.numel() == 0) return;
   const auto dims = indexed_dims(it, 2, sizes, strides, it.element_size(0), "index_put_");
+  const Update update = accumulate ? Update::add : Update::assign;
+  dlprim::IndexOptions options = wrapping("index_put_", sizes);
+  options.ordered = needs_order(it.tensor(0), update) || needs_float(it.tensor(0), update);
   dlprim::indexed_write(current_queue(it.device(0)), operand_view(it, 0, "index_put_"),
-                        operand_view(it, 1, "index_put_"), dims, accumulate ? Update::add : Update::assign,
-                        wrapping("index_put_", sizes));
+                        operand_view(it, 1, "index_put_"), dims, update, options);
 }
 
-// What PyTorch asks for when sums, or the winner among several values, are to be deterministic.
+// The elements of a tensor that index tensors choose, as PyTorch lays them out: the index tensors' common shape takes
+// the place of the indexed dimensions, or stands in front where these are not neighbours.
+struct Chosen {
+  std::vector<int64_t> sizes, strides;  // strides of 0 along the indices' shape
+  std::vector<at::Tensor> indices;      // of `sizes`
+  std::vector<int64_t> indexed_sizes, indexed_strides;
+
+  Chosen(at::Tensor self, const c10::List<std::optional<at::Tensor>>& given) {
+    std::vector<at::Tensor> all = at::expand_outplace(at::native::expandTensors(self, given, true));
+    all.resize(std::size_t(self.dim()));
+    if (!at::native::hasContiguousSubspace(all)) std::tie(self, all) = at::native::transposeToFront(self, all);
+    int64_t before = 0;
+    for (std::size_t d = 0; d < all.size(); d++) {
+      if (!all[d].defined()) {
+        sizes.push_back(self.size(int64_t(d))), strides.push_back(self.stride(int64_t(d)));
+        continue;
+      }
+      if (indices.empty()) {
+        before = int64_t(d);
+        sizes.insert(sizes.end(), all[d].sizes().begin(), all[d].sizes().end());
+        strides.resize(sizes.size());
+      }
+      indices.push_back(all[d].to(at::kLong));
+      indexed_sizes.push_back(self.size(int64_t(d))), indexed_strides.push_back(self.stride(int64_t(d)));
+    }
+    for (at::Tensor& index : indices) {
+      std::vector<int64_t> steps(sizes.size());
+      std::ranges::copy(index.strides(), steps.begin() + before);
+      index = index.as_strided(sizes, steps);
+    }
+  }
+};
+
+// What PyTorch asks for in place of index_put_kernel when values accumulate or are to be deterministic.
 void index_put_with_sort_kernel(at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices,
                                 const at::Tensor& values, bool accumulate, bool) {
+  const char* op = "index_put_";
   if (self.numel() == 0) return;
-  ordered_write(self, values, accumulate ? Update::add : Update::assign,
-                [&](const at::Tensor& all) { return at::index(all, indices); });
+  const Update update = accumulate ? Update::add : Update::assign;
+  const Chosen shape(self, indices);
+  const at::Tensor given = values.expand(shape.sizes);
+  if (given.numel() == 0) return;
+  if (shape.indices.empty()) return void(accumulate ? self.add_(given) : self.copy_(given));
+  with_accumulator(self, update, wrapping(op, shape.indexed_sizes), [&](const at::Tensor& target,
+                                                                        const dlprim::IndexOptions& options) {
+    const Chosen chosen = target.is_same(self) ? shape : Chosen(target, indices);
+    std::vector<dlprim::IndexedDim> dims;
+    for (std::size_t k = 0; k < chosen.indices.size(); k++)
+      dims.push_back({view_of(chosen.indices[k], op), chosen.indexed_sizes[k], chosen.indexed_strides[k]});
+    dlprim::indexed_write(current_queue(self.device()), view_of(target.as_strided(chosen.sizes, chosen.strides), op),
+                          view_of(given, op), dims, update, options);
+  });
 }
 
 void index_copy_kernel(at::TensorIterator& it, int64_t dim, int64_t size, int64_t stride) {
   if (it.numel() == 0) return;
   const dlprim::IndexedDim dims[] = {{operand_view(it, 1, "index_copy_"), size, stride}};
+  dlprim::IndexOptions options = options_for("index_copy_", dim, size);
+  options.ordered = needs_order(it.tensor(0), Update::assign);
   dlprim::indexed_write(current_queue(it.device(0)), operand_view(it, 0, "index_copy_"),
-                        operand_view(it, 2, "index_copy_"), dims, Update::assign,
-                        options_for("index_copy_", dim, size));
+                        operand_view(it, 2, "index_copy_"), dims, Update::assign, options);
 }
 
 void index_fill_kernel(at::TensorIterator& it, int64_t dim, int64_t size, int64_t stride, const at::Scalar& value) {
@@ -208,29 +242,16 @@ void put_kernel(at::TensorIterator& it, const at::TensorBase& self, bool accumul
   if (it.numel() == 0) return;
   const at::Tensor target = at::Tensor(self), dense = target.contiguous();
   const Update update = accumulate ? Update::add : Update::assign;
-  with_accumulator(dense, update, [&](const at::Tensor& sum) {
-    const dlprim::TensorView values = operand_view(it, 0, "put_");
-    dlprim::TensorView to = values;
-    to.data = buffer_of(sum), to.dtype = data_type_of(sum, "put_");
-    to.strides.fill(0);
-    const dlprim::IndexedDim dims[] = {{operand_view(it, 1, "put_"), sum.numel(), 1}};
-    dlprim::indexed_write(current_queue(sum.device()), to, values, dims, update,
-                          options_for("put_", -1, sum.numel(), true));
-  });
+  with_accumulator(dense, update, options_for("put_", -1, dense.numel(), true),
+                   [&](const at::Tensor& sum, const dlprim::IndexOptions& options) {
+                     const dlprim::TensorView values = operand_view(it, 0, "put_");
+                     dlprim::TensorView to = values;
+                     to.data = buffer_of(sum), to.dtype = data_type_of(sum, "put_");
+                     to.strides.fill(0);
+                     const dlprim::IndexedDim dims[] = {{operand_view(it, 1, "put_"), sum.numel(), 1}};
+                     dlprim::indexed_write(current_queue(sum.device()), to, values, dims, update, options);
+                   });
   if (!dense.is_same(target)) target.copy_(dense);
-}
-
-// Writes `source` into the slices of `self` that `index` names.
-void update_slices(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
-                   Update update, const char* op) {
-  if (index.numel() == 0 || source.numel() == 0) return;
-  if (needs_order(self, update, op))
-    return ordered_write(at_least_1d(self), at_least_1d(source), update,
-                         [&](const at::Tensor& all) { return all.index_select(dim, at_least_1d(index)); });
-  with_accumulator(at_least_1d(self), update, [&](const at::Tensor& target) {
-    dlprim::index_update(current_queue(self.device()), view_of(target, op), int(dim), view_of(at_least_1d(index), op),
-                         view_of(at_least_1d(source), op), update, options_for(op, dim, target.size(dim)));
-  });
 }
 
 at::Scalar start_of(c10::string_view reduce, at::ScalarType type) {
@@ -266,6 +287,19 @@ const char* bounds_message(const char* op, int64_t dim, int64_t size) {
   if (size >= 0 && dim >= 0) text += std::to_string(dim) + " ";
   if (size >= 0) text += "with size " + std::to_string(size);
   return messages.emplace(std::tuple(op, dim, size), std::move(text)).first->second.c_str();
+}
+
+void update_slices(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
+                   dlprim::Update update, const char* op, std::optional<int64_t> ignore) {
+  if (index.numel() == 0 || source.numel() == 0) return;
+  const at::Tensor to = at_least_1d(self);
+  dim = at::maybe_wrap_dim(dim, to.dim());
+  dlprim::IndexOptions options = options_for(op, dim, to.size(dim));
+  options.ignore = ignore;
+  with_accumulator(to, update, options, [&](const at::Tensor& target, const dlprim::IndexOptions& chosen) {
+    dlprim::index_update(current_queue(self.device()), view_of(target, op), int(dim), view_of(at_least_1d(index), op),
+                         view_of(at_least_1d(source), op), update, chosen);
+  });
 }
 
 void structured_index_add_out::impl(const at::Tensor& self, int64_t dim, const at::Tensor& index,

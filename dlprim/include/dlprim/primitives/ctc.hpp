@@ -7,7 +7,8 @@ namespace dlprim {
 
 /// Sequences of a CTC loss. `log_probs` (T, N, C, any strides, float32 or float64); `targets` int64 labels of all
 /// sequences, contiguous; `lengths` (N, 3), int64, contiguous: input length, target length, index of the first label.
-/// `states` = 2 max target length + 1. Labels and lengths are trusted.
+/// `states` = 2 max target length + 1. Lengths are trusted; a label outside 0 .. C - 1 counts as the blank, and the next
+/// synchronization throws IndexError.
 struct CtcSequences {
   TensorView log_probs, targets, lengths;
   std::int64_t states = 1;
