@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Gradients of embeddings, and bags of embeddings.
+#include <ATen/Context.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
@@ -55,7 +56,10 @@ at::Tensor embedding_dense_backward(const at::Tensor& grad_output, const at::Ten
   }
   const bool wide = c10::isReducedFloatingType(grad.scalar_type());
   at::Tensor sums = at::zeros({num_weights, columns}, wide ? grad.options().dtype(at::kFloat) : grad.options());
-  if (grad.numel() > 0) {
+  if (grad.numel() > 0 && at::globalContext().deterministicAlgorithms()) {
+    sums.index_add_(0, rows, grad.to(sums.scalar_type()));
+    if (padding_idx >= 0) sums.select(0, padding_idx).zero_();
+  } else if (grad.numel() > 0) {
     dlprim::IndexOptions options;
     options.message = bounds_message(op, 0, num_weights);
     if (padding_idx >= 0) options.ignore = padding_idx;
