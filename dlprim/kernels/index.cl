@@ -92,7 +92,7 @@ __kernel void write(GLOBAL(void, destination), CONST_GLOBAL(void, values), GLOBA
 // One work-item a run of equal rows.
 __kernel void ordered_write(GLOBAL(STORAGE(TO), destination), CONST_GLOBAL(STORAGE(FROM), values),
                             CONST_GLOBAL(long, rows), CONST_GLOBAL(long, order), ulong count) {
-  const ulong first = get_global_id(0);
+  const ulong first = global_id();
   if (first >= count) return;
   __global const long *rows = CONST_POINTER(long, rows), *order = CONST_POINTER(long, order);
   const long row = rows[first];
