@@ -52,11 +52,13 @@ __kernel void scan_chunks(GLOBAL(long, starts), ulong chunks) {
 
 #if defined(COORDINATES) || defined(SELECT) || defined(SCATTER) || defined(RANKS)
 typedef struct {
-  long sizes[16];  // of the mask, slowest first
   long row_stride, column_stride;  // of the coordinates
   ulong n;
   long limit;
   int code, unused;
+#ifdef COORDINATES
+  long sizes[DIMS];  // of the mask, slowest first
+#endif
 } Parameters;
 
 __kernel void emit(CONST_GLOBAL(STORAGE(T), mask), CONST_GLOBAL(long, starts), GLOBAL(void, out),

@@ -5,7 +5,7 @@
 
 __kernel void distances(GLOBAL(STORAGE(T), out), CONST_GLOBAL(STORAGE(T), a), CONST_GLOBAL(STORAGE(T), b), ulong count,
                         ulong rows, ulong others, ulong columns, float p) {
-  const ulong i = get_global_id(0);
+  const ulong i = global_id();
   if (i >= count) return;
   const ulong j = i % others, line = i / others, batch = line / rows;
   __global const STORAGE(T) *x = CONST_POINTER(STORAGE(T), a) + line * columns;
@@ -37,7 +37,7 @@ __kernel void distances_backward(GLOBAL(STORAGE(T), grad_a), CONST_GLOBAL(STORAG
                                  CONST_GLOBAL(STORAGE(T), a), CONST_GLOBAL(STORAGE(T), b),
                                  CONST_GLOBAL(STORAGE(T), out), ulong count, ulong rows, ulong others, ulong columns,
                                  float p) {
-  const ulong i = get_global_id(0);
+  const ulong i = global_id();
   if (i >= count) return;
   const ulong column = i % columns, line = i / columns, batch = line / rows;
   __global const STORAGE(T) *y = CONST_POINTER(STORAGE(T), b) + batch * others * columns + column;

@@ -101,7 +101,7 @@ __kernel void write(GLOBAL(void, destination), CONST_GLOBAL(void, values), GLOBA
 // One work-item a run of equal positions; `order` sorts them. Negative positions are no places.
 __kernel void ordered_write(GLOBAL(STORAGE(TO), destination), CONST_GLOBAL(STORAGE(TO), values),
                             CONST_GLOBAL(long, positions), CONST_GLOBAL(long, order), ulong count) {
-  const ulong first = get_global_id(0);
+  const ulong first = global_id();
   if (first >= count) return;
   __global const long *positions = CONST_POINTER(long, positions), *order = CONST_POINTER(long, order);
   const long position = positions[order[first]];

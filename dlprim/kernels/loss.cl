@@ -42,7 +42,7 @@ inline bool counts(long label, Labels p, __global int *status, int code) {
 #ifdef NLL_EACH
 __kernel void nll_each(CONST_GLOBAL(STORAGE(T), in), GLOBAL(STORAGE(T), losses), COMMON) {
   POINTERS
-  const long i = get_global_id(0);
+  const long i = (long)global_id();
   if (i >= p.rows * p.places) return;
   const long label = label_at(target, p, i);
   const bool used = counts(label, p, status, code);
@@ -111,7 +111,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void nll_finish(CONS
 __kernel void nll_backward(CONST_GLOBAL(STORAGE(T), grad_out), CONST_GLOBAL(STORAGE(T), total_weight),
                            GLOBAL(STORAGE(T), grad_in), COMMON) {
   POINTERS
-  const long i = get_global_id(0);
+  const long i = (long)global_id();
   if (i >= p.rows * p.places) return;
   const long label = label_at(target, p, i);
   if (!counts(label, p, status, code)) return;
@@ -184,7 +184,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void entropy_backwar
 __kernel void margin(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(STORAGE(T), grad_out), GLOBAL(STORAGE(T), out), COMMON,
                      int power, float margin_width, int backward) {
   POINTERS
-  const long i = get_global_id(0);
+  const long i = (long)global_id();
   if (i >= p.rows) return;
   __global const STORAGE(T) *in = CONST_POINTER(STORAGE(T), in);
   __global STORAGE(T) *out = POINTER(STORAGE(T), out);
@@ -212,7 +212,7 @@ __kernel void margin(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(STORAGE(T), grad
 __kernel void multilabel(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(STORAGE(T), grad_out), GLOBAL(STORAGE(T), out),
                          GLOBAL(STORAGE(T), flags), COMMON, int backward) {
   POINTERS
-  const long i = get_global_id(0);
+  const long i = (long)global_id();
   if (i >= p.rows) return;
   __global const STORAGE(T) *in = CONST_POINTER(STORAGE(T), in);
   __global STORAGE(T) *out = POINTER(STORAGE(T), out);

@@ -20,7 +20,7 @@ inline long inner(long at, long before, long size) {
 
 #ifdef FORWARD
 __kernel void pad(GLOBAL(STORAGE(T), out), CONST_GLOBAL(STORAGE(T), in), Padding p) {
-  const ulong i = get_global_id(0);
+  const ulong i = global_id();
   if (i >= p.count) return;
   ulong rest = i, at = 0, scale = 1;
 #pragma unroll
@@ -53,7 +53,7 @@ inline void outer(int k, long at, long before, long size, long out, long *begin,
 #define RANGES 1
 #endif
 __kernel void pad_backward(GLOBAL(STORAGE(T), grad_in), CONST_GLOBAL(STORAGE(T), grad_out), Padding p) {
-  const ulong i = get_global_id(0);
+  const ulong i = global_id();
   if (i >= p.count) return;
   const ulong line = i / (ulong)p.in[2], plane = line / (ulong)p.in[1], volume = plane / (ulong)p.in[0];
   const long x = (long)(i % (ulong)p.in[2]), y = (long)(line % (ulong)p.in[1]), z = (long)(plane % (ulong)p.in[0]);
@@ -83,7 +83,7 @@ typedef struct {
 
 #ifdef UNFOLD
 __kernel void unfold(GLOBAL(STORAGE(T), columns), CONST_GLOBAL(STORAGE(T), image), Windows w) {
-  const ulong i = get_global_id(0);
+  const ulong i = global_id();
   if (i >= w.count) return;
   ulong rest = i;
   const long wx = (long)(rest % (ulong)w.windows[1]);
@@ -104,7 +104,7 @@ __kernel void unfold(GLOBAL(STORAGE(T), columns), CONST_GLOBAL(STORAGE(T), image
 
 #ifdef FOLD
 __kernel void fold(GLOBAL(STORAGE(T), image), CONST_GLOBAL(STORAGE(T), columns), Windows w) {
-  const ulong i = get_global_id(0);
+  const ulong i = global_id();
   if (i >= w.count) return;
   const ulong line = i / (ulong)w.size[1], batch = line / (ulong)w.size[0];
   const long x = (long)(i % (ulong)w.size[1]) + w.padding[1], y = (long)(line % (ulong)w.size[0]) + w.padding[0];

@@ -33,7 +33,7 @@ __kernel void generate(GLOBAL(STORAGE(T), out),
                        CONST_GLOBAL(STORAGE(P), parameter),
 #endif
                        ulong count, ulong items, ulong seed, ulong offset, PARAMETER a, PARAMETER b) {
-  const ulong item = get_global_id(0);
+  const ulong item = global_id();
   if (item >= items) return;
   __global STORAGE(T) *out = POINTER(STORAGE(T), out);
 #ifdef P
@@ -79,7 +79,7 @@ __kernel void generate(GLOBAL(STORAGE(T), out),
 #ifdef DROPOUT
 __kernel void dropout(CONST_GLOBAL(STORAGE(T), in), GLOBAL(STORAGE(T), out), GLOBAL(uchar, mask), ulong count,
                       ulong items, ulong seed, ulong offset, float keep, R scale) {
-  const ulong item = get_global_id(0);
+  const ulong item = global_id();
   if (item >= items) return;
   __global const STORAGE(T) *in = CONST_POINTER(STORAGE(T), in);
   __global STORAGE(T) *out = POINTER(STORAGE(T), out);
@@ -109,7 +109,7 @@ inline uint mix(uint half_word, uint key) {
 }
 
 __kernel void permutation(GLOBAL(STORAGE(T), out), ulong count, int bits, ulong seed, ulong offset) {
-  const ulong i = get_global_id(0);
+  const ulong i = global_id();
   if (i >= count) return;
   const int low_bits = bits / 2, high_bits = bits - low_bits;
   const uint low_mask = (uint)((1ul << low_bits) - 1), high_mask = (uint)((1ul << high_bits) - 1);
@@ -135,7 +135,7 @@ __kernel void permutation(GLOBAL(STORAGE(T), out), ulong count, int bits, ulong 
 // Inverts a cumulative distribution for every sample by bisection: the first category whose sum exceeds u * total.
 __kernel void categorical(CONST_GLOBAL(STORAGE(T), cumulative), GLOBAL(long, out), long rows, long categories,
                           long samples, ulong seed, ulong offset) {
-  const long i = get_global_id(0);
+  const long i = (long)global_id();
   if (i >= rows * samples) return;
   __global const STORAGE(T) *sums = CONST_POINTER(STORAGE(T), cumulative) + i / samples * categories;
   const uint4 r = philox_draw(seed, offset, i, 0);

@@ -100,7 +100,7 @@ inline R sample_binomial(Stream *s, R n, R p) {
 
 __kernel void generate_each(GLOBAL(STORAGE(T), out), CONST_GLOBAL(STORAGE(T), first),
                             CONST_GLOBAL(STORAGE(T), second), ulong count, ulong seed, ulong offset) {
-  const ulong i = get_global_id(0);
+  const ulong i = global_id();
   if (i >= count) return;
   Stream stream = {seed, offset, i, 0, 4, (uint4)(0)};
   const R a = LOAD(T, CONST_POINTER(STORAGE(T), first), i), b = LOAD(T, CONST_POINTER(STORAGE(T), second), i);

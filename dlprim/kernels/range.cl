@@ -6,13 +6,13 @@
 
 #ifdef R
 __kernel void sequence(GLOBAL(STORAGE(T), out), ulong count, R start, R step) {
-  const ulong i = get_global_id(0);
+  const ulong i = global_id();
   if (i < count) STORE(T, POINTER(STORAGE(T), out), i, CAST((start + (R)i * step)));
 }
 
 // Counts from both ends, so that both are exact.
 __kernel void spaced(GLOBAL(STORAGE(T), out), ulong count, R start, R end, R step, R base) {
-  const ulong i = get_global_id(0);
+  const ulong i = global_id();
   if (i >= count) return;
   R value = i < count / 2 || count == 1 ? start + (R)i * step : end - (R)(count - 1 - i) * step;
 #ifdef POWER
@@ -36,7 +36,7 @@ inline long start_of_row(long row, long columns, long offset) {
 }
 
 __kernel void triangle_indices(GLOBAL(STORAGE(T), out), ulong count, long rows, long columns, long offset) {
-  const ulong i = get_global_id(0);
+  const ulong i = global_id();
   if (i >= count) return;
   long low = 0, high = rows;  // the last row that starts at or before i
   while (high - low > 1) {
@@ -56,7 +56,7 @@ __kernel void triangle_indices(GLOBAL(STORAGE(T), out), ulong count, long rows, 
 
 #ifdef UNIT
 __kernel void triangle(GLOBAL(UNIT, out), CONST_GLOBAL(UNIT, in), ulong count, uint rows, uint columns, long diagonal) {
-  const ulong i = get_global_id(0);
+  const ulong i = global_id();
   if (i >= count) return;
   const ulong line = i / columns;
   const long column = (long)(i - line * columns), row = (long)(line % rows);

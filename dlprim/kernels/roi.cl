@@ -75,7 +75,7 @@ __kernel void regions(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(STORAGE(T), box
                       GLOBAL(STORAGE(T), out),
 #endif
                       GLOBAL(int, status), int code, Regions p) {
-  const long i = get_global_id(0);
+  const long i = (long)global_id();
   if (i >= p.count) return;
   const int pw = (int)(i % p.out[1]), ph = (int)(i / p.out[1] % p.out[0]);
   const long plane = i / p.out[1] / p.out[0], region = plane / p.channels;

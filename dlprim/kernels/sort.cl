@@ -36,7 +36,7 @@ inline bool before(__global const STORAGE(T) *keys, long a, long b, long columns
 // One work-item a run of RUN elements of a segment.
 __kernel void sort_runs(CONST_GLOBAL(STORAGE(T), keys), GLOBAL(long, order), long n, long columns, ulong runs,
                         ulong count) {
-  const ulong item = get_global_id(0);
+  const ulong item = global_id();
   if (item >= count) return;
   const long segment = (long)(item / runs), begin = (long)(item % runs) * RUN;
   __global const STORAGE(T) *keys = CONST_POINTER(STORAGE(T), keys) + segment * n * columns;
@@ -54,7 +54,7 @@ __kernel void sort_runs(CONST_GLOBAL(STORAGE(T), keys), GLOBAL(long, order), lon
 // Merges neighbouring runs of `width`; one work-item RUN elements of the result.
 __kernel void merge_runs(CONST_GLOBAL(STORAGE(T), keys), CONST_GLOBAL(long, from), GLOBAL(long, to), long n,
                          long columns, ulong pieces, ulong count, long width) {
-  const ulong item = get_global_id(0);
+  const ulong item = global_id();
   if (item >= count) return;
   const long segment = (long)(item / pieces), at = (long)(item % pieces) * RUN;
   __global const STORAGE(T) *keys = CONST_POINTER(STORAGE(T), keys) + segment * n * columns;
@@ -78,7 +78,7 @@ __kernel void merge_runs(CONST_GLOBAL(STORAGE(T), keys), CONST_GLOBAL(long, from
 }
 
 __kernel void rank_place(CONST_GLOBAL(STORAGE(T), sorted), GLOBAL(long, place), long n, ulong rows, long k) {
-  const ulong row = get_global_id(0);
+  const ulong row = global_id();
   if (row >= rows) return;
   __global const STORAGE(T) *sorted = CONST_POINTER(STORAGE(T), sorted) + row * n;
   long at = k;
@@ -114,7 +114,7 @@ __kernel void rank_place(CONST_GLOBAL(STORAGE(T), sorted), GLOBAL(long, place), 
 __kernel void search_sorted(GLOBAL(STORAGE(OUT), out), CONST_GLOBAL(STORAGE(T), sorted),
                             CONST_GLOBAL(STORAGE(T), values), CONST_GLOBAL(long, sorter), long n, ulong per_row,
                             ulong count, int one_row) {
-  const ulong i = get_global_id(0);
+  const ulong i = global_id();
   if (i >= count) return;
   const long row = one_row ? 0 : (long)(i / per_row);
   __global const STORAGE(T) *sorted = CONST_POINTER(STORAGE(T), sorted) + row * n;
@@ -144,7 +144,7 @@ __kernel void search_sorted(GLOBAL(STORAGE(OUT), out), CONST_GLOBAL(STORAGE(T), 
 
 __kernel void run_heads(CONST_GLOBAL(STORAGE(T), keys), CONST_GLOBAL(long, order), GLOBAL(uchar, heads), ulong n,
                         long columns) {
-  const ulong i = get_global_id(0);
+  const ulong i = global_id();
   if (i >= n) return;
   __global const STORAGE(T) *keys = CONST_POINTER(STORAGE(T), keys);
   __global const long *order = CONST_POINTER(long, order);

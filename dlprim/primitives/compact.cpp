@@ -4,6 +4,7 @@
 #include <dlprim/runtime/status.hpp>
 
 #include <algorithm>
+#include <cstddef>
 
 namespace dlprim {
 
@@ -20,13 +21,13 @@ struct Key {
   std::uint8_t unit, dims;
 };
 
-// The layout of struct Parameters in compact.cl.
+// The layout of struct Parameters in compact.cl, of which kernels take the sizes that they need.
 struct Parameters {
-  std::int64_t sizes[16];
   std::int64_t row_stride, column_stride;
   std::uint64_t n;
   std::int64_t limit;
   std::int32_t code, unused;
+  std::int64_t sizes[max_dims];
 };
 
 Kernel& kernel_for(Queue& queue, const Key& key) {
@@ -36,7 +37,8 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
     KernelSource source("compact.cl", name);
     source.define("T", tag(key.mask)).define("GROUP", group).define("CHUNK", chunk);
     source.define("IS_SET(v)", is_complex(key.mask) ? "((v).x != 0 || (v).y != 0)" : "((v) != 0)");
-    if (key.kind > scan_chunks) source.define(sections[key.kind]).define("DIMS", key.dims);
+    if (key.kind > scan_chunks) source.define(sections[key.kind]);
+    if (key.kind == coordinates_kind) source.define("DIMS", key.dims);
     static constexpr const char* units[] = {"uchar", "ushort", "uint", "uint2", "uint4"};
     int log = 0;
     while ((1 << log) < key.unit) log++;
@@ -77,9 +79,12 @@ void Compaction::emit(int kind, const TensorView& out, const TensorView& source,
   if (kind == scatter_kind)
     p.code = queue_.device().status().arm(queue_, "masked_scatter: expected a source with an element for each of the "
                                                   "mask's, but it ends before number %lld");
-  const Key key{Kind(kind), mask_.dtype, std::uint8_t(size_of(out.dtype)), std::uint8_t(mask_.dims)};
+  const int dims = kind == coordinates_kind ? mask_.dims : 0;
+  const Key key{Kind(kind), mask_.dtype, std::uint8_t(size_of(out.dtype)), std::uint8_t(dims)};
+  const auto parameters = std::as_bytes(std::span(&p, 1));
   launch(queue_, kernel_for(queue_, key), NDRange(std::size_t(chunks_ * group), std::size_t(group)), mask_.data,
-         starts_.data(), out.data, source.data, queue_.device().status().buffer(), p);
+         starts_.data(), out.data, source.data, queue_.device().status().buffer(),
+         parameters.first(offsetof(Parameters, sizes) + std::size_t(dims) * sizeof(std::int64_t)));
 }
 
 void Compaction::coordinates(const TensorView& indices, std::int64_t limit) {

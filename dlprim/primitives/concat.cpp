@@ -9,6 +9,8 @@
 #include <numeric>
 #include <vector>
 
+#include "permuted.hpp"
+
 namespace dlprim {
 
 namespace {
@@ -40,14 +42,6 @@ void check(const TensorView& out, std::span<const TensorView> inputs, int dim) {
   if (total != out.sizes[dim])
     throw ValidationError("[concat] expected " + std::to_string(out.sizes[dim]) + " slices along dimension " +
                           std::to_string(dim) + ", got " + std::to_string(total));
-}
-
-// The view with its dimensions in the given order.
-TensorView permuted(const TensorView& view, std::span<const int> order) {
-  TensorView result = view;
-  for (int d = 0; d < view.dims; d++)
-    result.sizes[d] = view.sizes[order[d]], result.strides[d] = view.strides[order[d]];
-  return result;
 }
 
 // Bytes that all rows, starts and addresses are multiples of: what one work-item moves.

@@ -37,20 +37,11 @@ DataType bits_of(DataType type) {
 
 Plan as_bits(const Plan& plan) {
   Plan bits = plan;
-  const bool wide = size_of(plan.operands[0].dtype) == 16;  // complex128: two words an element
-  if (wide) {
-    for (int d = plan.dims; d > 0; d--) bits.sizes[d] = plan.sizes[d - 1];
-    bits.sizes[0] = 2, bits.dims++;
+  if (size_of(plan.operands[0].dtype) == 16) {  // complex128: two words an element
+    bits.split_elements(2, bits.count());
+    bits.coalesce();
   }
-  for (int k = 0; k < plan.count(); k++) {
-    Operand& x = bits.operands[k];
-    if (wide) {
-      for (int d = plan.dims; d > 0; d--) x.strides[d] = 2 * plan.operands[k].strides[d - 1];
-      x.strides[0] = 1;
-    }
-    x.dtype = bits_of(x.dtype);
-  }
-  if (wide) bits.coalesce();
+  for (int k = 0; k < plan.count(); k++) bits.operands[k].dtype = bits_of(bits.operands[k].dtype);
   return bits;
 }
 
@@ -58,7 +49,7 @@ Plan as_bits(const Plan& plan) {
 int crossing_dim(const Plan& plan) {
   const Operand &to = plan.operands[0], &from = plan.operands[1];
   if (to.strides[0] != 1 || from.strides[0] == 1 || from.strides[0] == 0 || plan.sizes[0] < 8) return 0;
-  if (plan.dims > max_batch_dims + 2 || !plan.fits_32bit()) return 0;
+  if (plan.dims > max_batch_dims + 2) return 0;
   for (int d = 1; d < plan.dims; d++)
     if (from.strides[d] == 1 && plan.sizes[d] >= 8) return d;
   return 0;
@@ -95,7 +86,14 @@ void transpose(Queue& queue, const Plan& plan, int crossing) {
 }
 
 void copy_elements(Queue& queue, const Plan& plan) {
-  if (const int crossing = crossing_dim(plan)) return transpose(queue, plan, crossing);
+  if (const int crossing = crossing_dim(plan)) {
+    if (plan.fits_32bit()) return transpose(queue, plan, crossing);
+    Plan first = plan;
+    Plan rest = first.split();
+    first.coalesce(), rest.coalesce();
+    copy_elements(queue, first);
+    return copy_elements(queue, rest);
+  }
   pointwise(queue, PointwiseId::copy, plan, plan.operands[1].dtype);
 }
 

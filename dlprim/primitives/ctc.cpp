@@ -4,6 +4,8 @@
 #include <dlprim/runtime/memory.hpp>
 #include <dlprim/runtime/status.hpp>
 
+#include "narrow.hpp"
+
 namespace dlprim {
 
 namespace {
@@ -42,8 +44,9 @@ Parameters parameters(Queue& queue, const CtcSequences& s, const TensorView& los
   if (!good)
     throw ValidationError("[ctc_loss] expected float32 or float64 log_probs (T, N, C), int64 targets and lengths "
                           "(N, 3), losses (N) and alpha (N, T, states)");
-  return {in.strides[0], in.strides[1], in.strides[2], 0, 0, 0, cl_int(in.sizes[0]), cl_int(in.sizes[1]),
-          cl_int(in.sizes[2]), cl_int(s.states), cl_int(s.blank), s.zero_infinity,
+  auto size = [](const char* what, std::int64_t value) { return narrow("ctc_loss", what, value); };
+  return {in.strides[0], in.strides[1], in.strides[2], 0, 0, 0, size("steps", in.sizes[0]), size("a batch", in.sizes[1]),
+          size("classes", in.sizes[2]), size("states", s.states), size("a blank", s.blank), s.zero_infinity,
           cl_int(queue.device().status().arm(queue, "[ctc_loss] label %lld is out of range of the classes")), 0};
 }
 

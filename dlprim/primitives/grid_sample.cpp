@@ -3,6 +3,7 @@
 #include <dlprim/runtime/launch.hpp>
 
 #include "grid.hpp"
+#include "narrow.hpp"
 
 namespace dlprim {
 
@@ -64,10 +65,11 @@ Parameters parameters(const TensorView& in, const TensorView& grid, const Tensor
   strides_of(in, 1, 2, p.in_stride);
   strides_of(out, 1, 2, p.out_stride);
   strides_of(grid, -1, 1, p.grid_stride);
-  p.batch = cl_int(in.sizes[0]), p.channels = cl_int(in.sizes[1]);
+  p.batch = narrow("grid_sample", "a batch", in.sizes[0]);
+  p.channels = narrow("grid_sample", "channels", in.sizes[1]);
   for (int axis = 0; axis < 3; axis++) {
-    p.in[axis] = axis < 3 - axes ? 1 : cl_int(in.size(axis - 3));
-    p.out[axis] = axis < 3 - axes ? 1 : cl_int(out.size(axis - 3));
+    p.in[axis] = axis < 3 - axes ? 1 : narrow("grid_sample", "a size", in.size(axis - 3));
+    p.out[axis] = axis < 3 - axes ? 1 : narrow("grid_sample", "a size", out.size(axis - 3));
   }
   return p;
 }

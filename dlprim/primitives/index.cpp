@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t work_group = 256;
 constexpr int max_indices = 8;
+constexpr std::size_t parameter_limit = 800;  // bytes; with the buffers within the 1024 every device takes
 
 enum class Form : std::uint8_t { read, write, positions };
 
@@ -118,15 +119,11 @@ int widen(Operation& o) {
 // Complex sums are sums of pairs of reals: one more dimension.
 void split_complex(Operation& o) {
   Plan& plan = o.plan;
-  for (int k = 0; k < plan.count(); k++) {
-    Operand& x = plan.operands[k];
-    const int factor = k < 2 ? 2 : 1;
-    for (int d = plan.dims; d > 0; d--) x.strides[d] = factor * x.strides[d - 1];
-    x.strides[0] = k < 2 ? 1 : 0;
-    if (k < 2) x.dtype = x.dtype == DataType::complex64 ? DataType::float32 : DataType::float64;
+  plan.split_elements(2, 2);
+  for (int k = 0; k < 2; k++) {
+    DataType& type = plan.operands[k].dtype;
+    type = type == DataType::complex64 ? DataType::float32 : DataType::float64;
   }
-  for (int d = plan.dims; d > 0; d--) plan.sizes[d] = plan.sizes[d - 1];
-  plan.sizes[0] = 2, plan.dims++;
   for (int k = 0; k < o.indices(); k++) o.steps[k] *= 2;
 }
 
@@ -142,10 +139,17 @@ void launch_with(Queue& queue, Kernel& kernel, Operation& o, std::span<const std
          o.plan.operands[1].data, queue.device().status().buffer(), parameters, indices...);
 }
 
+// Whether one launch can describe the operation.
+bool fits(const Operation& o) {
+  const int words = (2 + o.indices()) * o.plan.dims + 3 * o.plan.dims + 3;
+  return std::size_t(16 * o.indices() + 8 + 4 * words) <= parameter_limit && o.plan.fits_32bit();
+}
+
 void run(Queue& queue, Operation& o, const IndexOptions& options) {
-  if (!o.plan.fits_32bit()) {
+  if (!fits(o)) {
     Operation rest = o;
     rest.plan = o.plan.split();
+    o.plan.coalesce(), rest.plan.coalesce();
     run(queue, o, options);
     return run(queue, rest, options);
   }

@@ -2,6 +2,7 @@
 // Layer, group and root-mean-square norm.
 #include <dlprim/primitives/norm.hpp>
 #include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include <vector>
 
@@ -62,7 +63,7 @@ Key key_of(Queue& queue, const GroupShape& shape, const RowShape& rows, const Te
   key.weight = weight.defined() ? weight.dtype : x.dtype;
   key.has_weight = weight.defined(), key.center = shape.center;
   key.channelwise = shape.groups == 1 && shape.inner == 1;
-  key.wide = rows.rows * rows.length > 0x7fffffff;
+  key.wide = rows.rows * rows.length > std::uint64_t(settings.index_limit);
   if (weight.defined() && weight.numel() != shape.channels)
     fail("a weight of " + std::to_string(shape.channels) + " elements, got " + std::to_string(weight.numel()));
   return key;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/error.hpp>
 #include <dlprim/primitives/plan.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -47,6 +48,19 @@ bool joins(const Plan& plan, int fast, int slow) {
 
 }  // namespace
 
+Plan& Plan::operator=(const Plan& other) noexcept {
+  if (this == &other) return *this;
+  dims = other.dims, outputs = other.outputs, inputs = other.inputs;
+  std::copy_n(other.sizes, dims, sizes);
+  for (int k = 0; k < count(); k++) {
+    const Operand& from = other.operands[k];
+    Operand& to = operands[k];
+    to.data = from.data, to.dtype = from.dtype, to.value = from.value;
+    std::copy_n(from.strides, dims, to.strides);
+  }
+  return *this;
+}
+
 std::int64_t Plan::numel() const noexcept {
   std::int64_t n = 1;
   for (int d = 0; d < dims; d++) n *= sizes[d];
@@ -89,14 +103,26 @@ void Plan::coalesce() noexcept {
   }
 }
 
+void Plan::split_elements(int words, int count) noexcept {
+  std::copy_backward(sizes, sizes + dims, sizes + dims + 1);
+  sizes[0] = words;
+  for (int k = 0; k < this->count(); k++) {
+    Operand& x = operands[k];
+    const int factor = k < count ? words : 1;
+    for (int d = dims; d > 0; d--) x.strides[d] = factor * x.strides[d - 1];
+    x.strides[0] = k < count ? 1 : 0;
+  }
+  dims++;
+}
+
 bool Plan::fits_32bit() const noexcept {
-  constexpr std::int64_t limit = 1ll << 31;
-  if (numel() >= limit) return false;
+  const std::int64_t limit = settings.index_limit;
+  if (numel() > limit) return false;
   for (int k = 0; k < count(); k++) {
     if (operands[k].constant()) continue;
     std::int64_t reach = 1;
     for (int d = 0; d < dims; d++) reach += (sizes[d] - 1) * std::llabs(operands[k].strides[d]);
-    if (reach >= limit) return false;
+    if (reach > limit) return false;
   }
   return true;
 }

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "grid.hpp"
+#include "narrow.hpp"
 
 namespace dlprim {
 
@@ -17,9 +18,10 @@ struct Planes {
   cl_long z = 1;
   cl_int x = 1, y = 1, batch = 1, channels = 1, blocks = 1, step = 1;
 
-  /// Strides of all tensors start with those of N and C. N joins C where one stride spans both.
-  Planes(const TensorView& view, std::initializer_list<cl_long*> strides)
-      : batch(cl_int(view.sizes[0])), channels(cl_int(view.sizes[1])) {
+  /// Strides of all tensors start with those of N and C. N joins C where one stride spans both. Throws ValidationError
+  /// naming `op` where one of them is 2^31 or more.
+  Planes(const char* op, const TensorView& view, std::initializer_list<cl_long*> strides)
+      : batch(narrow(op, "a batch", view.sizes[0])), channels(narrow(op, "channels", view.sizes[1])) {
     const std::int64_t both = std::int64_t(batch) * channels;
     bool joins = both <= std::numeric_limits<cl_int>::max() / 2;
     for (const cl_long* s : strides) joins = joins && (channels == 1 || s[0] == s[1] * channels);

@@ -6,7 +6,6 @@
 #include <dlprim/runtime/status.hpp>
 
 #include <algorithm>
-#include <limits>
 
 #include "planes.hpp"
 
@@ -55,7 +54,7 @@ int axes_of(const TensorView& view) {
 // Sizes and strides of the spatial axes, leading ones filled up.
 void spatial_sizes(const TensorView& view, cl_int (&sizes)[3]) {
   const int axes = axes_of(view);
-  for (int d = 0; d < 3; d++) sizes[d] = d < 3 - axes ? 1 : cl_int(view.size(d - 3));
+  for (int d = 0; d < 3; d++) sizes[d] = d < 3 - axes ? 1 : narrow("pool", "a size", view.size(d - 3));
 }
 
 void all_strides(const TensorView& view, cl_long (&strides)[5]) {
@@ -88,19 +87,17 @@ Parameters parameters(const TensorView& in, const TensorView& out, const TensorV
   return p;
 }
 
-constexpr std::int64_t most_narrow = std::numeric_limits<std::int32_t>::max();
-
 bool is_wide(const TensorView& view) {
   std::int64_t last = 0, volume = 1;
   for (int d = 2; d < view.dims; d++)
     last += (view.sizes[d] - 1) * std::abs(view.strides[d]), volume *= view.sizes[d];
-  return std::max(last, volume) > most_narrow;
+  return std::max(last, volume) > settings.index_limit;
 }
 
 // Adaptive windows begin at products of two sizes.
 bool has_wide_products(const TensorView& in, const TensorView& out) {
   for (int d = 2; d < in.dims; d++)
-    if ((in.sizes[d] + 1) * (out.sizes[d] + 1) > most_narrow) return true;
+    if ((in.sizes[d] + 1) * (out.sizes[d] + 1) > settings.index_limit) return true;
   return false;
 }
 
@@ -143,7 +140,7 @@ void run(Queue& queue, Key key, Parameters p, const TensorView& walked, Traffic 
          const Arguments&... arguments) {
   cl_int size[3];
   spatial_sizes(walked, size);
-  Planes planes(walked, {p.in_stride, p.out_stride, p.index_stride, p.sample_stride});
+  Planes planes("pool", walked, {p.in_stride, p.out_stride, p.index_stride, p.sample_stride});
   key.dense = Planes::dense(key.channels_last, {p.in_stride, p.out_stride, key.indices ? p.index_stride : p.in_stride});
   const bool backward = key.operation == max_backward || key.operation == average_backward;
   key.planes = std::uint8_t(planes.place(queue.device().info(), size, key.channels_last, backward ? 4 : 1));
@@ -177,7 +174,7 @@ void max_pool_backward(Queue& queue, const TensorView& grad_out, const TensorVie
   // 16-bit gradients would lose bits when summed in place.
   const bool full_precision = size_of(grad_in.dtype) >= 4;
   if (queue.device().info().cpu && !settings.gpu_forms && full_precision && grad_in.is_contiguous()) {
-    const Planes planes(grad_in, {p.in_stride, p.out_stride, p.index_stride});
+    const Planes planes("pool", grad_in, {p.in_stride, p.out_stride, p.index_stride});
     DeviceStatus& status = queue.device().status();
     launch(queue, kernel_for(queue, key_of(max_scatter, grad_in, grad_out, indices, grad_in, window)),
            NDRange(std::size_t(planes.batch) * std::size_t(planes.channels), 1),

@@ -2,6 +2,7 @@
 #include <dlprim/primitives/scan.hpp>
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/memory.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -52,13 +53,23 @@ void define_sort_keys(KernelSource& source, DataType type, bool descending) {
 
 const char* decline_radix(const Device& device, const SortProblem& p, bool forced) {
   if (is_complex(p.type)) return "complex keys";
-  if (p.segments * p.n >= std::int64_t(1) << 31) return "more than 2^31 keys";
+  if (p.n > settings.index_limit) return "rows of more than 2^31 keys";
   if (device.info().local_memory < 32000 || device.info().max_work_group < 256) return "too little local memory";
   if (forced) return nullptr;
   return device.info().cpu ? "a processor" : p.n < 256 ? "few keys" : nullptr;
 }
 
-void run_radix(Queue& queue, const SortProblem& p) {
+void run_radix(Queue& queue, const SortProblem& all) {
+  SortProblem p = all;  // as many rows at once as 32-bit counts allow
+  p.segments = std::min(all.segments, std::max<std::int64_t>(1, settings.index_limit / std::max<std::int64_t>(1, all.n)));
+  if (p.segments < all.segments) {
+    SortProblem rest = all;
+    rest.segments -= p.segments;
+    rest.keys.offset += std::size_t(p.segments * p.n) * size_of(p.type);
+    rest.order.offset += std::size_t(p.segments * p.n) * sizeof(cl_long);
+    run_radix(queue, p);
+    return run_radix(queue, rest);
+  }
   Key key{whole, std::uint8_t(items_of(queue.device(), p.type)), 1, 1, 256, p.type, p.descending};
   const std::int64_t wanted = (p.n + key.items - 1) / key.items;
   key.group = std::uint16_t(std::clamp<std::uint64_t>(std::bit_ceil(std::uint64_t(wanted)), 32, 256));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/primitives/copy.hpp>
 #include <dlprim/primitives/reduce.hpp>
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/memory.hpp>
@@ -8,6 +9,7 @@
 #include <map>
 #include <vector>
 
+#include "permuted.hpp"
 #include "reduce_plan.hpp"
 
 namespace dlprim {
@@ -247,6 +249,42 @@ DataType accumulate_of(const Row& row, DataType x, DataType y) {
   return accumulate_type(x);
 }
 
+// Copies of operands of more dims than a kernel walks, as dense matrices [kept, reduced].
+class PackedOperands {
+ public:
+  PackedOperands(Queue& queue, const ReduceOperands& operands, bool updates) : queue_(queue), operands_(operands) {
+    const TensorView &x = operands.inputs[0], &y = operands.outputs[0];
+    for (const bool reduced : {false, true})
+      for (int d = 0; d < x.dims; d++)
+        if ((x.sizes[d] != y.sizes[d]) == reduced) order_.push_back(d);
+    for (const TensorView& view : operands.inputs) inputs_.push_back(packed(view, y.numel(), true));
+    for (const TensorView& view : operands.outputs) outputs_.push_back(packed(view, y.numel(), updates));
+  }
+  ReduceOperands matrices() const { return {outputs_, inputs_}; }
+  void unpack() const {
+    for (std::size_t k = 0; k < outputs_.size(); k++) {
+      const TensorView to = permuted(operands_.outputs[k], order_);
+      copy(queue_, to, TensorView(outputs_[k].data, to.dtype, to.shape()));
+    }
+  }
+
+ private:
+  TensorView packed(const TensorView& view, std::int64_t kept, bool filled) {
+    const TensorView from = permuted(view, order_);
+    const auto count = std::size_t(view.numel());
+    memory_.emplace_back(queue_, std::max<std::size_t>(count, 1) * size_of(view.dtype));
+    const TensorView to(memory_.back().data(), view.dtype, from.shape());
+    if (filled) copy(queue_, to, from);
+    return TensorView(to.data, to.dtype, {kept, view.numel() / kept});
+  }
+
+  Queue& queue_;
+  const ReduceOperands& operands_;
+  std::vector<int> order_;
+  std::vector<Workspace> memory_;
+  std::vector<TensorView> inputs_, outputs_;
+};
+
 }  // namespace
 
 const char* name(ReduceId id) noexcept { return rows[int(id)].name; }
@@ -266,8 +304,15 @@ void reduce(Queue& queue, const ReduceProgram& program, DataType accumulate, con
             std::span<const double> values, bool ordered) {
   Device& device = queue.device();
   const int fields = program.code().field_count;
-  const ReducePlan plan = plan_reduction("reduce", operands, device.info(), fields, ordered);
-  if (plan.parameters.kept == 0) return;
+  const std::optional<ReducePlan> planned = plan_reduction("reduce", operands, device.info(), fields, ordered);
+  if (operands.outputs[0].numel() == 0) return;
+  if (!planned) {
+    const bool updates = program.code().finish.find("OLD(") != std::string::npos;
+    const PackedOperands packed(queue, operands, updates);
+    reduce(queue, program, accumulate, packed.matrices(), values, ordered);
+    return packed.unpack();
+  }
+  const ReducePlan& plan = *planned;
   const Job job{program, accumulate, operands};
   std::vector<BufferRef> inputs, outputs;
   Traffic traffic;

@@ -13,7 +13,8 @@ namespace dlprim {
 namespace {
 
 using Dims = std::vector<ReduceDim>;
-constexpr std::uint64_t index_limit = 0x7fffffff;
+
+std::uint64_t index_limit() { return std::uint64_t(settings.index_limit.load(std::memory_order_relaxed)); }
 
 std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
@@ -59,7 +60,7 @@ void coalesce(Dims& dims, int operands) {
     auto follows = [&](const ReduceDim& inner) {
       for (int k = 0; k < operands; k++)
         if (dim.strides[k] != inner.strides[k] * std::int64_t(inner.size)) return false;
-      return std::uint64_t(inner.size) * dim.size <= index_limit;
+      return true;
     };
     if (!merged.empty() && follows(merged.back())) {
       merged.back().size *= dim.size;
@@ -71,9 +72,9 @@ void coalesce(Dims& dims, int operands) {
   dims = std::move(merged);
 }
 
-// Magic numbers for n / size with n below 2^31: (mul_hi(n, magic) + n) >> shift.
+// Magic numbers for n / size with both below 2^31: (mul_hi(n, magic) + n) >> shift.
 void set_magic(ReduceDim& dim) {
-  if (dim.size == 0) return;
+  if (dim.size == 0 || dim.size >> 31) return;
   dim.shift = std::uint32_t(std::bit_width(dim.size - 1));
   dim.magic = std::uint32_t(((std::uint64_t(1) << 32) * ((std::uint64_t(1) << dim.shift) - dim.size)) / dim.size + 1);
 }
@@ -97,38 +98,35 @@ bool packs(const Shape& shape, const ReduceOperands& operands) {
   return true;
 }
 
-Shape shape_of(const char* what, const ReduceOperands& operands, bool ordered) {
-  validate(what, operands);
+Shape shape_of(const ReduceOperands& operands, bool ordered) {
   Shape shape;
   const TensorView &x = operands.inputs[0], &y = operands.outputs[0];
   shape.inputs = int(operands.inputs.size());
   shape.operands = shape.inputs + int(operands.outputs.size());
+  const std::int64_t limit = std::int64_t(index_limit());
   std::int64_t extent[reduce_max_operands] = {};
   for (int d = x.dims - 1; d >= 0; d--) {
     if (x.sizes[d] == 1) continue;
     const bool reduced = y.sizes[d] == 1;
     (reduced ? shape.reduced_count : shape.kept_count) *= std::uint64_t(x.sizes[d]);
     ReduceDim dim;
-    if (x.sizes[d] > std::int64_t(index_limit)) fail(what, "dims below 2^31", x.sizes[d]);
-    dim.size = std::uint32_t(x.sizes[d]);
+    dim.size = std::uint64_t(x.sizes[d]);
     for (int k = 0; k < shape.operands; k++) {
       const bool output = k >= shape.inputs;
       dim.strides[k] = !output ? operands.inputs[k].strides[d]
                        : reduced ? 0 : operands.outputs[k - shape.inputs].strides[d];
       extent[k] += (x.sizes[d] - 1) * std::abs(dim.strides[k]);
-      shape.wide |= extent[k] > std::int64_t(index_limit);
+      shape.wide |= extent[k] > limit;
     }
     (reduced ? shape.reduced : shape.kept).push_back(dim);
   }
-  shape.wide |= std::max(shape.kept_count, shape.reduced_count) > index_limit / 2;
+  shape.wide |= std::max(shape.kept_count, shape.reduced_count) > index_limit() / 2;
   auto faster = [](const ReduceDim& a, const ReduceDim& b) { return std::abs(a.strides[0]) < std::abs(b.strides[0]); };
   std::stable_sort(shape.kept.begin(), shape.kept.end(), faster);
   if (!ordered) std::stable_sort(shape.reduced.begin(), shape.reduced.end(), faster);
   coalesce(shape.kept, shape.operands);
   coalesce(shape.reduced, shape.operands);
   shape.packs = packs(shape, operands);
-  if (shape.kept.size() + shape.reduced.size() > reduce_max_dims)
-    fail(what, "at most 8 dims that do not merge", std::int64_t(shape.kept.size() + shape.reduced.size()));
   return shape;
 }
 
@@ -222,23 +220,26 @@ ReducePlan plan_of(const Shape& shape, const DeviceInfo& device, int fields) {
 
 }  // namespace
 
-ReducePlan plan_reduction(const char* what, const ReduceOperands& operands, const DeviceInfo& device, int fields,
-                          bool ordered) {
-  return plan_of(shape_of(what, operands, ordered), device, fields);
+std::optional<ReducePlan> plan_reduction(const char* what, const ReduceOperands& operands, const DeviceInfo& device,
+                                         int fields, bool ordered) {
+  validate(what, operands);
+  const Shape shape = shape_of(operands, ordered);
+  if (shape.kept.size() + shape.reduced.size() > reduce_max_dims) return std::nullopt;
+  return plan_of(shape, device, fields);
 }
 
 ReducePlan plan_merge(const ReducePlan& first, int inputs, int outputs, const DeviceInfo& device, int fields) {
   Shape shape;
   shape.inputs = 1, shape.operands = 1 + outputs, shape.merge = true;
   shape.kept_count = first.parameters.kept, shape.reduced_count = first.splits;
-  shape.wide = first.form.wide || shape.kept_count * shape.reduced_count > index_limit;
+  shape.wide = first.form.wide || shape.kept_count * shape.reduced_count > index_limit();
   std::int64_t stride = 1;
   for (int d = 0; d < first.form.kept_dims; d++) {
     ReduceDim dim = first.parameters.dims[d];
     std::int64_t strides[reduce_max_operands] = {stride};
     for (int k = 0; k < outputs; k++) strides[1 + k] = dim.strides[inputs + k];
     std::copy(std::begin(strides), std::end(strides), dim.strides);
-    stride *= dim.size;
+    stride *= std::int64_t(dim.size);
     shape.kept.push_back(dim);
   }
   ReduceDim dim;

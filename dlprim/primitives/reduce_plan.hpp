@@ -3,13 +3,16 @@
 #pragma once
 #include <dlprim/primitives/reduce.hpp>
 
+#include <optional>
+
 namespace dlprim {
 
 inline constexpr int reduce_max_dims = 8, reduce_max_operands = 8;
 
-/// Mirrors reduce_dim of kernels/lib/reduction.clh.
+/// Mirrors reduce_dim of kernels/lib/reduction.clh; kernels of 32-bit indices read the low half of the size.
 struct ReduceDim {
-  std::uint32_t size = 1, magic = 0, shift = 0, unused = 0;
+  std::uint64_t size = 1;
+  std::uint32_t magic = 0, shift = 0;
   std::int64_t strides[reduce_max_operands] = {};  // inputs, then outputs
 };
 
@@ -43,9 +46,10 @@ struct ReducePlan {
   std::uint32_t splits = 1;  ///< groups along one reduction; above 1 a second stage merges them
 };
 
-/// Plans a reduction for a device. Throws ValidationError naming `what`.
-ReducePlan plan_reduction(const char* what, const ReduceOperands& operands, const DeviceInfo& device, int fields,
-                          bool ordered);
+/// Plans a reduction for a device; none where more than reduce_max_dims dims do not merge. Throws ValidationError naming
+/// `what`.
+std::optional<ReducePlan> plan_reduction(const char* what, const ReduceOperands& operands, const DeviceInfo& device,
+                                         int fields, bool ordered);
 
 /// Plans the merge of `splits` x `kept` partial accumulators, row-major, into the outputs of `first`.
 ReducePlan plan_merge(const ReducePlan& first, int inputs, int outputs, const DeviceInfo& device, int fields);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/scan.hpp>
 #include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/settings.hpp>
 #include <dlprim/runtime/memory.hpp>
 
 #include <algorithm>
@@ -92,7 +93,7 @@ void scan(Queue& queue, ScanId id, const TensorView& y, const TensorView& x, int
   const DeviceInfo& info = device.info();
   Key key;
   key.id = std::uint8_t(id), key.type = x.dtype, key.indexed = indices.defined();
-  key.wide = shape.rows * shape.length > 0x7fffffff;
+  key.wide = shape.rows * shape.length > std::uint64_t(settings.index_limit);
   key.accumulate = rows[int(id)].sums ? accumulate_type(x.dtype) : compute_type(x.dtype);
   // Long serial sums, where double costs nothing; and logarithms, whose differences gradients take.
   const bool wants_double = id == ScanId::logsumexp || (info.cpu && rows[int(id)].sums);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/softmax.hpp>
 #include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include "rows.hpp"
 
@@ -60,7 +61,7 @@ void run(Queue& queue, Key key, Shape shape, int max_items, std::uint64_t bytes,
   Device& device = queue.device();
   key.layout = row_layout(device.info(), std::int64_t(shape.length), std::int64_t(shape.inner), max_items, 1024);
   key.batch = device.info().cpu && !settings.gpu_forms ? 1 : 8;
-  key.wide = shape.rows * shape.length > 0x7fffffff;
+  key.wide = shape.rows * shape.length > std::uint64_t(settings.index_limit);
   const std::size_t group = std::size_t(key.layout.lanes) * key.layout.rows;
   const std::size_t groups = (shape.rows + key.layout.rows - 1) / key.layout.rows;
   launch(queue, kernel_of(device, key), NDRange(groups * group, group), Traffic{bytes}, shape, buffers...);

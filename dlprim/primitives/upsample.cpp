@@ -57,7 +57,8 @@ void run(Queue& queue, const TensorView& from, const TensorView& to, const Tenso
   for (int d = 0; d < 2; d++) p.small_stride[d] = small.strides[d], p.large_stride[d] = large.strides[d];
   for (int axis = 0; axis < 3; axis++) {
     const bool used = axis >= 3 - axes;
-    p.in[axis] = used ? cl_int(small.size(axis - 3)) : 1, p.out[axis] = used ? cl_int(large.size(axis - 3)) : 1;
+    p.in[axis] = used ? narrow("resample", "a size", small.size(axis - 3)) : 1;
+    p.out[axis] = used ? narrow("resample", "a size", large.size(axis - 3)) : 1;
     p.small_stride[2 + axis] = used ? small.stride(axis - 3) : 0;
     p.large_stride[2 + axis] = used ? large.stride(axis - 3) : 0;
     p.scale[axis] = Real(used ? scale_of(how, axis, p.in[axis], p.out[axis]) : 1);
@@ -65,7 +66,7 @@ void run(Queue& queue, const TensorView& from, const TensorView& to, const Tenso
   const bool antialias = how.mode == ResampleMode::lanczos || (how.antialias && how.mode >= ResampleMode::linear);
   const bool channels_last = !to.is_contiguous() && to.is_channels_last();
   const bool corners = how.align_corners && how.mode >= ResampleMode::linear;
-  Planes planes(to, {p.small_stride, p.large_stride});
+  Planes planes("resample", to, {p.small_stride, p.large_stride});
   const int channels = planes.place(queue.device().info(), backward ? p.in : p.out, channels_last, 4);
   const bool dense = Planes::dense(channels_last, {p.small_stride, p.large_stride});
   const Key key{from.dtype, how.mode, antialias, corners, std::uint8_t(axes), backward, channels_last,

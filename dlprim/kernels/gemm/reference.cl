@@ -4,7 +4,7 @@
 
 __kernel void gemm_reference(GEMM_ARGUMENTS) {
   const Params *p = &params;
-  const ulong id = get_global_id(0);
+  const ulong id = global_id();
   const ulong per_batch = (ulong)p->m * (ulong)p->n;
   const INDEX batch = (INDEX)(id / per_batch);
   const INDEX m = (INDEX)((id - (ulong)batch * per_batch) / (ulong)p->n);

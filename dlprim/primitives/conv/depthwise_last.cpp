@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Depthwise convolution over channels last on GPUs (conv/depthwise_last.cl).
 #include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -137,7 +138,7 @@ bool depthwise_last_serves(const Device& device, const ConvShape& s) {
   const bool wanted = forced ? std::strcmp(forced, "depthwise_last") == 0 : !device.info().cpu;
   return wanted && last(s.x) && last(s.y) && s.x.channels == s.y.channels && s.w.size[0] == 1 && s.x.size[0] == 1 &&
          s.y.size[0] == 1 && s.padding[0] == 0 && s.taps() <= weights_a_item && short_reach(1) && short_reach(2) &&
-         std::max(reach(s.x), reach(s.y)) < (std::int64_t(1) << 31) - (1 << 16) &&
+         std::max(reach(s.x), reach(s.y)) < settings.index_limit - (1 << 16) &&
          local_bytes() <= device.info().local_memory;
 }
 

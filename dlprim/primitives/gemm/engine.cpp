@@ -193,7 +193,8 @@ bool fits_32_bits(const GemmProblem& problem) {
   }
   // Tiles reach past the end of a dimension, partial sums take one matrix a split.
   const std::int64_t most = std::max({a, b, c, d, batch * p.m * p.n * p.splits, (p.m + 512) * (p.n + 512)});
-  return most < (std::int64_t(1) << 31) - (1 << 20);
+  const std::int64_t limit = settings.index_limit;
+  return most <= limit - std::min<std::int64_t>(limit / 2, 1 << 20);
 }
 
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Gradients of embeddings, and bags of embeddings.
+#include <ATen/Context.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>

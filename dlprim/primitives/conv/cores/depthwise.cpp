@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -54,7 +55,8 @@ Key make_key(Pass pass, const ConvShape& s, const Volume& to) {
     for (int i = 0; i < 3; i++) last += v.size[i] * v.stride[i];
     return last;
   };
-  key.wide = std::max(reach(s.x), reach(s.y)) >= (std::int64_t(1) << 31) - (1 << 16);
+  const std::int64_t limit = settings.index_limit;
+  key.wide = std::max(reach(s.x), reach(s.y)) > limit - std::min<std::int64_t>(limit / 2, 1 << 16);
   key.group = weights_group;
   return key;
 }
