@@ -133,6 +133,15 @@ bool mma_type(DataType type) {
          (type == DataType::float16 && testing::device().info().nv_inline_ptx);
 }
 
+// The cores of all floating types, or those of Intel's and AMD's matrix units; the one for bytes has tests of its own.
+std::vector<const char*> core_names(bool matrix_units) {
+  std::vector<const char*> names;
+  for (const GemmCore* core : all_gemm_cores().all())
+    if (std::string_view(core->name).starts_with("matrix") == matrix_units && std::string_view(core->name) != "dot")
+      names.push_back(core->name);
+  return names;
+}
+
 class GemmCandidate : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(GemmCandidate, AgreesWithHostOnEdgeCases) {
@@ -222,8 +231,7 @@ TEST_P(GemmTf32, RoundsOnlyWhenAllowed) {
 
 INSTANTIATE_TEST_SUITE_P(All, GemmTf32, ::testing::Values("mma", "wgmma"),
                          [](const auto& candidate) { return std::string(candidate.param); });
-INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::Values("panel", "packed", "mma", "wgmma", "tiled", "reference",
-                                                                  "thin", "gemv"),
+INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::ValuesIn(core_names(false)),
                          [](const auto& candidate) { return std::string(candidate.param); });
 
 // Slices of k dealt out across tiles: work-groups that end a tile and begin the next, tiles of many work-groups.
@@ -258,14 +266,14 @@ TEST(Gemm, FillsAllUnits) {
 
 // Units of Intel and AMD: their layouts, emulated by sub-groups where the device has no such unit. Products of every
 // tile's edge, operands along k or not, in pieces of 16 bytes or less, split sums.
-using MatrixCandidate = std::pair<const char*, decltype(&decline_tiled)>;
-class GemmOnMatrixUnits : public ::testing::TestWithParam<MatrixCandidate> {};
+class GemmOnMatrixUnits : public GemmCandidate {};
 
 TEST_P(GemmOnMatrixUnits, AgreesWithHost) {
   GemmProblem problem;
   problem.type = DataType::bfloat16, problem.p.k = 1;
-  if (const char* reason = GetParam().second(testing::device(), problem, true)) GTEST_SKIP() << reason;
-  const testing::Variable forced("DLPRIM_GEMM", GetParam().first);
+  const GemmCore* core = all_gemm_cores().find(GetParam());
+  if (const char* reason = core->decline(testing::device(), problem, true)) GTEST_SKIP() << reason;
+  const testing::Variable forced("DLPRIM_GEMM", GetParam());
   check({1, 33, 31, 65, false, false, false, 1, 1, 0.5, -2, Activation::relu}, DataType::bfloat16);
   check({2, 64, 48, 72, false, true}, DataType::float16);
   check({1, 40, 64, 40, true, false, false, 0, 0, 1, 1, Activation::gelu, true}, DataType::bfloat16);
@@ -274,13 +282,8 @@ TEST_P(GemmOnMatrixUnits, AgreesWithHost) {
   check({1, 20, 18, 3000}, DataType::bfloat16);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GemmOnMatrixUnits,
-                         ::testing::Values(MatrixCandidate("matrix_intel8", decline_matrix<MatrixUnit::intel8>),
-                                           MatrixCandidate("matrix_intel16", decline_matrix<MatrixUnit::intel16>),
-                                           MatrixCandidate("matrix_rdna3", decline_matrix<MatrixUnit::rdna3>),
-                                           MatrixCandidate("matrix_rdna4", decline_matrix<MatrixUnit::rdna4>),
-                                           MatrixCandidate("matrix_cdna", decline_matrix<MatrixUnit::cdna>)),
-                         [](const auto& candidate) { return std::string(candidate.param.first); });
+INSTANTIATE_TEST_SUITE_P(All, GemmOnMatrixUnits, ::testing::ValuesIn(core_names(true)),
+                         [](const auto& candidate) { return std::string(candidate.param); });
 INSTANTIATE_TEST_SUITE_P(All, GemmOfFewRows, ::testing::Values("thin", "gemv"),
                          [](const auto& candidate) { return std::string(candidate.param); });
 
@@ -295,7 +298,7 @@ TEST(Gemm, MeasuresTilesOnRequest) {
       runs++;
       std::this_thread::sleep_for(std::chrono::milliseconds(choice.shape.bm == 64 && choice.splits == 1 ? 1 : 3));
     };
-    return choose_tile(queue(), GemmCore::tiled, problem, shapes, tiled_costs, run);
+    return choose_tile(queue(), *all_gemm_cores().find("tiled"), problem, shapes, tiled_costs, run);
   };
   const TileChoice estimated = choose();
   EXPECT_EQ(runs, 0) << "nothing is measured without being asked for";

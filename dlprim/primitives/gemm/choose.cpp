@@ -2,6 +2,7 @@
 // Which tile a problem gets: measured choices, kept in the process and on disk, before estimated ones.
 #include <sstream>
 
+#include "../../tuning/choices.hpp"
 #include "core.hpp"
 
 namespace dlprim {
@@ -21,7 +22,7 @@ static std::string text_of(const PanelShape& s) {
   return text.str();
 }
 
-static const char* text_of(const Candidate<GemmProblem>* candidate) { return candidate->name; }
+static const char* text_of(const GemmCore* core) { return core->name; }
 
 namespace {
 
@@ -31,7 +32,7 @@ bool is_repeatable(const GemmProblem& problem) {
   return problem.beta == 0.0 || !addend.memory || addend.memory != c.memory || addend.offset != c.offset;
 }
 
-// Problems that share a choice.
+// Problems that share a choice; of a core's tiles, or without a core of what computes them.
 struct Key {
   std::int64_t m, n, k, batches, device;
   GemmKey core;
@@ -41,8 +42,9 @@ std::string text_of(const Key& key) {
   constexpr const char* modes[] = {"product", "convolution", "weights"};
   const GemmKey& c = key.core;
   std::ostringstream text;
+  if (c.core) text << c.core->name << " ";
   text << modes[c.mode] << " " << name(DataType(c.type)) << " " << key.m << " " << key.n << " " << key.k << " "
-       << key.batches << (c.a_along_k ? " a:k" : " a:m") << (c.b_along_k ? " b:k" : " b:n") << " core" << int(c.core);
+       << key.batches << (c.a_along_k ? " a:k" : " a:m") << (c.b_along_k ? " b:k" : " b:n");
   if (c.mode) text << " rank" << int(c.rank) << (c.check ? " edges" : "") << (c.channel_inner ? " last" : "");
   text << (c.addend ? " addend" : "") << (c.residual ? " residual" : "") << (c.wide_index ? " wide" : "");
   if (c.passes == 1) text << " tf32";
@@ -50,7 +52,7 @@ std::string text_of(const Key& key) {
   return text.str();
 }
 
-Key make_key(const Queue& queue, GemmCore core, const GemmProblem& problem) {
+Key make_key(const Queue& queue, const GemmCore* core, const GemmProblem& problem) {
   const std::int64_t k = std::max(problem.p.k, problem.k_longest);
   Key key{problem.p.m, problem.p.n, k, problem.batches, std::int64_t(queue.device().index()), gemm_key(core, problem)};
   const Vectors v = vectors(problem, 1);
@@ -61,8 +63,8 @@ Key make_key(const Queue& queue, GemmCore core, const GemmProblem& problem) {
 
 }  // namespace
 
-TileChoice choose_tile(Queue& queue, GemmCore core, const GemmProblem& problem, std::span<const TileShape> shapes,
-                       const TileCosts& costs, TileRun run) {
+TileChoice choose_tile(Queue& queue, const GemmCore& core, const GemmProblem& problem,
+                       std::span<const TileShape> shapes, const TileCosts& costs, TileRun run) {
   const DeviceInfo& info = queue.device().info();
   auto rank = [&] {
     GemmProblem longest = problem;
@@ -71,7 +73,7 @@ TileChoice choose_tile(Queue& queue, GemmCore core, const GemmProblem& problem, 
   };
   if (tiles_are_forced()) return rank()[0];
   static Choices<Key, TileChoice> all("tile");
-  return all.get(queue, make_key(queue, core, problem), is_repeatable(problem), rank,
+  return all.get(queue, make_key(queue, &core, problem), is_repeatable(problem), rank,
                  [&](const TileChoice& choice) { run(queue, problem, choice); });
 }
 
@@ -87,31 +89,28 @@ PanelShape choose_panel(Queue& queue, const GemmProblem& problem, PanelRun run) 
       if (text_of(shape) != text_of(usual)) ranked.push_back(shape);
     return ranked;
   };
-  return all.get(queue, make_key(queue, GemmCore::panel, problem), is_repeatable(problem), rank,
+  return all.get(queue, make_key(queue, nullptr, problem), is_repeatable(problem), rank,
                  [&](const PanelShape& shape) { run(queue, problem, shape); });
 }
 
-const Candidate<GemmProblem>& choose_core(Queue& queue, std::span<const Candidate<GemmProblem>> candidates,
-                                          const GemmProblem& problem) {
+const GemmCore& choose_core(Queue& queue, const GemmProblem& problem) {
   const Device& device = queue.device();
-  auto first = [&]() -> const Candidate<GemmProblem>& {
-    return select<GemmProblem>("gemm", "DLPRIM_GEMM", candidates, device, problem);
-  };
+  const GemmCores& cores = all_gemm_cores();
   // What is forced is no choice, and no cached one may stand in its place.
-  if (!choices::matter(device.info()) || std::getenv("DLPRIM_GEMM")) return first();
-  static Choices<Key, const Candidate<GemmProblem>*> all("core");
+  if (!choices::matter(device.info()) || cores.forced()) return cores.select(device, problem);
+  const GemmCore* last = cores.all().back();  // takes everything, and is never worth measuring
   auto rank = [&] {
-    std::vector<const Candidate<GemmProblem>*> ranked{&first()};
-    if (ranked[0]->run == run_reference) return ranked;
-    for (const Candidate<GemmProblem>& candidate : candidates)
-      if (&candidate != ranked[0] && candidate.run != run_reference && !candidate.decline(device, problem, false))
-        ranked.push_back(&candidate);
+    std::vector<const GemmCore*> ranked{&cores.select(device, problem)};
+    if (ranked[0] == last) return ranked;
+    for (const GemmCore* core : cores.all())
+      if (core != ranked[0] && core != last && !cores.decline(*core, device, problem, false)) ranked.push_back(core);
     return ranked;
   };
-  const auto* chosen = all.get(queue, make_key(queue, GemmCore::reference, problem), is_repeatable(problem), rank,
-                               [&](const Candidate<GemmProblem>* candidate) { candidate->run(queue, problem); });
+  static Choices<Key, const GemmCore*> all("core");
+  const GemmCore* chosen = all.get(queue, make_key(queue, nullptr, problem), is_repeatable(problem), rank,
+                                   [&](const GemmCore* core) { core->run(queue, problem); });
   // Strides or alignments that the key does not tell may be beyond it.
-  return chosen->decline(device, problem, true) ? first() : *chosen;
+  return cores.decline(*chosen, device, problem, true) ? cores.select(device, problem) : *chosen;
 }
 
 }  // namespace dlprim

@@ -5,7 +5,7 @@
 #include "../problem.hpp"
 #include "../../gemm/engine.hpp"
 
-namespace dlprim {
+namespace dlprim::conv_cores {
 
 namespace {
 
@@ -41,16 +41,7 @@ void run_copies(Queue& queue, const ConvProblem& problem) {
   if (weights.is_copy()) copy(queue, problem.weights, weights.view());
 }
 
-}  // namespace
-
-void lay_channels_last(TensorView& tensor) {
-  std::int64_t next = tensor.size(1);
-  tensor.strides[1] = 1;
-  for (int i = tensor.dims - 1; i >= 2; i--) tensor.strides[i] = next, next *= tensor.size(i);
-  tensor.strides[0] = next;
-}
-
-const char* decline_channels_last(const Device& device, const ConvProblem& problem, bool forced) {
+const char* decline(const Device& device, const ConvProblem& problem, bool forced) {
   const ConvShape& s = problem.shape;
   if (size_of(s.type) != 2 || !is_floating(s.type)) return "only for 16-bit floats";
   std::int64_t elements = 0;
@@ -72,8 +63,10 @@ const char* decline_channels_last(const Device& device, const ConvProblem& probl
   return operations > 107.0 * double(elements) + 1.2e9 ? nullptr : "too little work to pay for copies";
 }
 
-void run_channels_last(Queue& queue, const ConvProblem& problem) {
-  if (!fits_memory([&] { run_copies(queue, problem); })) run_implicit(queue, problem);
-}
+constexpr ConvCore core{.name = "channels_last", .order = 500, .decline = decline, .run = run_copies, .copies = true};
 
-}  // namespace dlprim
+}  // namespace
+
+void channels_last(ConvCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::conv_cores

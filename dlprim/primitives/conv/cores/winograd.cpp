@@ -9,7 +9,7 @@
 #include "../problem.hpp"
 #include "../../gemm/engine.hpp"
 
-namespace dlprim {
+namespace dlprim::conv_cores {
 
 namespace {
 
@@ -176,9 +176,7 @@ void run_pass(Queue& queue, const ConvProblem& problem) {
   }
 }
 
-}  // namespace
-
-const char* decline_winograd(const Device& device, const ConvProblem& problem, bool forced) {
+const char* decline(const Device& device, const ConvProblem& problem, bool forced) {
   const ConvShape& s = problem.shape;
   if (s.type != DataType::float32) return "only for float32";
   const bool flat = s.x.size[0] == 1 && s.w.size[0] == 1 && s.y.size[0] == 1 && s.padding[0] == 0;
@@ -195,8 +193,10 @@ const char* decline_winograd(const Device& device, const ConvProblem& problem, b
   return nullptr;
 }
 
-void run_winograd(Queue& queue, const ConvProblem& problem) {
-  if (!fits_memory([&] { run_pass(queue, problem); })) run_implicit(queue, problem);
-}
+constexpr ConvCore core{.name = "winograd", .order = 200, .decline = decline, .run = run_pass, .copies = true};
 
-}  // namespace dlprim
+}  // namespace
+
+void winograd(ConvCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::conv_cores

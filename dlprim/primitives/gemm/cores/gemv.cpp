@@ -4,9 +4,11 @@
 
 #include "../core.hpp"
 
-namespace dlprim {
+namespace dlprim::gemm_cores {
 
 namespace {
+
+extern const GemmCore core;
 
 constexpr std::int64_t most_rows = 8;
 constexpr std::int64_t shortest_sum = 64;    // below, reading B is not what takes the time
@@ -98,9 +100,7 @@ void set_pieces(GemmKey& key, const GemmProblem& problem) {
   }
 }
 
-}  // namespace
-
-const char* decline_gemv(const Device& device, const GemmProblem& problem, bool forced) {
+const char* decline(const Device& device, const GemmProblem& problem, bool forced) {
   const auto& p = problem.p;
   if (problem.mode != GemmMode::plain) return "only for matrices";
   if (p.k == 0) return "k is 0";
@@ -113,11 +113,11 @@ const char* decline_gemv(const Device& device, const GemmProblem& problem, bool 
   return nullptr;
 }
 
-void run_gemv(Queue& queue, const GemmProblem& given) {
+void run(Queue& queue, const GemmProblem& given) {
   const DeviceInfo& info = queue.device().info();
   GemmProblem problem = simplified(given);
   auto& p = problem.p;
-  GemmKey key = gemm_key(GemmCore::gemv, problem);
+  GemmKey key = gemm_key(&core, problem);
   key.b_along_k = lies_along_k(problem);
   set_pieces(key, problem);
   const Schedule s = key.b_along_k ? along_k(info, problem, key.vb) : along_n(info, problem, key.vb);
@@ -132,4 +132,18 @@ void run_gemv(Queue& queue, const GemmProblem& given) {
   launch_tiles(queue, key, problem, std::size_t(s.lanes * s.lines));
 }
 
-}  // namespace dlprim
+void define(KernelSource& source, const Device&, const GemmKey& key) {
+  const auto type = DataType(key.type);
+  const int bytes = int(size_of(type));
+  define_shape(source, key, {"MR", "V", "LANES", "LINES"});
+  source.define("VA", key.va).define("VB", key.vb).define("B_ALONG_K", key.b_along_k);
+  source.define("A_BYTES", key.va * bytes).define("B_BYTES", key.vb * bytes).define("SHUFFLES", is_floating(type));
+}
+
+constexpr GemmCore core{.name = "gemv", .order = 200, .kernel = "gemv", .decline = decline, .run = run, .define = define};
+
+}  // namespace
+
+void gemv(GemmCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::gemm_cores

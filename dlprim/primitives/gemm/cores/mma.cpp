@@ -2,15 +2,17 @@
 // The engine's core for matrix units (NVIDIA's, through inline PTX).
 #include "../core.hpp"
 
-namespace dlprim {
+namespace dlprim::gemm_cores {
 
 namespace {
+
+extern const GemmCore core;
 
 void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) {
   GemmProblem problem = given;
   const auto& p = problem.p;
   const TileShape& s = choice.shape;
-  GemmKey key = gemm_key(GemmCore::mma, problem);
+  GemmKey key = gemm_key(&core, problem);
   Vectors widest = vectors(problem, 1);
   key.a_along_k = widest.a_along_k, key.b_along_k = widest.b_along_k;
   const std::uint8_t stored = problem.type == DataType::float32 ? 2 : 8;
@@ -39,9 +41,7 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
   launch_tiles(queue, key, problem, std::size_t(32 * (s.bm / s.tm) * (s.bn / s.tn)));
 }
 
-}  // namespace
-
-const char* decline_mma(const Device& device, const GemmProblem& problem, bool forced) {
+const char* decline(const Device& device, const GemmProblem& problem, bool forced) {
   const DeviceInfo& info = device.info();
   if (problem.type != DataType::float16 && problem.type != DataType::bfloat16 && problem.type != DataType::float32)
     return "only for float32 and 16-bit floats";
@@ -57,11 +57,28 @@ const char* decline_mma(const Device& device, const GemmProblem& problem, bool f
   return nullptr;
 }
 
-void run_mma(Queue& queue, const GemmProblem& problem) {
+void run(Queue& queue, const GemmProblem& problem) {
   const Vectors pairs = vectors(problem, 2);
   const auto shapes = mma_shapes(queue.device().info(), size_of(problem.type), pairs.a && pairs.b);
   const TileCosts& costs = problem.type == DataType::float32 ? mma_float_costs : mma_costs;
-  run_with(queue, problem, choose_tile(queue, GemmCore::mma, problem, shapes, costs, run_with));
+  run_with(queue, problem, choose_tile(queue, core, problem, shapes, costs, run_with));
 }
 
-}  // namespace dlprim
+void define(KernelSource& source, const Device& device, const GemmKey& key) {
+  const std::size_t bytes = size_of(DataType(key.type));
+  define_shape(source, key, {"BM", "BN", "BK", "WM", "WN"});
+  source.define("VA", key.va).define("VB", key.vb).define("VC", key.vc).define("STAGES", key.stages);
+  source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k).define("TURNED", key.turned);
+  source.define("BYTES", std::int64_t(bytes)).define("PASSES", key.passes).define("BOTH", key.both);
+  // Its many accesses one by one take long to compile, and are no slower so.
+  if (bytes * std::min(key.va, key.vb) < 4 && device.info().nv_inline_ptx) source.option("-cl-nv-opt-level=2");
+}
+
+constexpr GemmCore core{.name = "mma", .order = 600, .kernel = "mma", .decline = decline, .run = run, .define = define,
+                        .passes = true, .lanes = 32};
+
+}  // namespace
+
+void mma(GemmCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::gemm_cores

@@ -2,12 +2,14 @@
 // The engine's cores for CPUs, on operands as they are (panel) or packed beforehand (packed).
 #include <optional>
 
-#include "../../../tuning/gemm_tuning.hpp"
 #include "../core.hpp"
 
-namespace dlprim {
+namespace dlprim::gemm_cores {
 
 namespace {
+
+extern const GemmCore on_operands, on_packed;
+
 // Length of the equal pieces, multiples of `unit` and at most `limit`, that `size` is cut into.
 std::int64_t even_piece(std::int64_t size, std::int64_t limit, std::int64_t unit) {
   const std::int64_t pieces = divide_up(size, limit / unit * unit);
@@ -29,9 +31,9 @@ void set_tiles(GemmProblem& problem, const PanelShape& shape, std::int64_t slice
   p.tiles_m = divide_up(p.m, p.tile_m), p.tiles_n = divide_up(p.n, p.tile_n);
 }
 
-void launch_panels(Queue& queue, GemmCore core, GemmProblem& problem, const PanelShape& shape) {
+void launch_panels(Queue& queue, const GemmCore& core, GemmProblem& problem, const PanelShape& shape) {
   if (!problem.addend.memory) problem.beta = 0;
-  GemmKey key = gemm_key(core, problem);
+  GemmKey key = gemm_key(&core, problem);
   key.both = 1;
   key.check = key.addend = 1;  // cost next to nothing here and save compiling more kernels
   const std::uint16_t parts[] = {shape.mr, shape.nr, shape.mb, shape.nb, shape.kb};
@@ -42,7 +44,7 @@ void launch_panels(Queue& queue, GemmCore core, GemmProblem& problem, const Pane
 void run_with(Queue& queue, const GemmProblem& given, const PanelShape& shape) {
   GemmProblem problem = given;
   set_tiles(problem, shape, shape.kb, queue.device().info());
-  launch_panels(queue, GemmCore::panel, problem, shape);
+  launch_panels(queue, on_operands, problem, shape);
 }
 
 // Operand x as lines x count elements, packed in panels of `width` columns.
@@ -132,10 +134,8 @@ void pack_and_run(Queue& queue, GemmProblem problem) {
   problem.b = b.memory.data(), p.b_batch = b.batch, p.b_k = shape.nr, p.b_n = p.k;
   p.slices = even_piece(p.k, shape.kb, 8);
   set_tiles(problem, shape, p.slices, info);
-  launch_panels(queue, GemmCore::packed, problem, shape);
+  launch_panels(queue, on_packed, problem, shape);
 }
-
-}  // namespace
 
 const char* decline_panel(const Device& device, const GemmProblem& problem, bool forced) {
   if (!is_floating(problem.type)) return "only for floating types";
@@ -157,8 +157,24 @@ const char* decline_packed(const Device& device, const GemmProblem& problem, boo
   return nullptr;
 }
 
-void run_packed(Queue& queue, const GemmProblem& problem) {
-  if (!fits_memory([&] { pack_and_run(queue, arranged(problem)); })) run_panel(queue, problem);
+void run_packed(Queue& queue, const GemmProblem& problem) { pack_and_run(queue, arranged(problem)); }
+
+void define_panels(KernelSource& source, const Device&, const GemmKey& key) {
+  if (key.core == &on_packed) source.define("PACKED", 1);
+  define_shape(source, key, {"MR", "NR", "MB", "NB", "KB"});
 }
 
-}  // namespace dlprim
+constexpr GemmCore on_packed{.name = "packed", .order = 300, .kernel = "panel", .decline = decline_packed,
+                             .run = run_packed, .define = define_panels, .copies = true, .a_of_sums = true,
+                             .b_of_sums = true};
+constexpr GemmCore on_operands{.name = "panel", .order = 400, .kernel = "panel", .decline = decline_panel,
+                               .run = run_panel, .define = define_panels};
+
+}  // namespace
+
+void panel(GemmCores& cores) {
+  cores.add(on_packed);
+  cores.add(on_operands);
+}
+
+}  // namespace dlprim::gemm_cores
