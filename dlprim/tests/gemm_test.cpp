@@ -253,11 +253,11 @@ INSTANTIATE_TEST_SUITE_P(All, GemmStreamK, ::testing::Values("tiled", "mma", "ma
 TEST(Gemm, FillsAllUnits) {
   DeviceInfo info = testing::device().info();
   info.compute_units = 132;
-  constexpr TileShape shapes[] = {{128, 128, 32, 64, 64, 1.00f, 1.00f, 2, 3}};
+  const TileTable tiles{{{128, 128, 32, 64, 64, 1.00f, 1.00f, 2, 3}}, {40, 4, 4e5}};
   GemmProblem problem;
   const auto best = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
     problem.p.m = m, problem.p.n = n, problem.p.k = k;
-    return rank_tiles(shapes, {40, 4, 4e5}, info, problem)[0];
+    return rank_tiles(tiles, info, problem)[0];
   };
   EXPECT_EQ(best(128 * 264, 128, 2048).splits, 1);             // as many tiles as fit at once
   EXPECT_EQ(best(128 * 3, 128 * 3, 100000).splits, 264 / 9);   // as many splits
@@ -293,12 +293,12 @@ TEST(Gemm, MeasuresTilesOnRequest) {
   problem.p.m = 1000 + std::int64_t(std::random_device()() % 1000000), problem.p.n = 77, problem.p.k = 500;
   auto choose = [&] {
     runs = 0;
-    const auto shapes = tile_shapes(testing::device().info(), 4);
+    const TileTable tiles = read_tiles(testing::device().info(), "tiled.float32", "tiled");
     auto run = [](Queue&, const GemmProblem&, const TileChoice& choice) {
       runs++;
       std::this_thread::sleep_for(std::chrono::milliseconds(choice.shape.bm == 64 && choice.splits == 1 ? 1 : 3));
     };
-    return choose_tile(queue(), *all_gemm_cores().find("tiled"), problem, shapes, tiled_costs, run);
+    return choose_tile(queue(), *all_gemm_cores().find("tiled"), problem, tiles, run);
   };
   const TileChoice estimated = choose();
   EXPECT_EQ(runs, 0) << "nothing is measured without being asked for";

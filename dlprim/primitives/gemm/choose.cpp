@@ -9,17 +9,8 @@ namespace dlprim {
 
 // Where Choices looks for them: in the namespace of their arguments.
 static std::string text_of(const TileChoice& choice) {
-  const TileShape& s = choice.shape;
-  std::ostringstream text;
-  text << s.bm << "x" << s.bn << "x" << s.bk << "x" << s.tm << "x" << s.tn << "x" << int(s.stages) << "/"
-       << (choice.share ? "stream" : "") << (choice.share ? choice.share : choice.splits);
-  return text.str();
-}
-
-static std::string text_of(const PanelShape& s) {
-  std::ostringstream text;
-  text << s.mr << "x" << s.nr << "x" << s.mb << "x" << s.nb << "x" << s.kb;
-  return text.str();
+  return text_of(choice.shape) + "/" + (choice.share ? "stream" : "") +
+         std::to_string(choice.share ? choice.share : choice.splits);
 }
 
 static const char* text_of(const GemmCore* core) { return core->name; }
@@ -63,13 +54,12 @@ Key make_key(const Queue& queue, const GemmCore* core, const GemmProblem& proble
 
 }  // namespace
 
-TileChoice choose_tile(Queue& queue, const GemmCore& core, const GemmProblem& problem,
-                       std::span<const TileShape> shapes, const TileCosts& costs, TileRun run) {
-  const DeviceInfo& info = queue.device().info();
+TileChoice choose_tile(Queue& queue, const GemmCore& core, const GemmProblem& problem, const TileTable& tiles,
+                       TileRun run) {
   auto rank = [&] {
     GemmProblem longest = problem;
     longest.p.k = std::max(problem.p.k, problem.k_longest);
-    return rank_tiles(shapes, costs, info, longest);
+    return rank_tiles(tiles, queue.device().info(), longest);
   };
   if (tiles_are_forced()) return rank()[0];
   static Choices<Key, TileChoice> all("tile");
@@ -77,18 +67,10 @@ TileChoice choose_tile(Queue& queue, const GemmCore& core, const GemmProblem& pr
                  [&](const TileChoice& choice) { run(queue, problem, choice); });
 }
 
-PanelShape choose_panel(Queue& queue, const GemmProblem& problem, PanelRun run) {
-  const DeviceInfo& info = queue.device().info();
-  const std::size_t bytes = size_of(accumulate_type(problem.type));
-  const PanelShape usual = panel_shape(info, bytes);
-  if (!choices::matter(info)) return usual;
+PanelShape choose_panel(Queue& queue, const GemmProblem& problem, std::span<const PanelShape> panels, PanelRun run) {
+  if (!choices::matter(queue.device())) return panels[0];
   static Choices<Key, PanelShape> all("panel");
-  auto rank = [&] {
-    std::vector<PanelShape> ranked{usual};
-    for (const PanelShape& shape : panel_candidates(bytes))
-      if (text_of(shape) != text_of(usual)) ranked.push_back(shape);
-    return ranked;
-  };
+  auto rank = [&] { return std::vector<PanelShape>(panels.begin(), panels.end()); };
   return all.get(queue, make_key(queue, nullptr, problem), is_repeatable(problem), rank,
                  [&](const PanelShape& shape) { run(queue, problem, shape); });
 }
@@ -97,7 +79,7 @@ const GemmCore& choose_core(Queue& queue, const GemmProblem& problem) {
   const Device& device = queue.device();
   const GemmCores& cores = all_gemm_cores();
   // What is forced is no choice, and no cached one may stand in its place.
-  if (!choices::matter(device.info()) || cores.forced()) return cores.select(device, problem);
+  if (!choices::matter(device) || cores.forced()) return cores.select(device, problem);
   const GemmCore* last = cores.all().back();  // takes everything, and is never worth measuring
   auto rank = [&] {
     std::vector<const GemmCore*> ranked{&cores.select(device, problem)};

@@ -7,9 +7,9 @@
 #include <initializer_list>
 #include <vector>
 
-#include "../../tuning/gemm_tuning.hpp"
 #include "../select.hpp"
 #include "engine.hpp"
+#include "shapes.hpp"
 
 namespace dlprim {
 
@@ -82,8 +82,7 @@ struct TileChoice {
   std::int64_t share = 0;  // stream-K instead: slices of k that a work-group takes
 };
 /// Shapes with splits of k, the shortest estimated time first; never empty.
-std::vector<TileChoice> rank_tiles(std::span<const TileShape> shapes, const TileCosts& costs, const DeviceInfo& info,
-                                   const GemmProblem& problem);
+std::vector<TileChoice> rank_tiles(const TileTable& tiles, const DeviceInfo& info, const GemmProblem& problem);
 /// Whether a variable of the environment leaves rank_tiles no choice.
 bool tiles_are_forced();
 
@@ -91,11 +90,11 @@ using TileRun = void (*)(Queue& queue, const GemmProblem& problem, const TileCho
 // The choice for a problem: the fastest by measurement where it was measured, which happens at the first use with
 // settings.benchmark, else the estimate.
 /// Tile and split, the best ranked by estimate.
-TileChoice choose_tile(Queue& queue, const GemmCore& core, const GemmProblem& problem, std::span<const TileShape> shapes,
-                       const TileCosts& costs, TileRun run);
+TileChoice choose_tile(Queue& queue, const GemmCore& core, const GemmProblem& problem, const TileTable& tiles,
+                       TileRun run);
 using PanelRun = void (*)(Queue& queue, const GemmProblem& problem, const PanelShape& shape);
-/// Blocks of the panel core; the device's by estimate.
-PanelShape choose_panel(Queue& queue, const GemmProblem& problem, PanelRun run);
+/// Blocks of the panel core, of those for the device; the first by estimate.
+PanelShape choose_panel(Queue& queue, const GemmProblem& problem, std::span<const PanelShape> panels, PanelRun run);
 /// The core; the first that does not decline by estimate.
 const GemmCore& choose_core(Queue& queue, const GemmProblem& problem);
 /// Sets tile counts and splits of a problem, and the index width and shape of its key.

@@ -2,8 +2,9 @@
 // Convolutions whose channels lie far apart: matrix units read 16-bit elements side by side, so that a copy can pay.
 #include <dlprim/primitives/copy.hpp>
 
-#include "../problem.hpp"
+#include "../../../tuning/store.hpp"
 #include "../../gemm/engine.hpp"
+#include "../problem.hpp"
 
 namespace dlprim::conv_cores {
 
@@ -58,9 +59,10 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
   // A pointwise convolution reads points side by side where they are aligned.
   const bool strided = s.stride[0] * s.stride[1] * s.stride[2] > 1;
   if (s.taps() == 1 && !strided && s.y.size[0] * s.y.size[1] * s.y.size[2] % 4 == 0) return "points lie side by side";
-  // About what an H200 takes: elements one by one reach 60 TFLOP/s, a copy 3 TB/s and some 15 us to start.
+  static tuning::Numbers<2> costs("conv.channels_last");
+  const auto& [an_element, start] = costs(device);
   const double operations = 2.0 * double(s.y.channels * s.w.channels * s.taps()) * double(s.points());
-  return operations > 107.0 * double(elements) + 1.2e9 ? nullptr : "too little work to pay for copies";
+  return operations > an_element * double(elements) + start ? nullptr : "too little work to pay for copies";
 }
 
 constexpr ConvCore core{.name = "channels_last", .order = 500, .decline = decline, .run = run_copies, .copies = true};

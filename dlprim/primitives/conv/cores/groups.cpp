@@ -3,6 +3,7 @@
 // between them.
 #include <dlprim/primitives/copy.hpp>
 
+#include "../../../tuning/store.hpp"
 #include "../problem.hpp"
 
 namespace dlprim::conv_cores {
@@ -67,7 +68,8 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
   if (forced) return nullptr;
   if (device.info().nv_compute_capability < 80) return "the device has no matrix units that it can use";
   const double operations = 2.0 * double(s.y.channels * s.w.channels * s.taps()) * double(s.points());
-  return operations > 2e8 ? nullptr : "too little work to pay for other weights";
+  static tuning::Numbers<1> worth("conv.groups");
+  return operations > worth(device)[0] ? nullptr : "too little work to pay for other weights";
 }
 
 void run(Queue& queue, const ConvProblem& problem) {

@@ -6,6 +6,11 @@ namespace dlprim::gemm_cores {
 
 namespace {
 
+// Matrix units of sub-groups: Intel's by the size of their sub-groups, AMD's by architecture.
+enum class MatrixUnit : std::uint8_t { none, intel8, intel16, rdna3, rdna4, cdna };
+constexpr const char* names[] = {"", "matrix_intel8", "matrix_intel16", "matrix_rdna3", "matrix_rdna4",
+                                 "matrix_cdna"};
+
 template <MatrixUnit unit>
 const GemmCore& core();
 constexpr std::uint8_t emulated_unit = 128;  // added to a key's unit
@@ -73,8 +78,14 @@ const char* decline(const Device& device, const GemmProblem& problem, bool force
 
 template <MatrixUnit unit>
 void run(Queue& queue, const GemmProblem& problem) {
-  const auto shapes = matrix_shapes(unit, !has_unit(queue.device(), unit));
-  run_with<unit>(queue, problem, choose_tile(queue, core<unit>(), problem, shapes, mma_costs, run_with<unit>));
+  static tuning::PerDevice<TileTable> real([](const DeviceInfo& info) {
+    return read_tiles(info, names[int(unit)], "matrix");
+  });
+  static tuning::PerDevice<TileTable> emulated([](const DeviceInfo& info) {
+    return read_tiles(info, "matrix.emulated", "matrix");
+  });
+  const TileTable& tiles = (has_unit(queue.device(), unit) ? real : emulated)(queue.device());
+  run_with<unit>(queue, problem, choose_tile(queue, core<unit>(), problem, tiles, run_with<unit>));
 }
 
 void define(KernelSource& source, const Device&, const GemmKey& key) {
@@ -85,8 +96,6 @@ void define(KernelSource& source, const Device&, const GemmKey& key) {
   source.define(units[key.unit % emulated_unit], 1).define("EMULATED", key.unit >= emulated_unit);
 }
 
-constexpr const char* names[] = {"", "matrix_intel8", "matrix_intel16", "matrix_rdna3", "matrix_rdna4",
-                                 "matrix_cdna"};
 template <MatrixUnit unit>
 const GemmCore& core() {
   static constexpr GemmCore one{.name = names[int(unit)], .order = 700 + int(unit), .kernel = "matrix",

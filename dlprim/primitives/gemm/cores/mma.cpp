@@ -41,27 +41,46 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
   launch_tiles(queue, key, problem, std::size_t(32 * (s.bm / s.tm) * (s.bn / s.tn)));
 }
 
+bool is_small(const Device& device, const GemmProblem& problem) {
+  static tuning::Numbers<1> limit("gemm.mma.float32");
+  return double(std::min({problem.p.m, problem.p.n, problem.p.k})) <= limit(device)[0];
+}
+
+bool is_thin(const Device& device, const GemmProblem& problem) {
+  static tuning::Numbers<2> limits("gemm.mma.thin");
+  const auto& [length, others] = limits(device);
+  const std::int64_t longest = std::max(problem.p.m, problem.p.n), other = std::min(problem.p.m, problem.p.n);
+  return double(longest) >= length && double(other) * double(problem.p.k) <= others;
+}
+
 const char* decline(const Device& device, const GemmProblem& problem, bool forced) {
   const DeviceInfo& info = device.info();
   if (problem.type != DataType::float16 && problem.type != DataType::bfloat16 && problem.type != DataType::float32)
     return "only for float32 and 16-bit floats";
   if (problem.p.k == 0) return "k is 0";
-  const std::int64_t smallest = std::min({problem.p.m, problem.p.n, problem.p.k});
-  if (problem.type == DataType::float32 && smallest <= 32 && !forced) return "too small a product of float32 to pay";
-  // Long and thin in 16 bits: memory is the limit, and tiles of matrix units stay nearly empty. Measured on an H200.
-  const std::int64_t longest = std::max(problem.p.m, problem.p.n), other = std::min(problem.p.m, problem.p.n);
-  if (size_of(problem.type) == 2 && longest >= 16384 && other * problem.p.k <= 4608 && !forced)
-    return "too thin a product to pay";
+  if (!forced && problem.type == DataType::float32 && is_small(device, problem))
+    return "too small a product of float32 to pay";
+  if (!forced && problem.type != DataType::float32 && is_thin(device, problem)) return "too thin a product to pay";
   if (info.nv_compute_capability < 80 && !forced) return "the device has no matrix units that it can use";
   if (info.max_work_group < 256 || info.local_memory < 49152) return "the device's work-groups are too small";
   return nullptr;
 }
 
 void run(Queue& queue, const GemmProblem& problem) {
+  struct Tables {
+    TileTable single, half, unaligned_half;
+  };
+  static tuning::PerDevice<Tables> tables([](const DeviceInfo& info) {
+    const std::string emulated = info.nv_inline_ptx ? "" : ".emulated";
+    return Tables{read_tiles(info, "mma.float32" + emulated, "mma.float32"),
+                  read_tiles(info, "mma.16bit" + emulated, "mma.16bit"),
+                  read_tiles(info, "mma.16bit" + (emulated.empty() ? ".unaligned" : emulated), "mma.16bit")};
+  });
+  const Tables& all = tables(queue.device());
   const Vectors pairs = vectors(problem, 2);
-  const auto shapes = mma_shapes(queue.device().info(), size_of(problem.type), pairs.a && pairs.b);
-  const TileCosts& costs = problem.type == DataType::float32 ? mma_float_costs : mma_costs;
-  run_with(queue, problem, choose_tile(queue, core, problem, shapes, costs, run_with));
+  const bool single = problem.type == DataType::float32, aligned = pairs.a && pairs.b;
+  const TileTable& tiles = single ? all.single : aligned ? all.half : all.unaligned_half;
+  run_with(queue, problem, choose_tile(queue, core, problem, tiles, run_with));
 }
 
 void define(KernelSource& source, const Device& device, const GemmKey& key) {

@@ -10,6 +10,14 @@ namespace {
 
 extern const GemmCore on_operands, on_packed;
 
+const std::vector<PanelShape>& panels(const Device& device, DataType type) {
+  static tuning::PerDevice<std::vector<PanelShape>> singles(
+      [](const DeviceInfo& info) { return read_panels(info, type_key(4)); });
+  static tuning::PerDevice<std::vector<PanelShape>> doubles(
+      [](const DeviceInfo& info) { return read_panels(info, type_key(8)); });
+  return (size_of(accumulate_type(type)) == 8 ? doubles : singles)(device);
+}
+
 // Length of the equal pieces, multiples of `unit` and at most `limit`, that `size` is cut into.
 std::int64_t even_piece(std::int64_t size, std::int64_t limit, std::int64_t unit) {
   const std::int64_t pieces = divide_up(size, limit / unit * unit);
@@ -82,9 +90,10 @@ Packed pack(Queue& queue, const GemmProblem& problem, const Operand& x) {
 
 // The register block of the panel core; sums of a tile take at most half of the local memory, and a slice of a panel
 // stays in a core's second cache with the rows of A.
-PanelShape packed_shape(const DeviceInfo& info, std::size_t bytes) {
-  PanelShape shape = panel_shape(info, bytes);
-  const bool large = info.local_memory >= 262144;
+PanelShape packed_shape(const Device& device, DataType type) {
+  PanelShape shape = panels(device, type)[0];
+  const std::size_t bytes = size_of(accumulate_type(type));
+  const bool large = device.info().local_memory >= 262144;
   shape.mb = std::uint16_t((large ? 128 : 32) / shape.mr * shape.mr);
   shape.nb = std::uint16_t((large ? 1024 : 256) / bytes / shape.nr * shape.nr);
   shape.kb = shape.nr * bytes >= 128 ? 1024 : 512;
@@ -96,17 +105,18 @@ bool reads_directly(const GemmProblem& problem) {
   return problem.p.a_k == 1 && accumulate_type(problem.type) == problem.type;
 }
 
-// Whether packing once takes less time than packing in each tile, in elements. Measured on two cores with Intel's
-// runtime: an element takes a core 0.16 ns in a tile and 0.28 ns by a launch of its own, which itself takes 20 us.
-bool packing_pays(const DeviceInfo& info, const GemmProblem& problem) {
+// Whether packing once takes less time than packing in each tile, in elements.
+bool packing_pays(const Device& device, const GemmProblem& problem) {
+  static tuning::Numbers<2> numbers("gemm.packed");
+  const auto& [in_a_tile, launch] = numbers(device);
   const auto& p = problem.p;
-  const PanelShape shape = panel_shape(info, size_of(accumulate_type(problem.type)));
+  const PanelShape shape = panels(device, problem.type)[0];
   const std::int64_t in_tiles = p.m * divide_up(p.n, shape.nb) + p.n * divide_up(p.m, shape.mb);
   const std::int64_t b = p.n * (p.b_batch ? problem.batches : 1), a = p.m * (p.a_batch ? problem.batches : 1);
   const bool direct = reads_directly(problem);
   const std::int64_t once = direct ? b : a + b;
-  const double launches = (direct ? 1 : 2) * 75e3 * info.compute_units;
-  return 0.57 * double(in_tiles * problem.batches * p.k) > double(once * p.k) + launches;
+  const double launches = (direct ? 1 : 2) * launch * device.info().compute_units;
+  return in_a_tile * double(in_tiles * problem.batches * p.k) > double(once * p.k) + launches;
 }
 
 // A plain problem with the operand to be packed, B, as the smaller one where the other need not be.
@@ -117,8 +127,7 @@ GemmProblem arranged(GemmProblem problem) {
 
 void pack_and_run(Queue& queue, GemmProblem problem) {
   auto& p = problem.p;
-  const DeviceInfo& info = queue.device().info();
-  const PanelShape shape = packed_shape(info, size_of(accumulate_type(problem.type)));
+  const PanelShape shape = packed_shape(queue.device(), problem.type);
   const Packed b = pack(queue, problem,
                         {.data = problem.b, .lines = p.k, .count = p.n, .line = p.b_k, .step = p.b_n,
                          .batch = p.b_batch, .width = shape.nr, .panel = p.k * shape.nr, .pitch = shape.nr});
@@ -133,7 +142,7 @@ void pack_and_run(Queue& queue, GemmProblem problem) {
   }
   problem.b = b.memory.data(), p.b_batch = b.batch, p.b_k = shape.nr, p.b_n = p.k;
   p.slices = even_piece(p.k, shape.kb, 8);
-  set_tiles(problem, shape, p.slices, info);
+  set_tiles(problem, shape, p.slices, queue.device().info());
   launch_panels(queue, on_packed, problem, shape);
 }
 
@@ -146,14 +155,14 @@ const char* decline_panel(const Device& device, const GemmProblem& problem, bool
 }
 
 void run_panel(Queue& queue, const GemmProblem& problem) {
-  run_with(queue, problem, choose_panel(queue, problem, run_with));
+  run_with(queue, problem, choose_panel(queue, problem, panels(queue.device(), problem.type), run_with));
 }
 
 const char* decline_packed(const Device& device, const GemmProblem& problem, bool forced) {
   if (problem.mode != GemmMode::plain) return "only for plain products";
   if (const char* reason = decline_panel(device, problem, forced)) return reason;
   if (forced) return nullptr;
-  if (!packing_pays(device.info(), arranged(problem))) return "too small a product for packing to pay";
+  if (!packing_pays(device, arranged(problem))) return "too small a product for packing to pay";
   return nullptr;
 }
 

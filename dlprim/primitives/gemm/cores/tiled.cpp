@@ -10,6 +10,10 @@ namespace {
 
 extern const GemmCore core;
 
+TileTable tiles_for(const DeviceInfo& info, const std::string& type) {
+  return read_tiles(info, info.local_memory < 32768 ? "tiled.small_memory" : "tiled." + type, "tiled");
+}
+
 int group_size(const TileShape& s) { return s.bm / s.tm * (s.bn / s.tn); }
 
 void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) {
@@ -38,8 +42,11 @@ const char* decline(const Device& device, const GemmProblem& problem, bool force
 }
 
 void run(Queue& queue, const GemmProblem& problem) {
-  const auto shapes = tile_shapes(queue.device().info(), size_of(accumulate_type(problem.type)));
-  run_with(queue, problem, choose_tile(queue, core, problem, shapes, tiled_costs, run_with));
+  static tuning::PerDevice<TileTable> singles([](const DeviceInfo& info) { return tiles_for(info, "float32"); });
+  static tuning::PerDevice<TileTable> doubles([](const DeviceInfo& info) { return tiles_for(info, "float64"); });
+  const bool wide = size_of(accumulate_type(problem.type)) == 8;
+  const TileTable& tiles = (wide ? doubles : singles)(queue.device());
+  run_with(queue, problem, choose_tile(queue, core, problem, tiles, run_with));
 }
 
 void define(KernelSource& source, const Device&, const GemmKey& key) {

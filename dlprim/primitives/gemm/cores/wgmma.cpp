@@ -75,17 +75,25 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
   launch_tiles(queue, key, problem, 128);
 }
 
-// Seconds that packing takes and that this core then saves, measured on an H200.
-double packing_time(const GemmProblem& problem) {
+// 16-bit floats, tf32, float32.
+std::size_t kind(const GemmProblem& problem) {
+  const int passes = tf32_passes(problem.type);
+  return passes == 0 ? 0 : passes == 1 ? 1 : 2;
+}
+
+// Seconds that packing takes and that this core then saves.
+double packing_time(const Device& device, const GemmProblem& problem) {
+  static tuning::Numbers<2> numbers("gemm.wgmma.packing");
+  const auto& [start, bandwidth] = numbers(device);
   const auto& p = problem.p;
   const double rows = double(p.m) * (p.a_batch ? double(problem.batches) : 1.0);
   const double columns = double(p.n) * (p.b_batch ? double(problem.batches) : 1.0);
-  return 3e-6 + (rows + columns) * double(p.k) * double(size_of(problem.type)) * (1 + parts(problem)) / 3.3e12;
+  return start + (rows + columns) * double(p.k) * double(size_of(problem.type)) * (1 + parts(problem)) / bandwidth;
 }
-double saved_time(const GemmProblem& problem) {
+double saved_time(const Device& device, const GemmProblem& problem) {
+  static tuning::Numbers<6> numbers("gemm.wgmma.rates");
   const auto& p = problem.p;
-  const int n = tf32_passes(problem.type);
-  const double mma = n == 0 ? 380e12 : n == 1 ? 190e12 : 62e12, wgmma = n == 0 ? 650e12 : n == 1 ? 330e12 : 90e12;
+  const double mma = numbers(device)[kind(problem)], wgmma = numbers(device)[3 + kind(problem)];
   return 2 * double(p.m) * double(p.n) * double(p.k) * double(problem.batches) * (1 / mma - 1 / wgmma);
 }
 
@@ -99,13 +107,18 @@ const char* decline(const Device& device, const GemmProblem& problem, bool force
   if (device.info().max_work_group < 128) return "the device's work-groups are too small";
   if (forced) return nullptr;
   if (device.info().nv_compute_capability != 90) return "the device is none of the Hopper architecture";
-  if (saved_time(problem) < packing_time(problem)) return "too small a product for packing to pay";
+  if (saved_time(device, problem) < packing_time(device, problem)) return "too small a product for packing to pay";
   return nullptr;
 }
 
 void run(Queue& queue, const GemmProblem& problem) {
-  const auto shapes = wgmma_shapes(size_of(problem.type), parts(problem));
-  run_with(queue, problem, choose_tile(queue, core, problem, shapes, wgmma_costs, run_with));
+  using Tables = std::array<TileTable, 3>;
+  static tuning::PerDevice<Tables> tables([](const DeviceInfo& info) {
+    return Tables{read_tiles(info, "wgmma.16bit", "wgmma"), read_tiles(info, "wgmma.tf32", "wgmma"),
+                  read_tiles(info, "wgmma.float32", "wgmma")};
+  });
+  const TileTable& tiles = tables(queue.device())[kind(problem)];
+  run_with(queue, problem, choose_tile(queue, core, problem, tiles, run_with));
 }
 
 void define(KernelSource& source, const Device&, const GemmKey& key) {
