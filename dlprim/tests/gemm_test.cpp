@@ -133,12 +133,12 @@ bool mma_type(DataType type) {
          (type == DataType::float16 && testing::device().info().nv_inline_ptx);
 }
 
-// The cores of all floating types, or those of Intel's and AMD's matrix units; the one for bytes has tests of its own.
+// The cores of all floating types, or those of Intel's and AMD's matrix units; those for bytes have tests of their own.
 std::vector<const char*> core_names(bool matrix_units) {
   std::vector<const char*> names;
   for (const GemmCore* core : all_gemm_cores().all())
-    if (std::string_view(core->name).starts_with("matrix") == matrix_units && std::string_view(core->name) != "dot")
-      names.push_back(core->name);
+    if (const std::string_view name = core->name; name != "dot" && !name.starts_with("matrix_bytes"))
+      if (name.starts_with("matrix") == matrix_units) names.push_back(core->name);
   return names;
 }
 
@@ -342,7 +342,7 @@ TEST(Gemm, DivisionByMultiplication) {
 
 // Words along k or not, whole or not, sizes at the tile's edges; what only other cores take, too.
 TEST(Gemm, BytesWithInt32Results) {
-  for (const char* candidate : {"dot", "gemv", "reference"}) {
+  for (const char* candidate : {"dot", "matrix_bytes8", "matrix_bytes16", "gemv", "reference"}) {
     const testing::Variable forced("DLPRIM_GEMM", candidate);
     for (const DataType type : {DataType::int8, DataType::uint8}) {
       check({1, 64, 65, 32, false, true}, type, DataType::int32);
@@ -354,6 +354,28 @@ TEST(Gemm, BytesWithInt32Results) {
     check({1, 2, 3, 40000}, DataType::int8, DataType::int32);
     check({1, 2, 3, 0, false, false, false, 0, 0, 1, 3}, DataType::int8, DataType::int32);
   }
+}
+
+// On a device of Intel that lists the extension, with the sub-groups that the core is for, and on no other.
+TEST(Gemm, BytesOnMatrixUnitsWhereTheyAre) {
+  GemmProblem problem;
+  problem.type = DataType::int8, problem.p.m = problem.p.n = problem.p.k = 64;
+  DeviceInfo info = testing::device().info();
+  info.gpu = true, info.cpu = false, info.vendor = Vendor::intel, info.warp = 16;
+  info.max_work_group = 512, info.local_memory = 65536;
+  info.extensions = "cl_intel_subgroups cl_intel_required_subgroup_size";
+  auto takes = [&](const char* name) {
+    const Device& device = *new Device(0, testing::device().id(), info);  // devices are never destroyed
+    return all_gemm_cores().find(name)->decline(device, problem, false) == nullptr;
+  };
+  EXPECT_FALSE(takes("matrix_bytes16"));
+  info.extensions += " cl_intel_subgroup_matrix_multiply_accumulate";
+  EXPECT_TRUE(takes("matrix_bytes16"));
+  EXPECT_FALSE(takes("matrix_bytes8"));
+  info.warp = 8;
+  EXPECT_TRUE(takes("matrix_bytes8"));
+  problem.p.k = longest_of_bytes + 1;
+  EXPECT_FALSE(takes("matrix_bytes8"));
 }
 
 TEST(Gemm, IntegersInSplitSums) {

@@ -76,6 +76,13 @@ Vectors vectors(const GemmProblem& problem, int unit);
 /// Whether a point's bit mask can say which taps lie inside the image.
 bool few_taps(const GemmProblem& problem);
 
+/// Whether four neighbouring bytes along k can be read as one word, for any row and batch.
+inline bool lies_in_words(const BufferRef& x, std::int64_t along, std::int64_t across, std::int64_t batch) {
+  return along == 1 && x.offset % 4 == 0 && across % 4 == 0 && batch % 4 == 0;
+}
+/// The longest sums of products of bytes that surely fit 32 bits.
+inline constexpr std::int64_t longest_of_bytes = 32768;
+
 struct TileChoice {
   TileShape shape;
   std::int64_t splits;     // of k, equal ones
