@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Compiles the core for matrix units (gemm/matrix.cl) for AMD's architectures, with clang's own builtins, and checks
+# Compiles the cores for matrix units (gemm/matrix.cl, gemm/matrix_bytes.cl) for AMD's architectures, with clang's own builtins, and checks
 # it against Intel's, which are declared here as the extension's specification has them: no such device is needed.
 # Prints, for each, matrix instructions, registers and spilled bytes. Debian: clang-19. CLANG names another compiler
 # (19 or newer).
@@ -18,6 +18,10 @@ float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(shor
 float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(int8, int8, float8);
 float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(short8, int8, float8);
 float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(int8, int8, float8);
+int8 __attribute__((overloadable)) intel_sub_group_i8_i8_matrix_mad_k32(int8, int8, int8);
+int8 __attribute__((overloadable)) intel_sub_group_i8_i8_matrix_mad_k32(short8, int8, int8);
+int8 __attribute__((overloadable)) intel_sub_group_u8_u8_matrix_mad_k32(uint8, uint8, int8);
+int8 __attribute__((overloadable)) intel_sub_group_u8_u8_matrix_mad_k32(ushort8, uint8, int8);
 DECLARATIONS
 
 # compile UNIT "BM BN WM WN" MODE TYPE TURNED ARGUMENTS...
@@ -52,5 +56,16 @@ for type in f16 bf16; do
         echo "$unit mode $mode $type turned $turned: accepted"
       done
     done
+  done
+done
+
+for lanes in 8 16; do
+  for type in i8 u8; do
+    "$clang" -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -O3 -Werror=implicit-function-declaration -w -I. \
+      -target spir64 -include "$work/intel.h" -fsyntax-only -DTA=$type -DTB=$type -DTC=i32 -DTD=i32 -DT=float -DTT=f32 \
+      "-DTO_T(v)=((T)(v))" "-DACTIVATE(x)=(x)" -DCOMPLEX=0 -DINDEX=int -DWIDE=0 -DMODE=0 -DRANK=1 -DCHECK=0 -DTAP_MASK=0 \
+      -DCHANNEL_INNER=0 -DADDEND=1 -DRESIDUAL=0 -DSPLIT=0 -DBM=64 -DBN=64 -DBK=32 -DWM=32 -DWN=32 -DA_WORDS=1 -DB_WORDS=0 \
+      -DLANES=$lanes -DSIGNED=$([ $type = i8 ] && echo 1 || echo 0) -DEMULATED=0 gemm/matrix_bytes.cl
+    echo "bytes, $lanes lanes, $type: accepted"
   done
 done

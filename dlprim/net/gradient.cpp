@@ -64,7 +64,7 @@ const Gradient* GradientRegistry::find(const Node& node) const {
 const GradientRegistry& GradientRegistry::get() {
   static const GradientRegistry registry = [] {
     GradientRegistry all;
-    add_all_gradients(all);
+    gradients::add_all(all);
     return all;
   }();
   return registry;

@@ -71,7 +71,8 @@ class GradientRegistry {
 };
 
 /// Every file gradients/<family>.cpp defines `void <family>(GradientRegistry&)` here; CMake collects them.
-namespace gradients {}
-void add_all_gradients(GradientRegistry& registry);
+namespace gradients {
+void add_all(GradientRegistry& registry);
+}
 
 }  // namespace dlprim

@@ -215,7 +215,7 @@ std::string Registry::refusal(const Node& node) const {
 const Registry& Registry::get() {
   static const Registry registry = [] {
     Registry all;
-    add_all_operators(all);
+    operators::add_all(all);
     return all;
   }();
   return registry;

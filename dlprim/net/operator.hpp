@@ -129,8 +129,9 @@ class Registry {
 };
 
 /// Every file operators/<family>.cpp defines `void <family>(Registry&)` here; CMake collects them.
-namespace operators {}
-void add_all_operators(Registry& registry);
+namespace operators {
+void add_all(Registry& registry);
+}
 
 /// Runs graphs. Values stay as long as somebody reads them; those that are known with the shapes stay until these
 /// change, and their nodes do not run again.

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "../tuning/store.hpp"
 #include "sort_order.hpp"
 
 namespace dlprim {
@@ -14,9 +15,10 @@ bool select_places(Queue& queue, const TensorView& keys, const TensorView& place
     throw ValidationError("[topk] expected contiguous keys [rows, n] and int64 places [rows, k] with k <= n");
   const DeviceInfo& info = queue.device().info();
   const std::int64_t n = keys.sizes[1], k = places.sizes[1];
-  // Nanoseconds on an H200: 4.7 for each element of a row; sorting takes 50,000, and 0.17 for each element of all.
-  const double more = (4.7 - 0.17 * double(keys.sizes[0])) * double(n);
-  const bool too_long = n >= std::int64_t(1) << 31 || (!info.cpu && more > 50e3);
+  static tuning::Numbers<3> costs("sort.select");
+  const auto& [an_element, sorted_element, sort] = costs(queue.device());
+  const double more = (an_element - sorted_element * double(keys.sizes[0])) * double(n);
+  const bool too_long = n >= std::int64_t(1) << 31 || (!info.cpu && more > sort);
   if (is_complex(keys.dtype) || too_long || n < 64 || 4 * k > n) return false;
   if (!info.cpu && info.max_work_group < 256) return false;
   if (places.numel() == 0) return true;

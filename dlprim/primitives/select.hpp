@@ -1,42 +1,127 @@
 // SPDX-License-Identifier: MIT
-// An ordered list of candidates for one job: the first that does not decline runs.
+// A family's cores, each a way to do the same job: the first in their order that does not decline runs.
 #pragma once
 #include <dlprim/error.hpp>
 #include <dlprim/runtime/device.hpp>
+#include <dlprim/runtime/queue.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <span>
+#include <utility>
+#include <vector>
 
 namespace dlprim {
 
-template <class Problem>
-struct Candidate {
+/// What every core says of itself. A core is one file <name>.cpp of its family's folder cores/, which defines
+/// void <family>_cores::<name>(Cores<...>&) to add it (some add several); the build finds the files.
+template <class P>
+struct Core {
+  using Problem = P;
   const char* name;
+  int order;  ///< cores are asked by rising order
   /// Why it cannot, or should not, serve the problem; null when it does. `forced`: only "cannot" counts.
   const char* (*decline)(const Device& device, const Problem& problem, bool forced);
   void (*run)(Queue& queue, const Problem& problem);
+  bool copies = false;     ///< may find too little memory for copies of its operands: the next core serves then
+  bool may_fail_to_build = false;  ///< some drivers' compilers refuse its kernel: the next core serves then
 };
 
-/// The candidate to run. The environment variable `force` (such as DLPRIM_GEMM=tiled) names the only one to consider
-/// where it can run at all; DLPRIM_DEBUG_SELECT=1 prints each decision. Throws NotImplementedError when all decline.
-template <class Problem>
-const Candidate<Problem>& select(const char* family, const char* force, std::span<const Candidate<Problem>> candidates,
-                                 const Device& device, const Problem& problem) {
-  static const bool debug = std::getenv("DLPRIM_DEBUG_SELECT") != nullptr;
-  const char* forced = std::getenv(force);
-  auto decline = [&](const Candidate<Problem>& candidate, bool only_needed) {
-    const char* reason = candidate.decline(device, problem, only_needed);
-    if (debug) std::fprintf(stderr, "[%s] %s: %s\n", family, candidate.name, reason ? reason : "chosen");
+/// The cores of a family. `CoreType` is Core<Problem>, or has its members and more.
+template <class CoreType>
+class Cores {
+ public:
+  using Problem = typename CoreType::Problem;
+
+  /// The environment variable `force` (such as DLPRIM_GEMM=tiled) names the only core to consider where it can run at
+  /// all; DLPRIM_DEBUG_SELECT=1 prints each decision.
+  Cores(const char* family, const char* force, void (*add_all)(Cores&)) : family_(family), force_(force) {
+    add_all(*this);
+    std::ranges::sort(cores_, [](const CoreType* a, const CoreType* b) {
+      return a->order != b->order ? a->order < b->order : std::strcmp(a->name, b->name) < 0;
+    });
+  }
+  /// Adds a core, which must live on.
+  void add(const CoreType& core) { cores_.push_back(&core); }
+
+  /// In the order in which they are asked.
+  std::span<const CoreType* const> all() const noexcept { return cores_; }
+  /// The core of a name; null when there is none.
+  const CoreType* find(std::string_view name) const noexcept {
+    for (const CoreType* core : cores_)
+      if (name == core->name) return core;
+    return nullptr;
+  }
+  /// Whether the environment names the only core to consider.
+  bool forced() const noexcept { return std::getenv(force_) != nullptr; }
+
+  const char* decline(const CoreType& core, const Device& device, const Problem& problem, bool forced) const {
+    const char* reason = core.decline(device, problem, forced);
+    if (!reason && core.may_fail_to_build && refused(device, core)) reason = "the device's compiler refused it";
     return reason;
-  };
-  if (forced)
-    for (const auto& candidate : candidates)
-      if (std::strcmp(forced, candidate.name) == 0 && !decline(candidate, true)) return candidate;
-  for (const auto& candidate : candidates)
-    if (!decline(candidate, false)) return candidate;
-  throw NotImplementedError(std::string("[") + family + "] no kernel serves this on " + device.info().name);
-}
+  }
+  /// The core to run; null when all decline.
+  const CoreType* try_select(const Device& device, const Problem& problem) const {
+    const char* name = std::getenv(force_);
+    const CoreType* forced = name ? find(name) : nullptr;
+    if (forced && takes(*forced, device, problem, true)) return forced;
+    return after(nullptr, device, problem);
+  }
+  /// The same, but throws NotImplementedError.
+  const CoreType& select(const Device& device, const Problem& problem) const {
+    return found(try_select(device, problem), device);
+  }
+  /// Runs `core`, or where it proves unable to (see Core), the next one in order that does not decline.
+  void run(const CoreType* core, Queue& queue, const Problem& problem) const {
+    while (!ran(*core, queue, problem)) core = &found(after(core, queue.device(), problem), queue.device());
+  }
+  void run(Queue& queue, const Problem& problem) const { run(&select(queue.device(), problem), queue, problem); }
+
+ private:
+  bool takes(const CoreType& core, const Device& device, const Problem& problem, bool forced) const {
+    static const bool debug = std::getenv("DLPRIM_DEBUG_SELECT") != nullptr;
+    const char* reason = decline(core, device, problem, forced);
+    if (debug) std::fprintf(stderr, "[%s] %s: %s\n", family_, core.name, reason ? reason : "chosen");
+    return !reason;
+  }
+  const CoreType* after(const CoreType* core, const Device& device, const Problem& problem) const {
+    auto next = core ? std::ranges::find(cores_, core) + 1 : cores_.begin();
+    for (; next != cores_.end(); ++next)
+      if (takes(**next, device, problem, false)) return *next;
+    return nullptr;
+  }
+  const CoreType& found(const CoreType* core, const Device& device) const {
+    if (core) return *core;
+    throw NotImplementedError(std::string("[") + family_ + "] no kernel serves this on " + device.info().name);
+  }
+  bool ran(const CoreType& core, Queue& queue, const Problem& problem) const {
+    try {
+      core.run(queue, problem);
+      return true;
+    } catch (const OutOfMemoryError&) {
+      if (!core.copies) throw;
+    } catch (const BuildError&) {
+      // What is forced is not replaced in silence.
+      const char* name = std::getenv(force_);
+      if (!core.may_fail_to_build || (name && std::strcmp(name, core.name) == 0)) throw;
+      std::lock_guard guard(mutex_);
+      refused_.insert({queue.device().index(), &core});
+    }
+    return false;
+  }
+  bool refused(const Device& device, const CoreType& core) const {
+    std::lock_guard guard(mutex_);
+    return refused_.contains({device.index(), &core});
+  }
+
+  const char *family_, *force_;
+  std::vector<const CoreType*> cores_;
+  mutable std::mutex mutex_;
+  mutable std::set<std::pair<int, const CoreType*>> refused_;
+};
 
 }  // namespace dlprim

@@ -77,6 +77,13 @@ void run_merge(Queue& queue, const SortProblem& p) {
   merge_sort(queue, p.keys, p.type, p.order, p.segments, p.n, 1, std::uint8_t(p.descending ? 2 : 0));
 }
 
+void add_cores(Cores<Core<SortProblem>>& cores) {
+  static constexpr Core<SortProblem> radix{.name = "radix", .order = 100, .decline = decline_radix, .run = run_radix};
+  static constexpr Core<SortProblem> merge{.name = "merge", .order = 200, .decline = decline_merge, .run = run_merge};
+  cores.add(radix);
+  cores.add(merge);
+}
+
 }  // namespace
 
 void sort_order(Queue& queue, const TensorView& keys, const TensorView& order, bool descending) {
@@ -84,10 +91,9 @@ void sort_order(Queue& queue, const TensorView& keys, const TensorView& order, b
              order.numel() == keys.numel(),
          "contiguous keys [rows, n] and an int64 order of that size");
   if (keys.numel() == 0) return;
-  static constexpr Candidate<SortProblem> candidates[] = {{"radix", decline_radix, run_radix},
-                                                          {"merge", decline_merge, run_merge}};
   const SortProblem problem{keys.data, order.data, keys.dtype, keys.sizes[0], keys.sizes[1], descending};
-  select<SortProblem>("sort", "DLPRIM_SORT", candidates, queue.device(), problem).run(queue, problem);
+  static const Cores<Core<SortProblem>> all("sort", "DLPRIM_SORT", add_cores);
+  all.run(queue, problem);
 }
 
 void sort_rows(Queue& queue, const TensorView& keys, const TensorView& order) {

@@ -13,7 +13,7 @@ struct EmbeddedFile {
 };
 
 std::span<const EmbeddedFile> embedded_kernels();
-/// Measured choices; see tuning/choices.hpp.
+/// What was measured on devices; see tuning/store.hpp.
 std::span<const EmbeddedFile> embedded_tuning();
 
 }  // namespace dlprim

@@ -133,6 +133,15 @@ bool mma_type(DataType type) {
          (type == DataType::float16 && testing::device().info().nv_inline_ptx);
 }
 
+// The cores of all floating types, or those of Intel's and AMD's matrix units; those for bytes have tests of their own.
+std::vector<const char*> core_names(bool matrix_units) {
+  std::vector<const char*> names;
+  for (const GemmCore* core : all_gemm_cores().all())
+    if (const std::string_view name = core->name; name != "dot" && !name.starts_with("matrix_bytes"))
+      if (name.starts_with("matrix") == matrix_units) names.push_back(core->name);
+  return names;
+}
+
 class GemmCandidate : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(GemmCandidate, AgreesWithHostOnEdgeCases) {
@@ -222,8 +231,7 @@ TEST_P(GemmTf32, RoundsOnlyWhenAllowed) {
 
 INSTANTIATE_TEST_SUITE_P(All, GemmTf32, ::testing::Values("mma", "wgmma"),
                          [](const auto& candidate) { return std::string(candidate.param); });
-INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::Values("panel", "packed", "mma", "wgmma", "tiled", "reference",
-                                                                  "thin", "gemv"),
+INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::ValuesIn(core_names(false)),
                          [](const auto& candidate) { return std::string(candidate.param); });
 
 // Slices of k dealt out across tiles: work-groups that end a tile and begin the next, tiles of many work-groups.
@@ -245,11 +253,11 @@ INSTANTIATE_TEST_SUITE_P(All, GemmStreamK, ::testing::Values("tiled", "mma", "ma
 TEST(Gemm, FillsAllUnits) {
   DeviceInfo info = testing::device().info();
   info.compute_units = 132;
-  constexpr TileShape shapes[] = {{128, 128, 32, 64, 64, 1.00f, 1.00f, 2, 3}};
+  const TileTable tiles{{{128, 128, 32, 64, 64, 1.00f, 1.00f, 2, 3}}, {40, 4, 4e5}};
   GemmProblem problem;
   const auto best = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
     problem.p.m = m, problem.p.n = n, problem.p.k = k;
-    return rank_tiles(shapes, {40, 4, 4e5}, info, problem)[0];
+    return rank_tiles(tiles, info, problem)[0];
   };
   EXPECT_EQ(best(128 * 264, 128, 2048).splits, 1);             // as many tiles as fit at once
   EXPECT_EQ(best(128 * 3, 128 * 3, 100000).splits, 264 / 9);   // as many splits
@@ -258,14 +266,14 @@ TEST(Gemm, FillsAllUnits) {
 
 // Units of Intel and AMD: their layouts, emulated by sub-groups where the device has no such unit. Products of every
 // tile's edge, operands along k or not, in pieces of 16 bytes or less, split sums.
-using MatrixCandidate = std::pair<const char*, decltype(&decline_tiled)>;
-class GemmOnMatrixUnits : public ::testing::TestWithParam<MatrixCandidate> {};
+class GemmOnMatrixUnits : public GemmCandidate {};
 
 TEST_P(GemmOnMatrixUnits, AgreesWithHost) {
   GemmProblem problem;
   problem.type = DataType::bfloat16, problem.p.k = 1;
-  if (const char* reason = GetParam().second(testing::device(), problem, true)) GTEST_SKIP() << reason;
-  const testing::Variable forced("DLPRIM_GEMM", GetParam().first);
+  const GemmCore* core = all_gemm_cores().find(GetParam());
+  if (const char* reason = core->decline(testing::device(), problem, true)) GTEST_SKIP() << reason;
+  const testing::Variable forced("DLPRIM_GEMM", GetParam());
   check({1, 33, 31, 65, false, false, false, 1, 1, 0.5, -2, Activation::relu}, DataType::bfloat16);
   check({2, 64, 48, 72, false, true}, DataType::float16);
   check({1, 40, 64, 40, true, false, false, 0, 0, 1, 1, Activation::gelu, true}, DataType::bfloat16);
@@ -274,13 +282,8 @@ TEST_P(GemmOnMatrixUnits, AgreesWithHost) {
   check({1, 20, 18, 3000}, DataType::bfloat16);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GemmOnMatrixUnits,
-                         ::testing::Values(MatrixCandidate("matrix_intel8", decline_matrix<MatrixUnit::intel8>),
-                                           MatrixCandidate("matrix_intel16", decline_matrix<MatrixUnit::intel16>),
-                                           MatrixCandidate("matrix_rdna3", decline_matrix<MatrixUnit::rdna3>),
-                                           MatrixCandidate("matrix_rdna4", decline_matrix<MatrixUnit::rdna4>),
-                                           MatrixCandidate("matrix_cdna", decline_matrix<MatrixUnit::cdna>)),
-                         [](const auto& candidate) { return std::string(candidate.param.first); });
+INSTANTIATE_TEST_SUITE_P(All, GemmOnMatrixUnits, ::testing::ValuesIn(core_names(true)),
+                         [](const auto& candidate) { return std::string(candidate.param); });
 INSTANTIATE_TEST_SUITE_P(All, GemmOfFewRows, ::testing::Values("thin", "gemv"),
                          [](const auto& candidate) { return std::string(candidate.param); });
 
@@ -290,12 +293,12 @@ TEST(Gemm, MeasuresTilesOnRequest) {
   problem.p.m = 1000 + std::int64_t(std::random_device()() % 1000000), problem.p.n = 77, problem.p.k = 500;
   auto choose = [&] {
     runs = 0;
-    const auto shapes = tile_shapes(testing::device().info(), 4);
+    const TileTable tiles = read_tiles(testing::device().info(), "tiled.float32", "tiled");
     auto run = [](Queue&, const GemmProblem&, const TileChoice& choice) {
       runs++;
       std::this_thread::sleep_for(std::chrono::milliseconds(choice.shape.bm == 64 && choice.splits == 1 ? 1 : 3));
     };
-    return choose_tile(queue(), GemmCore::tiled, problem, shapes, tiled_costs, run);
+    return choose_tile(queue(), *all_gemm_cores().find("tiled"), problem, tiles, run);
   };
   const TileChoice estimated = choose();
   EXPECT_EQ(runs, 0) << "nothing is measured without being asked for";
@@ -339,7 +342,7 @@ TEST(Gemm, DivisionByMultiplication) {
 
 // Words along k or not, whole or not, sizes at the tile's edges; what only other cores take, too.
 TEST(Gemm, BytesWithInt32Results) {
-  for (const char* candidate : {"dot", "gemv", "reference"}) {
+  for (const char* candidate : {"dot", "matrix_bytes8", "matrix_bytes16", "gemv", "reference"}) {
     const testing::Variable forced("DLPRIM_GEMM", candidate);
     for (const DataType type : {DataType::int8, DataType::uint8}) {
       check({1, 64, 65, 32, false, true}, type, DataType::int32);
@@ -351,6 +354,28 @@ TEST(Gemm, BytesWithInt32Results) {
     check({1, 2, 3, 40000}, DataType::int8, DataType::int32);
     check({1, 2, 3, 0, false, false, false, 0, 0, 1, 3}, DataType::int8, DataType::int32);
   }
+}
+
+// On a device of Intel that lists the extension, with the sub-groups that the core is for, and on no other.
+TEST(Gemm, BytesOnMatrixUnitsWhereTheyAre) {
+  GemmProblem problem;
+  problem.type = DataType::int8, problem.p.m = problem.p.n = problem.p.k = 64;
+  DeviceInfo info = testing::device().info();
+  info.gpu = true, info.cpu = false, info.vendor = Vendor::intel, info.warp = 16;
+  info.max_work_group = 512, info.local_memory = 65536;
+  info.extensions = "cl_intel_subgroups cl_intel_required_subgroup_size";
+  auto takes = [&](const char* name) {
+    const Device& device = *new Device(0, testing::device().id(), info);  // devices are never destroyed
+    return all_gemm_cores().find(name)->decline(device, problem, false) == nullptr;
+  };
+  EXPECT_FALSE(takes("matrix_bytes16"));
+  info.extensions += " cl_intel_subgroup_matrix_multiply_accumulate";
+  EXPECT_TRUE(takes("matrix_bytes16"));
+  EXPECT_FALSE(takes("matrix_bytes8"));
+  info.warp = 8;
+  EXPECT_TRUE(takes("matrix_bytes8"));
+  problem.p.k = longest_of_bytes + 1;
+  EXPECT_FALSE(takes("matrix_bytes8"));
 }
 
 TEST(Gemm, IntegersInSplitSums) {

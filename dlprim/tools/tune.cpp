@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/conv.hpp>
 #include <dlprim/primitives/copy.hpp>
+#include <dlprim/runtime/cache.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <memory>
 
+#include "../primitives/gemm/shapes.hpp"
 #include "commands.hpp"
 #include "measure.hpp"
 #include "model.hpp"
-#include "tuned.hpp"
 
 namespace {
 
@@ -93,20 +96,14 @@ class Workload {
   ConvOptions geometry_;
 };
 
-std::string sizes(std::initializer_list<int> numbers) {
-  std::string result;
-  for (int number : numbers) result += (result.empty() ? "" : "x") + std::to_string(number);
-  return result;
-}
-
 // The relative speed of every tile, which the engine's model of a device's time goes by.
-Tuned tune_tiles(const DeviceInfo& info, std::size_t bytes, Workload& workload) {
-  Tuned all;
+std::vector<std::string> tune_tiles(const DeviceInfo& info, const std::string& key, Workload& workload) {
+  std::vector<TileShape> all;
   double best = 0, best_weights = 0;
   Table table({"tile", "product GFLOP/s", "weights GFLOP/s"});
-  for (const TileShape& tile : tile_candidates(bytes)) {
-    set_tuned(info, bytes, Tuned{{tile}, {}});
-    TileShape measured = tile;
+  for (const std::string& line : tuning::shipped_values(info, key)) {
+    tuning::set(info, key, {line});
+    TileShape measured = read_tiles(info, key.substr(std::strlen("gemm.tiles.")), "tiled").shapes[0];
     try {
       measured.speed = float(std::max(workload.product(), workload.convolution())),
       measured.weights_speed = float(workload.weights());
@@ -116,36 +113,39 @@ Tuned tune_tiles(const DeviceInfo& info, std::size_t bytes, Workload& workload) 
     if (!workload.right()) continue;
     best = std::max(best, double(measured.speed)),
     best_weights = std::max(best_weights, double(measured.weights_speed));
-    table.add({sizes({tile.bm, tile.bn, tile.bk, tile.tm, tile.tn}), text(measured.speed, 1),
-               text(measured.weights_speed, 1)});
-    all.tiles.push_back(measured);
+    table.add({text_of(measured), text(measured.speed, 1), text(measured.weights_speed, 1)});
+    all.push_back(measured);
   }
-  for (TileShape& tile : all.tiles) tile.speed /= float(best), tile.weights_speed /= float(best);
+  std::vector<std::string> lines;
+  for (TileShape& tile : all) {
+    tile.speed /= float(best), tile.weights_speed /= float(best);
+    lines.push_back(line_of(tile));
+  }
   table.print();
-  return all;
+  return lines;
 }
 
-Tuned tune_panel(const DeviceInfo& info, std::size_t bytes, Workload& workload) {
-  Tuned best;
-  double best_rate = 0;
+// The panels, the fastest first.
+std::vector<std::string> tune_panels(const DeviceInfo& info, const std::string& key, Workload& workload) {
+  std::vector<std::pair<double, std::string>> timed;
   Table table({"panel", "product GFLOP/s", "convolution GFLOP/s", "weights GFLOP/s"});
-  for (const PanelShape& panel : panel_candidates(bytes)) {
-    set_tuned(info, bytes, Tuned{{}, panel});
-    const std::string name = sizes({panel.mr, panel.nr, panel.mb, panel.nb, panel.kb});
+  for (const std::string& line : tuning::shipped_values(info, key)) {
+    tuning::set(info, key, {line});
+    const std::string name = line.substr(0, line.find(' '));
     try {
       const double rates[] = {workload.product(), workload.convolution(), workload.weights()};
+      if (!workload.right()) continue;
       table.add({name, text(rates[0], 1), text(rates[1], 1), text(rates[2], 1)});
-      const double rate = std::cbrt(rates[0] * rates[1] * rates[2]);
-      if (workload.right() && rate > best_rate) best_rate = rate, best.panel = panel;
-    } catch (const DeviceError&) {
+      timed.emplace_back(-std::cbrt(rates[0] * rates[1] * rates[2]), line);
+    } catch (const Error&) {
       table.add({name, "too large for the device"});
     }
   }
-  if (!best.panel) return best;
   table.print();
-  std::printf("best: %s\n",
-              sizes({best.panel->mr, best.panel->nr, best.panel->mb, best.panel->nb, best.panel->kb}).c_str());
-  return best;
+  std::ranges::sort(timed);
+  std::vector<std::string> lines;
+  for (const auto& [rate, line] : timed) lines.push_back(line);
+  return lines;
 }
 
 void run(const Options& o) {
@@ -153,15 +153,16 @@ void run(const Options& o) {
   const DeviceInfo& info = context.device().info();
   for (const std::string& type : o.dtypes) {
     const DataType dtype = parse_data_type(type);
-    const std::size_t bytes = size_of(dtype);
-    set_tuned(info, bytes, {});
-    if (o.reset || (bytes == 8 && !info.fp64)) continue;
+    const std::string key = (info.cpu ? "gemm.panels." : "gemm.tiles.tiled.") + type;
+    tuning::forget(info, key);
+    if (o.reset || (dtype == DataType::float64 && !info.fp64)) continue;
     std::printf("%s, %s\n", context.name().c_str(), name(dtype));
     Workload workload(context, dtype, o);
-    set_tuned(info, bytes, info.cpu ? tune_panel(info, bytes, workload) : tune_tiles(info, bytes, workload));
+    const auto lines = info.cpu ? tune_panels(info, key, workload) : tune_tiles(info, key, workload);
+    tuning::forget(info, key);
+    if (!lines.empty()) tuning::keep(info, key, lines);
   }
-  save_tuned();
-  std::printf("%s %s\n", o.reset ? "forgotten in" : "kept in", tuning_file().string().c_str());
+  std::printf("%s %s\n", o.reset ? "forgotten in" : "kept in", program_cache_summary().file.c_str());
 }
 
 }  // namespace

@@ -1,60 +1,30 @@
 // SPDX-License-Identifier: MIT
 #include "choices.hpp"
 
-#include <dlprim/tuning/tuning.hpp>
 #include <dlprim/runtime/settings.hpp>
+#include <dlprim/tuning/tuning.hpp>
 
 #include <atomic>
 #include <chrono>
 #include <limits>
-#include <map>
 #include <set>
-#include <sstream>
-
-#include "../runtime/disk_cache.hpp"
-#include "../runtime/embedded_kernels.hpp"
 
 namespace dlprim {
 
 namespace {
 
-constexpr const char* marker = "choices were measured";
 constexpr int repetitions = 4;  // the shortest time counts
 constexpr double clearly = 0.97;  // of the estimate's time
 
-std::atomic<bool> recording{false}, any{false};
+std::atomic<bool> recording{false};
 std::atomic<int> made{0}, measured{0};
-
-// Lines of dlprim/tuning/data: name of the device, problem, choice.
-const std::map<std::string, std::string>& shipped() {
-  static const auto all = [] {
-    std::map<std::string, std::string> result;
-    for (const EmbeddedFile& file : embedded_tuning()) {
-      std::istringstream lines(std::string(file.text, file.size));
-      for (std::string line; std::getline(lines, line);)
-        if (const auto tab = line.rfind('\t'); tab != std::string::npos && line[0] != '#')
-          result.emplace(line.substr(0, tab), line.substr(tab + 1));
-    }
-    return result;
-  }();
-  return all;
-}
-
-bool on_disk() {
-  static const bool found = DiskCache::instance().load(marker).has_value();
-  return found;
-}
-
-std::string disk_key(const DeviceInfo& device, const std::string& problem) {
-  return "choice|" + device.name + "|" + device.driver + "|" + problem;
-}
 
 struct Used {
   std::mutex mutex;
   std::set<std::string> lines;
   void add(const DeviceInfo& device, const std::string& problem, const std::string& choice) {
     std::lock_guard guard(mutex);
-    lines.insert(device.name + '\t' + problem + '\t' + choice);
+    lines.insert(tuning::scope_of(device) + '\t' + problem + '\t' + choice);
   }
 };
 
@@ -84,33 +54,23 @@ double seconds(Queue& queue, const std::function<void(std::size_t)>& run, std::s
 
 namespace choices {
 
-bool matter(const DeviceInfo& device) {
+bool matter(const Device& device) {
   // Without any measured choice, which is the rule, a problem costs no look-up.
-  static const auto names = [] {
-    std::set<std::string> result;
-    for (const auto& [problem, choice] : shipped()) result.insert(problem.substr(0, problem.find('\t')));
-    return result;
-  }();
-  return on_disk() || names.contains(device.name) || any.load(std::memory_order_relaxed) || settings.benchmark ||
-         recording.load(std::memory_order_relaxed);
+  return settings.benchmark || recording.load(std::memory_order_relaxed) || tuning::has_choices(device);
 }
 
 bool measuring() { return settings.benchmark; }
 
 std::optional<std::string> load(const DeviceInfo& device, const std::string& problem) {
-  std::optional<std::string> choice;
-  if (on_disk() || any) choice = DiskCache::instance().load(disk_key(device, problem));
-  if (!choice)
-    if (const auto it = shipped().find(device.name + '\t' + problem); it != shipped().end()) choice = it->second;
-  if (choice) used().add(device, problem, *choice);
-  return choice;
+  const std::vector<std::string> known = tuning::values(device, problem);
+  if (known.empty()) return std::nullopt;
+  used().add(device, problem, known[0]);
+  return known[0];
 }
 
 void store(const DeviceInfo& device, const std::string& problem, const std::string& choice) {
-  DiskCache::instance().store(disk_key(device, problem), choice);
-  DiskCache::instance().store(marker, "1");
+  tuning::keep(device, problem, {choice});
   used().add(device, problem, choice);
-  any = true;
 }
 
 std::optional<std::size_t> fastest(Queue& queue, std::size_t count, const std::function<void(std::size_t)>& run) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Choices among several ways to solve a problem. A measured one comes before the estimate: measured in this process, by
-// an earlier one (kept on disk), or shipped with the library (dlprim/tuning/data).
+// Choices among several ways to solve a problem. A measured one, of this process or of store.hpp, comes before the
+// estimate.
 #pragma once
 #include <dlprim/runtime/queue.hpp>
 
@@ -13,15 +13,17 @@
 #include <unordered_map>
 #include <vector>
 
+#include "store.hpp"
+
 namespace dlprim {
 
 namespace choices {
 
 /// Whether a device may have measured choices, or they are to be made or counted; else nobody needs to ask for them.
-bool matter(const DeviceInfo& device);
+bool matter(const Device& device);
 /// Whether problems are measured at their first use.
 bool measuring();
-/// The text of the choice for a problem on a device, from disk or shipped.
+/// The text of the choice for a problem on a device, where one is known.
 std::optional<std::string> load(const DeviceInfo& device, const std::string& problem);
 void store(const DeviceInfo& device, const std::string& problem, const std::string& choice);
 /// The index below `count` whose `run` is fastest; index 0, the estimate, unless another is clearly faster. One that
@@ -51,24 +53,24 @@ class Choices {
     bool known = false;
     {
       std::shared_lock guard(mutex_);
-      if (auto it = entries_.find(key); it != entries_.end()) {
+      if (auto it = entries_.find(key); it != entries_.end() && it->second.generation == tuning::generation()) {
         if (it->second.measured || !measure) return it->second.choice;
         known = true;
       }
     }
     const DeviceInfo& info = queue.device().info();
     const std::vector<Value> ranked = rank();
-    Entry entry{ranked[0], ranked.size() == 1};
+    Entry entry{ranked[0], ranked.size() == 1, tuning::generation()};
     if (ranked.size() > 1) {
       const std::string problem = family_ + " " + text_of(key);
       if (const auto stored = choices::load(info, problem))
         for (const Value& choice : ranked)
-          if (*stored == text_of(choice)) entry = {choice, true};
+          if (*stored == text_of(choice)) entry.choice = choice, entry.measured = true;
       if (measure && !entry.measured) {
         const auto best = choices::fastest(queue, std::min(ranked.size(), most_measured),
                                            [&](std::size_t i) { run(ranked[i]); });
         if (best) {
-          entry = {ranked[*best], true};
+          entry.choice = ranked[*best], entry.measured = true;
           choices::store(info, problem, text_of(entry.choice));
         }
       }
@@ -83,6 +85,7 @@ class Choices {
   struct Entry {
     Value choice;
     bool measured;
+    unsigned generation;  // of the store
   };
   struct Equal {
     bool operator()(const Key& a, const Key& b) const noexcept { return std::memcmp(&a, &b, sizeof a) == 0; }

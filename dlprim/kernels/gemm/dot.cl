@@ -6,6 +6,7 @@
 //   A_WORDS, B_WORDS     1: words lie in memory as such, aligned
 //   INTEGER_DOT          1: the device has cl_khr_integer_dot_product
 #include "gemm/operands.clh"
+#include "gemm/words.clh"
 
 #define GROUP ((BM / 4) * (BN / 4))
 #define PITCH_A (BM + 4)
@@ -38,25 +39,6 @@ inline int dot4(uint a, uint b, int sum) {
 #endif
 }
 
-// Four neighbours along k, of which `left` are there; the rest is 0.
-inline uint load_word(__global const uchar *x, INDEX stride, INDEX left, bool whole) {
-  if (whole && left >= 4) return *(__global const uint *)x;
-  uint word = 0;
-#pragma unroll
-  for (int i = 0; i < 4; i++)
-    if (i < left) word |= (uint)x[i * stride] << (8 * i);
-  return word;
-}
-
-// Neighbouring work-items read neighbours: words along k, or bytes along the other direction.
-#define LOAD_WORDS(X, words, first, last, along, across, pitch, size)                                   \
-  for (int i = item; i < size * WORDS; i += GROUP) {                                                    \
-    const int word = words ? i % WORDS : i / size, row = words ? i / WORDS : i % size;                  \
-    const INDEX k = k0 + 4 * word;                                                                      \
-    const __global uchar *x = X + (k < p->k ? k * along : 0) + min(first + row, last - 1) * across;     \
-    X##s[word * pitch + row] = load_word(x, along, p->k - k, words);                                    \
-  }
-
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_dot(GEMM_ARGUMENTS) {
   const Params *p = &params;
   __local uint As[WORDS * PITCH_A] __attribute__((aligned(16)));
@@ -68,8 +50,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_dot(GEMM_A
   __global const uchar *B = (__global const uchar *)CONST_POINTER(STORAGE(TB), b) + tile.batch * p->b_batch;
   int sum[4][4] = {{0}};
   for (INDEX k0 = 0; k0 < p->k; k0 += 4 * WORDS) {
-    LOAD_WORDS(A, A_WORDS, m0, p->m, p->a_k, p->a_m, PITCH_A, BM)
-    LOAD_WORDS(B, B_WORDS, n0, p->n, p->b_k, p->b_n, PITCH_B, BN)
+    LOAD_WORDS(A, A_WORDS, m0, p->m, p->a_k, p->a_m, BM, word * PITCH_A + row)
+    LOAD_WORDS(B, B_WORDS, n0, p->n, p->b_k, p->b_n, BN, word * PITCH_B + row)
     barrier(CLK_LOCAL_MEM_FENCE);
     WORDS_LOOP for (int word = 0; word < WORDS; word++) {
       const uint4 a = *(__local const uint4 *)(As + word * PITCH_A + 4 * row);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Attention as its candidates see it.
+// Attention as its cores, in cores/, see it.
 #pragma once
 #include <dlprim/primitives/attention.hpp>
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/memory.hpp>
 
 #include <algorithm>
+
+#include "../select.hpp"
 
 namespace dlprim {
 
@@ -36,13 +38,11 @@ struct AttentionProblem {
   BufferRef q, k, v, bias, out, logsumexp, grad_out, grad_q, grad_k, grad_v;
 };
 
-/// The kernels of a candidate: forward; backward by blocks of queries; by blocks of keys.
+/// The kernels of a core: forward; backward by blocks of queries; by blocks of keys.
 enum class AttentionPass : std::uint8_t { forward, queries, keys };
 
-const char* decline_attention_mma(const Device& device, const AttentionProblem& problem, bool forced);
-void run_attention_mma(Queue& queue, const AttentionProblem& problem);
-const char* decline_attention_tiled(const Device& device, const AttentionProblem& problem, bool forced);
-void run_attention_tiled(Queue& queue, const AttentionProblem& problem);
+using AttentionCore = Core<AttentionProblem>;
+using AttentionCores = Cores<AttentionCore>;
 
 /// delta[batch, head, query] = dot(grad_out, out) as float32.
 Workspace attention_delta(Queue& queue, const AttentionProblem& problem);

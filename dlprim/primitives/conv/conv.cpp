@@ -10,16 +10,11 @@
 
 namespace dlprim {
 
-namespace {
+namespace conv_cores {
+void add_all(ConvCores& cores);  // generated from the files of cores/
+}
 
-constexpr Candidate<ConvProblem> candidates[] = {
-    {"depthwise", decline_depthwise, run_depthwise},
-    {"winograd", decline_winograd, run_winograd},
-    {"patches", decline_patches, run_patches},
-    {"groups", decline_groups, run_groups},
-    {"channels_last", decline_channels_last, run_channels_last},
-    {"implicit", decline_implicit, run_implicit},
-};
+namespace {
 
 constexpr const char* operations[] = {"conv_forward", "conv_backward_data", "conv_backward_weights"};
 
@@ -46,7 +41,8 @@ ConvProblem ConvProblem::with(const Queue& queue, const TensorView& new_x, const
 }
 
 void run_conv(Queue& queue, const ConvProblem& problem) {
-  select<ConvProblem>("conv", "DLPRIM_CONV", candidates, queue.device(), problem).run(queue, problem);
+  static const ConvCores all("conv", "DLPRIM_CONV", conv_cores::add_all);
+  all.run(queue, problem);
 }
 
 void add_residual_behind(Queue& queue, const ConvProblem& problem, void (*run)(Queue&, const ConvProblem&)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// One pass of a convolution, and what can compute it: the candidates that conv.cpp lists.
+// One pass of a convolution, and what computes it: the cores in cores/.
 #pragma once
-#include "shape.hpp"
 #include "../select.hpp"
+#include "shape.hpp"
 
 namespace dlprim {
 
@@ -25,23 +25,12 @@ struct ConvProblem {
                    std::int64_t groups) const;
 };
 
-/// Runs a problem whose result is not empty by the first candidate that takes it.
+using ConvCore = Core<ConvProblem>;
+using ConvCores = Cores<ConvCore>;
+
+/// Runs a problem whose result is not empty by the first core that takes it.
 void run_conv(Queue& queue, const ConvProblem& problem);
 /// For kernels that add no residual: `run` without it and the activation, which a pass behind adds.
 void add_residual_behind(Queue& queue, const ConvProblem& problem, void (*run)(Queue&, const ConvProblem&));
-
-/// The candidates.
-const char* decline_depthwise(const Device& device, const ConvProblem& problem, bool forced);
-void run_depthwise(Queue& queue, const ConvProblem& problem);
-const char* decline_winograd(const Device& device, const ConvProblem& problem, bool forced);
-void run_winograd(Queue& queue, const ConvProblem& problem);
-const char* decline_patches(const Device& device, const ConvProblem& problem, bool forced);
-void run_patches(Queue& queue, const ConvProblem& problem);
-const char* decline_groups(const Device& device, const ConvProblem& problem, bool forced);
-void run_groups(Queue& queue, const ConvProblem& problem);
-const char* decline_channels_last(const Device& device, const ConvProblem& problem, bool forced);
-void run_channels_last(Queue& queue, const ConvProblem& problem);
-const char* decline_implicit(const Device& device, const ConvProblem& problem, bool forced);
-void run_implicit(Queue& queue, const ConvProblem& problem);
 
 }  // namespace dlprim

@@ -56,6 +56,13 @@ void check_bias(const char* operation, const TensorView& bias, std::int64_t chan
                      "a bias of " + std::to_string(channels) + " elements of " + name(type), text(bias));
 }
 
+void lay_channels_last(TensorView& tensor) {
+  std::int64_t next = tensor.size(1);
+  tensor.strides[1] = 1;
+  for (int i = tensor.dims - 1; i >= 2; i--) tensor.strides[i] = next, next *= tensor.size(i);
+  tensor.strides[0] = next;
+}
+
 bool dense(const Volume& w, bool tap_outer) {
   std::int64_t expected = tap_outer ? w.channels : 1;
   auto matches = [&](std::int64_t size, std::int64_t stride) {

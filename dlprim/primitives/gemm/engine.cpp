@@ -4,12 +4,14 @@
 #include <dlprim/runtime/settings.hpp>
 
 #include <bit>
-#include <mutex>
-#include <set>
 
 #include "core.hpp"
 
 namespace dlprim {
+
+namespace gemm_cores {
+void add_all(GemmCores& cores);  // generated from the files of cores/
+}
 
 const char* activation_code(Activation activation) {
   switch (activation) {
@@ -27,25 +29,6 @@ const char* activation_code(Activation activation) {
 
 namespace {
 
-const char* decline_reference(const Device&, const GemmProblem&, bool) { return nullptr; }
-
-constexpr Candidate<GemmProblem> candidates[] = {
-    {"thin", decline_thin, run_thin},
-    {"gemv", decline_gemv, run_gemv},
-    {"packed", decline_packed, run_packed},
-    {"panel", decline_panel, run_panel},
-    {"wgmma", decline_wgmma, run_wgmma},
-    {"mma", decline_mma, run_mma},
-    {"matrix_intel8", decline_matrix<MatrixUnit::intel8>, run_matrix<MatrixUnit::intel8>},
-    {"matrix_intel16", decline_matrix<MatrixUnit::intel16>, run_matrix<MatrixUnit::intel16>},
-    {"matrix_rdna3", decline_matrix<MatrixUnit::rdna3>, run_matrix<MatrixUnit::rdna3>},
-    {"matrix_rdna4", decline_matrix<MatrixUnit::rdna4>, run_matrix<MatrixUnit::rdna4>},
-    {"matrix_cdna", decline_matrix<MatrixUnit::cdna>, run_matrix<MatrixUnit::cdna>},
-    {"tiled", decline_tiled, run_tiled},
-    {"dot", decline_dot, run_dot},
-    {"reference", decline_reference, run_reference},
-};
-
 std::int64_t magnitude(std::int64_t stride) { return stride < 0 ? -stride : stride; }
 
 const char* type_name(DataType type) {
@@ -58,24 +41,19 @@ const char* type_name(DataType type) {
   }
 }
 
-constexpr const char* core_files[] = {"reference", "tiled", "panel",  "mma", "reduce", "thin",
-                                      "gemv",      "wgmma", "matrix", "dot", "panel"};
-
 // The most registers with which stream-K's work-groups all run at once on an NVIDIA GPU (65,536 a compute unit).
 int registers_of(const GemmKey& key) {
   const int pieces = key.shape[0] / key.shape[3] * (key.shape[1] / key.shape[4]);
-  const int group = key.core == GemmCore::mma ? 32 * pieces : pieces;
+  const int group = key.core->lanes * pieces;
   return std::min(255, 65536 / group / key.stream / 8 * 8);
 }
 
 KernelSource gemm_source(const Device& device, const GemmKey& key) {
   const auto type = DataType(key.type);
-  const std::string name = core_files[int(key.core)];
+  const std::string name = key.core->kernel;
   KernelSource source("gemm/" + name + ".cl", "gemm_" + name);
   const std::string t = tag(type), acc = tag(accumulate_type(type)), result = tag(DataType(key.result));
-  // The reduction reads sums, not elements; packed operands are what is computed in.
-  const bool packed = key.core == GemmCore::packed;
-  source.define("TA", packed || key.core == GemmCore::reduce ? acc : t).define("TB", packed ? acc : t);
+  source.define("TA", key.core->a_of_sums ? acc : t).define("TB", key.core->b_of_sums ? acc : t);
   source.define("TD", result);
   source.define("TC", key.split ? acc : result).define("T", type_name(type)).define("TT", acc);
   source.define("COMPLEX", is_complex(type)).define("TO_T(v)", is_complex(type) ? "(v)" : "((T)(v))");
@@ -90,56 +68,7 @@ KernelSource gemm_source(const Device& device, const GemmKey& key) {
   if (key.stream) source.define("STREAM", 1);
   if (key.stream && key.split && device.info().nv_inline_ptx)
     source.option("-cl-nv-maxrregcount=" + std::to_string(registers_of(key)));
-  if (key.core == GemmCore::tiled) {
-    constexpr const char* names[] = {"BM", "BN", "BK", "TM", "TN"};
-    for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
-    source.define("VA", key.va).define("VB", key.vb).define("VC", key.vc);
-    source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
-    source.define("FULL_K", key.full_k);
-  }
-  if (key.core == GemmCore::mma) {
-    constexpr const char* names[] = {"BM", "BN", "BK", "WM", "WN"};
-    for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
-    source.define("VA", key.va).define("VB", key.vb).define("VC", key.vc).define("STAGES", key.stages);
-    source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k).define("TURNED", key.turned);
-    source.define("BYTES", size_of(type)).define("PASSES", key.passes).define("BOTH", key.both);
-    // Its many accesses one by one take long to compile, and are no slower so.
-    const bool unaligned = size_of(type) * std::min(key.va, key.vb) < 4;
-    if (unaligned && device.info().nv_inline_ptx) source.option("-cl-nv-opt-level=2");
-  }
-  if (key.core == GemmCore::wgmma) {
-    source.define("BN", key.shape[1]).define("STAGES", key.stages).define("VC", key.vc).ptx_target("sm_90a");
-    source.define("BYTES", size_of(type)).define("PASSES", key.passes);
-  }
-  if (key.core == GemmCore::matrix) {
-    constexpr const char* names[] = {"BM", "BN", "BK", "WM", "WN"};
-    constexpr const char* units[] = {"", "UNIT_INTEL8", "UNIT_INTEL16", "UNIT_RDNA3", "UNIT_RDNA4", "UNIT_CDNA"};
-    for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
-    source.define("VA", key.va).define("VB", key.vb).define("TURNED", key.turned);
-    source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
-    source.define(units[key.unit % emulated_unit], 1).define("EMULATED", key.unit >= emulated_unit);
-  }
-  if (key.core == GemmCore::dot) {
-    constexpr const char* names[] = {"BM", "BN", "WORDS"};
-    for (int i = 0; i < 3; i++) source.define(names[i], key.shape[i]);
-    source.define("A_WORDS", key.a_along_k).define("B_WORDS", key.b_along_k).define("SIGNED", type == DataType::int8);
-    const bool extension = has_integer_dot(device.info()) && !device.info().nv_inline_ptx;
-    source.define("INTEGER_DOT", extension);
-    if (extension) source.option("-cl-std=CL3.0");
-  }
-  if (key.core == GemmCore::thin) source.define("MR", key.shape[0]).define("B_ALONG_K", key.b_along_k);
-  if (key.core == GemmCore::gemv) {
-    constexpr const char* names[] = {"MR", "V", "LANES", "LINES"};
-    for (int i = 0; i < 4; i++) source.define(names[i], key.shape[i]);
-    const int bytes = int(size_of(type));
-    source.define("VA", key.va).define("VB", key.vb).define("B_ALONG_K", key.b_along_k);
-    source.define("A_BYTES", key.va * bytes).define("B_BYTES", key.vb * bytes).define("SHUFFLES", is_floating(type));
-  }
-  if (key.core == GemmCore::panel || packed) {
-    if (packed) source.define("PACKED", 1);
-    constexpr const char* names[] = {"MR", "NR", "MB", "NB", "KB"};
-    for (int i = 0; i < 5; i++) source.define(names[i], key.shape[i]);
-  }
+  if (key.core->define) key.core->define(source, device, key);
   return source;
 }
 
@@ -197,37 +126,18 @@ bool fits_32_bits(const GemmProblem& problem) {
   return most <= limit - std::min<std::int64_t>(limit / 2, 1 << 20);
 }
 
-namespace {
-struct Refusals {
-  std::mutex mutex;
-  std::set<std::pair<int, GemmCore>> cores;
-};
-Refusals& refusals() {
-  static Refusals all;
+const GemmCores& all_gemm_cores() {
+  static const GemmCores all("gemm", "DLPRIM_GEMM", gemm_cores::add_all);
   return all;
 }
-}  // namespace
 
-bool refused(const Device& device, GemmCore core) {
-  std::lock_guard guard(refusals().mutex);
-  return refusals().cores.contains({device.index(), core});
-}
-
-bool builds(const Device& device, GemmCore core, const std::function<void()>& run) {
-  if (refused(device, core)) return false;
-  try {
-    run();
-    return true;
-  } catch (const BuildError&) {
-    std::lock_guard guard(refusals().mutex);
-    refusals().cores.insert({device.index(), core});
-    return false;
-  }
+void define_shape(KernelSource& source, const GemmKey& key, std::initializer_list<const char*> names) {
+  for (const std::uint16_t* size = key.shape; const char* name : names) source.define(name, *size++);
 }
 
 int tf32_passes(DataType type) { return type != DataType::float32 ? 0 : settings.tf32 ? 1 : 3; }
 
-GemmKey gemm_key(GemmCore core, const GemmProblem& problem) {
+GemmKey gemm_key(const GemmCore* core, const GemmProblem& problem) {
   GemmKey key{};
   key.core = core, key.mode = std::uint8_t(problem.mode), key.type = std::uint8_t(problem.type);
   key.result = std::uint8_t(result_type(problem));
@@ -237,7 +147,7 @@ GemmKey gemm_key(GemmCore core, const GemmProblem& problem) {
   }
   key.addend = problem.addend.memory != nullptr, key.residual = problem.residual.memory != nullptr;
   key.activation = std::uint8_t(problem.activation);
-  if (core == GemmCore::mma || core == GemmCore::wgmma) key.passes = std::uint8_t(tf32_passes(problem.type));
+  if (core && core->passes) key.passes = std::uint8_t(tf32_passes(problem.type));
   key.wide_index = !fits_32_bits(problem);
   return key;
 }
@@ -262,7 +172,9 @@ void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmPro
 }
 
 namespace {
-// Finishes C from partial sums; one program for products, convolutions and their gradients.
+// What finishes C from partial sums; one program for products, convolutions and their gradients.
+constexpr GemmCore reduction{.name = "reduce", .order = 0, .kernel = "reduce", .a_of_sums = true};
+
 void reduce(Queue& queue, GemmProblem problem, BufferRef partial) {
   auto& p = problem.p;
   if (problem.mode != GemmMode::convolution) {
@@ -270,7 +182,7 @@ void reduce(Queue& queue, GemmProblem problem, BufferRef partial) {
     p.y_stride[0] = p.y_stride[1] = p.y_n = 0, p.y_stride[2] = p.c_n;
   }
   if (!problem.addend.memory) problem.beta = 0;
-  GemmKey key = gemm_key(GemmCore::reduce, problem);
+  GemmKey key = gemm_key(&reduction, problem);
   key.mode = std::uint8_t(GemmMode::convolution), key.rank = 3, key.check = key.channel_inner = 0, key.addend = 1;
   Kernel& kernel = gemm_kernel(queue.device(), key);
   const std::size_t most = std::min<std::size_t>(queue.device().info().cpu ? 64 : 256, kernel.max_work_group());
@@ -294,16 +206,6 @@ void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::si
   const Workspace partial(queue, bytes);
   launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, partial.data());
   reduce(queue, problem, partial.data());
-}
-
-void run_reference(Queue& queue, const GemmProblem& given) {
-  GemmProblem problem = given;
-  problem.p.splits = problem.batches;
-  const GemmKey key = gemm_key(GemmCore::reference, problem);
-  const std::size_t items = std::size_t(problem.batches * problem.p.m * problem.p.n);
-  Kernel& kernel = gemm_kernel(queue.device(), key);
-  launch_gemm(queue, kernel, key, problem, NDRange(items, std::min<std::size_t>(64, kernel.max_work_group())),
-              problem.a, problem.c);
 }
 
 namespace {
@@ -335,7 +237,7 @@ void run_gemm(Queue& queue, const GemmProblem& given) {
   make_plain(problem);
   const bool columns = problem.mode == GemmMode::plain && problem.p.c_m == 1 && problem.p.c_n != 1;
   if (columns) turn(problem);  // the cores store rows
-  choose_core(queue, candidates, problem).run(queue, problem);
+  all_gemm_cores().run(&choose_core(queue, problem), queue, problem);
 }
 
 }  // namespace dlprim

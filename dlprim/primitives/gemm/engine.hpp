@@ -60,19 +60,8 @@ inline DataType result_type(const GemmProblem& problem) {
   return problem.int32_result ? DataType::int32 : problem.type;
 }
 
-/// Runs a problem with sizes above 0 (k may be 0) by the first candidate that takes it.
+/// Runs a problem with sizes above 0 (k may be 0) by the first core that takes it.
 void run_gemm(Queue& queue, const GemmProblem& problem);
-
-/// Runs what needs memory for copies; false where the device has too little: it did not run then.
-template <class Run>
-bool fits_memory(Run&& run) {
-  try {
-    run();
-    return true;
-  } catch (const OutOfMemoryError&) {
-    return false;
-  }
-}
 
 /// Writes a plain problem as its transpose: C^T = B^T A^T.
 void turn(GemmProblem& problem);

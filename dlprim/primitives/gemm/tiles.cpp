@@ -39,10 +39,7 @@ struct Forced {
     return all ? std::optional(s) : std::nullopt;
   }
   bool excludes(const TileShape& s) const {
-    std::string text;
-    for (const int part : {int(s.bm), int(s.bn), int(s.bk), int(s.tm), int(s.tn), int(s.stages)})
-      text += std::to_string(part) + "x";
-    return tile && !text.starts_with(std::string(tile) + "x");
+    return tile && !(text_of(s) + "x").starts_with(std::string(tile) + "x");
   }
   bool excludes(std::int64_t splits) const { return split && std::to_string(splits) != split; }
   bool excludes_stream() const { return split && std::string_view(split) != "stream"; }
@@ -145,9 +142,10 @@ double operand_bytes(const GemmProblem& problem) {
 
 }  // namespace
 
-std::vector<TileChoice> rank_tiles(std::span<const TileShape> shapes, const TileCosts& costs, const DeviceInfo& info,
-                                   const GemmProblem& problem) {
+std::vector<TileChoice> rank_tiles(const TileTable& tiles_known, const DeviceInfo& info, const GemmProblem& problem) {
   const auto& p = problem.p;
+  const TileCosts& costs = tiles_known.costs;
+  std::span<const TileShape> shapes = tiles_known.shapes;
   std::vector<std::pair<double, TileChoice>> timed;
   const Forced forced;
   const std::optional<TileShape> whole = forced.whole();
@@ -168,7 +166,7 @@ std::vector<TileChoice> rank_tiles(std::span<const TileShape> shapes, const Tile
     if (!forced.split && operand_bytes(problem) > costs.stream_bytes) continue;
     const std::int64_t groups = divide_up(shares, share);
     const double starts = costs.tile * (1 + double(share) / double(slices));
-    timed.push_back({estimate.rounds(groups, double(share * s.bk) + starts) / stream_speed +
+    timed.push_back({estimate.rounds(groups, double(share * s.bk) + starts) / costs.stream_speed +
                          estimate.reduction(double(tiles + groups) * s.bm * s.bn),
                      {s, 0, share}});
   }

@@ -15,8 +15,8 @@ TuningProgress tuning_progress();
 /// From now on choices are counted though nothing is measured.
 void record_choices(bool wanted);
 
-/// The measured choices that this process made or used, one a line, as dlprim/tuning/data keeps them: the name of the
-/// device, the problem and the choice, separated by tabs.
+/// The measured choices that this process made or used, one a line, as dlprim/tuning/data keeps them: the scope
+/// ("vendor/architecture/device"), the problem and the choice, separated by tabs.
 std::string tuned_choices();
 
 }  // namespace dlprim

@@ -5,7 +5,7 @@
 
 #include "../problem.hpp"
 
-namespace dlprim {
+namespace dlprim::attention_cores {
 
 namespace {
 
@@ -75,9 +75,7 @@ void run(Queue& queue, Key key, AttentionPass pass, const AttentionProblem& x, c
                    32 * std::size_t(shape.warps), x, arguments...);
 }
 
-}  // namespace
-
-const char* decline_attention_mma(const Device& device, const AttentionProblem& problem, bool forced) {
+const char* decline(const Device& device, const AttentionProblem& problem, bool forced) {
   const DeviceInfo& info = device.info();
   const auto& p = problem.p;
   if (problem.type != DataType::float16 && problem.type != DataType::bfloat16) return "only for 16-bit floats";
@@ -87,7 +85,7 @@ const char* decline_attention_mma(const Device& device, const AttentionProblem& 
   return nullptr;
 }
 
-void run_attention_mma(Queue& queue, const AttentionProblem& x) {
+void run(Queue& queue, const AttentionProblem& x) {
   const auto& p = x.p;
   Key key{};
   key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal, key.dropout = x.dropout;
@@ -106,4 +104,10 @@ void run_attention_mma(Queue& queue, const AttentionProblem& x) {
   run(queue, key, AttentionPass::queries, x, x.grad_out, x.logsumexp, delta.data(), x.grad_q);
 }
 
-}  // namespace dlprim
+constexpr AttentionCore core{.name = "mma", .order = 200, .decline = decline, .run = run};
+
+}  // namespace
+
+void mma(AttentionCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::attention_cores

@@ -2,7 +2,7 @@
 // Attention in float32 arithmetic through local memory, on any device.
 #include "../problem.hpp"
 
-namespace dlprim {
+namespace dlprim::attention_cores {
 
 namespace {
 
@@ -24,9 +24,7 @@ Kernel& kernel_of(Device& device, Key key, AttentionPass pass) {
   });
 }
 
-}  // namespace
-
-const char* decline_attention_tiled(const Device& device, const AttentionProblem& problem, bool forced) {
+const char* decline(const Device& device, const AttentionProblem& problem, bool forced) {
   const DeviceInfo& info = device.info();
   if (problem.type == DataType::float64) return "sums in float32";
   const auto memory = double(info.global_memory);
@@ -37,7 +35,7 @@ const char* decline_attention_tiled(const Device& device, const AttentionProblem
   return nullptr;
 }
 
-void run_attention_tiled(Queue& queue, const AttentionProblem& x) {
+void run(Queue& queue, const AttentionProblem& x) {
   const auto& p = x.p;
   Device& device = queue.device();
   const DeviceInfo& info = device.info();
@@ -60,4 +58,10 @@ void run_attention_tiled(Queue& queue, const AttentionProblem& x) {
                    x.grad_out, x.logsumexp, delta.data(), x.grad_q);
 }
 
-}  // namespace dlprim
+constexpr AttentionCore core{.name = "tiled", .order = 300, .decline = decline, .run = run};
+
+}  // namespace
+
+void tiled(AttentionCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::attention_cores

@@ -2,10 +2,11 @@
 // Convolutions whose channels lie far apart: matrix units read 16-bit elements side by side, so that a copy can pay.
 #include <dlprim/primitives/copy.hpp>
 
-#include "../problem.hpp"
+#include "../../../tuning/store.hpp"
 #include "../../gemm/engine.hpp"
+#include "../problem.hpp"
 
-namespace dlprim {
+namespace dlprim::conv_cores {
 
 namespace {
 
@@ -41,16 +42,7 @@ void run_copies(Queue& queue, const ConvProblem& problem) {
   if (weights.is_copy()) copy(queue, problem.weights, weights.view());
 }
 
-}  // namespace
-
-void lay_channels_last(TensorView& tensor) {
-  std::int64_t next = tensor.size(1);
-  tensor.strides[1] = 1;
-  for (int i = tensor.dims - 1; i >= 2; i--) tensor.strides[i] = next, next *= tensor.size(i);
-  tensor.strides[0] = next;
-}
-
-const char* decline_channels_last(const Device& device, const ConvProblem& problem, bool forced) {
+const char* decline(const Device& device, const ConvProblem& problem, bool forced) {
   const ConvShape& s = problem.shape;
   if (size_of(s.type) != 2 || !is_floating(s.type)) return "only for 16-bit floats";
   std::int64_t elements = 0;
@@ -67,13 +59,16 @@ const char* decline_channels_last(const Device& device, const ConvProblem& probl
   // A pointwise convolution reads points side by side where they are aligned.
   const bool strided = s.stride[0] * s.stride[1] * s.stride[2] > 1;
   if (s.taps() == 1 && !strided && s.y.size[0] * s.y.size[1] * s.y.size[2] % 4 == 0) return "points lie side by side";
-  // About what an H200 takes: elements one by one reach 60 TFLOP/s, a copy 3 TB/s and some 15 us to start.
+  static tuning::Numbers<2> costs("conv.channels_last");
+  const auto& [an_element, start] = costs(device);
   const double operations = 2.0 * double(s.y.channels * s.w.channels * s.taps()) * double(s.points());
-  return operations > 107.0 * double(elements) + 1.2e9 ? nullptr : "too little work to pay for copies";
+  return operations > an_element * double(elements) + start ? nullptr : "too little work to pay for copies";
 }
 
-void run_channels_last(Queue& queue, const ConvProblem& problem) {
-  if (!fits_memory([&] { run_copies(queue, problem); })) run_implicit(queue, problem);
-}
+constexpr ConvCore core{.name = "channels_last", .order = 500, .decline = decline, .run = run_copies, .copies = true};
 
-}  // namespace dlprim
+}  // namespace
+
+void channels_last(ConvCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::conv_cores

@@ -8,7 +8,7 @@
 #include "../problem.hpp"
 #include "../../gemm/engine.hpp"
 
-namespace dlprim {
+namespace dlprim::conv_cores {
 
 namespace {
 
@@ -207,14 +207,12 @@ void weights_gradient(Queue& queue, const ConvShape& s) {
   run(queue, key, NDRange(finish_columns * groups, lines, finish_columns, lines), shape, partial.sums.data(), s.w.data);
 }
 
-}  // namespace
-
-const char* decline_depthwise(const Device&, const ConvProblem& problem, bool) {
+const char* decline(const Device&, const ConvProblem& problem, bool) {
   if (!problem.shape.depthwise()) return "not depthwise, or of too many taps";
   return problem.x.numel() > 0 && problem.y.numel() > 0 ? nullptr : "nothing to read";
 }
 
-void run_depthwise(Queue& queue, const ConvProblem& problem) {
+void run(Queue& queue, const ConvProblem& problem) {
   switch (problem.pass) {
     case ConvPass::forward: return add_residual_behind(queue, problem, forward);
     case ConvPass::data: return data_gradient(queue, problem.shape, problem.bias);
@@ -222,4 +220,10 @@ void run_depthwise(Queue& queue, const ConvProblem& problem) {
   }
 }
 
-}  // namespace dlprim
+constexpr ConvCore core{.name = "depthwise", .order = 100, .decline = decline, .run = run};
+
+}  // namespace
+
+void depthwise(ConvCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::conv_cores

@@ -3,9 +3,10 @@
 // between them.
 #include <dlprim/primitives/copy.hpp>
 
+#include "../../../tuning/store.hpp"
 #include "../problem.hpp"
 
-namespace dlprim {
+namespace dlprim::conv_cores {
 
 namespace {
 
@@ -59,9 +60,7 @@ class JoinedGroups {
   TensorView view_, inside_, given_;
 };
 
-}  // namespace
-
-const char* decline_groups(const Device& device, const ConvProblem& problem, bool forced) {
+const char* decline(const Device& device, const ConvProblem& problem, bool forced) {
   const ConvShape& s = problem.shape;
   if (size_of(s.type) != 2 || !is_floating(s.type)) return "only for 16-bit floats";
   if (s.groups == 1 || problem.x.numel() == 0 || problem.y.numel() == 0) return "no groups";
@@ -69,10 +68,11 @@ const char* decline_groups(const Device& device, const ConvProblem& problem, boo
   if (forced) return nullptr;
   if (device.info().nv_compute_capability < 80) return "the device has no matrix units that it can use";
   const double operations = 2.0 * double(s.y.channels * s.w.channels * s.taps()) * double(s.points());
-  return operations > 2e8 ? nullptr : "too little work to pay for other weights";
+  static tuning::Numbers<1> worth("conv.groups");
+  return operations > worth(device)[0] ? nullptr : "too little work to pay for other weights";
 }
 
-void run_groups(Queue& queue, const ConvProblem& problem) {
+void run(Queue& queue, const ConvProblem& problem) {
   const std::int64_t groups = problem.shape.groups, together = groups_together(problem.shape);
   const JoinedGroups joined(queue, problem.weights, groups, together);
   if (problem.pass != ConvPass::weights) joined.fill(queue);
@@ -80,4 +80,10 @@ void run_groups(Queue& queue, const ConvProblem& problem) {
   if (problem.pass == ConvPass::weights) joined.take_apart(queue);
 }
 
-}  // namespace dlprim
+constexpr ConvCore core{.name = "groups", .order = 400, .decline = decline, .run = run, .copies = true};
+
+}  // namespace
+
+void groups(ConvCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::conv_cores

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-namespace dlprim {
+namespace dlprim::conv_cores {
 
 namespace {
 
@@ -215,11 +215,9 @@ bool same_layout(const TensorView& a, const TensorView& b) {
          std::equal(a.strides.begin(), a.strides.begin() + a.dims, b.strides.begin());
 }
 
-}  // namespace
+const char* decline(const Device&, const ConvProblem&, bool) { return nullptr; }
 
-const char* decline_implicit(const Device&, const ConvProblem&, bool) { return nullptr; }
-
-void run_implicit(Queue& queue, const ConvProblem& c) {
+void run(Queue& queue, const ConvProblem& c) {
   switch (c.pass) {
     case ConvPass::forward:
       if (c.residual.defined() && !same_layout(c.residual, c.y)) return add_residual_behind(queue, c, forward);
@@ -229,4 +227,10 @@ void run_implicit(Queue& queue, const ConvProblem& c) {
   }
 }
 
-}  // namespace dlprim
+constexpr ConvCore core{.name = "implicit", .order = 600, .decline = decline, .run = run};
+
+}  // namespace
+
+void implicit(ConvCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::conv_cores

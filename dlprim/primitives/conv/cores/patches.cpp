@@ -7,7 +7,7 @@
 #include "../problem.hpp"
 #include "../../gemm/engine.hpp"
 
-namespace dlprim {
+namespace dlprim::conv_cores {
 
 namespace {
 
@@ -90,9 +90,7 @@ void run_product(Queue& queue, const ConvProblem& problem) {
   pointwise(queue, PointwiseId::add, {to}, {from, over(problem.bias, to)}, {Scalar(1)});
 }
 
-}  // namespace
-
-const char* decline_patches(const Device&, const ConvProblem& problem, bool forced) {
+const char* decline(const Device&, const ConvProblem& problem, bool forced) {
   const ConvShape& s = problem.shape;
   if (problem.pass != ConvPass::data) return "only for the gradient of x";
   if (s.groups != 1 || s.taps() == 1) return "groups, or one tap";
@@ -103,8 +101,10 @@ const char* decline_patches(const Device&, const ConvProblem& problem, bool forc
   return forced || s.taps() >= 4 ? nullptr : "few taps";
 }
 
-void run_patches(Queue& queue, const ConvProblem& problem) {
-  if (!fits_memory([&] { run_product(queue, problem); })) run_implicit(queue, problem);
-}
+constexpr ConvCore core{.name = "patches", .order = 300, .decline = decline, .run = run_product, .copies = true};
 
-}  // namespace dlprim
+}  // namespace
+
+void patches(ConvCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::conv_cores

@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "../problem.hpp"
+#include "../../../tuning/store.hpp"
 #include "../../gemm/engine.hpp"
+#include "../problem.hpp"
 
-namespace dlprim {
+namespace dlprim::conv_cores {
 
 namespace {
 
@@ -21,12 +22,27 @@ std::size_t workspace_limit(const DeviceInfo& device) {
   return std::size_t(mebibytes ? std::strtoull(mebibytes, nullptr, 10) : device.cpu ? 16 : 256) << 20;
 }
 
-// About how many times as fast as implicit GEMM it is on a CPU, by rates of two cores of an EPYC: 200 GFLOP/s of
-// products and 8 GB/s for numbers on their way into the domain and back, which tells layers where it won from others.
-double gain_on_cpu(const ConvShape& s, double tiles) {
+// About how many times as fast as implicit GEMM it is on a CPU, by rates that tell layers where it won from others.
+double gain_on_cpu(const ConvShape& s, double tiles, double operations, double bytes) {
   const auto c = double(s.x.channels), k = double(s.y.channels);
-  const double transforms = 4 * (45 * c * k + 88 * tiles * (c + k)) / 8e9;
-  return 18 * double(s.points()) * c * k / 2e11 / (2 * domain * tiles * c * k / 2e11 + transforms);
+  const double transforms = 4 * (45 * c * k + 88 * tiles * (c + k)) / bytes;
+  return 18 * double(s.points()) * c * k / operations / (2 * domain * tiles * c * k / operations + transforms);
+}
+
+const char* decline_by_estimate(const Device& device, const ConvProblem& problem) {
+  const ConvShape& s = problem.shape;
+  const auto tiles = double(s.x.outer * ((s.y.size[1] + tile - 1) / tile) * ((s.y.size[2] + tile - 1) / tile));
+  if (device.info().cpu) {
+    static tuning::Numbers<4> numbers("conv.winograd.cpu");
+    const auto& [operations, bytes, wanted, wanted_of_weights] = numbers(device);
+    // The gradient of the weights is what implicit GEMM takes longest for.
+    const double enough = problem.pass == ConvPass::weights ? wanted_of_weights : wanted;
+    return gain_on_cpu(s, tiles, operations, bytes) <= enough ? "no gain by estimate" : nullptr;
+  }
+  static tuning::Numbers<2> numbers("conv.winograd.gpu");
+  const auto& [channels, fewest] = numbers(device);
+  const bool small = double(std::min(s.x.channels, s.y.channels)) < channels || tiles < fewest;
+  return small ? "too small to pay" : nullptr;
 }
 
 /// Mirrors Patches of conv/winograd.cl.
@@ -176,9 +192,7 @@ void run_pass(Queue& queue, const ConvProblem& problem) {
   }
 }
 
-}  // namespace
-
-const char* decline_winograd(const Device& device, const ConvProblem& problem, bool forced) {
+const char* decline(const Device& device, const ConvProblem& problem, bool forced) {
   const ConvShape& s = problem.shape;
   if (s.type != DataType::float32) return "only for float32";
   const bool flat = s.x.size[0] == 1 && s.w.size[0] == 1 && s.y.size[0] == 1 && s.padding[0] == 0;
@@ -186,17 +200,13 @@ const char* decline_winograd(const Device& device, const ConvProblem& problem, b
   if (s.groups != 1 || s.stride[1] * s.stride[2] * s.dilation[1] * s.dilation[2] != 1)
     return "only without groups, strides and dilation";
   if (problem.x.numel() == 0 || problem.y.numel() == 0) return "nothing to read";
-  if (forced) return nullptr;
-  const std::int64_t tiles = s.x.outer * ((s.y.size[1] + tile - 1) / tile) * ((s.y.size[2] + tile - 1) / tile);
-  // The gradient of the weights is what implicit GEMM takes longest for.
-  if (device.info().cpu && gain_on_cpu(s, double(tiles)) <= (problem.pass == ConvPass::weights ? 0.8 : 1.1))
-    return "no gain by estimate";
-  if (!device.info().cpu && (std::min(s.x.channels, s.y.channels) < 16 || tiles < 128)) return "too small to pay";
-  return nullptr;
+  return forced ? nullptr : decline_by_estimate(device, problem);
 }
 
-void run_winograd(Queue& queue, const ConvProblem& problem) {
-  if (!fits_memory([&] { run_pass(queue, problem); })) run_implicit(queue, problem);
-}
+constexpr ConvCore core{.name = "winograd", .order = 200, .decline = decline, .run = run_pass, .copies = true};
 
-}  // namespace dlprim
+}  // namespace
+
+void winograd(ConvCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::conv_cores

@@ -2,55 +2,58 @@
 // The engine's core for products of bytes, by instructions that sum four products at once.
 #include "../core.hpp"
 
-namespace dlprim {
+namespace dlprim::gemm_cores {
 
 namespace {
 
+extern const GemmCore core;
+
 constexpr std::uint16_t tile = 64, words = 8;
-constexpr std::int64_t longest = 32768;  // 255 * 255 times that still fits 31 bits
 
-// Whether four neighbours along k can be read as one word, for any row and batch.
-bool in_words(const BufferRef& x, std::int64_t along, std::int64_t across, std::int64_t batch) {
-  return along == 1 && x.offset % 4 == 0 && across % 4 == 0 && batch % 4 == 0;
-}
-
-}  // namespace
-
+// Whether the device multiplies four bytes at a time.
 bool has_integer_dot(const DeviceInfo& info) {
   return info.nv_inline_ptx ? info.nv_compute_capability >= 61
                             : info.extensions.find("cl_khr_integer_dot_product") != std::string::npos;
 }
 
-const char* decline_dot(const Device& device, const GemmProblem& problem, bool forced) {
+const char* decline(const Device& device, const GemmProblem& problem, bool forced) {
   const DeviceInfo& info = device.info();
   const auto& p = problem.p;
   if (problem.type != DataType::int8 && problem.type != DataType::uint8) return "only for bytes";
   if (problem.mode != GemmMode::plain) return "only for plain products";
   if (p.k == 0) return "k is 0";
-  if (p.k > longest) return "sums may outgrow 32 bits";
+  if (p.k > longest_of_bytes) return "sums may outgrow 32 bits";
   if (!has_integer_dot(info) && !forced) return "the device has no dot products of bytes";
   if (std::min({p.m, p.n, p.k}) <= 8 && !forced) return "too thin a product to pay";
-  if (refused(device, GemmCore::dot)) return "the device's compiler refused it";
   if (info.max_work_group < 256 || info.local_memory < 8192) return "the device's work-groups are too small";
   return nullptr;
 }
 
-namespace {
-
-void run_tiles(Queue& queue, GemmProblem problem) {
+void run(Queue& queue, const GemmProblem& given) {
+  GemmProblem problem = given;
   auto& p = problem.p;
-  GemmKey key = gemm_key(GemmCore::dot, problem);
+  GemmKey key = gemm_key(&core, problem);
   key.shape[0] = key.shape[1] = tile, key.shape[2] = words;
-  key.a_along_k = in_words(problem.a, p.a_k, p.a_m, p.a_batch);
-  key.b_along_k = in_words(problem.b, p.b_k, p.b_n, p.b_batch);
+  key.a_along_k = lies_in_words(problem.a, p.a_k, p.a_m, p.a_batch);
+  key.b_along_k = lies_in_words(problem.b, p.b_k, p.b_n, p.b_batch);
   p.tiles_m = divide_up(p.m, tile), p.tiles_n = divide_up(p.n, tile), p.splits = 1;
   launch_tiles(queue, key, problem, tile / 4 * (tile / 4));
 }
 
-}  // namespace
-
-void run_dot(Queue& queue, const GemmProblem& problem) {
-  if (!builds(queue.device(), GemmCore::dot, [&] { run_tiles(queue, problem); })) run_reference(queue, problem);
+void define(KernelSource& source, const Device& device, const GemmKey& key) {
+  define_shape(source, key, {"BM", "BN", "WORDS"});
+  source.define("A_WORDS", key.a_along_k).define("B_WORDS", key.b_along_k);
+  source.define("SIGNED", DataType(key.type) == DataType::int8);
+  const bool extension = has_integer_dot(device.info()) && !device.info().nv_inline_ptx;
+  source.define("INTEGER_DOT", extension);
+  if (extension) source.option("-cl-std=CL3.0");
 }
 
-}  // namespace dlprim
+constexpr GemmCore core{.name = "dot", .order = 900, .kernel = "dot", .decline = decline, .run = run, .define = define,
+                        .may_fail_to_build = true};
+
+}  // namespace
+
+void dot(GemmCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::gemm_cores

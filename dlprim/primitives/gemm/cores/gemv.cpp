@@ -4,12 +4,13 @@
 
 #include "../core.hpp"
 
-namespace dlprim {
+namespace dlprim::gemm_cores {
 
 namespace {
 
+extern const GemmCore core;
+
 constexpr std::int64_t most_rows = 8;
-constexpr std::int64_t shortest_sum = 64;    // below, reading B is not what takes the time
 constexpr std::int64_t local_bytes = 16384;  // for a work-group's sums
 
 // Lying, and what is 1 long has no stride.
@@ -37,19 +38,25 @@ struct Schedule {
   std::int64_t items(const GemmProblem& problem) const { return groups(problem) * lanes * lines; }
 };
 
+const std::array<double, 2>& limits(const Device& device) {
+  static tuning::Numbers<2> all("gemm.gemv");
+  return all(device);
+}
 // Work-items that keep memory busy.
-std::int64_t wanted_items(const DeviceInfo& info) { return std::int64_t(768) * info.compute_units; }
+std::int64_t wanted_items(const Device& device) {
+  return std::int64_t(limits(device)[0]) * device.info().compute_units;
+}
 
 std::int64_t power_of_2(std::int64_t most) {
   return std::int64_t(std::bit_floor(std::uint64_t(std::max<std::int64_t>(most, 1))));
 }
 
 // Lanes lie along k: first as many as a warp has, then more of them, then fewer columns each.
-Schedule along_k(const DeviceInfo& info, const GemmProblem& problem, std::int64_t depth) {
-  const std::int64_t group = std::min<std::int64_t>(128, power_of_2(std::int64_t(info.max_work_group)));
+Schedule along_k(const Device& device, const GemmProblem& problem, std::int64_t depth) {
+  const std::int64_t group = std::min<std::int64_t>(128, power_of_2(std::int64_t(device.info().max_work_group)));
   const std::int64_t most = std::min(group, power_of_2(problem.p.k / (2 * depth)));
   Schedule s{problem.p.m > 4 ? 2 : 4, std::min<std::int64_t>(most, 32), 1, depth};
-  const std::int64_t wanted = wanted_items(info);
+  const std::int64_t wanted = wanted_items(device);
   while (s.lanes < most && s.items(problem) < wanted) s.lanes *= 2;
   while (s.columns > 1 && s.items(problem) < wanted) s.columns /= 2;
   while (s.lanes * s.lines < group && s.columns * s.lines < problem.p.n) s.lines *= 2;
@@ -57,34 +64,34 @@ Schedule along_k(const DeviceInfo& info, const GemmProblem& problem, std::int64_
 }
 
 // Groups that leave no compute unit with much more to do than others.
-bool enough_groups(const DeviceInfo& info, std::int64_t groups) {
-  return groups >= 2 * std::int64_t(info.compute_units);
+bool enough_groups(const Device& device, std::int64_t groups) {
+  return groups >= 2 * std::int64_t(device.info().compute_units);
 }
 
 // Lines lie along n, 128 bytes of a row of B to a group; lanes are added until memory is busy. Too few groups stay
 // small, for splits of k make more of them.
-Schedule along_n(const DeviceInfo& info, const GemmProblem& problem, std::int64_t columns) {
+Schedule along_n(const Device& device, const GemmProblem& problem, std::int64_t columns) {
   const auto& p = problem.p;
   const std::int64_t bytes = std::int64_t(size_of(problem.type));
   if (p.m > 4) columns = std::min<std::int64_t>(columns, 4);
   const std::int64_t fitting = local_bytes / (columns * std::int64_t(size_of(accumulate_type(problem.type))));
-  const std::int64_t group = std::min({power_of_2(std::int64_t(info.max_work_group)), power_of_2(fitting),
+  const std::int64_t group = std::min({power_of_2(std::int64_t(device.info().max_work_group)), power_of_2(fitting),
                                        std::int64_t(p.m > 4 ? 512 : 1024)});
   Schedule s{columns, 1, std::max<std::int64_t>(128 / (columns * bytes), 1), 1};
   s.lines = std::clamp<std::int64_t>(s.lines, 1, group);
   const std::int64_t most = std::min(group / s.lines, power_of_2(p.k / 4));
   s.lanes = std::min<std::int64_t>(most, std::max<std::int64_t>(256 / s.lines, 1));
-  if (enough_groups(info, s.groups(problem)))
-    while (s.lanes < most && s.items(problem) < wanted_items(info)) s.lanes *= 2;
+  if (enough_groups(device, s.groups(problem)))
+    while (s.lanes < most && s.items(problem) < wanted_items(device)) s.lanes *= 2;
   return s;
 }
 
 // Splits pay for their second kernel where compute units would idle and sums are long.
-std::int64_t splits_of(const DeviceInfo& info, const GemmProblem& problem, const Schedule& s, bool b_along_k) {
+std::int64_t splits_of(const Device& device, const GemmProblem& problem, const Schedule& s, bool b_along_k) {
   const std::int64_t items = s.items(problem), steps = problem.p.k / (s.lanes * s.depth), groups = s.groups(problem);
-  if (steps < 32 || (b_along_k ? 4 * items > wanted_items(info) : enough_groups(info, groups))) return 1;
+  if (steps < 32 || (b_along_k ? 4 * items > wanted_items(device) : enough_groups(device, groups))) return 1;
   const std::int64_t wanted =
-      b_along_k ? wanted_items(info) / items : 4 * std::int64_t(info.compute_units) / groups + 1;
+      b_along_k ? wanted_items(device) / items : 4 * std::int64_t(device.info().compute_units) / groups + 1;
   return std::clamp<std::int64_t>(std::min(wanted, steps / 16), 1, 256);
 }
 
@@ -98,31 +105,29 @@ void set_pieces(GemmKey& key, const GemmProblem& problem) {
   }
 }
 
-}  // namespace
-
-const char* decline_gemv(const Device& device, const GemmProblem& problem, bool forced) {
+const char* decline(const Device& device, const GemmProblem& problem, bool forced) {
   const auto& p = problem.p;
   if (problem.mode != GemmMode::plain) return "only for matrices";
   if (p.k == 0) return "k is 0";
   if (std::min(p.m, p.n) > most_rows) return "too many rows and columns";
   if (forced) return nullptr;
   if (device.info().cpu) return "for GPUs";
-  if (p.k < shortest_sum) return "too short sums";
+  if (double(p.k) < limits(device)[1]) return "too short sums";
   if (device.info().nv_compute_capability >= 80 && std::min(p.m, p.n) > most_rows / 2 && !lies_along_k(lying(problem)))
     return "matrix units are faster";
   return nullptr;
 }
 
-void run_gemv(Queue& queue, const GemmProblem& given) {
-  const DeviceInfo& info = queue.device().info();
+void run(Queue& queue, const GemmProblem& given) {
+  const Device& device = queue.device();
   GemmProblem problem = simplified(given);
   auto& p = problem.p;
-  GemmKey key = gemm_key(GemmCore::gemv, problem);
+  GemmKey key = gemm_key(&core, problem);
   key.b_along_k = lies_along_k(problem);
   set_pieces(key, problem);
-  const Schedule s = key.b_along_k ? along_k(info, problem, key.vb) : along_n(info, problem, key.vb);
+  const Schedule s = key.b_along_k ? along_k(device, problem, key.vb) : along_n(device, problem, key.vb);
   if (!key.b_along_k) key.vb = std::uint8_t(s.columns);
-  const std::int64_t splits = splits_of(info, problem, s, key.b_along_k), unit = s.depth;
+  const std::int64_t splits = splits_of(device, problem, s, key.b_along_k), unit = s.depth;
   p.k_split = divide_up(divide_up(p.k, splits), unit) * unit;
   p.splits = divide_up(p.k, p.k_split);
   p.tiles_m = 1, p.tiles_n = s.groups(problem) / problem.batches;
@@ -132,4 +137,18 @@ void run_gemv(Queue& queue, const GemmProblem& given) {
   launch_tiles(queue, key, problem, std::size_t(s.lanes * s.lines));
 }
 
-}  // namespace dlprim
+void define(KernelSource& source, const Device&, const GemmKey& key) {
+  const auto type = DataType(key.type);
+  const int bytes = int(size_of(type));
+  define_shape(source, key, {"MR", "V", "LANES", "LINES"});
+  source.define("VA", key.va).define("VB", key.vb).define("B_ALONG_K", key.b_along_k);
+  source.define("A_BYTES", key.va * bytes).define("B_BYTES", key.vb * bytes).define("SHUFFLES", is_floating(type));
+}
+
+constexpr GemmCore core{.name = "gemv", .order = 200, .kernel = "gemv", .decline = decline, .run = run, .define = define};
+
+}  // namespace
+
+void gemv(GemmCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::gemm_cores

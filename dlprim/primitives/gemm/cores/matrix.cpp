@@ -2,9 +2,18 @@
 // The engine's core for the matrix units of Intel and AMD.
 #include "../core.hpp"
 
-namespace dlprim {
+namespace dlprim::gemm_cores {
 
 namespace {
+
+// Matrix units of sub-groups: Intel's by the size of their sub-groups, AMD's by architecture.
+enum class MatrixUnit : std::uint8_t { none, intel8, intel16, rdna3, rdna4, cdna };
+constexpr const char* names[] = {"", "matrix_intel8", "matrix_intel16", "matrix_rdna3", "matrix_rdna4",
+                                 "matrix_cdna"};
+
+template <MatrixUnit unit>
+const GemmCore& core();
+constexpr std::uint8_t emulated_unit = 128;  // added to a key's unit
 
 int lanes(MatrixUnit unit) {
   return unit == MatrixUnit::intel8 ? 8 : unit == MatrixUnit::intel16 ? 16 : unit == MatrixUnit::cdna ? 64 : 32;
@@ -36,7 +45,7 @@ template <MatrixUnit unit>
 void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) {
   GemmProblem problem = given;
   const TileShape& s = choice.shape;
-  GemmKey key = gemm_key(GemmCore::matrix, problem);
+  GemmKey key = gemm_key(&core<unit>(), problem);
   const Vectors widest = vectors(problem, 1);
   key.a_along_k = widest.a_along_k, key.b_along_k = widest.b_along_k;
   for (std::uint8_t wide = 2; wide <= 8; wide *= 2) {
@@ -52,10 +61,8 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
   launch_tiles(queue, key, problem, std::size_t(lanes(unit) * (s.bm / s.tm) * (s.bn / s.tn)));
 }
 
-}  // namespace
-
 template <MatrixUnit unit>
-const char* decline_matrix(const Device& device, const GemmProblem& problem, bool forced) {
+const char* decline(const Device& device, const GemmProblem& problem, bool forced) {
   const DeviceInfo& info = device.info();
   if (problem.type != DataType::float16 && problem.type != DataType::bfloat16) return "only for 16-bit floats";
   if (problem.p.k == 0) return "k is 0";
@@ -64,30 +71,47 @@ const char* decline_matrix(const Device& device, const GemmProblem& problem, boo
     if (info.extensions.find("cl_intel_required_subgroup_size") == std::string::npos)
       return "the device cannot emulate them, for want of sub-groups of a given size";
   }
-  if (refused(device, GemmCore::matrix)) return "the device's compiler refused it";
   if (problem.type == DataType::float16 && !info.fp16) return "the device has no float16";
   if (info.max_work_group < 256 || info.local_memory < 49152) return "the device's work-groups are too small";
   return nullptr;
 }
 
 template <MatrixUnit unit>
-void run_matrix(Queue& queue, const GemmProblem& problem) {
-  const bool emulated = !has_unit(queue.device(), unit);
-  const auto shapes = matrix_shapes(unit, emulated);
-  const auto run = [&] {
-    run_with<unit>(queue, problem, choose_tile(queue, GemmCore::matrix, problem, shapes, mma_costs, run_with<unit>));
-  };
-  if (emulated) return run();
-  if (!builds(queue.device(), GemmCore::matrix, run)) run_tiled(queue, problem);
+void run(Queue& queue, const GemmProblem& problem) {
+  static tuning::PerDevice<TileTable> real([](const DeviceInfo& info) {
+    return read_tiles(info, names[int(unit)], "matrix");
+  });
+  static tuning::PerDevice<TileTable> emulated([](const DeviceInfo& info) {
+    return read_tiles(info, "matrix.emulated", "matrix");
+  });
+  const TileTable& tiles = (has_unit(queue.device(), unit) ? real : emulated)(queue.device());
+  run_with<unit>(queue, problem, choose_tile(queue, core<unit>(), problem, tiles, run_with<unit>));
 }
 
-#define DEFINE(unit)                                                                          \
-  template const char* decline_matrix<unit>(const Device&, const GemmProblem&, bool);         \
-  template void run_matrix<unit>(Queue&, const GemmProblem&);
-DEFINE(MatrixUnit::intel8)
-DEFINE(MatrixUnit::intel16)
-DEFINE(MatrixUnit::rdna3)
-DEFINE(MatrixUnit::rdna4)
-DEFINE(MatrixUnit::cdna)
+void define(KernelSource& source, const Device&, const GemmKey& key) {
+  constexpr const char* units[] = {"", "UNIT_INTEL8", "UNIT_INTEL16", "UNIT_RDNA3", "UNIT_RDNA4", "UNIT_CDNA"};
+  define_shape(source, key, {"BM", "BN", "BK", "WM", "WN"});
+  source.define("VA", key.va).define("VB", key.vb).define("TURNED", key.turned);
+  source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
+  source.define(units[key.unit % emulated_unit], 1).define("EMULATED", key.unit >= emulated_unit);
+}
 
-}  // namespace dlprim
+template <MatrixUnit unit>
+const GemmCore& core() {
+  static constexpr GemmCore one{.name = names[int(unit)], .order = 700 + int(unit), .kernel = "matrix",
+                                .decline = decline<unit>, .run = run<unit>, .define = define,
+                                .may_fail_to_build = true};
+  return one;
+}
+
+}  // namespace
+
+void matrix(GemmCores& cores) {
+  cores.add(core<MatrixUnit::intel8>());
+  cores.add(core<MatrixUnit::intel16>());
+  cores.add(core<MatrixUnit::rdna3>());
+  cores.add(core<MatrixUnit::rdna4>());
+  cores.add(core<MatrixUnit::cdna>());
+}
+
+}  // namespace dlprim::gemm_cores

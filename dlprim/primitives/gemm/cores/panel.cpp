@@ -2,12 +2,22 @@
 // The engine's cores for CPUs, on operands as they are (panel) or packed beforehand (packed).
 #include <optional>
 
-#include "../../../tuning/gemm_tuning.hpp"
 #include "../core.hpp"
 
-namespace dlprim {
+namespace dlprim::gemm_cores {
 
 namespace {
+
+extern const GemmCore on_operands, on_packed;
+
+const std::vector<PanelShape>& panels(const Device& device, DataType type) {
+  static tuning::PerDevice<std::vector<PanelShape>> singles(
+      [](const DeviceInfo& info) { return read_panels(info, type_key(4)); });
+  static tuning::PerDevice<std::vector<PanelShape>> doubles(
+      [](const DeviceInfo& info) { return read_panels(info, type_key(8)); });
+  return (size_of(accumulate_type(type)) == 8 ? doubles : singles)(device);
+}
+
 // Length of the equal pieces, multiples of `unit` and at most `limit`, that `size` is cut into.
 std::int64_t even_piece(std::int64_t size, std::int64_t limit, std::int64_t unit) {
   const std::int64_t pieces = divide_up(size, limit / unit * unit);
@@ -29,9 +39,9 @@ void set_tiles(GemmProblem& problem, const PanelShape& shape, std::int64_t slice
   p.tiles_m = divide_up(p.m, p.tile_m), p.tiles_n = divide_up(p.n, p.tile_n);
 }
 
-void launch_panels(Queue& queue, GemmCore core, GemmProblem& problem, const PanelShape& shape) {
+void launch_panels(Queue& queue, const GemmCore& core, GemmProblem& problem, const PanelShape& shape) {
   if (!problem.addend.memory) problem.beta = 0;
-  GemmKey key = gemm_key(core, problem);
+  GemmKey key = gemm_key(&core, problem);
   key.both = 1;
   key.check = key.addend = 1;  // cost next to nothing here and save compiling more kernels
   const std::uint16_t parts[] = {shape.mr, shape.nr, shape.mb, shape.nb, shape.kb};
@@ -42,7 +52,7 @@ void launch_panels(Queue& queue, GemmCore core, GemmProblem& problem, const Pane
 void run_with(Queue& queue, const GemmProblem& given, const PanelShape& shape) {
   GemmProblem problem = given;
   set_tiles(problem, shape, shape.kb, queue.device().info());
-  launch_panels(queue, GemmCore::panel, problem, shape);
+  launch_panels(queue, on_operands, problem, shape);
 }
 
 // Operand x as lines x count elements, packed in panels of `width` columns.
@@ -80,9 +90,10 @@ Packed pack(Queue& queue, const GemmProblem& problem, const Operand& x) {
 
 // The register block of the panel core; sums of a tile take at most half of the local memory, and a slice of a panel
 // stays in a core's second cache with the rows of A.
-PanelShape packed_shape(const DeviceInfo& info, std::size_t bytes) {
-  PanelShape shape = panel_shape(info, bytes);
-  const bool large = info.local_memory >= 262144;
+PanelShape packed_shape(const Device& device, DataType type) {
+  PanelShape shape = panels(device, type)[0];
+  const std::size_t bytes = size_of(accumulate_type(type));
+  const bool large = device.info().local_memory >= 262144;
   shape.mb = std::uint16_t((large ? 128 : 32) / shape.mr * shape.mr);
   shape.nb = std::uint16_t((large ? 1024 : 256) / bytes / shape.nr * shape.nr);
   shape.kb = shape.nr * bytes >= 128 ? 1024 : 512;
@@ -94,17 +105,18 @@ bool reads_directly(const GemmProblem& problem) {
   return problem.p.a_k == 1 && accumulate_type(problem.type) == problem.type;
 }
 
-// Whether packing once takes less time than packing in each tile, in elements. Measured on two cores with Intel's
-// runtime: an element takes a core 0.16 ns in a tile and 0.28 ns by a launch of its own, which itself takes 20 us.
-bool packing_pays(const DeviceInfo& info, const GemmProblem& problem) {
+// Whether packing once takes less time than packing in each tile, in elements.
+bool packing_pays(const Device& device, const GemmProblem& problem) {
+  static tuning::Numbers<2> numbers("gemm.packed");
+  const auto& [in_a_tile, launch] = numbers(device);
   const auto& p = problem.p;
-  const PanelShape shape = panel_shape(info, size_of(accumulate_type(problem.type)));
+  const PanelShape shape = panels(device, problem.type)[0];
   const std::int64_t in_tiles = p.m * divide_up(p.n, shape.nb) + p.n * divide_up(p.m, shape.mb);
   const std::int64_t b = p.n * (p.b_batch ? problem.batches : 1), a = p.m * (p.a_batch ? problem.batches : 1);
   const bool direct = reads_directly(problem);
   const std::int64_t once = direct ? b : a + b;
-  const double launches = (direct ? 1 : 2) * 75e3 * info.compute_units;
-  return 0.57 * double(in_tiles * problem.batches * p.k) > double(once * p.k) + launches;
+  const double launches = (direct ? 1 : 2) * launch * device.info().compute_units;
+  return in_a_tile * double(in_tiles * problem.batches * p.k) > double(once * p.k) + launches;
 }
 
 // A plain problem with the operand to be packed, B, as the smaller one where the other need not be.
@@ -115,8 +127,7 @@ GemmProblem arranged(GemmProblem problem) {
 
 void pack_and_run(Queue& queue, GemmProblem problem) {
   auto& p = problem.p;
-  const DeviceInfo& info = queue.device().info();
-  const PanelShape shape = packed_shape(info, size_of(accumulate_type(problem.type)));
+  const PanelShape shape = packed_shape(queue.device(), problem.type);
   const Packed b = pack(queue, problem,
                         {.data = problem.b, .lines = p.k, .count = p.n, .line = p.b_k, .step = p.b_n,
                          .batch = p.b_batch, .width = shape.nr, .panel = p.k * shape.nr, .pitch = shape.nr});
@@ -131,11 +142,9 @@ void pack_and_run(Queue& queue, GemmProblem problem) {
   }
   problem.b = b.memory.data(), p.b_batch = b.batch, p.b_k = shape.nr, p.b_n = p.k;
   p.slices = even_piece(p.k, shape.kb, 8);
-  set_tiles(problem, shape, p.slices, info);
-  launch_panels(queue, GemmCore::packed, problem, shape);
+  set_tiles(problem, shape, p.slices, queue.device().info());
+  launch_panels(queue, on_packed, problem, shape);
 }
-
-}  // namespace
 
 const char* decline_panel(const Device& device, const GemmProblem& problem, bool forced) {
   if (!is_floating(problem.type)) return "only for floating types";
@@ -146,19 +155,35 @@ const char* decline_panel(const Device& device, const GemmProblem& problem, bool
 }
 
 void run_panel(Queue& queue, const GemmProblem& problem) {
-  run_with(queue, problem, choose_panel(queue, problem, run_with));
+  run_with(queue, problem, choose_panel(queue, problem, panels(queue.device(), problem.type), run_with));
 }
 
 const char* decline_packed(const Device& device, const GemmProblem& problem, bool forced) {
   if (problem.mode != GemmMode::plain) return "only for plain products";
   if (const char* reason = decline_panel(device, problem, forced)) return reason;
   if (forced) return nullptr;
-  if (!packing_pays(device.info(), arranged(problem))) return "too small a product for packing to pay";
+  if (!packing_pays(device, arranged(problem))) return "too small a product for packing to pay";
   return nullptr;
 }
 
-void run_packed(Queue& queue, const GemmProblem& problem) {
-  if (!fits_memory([&] { pack_and_run(queue, arranged(problem)); })) run_panel(queue, problem);
+void run_packed(Queue& queue, const GemmProblem& problem) { pack_and_run(queue, arranged(problem)); }
+
+void define_panels(KernelSource& source, const Device&, const GemmKey& key) {
+  if (key.core == &on_packed) source.define("PACKED", 1);
+  define_shape(source, key, {"MR", "NR", "MB", "NB", "KB"});
 }
 
-}  // namespace dlprim
+constexpr GemmCore on_packed{.name = "packed", .order = 300, .kernel = "panel", .decline = decline_packed,
+                             .run = run_packed, .define = define_panels, .copies = true, .a_of_sums = true,
+                             .b_of_sums = true};
+constexpr GemmCore on_operands{.name = "panel", .order = 400, .kernel = "panel", .decline = decline_panel,
+                               .run = run_panel, .define = define_panels};
+
+}  // namespace
+
+void panel(GemmCores& cores) {
+  cores.add(on_packed);
+  cores.add(on_operands);
+}
+
+}  // namespace dlprim::gemm_cores

@@ -2,17 +2,17 @@
 // The engine's core for CPUs and products of few rows or columns.
 #include "../core.hpp"
 
-namespace dlprim {
+namespace dlprim::gemm_cores {
 
 namespace {
+
+extern const GemmCore core;
 
 constexpr std::int64_t most_rows = 8, most_rows_along_n = 4;
 
 bool along_k(const GemmIndices<std::int64_t>& p) { return p.b_k == 1 && (p.a_k == 1 || p.k == 1); }
 
-}  // namespace
-
-const char* decline_thin(const Device& device, const GemmProblem& given, bool forced) {
+const char* decline(const Device& device, const GemmProblem& given, bool forced) {
   if (given.mode != GemmMode::plain) return "only for matrices";
   if (!is_floating(given.type)) return "only for floating types";
   if (!device.info().cpu && !forced) return "for CPUs";
@@ -26,10 +26,10 @@ const char* decline_thin(const Device& device, const GemmProblem& given, bool fo
   return nullptr;
 }
 
-void run_thin(Queue& queue, const GemmProblem& given) {
+void run(Queue& queue, const GemmProblem& given) {
   GemmProblem problem = lying(given);
   auto& p = problem.p;
-  GemmKey key = gemm_key(GemmCore::thin, problem);
+  GemmKey key = gemm_key(&core, problem);
   key.shape[0] = std::uint16_t(p.m), key.b_along_k = along_k(p);
   const std::int64_t unit = key.b_along_k ? 4 : 64, units = queue.device().info().compute_units;
   const std::int64_t groups = std::max<std::int64_t>(1, 4 * units / problem.batches);
@@ -38,4 +38,14 @@ void run_thin(Queue& queue, const GemmProblem& given) {
   launch_tiles(queue, key, problem, 1);
 }
 
-}  // namespace dlprim
+void define(KernelSource& source, const Device&, const GemmKey& key) {
+  source.define("MR", key.shape[0]).define("B_ALONG_K", key.b_along_k);
+}
+
+constexpr GemmCore core{.name = "thin", .order = 100, .kernel = "thin", .decline = decline, .run = run, .define = define};
+
+}  // namespace
+
+void thin(GemmCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::gemm_cores

@@ -4,16 +4,22 @@
 
 #include "../core.hpp"
 
-namespace dlprim {
+namespace dlprim::gemm_cores {
 
 namespace {
+
+extern const GemmCore core;
+
+TileTable tiles_for(const DeviceInfo& info, const std::string& type) {
+  return read_tiles(info, info.local_memory < 32768 ? "tiled.small_memory" : "tiled." + type, "tiled");
+}
 
 int group_size(const TileShape& s) { return s.bm / s.tm * (s.bn / s.tn); }
 
 void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) {
   GemmProblem problem = given;
   const TileShape& s = choice.shape;
-  GemmKey key = gemm_key(GemmCore::tiled, problem);
+  GemmKey key = gemm_key(&core, problem);
   const Vectors four = vectors(problem, 4);
   const int group = group_size(s);
   key.a_along_k = four.a_along_k, key.b_along_k = four.b_along_k;
@@ -26,9 +32,7 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
   launch_tiles(queue, key, problem, std::size_t(group));
 }
 
-}  // namespace
-
-const char* decline_tiled(const Device& device, const GemmProblem& problem, bool forced) {
+const char* decline(const Device& device, const GemmProblem& problem, bool forced) {
   if (!is_floating(problem.type)) return "only for floating types";
   if (device.info().cpu && !forced) return "for GPUs";
   if (problem.p.k == 0) return "k is 0";
@@ -37,9 +41,25 @@ const char* decline_tiled(const Device& device, const GemmProblem& problem, bool
   return nullptr;
 }
 
-void run_tiled(Queue& queue, const GemmProblem& problem) {
-  const auto shapes = tile_shapes(queue.device().info(), size_of(accumulate_type(problem.type)));
-  run_with(queue, problem, choose_tile(queue, GemmCore::tiled, problem, shapes, tiled_costs, run_with));
+void run(Queue& queue, const GemmProblem& problem) {
+  static tuning::PerDevice<TileTable> singles([](const DeviceInfo& info) { return tiles_for(info, "float32"); });
+  static tuning::PerDevice<TileTable> doubles([](const DeviceInfo& info) { return tiles_for(info, "float64"); });
+  const bool wide = size_of(accumulate_type(problem.type)) == 8;
+  const TileTable& tiles = (wide ? doubles : singles)(queue.device());
+  run_with(queue, problem, choose_tile(queue, core, problem, tiles, run_with));
 }
 
-}  // namespace dlprim
+void define(KernelSource& source, const Device&, const GemmKey& key) {
+  define_shape(source, key, {"BM", "BN", "BK", "TM", "TN"});
+  source.define("VA", key.va).define("VB", key.vb).define("VC", key.vc);
+  source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
+  source.define("FULL_K", key.full_k);
+}
+
+constexpr GemmCore core{.name = "tiled", .order = 800, .kernel = "tiled", .decline = decline, .run = run, .define = define};
+
+}  // namespace
+
+void tiled(GemmCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::gemm_cores

@@ -2,9 +2,11 @@
 // The engine's core for Hopper's matrix units: packs the operands, then multiplies.
 #include "../core.hpp"
 
-namespace dlprim {
+namespace dlprim::gemm_cores {
 
 namespace {
+
+extern const GemmCore core;
 
 constexpr std::int64_t longest = 1000000;  // of packed operands: groups of 4 chunks number less than 65536
 
@@ -56,7 +58,7 @@ Packed pack(Queue& queue, const GemmProblem& problem, const Operand& x, std::uin
 void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) {
   GemmProblem problem = given;
   auto& p = problem.p;
-  GemmKey key = gemm_key(GemmCore::wgmma, problem);
+  GemmKey key = gemm_key(&core, problem);
   const int stored = problem.type == DataType::float32 ? 2 : 8;
   if (vectors(problem, stored).c) key.vc = std::uint8_t(stored);
   const int numbers = parts(key.passes);
@@ -73,23 +75,29 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
   launch_tiles(queue, key, problem, 128);
 }
 
-// Seconds that packing takes and that this core then saves, measured on an H200.
-double packing_time(const GemmProblem& problem) {
+// 16-bit floats, tf32, float32.
+std::size_t kind(const GemmProblem& problem) {
+  const int passes = tf32_passes(problem.type);
+  return passes == 0 ? 0 : passes == 1 ? 1 : 2;
+}
+
+// Seconds that packing takes and that this core then saves.
+double packing_time(const Device& device, const GemmProblem& problem) {
+  static tuning::Numbers<2> numbers("gemm.wgmma.packing");
+  const auto& [start, bandwidth] = numbers(device);
   const auto& p = problem.p;
   const double rows = double(p.m) * (p.a_batch ? double(problem.batches) : 1.0);
   const double columns = double(p.n) * (p.b_batch ? double(problem.batches) : 1.0);
-  return 3e-6 + (rows + columns) * double(p.k) * double(size_of(problem.type)) * (1 + parts(problem)) / 3.3e12;
+  return start + (rows + columns) * double(p.k) * double(size_of(problem.type)) * (1 + parts(problem)) / bandwidth;
 }
-double saved_time(const GemmProblem& problem) {
+double saved_time(const Device& device, const GemmProblem& problem) {
+  static tuning::Numbers<6> numbers("gemm.wgmma.rates");
   const auto& p = problem.p;
-  const int n = tf32_passes(problem.type);
-  const double mma = n == 0 ? 380e12 : n == 1 ? 190e12 : 62e12, wgmma = n == 0 ? 650e12 : n == 1 ? 330e12 : 90e12;
+  const double mma = numbers(device)[kind(problem)], wgmma = numbers(device)[3 + kind(problem)];
   return 2 * double(p.m) * double(p.n) * double(p.k) * double(problem.batches) * (1 / mma - 1 / wgmma);
 }
 
-}  // namespace
-
-const char* decline_wgmma(const Device& device, const GemmProblem& problem, bool forced) {
+const char* decline(const Device& device, const GemmProblem& problem, bool forced) {
   if (problem.type != DataType::float16 && problem.type != DataType::bfloat16 && problem.type != DataType::float32)
     return "only for float32 and 16-bit floats";
   if (problem.mode != GemmMode::plain) return "only for plain products";
@@ -97,21 +105,32 @@ const char* decline_wgmma(const Device& device, const GemmProblem& problem, bool
   if (p.k == 0) return "k is 0";
   if (std::max({p.m, p.n, p.k}) > longest || problem.batches > 65535) return "too large to be packed";
   if (device.info().max_work_group < 128) return "the device's work-groups are too small";
-  if (refused(device, GemmCore::wgmma)) return "the device's compiler refused it";
   if (forced) return nullptr;
   if (device.info().nv_compute_capability != 90) return "the device is none of the Hopper architecture";
-  if (saved_time(problem) < packing_time(problem)) return "too small a product for packing to pay";
+  if (saved_time(device, problem) < packing_time(device, problem)) return "too small a product for packing to pay";
   return nullptr;
 }
 
-void run_wgmma(Queue& queue, const GemmProblem& problem) {
-  const auto shapes = wgmma_shapes(size_of(problem.type), parts(problem));
-  const auto run = [&] {
-    run_with(queue, problem, choose_tile(queue, GemmCore::wgmma, problem, shapes, wgmma_costs, run_with));
-  };
-  if (queue.device().info().nv_compute_capability != 90) return run();  // without matrix units
-  bool built = false;
-  if (!fits_memory([&] { built = builds(queue.device(), GemmCore::wgmma, run); }) || !built) run_mma(queue, problem);
+void run(Queue& queue, const GemmProblem& problem) {
+  using Tables = std::array<TileTable, 3>;
+  static tuning::PerDevice<Tables> tables([](const DeviceInfo& info) {
+    return Tables{read_tiles(info, "wgmma.16bit", "wgmma"), read_tiles(info, "wgmma.tf32", "wgmma"),
+                  read_tiles(info, "wgmma.float32", "wgmma")};
+  });
+  const TileTable& tiles = tables(queue.device())[kind(problem)];
+  run_with(queue, problem, choose_tile(queue, core, problem, tiles, run_with));
 }
 
-}  // namespace dlprim
+void define(KernelSource& source, const Device&, const GemmKey& key) {
+  source.define("BN", key.shape[1]).define("STAGES", key.stages).define("VC", key.vc).ptx_target("sm_90a");
+  source.define("BYTES", std::int64_t(size_of(DataType(key.type)))).define("PASSES", key.passes);
+}
+
+constexpr GemmCore core{.name = "wgmma", .order = 500, .kernel = "wgmma", .decline = decline, .run = run, .define = define,
+                        .copies = true, .may_fail_to_build = true, .passes = true};
+
+}  // namespace
+
+void wgmma(GemmCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::gemm_cores

@@ -96,7 +96,7 @@ def export(path):
     file = pathlib.Path(path)
     lines = file.read_text().splitlines() if file.exists() else []
     lines += torch.ops.pytorch_ocl.tuned_choices().splitlines()
-    head = ["# Made by `python -m pytorch_ocl tune --export`: device, problem, choice."]
+    head = ["# Made by `python -m pytorch_ocl tune --export`: scope, problem, choice."]
     choices = {line.rpartition("\t")[0]: line for line in lines if line and not line.startswith("#")}
     file.write_text("\n".join(head + [choices[key] for key in sorted(choices)]) + "\n")
     print(f"{file}: {len(choices)} choices")
