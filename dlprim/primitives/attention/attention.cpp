@@ -13,6 +13,8 @@ namespace dlprim {
 namespace {
 
 constexpr Candidate<AttentionProblem> candidates[] = {
+    {"split", decline_attention_split, run_attention_split},
+    {"wgmma", decline_attention_wgmma, run_attention_wgmma},
     {"mma", decline_attention_mma, run_attention_mma},
     {"tiled", decline_attention_tiled, run_attention_tiled},
 };
