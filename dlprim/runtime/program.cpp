@@ -111,12 +111,15 @@ cl::Program from_binary(Device& device, const std::string& binary, const std::st
   return clBuildProgram(program(), 1, &id, options.c_str(), nullptr, nullptr) == CL_SUCCESS ? program : cl::Program();
 }
 
-// PTX for another target, with the instructions that only it has.
+// PTX for another target ("sm_90a", or "sm_90a 2" where two work-groups shall share a compute unit), with the
+// instructions that only it has.
 std::string retarget(std::string ptx, const std::string& target) {
-  const std::size_t at = ptx.find(".target ");
+  const std::size_t at = ptx.find(".target "), space = target.find(' ');
   if (at == std::string::npos) return {};
   const std::size_t from = at + std::strlen(".target ");
-  ptx.replace(from, ptx.find_first_of(", \n", from) - from, target);
+  ptx.replace(from, ptx.find_first_of(", \n", from) - from, target.substr(0, space));
+  const std::size_t group = space == std::string::npos ? space : ptx.find(".reqntid");
+  if (group != std::string::npos) ptx.insert(group, ".minnctapersm" + target.substr(space) + "\n");
   std::string shown;
   shown.reserve(ptx.size());
   constexpr std::string_view hidden = "//@";
@@ -152,8 +155,9 @@ KernelSource& KernelSource::option(std::string_view more) {
   return *this;
 }
 
-KernelSource& KernelSource::ptx_target(std::string_view name) {
+KernelSource& KernelSource::ptx_target(std::string_view name, int resident) {
   target = name;
+  if (resident > 1) target += " " + std::to_string(resident);
   return *this;
 }
 
@@ -226,7 +230,7 @@ cl::Program ProgramCache::program(const std::string& text, const std::string& op
     throw BuildError("[program] " + what + " does not build on " + info.name + " (" + cl_error_name(code) + ")",
                      log_of(program, id));
   std::string binary = binary_of(program);
-  if (!target.empty() && target == "sm_" + std::to_string(info.nv_compute_capability) + "a") {
+  if (target.substr(0, target.find(' ')) == "sm_" + std::to_string(info.nv_compute_capability) + "a") {
     binary = retarget(std::move(binary), target);
     program = from_binary(device_, binary, options);
     if (!program()) throw BuildError("[program] " + what + " does not assemble for " + target + " on " + info.name, "");

@@ -141,7 +141,7 @@ void expect_expected(Problem& x, const std::vector<double>& factors = {}) {
 class Attention : public ::testing::TestWithParam<const char*> {
  protected:
   Attention() : forced_("DLPRIM_ATTENTION", GetParam()) {}
-  bool mma() const { return std::strcmp(GetParam(), "mma") == 0; }
+  bool mma() const { return std::strcmp(GetParam(), "tiled") != 0; }
   // Emulated kernels take seconds to compile, too: fewer variants of them.
   bool slow() const { return builds_slowly() || (mma() && device().info().nv_compute_capability < 80); }
   std::vector<DataType> types() const {
@@ -180,6 +180,15 @@ TEST_P(Attention, CausalMasksAndBiases) {
         check({.heads = 2, .key_heads = 2, .queries = 70, .keys = 67, .width = 16, .causal = causal, .bias = bias});
   check({.queries = 40, .keys = 90, .width = 16, .causal = true});
   check({.queries = 90, .keys = 40, .width = 16, .causal = true});
+}
+
+// Several blocks for a work-group, more than one slice and stage, and neighbours of a bias in one access.
+TEST_P(Attention, BlocksAndSlices) {
+  check({.heads = 2, .key_heads = 1, .queries = 330, .keys = 170, .width = 64, .type = DataType::bfloat16});
+  check({.queries = 200, .keys = 202, .width = 32, .type = DataType::float16, .causal = true, .bias = Case::added});
+  if (!slow())
+    for (std::int64_t width : {64, 96, 128})
+      check({.heads = 4, .key_heads = 2, .queries = 390, .keys = 400, .width = width, .causal = true});
 }
 
 TEST_P(Attention, SharedHeadsStridesAndScales) {
@@ -231,7 +240,26 @@ TEST_P(Attention, RefusesWhatItCannotDo) {
   EXPECT_THROW(attention_forward(queue(), x.inputs(), x.out.view, x.out.view, {}), ValidationError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Candidates, Attention, ::testing::Values("mma", "tiled"),
+// The keys of few queries are shared out: rows up to 16, parts that end within a slice, a bias for each head.
+TEST(AttentionSplit, FewQueries) {
+  const Variable forced("DLPRIM_ATTENTION", "split");
+  using C = Case;
+  int at = 0;
+  for (Case c : {C{.batch = 2, .heads = 8, .key_heads = 2, .queries = 1, .keys = 300, .width = 128},
+                 C{.heads = 6, .key_heads = 2, .queries = 5, .keys = 129, .width = 20, .value_width = 40,
+                   .bias = C::added},
+                 C{.batch = 2, .heads = 2, .key_heads = 2, .queries = 16, .keys = 65, .width = 15, .bias = C::mask},
+                 C{.heads = 4, .queries = 4, .keys = 64, .width = 64, .heads_last = true, .scale = -0.5},
+                 C{.heads = 2, .key_heads = 2, .queries = 3, .keys = 1, .width = 16},
+                 C{.queries = 2, .keys = 0, .width = 16}}) {
+    if (builds_slowly() && at > 1) break;
+    c.type = at++ % 2 ? DataType::float16 : DataType::bfloat16;
+    Problem problem(c);
+    expect_expected(problem);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Candidates, Attention, ::testing::Values("wgmma", "mma", "tiled"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -13,12 +13,12 @@ namespace attention_cores {
 void add_all(AttentionCores& cores);  // generated from the files of cores/
 }
 
-namespace {
-
-const AttentionCores& all_cores() {
+const AttentionCores& all_attention_cores() {
   static const AttentionCores all("attention", "DLPRIM_ATTENTION", attention_cores::add_all);
   return all;
 }
+
+namespace {
 
 void require(bool condition, const std::string& message) {
   if (!condition) throw ValidationError("[attention] expected " + message);
@@ -132,13 +132,13 @@ const char* decline_attention(const Device& device, DataType type, std::int64_t 
   problem.type = type, problem.backward = true;
   problem.p.width = std::int32_t(std::min<std::int64_t>(width, 1 << 20));
   problem.p.value_width = std::int32_t(std::min<std::int64_t>(value_width, 1 << 20));
-  return all_cores().try_select(device, problem) ? nullptr : "products and softmax serve better";
+  return all_attention_cores().try_select(device, problem) ? nullptr : "products and softmax serve better";
 }
 
 void attention_forward(Queue& queue, const AttentionInputs& inputs, const TensorView& out, const TensorView& logsumexp,
                        const AttentionOptions& options) {
   const AttentionProblem problem = problem_of(inputs, out, logsumexp, options);
-  if (logsumexp.numel() > 0) all_cores().run(queue, problem);
+  if (logsumexp.numel() > 0) all_attention_cores().run(queue, problem);
 }
 
 void attention_backward(Queue& queue, const AttentionInputs& inputs, const TensorView& grad_out, const TensorView& out,
@@ -154,7 +154,7 @@ void attention_backward(Queue& queue, const AttentionInputs& inputs, const Tenso
   p.grad_v = rows_of("grad_v", grad_v, sizes(inputs.v), inputs.v.dtype);
   problem.grad_out = grad_out.data, problem.grad_q = grad_q.data;
   problem.grad_k = grad_k.data, problem.grad_v = grad_v.data;
-  if (grad_q.numel() + grad_k.numel() + grad_v.numel() > 0) all_cores().run(queue, problem);
+  if (grad_q.numel() + grad_k.numel() + grad_v.numel() > 0) all_attention_cores().run(queue, problem);
 }
 
 }  // namespace dlprim

@@ -43,12 +43,27 @@ enum class AttentionPass : std::uint8_t { forward, queries, keys };
 
 using AttentionCore = Core<AttentionProblem>;
 using AttentionCores = Cores<AttentionCore>;
+const AttentionCores& all_attention_cores();
 
 /// delta[batch, head, query] = dot(grad_out, out) as float32.
 Workspace attention_delta(Queue& queue, const AttentionProblem& problem);
 
 /// The width that kernels are compiled for: their rows are zero from `width` on.
 inline int padded_width(int width) { return std::max(16, (width + 15) / 16 * 16); }
+
+/// A tensor of 16-bit elements, whose rows are `width` long.
+struct AttentionTensor {
+  const AttentionLayout& layout;
+  BufferRef data;
+  int width;
+};
+/// The largest power of two, at most `most`, that every position in the tensors' rows is a multiple of.
+inline int vector_of(std::initializer_list<AttentionTensor> tensors, int most) {
+  for (const auto& [x, data, width] : tensors)
+    for (; most > 1; most /= 2)
+      if ((x.batch | x.head | x.row | width) % most == 0 && data.offset % (2 * std::size_t(most)) == 0) break;
+  return most;
+}
 
 /// Defines what attention.clh asks for.
 void define_attention(KernelSource& source, int bias_tag, bool causal, bool dropout);

@@ -20,7 +20,8 @@ class KernelSource {
   KernelSource& option(std::string_view text);
   /// On devices of this very architecture, such as NVIDIA's "sm_90a", lets the driver assemble for it. It has instructions
   /// that OpenCL's compiler does not accept: inline assembly writes them behind "//@", which is taken away in between.
-  KernelSource& ptx_target(std::string_view target);
+  /// Registers are limited so that `resident` work-groups share a compute unit.
+  KernelSource& ptx_target(std::string_view target, int resident = 1);
   /// Uses `text` instead of a file of dlprim/kernels; may #include those.
   static KernelSource from_text(std::string text, std::string kernel);
 

@@ -25,24 +25,6 @@ KernelSource source_of(const Key& key) {
   return source;
 }
 
-// The largest of 8, 4, 2 and 1 that every position of a tensor is a multiple of.
-int vector_of(const AttentionLayout& x, BufferRef data, int width, int most) {
-  for (; most > 1; most /= 2)
-    if ((x.batch | x.head | x.row | width) % most == 0 && data.offset % (2 * std::size_t(most)) == 0) break;
-  return most;
-}
-
-struct Tensor {
-  const AttentionLayout& layout;
-  BufferRef data;
-  int width;
-};
-
-int vector_of(std::initializer_list<Tensor> tensors, int most) {
-  for (const Tensor& x : tensors) most = vector_of(x.layout, x.data, x.width, most);
-  return most;
-}
-
 struct Shape {
   int warps, tiles, slice;
 };

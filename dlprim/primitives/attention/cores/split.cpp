@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// Attention of few queries on matrix units (NVIDIA's, through inline PTX), forward: the keys are shared out.
+#include "../problem.hpp"
+
+namespace dlprim::attention_cores {
+
+namespace {
+
+constexpr std::int32_t most_rows = 16, slice = 32;
+
+struct Key {
+  std::uint8_t type, bias, vector, padding;
+  std::uint16_t width, value_width;
+};
+
+KernelSource split_source(const Key& key) {
+  KernelSource source("attention/split.cl", "split");
+  define_attention(source, key.bias, false, false);
+  source.define("TAG", tag(DataType(key.type))).define("WARPS", 1).define("TILES", 1).define("SLICE", slice);
+  source.define("WIDTH", key.width).define("VALUE_WIDTH", key.value_width).define("VECTOR", key.vector);
+  return source.define("PAIRS", 0);
+}
+
+KernelSource combine_source(const Key& key) {
+  KernelSource source("attention/combine.cl", "combine");
+  define_attention(source, 0, false, false);
+  return source.define("TAG", tag(DataType(key.type))).define("VALUE_WIDTH", key.value_width);
+}
+
+// Keys of a work-group: three groups to a compute unit keep its memory busy.
+std::int32_t length_of(const DeviceInfo& info, const AttentionParams& p) {
+  const std::int64_t heads = std::int64_t(p.batch) * (p.heads / p.sharing);
+  const std::int64_t splits = std::clamp<std::int64_t>(3 * std::int64_t(info.compute_units) / heads, 1, 64);
+  const std::int64_t length = std::max<std::int64_t>((p.keys + splits - 1) / splits, 2 * slice);
+  return std::int32_t((length + slice - 1) / slice * slice);
+}
+
+const char* decline(const Device& device, const AttentionProblem& problem, bool forced) {
+  const DeviceInfo& info = device.info();
+  const auto& p = problem.p;
+  if (problem.type != DataType::float16 && problem.type != DataType::bfloat16) return "only for 16-bit floats";
+  if (problem.backward) return "only forward";
+  if (problem.dropout || problem.causal) return "without dropout, not causal";
+  if (std::int64_t(p.queries) * p.sharing > most_rows) return "too many queries to a head of keys";
+  if (std::max(p.width, p.value_width) > 128) return "rows do not fit in registers";
+  if (info.max_work_group < 64 || info.local_memory < 49152) return "the device's work-groups are too small";
+  if (std::int64_t(p.batch) * p.heads * 64 >= 1 << 30) return "too many heads";
+  if (forced) return nullptr;
+  if (info.nv_compute_capability < 80) return "the device has no matrix units that it can use";
+  if (p.keys < 256) return "too few keys";
+  return nullptr;
+}
+
+void run(Queue& queue, const AttentionProblem& x) {
+  static KernelCache<Key> splitting, combining;
+  const auto& p = x.p;
+  Device& device = queue.device();
+  Key key{};
+  key.type = std::uint8_t(x.type), key.bias = bias_code(x);
+  key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
+  key.vector = std::uint8_t(vector_of({{p.q, x.q, p.width}, {p.k, x.k, p.width}, {p.v, x.v, p.value_width}}, 8));
+  const std::int32_t length = length_of(device.info(), p), splits = std::max((p.keys + length - 1) / length, 1);
+  const std::int64_t groups = std::int64_t(p.batch) * (p.heads / p.sharing) * splits;
+  const std::size_t rows = std::size_t(groups) * p.sharing * p.queries;
+  const Workspace sums(queue, rows * key.value_width * sizeof(float)), weights(queue, rows * 2 * sizeof(float));
+  Kernel& split = splitting.get(device, key, [&] { return split_source(key); });
+  launch_attention(queue, split, groups, 32, x, sums.data(), weights.data(), splits, length);
+  const Key combined{key.type, 0, 0, 0, 0, key.value_width};
+  Kernel& combine = combining.get(device, combined, [&] { return combine_source(combined); });
+  launch(queue, combine, NDRange(std::size_t(p.batch) * p.heads * p.queries * 64, 64), p, x.out, x.logsumexp,
+         sums.data(), weights.data(), splits);
+}
+
+constexpr AttentionCore core{.name = "split", .order = 50, .decline = decline, .run = run};
+
+}  // namespace
+
+void split(AttentionCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::attention_cores
