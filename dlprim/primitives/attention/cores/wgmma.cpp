@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Attention on Hopper's matrix units, forward.
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
@@ -64,9 +63,6 @@ std::int32_t heads_together(const AttentionProblem& x) {
   return std::int32_t(std::clamp<std::int64_t>(heads, p.sharing, std::int64_t(p.batch) * p.heads));
 }
 
-std::atomic<std::uint64_t> refused;  // a bit for each of the first 64 devices whose compiler refused it
-std::uint64_t bit(const Device& device) { return device.index() < 64 ? std::uint64_t(1) << device.index() : 0; }
-
 const char* decline(const Device& device, const AttentionProblem& problem, bool forced) {
   const DeviceInfo& info = device.info();
   const auto& p = problem.p;
@@ -79,9 +75,8 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
       vector_of({{p.k, problem.k, p.width}, {p.v, problem.v, p.value_width}}, 8) < 8)
     return "rows are not aligned to 16 bytes";
   if ((std::int64_t(p.queries) / 64 + 1) * p.batch * p.heads >= 1 << 30) return "too many queries";
-  if (refused & bit(device)) return "the device's compiler refused it";
   if (forced) return nullptr;
-  if (info.nv_compute_capability != 90) return "the device is none of the Hopper architecture";
+  if (info.nv_compute_capability != 90) return "the device is not of the Hopper architecture";
   if (p.queries <= 64) return "too few queries";
   return nullptr;
 }
@@ -103,17 +98,12 @@ void run(Queue& queue, const AttentionProblem& x) {
   const std::int64_t groups = std::min(blocks, std::int64_t(info.compute_units) * key.shape.resident);
   // Where there is no such matrix unit, no warps copy only.
   const std::size_t group = 128 * std::size_t(key.shape.fours + (info.nv_compute_capability == 90));
-  try {
-    Kernel& kernel = cache.get(device, key, [&] { return source_of(key); });
-    launch_attention(queue, kernel, groups, group, x, x.out, x.logsumexp,
-                     heads_together(x));
-  } catch (const BuildError&) {
-    refused |= bit(device);
-    all_attention_cores().run(queue, x);  // the next one
-  }
+  Kernel& kernel = cache.get(device, key, [&] { return source_of(key); });
+  launch_attention(queue, kernel, groups, group, x, x.out, x.logsumexp, heads_together(x));
 }
 
-constexpr AttentionCore core{.name = "wgmma", .order = 100, .decline = decline, .run = run};
+constexpr AttentionCore core{.name = "wgmma", .order = 100, .decline = decline, .run = run,
+                            .may_fail_to_build = true};
 
 }  // namespace
 
