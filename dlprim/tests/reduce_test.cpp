@@ -96,15 +96,7 @@ void sums_every_pattern(DataType type) {
   }
 }
 
-TEST(Reduce, SumsEveryPatternOfDims) { sums_every_pattern(DataType::float32); }
-
-TEST(Reduce, SumsInTheFormsForGpus) {
-  const Setting forced(settings.gpu_forms);
-  sums_every_pattern(DataType::float32);
-  sums_every_pattern(DataType::bfloat16);
-}
-
-TEST(Reduce, ArgmaxKeepsTheFirstAndFindsNaN) {
+void argmax_of_every_pattern() {
   for (const Case& c : cases()) {
     if (std::count(c.reduced.begin(), c.reduced.end(), true) != 1 || c.sizes[0] == 0 || c.sizes.back() == 0) continue;
     const Sizes out = kept_sizes(c.sizes, c.reduced);
@@ -125,6 +117,40 @@ TEST(Reduce, ArgmaxKeepsTheFirstAndFindsNaN) {
     expect_close(run(ReduceId::argmax, x, out, DataType::int64), where, 0);
   }
 }
+
+TEST(Reduce, SumsEveryPatternOfDims) { sums_every_pattern(DataType::float32); }
+
+TEST(Reduce, SumsInTheFormsForGpus) {
+  const Setting forced(settings.gpu_forms);
+  sums_every_pattern(DataType::float32);
+  sums_every_pattern(DataType::bfloat16);
+}
+
+// What GPUs run for 2^31 elements and more.
+TEST(Reduce, SumsWithWideIndicesInTheFormsForGpus) {
+  struct Limit {
+    const std::int64_t usual = settings.index_limit;
+    Limit() { settings.index_limit = 50; }
+    ~Limit() { settings.index_limit = usual; }
+  } const limit;
+  const Setting forced(settings.gpu_forms);
+  sums_every_pattern(DataType::float32);
+  if (!builds_slowly()) argmax_of_every_pattern();
+}
+
+// 12 dims that do not merge: more than a kernel walks.
+TEST(Reduce, MoreDimsThanKernelsWalk) {
+  const Sizes sizes(12, 2);
+  std::vector<bool> reduced(12);
+  for (std::size_t d = 0; d < 12; d += 2) reduced[d] = true;
+  const std::vector<double> values = random_values(4096, -1, 2);
+  const DeviceTensor x(DataType::float32, sizes, values);
+  std::vector<double> expected(64, 0);
+  walk(sizes, reduced, [&](std::size_t i, std::size_t o) { expected[o] += rounded(DataType::float32, values[i]); });
+  expect_close(run(ReduceId::sum, x, kept_sizes(sizes, reduced), DataType::float32), expected, 2e-6);
+}
+
+TEST(Reduce, ArgmaxKeepsTheFirstAndFindsNaN) { argmax_of_every_pattern(); }
 
 TEST(Reduce, EveryRowInEveryDtype) {
   const Sizes sizes = {3, 40, 5};
