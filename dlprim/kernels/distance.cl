@@ -4,8 +4,9 @@
 #define V VALUE(T)
 
 __kernel void distances(GLOBAL(STORAGE(T), out), CONST_GLOBAL(STORAGE(T), a), CONST_GLOBAL(STORAGE(T), b), ulong count,
-                        ulong rows, ulong others, ulong columns, float p) {
+                        ulong rows, ulong others, ulong columns, float2 order) {
   const ulong i = global_id();
+  const V p = REAL_OF(V, order);
   if (i >= count) return;
   const ulong j = i % others, line = i / others, batch = line / rows;
   __global const STORAGE(T) *x = CONST_POINTER(STORAGE(T), a) + line * columns;
@@ -22,13 +23,13 @@ __kernel void distances(GLOBAL(STORAGE(T), out), CONST_GLOBAL(STORAGE(T), a), CO
 #elif NORM == 3
     sum = d > sum || d != d ? d : sum;
 #else
-    sum += pow(d, (V)p);
+    sum += pow(d, p);
 #endif
   }
 #if NORM == 2
   sum = sqrt(sum);
 #elif NORM == 4
-  sum = pow(sum, (V)1 / (V)p);
+  sum = pow(sum, (V)1 / p);
 #endif
   STORE(T, POINTER(STORAGE(T), out), i, sum);
 }
@@ -36,8 +37,9 @@ __kernel void distances(GLOBAL(STORAGE(T), out), CONST_GLOBAL(STORAGE(T), a), CO
 __kernel void distances_backward(GLOBAL(STORAGE(T), grad_a), CONST_GLOBAL(STORAGE(T), grad),
                                  CONST_GLOBAL(STORAGE(T), a), CONST_GLOBAL(STORAGE(T), b),
                                  CONST_GLOBAL(STORAGE(T), out), ulong count, ulong rows, ulong others, ulong columns,
-                                 float p) {
+                                 float2 order) {
   const ulong i = global_id();
+  const V p = REAL_OF(V, order);
   if (i >= count) return;
   const ulong column = i % columns, line = i / columns, batch = line / rows;
   __global const STORAGE(T) *y = CONST_POINTER(STORAGE(T), b) + batch * others * columns + column;
@@ -54,7 +56,7 @@ __kernel void distances_backward(GLOBAL(STORAGE(T), grad_a), CONST_GLOBAL(STORAG
 #elif NORM == 3
     sum += fabs(d) == distance ? g * sign(d) : (V)0;
 #elif NORM == 4
-    sum += g * sign(d) * pow(fabs(d) / distance, (V)p - 1);
+    sum += g * sign(d) * pow(fabs(d) / distance, p - 1);
 #endif
   }
   STORE(T, POINTER(STORAGE(T), grad_a), i, sum);

@@ -182,7 +182,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void entropy_backwar
 #ifdef MARGIN
 // One work-item a row: sum over c != t of w[t] max(0, margin - x[t] + x[c])^power / C, or its gradient times grad.
 __kernel void margin(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(STORAGE(T), grad_out), GLOBAL(STORAGE(T), out), COMMON,
-                     int power, float margin_width, int backward) {
+                     int power, float2 margin_width, int backward) {
   POINTERS
   const long i = (long)global_id();
   if (i >= p.rows) return;
@@ -196,7 +196,7 @@ __kernel void margin(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(STORAGE(T), grad
   const ACC(T) grad = backward ? LOAD(T, CONST_POINTER(STORAGE(T), grad_out), loss_at(p, i)) * weight : 0;
   ACC(T) sum = 0;
   for (long c = 0; c < p.classes; c++) {
-    const ACC(T) z = margin_width - right + LOAD(T, in, input_at(p, i, c));
+    const ACC(T) z = REAL_OF(ACC(T), margin_width) - right + LOAD(T, in, input_at(p, i, c));
     const bool active = valid && c != label && z > 0;
     const ACC(T) slope = active ? (power == 1 ? grad : 2 * z * grad) : 0;
     if (backward && c != label) STORE(T, out, input_at(p, i, c), slope);

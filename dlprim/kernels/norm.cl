@@ -8,7 +8,7 @@
 
 typedef struct {
   ulong outer, inner, channels;
-  float eps, scale;
+  float2 eps, scale;  // TwoFloats
 } norm_shape;
 
 typedef struct {
@@ -37,7 +37,7 @@ typedef struct {
   do {                                                                                            \
     const ulong channel_ = (channel);                                                             \
     const REAL spread_ = READ(S_TAG, spread_data, channel_);                                      \
-    const REAL invstd_ = VARIANCE ? 1 / sqrt(spread_ + (REAL)shape.eps) : spread_;                \
+    const REAL invstd_ = VARIANCE ? 1 / sqrt(spread_ + REAL_OF(REAL, shape.eps)) : spread_;                \
     (c).mean = READ(S_TAG, mean_data, channel_);                                                  \
     (c).factor = HAS_WEIGHT ? invstd_ * READ(W_TAG, weight_data, channel_) : invstd_;             \
     (c).shift = (c).slope = 0;                                                                    \
@@ -45,8 +45,8 @@ typedef struct {
   } while (0);
 #if BACKWARD && HAS_SUMS
 #define MORE(c, channel, invstd)                                         \
-  (c).shift = READ(D_TAG, sum_data, channel) * (REAL)shape.scale;        \
-  (c).slope = READ(D_TAG, dot_data, channel) * (REAL)shape.scale * invstd;
+  (c).shift = READ(D_TAG, sum_data, channel) * REAL_OF(REAL, shape.scale);        \
+  (c).slope = READ(D_TAG, dot_data, channel) * REAL_OF(REAL, shape.scale) * invstd;
 #elif !BACKWARD && HAS_BIAS
 #define MORE(c, channel, invstd) (c).shift = READ(W_TAG, bias_data, channel);
 #else

@@ -6,7 +6,7 @@
 
 typedef struct {
   ulong rows, length, inner, groups;
-  float eps, unused;
+  float2 eps;  // TwoFloats
 } row_shape;
 
 #define BEGIN_ROWS                                                                          \
@@ -64,7 +64,7 @@ void forward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), GLOBAL(STORA
   }
 #endif
   ALL_LANES(REAL, PLUS, scratch, squares, lane, row);
-  const REAL rstd = 1 / sqrt(squares / (REAL)length + (REAL)shape.eps);
+  const REAL rstd = 1 / sqrt(squares / (REAL)length + REAL_OF(REAL, shape.eps));
   if (!valid) return;
   if (lane == 0) {
     if (CENTER) STORE(S_TAG, POINTER(STORAGE(S_TAG), mean_data), o, mean);

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "two_floats.hpp"
+
 namespace dlprim {
 
 namespace {
@@ -38,7 +40,7 @@ void distances(Queue& queue, const TensorView& out, const TensorView& a, const T
   check(a, b, out, p);
   const cl_ulong count = cl_ulong(out.numel());
   launch(queue, kernel_for(queue, false, a.dtype, p), NDRange(count, work_group), out.data, a.data, b.data, count,
-         cl_ulong(a.sizes[1]), cl_ulong(b.sizes[1]), cl_ulong(a.sizes[2]), float(p));
+         cl_ulong(a.sizes[1]), cl_ulong(b.sizes[1]), cl_ulong(a.sizes[2]), TwoFloats(p));
 }
 
 void distances_backward(Queue& queue, const TensorView& grad_a, const TensorView& grad, const TensorView& a,
@@ -46,7 +48,7 @@ void distances_backward(Queue& queue, const TensorView& grad_a, const TensorView
   check(a, b, out, p);
   const cl_ulong count = cl_ulong(a.numel());
   launch(queue, kernel_for(queue, true, a.dtype, p), NDRange(count, work_group), grad_a.data, grad.data, a.data, b.data,
-         out.data, count, cl_ulong(a.sizes[1]), cl_ulong(b.sizes[1]), cl_ulong(a.sizes[2]), float(p));
+         out.data, count, cl_ulong(a.sizes[1]), cl_ulong(b.sizes[1]), cl_ulong(a.sizes[2]), TwoFloats(p));
 }
 
 }  // namespace dlprim

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "two_floats.hpp"
+
 namespace dlprim {
 
 namespace {
@@ -149,7 +151,7 @@ void run_margin(Queue& queue, const TensorView& in, const ClassTargets& targets,
   expect(power == 1 || power == 2, "multi_margin_loss", "power 1 or 2");
   const Call call(queue, "multi_margin_loss", in, targets, losses, LossReduction::none, margin_message);
   call.run(margin, NDRange(std::size_t(call.count()), group), std::tuple(in.data, losses.data, out.data),
-           cl_int(power), cl_float(width), backward);
+           cl_int(power), TwoFloats(width), backward);
 }
 
 void run_multilabel(Queue& queue, const TensorView& in, const TensorView& target, const TensorView& flags,

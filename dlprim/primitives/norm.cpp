@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "norm_sums.hpp"
+#include "two_floats.hpp"
 
 namespace dlprim {
 
@@ -15,7 +16,7 @@ namespace {
 
 struct NormShape {
   std::uint64_t outer, inner, channels;
-  float eps, scale;
+  TwoFloats eps, scale;
 };
 
 struct Key {
@@ -171,7 +172,7 @@ void set_statistics(Key& key, NormShape& shape, const TensorView& x, const Chann
   key.statistics = s.mean.dtype, key.variance = s.variance, key.has_weight = weight.defined();
   key.weight = weight.defined() ? weight.dtype : s.mean.dtype;
   if (s.mean.dtype != s.spread.dtype) fail("mean and variance of one dtype");
-  shape.eps = float(s.eps);
+  shape.eps = TwoFloats(s.eps);
 }
 
 std::uint64_t bytes(const TensorView& view) { return std::uint64_t(view.numel()) * size_of(view.dtype); }
@@ -249,7 +250,7 @@ void batch_norm_backward(Queue& queue, const TensorView& gx, const TensorView& g
   set_statistics(key, shape, x, s, weight);
   key.x = x.dtype, key.g = gy.dtype, key.y = gx.dtype, key.has_sums = sum.defined(), key.backward = 1;
   key.sums = sum.defined() ? sum.dtype : key.statistics;
-  shape.scale = float(1 / count);
+  shape.scale = TwoFloats(1 / count);
   if (range.global[0] == 0) return;
   const BufferRef none = s.mean.data;
   launch(queue, kernel_of(queue.device(), key), range, Traffic{bytes(x) + bytes(gy) + bytes(gx)}, shape, gx.data,

@@ -8,6 +8,7 @@
 
 #include "norm_sums.hpp"
 #include "rows.hpp"
+#include "two_floats.hpp"
 
 namespace dlprim {
 
@@ -15,7 +16,7 @@ namespace {
 
 struct RowShape {
   std::uint64_t rows, length, inner, groups;
-  float eps, unused;
+  TwoFloats eps;
 };
 
 struct Key {
@@ -36,7 +37,7 @@ RowShape rows_of(const GroupShape& shape, const TensorView& x, std::initializer_
     if (!view->is_contiguous() || view->numel() != x.numel() || !is_floating(view->dtype))
       fail("contiguous floating tensors of equal sizes");
   return {std::uint64_t(shape.rows * shape.groups), std::uint64_t(shape.channels / shape.groups * shape.inner),
-          std::uint64_t(shape.inner), std::uint64_t(shape.groups), float(shape.eps), 0};
+          std::uint64_t(shape.inner), std::uint64_t(shape.groups), TwoFloats(shape.eps)};
 }
 
 Kernel& kernel_of(Device& device, const Key& key) {

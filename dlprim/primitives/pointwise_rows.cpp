@@ -1,21 +1,52 @@
 // SPDX-License-Identifier: MIT
-#include <dlprim/primitives/pointwise.hpp>
-
+#include <dlprim/primitives/pointwise_types.hpp>
 
 namespace dlprim {
 
 namespace {
+
+enum class Served : std::uint8_t { any, floats, numbers, integers, bits };
+
+// The second column of the tables.
+struct Types {
+  ResultType result;
+  Served served;
+};
+constexpr Types same{ResultType::same, Served::any}, truth{ResultType::truth, Served::any},
+    real{ResultType::real, Served::any}, pair{ResultType::pair, Served::any}, floats{ResultType::same, Served::floats},
+    numbers{ResultType::same, Served::numbers}, integers{ResultType::same, Served::integers},
+    bits{ResultType::same, Served::bits};
+
+constexpr Served served[] = {
+#define ROW(name, types, expression, complex_expression) types.served,
+#include "pointwise_table.inc"
+#include "special_table.inc"
+#undef ROW
+};
+
 constexpr PointwiseRow rows[] = {
-#define ROW(name, result, expression, complex_expression) \
-  {#name, ResultType::result, expression, complex_expression, false},
+#define ROW(name, types, expression, complex_expression) \
+  {#name, types.result, expression, complex_expression, false},
 #include "pointwise_table.inc"
 #undef ROW
-#define ROW(name, result, expression, complex_expression) \
-  {#name, ResultType::result, expression, complex_expression, true},
+#define ROW(name, types, expression, complex_expression) \
+  {#name, types.result, expression, complex_expression, true},
 #include "special_table.inc"
 #undef ROW
 };
 }  // namespace
+
+bool serves(PointwiseId id, DataType compute) noexcept {
+  if (is_complex(compute) && !*pointwise_row(id).complex_expression) return false;
+  const bool floating = is_floating(compute) || is_complex(compute), boolean = compute == DataType::boolean;
+  switch (served[int(id)]) {
+    case Served::floats: return floating;
+    case Served::numbers: return !boolean;
+    case Served::integers: return !floating && !boolean;
+    case Served::bits: return !floating;
+    default: return true;
+  }
+}
 
 int pointwise_row_count() noexcept { return int(std::size(rows)); }
 

@@ -14,7 +14,7 @@ namespace {
 
 struct Row {
   const char *name, *identity, *combine;  // for max and min: whether the later b replaces a
-  bool sums;                              // accumulated in the sum's type
+  bool sums;                              // accumulated in the sum's type; has a complex form
 };
 
 constexpr Row rows[] = {
@@ -41,10 +41,13 @@ Kernel& kernel_of(Device& device, const Key& key) {
     const Row& row = rows[key.id];
     KernelSource source("scan.cl", "scan");
     const std::string choice = std::string("((") + row.combine + ") ? b : a)";
-    const bool chooses = key.id >= int(ScanId::max);
+    const bool chooses = key.id >= int(ScanId::max), complex = is_complex(key.type);
     source.define("T_TAG", tag(key.type)).define("ACC_TAG", tag(key.accumulate));
     source.define("ACC_T", std::string("VALUE(") + tag(key.accumulate) + ")");
-    source.define("IDENTITY", row.identity).define("COMBINE", chooses && !key.indexed ? choice : row.combine);
+    source.define("IDENTITY", complex ? std::string("((ACC_T)(") + row.identity + ", 0))" : row.identity);
+    const std::string product = "(ACC_T)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x)";
+    const bool multiplies = complex && key.id == int(ScanId::prod);
+    source.define("COMBINE", multiplies ? product : chooses && !key.indexed ? choice : row.combine);
     source.define("INDEXED", key.indexed).define("PHASE", key.phase);
     source.define("LANES", key.layout.lanes).define("ROWS", key.layout.rows).define("ITEMS", key.layout.items);
     source.define("COLUMNS", key.layout.columns);
@@ -71,8 +74,9 @@ void validate(ScanId id, const TensorView& y, const TensorView& x, const TensorV
   const std::string head = std::string("[") + rows[int(id)].name + "] expected ";
   if (dim < 0 || dim >= std::max(x.dims, 1))
     throw ValidationError(head + "a dim below " + std::to_string(x.dims) + ", got " + std::to_string(dim));
-  if (y.numel() != x.numel() || y.dtype != x.dtype || is_complex(x.dtype))
-    throw ValidationError(head + "real input and output alike, got " + name(x.dtype) + " and " + name(y.dtype));
+  if (y.numel() != x.numel() || y.dtype != x.dtype || (is_complex(x.dtype) && !rows[int(id)].sums))
+    throw ValidationError(head + (rows[int(id)].sums ? "" : "real ") + "input and output alike, got " +
+                          name(x.dtype) + " and " + name(y.dtype));
   if (!y.is_contiguous() || !x.is_contiguous()) throw ValidationError(head + "contiguous tensors, got strides");
   if (indices.defined() &&
       (indices.dtype != DataType::int64 || !indices.is_contiguous() || indices.numel() != x.numel()))

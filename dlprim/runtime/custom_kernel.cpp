@@ -2,6 +2,11 @@
 #include <dlprim/runtime/custom_kernel.hpp>
 #include <dlprim/runtime/profile.hpp>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
 namespace dlprim {
 
 namespace {
@@ -14,16 +19,46 @@ std::string parameter_type(cl_kernel kernel, cl_uint index) {
   return text.c_str();
 }
 
+[[noreturn]] void fail(const Kernel& kernel, cl_uint index, const std::string& message) {
+  throw ValidationError("[" + kernel.name() + "] argument " + std::to_string(index) + ": expected " + message);
+}
+
+// Integers must fit their parameter as they are.
 template <class T, class Number>
 void set_number(Kernel& kernel, cl_uint index, Number number) {
+  using Limits = std::numeric_limits<T>;
+  if constexpr (std::is_integral_v<T> && std::is_integral_v<Number>) {
+    if (!std::in_range<T>(number))
+      fail(kernel, index, std::to_string(Limits::min()) + " to " + std::to_string(Limits::max()) + ", got " +
+                              std::to_string(number));
+  } else if constexpr (std::is_integral_v<T>) {
+    const double end = std::ldexp(1.0, Limits::digits);  // the first that does not fit
+    if (!(number >= double(Limits::min()) && number < end) || number != std::trunc(number))
+      fail(kernel, index, "an integer in range, got " + std::to_string(number));
+  }
   const T value = T(number);
   detail::set_argument(kernel, index, &value, sizeof value);
+}
+
+// IEEE's 16-bit format, rounded to the nearest, ties to even.
+cl_half to_half(double number) {
+  const cl_half sign = std::signbit(number) ? 0x8000 : 0;
+  const double size = std::fabs(number);
+  if (std::isnan(size)) return sign | 0x7e00;
+  if (size >= 65520) return sign | 0x7c00;
+  const int exponent = std::max(size > 0 ? std::ilogb(size) : -15, -14);  // -14: also of subnormal numbers
+  const auto steps = cl_half(std::nearbyint(std::ldexp(size, 10 - exponent)));  // 1024 ... 2048 when normal
+  return cl_half(sign + steps + ((exponent + 14) << 10));
 }
 
 // Passes a number as the type its parameter has.
 template <class Number>
 void set_scalar(Kernel& kernel, cl_uint index, const std::string& type, Number value) {
   if (type == "float") return set_number<cl_float>(kernel, index, value);
+  if (type == "half") {
+    const cl_half half = to_half(double(value));
+    return detail::set_argument(kernel, index, &half, sizeof half);
+  }
   if (type == "double") return set_number<cl_double>(kernel, index, value);
   if (type == "int") return set_number<cl_int>(kernel, index, value);
   if (type == "uint" || type == "unsigned int") return set_number<cl_uint>(kernel, index, value);
@@ -33,8 +68,7 @@ void set_scalar(Kernel& kernel, cl_uint index, const std::string& type, Number v
   if (type == "ushort" || type == "unsigned short") return set_number<cl_ushort>(kernel, index, value);
   if (type == "char") return set_number<cl_char>(kernel, index, value);
   if (type == "uchar" || type == "unsigned char") return set_number<cl_uchar>(kernel, index, value);
-  throw ValidationError("[" + kernel.name() + "] argument " + std::to_string(index) + ": expected a " + type +
-                        ", got a number");
+  fail(kernel, index, "a " + type + ", got a number");
 }
 
 // The buffer from the offset on, as OpenCL 1.2 can pass it: a sub-buffer at an aligned origin.
@@ -96,8 +130,9 @@ void CustomKernel::run(Queue& queue, std::span<const Argument> arguments, std::s
       if (types_[i].find('*') == std::string::npos)
         throw ValidationError("[" + kernel_->name() + "] argument " + std::to_string(i) + ": expected a " + types_[i] +
                               ", got a tensor");
-      parts.push_back(from_offset(*kernel_, i, std::get<BufferRef>(arguments[i])));
-      const cl_mem memory = parts.back()();
+      const BufferRef buffer = std::get<BufferRef>(arguments[i]);
+      if (buffer.memory) parts.push_back(from_offset(*kernel_, i, buffer));
+      const cl_mem memory = buffer.memory ? parts.back()() : nullptr;
       detail::set_argument(*kernel_, i, &memory, sizeof memory);
     }
   }

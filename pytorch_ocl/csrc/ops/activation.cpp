@@ -7,6 +7,8 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/eq.h>
 
+#include <dlprim/primitives/check.hpp>
+
 #include "generated/functions/pointwise.h"
 #include "generated/structured/gelu_backward_grad_input.h"
 #include "generated/structured/gelu_out.h"
@@ -104,6 +106,8 @@ at::Tensor glu_backward(const at::Tensor& grad_output, const at::Tensor& self, i
 at::Tensor binary_cross_entropy(const at::Tensor& self, const at::Tensor& target, const OptionalTensor& weight,
                                 int64_t reduction) {
   check_bce(self, target);
+  dlprim::check_range(current_queue(), view_of(self.contiguous(), "binary_cross_entropy"), 0, 1,
+                      "binary_cross_entropy: all elements of input should be between 0 and 1");
   at::Tensor loss = at::empty_like(self);
   const bool weighted = weight && weight->defined();
   compute(loss, {self, target, weighted ? *weight : at::Tensor()}, {},

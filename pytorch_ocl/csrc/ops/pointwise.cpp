@@ -2,6 +2,7 @@
 #include "ops/pointwise.hpp"
 
 #include <ATen/ops/_local_scalar_dense.h>
+#include <dlprim/primitives/pointwise_types.hpp>
 
 #include "runtime/scalar.hpp"
 #include "runtime/tensor.hpp"
@@ -38,15 +39,17 @@ void add_operand(dlprim::Plan& plan, at::TensorIteratorBase& it, int index, cons
 }  // namespace
 
 void run_pointwise(at::TensorIteratorBase& it, dlprim::PointwiseId id, c10::ArrayRef<c10::Scalar> scalars) {
-  if (it.numel() == 0) return;
   const char* op = dlprim::pointwise_row(id).name;
+  const at::ScalarType compute = compute_type_of(it);
+  TORCH_CHECK_NOT_IMPLEMENTED(dlprim::serves(id, data_type_of(compute, op)), '"', op, "\" not implemented for '",
+                              compute, "'");
+  if (it.numel() == 0) return;
   TORCH_CHECK(it.ndim() <= dlprim::max_dims, op, ": expected at most ", dlprim::max_dims, " dims, got ", it.ndim());
   dlprim::Plan plan;
   plan.dims = it.ndim();
   for (int d = 0; d < it.ndim(); d++) plan.sizes[d] = it.shape()[d];
   for (int i = 0; i < it.ntensors(); i++) add_operand(plan, it, i, op);
   plan.coalesce();
-  const at::ScalarType compute = compute_type_of(it);
   std::array<dlprim::Scalar, 8> values;
   TORCH_INTERNAL_ASSERT(scalars.size() <= values.size());
   for (std::size_t i = 0; i < scalars.size(); i++) values[i] = to_scalar(scalars[i], compute);

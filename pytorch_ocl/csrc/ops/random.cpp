@@ -12,6 +12,7 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>
+#include <dlprim/primitives/check.hpp>
 #include <dlprim/primitives/pointwise.hpp>
 #include <dlprim/primitives/random.hpp>
 
@@ -83,6 +84,8 @@ void bernoulli_tensor_kernel(const at::TensorBase& self, const at::TensorBase& p
   probability = probability.expand(self.sizes()).contiguous();
   const at::Tensor target = out.is_contiguous() ? out : at::empty(out.sizes(), out.options());
   if (out.numel() == 0) return;
+  dlprim::check_range(current_queue(out.device()), flat(probability, "bernoulli_"), 0, 1,
+                      "bernoulli_: expected every p within 0 <= p <= 1");
   dlprim::random_bernoulli(current_queue(out.device()), flat(target, "bernoulli_"), flat(probability, "bernoulli_"),
                            next_state(generator));
   if (!target.is_same(out)) out.copy_(target);

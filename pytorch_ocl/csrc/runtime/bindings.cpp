@@ -3,6 +3,7 @@
 #include <torch/library.h>
 
 #include "device.hpp"
+#include "device_index.hpp"
 #include "errors.hpp"
 #include "fallback.hpp"
 #include "generator.hpp"
@@ -21,7 +22,7 @@ using Texts = c10::Dict<std::string, std::string>;
 using Numbers = c10::Dict<std::string, std::int64_t>;
 
 std::tuple<Texts, Numbers> device_info(std::int64_t index) {
-  const auto& info = device(c10::DeviceIndex(index)).info();
+  const auto& info = device(device_index(index)).info();
   Texts texts;
   texts.insert("id", info.id);
   texts.insert("name", info.name);
@@ -71,7 +72,7 @@ Numbers host_memory_stats() {
   return numbers;
 }
 
-dlprim::Allocator& allocator(std::int64_t index) { return device(c10::DeviceIndex(index)).allocator(); }
+dlprim::Allocator& allocator(std::int64_t index) { return device(device_index(index)).allocator(); }
 
 // For each segment: address, size, stream, whether it is for small blocks, number of blocks, and for each of
 // them: address, size, bytes asked for, whether it is in use, whether other streams may still use it.
@@ -103,14 +104,14 @@ TORCH_LIBRARY(pytorch_ocl, m) {
   m.def("missing_reason() -> str", [] { return dlprim::Device::missing_reason(); });
   m.def("device_info(int index) -> (Dict(str, str), Dict(str, int))", &device_info);
   m.def("current_device() -> int", [] { return std::int64_t(current_device()); });
-  m.def("set_device(int index) -> ()", [](std::int64_t index) { set_device(c10::DeviceIndex(index)); });
+  m.def("set_device(int index) -> ()", [](std::int64_t index) { set_device(device_index(index)); });
   m.def("initialized() -> bool", [] { return initialized(); });
   m.def("in_bad_fork() -> bool", [] { return in_bad_fork(); });
   m.def("current_stream(int index) -> Stream",
-        [](std::int64_t index) { return current_stream(resolve_device(c10::DeviceIndex(index))); });
+        [](std::int64_t index) { return current_stream(resolve_device(device_index(index))); });
   m.def("set_stream(Stream stream) -> ()", [](c10::Stream stream) { exchange_stream(stream); });
   m.def("default_generator(int index) -> Generator?", [](std::int64_t index) -> std::optional<at::Generator> {
-    return default_generator(c10::DeviceIndex(index));
+    return default_generator(device_index(index));
   });
   m.def("host_memory_stats() -> Dict(str, int)", &host_memory_stats);
   m.def("reset_peak_host_memory_stats() -> ()", [] { host_allocator().reset_peak_stats(); });

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "device.hpp"
+#include "device_index.hpp"
 #include "errors.hpp"
 #include "tensor.hpp"
 
@@ -27,7 +28,7 @@ Kernels& kernels() {
 
 std::int64_t compile(std::string source, std::string name, std::string options, std::int64_t index) {
   return translated([&] {
-    dlprim::Device& owner = device(c10::DeviceIndex(index));
+    dlprim::Device& owner = device(device_index(index));
     auto kernel = std::make_unique<dlprim::CustomKernel>(owner, std::move(source), name, options);
     std::lock_guard guard(kernels().mutex);
     kernels().all.push_back(std::move(kernel));
@@ -44,6 +45,7 @@ void run(std::int64_t number, at::TensorList tensors, at::IntArrayRef kinds, at:
     const std::size_t at = next[kind]++;
     if (kind == 1) arguments.emplace_back(integers[at]);
     else if (kind == 2) arguments.emplace_back(reals[at]);
+    else if (tensors[at].numel() == 0) arguments.emplace_back(dlprim::BufferRef{});
     else arguments.emplace_back(buffer_of(tensors[at]));
   }
   translated([&] {
@@ -52,7 +54,7 @@ void run(std::int64_t number, at::TensorList tensors, at::IntArrayRef kinds, at:
       std::lock_guard guard(kernels().mutex);
       kernel = kernels().all.at(std::size_t(number)).get();
     }
-    kernel->run(queue_of(current_stream(c10::DeviceIndex(index))), arguments,
+    kernel->run(queue_of(current_stream(device_index(index))), arguments,
                 std::span(global.data(), global.size()), std::span(local.data(), local.size()));
   });
 }

@@ -15,8 +15,9 @@ class CustomKernel {
   CustomKernel(Device& device, std::string source, const std::string& name, const std::string& options);
 
   /// Runs over 1 to 3 dimensions; an empty `local` leaves the work-group to the runtime. Numbers are converted to their
-  /// parameters' types. Throws ValidationError for the wrong number or kind of arguments, and for buffers that do not
-  /// start at a multiple of the device's base alignment.
+  /// parameters' types, `half` among them; a buffer without memory is a null pointer. Throws ValidationError for the
+  /// wrong number or kind of arguments, integers that their parameter cannot hold, and buffers that do not start at a
+  /// multiple of the device's base alignment.
   void run(Queue& queue, std::span<const Argument> arguments, std::span<const std::int64_t> global,
            std::span<const std::int64_t> local);
 

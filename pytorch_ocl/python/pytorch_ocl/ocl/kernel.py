@@ -25,7 +25,8 @@ class _Kernel:
         """Runs the kernel on the current stream, asynchronously.
 
         `arguments` are tensors of one ocl device (for `__global` pointers, in their own memory order) and
-        numbers.
+        numbers. A number is passed as its parameter's type (`half` included), which must hold it: integers are not
+        cut. An empty tensor is a null pointer.
         `global_size` is a number of work-items or up to three; default: elements of the first tensor.
         `local_size` is the work-group; default: the driver's choice. Raises RuntimeError for arguments the
         kernel does not take, TypeError for other objects.

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: MIT
+"""Dtypes that operators serve, exactness of float64, ranges that are checked on the device."""
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+ACTIVATIONS = ["silu", "gelu", "mish", "softplus", "hardswish", "hardsigmoid", "leaky_relu", "hardshrink", "softshrink",
+               "elu", "celu", "selu", "glu", "logsigmoid"]
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool])
+def test_activations_of_integers_are_refused(device, name, dtype):
+    for elements in (4, 0):
+        x = torch.ones(elements, dtype=dtype, device=device)
+        with pytest.raises(RuntimeError):
+            getattr(F, name)(x.cpu())
+        with pytest.raises(RuntimeError, match="not implemented for|expected a floating|result type"):
+            getattr(F, name)(x)
+
+
+@pytest.mark.parametrize("function, dtype", [
+    (torch.logaddexp, torch.int64), (torch.hypot, torch.int32), (torch.nextafter, torch.int64),
+    (torch.fmod, torch.bool), (torch.remainder, torch.bool), (torch.floor_divide, torch.bool), (torch.gcd, torch.float32),
+    (torch.bitwise_and, torch.float32), (torch.bitwise_left_shift, torch.float32), (torch.pow, torch.bool)])
+def test_dtypes_that_binary_operators_do_not_serve(device, function, dtype):
+    x = torch.ones(3, dtype=dtype, device=device)
+    with pytest.raises(NotImplementedError, match="not implemented for"):
+        function(x, x)
+    assert (torch.ones(3, dtype=torch.bool, device=device) & True).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_remainders_where_the_quotient_overflows(device, dtype):
+    tiny = torch.finfo(dtype).tiny
+    a = torch.tensor([9, -9, 8.5, 3e38, 1, -5.5, math.inf, 2, math.nan, 0, -0.0, tiny / 2, 7], dtype=torch.float32)
+    b = torch.tensor([tiny, tiny, -tiny, 1.5, tiny / 4, 2, 3, math.inf, 1, 4, 4, tiny, 0], dtype=torch.float32)
+    a, b = a.to(dtype), b.to(dtype)
+    for function in (torch.fmod, torch.remainder):
+        torch.testing.assert_close(function(a.to(device), b.to(device)).cpu(), function(a, b), equal_nan=True, rtol=0,
+                                   atol=0)
+
+
+def test_remainders_are_exact(device):
+    torch.manual_seed(0)
+    for dtype, bits in ((torch.float32, torch.int32), (torch.float64, torch.int64)):
+        info = torch.iinfo(bits)
+        a, b = (torch.randint(info.min, info.max, (5000,), dtype=bits).view(dtype) for _ in range(2))
+        valid = a.isfinite() & ~b.isnan() & (b != 0)
+        a, b = a[valid], b[valid]
+        expected = torch.tensor([math.fmod(x, y) for x, y in zip(a.tolist(), b.tolist())], dtype=dtype)
+        torch.testing.assert_close(torch.fmod(a.to(device), b.to(device)).cpu(), expected, rtol=0, atol=0)
+
+
+def test_float64_norms_use_all_of_eps(device):
+    x = torch.randn(4, 6, 5, dtype=torch.float64) * 1e-3
+    ones, channels = torch.ones(5, dtype=torch.float64), torch.ones(6, dtype=torch.float64)
+    for function in (lambda t, d: F.layer_norm(t, (5,), ones.to(d), eps=1e-5),
+                     lambda t, d: F.rms_norm(t, (5,), ones.to(d), eps=1e-5),
+                     lambda t, d: F.group_norm(t, 3, channels.to(d), channels.to(d), eps=1e-5),
+                     lambda t, d: F.instance_norm(t, eps=1e-5),
+                     lambda t, d: F.batch_norm(t, None, None, channels.to(d), channels.to(d), True, eps=1e-5),
+                     lambda t, d: F.batch_norm(t, channels.to(d) * 0, channels.to(d) * 1e-6, eps=1e-5),
+                     lambda t, d: torch.cdist(t, t, p=1.3),
+                     lambda t, d: F.multi_margin_loss(t[0], torch.arange(5, device=d).repeat(2)[:6], margin=0.3)):
+        results = []
+        for where in ("cpu", device):
+            t = x.to(where).detach().requires_grad_()
+            y = function(t, where)
+            y.mul(torch.arange(y.numel(), dtype=y.dtype, device=where).view(y.shape).sin()).sum().backward()
+            results += [y.detach().cpu(), t.grad.cpu()]
+        for got, expected in zip(results[2:], results[:2]):
+            torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@pytest.mark.parametrize("function", [torch.cumsum, torch.cumprod])
+def test_scans_of_complex_numbers(device, dtype, function):
+    for shape, dim in (((3, 300), 1), ((300, 3), 0), ((2, 5, 3), 1), ((20000,), 0), ((), 0), ((0, 3), 1)):
+        x = torch.polar(torch.ones(shape, dtype=dtype.to_real()), torch.rand(shape, dtype=dtype.to_real()))
+        y = x.to(device)
+        x.requires_grad_(), y.requires_grad_()
+        expected, got = function(x, dim), function(y, dim)
+        torch.testing.assert_close(got.cpu(), expected, rtol=1e-3 if dtype == torch.complex64 else 1e-9, atol=1e-3)
+        if x.numel() < 2000:
+            expected.abs().sum().backward(), got.abs().sum().backward()
+            torch.testing.assert_close(y.grad.cpu(), x.grad, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("bad", [-0.1, 1.5, math.nan])
+def test_probabilities_are_checked(device, bad):
+    p = torch.tensor([0.5, bad], device=device)
+    with pytest.raises(RuntimeError, match="between 0 and 1"):
+        F.binary_cross_entropy(p, torch.ones(2, device=device))
+        torch.ocl.synchronize()
+    with pytest.raises(RuntimeError, match="0 <= p <= 1"):
+        torch.bernoulli(p)
+        torch.ocl.synchronize()
+    F.binary_cross_entropy(torch.rand(4, device=device), torch.ones(4, device=device)).item()
+    torch.bernoulli(torch.tensor([0., 1.], device=device)).tolist()
+
+
+@pytest.mark.parametrize("index", [256, 257, 1 << 40])
+def test_numbers_of_devices_are_not_cut(device, index):
+    with pytest.raises(RuntimeError, match="invalid device ordinal"):
+        torch.ocl.set_device(index)
+
+
+FILL = "__kernel void fill(__global T *x, T value) { x[get_global_id(0)] = value; }"
+
+
+def test_custom_kernels_take_numbers_that_fit(device):
+    for name, dtype, good, bad in (("uchar", torch.uint8, [0, 255], [-1, 256]), ("char", torch.int8, [-128], [128]),
+                                   ("int", torch.int32, [-2**31, 7.0], [2**31, 0.5, math.nan, 3e9]),
+                                   ("long", torch.int64, [2**62, -2**63], [1e19])):
+        kernel = torch.ocl.compile_kernel(FILL, "fill", f"-DT={name}")
+        x = torch.zeros(4, dtype=dtype, device=device)
+        for value in good:
+            kernel(x, value)
+            assert x.tolist() == [value] * 4
+        for value in bad:
+            with pytest.raises((RuntimeError, ValueError), match="argument 1: expected"):
+                kernel(x, value)
+
+
+def test_custom_kernels_of_empty_tensors(device):
+    kernel = torch.ocl.compile_kernel("__kernel void set(__global float *x, __global const float *none, int n) "
+                                      "{ x[get_global_id(0)] = n; }", "set")
+    kernel(torch.zeros(0, device=device), torch.zeros(0, device=device), 1)
+    x = torch.zeros(3, device=device)
+    kernel(x, torch.zeros(0, device=device), 2)
+    assert x.tolist() == [2, 2, 2]
+
+
+def test_custom_kernels_take_half(device):
+    source = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" + FILL
+    try:
+        kernel = torch.ocl.compile_kernel(source, "fill", "-DT=half")
+    except RuntimeError as error:
+        if "half" not in str(error) and "fp16" not in str(error):
+            raise
+        pytest.skip("the device's compiler has no half")
+    x = torch.zeros(2, dtype=torch.float16, device=device)
+    for value in (0, 1, -2.5, 0.1, 65504.0, 1e6, 6e-8, 1e-9, 1e-5, 0.99999, math.inf):
+        kernel(x, value)
+        assert x.cpu().tolist() == torch.full((2,), float(value)).half().tolist()
