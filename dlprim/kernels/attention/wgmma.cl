@@ -71,6 +71,7 @@ __attribute__((always_inline)) inline void produce(__local uchar *memory, Ring r
 // Waits for the next slice; its barrier for who has read it.
 __attribute__((always_inline)) inline uint next_slice(Ring *ring, ulong *operand) {
   wait_barrier(full(ring), ring->parity);
+  publish_to_units();
   *operand += ring->stage * (STAGE_BYTES / 16);
   const uint done = freed(ring);
   advance(ring);
