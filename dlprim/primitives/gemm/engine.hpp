@@ -5,7 +5,8 @@
 #include <dlprim/primitives/indexing.hpp>
 
 #include <algorithm>
-#include <bit>
+
+#include "../check.hpp"
 
 namespace dlprim {
 
@@ -68,9 +69,6 @@ void turn(GemmProblem& problem);
 
 /// The value of ACTIVATE(x) in epilogues: OpenCL C over x, the type T and lib/activations.clh.
 const char* activation_code(Activation activation);
-
-/// A dtype and sizes, for messages.
-std::string text(const TensorView& tensor);
 
 /// True when the kernels read offsets of the problem in 32 bits.
 bool fits_32_bits(const GemmProblem& problem);
