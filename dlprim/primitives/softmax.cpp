@@ -39,7 +39,7 @@ Shape shape_of(const TensorView& x, int& dim) {
 Kernel& kernel_of(Device& device, const Key& key) {
   static KernelCache<Key> cache;
   return cache.get(device, key, [&] {
-    KernelSource source("softmax.cl", key.backward ? "backward" : "forward");
+    KernelSource source("softmax.cl", key.backward ? "softmax_backward" : "softmax_forward");
     const bool wide = key.x == DataType::float64 || key.y == DataType::float64;
     source.define("X_TAG", tag(key.x)).define("Y_TAG", tag(key.y)).define("G_TAG", tag(key.g));
     source.define("REAL", wide ? "double" : "float").define("LOG", key.log).define("SAFE", key.safe);
