@@ -28,7 +28,7 @@ typedef struct {
 #define BIAS(r) (HAS_BIAS ? LOAD(W_TAG, bias, CHANNEL(r)) : 0)
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void forward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), GLOBAL(STORAGE(S_TAG), mean_data),
+void norm_rows_forward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), GLOBAL(STORAGE(S_TAG), mean_data),
              GLOBAL(STORAGE(S_TAG), rstd_data), CONST_GLOBAL(STORAGE(X_TAG), x_data),
              CONST_GLOBAL(STORAGE(W_TAG), weight_data), CONST_GLOBAL(STORAGE(W_TAG), bias_data)) {
   __global STORAGE(Y_TAG) *y = POINTER(STORAGE(Y_TAG), y_data);
@@ -79,7 +79,7 @@ void forward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), GLOBAL(STORA
 }
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void backward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), gx_data), CONST_GLOBAL(STORAGE(G_TAG), gy_data),
+void norm_rows_backward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), gx_data), CONST_GLOBAL(STORAGE(G_TAG), gy_data),
               CONST_GLOBAL(STORAGE(X_TAG), x_data), CONST_GLOBAL(STORAGE(S_TAG), mean_data),
               CONST_GLOBAL(STORAGE(S_TAG), rstd_data), CONST_GLOBAL(STORAGE(W_TAG), weight_data)) {
   __global STORAGE(Y_TAG) *gx = POINTER(STORAGE(Y_TAG), gx_data);

@@ -34,7 +34,7 @@ typedef struct {
   _Pragma("unroll") for (IDX i = 0, r = batch * (BATCH * LANES) + lane; i < BATCH; i++, r += LANES)
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), CONST_GLOBAL(STORAGE(X_TAG), x_data)) {
+void softmax_forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), CONST_GLOBAL(STORAGE(X_TAG), x_data)) {
   BEGIN_ROWS
   __global STORAGE(Y_TAG) *y = POINTER(STORAGE(Y_TAG), y_data) + MOVED;
   __global const STORAGE(X_TAG) *x = CONST_POINTER(STORAGE(X_TAG), x_data) + MOVED;
@@ -101,7 +101,7 @@ void forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), CONST_GL
 }
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void backward(const softmax_shape shape, GLOBAL(STORAGE(X_TAG), gx_data), CONST_GLOBAL(STORAGE(G_TAG), gy_data),
+void softmax_backward(const softmax_shape shape, GLOBAL(STORAGE(X_TAG), gx_data), CONST_GLOBAL(STORAGE(G_TAG), gy_data),
               CONST_GLOBAL(STORAGE(Y_TAG), y_data)) {
   BEGIN_ROWS
   __global STORAGE(X_TAG) *gx = POINTER(STORAGE(X_TAG), gx_data) + MOVED;

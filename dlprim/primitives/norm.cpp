@@ -9,6 +9,7 @@
 
 #include "norm_sums.hpp"
 #include "two_floats.hpp"
+#include "welford.hpp"
 
 namespace dlprim {
 
@@ -57,13 +58,6 @@ void check_data(const TensorView& x) {
   if (!is_floating(x.dtype)) fail(std::string("floating data, got ") + name(x.dtype));
 }
 
-// Welford's update, merged as by Chan, Golub and LeVeque (1979).
-const std::string moments = "REAL mean, m2, n;", no_moments = "p->mean = 0; p->m2 = 0; p->n = 0;";
-const std::string merge =
-    "const REAL n_ = p->n + q.n, d = q.mean - p->mean, f = n_ > 0 ? q.n / n_ : 0; p->m2 += q.m2 + d * d * p->n * f; "
-    "p->mean += d * f; p->n = n_;";
-const std::string element = "p->n += 1; const REAL d = (REAL)x0 - p->mean; p->mean += d * RECIPROCAL(p->n); "
-                            "p->m2 += d * ((REAL)x0 - p->mean);";
 // An element of a gathering is a process: mean x0, 1 / std x1, count x2.
 const std::string process = "acc_t r; r.mean = (REAL)x0; r.n = (REAL)x2; "
                             "r.m2 = (1 / ((REAL)x1 * (REAL)x1) - (REAL)s0) * r.n; combine(p, r);";
@@ -75,7 +69,7 @@ std::string updated(int k, const std::string& statistic) {
 
 /// Both moments in one pass.
 ReduceProgram one_pass(const std::string& step, bool running) {
-  return ReduceProgram({moments, 3, no_moments, step, merge,
+  return ReduceProgram({welford::members, 3, welford::start, step, welford::merge,
                         "y0 = p->mean; y1 = 1 / sqrt(p->m2 / p->n + (REAL)s0);" +
                             (running ? updated(2, "p->mean") + updated(3, "p->m2 / (p->n - 1)") : "")});
 }
@@ -198,7 +192,7 @@ void batch_norm_statistics(Queue& queue, const TensorView& x, const TensorView& 
   check_data(x);
   check_channels(x, mean, "a mean"), check_channels(x, invstd, "a deviation");
   check_channels(x, running.mean, "a running mean"), check_channels(x, running.variance, "a running variance");
-  static const Programs both([](bool updates) { return one_pass(element, updates); });
+  static const Programs both([](bool updates) { return one_pass(welford::update, updates); });
   static const Programs means(mean_pass), deviations(deviation_pass);
   if (!queue.device().info().cpu)
     return run_moments(queue, both, {&x, 1}, {mean, invstd}, {running.mean, running.variance}, eps, running.momentum);

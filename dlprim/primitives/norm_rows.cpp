@@ -43,7 +43,7 @@ RowShape rows_of(const GroupShape& shape, const TensorView& x, std::initializer_
 Kernel& kernel_of(Device& device, const Key& key) {
   static KernelCache<Key> cache;
   return cache.get(device, key, [&] {
-    KernelSource source("norm_rows.cl", key.backward ? "backward" : "forward");
+    KernelSource source("norm_rows.cl", key.backward ? "norm_rows_backward" : "norm_rows_forward");
     source.define("X_TAG", tag(key.x)).define("G_TAG", tag(key.g)).define("Y_TAG", tag(key.y));
     source.define("S_TAG", tag(key.statistics)).define("W_TAG", tag(key.weight));
     source.define("REAL", key.x == DataType::float64 ? "double" : "float");

@@ -1,42 +1,73 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/foreach.hpp>
 
+#include <initializer_list>
 #include <map>
 #include <mutex>
+#include <shared_mutex>
 #include <vector>
 
 namespace dlprim {
 
 namespace {
 
-// Codes put together from options; each text is kept for good, so that a ForeachCode may point to it.
-const ForeachCode& remember(const std::string& each, const std::string& once) {
+// Codes put together from options, by a number that tells these; kept for good, so that a ForeachCode may point to them.
+class Codes {
+ public:
+  const ForeachCode* find(std::uint32_t options) {
+    std::shared_lock guard(mutex_);
+    const auto entry = all_.find(options);
+    return entry == all_.end() ? nullptr : &entry->second.code;
+  }
+  const ForeachCode* add(std::uint32_t options, std::string each, std::string once) {
+    std::unique_lock guard(mutex_);
+    Texts& texts = all_[options];
+    if (!texts.code.name) {
+      texts.name = once + "|" + each, texts.each = std::move(each), texts.once = std::move(once);
+      texts.code = {texts.name.c_str(), texts.each.c_str(), texts.once.c_str()};
+    }
+    return &texts.code;
+  }
+  static Codes& all() {
+    static Codes codes;
+    return codes;
+  }
+
+ private:
   struct Texts {
-    std::string each, once;
+    std::string name, each, once;
     ForeachCode code{};
   };
-  static std::mutex mutex;
-  static std::map<std::string, Texts> all;
-  std::lock_guard guard(mutex);
-  auto [entry, added] = all.try_emplace(once + "|" + each);
-  Texts& texts = entry->second;
-  if (added) {
-    texts = {each, once};
-    texts.code = {entry->first.c_str(), texts.each.c_str(), texts.once.c_str()};
-  }
-  return texts.code;
+  std::shared_mutex mutex_;
+  std::map<std::uint32_t, Texts> all_;
+};
+
+enum class Optimizer : std::uint32_t { adam, sgd, adagrad };
+
+std::uint32_t option_bits(Optimizer optimizer, DataType type, const OptimizerInputs& inputs, bool maximize,
+                          std::initializer_list<bool> others) {
+  std::uint32_t bits = 0;
+  auto add = [&](bool option) { bits = bits << 1 | std::uint32_t(option); };
+  add(inputs.found_inf.memory), add(inputs.lr.memory), add(inputs.grad_scale.memory), add(maximize);
+  for (const bool option : others) add(option);
+  return std::uint32_t(optimizer) << 24 | bits << 8 | std::uint32_t(type);
 }
 
-// Collects the lists of one optimizer step and the code that depends on which of them are there.
+// Collects the lists of one optimizer step, and the first time with these options the code.
 class Step {
  public:
-  explicit Step(std::size_t tensors) : tensors_(tensors) { held_.reserve(4); }
+  Step(std::size_t tensors, std::uint32_t options)
+      : tensors_(tensors), options_(options), code_(Codes::all().find(options)) {
+    held_.reserve(4);
+  }
 
   // Adds a list as the variable `variable`.
   void list(const char* variable, TensorList tensors, ForeachMode mode) {
-    const std::string x = "x" + std::to_string(lists_.size());
-    (mode == ForeachMode::broadcast ? once_ : each_) += "#VALUE " + std::string(variable) + " = " + x + "; ";
-    if (mode == ForeachMode::update) stores_ += x + " = " + variable + "; ";
+    if (!code_) {
+      const std::string x = "x" + std::to_string(lists_.size());
+      (mode == ForeachMode::broadcast ? once_ : each_) += "#VALUE " + std::string(variable) + " = " + x + "; ";
+      if (mode == ForeachMode::update) stores_ += x + " = " + variable + "; ";
+    }
     lists_.push_back({tensors.data, tensors.dtype, mode});
   }
 
@@ -49,27 +80,35 @@ class Step {
   }
 
   void scalar(const char* variable, double value) {
-    once_ += "#VALUE " + std::string(variable) + " = s" + std::to_string(scalars_.size()) + "; ";
+    if (!code_) once_ += "#VALUE " + std::string(variable) + " = s" + std::to_string(scalars_.size()) + "; ";
     scalars_.push_back(value);
   }
 
-  void once(const std::string& text) { once_ += text; }
-  void each(const std::string& text, bool when = true) {
-    if (when) each_ += text;
+  void once(const char* text) {
+    if (!code_) once_ += text;
+  }
+  void each(const char* text, bool when = true) {
+    if (when && !code_) each_ += text;
   }
 
   void run(Queue& queue, std::span<const std::int64_t> sizes, DataType compute) {
-    const std::string value = std::string("value_") + tag(compute_type(compute));
-    auto finish = [&](std::string text) {
-      for (auto at = text.find("#VALUE"); at != std::string::npos; at = text.find("#VALUE")) text.replace(at, 6, value);
-      return text;
-    };
-    foreach(queue, remember(finish(each_ + stores_), finish(once_)), compute, sizes, lists_, scalars_);
+    if (!code_) {
+      const std::string value = std::string("value_") + tag(compute_type(compute));
+      auto finish = [&](std::string text) {
+        for (auto at = text.find("#VALUE"); at != std::string::npos; at = text.find("#VALUE"))
+          text.replace(at, 6, value);
+        return text;
+      };
+      code_ = Codes::all().add(options_, finish(each_ + stores_), finish(once_));
+    }
+    foreach(queue, *code_, compute, sizes, lists_, scalars_);
   }
 
  private:
   std::string each_, once_, stores_;
   std::size_t tensors_;
+  std::uint32_t options_;
+  const ForeachCode* code_;  // null until it is known
   std::vector<ForeachList> lists_;
   std::vector<std::vector<BufferRef>> held_;  // reserved: lists_ holds spans into it
   std::vector<double> scalars_;
@@ -89,7 +128,8 @@ void common_inputs(Step& step, double lr, const OptimizerInputs& inputs, bool ma
 void adam(Queue& queue, std::span<const std::int64_t> sizes, TensorList parameters, TensorList gradients,
           TensorList averages, TensorList square_averages, TensorList max_square_averages, TensorList steps,
           const AdamOptions& options, const OptimizerInputs& inputs) {
-  Step step(sizes.size());
+  Step step(sizes.size(), option_bits(Optimizer::adam, parameters.dtype, inputs, options.maximize,
+                                       {options.amsgrad, options.weight_decay != 0, options.decoupled_decay}));
   step.list("p", parameters, ForeachMode::update);
   step.list("gradient", gradients, inputs.grad_scale.memory ? ForeachMode::update : ForeachMode::read);
   step.list("m", averages, ForeachMode::update);
@@ -113,7 +153,8 @@ void adam(Queue& queue, std::span<const std::int64_t> sizes, TensorList paramete
 
 void sgd(Queue& queue, std::span<const std::int64_t> sizes, TensorList parameters, TensorList gradients,
          TensorList momenta, const SgdOptions& options, const OptimizerInputs& inputs) {
-  Step step(sizes.size());
+  Step step(sizes.size(), option_bits(Optimizer::sgd, parameters.dtype, inputs, options.maximize,
+                                       {options.momentum != 0, options.first_step, options.nesterov, options.weight_decay != 0}));
   step.list("p", parameters, ForeachMode::update);
   step.list("gradient", gradients, inputs.grad_scale.memory ? ForeachMode::update : ForeachMode::read);
   const bool momentum = options.momentum != 0;
@@ -132,7 +173,8 @@ void sgd(Queue& queue, std::span<const std::int64_t> sizes, TensorList parameter
 
 void adagrad(Queue& queue, std::span<const std::int64_t> sizes, TensorList parameters, TensorList gradients,
              TensorList square_sums, TensorList steps, const AdagradOptions& options, const OptimizerInputs& inputs) {
-  Step step(sizes.size());
+  Step step(sizes.size(), option_bits(Optimizer::adagrad, parameters.dtype, inputs, options.maximize,
+                                       {options.weight_decay != 0}));
   step.list("p", parameters, ForeachMode::update);
   step.list("gradient", gradients, inputs.grad_scale.memory ? ForeachMode::update : ForeachMode::read);
   step.list("sum", square_sums, ForeachMode::update);

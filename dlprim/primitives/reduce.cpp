@@ -11,6 +11,7 @@
 
 #include "permuted.hpp"
 #include "reduce_plan.hpp"
+#include "welford.hpp"
 
 namespace dlprim {
 
@@ -60,16 +61,8 @@ ReduceCode code_of(const Row& row) {
               ""};
       open = "const ACC_T v = p->v; const IDX i = p->i; ";
       break;
-    case Kind::moments:  // Welford's update, merged as by Chan, Golub and LeVeque (1979)
-      code = {
-          "REAL mean, m2, n;",
-          3,
-          "p->mean = 0; p->m2 = 0; p->n = 0;",
-          "p->n += 1; const REAL d = (REAL)x0 - p->mean; p->mean += d * RECIPROCAL(p->n); p->m2 += d * ((REAL)x0 - "
-          "p->mean);",
-          "const REAL n = p->n + q.n, d = q.mean - p->mean, f = n > 0 ? q.n / n : 0; p->m2 += q.m2 + d * d * p->n * f; "
-          "p->mean += d * f; p->n = n;",
-          ""};
+    case Kind::moments:
+      code = {welford::members, 3, welford::start, welford::update, welford::merge, ""};
       open = "const REAL mean = p->mean, m2 = p->m2; ";
       break;
     case Kind::pair:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "reduce_plan.hpp"
 
+#include <dlprim/primitives/indexing.hpp>
 #include <dlprim/runtime/settings.hpp>
 
 #include <algorithm>
@@ -72,11 +73,10 @@ void coalesce(Dims& dims, int operands) {
   dims = std::move(merged);
 }
 
-// Magic numbers for n / size with both below 2^31: (mul_hi(n, magic) + n) >> shift.
 void set_magic(ReduceDim& dim) {
   if (dim.size == 0 || dim.size >> 31) return;
-  dim.shift = std::uint32_t(std::bit_width(dim.size - 1));
-  dim.magic = std::uint32_t(((std::uint64_t(1) << 32) * ((std::uint64_t(1) << dim.shift) - dim.size)) / dim.size + 1);
+  const Divider divider(dim.size);
+  dim.magic = divider.multiplier, dim.shift = divider.shift;
 }
 
 bool is_columns(const Shape& shape) {

@@ -3,6 +3,7 @@
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/settings.hpp>
 
+#include "check.hpp"
 #include "rows.hpp"
 
 namespace dlprim {
@@ -19,21 +20,16 @@ struct Key {
   std::uint8_t log = 0, backward = 0, wide = 0, safe = 0, batch = 0;
 };
 
-void require(bool condition, const std::string& message) {
-  if (!condition) throw ValidationError("[softmax] expected " + message);
-}
-
 void validate(const TensorView& like, const TensorView& view) {
-  require(is_floating(view.dtype), std::string("a floating dtype, got ") + name(view.dtype));
-  require(view.is_contiguous(), "contiguous tensors, got strides");
-  require(view.dims == like.dims && std::equal(view.sizes.begin(), view.sizes.begin() + view.dims, like.sizes.begin()),
-          "tensors of equal sizes");
+  DLPRIM_EXPECT(is_floating(view.dtype), "softmax", "a floating dtype, got ", view.dtype);
+  DLPRIM_EXPECT(view.is_contiguous(), "softmax", "contiguous tensors, got strides");
+  DLPRIM_EXPECT(view.dims == like.dims && std::equal(view.sizes.begin(), view.sizes.begin() + view.dims, like.sizes.begin()),
+                "softmax", "tensors of equal sizes");
 }
 
 Shape shape_of(const TensorView& x, int& dim) {
   if (dim < 0) dim += std::max(x.dims, 1);
-  require(dim >= 0 && dim < std::max(x.dims, 1),
-          "a dim below " + std::to_string(x.dims) + ", got " + std::to_string(dim));
+  DLPRIM_EXPECT(dim >= 0 && dim < std::max(x.dims, 1), "softmax", "a dim below ", x.dims, ", got ", dim);
   Shape shape{1, 1, 1};
   for (int d = 0; d < x.dims; d++)
     (d < dim ? shape.rows : d == dim ? shape.length : shape.inner) *= std::uint64_t(x.sizes[d]);
@@ -44,7 +40,7 @@ Shape shape_of(const TensorView& x, int& dim) {
 Kernel& kernel_of(Device& device, const Key& key) {
   static KernelCache<Key> cache;
   return cache.get(device, key, [&] {
-    KernelSource source("softmax.cl", key.backward ? "backward" : "forward");
+    KernelSource source("softmax.cl", key.backward ? "softmax_backward" : "softmax_forward");
     const bool wide = key.x == DataType::float64 || key.y == DataType::float64;
     source.define("X_TAG", tag(key.x)).define("Y_TAG", tag(key.y)).define("G_TAG", tag(key.g));
     source.define("REAL", wide ? "double" : "float").define("LOG", key.log).define("SAFE", key.safe);

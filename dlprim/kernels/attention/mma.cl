@@ -11,7 +11,8 @@
 #endif
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void forward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
+void attention_mma_forward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k),
+             CONST_GLOBAL(ushort, v),
              BIAS_ARGUMENT GLOBAL(ushort, out), GLOBAL(float, logsumexp)) {
   const Params *p = &params;
   __local ushort slices[2 * SLICE * (ROW + VALUE_ROW)] __attribute__((aligned(16)));

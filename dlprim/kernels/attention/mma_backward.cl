@@ -27,7 +27,8 @@
   }
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void queries_backward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
+void attention_mma_queries_backward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k),
+                      CONST_GLOBAL(ushort, v),
                       BIAS_ARGUMENT CONST_GLOBAL(ushort, grad_out), CONST_GLOBAL(float, logsumexp),
                       CONST_GLOBAL(float, delta), GLOBAL(ushort, grad_q)) {
   const Params *p = &params;
@@ -92,7 +93,8 @@ void queries_backward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL
 }
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void keys_backward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
+void attention_mma_keys_backward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k),
+                   CONST_GLOBAL(ushort, v),
                    BIAS_ARGUMENT CONST_GLOBAL(ushort, grad_out), CONST_GLOBAL(float, logsumexp),
                    CONST_GLOBAL(float, delta), GLOBAL(ushort, grad_k), GLOBAL(ushort, grad_v)) {
   const Params *p = &params;

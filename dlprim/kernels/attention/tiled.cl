@@ -106,7 +106,7 @@ inline void multiply_rows(float product[4][4], __local float *chunk, __global co
   ((kv) >= p->keys || (q) >= p->queries || CAUSAL && (kv) > (q) ? -INFINITY : (value) * p->scale_log2 + BIAS_OF(q, kv))
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void forward(const Params params, CONST_GLOBAL(STORAGE(TAG), q), CONST_GLOBAL(STORAGE(TAG), k),
+void attention_tiled_forward(const Params params, CONST_GLOBAL(STORAGE(TAG), q), CONST_GLOBAL(STORAGE(TAG), k),
              CONST_GLOBAL(STORAGE(TAG), v), BIAS_ARGUMENT GLOBAL(STORAGE(TAG), out), GLOBAL(float, logsumexp)) {
   BEGIN(params.queries, params.heads)
 #define LANES (GROUP / BLOCK)
@@ -173,7 +173,7 @@ void forward(const Params params, CONST_GLOBAL(STORAGE(TAG), q), CONST_GLOBAL(ST
 #define KEEP(q, kv) (DROPOUT ? (float)kept_one(batch_head, q, kv, p) : 1)
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void queries_backward(const Params params, CONST_GLOBAL(STORAGE(TAG), q), CONST_GLOBAL(STORAGE(TAG), k),
+void attention_tiled_queries_backward(const Params params, CONST_GLOBAL(STORAGE(TAG), q), CONST_GLOBAL(STORAGE(TAG), k),
                       CONST_GLOBAL(STORAGE(TAG), v), BIAS_ARGUMENT CONST_GLOBAL(STORAGE(TAG), grad_out),
                       CONST_GLOBAL(float, logsumexp), CONST_GLOBAL(float, delta), GLOBAL(STORAGE(TAG), grad_q)) {
   BEGIN(params.queries, params.heads)
@@ -206,7 +206,7 @@ void queries_backward(const Params params, CONST_GLOBAL(STORAGE(TAG), q), CONST_
 }
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void keys_backward(const Params params, CONST_GLOBAL(STORAGE(TAG), q), CONST_GLOBAL(STORAGE(TAG), k),
+void attention_tiled_keys_backward(const Params params, CONST_GLOBAL(STORAGE(TAG), q), CONST_GLOBAL(STORAGE(TAG), k),
                    CONST_GLOBAL(STORAGE(TAG), v), BIAS_ARGUMENT CONST_GLOBAL(STORAGE(TAG), grad_out),
                    CONST_GLOBAL(float, logsumexp), CONST_GLOBAL(float, delta), GLOBAL(STORAGE(TAG), grad_k),
                    GLOBAL(STORAGE(TAG), grad_v)) {

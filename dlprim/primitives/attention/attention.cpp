@@ -5,6 +5,7 @@
 #include <array>
 #include <limits>
 
+#include "../check.hpp"
 #include "problem.hpp"
 
 namespace dlprim {
@@ -20,25 +21,15 @@ const AttentionCores& all_attention_cores() {
 
 namespace {
 
-void require(bool condition, const std::string& message) {
-  if (!condition) throw ValidationError("[attention] expected " + message);
-}
-
-std::string text(const TensorView& x) {
-  std::string result = "(";
-  for (int d = 0; d < x.dims; d++) result += (d ? ", " : "") + std::to_string(x.sizes[d]);
-  return result + ") of " + name(x.dtype);
-}
-
 void require_sizes(const char* what, const TensorView& x, std::span<const std::int64_t> sizes, DataType type) {
-  require(x.dtype == type && std::ranges::equal(x.shape(), sizes),
-          std::string(what) + " to be " + text(TensorView({}, type, sizes)) + ", got " + text(x));
+  DLPRIM_EXPECT(x.dtype == type && std::ranges::equal(x.shape(), sizes), "attention", what, " to be ",
+                TensorView({}, type, sizes), ", got ", x);
 }
 
 AttentionLayout layout_of(const char* what, const TensorView& x) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  require(std::max(x.stride(2), -x.stride(2)) <= most && std::max(x.stride(3), -x.stride(3)) <= most,
-          std::string(what) + " with rows less than 2^31 elements apart");
+  DLPRIM_EXPECT(std::max(x.stride(2), -x.stride(2)) <= most && std::max(x.stride(3), -x.stride(3)) <= most,
+                "attention", what, " with rows less than 2^31 elements apart");
   return {x.stride(0), x.stride(1), std::int32_t(x.stride(2)), std::int32_t(x.stride(3))};
 }
 
@@ -46,7 +37,7 @@ using Sizes = std::array<std::int64_t, 4>;
 
 AttentionLayout rows_of(const char* what, const TensorView& x, const Sizes& sizes, DataType type) {
   require_sizes(what, x, sizes, type);
-  require(x.stride(3) == 1 || x.size(3) <= 1, std::string(what) + " with a last stride of 1");
+  DLPRIM_EXPECT(x.stride(3) == 1 || x.size(3) <= 1, "attention", what, " with a last stride of 1");
   return layout_of(what, x);
 }
 
@@ -54,16 +45,16 @@ AttentionProblem problem_of(const AttentionInputs& inputs, const TensorView& out
                             const AttentionOptions& options) {
   const auto& [q, k, v, bias] = inputs;
   const DataType type = q.dtype;
-  require(is_floating(type) && type != DataType::float64,
-          std::string("float32, float16 or bfloat16, got ") + name(type));
-  require(q.dims == 4 && k.dims == 4 && v.dims == 4 && out.dims == 4,
-          "4 dims, got " + text(q) + ", " + text(k) + ", " + text(v) + ", " + text(out));
-  require(k.size(1) > 0 ? q.size(1) % k.size(1) == 0 : q.size(1) == 0,
-          "the number of heads of q to be a multiple of that of k, got " + text(q) + ", " + text(k));
-  require(options.dropout >= 0 && options.dropout < 1, "dropout in [0, 1), got " + std::to_string(options.dropout));
+  DLPRIM_EXPECT(is_floating(type) && type != DataType::float64, "attention", "float32, float16 or bfloat16, got ",
+                type);
+  DLPRIM_EXPECT(q.dims == 4 && k.dims == 4 && v.dims == 4 && out.dims == 4, "attention", "4 dims, got ", q, ", ", k,
+                ", ", v, ", ", out);
+  DLPRIM_EXPECT(k.size(1) > 0 ? q.size(1) % k.size(1) == 0 : q.size(1) == 0, "attention",
+                "the number of heads of q to be a multiple of that of k, got ", q, ", ", k);
+  DLPRIM_EXPECT(options.dropout >= 0 && options.dropout < 1, "attention", "dropout in [0, 1), got ", options.dropout);
   for (const TensorView* x : {&q, &k, &v})
     for (int d = 0; d < 4; d++)
-      require(x->size(d) < std::int64_t(1) << 30, "sizes below 2^30, got " + text(*x));
+      DLPRIM_EXPECT(x->size(d) < std::int64_t(1) << 30, "attention", "sizes below 2^30, got ", *x);
   AttentionProblem problem;
   problem.type = type, problem.causal = options.causal, problem.dropout = options.dropout > 0;
   auto& p = problem.p;
@@ -73,10 +64,10 @@ AttentionProblem problem_of(const AttentionInputs& inputs, const TensorView& out
   p.out = rows_of("out", out, {q.size(0), q.size(1), q.size(2), v.size(3)}, type);
   const Sizes all{q.size(0), q.size(1), q.size(2), k.size(2)};
   require_sizes("logsumexp", logsumexp, std::span(all).first(3), DataType::float32);
-  require(logsumexp.is_contiguous(), "a contiguous logsumexp");
+  DLPRIM_EXPECT(logsumexp.is_contiguous(), "attention", "a contiguous logsumexp");
   if (bias) {
-    require(bias->dtype == DataType::boolean || is_floating(bias->dtype),
-            std::string("a bias of a floating dtype or bool, got ") + name(bias->dtype));
+    DLPRIM_EXPECT(bias->dtype == DataType::boolean || is_floating(bias->dtype), "attention",
+                  "a bias of a floating dtype or bool, got ", bias->dtype);
     require_sizes("the bias", *bias, all, bias->dtype);
     p.bias = layout_of("the bias", *bias);
     problem.bias_type = bias->dtype, problem.bias = bias->data;

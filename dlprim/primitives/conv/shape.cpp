@@ -15,45 +15,37 @@ Volume volume(const TensorView& t) {
   return v;
 }
 
-struct Check {
-  const char* operation;
-  void operator()(bool ok, const std::string& expected, const std::string& got) const {
-    if (!ok) throw ValidationError(std::string("[") + operation + "] expected " + expected + ", got " + got);
-  }
-};
-
 }  // namespace
 
 ConvShape conv_shape(const char* operation, const Queue& queue, const TensorView& x, const TensorView& weights,
                      const TensorView& y, const ConvOptions& options) {
-  const Check check{operation};
   const DeviceInfo& device = queue.device().info();
-  check(x.dims >= 3 && x.dims <= 5, "x of 3 to 5 dimensions", text(x));
-  check(x.dtype != DataType::boolean, "numbers", text(x));
-  check((x.dtype != DataType::float64 && x.dtype != DataType::complex128) || device.fp64,
-        "a type that " + device.name + " has", "float64");
-  check(weights.dims == x.dims && weights.dtype == x.dtype, "weights like x " + text(x), text(weights));
-  check(y.dims == x.dims && y.dtype == x.dtype && y.size(0) == x.size(0), "y like x " + text(x), text(y));
-  check(options.groups > 0 && x.size(1) == weights.size(1) * options.groups && weights.size(0) == y.size(1) &&
-            y.size(1) % options.groups == 0,
-        "channels of x " + text(x) + " and y " + text(y) + " for " + std::to_string(options.groups) + " groups",
-        "weights " + text(weights));
+  DLPRIM_EXPECT(x.dims >= 3 && x.dims <= 5, operation, "x of 3 to 5 dimensions, got ", x);
+  DLPRIM_EXPECT(x.dtype != DataType::boolean, operation, "numbers, got ", x);
+  DLPRIM_EXPECT((x.dtype != DataType::float64 && x.dtype != DataType::complex128) || device.fp64, operation,
+                "a type that ", device.name, " has, got float64");
+  DLPRIM_EXPECT(weights.dims == x.dims && weights.dtype == x.dtype, operation, "weights like x ", x, ", got ", weights);
+  DLPRIM_EXPECT(y.dims == x.dims && y.dtype == x.dtype && y.size(0) == x.size(0), operation, "y like x ", x, ", got ",
+                y);
+  DLPRIM_EXPECT(options.groups > 0 && x.size(1) == weights.size(1) * options.groups && weights.size(0) == y.size(1) &&
+                    y.size(1) % options.groups == 0,
+                operation, "channels of x ", x, " and y ", y, " for ", options.groups, " groups, got weights ", weights);
   ConvShape s;
   s.rank = x.dims - 2, s.type = x.dtype, s.groups = options.groups;
   s.x = volume(x), s.w = volume(weights), s.y = volume(y);
   for (int i = 0; i < s.rank; i++) {
     const int at = 3 - s.rank + i;
     s.stride[at] = options.stride[i], s.padding[at] = options.padding[i], s.dilation[at] = options.dilation[i];
-    check(s.stride[at] > 0 && s.dilation[at] > 0, "positive stride and dilation",
-          std::to_string(s.stride[at]) + " and " + std::to_string(s.dilation[at]));
+    DLPRIM_EXPECT(s.stride[at] > 0 && s.dilation[at] > 0, operation, "positive stride and dilation, got ",
+                  s.stride[at], " and ", s.dilation[at]);
   }
   return s;
 }
 
 void check_bias(const char* operation, const TensorView& bias, std::int64_t channels, DataType type) {
   if (bias.defined())
-    Check{operation}(bias.dims == 1 && bias.size(0) == channels && bias.dtype == type,
-                     "a bias of " + std::to_string(channels) + " elements of " + name(type), text(bias));
+    DLPRIM_EXPECT(bias.dims == 1 && bias.size(0) == channels && bias.dtype == type, operation, "a bias of ", channels,
+                  " elements of ", type, ", got ", bias);
 }
 
 void lay_channels_last(TensorView& tensor) {

@@ -2,22 +2,23 @@
 // The engine under gemm and conv: C[m, n] = activation(alpha * sum over k of A[m, k] B[k, n] + beta * addend[m, n]).
 #pragma once
 #include <dlprim/primitives/gemm.hpp>
+#include <dlprim/primitives/indexing.hpp>
 
 #include <algorithm>
-#include <bit>
+
+#include "../check.hpp"
 
 namespace dlprim {
 
-/// A size that kernels divide by: x / size = (((x * magic) >> 32) + x) >> shift for 0 <= x < 2^31. Granlund and
-/// Montgomery, Division by Invariant Integers using Multiplication, 1994.
+/// A size that kernels divide by, for dividends below 2^31, as a Divider of INDEX.
 template <class Index>
 struct Divisor {
   Index size = 1, magic = 1, shift = 0;
   constexpr Divisor() = default;
   constexpr Divisor(Index by) : size(by) {
     if (by < 2 || by >= std::int64_t(1) << 31) return;
-    shift = Index(std::bit_width(std::uint64_t(by) - 1));
-    magic = Index(((((std::uint64_t(1) << shift) - std::uint64_t(by)) << 32) / std::uint64_t(by)) + 1);
+    const Divider divider{std::uint32_t(by)};
+    magic = Index(divider.multiplier), shift = Index(divider.shift);
   }
   constexpr operator Index() const { return size; }
 };
@@ -68,9 +69,6 @@ void turn(GemmProblem& problem);
 
 /// The value of ACTIVATE(x) in epilogues: OpenCL C over x, the type T and lib/activations.clh.
 const char* activation_code(Activation activation);
-
-/// A dtype and sizes, for messages.
-std::string text(const TensorView& tensor);
 
 /// True when the kernels read offsets of the problem in 32 bits.
 bool fits_32_bits(const GemmProblem& problem);

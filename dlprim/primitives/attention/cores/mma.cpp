@@ -15,7 +15,8 @@ struct Key {
 };
 
 KernelSource source_of(const Key& key) {
-  constexpr const char* names[] = {"forward", "queries_backward", "keys_backward"};
+  constexpr const char* names[] = {"attention_mma_forward", "attention_mma_queries_backward",
+                                   "attention_mma_keys_backward"};
   const bool forward = key.pass == std::uint8_t(AttentionPass::forward);
   KernelSource source(forward ? "attention/mma.cl" : "attention/mma_backward.cl", names[key.pass]);
   define_attention(source, key.bias, key.causal, key.dropout);

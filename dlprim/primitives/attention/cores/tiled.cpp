@@ -15,7 +15,8 @@ Kernel& kernel_of(Device& device, Key key, AttentionPass pass) {
   static KernelCache<Key> cache;
   key.pass = std::uint8_t(pass);
   return cache.get(device, key, [&] {
-    constexpr const char* names[] = {"forward", "queries_backward", "keys_backward"};
+    constexpr const char* names[] = {"attention_tiled_forward", "attention_tiled_queries_backward",
+                                     "attention_tiled_keys_backward"};
     KernelSource source("attention/tiled.cl", names[key.pass]);
     define_attention(source, key.bias, key.causal, key.dropout);
     source.define("TAG", tag(DataType(key.type))).define("BLOCK", key.block);
