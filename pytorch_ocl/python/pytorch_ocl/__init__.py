@@ -27,7 +27,7 @@ def _warn_beside(other):
 
 
 def _register():
-    from pytorch_ocl import backends, distributed, ocl, optimizers, parallel
+    from pytorch_ocl import backends, distributed, inductor, ocl, optimizers, parallel
     from pytorch_ocl.ocl import interchange
 
     _runtime.prepare()
@@ -40,6 +40,7 @@ def _register():
     optimizers.install()
     interchange.install()
     distributed.install()
+    inductor.install()
     parallel.install()
     ocl._watch_forks()
     if other:
