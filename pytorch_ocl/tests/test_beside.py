@@ -121,7 +121,8 @@ print(threading.active_count(), len(os.listdir('/proc/self/task')))""")
 
 
 @alone
-@pytest.mark.parametrize("before", ["", "torch.manual_seed(1); torch.accelerator.is_available()"])
+@pytest.mark.parametrize("before", ["", "torch.ones(3, requires_grad=True).mul(2).sum().backward()",
+                                    "torch.manual_seed(1); torch.accelerator.is_available()"])
 def test_a_forked_child_may_use_the_device(installed, before):
     out = run_beside(f"""import os
 {before}
@@ -132,6 +133,38 @@ if os.fork() == 0:
     os._exit(0)
 print(os.wait()[1])""")
     assert sorted(out.splitlines()) == ["0", "[2.0, 2.0, 2.0]"]
+
+
+BACKWARD = "x = torch.ones(3, requires_grad=True, device='{}'); x.mul(2).sum().backward(); print(x.grad.tolist(), flush=True)"
+
+
+@alone
+def test_backward_passes_on_the_cpu_before_and_after_a_fork(installed):
+    out = run_beside(f"""import os
+{BACKWARD.format('cpu')}
+print(torch.ocl.is_initialized(), flush=True)
+if os.fork() == 0:
+    {BACKWARD.format('cpu')}
+    os._exit(0)
+print(os.wait()[1])""")
+    assert out.splitlines() == ["[2.0, 2.0, 2.0]", "False", "[2.0, 2.0, 2.0]", "0"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the engine has started with CUDA's devices")
+def test_the_backend_may_come_after_a_backward_pass(installed):
+    out = run_beside(f"{BACKWARD.format('cpu')}; import pytorch_ocl; {BACKWARD.format('ocl')}", PYTORCH_OCL_AUTOLOAD="0")
+    assert out.splitlines() == ["[2.0, 2.0, 2.0]"] * 2
+
+
+def test_the_first_backward_passes_of_several_threads(installed):
+    out = run_beside(f"""import threading
+def work():
+    {BACKWARD.format('ocl').replace('; print', '; grads.append').replace(', flush=True', '')}
+grads, threads = [], [threading.Thread(target=work) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(grads)""", PYTORCH_OCL_AUTOLOAD="1")
+    assert out == str([[2.0] * 3] * 4)
 
 
 def test_workers_of_a_data_loader(installed):
@@ -189,3 +222,46 @@ def test_a_driver_without_devices_leaves_cpu_programs_alone(installed):
     code = ("torch.manual_seed(1); x = torch.ones(3, requires_grad=True); x.sum().backward()\n"
             "print(torch.nn.DataParallel(torch.nn.Linear(2, 1))(torch.ones(4, 2)).device, x.grad.tolist())")
     assert run_beside(code, OCL_VISIBLE_DEVICES="nosuch", CUDA_VISIBLE_DEVICES="") == "cpu [1.0, 1.0, 1.0]"
+
+
+def test_what_another_accelerator_loses_is_told_once(installed):
+    (installed / "sitecustomize.py").write_text("import pytorch_ocl_autoload as a; a.other_accelerator = lambda: 'cuda'\n")
+    out = run_python("""
+import warnings
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter('always')
+    import pytorch_ocl
+    import pytorch_ocl
+print([str(w.message) for w in seen if 'cuda' in str(w.message)])""", imports="import torch")
+    assert out.count("backward passes on cuda tensors raise") == 1, out
+
+
+@cuda
+def test_cuda_trains_with_the_package_installed(installed):
+    out = run_beside(f"{LOADED}\n{BACKWARD.format('cuda')}\nprint(torch.accelerator.current_accelerator())\n"
+                     "data = torch.utils.data.DataLoader(torch.arange(8.), batch_size=4, num_workers=2, pin_memory=True)\n"
+                     "model = torch.nn.Linear(4, 1).cuda()\n"
+                     "for batch in data: model(batch.cuda(non_blocking=True)).sum().backward()\n"
+                     "print(model.weight.grad.tolist())")
+    assert out.splitlines() == ["False False", "[2.0, 2.0, 2.0]", "cuda", "[[4.0, 6.0, 8.0, 10.0]]"]
+
+
+@cuda
+def test_a_fork_may_use_cuda_with_the_package_installed(installed):
+    out = run_beside(f"import os\nif os.fork() == 0:\n    {BACKWARD.format('cuda')}\n    os._exit(0)\nprint(os.wait()[1])")
+    assert sorted(out.splitlines()) == ["0", "[2.0, 2.0, 2.0]"]
+
+
+@cuda
+@pytest.mark.parametrize("ask", [{"imports": "import torch, pytorch_ocl"}, {"PYTORCH_OCL_AUTOLOAD": "1"}])
+def test_both_in_one_process(installed, ask):
+    # What docs/beside.md says of such a process.
+    out = run_python(f"""
+{BACKWARD.format('ocl')}
+x = torch.ones(3, device='cuda')
+print((x * 2).sum().item(), x.cpu().to('ocl').add(1).cpu().to('cuda').tolist(), torch.accelerator.current_accelerator())
+try:
+    {BACKWARD.format('cuda')}
+except RuntimeError as error:
+    print('opt_parent_stream' in str(error))""", **{"imports": "import torch", **ask})
+    assert out.splitlines() == ["[2.0, 2.0, 2.0]", "6.0 [2.0, 2.0, 2.0] ocl", "True"]

@@ -3,6 +3,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "allocator.hpp"
+#include "backward.hpp"
 #include "device.hpp"
 #include "errors.hpp"
 
@@ -33,7 +34,7 @@ class OclGuard final : public c10::impl::DeviceGuardImplInterface {
     setDevice(device);
     return former;
   }
-  c10::DeviceIndex deviceCount() const noexcept override { return device_count(); }
+  c10::DeviceIndex deviceCount() const noexcept override { return backward::hides_devices ? 0 : device_count(); }
 
   c10::DeviceCapability getDeviceCapability(c10::Device where) const override {
     c10::DeviceCapability capability;
@@ -44,7 +45,10 @@ class OclGuard final : public c10::impl::DeviceGuardImplInterface {
     return capability;
   }
 
-  c10::Stream getStream(c10::Device device) const override { return current_stream(device.index()); }
+  c10::Stream getStream(c10::Device device) const override {
+    start_backward_threads();
+    return current_stream(device.index());
+  }
   c10::Stream getDefaultStream(c10::Device where) const override {
     return stream(resolve_device(where.index()), 0);
   }

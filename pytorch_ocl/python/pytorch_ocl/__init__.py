@@ -3,6 +3,7 @@
 accelerator, `import torch` does so by itself (pytorch_ocl_autoload)."""
 import warnings
 
+import pytorch_ocl_autoload
 import torch
 
 from pytorch_ocl import _runtime
@@ -18,11 +19,19 @@ def unavailable_reason() -> str:
     return "" if torch.ops.pytorch_ocl.device_count() else torch.ops.pytorch_ocl.missing_reason()
 
 
+def _warn_beside(other):
+    """Tells what a process loses that has another accelerator and asked for this one (PyTorch 2.11 to 2.14)."""
+    warnings.warn(f"pytorch_ocl beside {other}: PyTorch follows one accelerator's streams in a process, from now on ocl's, "
+                  f"so backward passes on {other} tensors raise an INTERNAL ASSERT (opt_ready_stream). Train on {other} in "
+                  "a process that does not import pytorch_ocl", RuntimeWarning, stacklevel=4)
+
+
 def _register():
-    from pytorch_ocl import backends, distributed, ocl, optimizers, parallel
+    from pytorch_ocl import backends, distributed, inductor, ocl, optimizers, parallel
     from pytorch_ocl.ocl import interchange
 
     _runtime.prepare()
+    other = pytorch_ocl_autoload.other_accelerator()
     torch.ops.load_library(_runtime.library_path(torch.__version__))
     torch.utils.rename_privateuse1_backend("ocl")
     torch._register_device_module("ocl", ocl)
@@ -31,8 +40,11 @@ def _register():
     optimizers.install()
     interchange.install()
     distributed.install()
+    inductor.install()
     parallel.install()
     ocl._watch_forks()
+    if other:
+        _warn_beside(other)
 
 
 if not hasattr(torch, "ocl"):

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// PyTorch's engine asks every device guard for its number of devices at the first backward pass of a process, starts as
+// many threads and from then on refuses backward passes in forked children. A program for the CPU must not come to that
+// (nor wait for drivers to list their devices) because a package is installed: the engine is started here with no
+// device, and gets its threads when autograd first meets a tensor on one. Read in PyTorch 2.11 to 2.14.
+#include "backward.hpp"
+
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/csrc/autograd/engine.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "device.hpp"
+
+namespace pytorch_ocl {
+
+namespace backward {
+
+std::atomic<bool> hides_devices{false}, has_threads{false};
+
+namespace {
+
+using torch::autograd::Engine;
+
+// Reaches what the engine keeps for classes that derive from it.
+struct Access : Engine {
+  static bool has_queues(Engine& engine) { return !(engine.*&Access::device_ready_queues_).empty(); }
+  static void start(Engine& engine) { (engine.*&Access::start_device_threads)(); }
+};
+
+// Another accelerator's guard would list its devices, too: then the engine starts as PyTorch does it.
+bool other_accelerator() {
+  using c10::DeviceType;
+  constexpr DeviceType on_the_host[] = {DeviceType::CPU, DeviceType::Meta, DeviceType::Lazy, device_type};
+  for (int type = 0; type < int(DeviceType::COMPILE_TIME_MAX_DEVICE_TYPES); type++)
+    if (c10::impl::hasDeviceGuardImpl(DeviceType(type)) &&
+        std::ranges::find(on_the_host, DeviceType(type)) == std::end(on_the_host))
+      return true;
+  return false;
+}
+
+[[maybe_unused]] const bool started_without_devices = [] {
+  if (other_accelerator()) return false;
+  hides_devices = true;
+  try {
+    Engine::get_default_engine().initialize_device_threads_pool();
+  } catch (const std::exception&) {  // in a child forked after a backward pass: the engine says so when it is used
+  }
+  hides_devices = false;
+  return true;
+}();
+
+}  // namespace
+
+void start_threads() {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (has_threads) return;
+  Engine& engine = Engine::get_default_engine();
+  engine.initialize_device_threads_pool();
+  if (!Access::has_queues(engine)) Access::start(engine);
+  has_threads = true;
+}
+
+}  // namespace backward
+
+}  // namespace pytorch_ocl

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// When PyTorch's engine for backward passes starts its threads.
+#pragma once
+#include <atomic>
+
+namespace pytorch_ocl {
+
+namespace backward {
+extern std::atomic<bool> hides_devices, has_threads;
+void start_threads();
+}  // namespace backward
+
+/// Starts the threads that run backward passes on devices. To be called where autograd first asks for a stream.
+inline void start_backward_threads() {
+  if (!backward::has_threads.load(std::memory_order_relaxed)) backward::start_threads();
+}
+
+}  // namespace pytorch_ocl
