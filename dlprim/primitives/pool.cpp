@@ -202,9 +202,9 @@ void average_pool_backward(Queue& queue, const TensorView& grad_out, const Tenso
 void max_unpool(Queue& queue, const TensorView& in, const TensorView& indices, const TensorView& out) {
   if (!indices.defined()) fail("int64 indices of the input's sizes", in);
   const Parameters p = parameters(out, in, indices, {});
-  DeviceStatus& status = queue.device().status();
+  QueueStatus& status = queue.status();
   run(queue, key_of(unpool, out, in, indices, in, {}), p, in, traffic_of(out, in, indices), in.data, indices.data,
-      out.data, status.buffer(), cl_int(status.arm(queue, "[max_unpool] index %lld is outside the output")));
+      out.data, status.buffer(), cl_int(status.arm("[max_unpool] index %lld is outside the output")));
 }
 
 }  // namespace dlprim

@@ -3,9 +3,9 @@
 #pragma once
 #include <dlprim/error.hpp>
 #include <dlprim/runtime/device.hpp>
+#include <dlprim/runtime/environment.hpp>
 
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 
@@ -22,10 +22,10 @@ struct Candidate {
 /// The candidate to run. The environment variable `force` (such as DLPRIM_GEMM=tiled) names the only one to consider
 /// where it can run at all; DLPRIM_DEBUG_SELECT=1 prints each decision. Throws NotImplementedError when all decline.
 template <class Problem>
-const Candidate<Problem>& select(const char* family, const char* force, std::span<const Candidate<Problem>> candidates,
+const Candidate<Problem>& select(const char* family, environment::Variable force, std::span<const Candidate<Problem>> candidates,
                                  const Device& device, const Problem& problem) {
-  static const bool debug = std::getenv("DLPRIM_DEBUG_SELECT") != nullptr;
-  const char* forced = std::getenv(force);
+  const bool debug = environment::is_on("DLPRIM_DEBUG_SELECT");
+  const char* forced = environment::text(force);
   auto decline = [&](const Candidate<Problem>& candidate, bool only_needed) {
     const char* reason = candidate.decline(device, problem, only_needed);
     if (debug) std::fprintf(stderr, "[%s] %s: %s\n", family, candidate.name, reason ? reason : "chosen");

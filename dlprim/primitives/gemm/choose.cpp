@@ -4,6 +4,8 @@
 
 #include "core.hpp"
 
+#include <dlprim/runtime/environment.hpp>
+
 namespace dlprim {
 
 // Where Choices looks for them: in the namespace of their arguments.
@@ -98,7 +100,7 @@ const Candidate<GemmProblem>& choose_core(Queue& queue, std::span<const Candidat
     return select<GemmProblem>("gemm", "DLPRIM_GEMM", candidates, device, problem);
   };
   // What is forced is no choice, and no cached one may stand in its place.
-  if (!choices::matter(device.info()) || std::getenv("DLPRIM_GEMM")) return first();
+  if (!choices::matter(device.info()) || environment::text("DLPRIM_GEMM")) return first();
   static Choices<Key, const Candidate<GemmProblem>*> all("core");
   auto rank = [&] {
     std::vector<const Candidate<GemmProblem>*> ranked{&first()};

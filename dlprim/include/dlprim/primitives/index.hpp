@@ -21,7 +21,7 @@ enum class Update : std::uint8_t { assign, add, multiply, maximum, minimum };
 struct IndexOptions {
   bool wrap = false;  ///< indices -size .. -1 count from the end
   std::int64_t ignore = std::numeric_limits<std::int64_t>::min();  ///< elements whose first index is this are skipped
-  /// Message of the IndexError for an index out of range (see DeviceStatus): a literal or text that lives on.
+  /// Message of the IndexError for an index out of range (see QueueStatus): a literal or text that lives on.
   const char* message = "index %lld is out of bounds";
 };
 
