@@ -22,7 +22,7 @@ void check_range(Queue& queue, const TensorView& x, float low, float high, const
   constexpr std::size_t group = 64;
   const std::size_t items = std::min(count, std::size_t(device.info().compute_units) * group * 32);
   launch(queue, kernel, NDRange((items + group - 1) / group * group, group), Traffic{count * size_of(x.dtype)}, x.data,
-         device.status().buffer(), cl_int(device.status().arm(queue, message)), cl_ulong(count), low, high);
+         queue.status().buffer(), cl_int(queue.status().arm(message)), cl_ulong(count), low, high);
 }
 
 }  // namespace dlprim

@@ -47,7 +47,7 @@ Parameters parameters(Queue& queue, const CtcSequences& s, const TensorView& los
   auto size = [](const char* what, std::int64_t value) { return narrow("ctc_loss", what, value); };
   return {in.strides[0], in.strides[1], in.strides[2], 0, 0, 0, size("steps", in.sizes[0]), size("a batch", in.sizes[1]),
           size("classes", in.sizes[2]), size("states", s.states), size("a blank", s.blank), s.zero_infinity,
-          cl_int(queue.device().status().arm(queue, "[ctc_loss] label %lld is out of range of the classes")), 0};
+          cl_int(queue.status().arm("[ctc_loss] label %lld is out of range of the classes")), 0};
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ void ctc_loss(Queue& queue, const CtcSequences& s, const TensorView& losses, con
   const Parameters p = parameters(queue, s, losses, alpha);
   launch(queue, kernel_for(queue, s.log_probs.dtype, 0), NDRange(std::size_t(p.batch) * group, group),
          s.log_probs.data, s.targets.data, s.lengths.data, alpha.data, losses.data,
-         queue.device().status().buffer(), p);
+         queue.status().buffer(), p);
 }
 
 void ctc_loss_backward(Queue& queue, const CtcSequences& s, const TensorView& losses, const TensorView& alpha,
@@ -69,10 +69,10 @@ void ctc_loss_backward(Queue& queue, const CtcSequences& s, const TensorView& lo
   if (p.batch == 0 || p.steps == 0) return;
   Workspace beta(queue, std::size_t(alpha.numel()) * size_of(type));
   launch(queue, kernel_for(queue, type, 1), NDRange(std::size_t(p.batch) * group, group), s.log_probs.data,
-         s.targets.data, s.lengths.data, beta.data(), queue.device().status().buffer(), p);
+         s.targets.data, s.lengths.data, beta.data(), queue.status().buffer(), p);
   launch(queue, kernel_for(queue, type, 2), NDRange(std::size_t(p.steps), std::size_t(p.batch), group, 1),
          s.log_probs.data, s.targets.data, s.lengths.data, alpha.data, beta.data(), losses.data, grad_out.data,
-         cl_long(grad_out.strides[0]), grad_in.data, queue.device().status().buffer(), p);
+         cl_long(grad_out.strides[0]), grad_in.data, queue.status().buffer(), p);
 }
 
 }  // namespace dlprim

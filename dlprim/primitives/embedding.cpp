@@ -23,8 +23,8 @@ void embedding_bag(Queue& queue, const EmbeddingBag& bag, BagMode mode, std::int
     source.define("T", tag(key.type)).define("INDEX", tag(key.index)).define("MODE", std::int64_t(key.mode));
     return key.weighted ? source.define("WEIGHTED") : source;
   });
-  DeviceStatus& status = queue.device().status();
-  const int code = status.arm(queue, "embedding_bag: index %lld is out of range");
+  QueueStatus& status = queue.status();
+  const int code = status.arm("embedding_bag: index %lld is out of range");
   const std::int64_t columns = bag.weight.sizes[1], bags = bag.out.sizes[0];
   const std::size_t width = columns >= 64 ? 64 : 8;
   launch(queue, kernel, NDRange(std::size_t(columns), std::size_t(bags), width, 64 / width), bag.weight.data,

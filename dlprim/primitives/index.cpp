@@ -136,7 +136,7 @@ void launch_with(Queue& queue, Kernel& kernel, Operation& o, std::span<const std
       return launch_with(queue, kernel, o, parameters, bytes, indices..., o.plan.operands[2 + given].data);
   }
   launch(queue, kernel, NDRange(std::size_t(o.plan.numel()), work_group), Traffic{bytes}, o.plan.operands[0].data,
-         o.plan.operands[1].data, queue.device().status().buffer(), parameters, indices...);
+         o.plan.operands[1].data, queue.status().buffer(), parameters, indices...);
 }
 
 // Whether one launch can describe the operation.
@@ -176,7 +176,7 @@ void run(Queue& queue, Operation& o, const IndexOptions& options) {
   for (int d = 0; d < plan.dims; d++) p.put(Divider(std::uint32_t(plan.sizes[d])));
   p.put(std::uint32_t(plan.numel()));
   p.put(std::int32_t(options.wrap ? 1 : 0) | std::int32_t(options.ignore ? 2 : 0));
-  p.put(std::int32_t(queue.device().status().arm(queue, options.message)));
+  p.put(std::int32_t(queue.status().arm(options.message)));
   const std::uint64_t bytes = std::uint64_t(plan.numel()) * (key.unit ? key.unit : size_of(o.base().dtype)) * 2;
   launch_with(queue, kernel, o, p.finished(), bytes);
 }

@@ -64,8 +64,8 @@ struct Call {
 
   Call(Queue& queue, const char* name, const TensorView& in, const ClassTargets& targets, const TensorView& losses,
        LossReduction reduction, const char* message)
-      : queue(queue), targets(targets), type(in.dtype), status(queue.device().status().buffer()),
-        code(queue.device().status().arm(queue, message)) {
+      : queue(queue), targets(targets), type(in.dtype), status(queue.status().buffer()),
+        code(queue.status().arm(message)) {
     const TensorView& target = targets.target;
     expect(is_floating(type), name, "a floating input");
     expect(in.dims == 2 || in.dims == 3, name, "an input of 2 or 3 dimensions");

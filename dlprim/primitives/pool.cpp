@@ -175,11 +175,11 @@ void max_pool_backward(Queue& queue, const TensorView& grad_out, const TensorVie
   const bool full_precision = size_of(grad_in.dtype) >= 4;
   if (queue.device().info().cpu && !settings.gpu_forms && full_precision && grad_in.is_contiguous()) {
     const Planes planes("pool", grad_in, {p.in_stride, p.out_stride, p.index_stride});
-    DeviceStatus& status = queue.device().status();
+    QueueStatus& status = queue.status();
     launch(queue, kernel_for(queue, key_of(max_scatter, grad_in, grad_out, indices, grad_in, window)),
            NDRange(std::size_t(planes.batch) * std::size_t(planes.channels), 1),
            traffic_of(grad_in, grad_out, indices), grad_out.data, indices.data, grad_in.data, status.buffer(),
-           cl_int(status.arm(queue, "[max_pool_backward] index %lld is outside the input")), p, planes);
+           cl_int(status.arm("[max_pool_backward] index %lld is outside the input")), p, planes);
     return;
   }
   run(queue, key_of(max_backward, grad_in, grad_out, indices, grad_in, window), p, grad_in,
@@ -201,9 +201,9 @@ void average_pool_backward(Queue& queue, const TensorView& grad_out, const Tenso
 void max_unpool(Queue& queue, const TensorView& in, const TensorView& indices, const TensorView& out) {
   if (!indices.defined()) fail("int64 indices of the input's sizes", in);
   const Parameters p = parameters(out, in, indices, {});
-  DeviceStatus& status = queue.device().status();
+  QueueStatus& status = queue.status();
   run(queue, key_of(unpool, out, in, indices, in, {}), p, in, traffic_of(out, in, indices), in.data, indices.data,
-      out.data, status.buffer(), cl_int(status.arm(queue, "[max_unpool] index %lld is outside the output")));
+      out.data, status.buffer(), cl_int(status.arm("[max_unpool] index %lld is outside the output")));
 }
 
 }  // namespace dlprim

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/launch.hpp>
 
-#include <cstdlib>
 #include <string_view>
 
 #include "../tuning/store.hpp"
@@ -27,7 +27,7 @@ bool select_places(Queue& queue, const TensorView& keys, const TensorView& place
     bool descending;
     std::uint16_t group;
   };
-  const char* forced = std::getenv("DLPRIM_SORT");
+  const char* forced = environment::text("DLPRIM_SORT");
   const std::size_t group = info.cpu && !(forced && std::string_view(forced) == "radix") ? 1 : 256;
   static KernelCache<Select> cache;
   const Select key{keys.dtype, descending, std::uint16_t(group)};

@@ -63,8 +63,8 @@ Parameters parameters(const TensorView& in, const TensorView& boxes, const Tenso
 
 template <class... Buffers>
 void run(Queue& queue, const Key& key, const Parameters& p, const Buffers&... buffers) {
-  DeviceStatus& status = queue.device().status();
-  const int code = status.arm(queue, "region_pool: image %lld does not exist");
+  QueueStatus& status = queue.status();
+  const int code = status.arm("region_pool: image %lld does not exist");
   launch(queue, kernel_for(queue, key), NDRange(std::size_t(p.count), 64), buffers..., status.buffer(), cl_int(code),
          p);
 }

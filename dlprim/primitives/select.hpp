@@ -4,10 +4,10 @@
 #include <dlprim/error.hpp>
 #include <dlprim/runtime/device.hpp>
 #include <dlprim/runtime/queue.hpp>
+#include <dlprim/runtime/environment.hpp>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <set>
@@ -39,7 +39,7 @@ class Cores {
 
   /// The environment variable `force` (such as DLPRIM_GEMM=tiled) names the only core to consider where it can run at
   /// all; DLPRIM_DEBUG_SELECT=1 prints each decision.
-  Cores(const char* family, const char* force, void (*add_all)(Cores&)) : family_(family), force_(force) {
+  Cores(const char* family, environment::Variable force, void (*add_all)(Cores&)) : family_(family), force_(force) {
     add_all(*this);
     std::ranges::sort(cores_, [](const CoreType* a, const CoreType* b) {
       return a->order != b->order ? a->order < b->order : std::strcmp(a->name, b->name) < 0;
@@ -57,7 +57,7 @@ class Cores {
     return nullptr;
   }
   /// Whether the environment names the only core to consider.
-  bool forced() const noexcept { return std::getenv(force_) != nullptr; }
+  bool forced() const { return environment::text(force_) != nullptr; }
 
   const char* decline(const CoreType& core, const Device& device, const Problem& problem, bool forced) const {
     const char* reason = core.decline(device, problem, forced);
@@ -66,7 +66,7 @@ class Cores {
   }
   /// The core to run; null when all decline.
   const CoreType* try_select(const Device& device, const Problem& problem) const {
-    const char* name = std::getenv(force_);
+    const char* name = environment::text(force_);
     const CoreType* forced = name ? find(name) : nullptr;
     if (forced && takes(*forced, device, problem, true)) return forced;
     return after(nullptr, device, problem);
@@ -83,7 +83,7 @@ class Cores {
 
  private:
   bool takes(const CoreType& core, const Device& device, const Problem& problem, bool forced) const {
-    static const bool debug = std::getenv("DLPRIM_DEBUG_SELECT") != nullptr;
+    static const bool debug = environment::is_on("DLPRIM_DEBUG_SELECT");
     const char* reason = decline(core, device, problem, forced);
     if (debug) std::fprintf(stderr, "[%s] %s: %s\n", family_, core.name, reason ? reason : "chosen");
     return !reason;
@@ -106,7 +106,7 @@ class Cores {
       if (!core.copies) throw;
     } catch (const BuildError&) {
       // What is forced is not replaced in silence.
-      const char* name = std::getenv(force_);
+      const char* name = environment::text(force_);
       if (!core.may_fail_to_build || (name && std::strcmp(name, core.name) == 0)) throw;
       std::lock_guard guard(mutex_);
       refused_.insert({queue.device().index(), &core});
@@ -118,7 +118,8 @@ class Cores {
     return refused_.contains({device.index(), &core});
   }
 
-  const char *family_, *force_;
+  const char* family_;
+  environment::Variable force_;
   std::vector<const CoreType*> cores_;
   mutable std::mutex mutex_;
   mutable std::set<std::pair<int, const CoreType*>> refused_;

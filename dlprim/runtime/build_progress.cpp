@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "build_progress.hpp"
 
+#include <dlprim/runtime/environment.hpp>
+
 #include <cstdio>
-#include <cstdlib>
 #include <mutex>
 
 #include "system.hpp"
@@ -46,7 +47,7 @@ BuildProgress::~BuildProgress() {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   all.programs++;
   all.seconds += seconds;
-  if (std::getenv("DLPRIM_DEBUG_BUILD")) std::fprintf(stderr, "dlprim: %.3f s to build %s\n", seconds, what_.c_str());
+  if (environment::is_on("DLPRIM_DEBUG_BUILD")) std::fprintf(stderr, "dlprim: %.3f s to build %s\n", seconds, what_.c_str());
   if (all.shown)
     std::fprintf(stderr, "\rdlprim: %d kernels built in %.0f s\x1b[K", all.programs, all.seconds);
 }

@@ -121,6 +121,7 @@ void CustomKernel::run(Queue& queue, std::span<const Argument> arguments, std::s
                           std::to_string(arguments.size()));
   const NDRange range = make_range(kernel_->name(), global, local);
   std::vector<cl::Buffer> parts;  // alive until the kernel is enqueued
+  queue.admit();
   queue.submit();
   std::lock_guard guard(kernel_->lock());
   for (cl_uint i = 0; i < arguments.size(); i++) {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/runtime/device.hpp>
+#include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/host_memory.hpp>
 #include <dlprim/runtime/memory.hpp>
 #include <dlprim/runtime/program.hpp>
 #include <dlprim/runtime/queue.hpp>
-#include <dlprim/runtime/status.hpp>
 #include <dlprim/runtime/submission.hpp>
 
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <mutex>
 
 #include "device_list.hpp"
+#include "staging.hpp"
 
 namespace dlprim {
 
@@ -27,7 +27,7 @@ struct Listing {
 
   Listing() {
     try {
-      listed = list_devices(std::getenv("OCL_VISIBLE_DEVICES"), reason);
+      listed = list_devices(environment::raw("OCL_VISIBLE_DEVICES"), reason);
     } catch (const std::exception& error) {
       reason = error.what();
     }
@@ -59,8 +59,8 @@ struct Device::State {
   std::unique_ptr<Allocator> allocator;
   std::unique_ptr<HostMemory> host_memory;
   std::unique_ptr<ProgramCache> programs;
-  std::unique_ptr<DeviceStatus> status;
   std::unique_ptr<Submission> submission;
+  std::unique_ptr<Staging> staging;
   std::mutex queues_mutex;
   std::array<std::atomic<Queue*>, 1 + pool_size> queues{};
   std::atomic<unsigned> next{0};
@@ -104,6 +104,7 @@ Device::State& Device::state() {
     state.allocator = std::make_unique<Allocator>(*this);
     state.host_memory = std::make_unique<HostMemory>(*this);
     state.submission = Submission::make(info_);
+    state.staging = std::make_unique<Staging>(*this);
   });
   return state;
 }
@@ -118,12 +119,7 @@ HostMemory& Device::host_memory() { return *state().host_memory; }
 
 ProgramCache& Device::programs() { return *state().programs; }
 
-DeviceStatus& Device::status() {
-  State& own = state();
-  std::lock_guard guard(own.queues_mutex);
-  if (!own.status) own.status = std::make_unique<DeviceStatus>(*this);
-  return *own.status;
-}
+Staging& Device::staging() { return *state().staging; }
 
 Submission* Device::submission() { return state().submission.get(); }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "device_list.hpp"
 
+#include <dlprim/runtime/environment.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstdlib>
 
 namespace dlprim {
 
@@ -52,9 +53,8 @@ Vendor vendor_of(const DeviceInfo& info) {
 
 // DLPRIM_MEMORY_LIMIT: mebibytes of a device that may be used.
 std::uint64_t memory_limit() {
-  const char* text = std::getenv("DLPRIM_MEMORY_LIMIT");
-  const long long mebibytes = text ? std::atoll(text) : 0;
-  return mebibytes > 0 ? std::uint64_t(mebibytes) << 20 : ~std::uint64_t(0);
+  const auto mebibytes = environment::number("DLPRIM_MEMORY_LIMIT");
+  return mebibytes ? std::uint64_t(*mebibytes) << 20 : ~std::uint64_t(0);
 }
 
 // The smallest sub-group, which Intel's GPUs run in lock-step.
@@ -122,7 +122,7 @@ std::vector<ListedDevice> all_devices(std::string& reason) {
   if (code != CL_SUCCESS || count == 0) {
     reason = "no OpenCL platform was found: install a driver for your device (or the packages intel-opencl-rt and "
              "intel-cmplr-lib-rt, or pocl-opencl-icd, to run on the CPU) and an OpenCL loader (libOpenCL.so.1)";
-    if (const char* chosen = std::getenv("DLPRIM_OPENCL_LIBRARY"))
+    if (const char* chosen = environment::text("DLPRIM_OPENCL_LIBRARY"))
       reason += "; DLPRIM_OPENCL_LIBRARY=" + std::string(chosen) + " is used instead of the system's loader";
     return {};
   }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "disk_cache.hpp"
 
+#include <dlprim/runtime/environment.hpp>
+
 #include <sqlite3.h>
 
-#include <cstdlib>
 #include <ctime>
 #include <string_view>
 
@@ -16,15 +17,13 @@ namespace {
 constexpr int busy_milliseconds = 10000;
 
 std::filesystem::path default_folder() {
-  if (const char* folder = std::getenv("DLPRIM_CACHE_DIR")) return folder;
+  if (const char* folder = environment::text("DLPRIM_CACHE_DIR")) return folder;
   if (const auto folder = user_cache_folder(); !folder.empty()) return folder / "dlprim";
   return std::filesystem::temp_directory_path() / "dlprim-cache";
 }
 
 std::int64_t limit_bytes() {
-  const char* text = std::getenv("DLPRIM_CACHE_LIMIT");
-  const long long mebibytes = text ? std::atoll(text) : 1024;
-  return std::max(mebibytes, 1LL) << 20;
+  return environment::number("DLPRIM_CACHE_LIMIT").value_or(1024) << 20;
 }
 
 // FNV-1a, 64 bits: notices a binary that was cut or altered on disk.
@@ -46,8 +45,16 @@ struct Statement {
   bool step() {
     return code == SQLITE_OK && (code = sqlite3_step(handle), code == SQLITE_ROW ? (code = SQLITE_OK, true) : false);
   }
+  std::string_view text(int column) const {
+    return {static_cast<const char*>(sqlite3_column_blob(handle, column)), std::size_t(sqlite3_column_bytes(handle, column))};
+  }
   bool failed() const { return code != SQLITE_OK && code != SQLITE_DONE && code != SQLITE_ROW; }
 };
+
+// Codes that a file with wrong contents leads to.
+bool is_damage(int code) {
+  return code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_IOERR || code == SQLITE_ERROR;
+}
 
 }  // namespace
 
@@ -57,8 +64,7 @@ DiskCache& DiskCache::instance() {
 }
 
 DiskCache::DiskCache(const std::filesystem::path& folder) : file_(folder / "programs.db") {
-  const char* off = std::getenv("DLPRIM_CACHE_DISABLE");
-  disabled_ = off && *off && std::string_view(off) != "0";
+  disabled_ = environment::is_on("DLPRIM_CACHE_DISABLE");
 }
 
 DiskCache::~DiskCache() { close(); }
@@ -67,24 +73,42 @@ bool DiskCache::open() {
   if (database_ || disabled_) return database_ != nullptr;
   std::error_code ignored;
   std::filesystem::create_directories(file_.parent_path(), ignored);
-  for (int attempt = 0; attempt < 2; attempt++) {
-    if (sqlite3_open(file_.string().c_str(), &database_) == SQLITE_OK) {
-      sqlite3_busy_timeout(database_, busy_milliseconds);
-      if (run("PRAGMA journal_mode=WAL") && run("PRAGMA synchronous=NORMAL") &&
-          run("CREATE TABLE IF NOT EXISTS programs(key BLOB PRIMARY KEY, binary BLOB NOT NULL, checksum INTEGER NOT "
-              "NULL, used INTEGER NOT NULL)")) {
-        trim();
-        return true;
-      }
-    }
-    const int code = sqlite3_errcode(database_);
-    close();
-    if (code != SQLITE_NOTADB && code != SQLITE_CORRUPT) break;
-    for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file_.string() + suffix, ignored);
+  const FileLock lock(lock_file());
+  if (is_damage(connect())) {
+    remove_files();
+    connect();
   }
-  disabled_ = true;
-  return false;
+  disabled_ = !database_;
+  if (database_) trim();
+  return database_ != nullptr;
 }
+
+// Opens the file; returns SQLite's code, and leaves no connection where it is an error.
+int DiskCache::connect() {
+  int code = sqlite3_open(file_.string().c_str(), &database_);
+  if (code == SQLITE_OK) {
+    sqlite3_busy_timeout(database_, busy_milliseconds);
+    for (const char* statement :
+         {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL",
+          "CREATE TABLE IF NOT EXISTS programs(key BLOB PRIMARY KEY, binary BLOB NOT NULL, checksum INTEGER NOT NULL, "
+          "used INTEGER NOT NULL)",
+          "SELECT key, binary, checksum, used FROM programs LIMIT 1"})
+      if (!run(statement)) {
+        code = sqlite3_errcode(database_);
+        break;
+      }
+  }
+  if (code != SQLITE_OK) close();
+  return code;
+}
+
+// Expects the lock to be held: nobody else is opening the files. Processes that have them open go on with what they have.
+void DiskCache::remove_files() {
+  std::error_code ignored;
+  for (const char* suffix : {"-wal", "-shm", ""}) std::filesystem::remove(file_.string() + suffix, ignored);
+}
+
+std::filesystem::path DiskCache::lock_file() const { return file_.parent_path() / "programs.lock"; }
 
 void DiskCache::close() {
   sqlite3_close(database_);
@@ -95,12 +119,20 @@ bool DiskCache::run(const char* statement) {
   return sqlite3_exec(database_, statement, nullptr, nullptr, nullptr) == SQLITE_OK;
 }
 
-// After an error inside the file: throw the file away, so that the next use starts a new one.
+// After an error inside the file. Another process may have put a new file in its place meanwhile, and the error may have
+// passed: only a file that is damaged now is thrown away. The next use opens what is there, or starts anew.
 void DiskCache::recover(int code) {
-  if (code != SQLITE_CORRUPT && code != SQLITE_NOTADB && code != SQLITE_IOERR && code != SQLITE_ERROR) return;
+  if (!is_damage(code)) return;
   close();
-  std::error_code ignored;
-  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file_.string() + suffix, ignored);
+  const FileLock lock(lock_file());
+  int now = connect();
+  if (now == SQLITE_OK) {
+    Statement check(database_, "PRAGMA quick_check(1)");
+    const bool sound = check.step() && check.text(0) == "ok";
+    if (!sound) now = check.failed() ? check.code : SQLITE_CORRUPT;
+  }  // statements end before their connection
+  close();
+  if (is_damage(now)) remove_files();
 }
 
 void DiskCache::trim() {
@@ -126,8 +158,7 @@ std::optional<std::string> DiskCache::load(const std::string& key) {
     Statement select(database_, "SELECT binary, checksum, used FROM programs WHERE key = ?");
     select.bind(1, key);
     if (select.step()) {
-      std::string_view blob(static_cast<const char*>(sqlite3_column_blob(select.handle, 0)),
-                            std::size_t(sqlite3_column_bytes(select.handle, 0)));
+      const std::string_view blob = select.text(0);
       if (checksum(blob) == sqlite3_column_int64(select.handle, 1)) binary = std::string(blob);
       const std::int64_t now = std::time(nullptr), used = sqlite3_column_int64(select.handle, 2);
       if (binary && now - used > 86400) {

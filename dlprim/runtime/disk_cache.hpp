@@ -14,7 +14,8 @@ struct sqlite3;
 namespace dlprim {
 
 /// Compiled programs on disk: one SQLite file (WAL) shared by all processes of a user, least recently used entries
-/// dropped above the size limit. A file that is damaged or cannot be used is replaced or done without, never an error.
+/// dropped above the size limit. A file that is damaged or cannot be used is replaced or done without, never an
+/// error; one that other processes use is not touched while it is sound.
 ///
 /// DLPRIM_CACHE_DIR names the folder (default: the user's cache folder / dlprim), DLPRIM_CACHE_DISABLE=1 turns it off,
 /// DLPRIM_CACHE_LIMIT sets the limit in MiB (default 1024).
@@ -32,6 +33,9 @@ class DiskCache {
 
  private:
   bool open();
+  int connect();
+  void remove_files();
+  std::filesystem::path lock_file() const;
   void close();
   bool run(const char* statement);
   void recover(int code);

@@ -14,7 +14,7 @@ struct Mapping {
   cl::Buffer buffer;
   std::size_t size = 0;
   bool used = true;
-  std::vector<Event> events;  // of work that may still use it
+  std::map<const Queue*, Event> events{};  // of the last work of each queue that may still use it
 };
 
 }  // namespace
@@ -33,7 +33,7 @@ struct HostMemory::State {
   }
 
   bool idle(Mapping& mapping) {
-    std::erase_if(mapping.events, [](const Event& event) { return event.reached(); });
+    std::erase_if(mapping.events, [](const auto& entry) { return entry.second.reached(); });
     return mapping.events.empty();
   }
 
@@ -103,7 +103,7 @@ bool HostMemory::record(const void* address, Queue& queue) {
   std::lock_guard guard(state_->mutex);
   auto found = state_->find(address);
   if (found == state_->mappings.end()) return false;
-  found->second.events.push_back(queue.record());
+  found->second.events[&queue] = queue.record();  // a queue runs in order: the last event is reached after the others
   return true;
 }
 
@@ -111,6 +111,12 @@ bool HostMemory::contains(const void* address) const {
   std::lock_guard guard(state_->mutex);
   auto found = state_->find(address);
   return found != state_->mappings.end() && found->second.used;
+}
+
+std::size_t HostMemory::queues_of(const void* address) const {
+  std::lock_guard guard(state_->mutex);
+  auto found = state_->find(address);
+  return found == state_->mappings.end() ? 0 : found->second.events.size();
 }
 
 void HostMemory::empty_cache() {

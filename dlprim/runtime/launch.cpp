@@ -65,6 +65,7 @@ void write_deferred(std::byte* payload, const Deferred& launch, std::span<const 
 }  // namespace
 
 void launch(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic, std::span<const Argument> arguments) {
+  queue.admit();
   const bool profiled = Profiler::enabled();
   Submission* submission = queue.submission();
   if (!submission || profiled) {
@@ -95,6 +96,7 @@ void enqueue(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic
                              range.local[0] == 0 ? nullptr : range.local, 0, nullptr, profiled ? &event : nullptr);
   if (code != CL_SUCCESS) throw DeviceError("clEnqueueNDRangeKernel(" + kernel.name() + ")", code);
   if (event) Profiler::record(event, kernel.name().c_str(), queue.device().index(), queue.id(), traffic.bytes);
+  kernel.use();
   queue.enqueued();
 }
 

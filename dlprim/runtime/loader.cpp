@@ -3,8 +3,8 @@
 // nothing depends on OpenCL at link or load time: without a loader, clGetPlatformIDs reports that there is no platform.
 // A function missing in loader_table.inc is a link error.
 #include <dlprim/runtime/cl.hpp>
+#include <dlprim/runtime/environment.hpp>
 
-#include <cstdlib>
 #include <string_view>
 #include <type_traits>
 
@@ -18,7 +18,7 @@ constexpr cl_int no_platform = -1001;  // CL_PLATFORM_NOT_FOUND_KHR of cl_ext.h
 // $DLPRIM_OPENCL_LIBRARY alone where it is set; otherwise the system's loader, then $DLPRIM_OPENCL_FALLBACK_LIBRARY,
 // which the Python package points at the loader of its environment.
 void* open_loader() noexcept {
-  if (const char* chosen = std::getenv("DLPRIM_OPENCL_LIBRARY")) return open_library(chosen);
+  if (const char* chosen = environment::text("DLPRIM_OPENCL_LIBRARY")) return open_library(chosen);
 #if defined(_WIN32)
   constexpr const char* names[] = {"OpenCL.dll"};
 #elif defined(__APPLE__)
@@ -28,7 +28,7 @@ void* open_loader() noexcept {
 #endif
   for (const char* name : names)
     if (void* library = open_library(name)) return library;
-  const char* fallback = std::getenv("DLPRIM_OPENCL_FALLBACK_LIBRARY");
+  const char* fallback = environment::text("DLPRIM_OPENCL_FALLBACK_LIBRARY");
   return fallback ? open_library(fallback) : nullptr;
 }
 

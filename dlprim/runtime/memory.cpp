@@ -10,6 +10,7 @@
 #include <set>
 #include <vector>
 
+#include "free_memory.hpp"
 #include "memory_address.hpp"
 
 namespace dlprim {
@@ -33,6 +34,13 @@ std::string human(std::uint64_t bytes) {
   while (value >= 1024 && unit < 5) value /= 1024, unit++;
   std::snprintf(text, sizeof text, "%.2f %s", value, units[unit]);
   return text;
+}
+
+std::atomic<void (*)(const MemoryEvent&)> event_hook{nullptr};
+
+bool is_exhaustion(cl_int code) {
+  return code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES || code == CL_OUT_OF_HOST_MEMORY ||
+         code == CL_INVALID_BUFFER_SIZE;
 }
 }  // namespace
 
@@ -123,6 +131,7 @@ struct Allocator::Pool {
   }
 
   void make_free(Block* block) {
+    tell(MemoryEvent::released, *block);
     stats.active_bytes.add(-std::int64_t(block->size));
     merge(block, block->previous);
     merge(block, block->next);
@@ -142,6 +151,31 @@ struct Allocator::Pool {
     }
   }
 
+  void tell(MemoryEvent::Kind kind, std::uint64_t address, std::size_t size, std::int64_t queue) const noexcept {
+    if (auto* hook = event_hook.load(std::memory_order_relaxed)) hook({kind, &device, address, size, queue});
+  }
+  void tell(MemoryEvent::Kind kind, const Block& block) const noexcept {
+    tell(kind, block.segment->base + block.offset, block.size, block.segment->queue);
+  }
+
+  // Memory that the device has no room for, as null; throws DeviceError for any other failure.
+  cl::Buffer new_buffer(std::size_t bytes, Queue& queue) {
+    cl_int code = CL_SUCCESS;
+    cl::Buffer buffer(clCreateBuffer(device.context()(), CL_MEM_READ_WRITE, bytes, nullptr, &code));
+    const char* call = "clCreateBuffer";
+    // Some drivers commit memory at its first use only: use it now, where exhaustion can still be handled.
+    const cl_int zero = 0;
+    if (code == CL_SUCCESS) {
+      call = "clEnqueueFillBuffer";
+      code = clEnqueueFillBuffer(queue.get(), buffer(), &zero, sizeof zero, 0, sizeof zero, 0, nullptr, nullptr);
+    }
+    if (code == CL_SUCCESS) return buffer;
+    if (!is_exhaustion(code)) check(code, call);
+    // A device that has failed may report this, too; then it cannot finish its work either.
+    check(clFinish(queue.get()), "clFinish");
+    return {};
+  }
+
   // A new segment as one free block, or null when the device has no room.
   Block* new_segment(std::size_t size, Queue& queue) {
     const bool is_small = size <= small_limit;
@@ -149,22 +183,18 @@ struct Allocator::Pool {
                               : size <= large_limit ? large_segment
                                                     : round_up(size, segment_multiple);
     if (std::uint64_t(stats.reserved_bytes.current) + bytes > capacity()) return nullptr;
-    cl_int code = CL_SUCCESS;
-    cl::Buffer buffer(clCreateBuffer(device.context()(), CL_MEM_READ_WRITE, bytes, nullptr, &code));
-    // Some drivers commit memory at its first use only: use it now, where exhaustion can still be handled.
-    const cl_int zero = 0;
-    if (code == CL_SUCCESS)
-      code = clEnqueueFillBuffer(queue.get(), buffer(), &zero, sizeof zero, 0, sizeof zero, 0, nullptr, nullptr);
-    if (code != CL_SUCCESS) return nullptr;
-    auto* segment = new Segment;
-    segment->device = &device, segment->memory = buffer(), segment->size = bytes;
-    segment->buffer = std::move(buffer), segment->queue = queue.id(), segment->small = is_small;
-    address::publish(*segment);
-    segment->first = new Block{segment, 0, bytes};
-    segments.insert(segment);
+    auto segment = std::make_unique<Segment>();
+    segment->buffer = new_buffer(bytes, queue);
+    if (!segment->buffer()) return nullptr;
+    segment->device = &device, segment->memory = segment->buffer(), segment->size = bytes;
+    segment->queue = queue.id(), segment->small = is_small;
+    if (!address::publish(*segment)) return nullptr;
+    segment->first = new Block{segment.get(), 0, bytes};
+    segments.insert(segment.get());
     stats.segments.add(1);
     stats.reserved_bytes.add(std::int64_t(bytes));
-    return segment->first;
+    tell(MemoryEvent::segment_allocated, *segment->first);
+    return segment.release()->first;
   }
 
   void release_segments() {
@@ -178,6 +208,7 @@ struct Allocator::Pool {
           continue;
         }
         entry = blocks->erase(entry);
+        tell(MemoryEvent::segment_released, *block);
         stats.segments.add(-1);
         stats.reserved_bytes.add(-std::int64_t(block->segment->size));
         address::retract(*block->segment);
@@ -191,6 +222,7 @@ struct Allocator::Pool {
     stats.out_of_memory++;
     const auto total = capacity();
     const auto reserved = std::uint64_t(stats.reserved_bytes.current);
+    tell(MemoryEvent::exhausted, total - std::min<std::uint64_t>(total, reserved), bytes, 0);
     throw OutOfMemoryError("OpenCL out of memory. Tried to allocate " + human(bytes) + ". Device " +
                            std::to_string(device.index()) + " (" + device.info().name + ") has a total capacity of " +
                            human(total) + " of which " + human(total - std::min<std::uint64_t>(total, reserved)) +
@@ -225,12 +257,14 @@ Block* Allocator::allocate(std::size_t bytes, Queue& queue) {
   pool.stats.allocated_bytes.add(std::int64_t(block->size));
   pool.stats.active_bytes.add(std::int64_t(block->size));
   pool.stats.requested_bytes.add(std::int64_t(bytes));
+  pool.tell(MemoryEvent::allocated, *block);
   return block;
 }
 
 void Allocator::release(Block* block) noexcept {
   Pool& pool = *pool_;
   std::lock_guard guard(pool.mutex);
+  pool.tell(MemoryEvent::release_requested, *block);
   block->used = false;
   pool.stats.allocations.add(-1);
   pool.stats.allocated_bytes.add(-std::int64_t(block->size));
@@ -284,6 +318,16 @@ void Allocator::set_fraction(double fraction) {
     throw ValidationError("[allocator] expected a fraction from 0 to 1, got " + std::to_string(fraction));
   std::lock_guard guard(pool_->mutex);
   pool_->fraction = fraction;
+}
+
+void Allocator::on_event(void (*hook)(const MemoryEvent&)) noexcept { event_hook = hook; }
+
+std::uint64_t Allocator::free_bytes() const {
+  const std::uint64_t total = device_.info().global_memory;
+  std::lock_guard guard(pool_->mutex);
+  const std::uint64_t untaken = total - std::min(total, std::uint64_t(pool_->stats.reserved_bytes.current));
+  // A limit of the user's may leave less than the device has.
+  return std::min(untaken, free_memory(device_).value_or(untaken));
 }
 
 double Allocator::fraction() const {

@@ -5,7 +5,10 @@
 
 #include <array>
 #include <atomic>
+#include <iterator>
+#include <map>
 #include <mutex>
+#include <set>
 
 namespace dlprim::address {
 
@@ -25,7 +28,33 @@ struct Table {
   std::array<std::atomic<Leaf*>, 1 << (range_bits - granule_bits - leaf_bits)> leaves{};
   std::mutex mutex;
   std::uint64_t next = 0;  // first address never given out, relative to the device's range
-  std::multimap<std::uint64_t, std::uint64_t> free;  // size -> relative address
+  std::set<std::pair<std::uint64_t, std::uint64_t>> by_size;  // (size, relative address) of what was given back
+  std::map<std::uint64_t, std::uint64_t> by_address;  // the same, relative address -> size; no two are neighbours
+
+  void add(std::uint64_t at, std::uint64_t size) {
+    auto after = by_address.lower_bound(at);
+    if (after != by_address.end() && after->first == at + size) {
+      size += after->second;
+      after = remove(after);
+    }
+    if (after != by_address.begin())
+      if (auto before = std::prev(after); before->first + before->second == at) {
+        at = before->first;
+        size += before->second;
+        remove(before);
+      }
+    if (at + size == next) {
+      next = at;
+      return;
+    }
+    by_address.emplace(at, size);
+    by_size.emplace(size, at);
+  }
+
+  std::map<std::uint64_t, std::uint64_t>::iterator remove(std::map<std::uint64_t, std::uint64_t>::iterator entry) {
+    by_size.erase({entry->second, entry->first});
+    return by_address.erase(entry);
+  }
 };
 
 std::array<Table, max_devices>& tables() {
@@ -51,32 +80,33 @@ void set(Table& table, const Segment& segment, const Segment* value) {
 
 }  // namespace
 
-void publish(Segment& segment) {
+bool publish(Segment& segment) {
   const int index = segment.device->index();
-  if (index >= max_devices) throw OutOfMemoryError("[memory] expected at most 64 devices");
+  if (index >= max_devices) return false;
   Table& table = tables()[std::size_t(index)];
   const std::uint64_t size = (segment.size + granule - 1) / granule * granule;
   std::lock_guard guard(table.mutex);
   std::uint64_t relative;
-  if (auto found = table.free.lower_bound(size); found != table.free.end()) {
-    relative = found->second;
-    const std::uint64_t rest = found->first - size;
-    table.free.erase(found);
-    if (rest) table.free.emplace(rest, relative + size);
+  if (auto found = table.by_size.lower_bound({size, 0}); found != table.by_size.end()) {
+    const auto [found_size, at] = *found;
+    relative = at;
+    table.remove(table.by_address.find(at));
+    if (found_size > size) table.add(at + size, found_size - size);
   } else {
-    if (table.next + size > range) throw OutOfMemoryError("[memory] the address range of the device is used up");
+    if (size > range - table.next) return false;
     relative = table.next;
     table.next += size;
   }
   segment.base = origin + std::uint64_t(index) * range + relative;
   set(table, segment, &segment);
+  return true;
 }
 
 void retract(const Segment& segment) noexcept {
   Table& table = tables()[std::size_t(segment.device->index())];
   std::lock_guard guard(table.mutex);
   set(table, segment, nullptr);
-  table.free.emplace((segment.size + granule - 1) / granule * granule, (segment.base - origin) & (range - 1));
+  table.add((segment.base - origin) & (range - 1), (segment.size + granule - 1) / granule * granule);
 }
 
 const Segment* find(std::uint64_t address) noexcept {

@@ -3,7 +3,6 @@
 #include <dlprim/tensor_view.hpp>
 
 #include <cstdint>
-#include <map>
 
 namespace dlprim {
 
@@ -22,8 +21,8 @@ struct Segment {
 };
 
 /// Reserves addresses for `segment.size` bytes, fills in `base`. The segment must stay alive until retract().
-/// Throws OutOfMemoryError when the device's range is used up (16 TiB).
-void publish(Segment& segment);
+/// False when the device's range (16 TiB) has no gap of that size, and for devices after the 64th.
+[[nodiscard]] bool publish(Segment& segment);
 void retract(const Segment& segment) noexcept;
 /// The segment of an address; null for addresses that are not ours.
 const Segment* find(std::uint64_t address) noexcept;

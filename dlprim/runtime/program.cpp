@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/program.hpp>
-#include <dlprim/runtime/submission.hpp>
 
 #include <chrono>
-#include <cstdlib>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -18,7 +17,7 @@ namespace {
 
 // The text of a file of dlprim/kernels: from DLPRIM_KERNEL_PATH while developing, else from the library itself.
 std::string kernel_file(const std::string& name) {
-  if (const char* folder = std::getenv("DLPRIM_KERNEL_PATH")) {
+  if (const char* folder = environment::text("DLPRIM_KERNEL_PATH")) {
     std::ifstream file(std::string(folder) + "/" + name, std::ios::binary);
     if (file) return std::string(std::istreambuf_iterator<char>(file), {});
   }
@@ -167,38 +166,6 @@ KernelSource KernelSource::from_text(std::string text, std::string kernel) {
   return source;
 }
 
-namespace {
-
-// Several work-groups with much local memory share one of NVIDIA's compute units only where that memory is not given to
-// the cache (cl_nv_kernel_attribute; the attribute is a percentage). A hint: no matter whether it is taken.
-void prefer_local_memory(const Device& device, cl_kernel kernel) {
-  using SetAttribute = cl_int(CL_API_CALL*)(cl_kernel, cl_device_id, cl_uint, std::size_t, const void*);
-  constexpr cl_uint carve_out = 0;
-  cl_ulong local = 0;
-  cl_platform_id platform = nullptr;
-  const cl_device_id id = device.id();
-  clGetKernelWorkGroupInfo(kernel, id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local, &local, nullptr);
-  clGetDeviceInfo(id, CL_DEVICE_PLATFORM, sizeof platform, &platform, nullptr);
-  if (local < 32768) return;
-  void* function = clGetExtensionFunctionAddressForPlatform(platform, "clSetKernelAttributeNV");
-  const int percent = 100;
-  if (function) reinterpret_cast<SetAttribute>(function)(kernel, id, carve_out, sizeof percent, &percent);
-}
-
-}  // namespace
-
-Kernel::Kernel(Device& device, cl::Kernel kernel, std::string name)
-    : device_(device), kernel_(std::move(kernel)), name_(std::move(name)) {
-  check(clGetKernelWorkGroupInfo(kernel_(), device.id(), CL_KERNEL_WORK_GROUP_SIZE, sizeof max_work_group_,
-                                 &max_work_group_, nullptr),
-        "clGetKernelWorkGroupInfo");
-  if (device.info().nv_inline_ptx) prefer_local_memory(device, kernel_());
-}
-
-Kernel::~Kernel() {
-  if (Submission* submission = device_.submission()) submission->wait();  // launches on their way name this
-}
-
 std::string ProgramCache::preprocess(const KernelSource& source) {
   std::string text;
   std::set<std::string> included;
@@ -240,14 +207,18 @@ cl::Program ProgramCache::program(const std::string& text, const std::string& op
 }
 
 std::unique_ptr<Kernel> ProgramCache::build(const KernelSource& source) {
+  return std::make_unique<Kernel>(device_, compile(source), source);
+}
+
+cl::Kernel ProgramCache::compile(const KernelSource& source) {
   const std::string options = device_options(device_) + source.options;
   std::string what = source.kernel + (source.file.empty() ? "" : " of " + source.file);
-  if (std::getenv("DLPRIM_DEBUG_BUILD")) what += ": " + one_line(source.defines);
+  if (environment::is_on("DLPRIM_DEBUG_BUILD")) what += ": " + one_line(source.defines);
   cl::Program built = program(preprocess(source), options, source.target, what);
   cl_int code = CL_SUCCESS;
   cl::Kernel kernel(clCreateKernel(built(), source.kernel.c_str(), &code));
   check(code, ("clCreateKernel(" + source.kernel + ")").c_str());
-  return std::make_unique<Kernel>(device_, std::move(kernel), source.kernel);
+  return kernel;
 }
 
 }  // namespace dlprim

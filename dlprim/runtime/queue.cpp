@@ -6,6 +6,8 @@
 #include <array>
 #include <cstring>
 
+#include "staging.hpp"
+
 namespace dlprim {
 
 namespace {
@@ -13,10 +15,6 @@ namespace {
 constexpr unsigned flush_interval = 8;
 
 std::atomic<void (*)(const char*)> blocking_hook{nullptr};
-
-void before_blocking(const char* what) {
-  if (auto* hook = blocking_hook.load(std::memory_order_relaxed)) hook(what);
-}
 
 // An event slot for a command when it is to be profiled; hands the event to the profiler afterwards.
 struct Profiled {
@@ -61,6 +59,18 @@ Queue::Queue(Device& device, std::int64_t id) : device_(device), id_(id), submis
   check(code, "clCreateCommandQueue");
 }
 
+Queue::~Queue() { delete status_.load(); }
+
+QueueStatus& Queue::status() {
+  if (QueueStatus* known = status_.load(std::memory_order_acquire)) return *known;
+  std::call_once(status_once_, [this] { status_.store(new QueueStatus(*this), std::memory_order_release); });
+  return *status_.load();
+}
+
+void Queue::check_status() {
+  if (QueueStatus* status = status_.load(std::memory_order_acquire)) status->check();
+}
+
 Event Queue::record() {
   cl_event event = nullptr;
   if (submission_) submission_->wait();  // memory is given back with events: errors are left to other calls
@@ -90,10 +100,16 @@ bool Queue::idle() {
 }
 
 void Queue::finish() {
+  const std::int64_t issued = backlog_.issued();
   submit();
   busy_.store(false);
   check(clFinish(queue_()), "clFinish");
-  device_.status().check(*this);
+  backlog_.complete(issued);
+  check_status();
+}
+
+void Queue::before_blocking(const char* what) {
+  if (auto* hook = blocking_hook.load(std::memory_order_relaxed)) hook(what);
 }
 
 void Queue::on_blocking(void (*hook)(const char*)) noexcept { blocking_hook = hook; }
@@ -101,6 +117,8 @@ void Queue::on_blocking(void (*hook)(const char*)) noexcept { blocking_hook = ho
 void Queue::write(BufferRef to, const void* from, std::size_t bytes, bool blocking) {
   if (bytes == 0) return;
   if (blocking) before_blocking("a copy to the device");
+  admit();
+  if (blocking && device_.staging().serves(from, bytes)) return device_.staging().write(*this, to, from, bytes);
   Profiled profiled{"copy host to device", *this, bytes};
   check(clEnqueueWriteBuffer(get(), to.memory, blocking, to.offset, bytes, from, 0, nullptr, profiled.slot()),
         "clEnqueueWriteBuffer");
@@ -110,13 +128,62 @@ void Queue::write(BufferRef to, const void* from, std::size_t bytes, bool blocki
 void Queue::read(void* to, BufferRef from, std::size_t bytes, bool blocking) {
   if (bytes == 0) return;
   if (blocking) before_blocking("a copy to the host");
+  admit();
+  if (blocking && device_.staging().serves(to, bytes)) {
+    device_.staging().read(*this, to, from, bytes);
+    return check_status();
+  }
   {
     Profiled profiled{"copy device to host", *this, bytes};
     check(clEnqueueReadBuffer(get(), from.memory, blocking, from.offset, bytes, to, 0, nullptr, profiled.slot()),
           "clEnqueueReadBuffer");
   }
   enqueued();
-  if (blocking) device_.status().check(*this);
+  if (blocking) check_status();
+}
+
+namespace {
+
+// Memory of a device that computes in host memory, as the host sees it while this lives.
+class Mapped {
+ public:
+  Mapped(Queue& queue, BufferRef buffer, std::size_t bytes, cl_map_flags how) : queue_(queue), memory_(buffer.memory) {
+    cl_int code = CL_SUCCESS;
+    address_ = clEnqueueMapBuffer(queue.get(), memory_, CL_TRUE, how, buffer.offset, bytes, 0, nullptr, nullptr, &code);
+    check(code, "clEnqueueMapBuffer");
+  }
+  Mapped(const Mapped&) = delete;
+  ~Mapped() {
+    clEnqueueUnmapMemObject(queue_.handle(), memory_, address_, 0, nullptr, nullptr);
+    clFlush(queue_.handle());
+  }
+  void* address() const noexcept { return address_; }
+
+ private:
+  Queue& queue_;
+  cl_mem memory_;
+  void* address_;
+};
+
+}  // namespace
+
+void Queue::copy_from(Queue& source, BufferRef to, BufferRef from, std::size_t bytes) {
+  if (bytes == 0) return;
+  Device& other = source.device();
+  if (&other == &device_) throw ValidationError("[copy] expected queues of two devices");
+  before_blocking("a copy between devices");
+  if (!other.staging().serves_devices()) {
+    const Mapped mapped(source, from, bytes, CL_MAP_READ);
+    write(to, mapped.address(), bytes, true);
+  } else if (!device_.staging().serves_devices()) {
+    const Mapped mapped(*this, to, bytes, CL_MAP_WRITE_INVALIDATE_REGION);
+    source.read(mapped.address(), from, bytes, true);
+  } else {
+    admit();
+    source.admit();
+    other.staging().send(source, from, *this, to, bytes);
+  }
+  source.check_status();
 }
 
 // Runs `command`, which calls the driver, or hands it over to be run.
@@ -127,8 +194,31 @@ void Queue::run(const Command& command) {
   command();
 }
 
+void Queue::mark(std::int64_t number) {
+  run([this, number] {
+    cl_event event = nullptr;
+    check(clEnqueueMarkerWithWaitList(queue_(), 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
+    backlog_.add_mark({number - 1, cl::Event(event)});
+    backlog_.oldest();
+  });
+}
+
+void Queue::await_room(std::int64_t number) {
+  submit();
+  // Two marks at most: while a queue is full, every group of commands lets it get emptier by one.
+  for (int waits = 0; waits < 2; waits++) {
+    const Backlog::Mark mark = backlog_.oldest();
+    if (!mark.event() || !backlog_.is_full(number)) return;
+    const auto start = std::chrono::steady_clock::now();
+    Event(mark.event).wait();
+    backlog_.complete(mark.number);
+    backlog_.adapt(std::chrono::steady_clock::now() - start);
+  }
+}
+
 void Queue::copy(BufferRef to, BufferRef from, std::size_t bytes) {
   if (bytes == 0 || (to.memory == from.memory && to.offset == from.offset)) return;
+  admit();
   run([this, to, from, bytes] {
     Profiled profiled{"copy device to device", *this, 2 * bytes};
     check(clEnqueueCopyBuffer(queue_(), from.memory, to.memory, from.offset, to.offset, bytes, 0, nullptr,
@@ -144,6 +234,7 @@ void Queue::fill(BufferRef to, const void* pattern, std::size_t pattern_bytes, s
   if (pattern_bytes > kept.size())
     throw ValidationError("[fill] expected a pattern of at most 16 bytes, got " + std::to_string(pattern_bytes));
   std::memcpy(kept.data(), pattern, pattern_bytes);
+  admit();
   run([this, to, kept, pattern_bytes, bytes] {
     Profiled profiled{"fill", *this, bytes};
     check(clEnqueueFillBuffer(queue_(), to.memory, kept.data(), pattern_bytes, to.offset, bytes, 0, nullptr,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/runtime/device.hpp>
+#include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/submission.hpp>
 
 #include <algorithm>
@@ -10,6 +11,8 @@
 #if defined(__x86_64__) || defined(_M_X64)
 #include <immintrin.h>
 #endif
+
+#include "processors.hpp"
 
 namespace dlprim {
 
@@ -45,8 +48,7 @@ class Backoff {
 };
 
 bool pays(const DeviceInfo& device) {
-  if (const char* wish = std::getenv("DLPRIM_SUBMIT_THREAD")) return wish[0] == '1';
-  return device.gpu && std::thread::hardware_concurrency() >= 4;
+  return environment::choice("DLPRIM_SUBMIT_THREAD").value_or(device.gpu && available_processors() >= 4);
 }
 
 struct Registry {
@@ -63,11 +65,10 @@ Registry& registry() {
 }  // namespace
 
 // Lies in the ring before its payload. The rest of the ring's end that is too short for a command is one without `run`.
-struct Submission::Command {
+struct alignas(alignment) Submission::Command {
   Run run;
   std::size_t bytes;  // with payload and padding
 };
-static_assert(sizeof(void*) < 8 || 2 * sizeof(void*) == alignment);
 
 std::unique_ptr<Submission> Submission::make(const DeviceInfo& device) {
   if (!pays(device)) return nullptr;
@@ -78,7 +79,7 @@ std::unique_ptr<Submission> Submission::make(const DeviceInfo& device) {
   }
 }
 
-Submission::Submission() : ring_(std::make_unique<std::byte[]>(capacity)), thread_([this] { work(); }) {
+Submission::Submission() : ring_(std::make_unique<Unit[]>(capacity / sizeof(Unit))), thread_([this] { work(); }) {
   Registry& known = registry();
   std::lock_guard guard(known.mutex);
   if (known.all.empty()) std::atexit([] { stop_all(); });
@@ -97,6 +98,7 @@ Submission::~Submission() {
 
 std::byte* Submission::reserve(Run run, std::size_t bytes) {
   if (failed_.load(std::memory_order_relaxed)) rethrow();
+  static_assert(sizeof(Command) == alignment && sizeof(Unit) == alignment, "payloads follow commands");
   bytes = (sizeof(Command) + bytes + alignment - 1) / alignment * alignment;
   if (bytes > capacity / 2) throw std::length_error("[submission] a command of " + std::to_string(bytes) + " bytes");
   const std::size_t start = published_.load(std::memory_order_relaxed), at = start % capacity;
@@ -104,8 +106,8 @@ std::byte* Submission::reserve(Run run, std::size_t bytes) {
   next_ = start + skipped + bytes;
   for (Backoff wait; next_ - ran_.load(std::memory_order_acquire) > capacity; wait())
     if (std::unique_lock guard(running_, std::try_to_lock); guard) run_next();
-  if (skipped) new (&ring_[at]) Command{nullptr, skipped};
-  auto* command = new (&ring_[(start + skipped) % capacity]) Command{run, bytes};
+  if (skipped) new (this->at(at)) Command{nullptr, skipped};
+  auto* command = new (this->at((start + skipped) % capacity)) Command{run, bytes};
   return reinterpret_cast<std::byte*>(command + 1);
 }
 
@@ -121,7 +123,7 @@ void Submission::publish() noexcept {
 bool Submission::run_next() noexcept {
   const std::size_t at = ran_.load(std::memory_order_relaxed);
   if (at == published_.load(std::memory_order_acquire)) return false;
-  const auto* command = reinterpret_cast<const Command*>(&ring_[at % capacity]);
+  const auto* command = reinterpret_cast<const Command*>(this->at(at % capacity));
   if (command->run) {
     try {
       command->run(reinterpret_cast<const std::byte*>(command + 1));
@@ -161,7 +163,8 @@ void Submission::drain() {
 
 // Returns false when there was nothing to do for long.
 bool Submission::await_command() noexcept {
-  const auto end = Clock::now() + patience;
+  static const bool alone = available_processors() == 1;  // who hands over the next command needs the core
+  const auto end = alone ? Clock::now() : Clock::now() + patience;
   do
     for (int i = 0; i < 32; i++) {
       if (published_.load(std::memory_order_acquire) != ran_.load(std::memory_order_relaxed)) return true;

@@ -14,6 +14,10 @@ void* open_library(const char* name) noexcept;
 void* library_function(void* library, const char* name) noexcept;
 /// Whether messages (stderr) go to a terminal.
 bool is_terminal() noexcept;
+/// Processors that this process may be scheduled on; 0 where that is not known.
+unsigned scheduled_processors() noexcept;
+/// Memory in bytes that programs can still take without swapping; 0 where that is not known.
+std::uint64_t available_host_memory();
 /// Where the user's programs keep what can be made again, without a name of ours; empty when there is no such place.
 std::filesystem::path user_cache_folder();
 
@@ -32,6 +36,18 @@ class RegularFile {
   std::filesystem::path path_;
   std::intptr_t handle_;
   std::uint64_t size_ = 0;
+};
+
+/// Holds a file locked against other processes and other FileLocks; made where it does not exist. Waits for it; where
+/// the file cannot be made or locked, nothing is held.
+class FileLock {
+ public:
+  explicit FileLock(const std::filesystem::path& file);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+
+ private:
+  std::intptr_t handle_;
 };
 
 }  // namespace dlprim

@@ -3,12 +3,16 @@
 #include <dlfcn.h>
 #include <dlprim/error.hpp>
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
 #include <system_error>
+#include <thread>
 
 #include "system.hpp"
 
@@ -45,6 +49,40 @@ void RegularFile::read(std::uint64_t offset, std::span<std::byte> to) const {
     if (count <= 0) throw ValidationError("[file] cannot read '" + path_.string() + "'");
     to = to.subspan(std::size_t(count)), offset += std::uint64_t(count);
   }
+}
+
+unsigned scheduled_processors() noexcept {
+#ifdef __linux__
+  // Larger sets for machines with more processors than cpu_set_t has bits for.
+  for (int count = 1024; count <= 1 << 16; count *= 4) {
+    cpu_set_t* set = CPU_ALLOC(count);
+    if (!set) break;
+    const bool read = sched_getaffinity(0, CPU_ALLOC_SIZE(count), set) == 0;
+    const int found = read ? CPU_COUNT_S(CPU_ALLOC_SIZE(count), set) : 0;
+    CPU_FREE(set);
+    if (found > 0) return unsigned(found);
+  }
+#endif
+  return std::thread::hardware_concurrency();
+}
+
+std::uint64_t available_host_memory() {
+  std::ifstream lines("/proc/meminfo");
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("MemAvailable:")) return std::strtoull(line.c_str() + 13, nullptr, 10) << 10;
+  return 0;
+}
+
+FileLock::FileLock(const std::filesystem::path& file) : handle_(open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600)) {
+  while (handle_ >= 0 && flock(int(handle_), LOCK_EX) != 0) {
+    if (errno == EINTR) continue;
+    close(int(handle_));
+    handle_ = -1;
+  }
+}
+
+FileLock::~FileLock() {
+  if (handle_ >= 0) close(int(handle_));
 }
 
 }  // namespace dlprim

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "system.hpp"
 
@@ -53,6 +54,28 @@ void RegularFile::read(std::uint64_t offset, std::span<std::byte> to) const {
       throw ValidationError("[file] cannot read '" + path_.string() + "'");
     to = to.subspan(count), offset += count;
   }
+}
+
+unsigned scheduled_processors() noexcept { return std::thread::hardware_concurrency(); }
+
+std::uint64_t available_host_memory() {
+  MEMORYSTATUSEX status{};
+  status.dwLength = sizeof status;
+  return GlobalMemoryStatusEx(&status) ? status.ullAvailPhys : 0;
+}
+
+FileLock::FileLock(const std::filesystem::path& file) {
+  const HANDLE handle = CreateFileW(file.c_str(), GENERIC_READ | GENERIC_WRITE,
+                                    FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, nullptr, OPEN_ALWAYS,
+                                    FILE_ATTRIBUTE_NORMAL, nullptr);
+  handle_ = reinterpret_cast<std::intptr_t>(handle);
+  OVERLAPPED whole{};
+  if (handle != INVALID_HANDLE_VALUE) LockFileEx(handle, LOCKFILE_EXCLUSIVE_LOCK, 0, MAXDWORD, MAXDWORD, &whole);
+}
+
+FileLock::~FileLock() {
+  const auto handle = reinterpret_cast<HANDLE>(handle_);
+  if (handle != INVALID_HANDLE_VALUE) CloseHandle(handle);
 }
 
 }  // namespace dlprim

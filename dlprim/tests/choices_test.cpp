@@ -52,8 +52,8 @@ TEST(Choices, EarlierErrorsAreRaised) {
 #include "lib/types.clh"
 __kernel void fail(GLOBAL(int, status), int code) { REPORT(POINTER(int, status), code, 7); }
 )", "fail")).release();  // the driver may be gone at exit
-  DeviceStatus& status = device().status();
-  launch(queue(), *kernel, NDRange(1), status.buffer(), status.arm(queue(), "fail: element %lld"));
+  QueueStatus& status = queue().status();
+  launch(queue(), *kernel, NDRange(1), status.buffer(), status.arm("fail: element %lld"));
   EXPECT_THROW(choices::fastest(queue(), 2, [](std::size_t) {}), IndexError);
   EXPECT_NO_THROW(queue().finish());
 }

@@ -67,6 +67,33 @@ TEST_F(DiskCacheTest, SurvivesTruncation) {
   }
 }
 
+// What one process puts in the place of a damaged file must survive the others, which still have the damaged one open.
+TEST_F(DiskCacheTest, ANewFileSurvivesTheRecoveryOfOthers) {
+  {
+    DiskCache cache(folder_);
+    for (int i = 0; i < 50; i++) cache.store("key" + std::to_string(i), std::string(20000, 'a'));
+  }
+  DiskCache first(folder_), second(folder_);
+  EXPECT_TRUE(first.load("key0"));
+  EXPECT_TRUE(second.load("key0"));
+  for (const char* suffix : {"", "-wal"}) {
+    const std::string name = file().string() + suffix;
+    const auto size = std::filesystem::exists(name) ? std::filesystem::file_size(name) : 0;
+    if (size) std::ofstream(name, std::ios::binary | std::ios::in) << std::string(std::size_t(size), 'g');
+  }
+  const auto use_all = [](DiskCache& cache) {
+    for (int i = 0; i < 50; i++) cache.load("key" + std::to_string(i));
+  };
+  use_all(first);  // notices, and starts anew
+  first.store("new", "binary");
+  EXPECT_EQ(DiskCache(folder_).load("new"), "binary");
+  use_all(second);  // notices later
+  EXPECT_EQ(DiskCache(folder_).load("new"), "binary");
+  EXPECT_EQ(second.load("new"), "binary");
+  first.store("newer", "binary");
+  EXPECT_EQ(second.load("newer"), "binary");
+}
+
 TEST_F(DiskCacheTest, NoticesAlteredBinaries) {
   {
     DiskCache cache(folder_);

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include <dlprim/runtime/environment.hpp>
+
 #include "testing.hpp"
 
 namespace dlprim::testing {
@@ -24,6 +26,7 @@ class Variable {
 #else
     value ? setenv(name_, value, 1) : unsetenv(name_);
 #endif
+    environment::reread();
   }
   const char* name_;
 };

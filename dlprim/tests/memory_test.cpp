@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/runtime/host_memory.hpp>
+
 #include <thread>
 
-#include "testing.hpp"
+#include "floats.hpp"
+#include "memory_address.hpp"
 
 namespace dlprim {
 namespace {
@@ -89,6 +92,122 @@ TEST(Allocator, RefusesWhatTheDeviceDoesNotHaveAndGoesOn) {
   }
   EXPECT_EQ(allocator.stats().out_of_memory, before + 2);
   allocator.release(allocator.allocate(1000, queue()));
+}
+
+// Addresses are given out for years with sizes that always change: what is given back must join its neighbours.
+TEST(Addresses, GapsJoin) {
+  static auto* const far = new Device(63, nullptr, {});  // devices are never destroyed
+  std::mt19937 random(1);
+  std::vector<std::unique_ptr<address::Segment>> held;
+  const std::uint64_t unit = std::uint64_t(1) << 33;  // 8 GiB of a range of 16 TiB
+  const auto release = [&](std::size_t i) {
+    address::retract(*held[i]);
+    std::swap(held[i], held.back());
+    held.pop_back();
+  };
+  for (int i = 0; i < 200000; i++) {
+    if (held.size() > 100) release(random() % held.size());
+    auto segment = std::make_unique<address::Segment>();
+    segment->device = far;
+    segment->size = unit / 256 + (random() % 1000) * (unit / 1000);
+    ASSERT_TRUE(address::publish(*segment)) << "after " << i;
+    ASSERT_EQ(address::find(segment->base + segment->size - 1), segment.get());
+    held.push_back(std::move(segment));
+  }
+  while (!held.empty()) release(held.size() - 1);
+  address::Segment all;
+  all.device = far, all.size = std::uint64_t(1) << 44;
+  EXPECT_TRUE(address::publish(all)) << "the whole range is one gap again";
+  address::Segment more;
+  more.device = far, more.size = 1;
+  EXPECT_FALSE(address::publish(more));
+  address::retract(all);
+}
+
+TEST(Allocator, AddressesUsedUpAreExhaustion) {
+  Allocator& allocator = device().allocator();
+  allocator.empty_cache();
+  address::Segment rest;
+  rest.device = &device();
+  for (rest.size = std::uint64_t(1) << 44; !address::publish(rest);) rest.size -= address::granule;
+  const auto before = allocator.stats();
+  EXPECT_THROW(allocator.allocate(50 << 20, queue()), OutOfMemoryError);
+  EXPECT_EQ(allocator.stats().out_of_memory, before.out_of_memory + 1);
+  EXPECT_EQ(allocator.stats().reserved_bytes.current, before.reserved_bytes.current);
+  address::retract(rest);
+  allocator.release(allocator.allocate(30 << 20, queue()));
+}
+
+std::vector<MemoryEvent> told;
+
+TEST(Allocator, TellsWhatItDoes) {
+  Allocator& allocator = device().allocator();
+  allocator.empty_cache();
+  told.clear();
+  Allocator::on_event([](const MemoryEvent& event) { told.push_back(event); });
+  Block* block = allocator.allocate(40 << 20, queue());
+  const auto where = std::uint64_t(reinterpret_cast<std::uintptr_t>(address(block)));
+  allocator.release(block);
+  allocator.empty_cache();
+  EXPECT_THROW(allocator.allocate(std::size_t(1) << 50, queue()), OutOfMemoryError);
+  Allocator::on_event(nullptr);
+  std::vector<MemoryEvent::Kind> kinds;
+  for (const MemoryEvent& event : told) {
+    kinds.push_back(event.kind);
+    EXPECT_EQ(event.device, &device());
+    if (event.kind != MemoryEvent::exhausted) EXPECT_EQ(event.address, where);
+  }
+  EXPECT_EQ(kinds, (std::vector<MemoryEvent::Kind>{MemoryEvent::segment_allocated, MemoryEvent::allocated,
+                                                   MemoryEvent::release_requested, MemoryEvent::released,
+                                                   MemoryEvent::segment_released, MemoryEvent::exhausted}));
+}
+
+TEST(Allocator, FreeMemoryIsWhatNobodyUses) {
+  Allocator& allocator = device().allocator();
+  const std::uint64_t total = device().info().global_memory;
+  EXPECT_GT(allocator.free_bytes(), 0u);
+  EXPECT_LE(allocator.free_bytes(), total - std::uint64_t(allocator.stats().reserved_bytes.current));
+}
+
+#ifdef FAULTY_OPENCL
+// In processes of their own, whose OpenCL fails (faults/faults.cpp).
+TEST(AllocatorDeathTest, AFailedDeviceIsNotOutOfMemory) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto allocate = [] {
+    try {
+      device().allocator().allocate(40 << 20, queue());
+    } catch (const OutOfMemoryError&) {
+      std::_Exit(1);
+    } catch (const DeviceError& error) {
+      std::fputs(error.what(), stderr);
+      std::_Exit(0);
+    }
+    std::_Exit(2);
+  };
+  const testing::Variable library("DLPRIM_OPENCL_LIBRARY", FAULTY_OPENCL);
+  {
+    const testing::Variable fault("FAULTY_OPENCL", "lost");
+    EXPECT_EXIT(allocate(), ::testing::ExitedWithCode(0), "clEnqueueFillBuffer: CL_INVALID_COMMAND_QUEUE");
+  }
+  {
+    const testing::Variable fault("FAULTY_OPENCL", "faulted");
+    EXPECT_EXIT(allocate(), ::testing::ExitedWithCode(0), "clFinish: NVIDIA: illegal memory access");
+  }
+  const testing::Variable fault("FAULTY_OPENCL", "full");
+  EXPECT_EXIT(allocate(), ::testing::ExitedWithCode(1), "");
+}
+#endif
+
+TEST(HostMemory, KeepsOneEventAQueue) {
+  HostMemory& pool = device().host_memory();
+  void* memory = pool.allocate(1000);
+  for (int i = 0; i < 100; i++) {
+    ASSERT_TRUE(pool.record(memory, queue()));
+    ASSERT_TRUE(pool.record(static_cast<char*>(memory) + 500, device().queue(2)));
+  }
+  EXPECT_EQ(pool.queues_of(memory), 2u);
+  pool.release(memory);
+  EXPECT_FALSE(pool.contains(memory));
 }
 
 TEST(Allocator, ServesThreads) {

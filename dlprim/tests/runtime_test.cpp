@@ -3,10 +3,11 @@
 #include <dlprim/runtime/profile.hpp>
 #include <dlprim/runtime/status.hpp>
 
+#include <chrono>
 #include <thread>
 
 #include "device_list.hpp"
-#include "testing.hpp"
+#include "floats.hpp"
 
 namespace dlprim {
 namespace {
@@ -32,8 +33,8 @@ Kernel& add_kernel() {
 }
 
 void add(Queue& on, BufferRef data, std::size_t size, float value) {
-  DeviceStatus& status = device().status();
-  launch(on, add_kernel(), NDRange(size), data, value, status.buffer(), status.arm(on, "add: element %lld too large"));
+  QueueStatus& status = on.status();
+  launch(on, add_kernel(), NDRange(size), data, value, status.buffer(), status.arm("add: element %lld too large"));
 }
 
 TEST(Device, IsFoundByIndexPairAndName) {
@@ -93,6 +94,63 @@ TEST(Queue, CopiesAndFills) {
   EXPECT_EQ(values[3], from.read()[3]);
 }
 
+// Work that takes long is not handed over without end: who waits for it, or interrupts the program, waits briefly.
+TEST(Queue, TheHostDoesNotRunAheadWithoutEnd) {
+  static Kernel* slow = device().programs().build(KernelSource::from_text(R"(
+__kernel void slow(__global float *x, ulong at, int rounds) {
+  float value = x[0];
+  for (int i = 0; i < rounds; i++) value = value * 0.999f + 0.5f;
+  x[0] = value;
+})", "slow")).release();  // the driver may be gone at exit
+  DeviceVector<float> x(std::vector<float>{1});
+  Queue own(device(), 1000);  // one that no other test has used
+  cl_int rounds = 1000;
+  for (double seconds = 0; seconds < 0.01; rounds *= 2) {  // a launch of more than 10 ms
+    const auto start = std::chrono::steady_clock::now();
+    launch(own, *slow, NDRange(1), x.data(), rounds);
+    own.finish();
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  for (int i = 0; i < 500; i++) {
+    launch(own, *slow, NDRange(1), x.data(), rounds);
+    ASSERT_LE(own.in_flight(), 300);
+  }
+  EXPECT_LE(own.in_flight(), 200);
+  own.finish();
+  EXPECT_EQ(own.in_flight(), 0);
+}
+
+TEST(Queue, ShortWorkIsBoundedByItsNumber) {
+  DeviceVector<float> x(std::vector<float>(100, 1));
+  for (int i = 0; i < 5000; i++) {
+    add(queue(), x.data(), 100, 1);
+    ASSERT_LE(queue().in_flight(), Backlog::most + Backlog::most / 8);
+  }
+  for (float value : x.read()) ASSERT_EQ(value, 5001);
+}
+
+TEST(Queue, ThreadsShareTheBound) {
+  std::vector<std::thread> threads;
+  DeviceVector<float> x(std::vector<float>(100, 0));
+  for (int t = 0; t < 8; t++)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 1000; i++) add(queue(), x.data(), 100, 1);
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_LE(queue().in_flight(), Backlog::most + Backlog::most / 8);
+  for (float value : x.read()) ASSERT_EQ(value, 8000);
+}
+
+TEST(Status, BelongsToItsQueue) {
+  DeviceVector<float> x(std::vector<float>{2e6f}), y(std::vector<float>{1});
+  Queue& other = device().queue(3);
+  add(queue(), x.data(), 1, 0);
+  add(other, y.data(), 1, 0);
+  EXPECT_NO_THROW(other.finish()) << "raised what another queue's kernel reported";
+  EXPECT_THROW(queue().finish(), IndexError);
+  EXPECT_NO_THROW(queue().finish());
+}
+
 TEST(Status, IsRaisedOnceAtTheNextSynchronization) {
   DeviceVector<float> x(std::vector<float>{1, 2e6f, 3});
   add(queue(), x.data(), 3, 0);
@@ -116,6 +174,35 @@ TEST(Program, ReportsWhatTheCompilerSays) {
   }
   EXPECT_THROW(device().programs().build(KernelSource("no_such_file.cl", "f")), Error);
   EXPECT_THROW(device().programs().build(KernelSource::from_text("__kernel void f() {}", "g")), DeviceError);
+}
+
+// More kernels than are kept: those not used for long are dropped, and are there again when they are launched.
+TEST(Program, KernelsBeyondTheLimitAreDroppedAndLoadedAgain) {
+  const testing::Variable limit("DLPRIM_PROGRAM_LIMIT", "8");
+  DeviceVector<int> data(std::vector<int>(4, 0));
+  std::vector<std::unique_ptr<Kernel>> kernels;
+  const auto run = [&](std::size_t i) {
+    launch(queue(), *kernels[i], NDRange(4), data.data());
+    EXPECT_EQ(data.read(), std::vector<int>(4, int(i)));
+  };
+  for (std::size_t i = 0; i < 20; i++) {
+    kernels.push_back(device().programs().build(
+        KernelSource::from_text("__kernel void number(__global int *x, ulong at) { x[at / 4 + get_global_id(0)] = NUMBER; }",
+                                "number").define("NUMBER", std::int64_t(i))));
+    run(i);
+    run(0);  // used all the time
+    EXPECT_LE(Kernel::loaded(), 8u);
+  }
+  for (std::size_t i = 0; i < 20; i++) run(i);
+  std::vector<std::thread> threads;  // launches while others are dropped
+  const Workspace scratch(queue(), 64);
+  for (unsigned t = 0; t < 4; t++)
+    threads.emplace_back([&, t] {
+      for (std::size_t i = 0; i < 40; i++) launch(queue(), *kernels[(i * (t + 1)) % 20], NDRange(4), scratch.data());
+    });
+  for (auto& thread : threads) thread.join();
+  queue().finish();
+  EXPECT_LE(Kernel::loaded(), 8u + 4u);  // those being launched stay
 }
 
 TEST(Profiler, RecordsKernelsAndCopies) {

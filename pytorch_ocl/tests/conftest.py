@@ -19,6 +19,18 @@ def device(request):
     return request.config.getoption("--ocl-device")
 
 
+@pytest.fixture
+def set_variable(monkeypatch):
+    """Sets an environment variable of the library's for the test."""
+    def set_to(name, value):
+        monkeypatch.setenv(name, value)
+        torch.ops.pytorch_ocl.reread_environment()
+
+    yield set_to
+    monkeypatch.undo()
+    torch.ops.pytorch_ocl.reread_environment()
+
+
 def pytest_report_header(config):
     if not torch.ocl.is_available():
         raise pytest.UsageError(f"no OpenCL device: {pytorch_ocl.unavailable_reason()}")

@@ -16,10 +16,10 @@ def nothing_on_the_cpu():
 
 
 @pytest.fixture(params=[("mma", torch.float16), ("tiled", torch.float32)], ids=["mma", "tiled"])
-def fused(request, monkeypatch):
+def fused(request, set_variable):
     """The dtype to test a fused kernel with, which this device may not choose by itself."""
     candidate, dtype = request.param
-    monkeypatch.setenv("DLPRIM_ATTENTION", candidate)
+    set_variable("DLPRIM_ATTENTION", candidate)
     return dtype
 
 

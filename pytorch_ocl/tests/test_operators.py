@@ -47,9 +47,9 @@ def test_products_of_bytes(device, turned):
             use()
 
 
-def test_float32_precision_is_followed(device, monkeypatch):
+def test_float32_precision_is_followed(device, set_variable):
     """set_float32_matmul_precision("high") allows tf32, "highest" takes it back."""
-    monkeypatch.setenv("DLPRIM_GEMM", "mma")
+    set_variable("DLPRIM_GEMM", "mma")
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("high")
@@ -70,9 +70,9 @@ def tf32_for_cuda():
 
 @pytest.mark.parametrize("tf32", [lambda: torch.backends.flags(fp32_precision="tf32"), tf32_for_cuda],
                          ids=["all backends", "cuda.matmul"])
-def test_float32_precision_of_a_backend_is_followed(device, monkeypatch, tf32):
+def test_float32_precision_of_a_backend_is_followed(device, set_variable, tf32):
     """fp32_precision allows tf32, too, after which get_float32_matmul_precision() raises."""
-    monkeypatch.setenv("DLPRIM_GEMM", "mma")
+    set_variable("DLPRIM_GEMM", "mma")
     torch.backends.cuda.matmul.fp32_precision = "none"
     exact = product_error(device)
     with tf32():

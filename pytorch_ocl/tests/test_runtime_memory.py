@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Device memory and pinned memory: counters, limits, exhaustion."""
 import gc
+import pickle
 
 import pytest
 import torch
@@ -38,7 +39,7 @@ def test_cache_is_emptied(device):
     torch.ocl.empty_cache()
     assert torch.ocl.memory_reserved(device) <= reserved - 64 * MIB
     free, total = torch.ocl.mem_get_info(device)
-    assert free == total - torch.ocl.memory_reserved(device) > 0
+    assert 0 < free <= total - torch.ocl.memory_reserved(device)
 
 
 def test_summary_and_snapshot(device):
@@ -51,6 +52,55 @@ def test_summary_and_snapshot(device):
     assert sum(s["allocated_size"] for s in segments) == torch.ocl.memory_allocated(device)
     block = next(b for s in segments for b in s["blocks"] if b["address"] == held.data_ptr())
     assert block["requested_size"] == 4000 <= block["size"] and block["state"] == "active_allocated"
+
+
+def test_history_and_snapshot_for_the_viewer(device, tmp_path):
+    memory, index = torch.ocl.memory, torch.device(device).index
+    torch.ocl.empty_cache()
+    memory._record_memory_history(max_entries=1000, stacks="python", clear_history=True)
+    try:
+        def make_it():
+            return torch.empty(50 * MIB, dtype=torch.uint8, device=device)
+
+        held, freed = make_it(), make_it()
+        where = held.data_ptr(), freed.data_ptr()
+        del freed
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.empty(1 << 48, dtype=torch.uint8, device=device)
+        memory._dump_snapshot(tmp_path / "snapshot.pickle")
+    finally:
+        memory._record_memory_history(None)
+    snapshot = pickle.loads((tmp_path / "snapshot.pickle").read_bytes())
+    trace = snapshot["device_traces"][index]
+    assert [(e["action"], e.get("addr")) for e in trace] == [
+        ("segment_alloc", where[0]), ("alloc", where[0]), ("segment_alloc", where[1]), ("alloc", where[1]),
+        ("free_requested", where[1]), ("free_completed", where[1]), *[("segment_free", where[1])] * (len(trace) - 7),
+        ("oom", None)]
+    assert trace[-1]["size"] == 1 << 48 and trace[-1]["device_free"] > 0
+    assert [e["time_us"] for e in trace] == sorted(e["time_us"] for e in trace)
+    assert trace[1]["size"] == 50 * MIB and trace[1]["frames"][0]["name"] == "make_it"
+    assert trace[1]["frames"][0]["filename"] == __file__
+    blocks = {b["address"]: b for s in snapshot["segments"] for b in s["blocks"]}
+    assert blocks[where[0]]["state"] == "active_allocated" and blocks[where[0]]["frames"][0]["name"] == "make_it"
+    from torch.cuda._memory_viz import segsum, trace_plot
+    assert "50.0MiB" in segsum(snapshot) and "Active Memory Timeline" in trace_plot(snapshot)
+    del held
+    torch.empty(50 * MIB, dtype=torch.uint8, device=device)
+    assert len(memory._snapshot(device)["device_traces"][index]) == len(trace)  # no more is recorded
+    with pytest.raises(RuntimeError, match="stacks"):
+        memory._record_memory_history(stacks="some")
+
+
+def test_history_is_bounded(device):
+    memory = torch.ocl.memory
+    memory._record_memory_history(context=None, max_entries=10, clear_history=True)
+    try:
+        for _ in range(20):
+            torch.empty(1000, device=device)
+        trace = memory._snapshot(device)["device_traces"][torch.device(device).index]
+        assert len(trace) == 10 and trace[-1]["action"] == "free_completed" and not trace[-1]["frames"]
+    finally:
+        memory._record_memory_history(None)
 
 
 def test_more_than_the_device_has_then_normal_work(device):

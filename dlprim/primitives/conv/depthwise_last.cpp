@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Depthwise convolution over channels last on GPUs (conv/depthwise_last.cl).
+#include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/settings.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "shape.hpp"
@@ -134,7 +134,7 @@ bool depthwise_last_serves(const Device& device, const ConvShape& s) {
     return (s.w.size[i] - 1) * s.dilation[i] < 12 && s.stride[i] <= 4 && s.padding[i] >= 0;
   };
   auto local_bytes = [&] { return std::size_t(32 * vector_of(s) * s.taps()) * size_of(accumulate_type(s.type)); };
-  const char* forced = std::getenv("DLPRIM_CONV");
+  const char* forced = environment::text("DLPRIM_CONV");
   const bool wanted = forced ? std::strcmp(forced, "depthwise_last") == 0 : !device.info().cpu;
   return wanted && last(s.x) && last(s.y) && s.x.channels == s.y.channels && s.w.size[0] == 1 && s.x.size[0] == 1 &&
          s.y.size[0] == 1 && s.padding[0] == 0 && s.taps() <= weights_a_item && short_reach(1) && short_reach(2) &&

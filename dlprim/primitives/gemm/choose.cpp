@@ -5,6 +5,8 @@
 #include "../../tuning/choices.hpp"
 #include "core.hpp"
 
+#include <dlprim/runtime/environment.hpp>
+
 namespace dlprim {
 
 // Where Choices looks for them: in the namespace of their arguments.

@@ -2,8 +2,9 @@
 // What the cores that compute tiles choose for a problem: vector widths, tile and split of k.
 #include "core.hpp"
 
+#include <dlprim/runtime/environment.hpp>
+
 #include <cstdio>
-#include <cstdlib>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -30,8 +31,8 @@ bool point_runs(const std::int64_t (&stride)[3], std::int64_t image, const GemmI
 // DLPRIM_GEMM_TILE=128x64x8 considers such tiles only; 128x64x8x8x8x2, with tm, tn and stages, that one, known or not.
 // DLPRIM_GEMM_SPLIT=4 considers that split only, DLPRIM_GEMM_SPLIT=stream only stream-K. For tests and tuning.
 struct Forced {
-  const char* tile = std::getenv("DLPRIM_GEMM_TILE");
-  const char* split = std::getenv("DLPRIM_GEMM_SPLIT");
+  const char* tile = environment::text("DLPRIM_GEMM_TILE");
+  const char* split = environment::text("DLPRIM_GEMM_SPLIT");
   std::optional<TileShape> whole() const {
     TileShape s{0, 0, 0, 0, 0, 1, 1, 1, 2};
     const char* form = "%hux%hux%hux%hux%hux%hhu";

@@ -55,12 +55,20 @@ void device_to_host(const at::Tensor& to, const at::Tensor& from, bool non_block
   if (!target.is_same(to)) to.copy_(target);
 }
 
+// Strided copies and conversions run on the devices, before and after the bytes are moved.
+void between_devices(const at::Tensor& to, const at::Tensor& from) {
+  const at::Tensor source = same_layout(to, from) ? from : from.to(to.scalar_type()).contiguous();
+  const at::Tensor target = same_layout(to, source) ? to : at::empty(to.sizes(), to.options());
+  current_queue(to.device()).copy_from(current_queue(from.device()), buffer_of(target), buffer_of(source), source.nbytes());
+  if (!target.is_same(to)) within_device(to, target);
+}
+
 void copy_memory(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   if (on_device(to) && on_device(from) && to.device() == from.device()) return within_device(to, from);
   if (on_device(to) && from.is_cpu()) return host_to_device(to, from, non_blocking);
   if (to.is_cpu() && on_device(from)) return device_to_host(to, from, non_blocking);
   TORCH_CHECK(on_device(to) && on_device(from), "copy_: no way from ", from.device(), " to ", to.device());
-  host_to_device(to, from.cpu(), false);
+  between_devices(to, from);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "device.hpp"
 #include "errors.hpp"
+#include "memory_history.hpp"
 #include "tensor.hpp"
 
 namespace pytorch_ocl {
@@ -28,6 +29,7 @@ void report(const dlprim::Block* block, std::int64_t sign) {
 void release(void* context) {
   auto* block = static_cast<dlprim::Block*>(context);
   if (!block) return;
+  const MemoryContext history(true);
   if (c10::memoryProfilingEnabled()) report(block, -1);
   dlprim::Allocator::device(block).allocator().release(block);
 }
@@ -45,6 +47,7 @@ class OclAllocator final : public c10::DeviceAllocator {
     const c10::Device where(device_type, index);
     if (bytes == 0) return {nullptr, nullptr, &release, where};
     dlprim::Device& owner = device(index);
+    const MemoryContext context;
     dlprim::Block* block =
         translated([&] { return owner.allocator().allocate(bytes, queue_of(current_stream(index))); });
     if (c10::memoryProfilingEnabled()) report(block, 1);
@@ -88,9 +91,7 @@ class OclAllocator final : public c10::DeviceAllocator {
 
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex index) override {
     dlprim::Device& owner = device(index);
-    const std::size_t total = owner.info().global_memory;
-    const auto reserved = std::size_t(owner.allocator().stats().reserved_bytes.current);
-    return {total - std::min(total, reserved), total};
+    return {std::size_t(owner.allocator().free_bytes()), std::size_t(owner.info().global_memory)};
   }
 };
 

@@ -10,6 +10,7 @@
 #include "host_allocator.hpp"
 
 #include <dlprim/runtime/cache.hpp>
+#include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/memory.hpp>
 #include <dlprim/runtime/settings.hpp>
 #include <dlprim/tuning/tuning.hpp>
@@ -134,6 +135,7 @@ TORCH_LIBRARY(pytorch_ocl, m) {
   m.def("fallbacks() -> Dict(str, int)", &fallbacks);
   m.def("reset_fallbacks() -> ()", [] { reset_fallback_counts(); });
   m.def("cache_summary() -> (str, int, int)", &cache_summary);
+  m.def("reread_environment() -> ()", [] { dlprim::environment::reread(); });
   m.def("cache_clear() -> ()", [] { dlprim::program_cache_clear(); });
 }
 

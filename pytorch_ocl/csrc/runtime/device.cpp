@@ -18,6 +18,7 @@ namespace pytorch_ocl {
 namespace {
 
 constexpr int max_devices = 64;
+constexpr int seconds_to_list = 60;  // more than the slowest driver takes to start
 thread_local c10::DeviceIndex current = 0;
 thread_local std::array<c10::StreamId, max_devices> streams{};
 std::atomic<bool> used{false}, forked{false};
@@ -43,7 +44,7 @@ c10::DeviceIndex device_count() noexcept {
     // Drivers of GPUs start threads when they list their devices, and children forked later crash in them. Who only
     // asks how many devices there are must be able to fork.
     constexpr auto listed = [] { return std::min(dlprim::Device::count(), max_devices); };
-    known = count = initialized() ? listed() : call_in_child(listed);
+    known = count = initialized() ? listed() : call_in_child(listed, seconds_to_list);
   }
   return c10::DeviceIndex(count);
 }

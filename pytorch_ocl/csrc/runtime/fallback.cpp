@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "fallback.hpp"
 
+#include <dlprim/runtime/environment.hpp>
+
 #include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
 
-#include <cstdlib>
 #include <mutex>
 #include <set>
 
@@ -18,7 +19,7 @@ std::mutex mutex;
 std::map<std::string, std::int64_t> counts;
 
 bool is_forbidden() {
-  const char* mode = std::getenv("PYTORCH_OCL_FALLBACK");
+  const char* mode = dlprim::environment::text("PYTORCH_OCL_FALLBACK");
   return mode && std::string_view(mode) == "error";
 }
 

@@ -25,7 +25,7 @@ struct IndexOptions {
   /// Updates of one element take place in row-major order of the values and in its accumulate type, rounded once: the
   /// same bits every time, and for assign the last value wins. Costs a sort, and memory of 16 bytes a value.
   bool ordered = false;
-  /// Message of the IndexError for an index out of range (see DeviceStatus): a literal or text that lives on.
+  /// Message of the IndexError for an index out of range (see QueueStatus): a literal or text that lives on.
   const char* message = "index %lld is out of bounds";
 };
 

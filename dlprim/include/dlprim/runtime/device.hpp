@@ -10,10 +10,10 @@
 namespace dlprim {
 
 class Allocator;
-class DeviceStatus;
 class HostMemory;
 class ProgramCache;
 class Queue;
+class Staging;
 class Submission;
 
 enum class Vendor { nvidia, amd, intel, arm, pocl, other };
@@ -63,7 +63,8 @@ class Device {
   Allocator& allocator();
   HostMemory& host_memory();
   ProgramCache& programs();
-  DeviceStatus& status();
+  /// Pinned memory that copies from and to other host memory pass through.
+  Staging& staging();
   /// Null where commands go straight to the driver.
   Submission* submission();
   /// Queue 0, made on first use.

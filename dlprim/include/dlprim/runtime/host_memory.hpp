@@ -24,6 +24,8 @@ class HostMemory {
   bool record(const void* address, Queue& queue);
   /// Whether `address` lies in memory given out and not yet released.
   bool contains(const void* address) const;
+  /// On how many queues the memory at `address` may still be in use, as far as recorded.
+  std::size_t queues_of(const void* address) const;
   /// Returns memory that is not in use to the system.
   void empty_cache();
   HostMemoryStats stats() const;

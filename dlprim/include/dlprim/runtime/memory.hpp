@@ -33,6 +33,16 @@ struct SegmentInfo {
   std::vector<Piece> pieces;
 };
 
+/// What an Allocator did.
+struct MemoryEvent {
+  enum Kind { allocated, release_requested, released, segment_allocated, segment_released, exhausted };
+  Kind kind;
+  Device* device;
+  std::uint64_t address;  ///< where memory was exhausted, the bytes left
+  std::size_t size;
+  std::int64_t queue;
+};
+
 struct Block;
 
 /// The caching allocator of one device. Blocks are cut from large segments (OpenCL buffers) and reused in stream order:
@@ -59,6 +69,11 @@ class Allocator {
   void set_fraction(double fraction);
   double fraction() const;
   std::vector<SegmentInfo> segments() const;
+  /// Free memory of the device in bytes as its driver or, where the device computes in host memory, the operating system
+  /// knows it, other programs' use included; otherwise what this process has not taken. Never above the device's memory.
+  std::uint64_t free_bytes() const;
+  /// Calls `hook` at what allocators do, of any device, under their locks: it must not allocate or throw. Null: no hook.
+  static void on_event(void (*hook)(const MemoryEvent&)) noexcept;
   MemoryStats stats() const;
   void reset_peak_stats();
   void reset_accumulated_stats();

@@ -2,6 +2,7 @@
 #pragma once
 #include <dlprim/runtime/device.hpp>
 
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <mutex>
@@ -29,21 +30,36 @@ class KernelSource {
 };
 
 /// A compiled kernel of one device. Launching is serialized by its own lock, as OpenCL kernels keep their arguments.
+///
+/// Of the kernels of a process, 4096 (DLPRIM_PROGRAM_LIMIT) are kept in memory: those not used for the longest time are
+/// dropped and loaded or built again when they are launched.
 class Kernel {
  public:
-  Kernel(Device& device, cl::Kernel kernel, std::string name);
+  Kernel(Device& device, cl::Kernel kernel, KernelSource source);
   ~Kernel();
   Device& device() const noexcept { return device_; }
-  cl_kernel get() const noexcept { return kernel_(); }
-  const std::string& name() const noexcept { return name_; }
+  /// OpenCL's kernel, loaded again if it was dropped. Expects the lock to be held for as long as it is used.
+  cl_kernel get() {
+    if (!kernel_()) load();
+    return kernel_();
+  }
+  const std::string& name() const noexcept { return source_.kernel; }
   /// Largest work-group this kernel can run with.
   std::size_t max_work_group() const noexcept { return max_work_group_; }
   std::mutex& lock() noexcept { return lock_; }
+  /// Notes a launch.
+  void use() noexcept { used_.store(builds.load(std::memory_order_relaxed), std::memory_order_relaxed); }
+  /// How many kernels are in memory.
+  static std::size_t loaded();
 
  private:
+  void load();
+  void keep();
+  static std::atomic<std::uint64_t> builds;  // of the process: the clock of `used_`
   Device& device_;
   cl::Kernel kernel_;
-  std::string name_;
+  KernelSource source_;
+  std::atomic<std::uint64_t> used_{0};
   std::size_t max_work_group_;
   std::mutex lock_;
 };
@@ -54,6 +70,8 @@ class ProgramCache {
   explicit ProgramCache(Device& device) : device_(device) {}
   /// Builds, or loads from disk. Throws BuildError with the compiler's log.
   std::unique_ptr<Kernel> build(const KernelSource& source);
+  /// The same, as OpenCL's own kernel.
+  cl::Kernel compile(const KernelSource& source);
   /// The full text handed to the OpenCL compiler, includes resolved. Throws Error for an unknown file.
   static std::string preprocess(const KernelSource& source);
 

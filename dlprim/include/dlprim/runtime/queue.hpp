@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <dlprim/runtime/backlog.hpp>
 #include <dlprim/runtime/device.hpp>
 #include <dlprim/runtime/submission.hpp>
 #include <dlprim/tensor_view.hpp>
@@ -8,6 +9,8 @@
 #include <mutex>
 
 namespace dlprim {
+
+class QueueStatus;
 
 /// A point in a queue's work, reached once everything enqueued before it has run.
 class Event {
@@ -30,6 +33,7 @@ class Event {
 class Queue {
  public:
   Queue(Device& device, std::int64_t id);
+  ~Queue();
   Device& device() const noexcept { return device_; }
   std::int64_t id() const noexcept { return id_; }
   /// OpenCL's queue, once everything enqueued so far has reached it.
@@ -47,36 +51,59 @@ class Queue {
   void wait(const Event& event);  ///< later work of this queue starts after the event
   void flush();  ///< hands the work to the device without waiting for it
   bool idle();  ///< everything enqueued has run
+  /// Commands not known to have run, at most about Backlog::most.
+  std::int64_t in_flight() const noexcept { return backlog_.in_flight(); }
+  /// Where its kernels report errors that they find in data; made at first use.
+  QueueStatus& status();
   /// Blocks until everything has run; throws IndexError and others that checked kernels reported.
   void finish();
 
   /// Calls `hook` before write() or read() blocks the host, with what blocks; it may throw. Null: no hook. For finding
   /// where a program waits.
   static void on_blocking(void (*hook)(const char* what)) noexcept;
+  static void before_blocking(const char* what);
 
+  /// Copies from the host. Blocking: when it returns, `from` may be changed; the copy itself may still be on its way.
   void write(BufferRef to, const void* from, std::size_t bytes, bool blocking);
+  /// Copies to the host. Blocking: when it returns, the bytes are there; throws what checked kernels reported.
   void read(void* to, BufferRef from, std::size_t bytes, bool blocking);
+  /// Copies from another device, after the work of its queue so far and before this queue's later work. The host waits.
+  void copy_from(Queue& source, BufferRef to, BufferRef from, std::size_t bytes);
   void copy(BufferRef to, BufferRef from, std::size_t bytes);
   /// Fills with a repeated pattern of 1, 2, 4, 8 or 16 bytes.
   void fill(BufferRef to, const void* pattern, std::size_t pattern_bytes, std::size_t bytes);
 
+  /// Called before a command is handed over: waits while too much is in flight (see Backlog), for a few groups of
+  /// commands at most, so that a program that is interrupted notices soon.
+  void admit() {
+    const std::int64_t number = backlog_.add();
+    if (backlog_.wants_mark(number)) mark(number);
+    if (backlog_.is_full(number)) await_room(number);
+  }
   /// Called after every command that reached the driver: flushes now and then, so that the device works while the host
   /// goes on.
   void enqueued();
+  /// Throws what checked kernels reported; the queue must have been synchronized.
+  void check_status();
 
  private:
   template <class Command>
   void run(const Command& command);
   void flush_driver();
+  void mark(std::int64_t number);
+  void await_room(std::int64_t number);
 
   Device& device_;
   std::int64_t id_;
   Submission* submission_;
   cl::CommandQueue queue_;
+  Backlog backlog_;
   std::atomic<unsigned> unflushed_{0};
   std::atomic<bool> busy_{false};  // something was enqueued since marker_
   std::mutex marker_mutex_;
   Event marker_;
+  std::once_flag status_once_;
+  std::atomic<QueueStatus*> status_{nullptr};
 };
 
 }  // namespace dlprim

@@ -2,25 +2,30 @@
 #pragma once
 #include <dlprim/runtime/queue.hpp>
 
+#include <unordered_map>
+
 namespace dlprim {
 
-/// Errors that kernels find in data (an index out of range, a failed assertion). A kernel stores the code of its
-/// message and a value; the next synchronization of the device throws IndexError with both, or Error where the message
-/// has no place for a value.
-class DeviceStatus {
+/// Errors that the kernels of a queue find in data (an index out of range, a failed assertion). A kernel stores the code
+/// of its message and a value; the next synchronization of the queue throws IndexError with both, or Error where the
+/// message has no place for a value. Thread-safe.
+class QueueStatus {
  public:
-  explicit DeviceStatus(Device& device);
-  ~DeviceStatus();
-  /// Registers `message` (a string literal; "%lld" stands for the value) and marks `queue` as to be checked.
+  explicit QueueStatus(Queue& queue);
+  /// Registers `message` (a string that lives on; "%lld" stands for the value) and has it looked for.
   /// Pass buffer() and the returned code to the kernel: GLOBAL(int, status), int code; it says REPORT(status, code, v).
-  int arm(Queue& queue, const char* message);
-  BufferRef buffer() const noexcept;
-  /// After `queue` was synchronized: throws what was reported, once. Costs nothing when nothing was armed on it.
-  void check(Queue& queue);
+  int arm(const char* message);
+  BufferRef buffer() const noexcept { return {buffer_(), 0}; }
+  /// After the queue was synchronized: throws what was reported, once. Costs nothing when nothing was armed.
+  void check();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  Queue& queue_;
+  cl::Buffer buffer_;  // int[4]: code, unused, value low, value high
+  std::atomic<bool> armed_{false};
+  std::mutex mutex_;
+  std::vector<const char*> messages_;
+  std::unordered_map<const char*, int> codes_;
 };
 
 }  // namespace dlprim

@@ -19,7 +19,7 @@ class Submission {
   /// Does what a command says; `payload` is what was written when it was handed over.
   using Run = void (*)(const std::byte* payload);
 
-  /// For devices where it pays, GPUs beside four or more of the host's processors; null elsewhere. DLPRIM_SUBMIT_THREAD
+  /// For devices where it pays, GPUs beside four or more of the host's cores that this process may use; null elsewhere. DLPRIM_SUBMIT_THREAD
   /// of 0 or 1 says otherwise.
   static std::unique_ptr<Submission> make(const DeviceInfo& device);
   Submission();
@@ -60,7 +60,11 @@ class Submission {
   void stop() noexcept;
   static void stop_all() noexcept;
 
-  std::unique_ptr<std::byte[]> ring_;
+  struct alignas(16) Unit {
+    std::byte bytes[16];
+  };
+  std::byte* at(std::size_t byte) noexcept { return ring_[byte / sizeof(Unit)].bytes; }
+  std::unique_ptr<Unit[]> ring_;
   std::mutex pushing_, running_;
   std::size_t next_ = 0;  // where the command ends that is being written
   // Bytes ever published and run; each on a cache line of its own.

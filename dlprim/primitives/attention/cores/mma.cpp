@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Attention on matrix units (NVIDIA's, through inline PTX).
 #include <cstdio>
-#include <cstdlib>
 
 #include "../problem.hpp"
+
+#include <dlprim/runtime/environment.hpp>
 
 namespace dlprim::attention_cores {
 
@@ -33,7 +34,7 @@ struct Shape {
 // As many rows pass at once as registers and local memory (two stages of two matrices) allow.
 // DLPRIM_ATTENTION_TILE=4x1x32 (warps, tiles of 16 rows each has going forward, rows of a slice) for measurements.
 Shape shape_of(AttentionPass pass, int widest) {
-  const char* forced = std::getenv("DLPRIM_ATTENTION_TILE");
+  const char* forced = environment::text("DLPRIM_ATTENTION_TILE");
   Shape shape{};
   if (forced && std::sscanf(forced, "%dx%dx%d", &shape.warps, &shape.tiles, &shape.slice) == 3) {
     if (pass != AttentionPass::forward) shape.tiles = 1;

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include <dlprim/runtime/environment.hpp>
+
 #include "../problem.hpp"
 
 namespace dlprim::attention_cores {
@@ -23,7 +25,7 @@ struct Key {
 // Measured on an H200. DLPRIM_ATTENTION_TILE=2x48x3x1 for measurements.
 Shape shape_of(const AttentionProblem& x, int widest) {
   int fours, slice, stages, resident;
-  const char* forced = std::getenv("DLPRIM_ATTENTION_TILE");
+  const char* forced = environment::text("DLPRIM_ATTENTION_TILE");
   if (forced && std::sscanf(forced, "%dx%dx%dx%d", &fours, &slice, &stages, &resident) == 4)
     return {std::uint8_t(fours), std::uint8_t(slice), std::uint8_t(stages), std::uint8_t(resident)};
   if (widest > 96) return {3, 48, 3, 1};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Winograd's F(4x4, 3x3) in three stages: patches into the domain of 36 numbers, one product for each of them, and
 // back.
+#include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/launch.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "../../../tuning/store.hpp"
 #include "../../gemm/engine.hpp"
@@ -18,8 +18,7 @@ constexpr std::int64_t tile = 4, domain = 36;
 
 // Bytes of workspace a call takes; more images are taken in turns. On CPUs it shall stay in the cache.
 std::size_t workspace_limit(const DeviceInfo& device) {
-  const char* mebibytes = std::getenv("DLPRIM_CONV_WORKSPACE");
-  return std::size_t(mebibytes ? std::strtoull(mebibytes, nullptr, 10) : device.cpu ? 16 : 256) << 20;
+  return std::size_t(environment::number("DLPRIM_CONV_WORKSPACE").value_or(device.cpu ? 16 : 256)) << 20;
 }
 
 // About how many times as fast as implicit GEMM it is on a CPU, by rates that tell layers where it won from others.

@@ -19,7 +19,8 @@ def empty_cache() -> None:
 
 
 def mem_get_info(device: Device = None) -> tuple[int, int]:
-    """(free, total) memory of a device."""
+    """(free, total) memory of a device. What other programs and the cache of this one hold is not free, as far as the
+    driver (AMD), NVML (NVIDIA) or the operating system (devices that compute in the host's memory) tells."""
     return torch.accelerator.get_memory_info(_index(device))
 
 
@@ -133,3 +134,7 @@ def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
     lines.append(f"Retries after freeing the cache: {stats.get('num_alloc_retries', 0)}, "
                  f"out of memory: {stats.get('num_ooms', 0)}")
     return "\n".join(lines)
+
+
+# As torch.cuda.memory has them; they stand upon memory_snapshot().
+from pytorch_ocl.ocl.memory_history import _dump_snapshot, _record_memory_history, _snapshot  # noqa: E402,F401

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// Kernels, and which of them stay in memory.
+#include <dlprim/runtime/environment.hpp>
+#include <dlprim/runtime/program.hpp>
+#include <dlprim/runtime/submission.hpp>
+
+#include <algorithm>
+
+namespace dlprim {
+
+namespace {
+
+// A kernel takes from some 100 KiB to several MiB of the host's memory, depending on the driver.
+constexpr std::int64_t default_limit = 4096;
+
+struct Loaded {
+  std::mutex mutex;
+  std::vector<Kernel*> kernels;
+};
+
+// Leaked: kernels may be released while static objects are destroyed.
+Loaded& loaded_kernels() {
+  static auto* instance = new Loaded;
+  return *instance;
+}
+
+// Several work-groups with much local memory share one of NVIDIA's compute units only where that memory is not given to
+// the cache (cl_nv_kernel_attribute; the attribute is a percentage). A hint: no matter whether it is taken.
+void prefer_local_memory(const Device& device, cl_kernel kernel) {
+  using SetAttribute = cl_int(CL_API_CALL*)(cl_kernel, cl_device_id, cl_uint, std::size_t, const void*);
+  constexpr cl_uint carve_out = 0;
+  cl_ulong local = 0;
+  cl_platform_id platform = nullptr;
+  const cl_device_id id = device.id();
+  clGetKernelWorkGroupInfo(kernel, id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local, &local, nullptr);
+  clGetDeviceInfo(id, CL_DEVICE_PLATFORM, sizeof platform, &platform, nullptr);
+  if (local < 32768) return;
+  void* function = clGetExtensionFunctionAddressForPlatform(platform, "clSetKernelAttributeNV");
+  const int percent = 100;
+  if (function) reinterpret_cast<SetAttribute>(function)(kernel, id, carve_out, sizeof percent, &percent);
+}
+
+}  // namespace
+
+std::atomic<std::uint64_t> Kernel::builds{0};
+
+Kernel::Kernel(Device& device, cl::Kernel kernel, KernelSource source)
+    : device_(device), kernel_(std::move(kernel)), source_(std::move(source)) {
+  check(clGetKernelWorkGroupInfo(kernel_(), device.id(), CL_KERNEL_WORK_GROUP_SIZE, sizeof max_work_group_,
+                                 &max_work_group_, nullptr),
+        "clGetKernelWorkGroupInfo");
+  keep();
+}
+
+Kernel::~Kernel() {
+  {
+    std::lock_guard guard(loaded_kernels().mutex);
+    std::erase(loaded_kernels().kernels, this);
+  }
+  if (Submission* submission = device_.submission()) submission->wait();  // launches on their way name this
+}
+
+void Kernel::load() {
+  kernel_ = device_.programs().compile(source_);
+  keep();
+}
+
+// Enters a kernel that was just built. Where there are too many, those go that were not used for the longest time; a
+// kernel whose lock is held is being launched.
+void Kernel::keep() {
+  if (device_.info().nv_inline_ptx) prefer_local_memory(device_, kernel_());
+  used_.store(builds.fetch_add(1) + 1);
+  const auto limit = std::size_t(environment::number("DLPRIM_PROGRAM_LIMIT").value_or(default_limit));
+  std::lock_guard guard(loaded_kernels().mutex);
+  auto& kernels = loaded_kernels().kernels;
+  if (kernels.size() >= limit) {
+    std::vector<std::pair<std::uint64_t, Kernel*>> by_age;
+    for (Kernel* kernel : kernels) by_age.emplace_back(kernel->used_.load(), kernel);
+    std::sort(by_age.begin(), by_age.end());
+    // A quarter at once, so that sorting is rare.
+    by_age.resize(kernels.size() - (limit - (limit + 3) / 4));
+    for (auto& [used, kernel] : by_age)
+      if (std::unique_lock own(kernel->lock_, std::try_to_lock); own) {
+        kernel->kernel_ = cl::Kernel();  // the driver keeps what runs
+        std::erase(kernels, kernel);
+      }
+  }
+  kernels.push_back(this);
+}
+
+std::size_t Kernel::loaded() {
+  std::lock_guard guard(loaded_kernels().mutex);
+  return loaded_kernels().kernels.size();
+}
+
+}  // namespace dlprim

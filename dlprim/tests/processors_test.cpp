@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+#include "processors.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+#ifdef __linux__
+#include <sched.h>
+#endif
+
+namespace dlprim {
+namespace {
+
+class Processors : public ::testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  void write(const std::string& file, const std::string& text) {
+    std::filesystem::create_directories((root_ / file).parent_path());
+    std::ofstream(root_ / file) << text << "\n";
+  }
+  std::filesystem::path root_ =
+      std::filesystem::temp_directory_path() / ("dlprim-groups-" + std::to_string(std::random_device{}()));
+};
+
+TEST_F(Processors, SecondVersionOfControlGroups) {
+  EXPECT_EQ(control_group_processors("0::/a/b\n", root_), 0u);
+  write("a/cpu.max", "max 100000");
+  EXPECT_EQ(control_group_processors("0::/a/b\n", root_), 0u);
+  write("a/b/cpu.max", "350000 100000");
+  EXPECT_EQ(control_group_processors("0::/a/b\n", root_), 4u);
+  write("a/cpu.max", "150000 100000");
+  EXPECT_EQ(control_group_processors("0::/a/b\n", root_), 2u) << "a group is bound by those it lies in";
+  write("cpu.max", "100000 100000");  // as a container sees its own
+  EXPECT_EQ(control_group_processors("0::/docker/0123\n", root_), 1u);
+  EXPECT_EQ(control_group_processors("0::/\n", root_), 1u);
+}
+
+TEST_F(Processors, FirstVersionOfControlGroups) {
+  const char* membership = "12:pids:/x\n4:cpu,cpuacct:/docker/0123\n3:cpuset:/y\n0::/\n";
+  EXPECT_EQ(control_group_processors(membership, root_), 0u);
+  write("cpu,cpuacct/cpu.cfs_quota_us", "-1");
+  write("cpu,cpuacct/cpu.cfs_period_us", "100000");
+  EXPECT_EQ(control_group_processors(membership, root_), 0u);
+  write("cpu,cpuacct/cpu.cfs_quota_us", "50000");
+  EXPECT_EQ(control_group_processors(membership, root_), 1u);
+}
+
+TEST_F(Processors, NonsenseIsNoLimit) {
+  write("cpu.max", "some text");
+  for (const char* membership : {"", "0", "::", "0::/", "garbage\n\n:::"})
+    EXPECT_EQ(control_group_processors(membership, root_), 0u) << membership;
+}
+
+TEST_F(Processors, AtLeastOneAndNoMoreThanMayBeUsed) {
+  EXPECT_GE(available_processors(), 1u);
+#ifdef __linux__
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) EXPECT_LE(available_processors(), unsigned(CPU_COUNT(&set)));
+#endif
+}
+
+}  // namespace
+}  // namespace dlprim
