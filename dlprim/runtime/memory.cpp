@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "memory_address.hpp"
+#include "simulate.hpp"
 
 namespace dlprim {
 
@@ -149,6 +150,7 @@ struct Allocator::Pool {
                               : size <= large_limit ? large_segment
                                                     : round_up(size, segment_multiple);
     if (std::uint64_t(stats.reserved_bytes.current) + bytes > capacity()) return nullptr;
+    if (simulation() && bytes > device.info().max_allocation) return nullptr;
     cl_int code = CL_SUCCESS;
     cl::Buffer buffer(clCreateBuffer(device.context()(), CL_MEM_READ_WRITE, bytes, nullptr, &code));
     // Some drivers commit memory at its first use only: use it now, where exhaustion can still be handled.

@@ -2,6 +2,8 @@
 #include <dlprim/runtime/program.hpp>
 #include <dlprim/runtime/submission.hpp>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -10,7 +12,9 @@
 
 #include "build_progress.hpp"
 #include "disk_cache.hpp"
+#include "driver_defects.hpp"
 #include "embedded_kernels.hpp"
+#include "simulate.hpp"
 
 namespace dlprim {
 
@@ -72,6 +76,15 @@ std::string device_options(const Device& device) {
   return options;
 }
 
+// On a simulated device, definitions that keep a program from using what such a device lacks.
+std::string what_is_missing(const DeviceInfo& info) {
+  std::string text;
+  if (!simulation()) return text;
+  if (!info.fp64) text += "#define double simulated_device_without_float64\n";
+  if (!info.int64_atomics) text += "#define atom_cmpxchg simulated_device_without_64_bit_atomics\n";
+  return text;
+}
+
 // 128 bits of FNV-1a with two offsets, in hexadecimal: short keys for long sources.
 std::string digest(const std::string& text) {
   std::uint64_t a = 0xcbf29ce484222325, b = 0x84222325cbf29ce4;
@@ -90,6 +103,14 @@ std::string binary_of(const cl::Program& program) {
   std::string binary(size, '\0');
   auto* data = reinterpret_cast<unsigned char*>(binary.data());
   return clGetProgramInfo(program(), CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) == CL_SUCCESS ? binary : "";
+}
+
+// Writes the text that a compiler gets, and its options in the first line, to a file of the folder DLPRIM_KERNEL_DUMP.
+void dump(const std::string& text, const std::string& options, const std::string& kernel) {
+  const char* folder = std::getenv("DLPRIM_KERNEL_DUMP");
+  if (!folder) return;
+  std::ofstream file(std::string(folder) + "/" + kernel + "-" + digest(options + text) + ".cl", std::ios::binary);
+  file << "// " << options << "\n" << text;
 }
 
 std::string log_of(const cl::Program& program, cl_device_id device) {
@@ -185,9 +206,24 @@ void prefer_local_memory(const Device& device, cl_kernel kernel) {
 
 Kernel::Kernel(Device& device, cl::Kernel kernel, std::string name)
     : device_(device), kernel_(std::move(kernel)), name_(std::move(name)) {
-  check(clGetKernelWorkGroupInfo(kernel_(), device.id(), CL_KERNEL_WORK_GROUP_SIZE, sizeof max_work_group_,
-                                 &max_work_group_, nullptr),
-        "clGetKernelWorkGroupInfo");
+  const DeviceInfo& info = device.info();
+  auto ask = [&](cl_kernel_work_group_info what, auto& value) {
+    check(clGetKernelWorkGroupInfo(kernel_(), device.id(), what, sizeof value, &value, nullptr),
+          "clGetKernelWorkGroupInfo");
+  };
+  std::array<std::size_t, 3> required{};
+  cl_ulong local = 0;
+  ask(CL_KERNEL_WORK_GROUP_SIZE, max_work_group_);
+  ask(CL_KERNEL_COMPILE_WORK_GROUP_SIZE, required);
+  ask(CL_KERNEL_LOCAL_MEM_SIZE, local);
+  max_work_group_ = std::min(max_work_group_, info.max_work_group);
+  fixed_work_group_ = required[0] != 0;
+  const std::size_t items = required[0] * required[1] * required[2];
+  if (simulation() && (items > info.max_work_group || local > info.local_memory))
+    throw DeviceError(name_ + " needs work-groups of " + std::to_string(items) + " and " + std::to_string(local) +
+                          " bytes of local memory, " + info.name + " has " + std::to_string(info.max_work_group) +
+                          " and " + std::to_string(info.local_memory),
+                      CL_OUT_OF_RESOURCES);
   if (device.info().nv_inline_ptx) prefer_local_memory(device, kernel_());
 }
 
@@ -236,10 +272,16 @@ cl::Program ProgramCache::program(const std::string& text, const std::string& op
 }
 
 std::unique_ptr<Kernel> ProgramCache::build(const KernelSource& source) {
+  const DeviceInfo& info = device_.info();
+  if (const char* defect = driver_defect(info, source.file + ':' + source.kernel))
+    throw NotImplementedError("[" + source.kernel + "] the driver " + info.platform + " " + info.driver + " of " +
+                              info.name + " computes this wrong (" + defect + "): install another version");
   const std::string options = device_options(device_) + source.options;
   std::string what = source.kernel + (source.file.empty() ? "" : " of " + source.file);
   if (std::getenv("DLPRIM_DEBUG_BUILD")) what += ": " + one_line(source.defines);
-  cl::Program built = program(preprocess(source), options, source.target, what);
+  const std::string text = what_is_missing(info) + preprocess(source);
+  dump(text, options, source.kernel);
+  cl::Program built = program(text, options, source.target, what);
   cl_int code = CL_SUCCESS;
   cl::Kernel kernel(clCreateKernel(built(), source.kernel.c_str(), &code));
   check(code, ("clCreateKernel(" + source.kernel + ")").c_str());

@@ -37,6 +37,8 @@ class Kernel {
   const std::string& name() const noexcept { return name_; }
   /// Largest work-group this kernel can run with.
   std::size_t max_work_group() const noexcept { return max_work_group_; }
+  /// Whether its source requires a size of work-groups, as kernels do whose work-items work together.
+  bool fixed_work_group() const noexcept { return fixed_work_group_; }
   std::mutex& lock() noexcept { return lock_; }
 
  private:
@@ -44,6 +46,7 @@ class Kernel {
   cl::Kernel kernel_;
   std::string name_;
   std::size_t max_work_group_;
+  bool fixed_work_group_;
   std::mutex lock_;
 };
 
