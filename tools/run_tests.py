@@ -25,6 +25,11 @@ BUILD = "build/make"
 DEVICES = {"Intel": {"OCL_VISIBLE_DEVICES": "Intel"},
            "PoCL": {"OCL_VISIBLE_DEVICES": "Portable", "POCL_EXTRA_BUILD_FLAGS": "-cl-opt-disable",
                     "DLPRIM_CACHE_DIR": str(ROOT / "build/pocl_cache")}}
+# A device with the least of everything, on Intel's: small work-groups and local memory, no float64, no 64-bit atomics.
+SMALL_DEVICE = {"DLPRIM_SIMULATE": "gpu=1,work_group=64,local_memory=16384,parameters=1024,fp64=0,fp16=0,"
+                                   "int64_atomics=0,subgroups=0,allocation=1073741824,warp=8",
+                "DLPRIM_CACHE_DIR": str(ROOT / "build/small_cache")}
+SMALL_DEVICE_TESTS = "Device.*:Queue.*:Loss.*:Compact.*:Copy.*:Concat.J*:Sort.*:Index.Selects*:Softmax.Inf*"
 # What Oclgrind, a thousand times slower than a device, can afford: small tests of each kind of kernel, none that makes
 # an OpenCL call fail on purpose, which it reports. The simulated device has 16 KB of local memory.
 OCLGRIND_TESTS = ":".join("""
@@ -73,6 +78,8 @@ def steps():
         yield Step(f"ONNX conformance on {platform}", pytest_command("-n", "2", conformance), environment, 12)
     yield Step("mutated networks", [sys.executable, "tools/fuzz.py", f"{BUILD}/dlprim/dlprim_fuzz", "--cases", "1000"], intel, 5)
     yield Step("compiling for Windows", ["tools/compile_mingw.sh"], {}, 15, False)
+    yield Step("dlprim on a small device", sharded(
+        f"{BUILD}/dlprim/dlprim_tests '--gtest_filter={SMALL_DEVICE_TESTS}'"), {**DEVICES["Intel"], **SMALL_DEVICE}, 10)
     yield Step("dlprim under Oclgrind", [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={OCLGRIND_TESTS}"],
                {"DLPRIM_OPENCL_LIBRARY": OCLGRIND, "OCLGRIND_DATA_RACES": "1", "OCLGRIND_CHECK_API": "1",
                 "OCLGRIND_LOCAL_MEM_SIZE": "16384"}, 10)

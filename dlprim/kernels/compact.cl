@@ -6,7 +6,8 @@
 
 #define MARKED(s) IS_SET(DECODE(T, s))
 
-__kernel void count_chunks(CONST_GLOBAL(STORAGE(T), mask), GLOBAL(long, starts), ulong n) {
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void count_chunks(CONST_GLOBAL(STORAGE(T), mask), GLOBAL(long, starts), ulong n) {
   __local int counts[GROUP];
   const ulong begin = (ulong)get_group_id(0) * CHUNK, end = min(begin + CHUNK, n);
   const int item = get_local_id(0);
@@ -37,7 +38,8 @@ inline long scan_group(long value, __local long *sums, long *total) {
 }
 
 // One work-group turns counts into starts; the total goes behind them.
-__kernel void scan_chunks(GLOBAL(long, starts), ulong chunks) {
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void scan_chunks(GLOBAL(long, starts), ulong chunks) {
   __local long sums[GROUP];
   __global long *starts = POINTER(long, starts);
   long before = 0, total;
@@ -61,7 +63,8 @@ typedef struct {
 #endif
 } Parameters;
 
-__kernel void emit(CONST_GLOBAL(STORAGE(T), mask), CONST_GLOBAL(long, starts), GLOBAL(void, out),
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void emit(CONST_GLOBAL(STORAGE(T), mask), CONST_GLOBAL(long, starts), GLOBAL(void, out),
                    CONST_GLOBAL(void, source), GLOBAL(int, status), Parameters p) {
   __local long sums[GROUP];
   const ulong begin = (ulong)get_group_id(0) * CHUNK, end = min(begin + CHUNK, p.n);

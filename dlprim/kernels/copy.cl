@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // to[i + j * to_stride] = from[j + i * from_stride] for every matrix of a batch: a copy between a row-major and a
-// column-major layout. FROM, TO: tags; CAST(v) converts; BATCH_DIMS dimensions besides the two.
+// column-major layout. FROM, TO: tags; CAST(v) converts; BATCH_DIMS dimensions besides the two; on GPUs
+// work-groups of TILE x LINES.
 #include "lib/types.clh"
 #include "lib/indexing.clh"
 
@@ -11,6 +12,9 @@ typedef struct {
   int from_strides[MAX_BATCH_DIMS], to_strides[MAX_BATCH_DIMS];
 } Parameters;
 
+#ifndef CPU_DEVICE
+__attribute__((reqd_work_group_size(TILE, LINES, 1)))
+#endif
 __kernel void transpose(GLOBAL(STORAGE(TO), to), CONST_GLOBAL(STORAGE(FROM), from), const Parameters p) {
   __global STORAGE(TO) *restrict y = POINTER(STORAGE(TO), to);
   __global const STORAGE(FROM) *restrict x = CONST_POINTER(STORAGE(FROM), from);
@@ -31,11 +35,11 @@ __kernel void transpose(GLOBAL(STORAGE(TO), to), CONST_GLOBAL(STORAGE(FROM), fro
 #else
   __local STORAGE(FROM) block[TILE][TILE + 1];
   const uint column = get_local_id(0);
-  for (uint k = get_local_id(1); k < TILE; k += get_local_size(1))
+  for (uint k = get_local_id(1); k < TILE; k += LINES)
     if (left + k < p.width && top + column < p.height)
       block[k][column] = x[top + column + (int)(left + k) * p.from_stride];
   barrier(CLK_LOCAL_MEM_FENCE);
-  for (uint k = get_local_id(1); k < TILE; k += get_local_size(1))
+  for (uint k = get_local_id(1); k < TILE; k += LINES)
     if (left + column < p.width && top + k < p.height)
       STORE(TO, y, left + column + (int)(top + k) * p.to_stride, CAST(LOAD(FROM, block[column], k)));
 #endif

@@ -10,7 +10,9 @@ namespace dlprim {
 
 namespace {
 
-constexpr std::int64_t group = 128, chunk = 2048;
+constexpr std::int64_t chunk = 2048;
+
+std::size_t group_of(const Queue& queue) { return fitting_group(queue.device().info(), 128); }
 
 enum Kind : std::uint8_t { count_chunks, scan_chunks, coordinates_kind, select_kind, scatter_kind, ranks_kind };
 constexpr const char* sections[] = {"", "", "COORDINATES", "SELECT", "SCATTER", "RANKS"};
@@ -35,7 +37,7 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
   return cache.get(queue.device(), key, [&] {
     const char* name = key.kind == count_chunks ? "count_chunks" : key.kind == scan_chunks ? "scan_chunks" : "emit";
     KernelSource source("compact.cl", name);
-    source.define("T", tag(key.mask)).define("GROUP", group).define("CHUNK", chunk);
+    source.define("T", tag(key.mask)).define("GROUP", std::int64_t(group_of(queue))).define("CHUNK", chunk);
     source.define("IS_SET(v)", is_complex(key.mask) ? "((v).x != 0 || (v).y != 0)" : "((v) != 0)");
     if (key.kind > scan_chunks) source.define(sections[key.kind]);
     if (key.kind == coordinates_kind) source.define("DIMS", key.dims);
@@ -56,10 +58,11 @@ Compaction::Compaction(Queue& queue, const TensorView& mask)
     : queue_(queue), mask_(mask), chunks_((mask.numel() + chunk - 1) / chunk) {
   expect(mask.is_contiguous(), "a contiguous mask");
   starts_ = Workspace(queue, std::size_t(chunks_ + 1) * sizeof(cl_long));
-  const NDRange range(std::size_t(chunks_ * group), std::size_t(group));
+  const std::size_t group = group_of(queue);
+  const NDRange range(std::size_t(chunks_) * group, group);
   launch(queue, kernel_for(queue, {count_chunks, mask.dtype, 1, 0}), range, mask.data, starts_.data(),
          cl_ulong(mask.numel()));
-  launch(queue, kernel_for(queue, {scan_chunks, mask.dtype, 1, 0}), NDRange(std::size_t(group), std::size_t(group)),
+  launch(queue, kernel_for(queue, {scan_chunks, mask.dtype, 1, 0}), NDRange(group, group),
          starts_.data(), cl_ulong(chunks_));
 }
 
@@ -82,7 +85,8 @@ void Compaction::emit(int kind, const TensorView& out, const TensorView& source,
   const int dims = kind == coordinates_kind ? mask_.dims : 0;
   const Key key{Kind(kind), mask_.dtype, std::uint8_t(size_of(out.dtype)), std::uint8_t(dims)};
   const auto parameters = std::as_bytes(std::span(&p, 1));
-  launch(queue_, kernel_for(queue_, key), NDRange(std::size_t(chunks_ * group), std::size_t(group)), mask_.data,
+  const std::size_t group = group_of(queue_);
+  launch(queue_, kernel_for(queue_, key), NDRange(std::size_t(chunks_) * group, group), mask_.data,
          starts_.data(), out.data, source.data, queue_.status().buffer(),
          parameters.first(offsetof(Parameters, sizes) + std::size_t(dims) * sizeof(std::int64_t)));
 }

@@ -60,10 +60,12 @@ void transpose(Queue& queue, const Plan& plan, int crossing) {
   const Operand &to = plan.operands[0], &from = plan.operands[1];
   const TransposeKey key{std::uint8_t(from.dtype), std::uint8_t(to.dtype), std::uint8_t(plan.dims - 2)};
   static KernelCache<TransposeKey> cache;
+  const std::size_t lines = std::max<std::size_t>(fitting_group(queue.device().info(), 256) / 32, 1);
   Kernel& kernel = cache.get(queue.device(), key, [&] {
     KernelSource source("copy.cl", "transpose");
     source.define("FROM", tag(from.dtype)).define("TO", tag(to.dtype)).define("BATCH_DIMS", key.batch_dims);
     source.define("MAX_BATCH_DIMS", max_batch_dims).define("TILE", tile);
+    source.define("LINES", std::int64_t(lines));
     source.define("CAST(v)", cl_cast(from.dtype, to.dtype, "v"));
     return source;
   });
@@ -80,7 +82,8 @@ void transpose(Queue& queue, const Plan& plan, int crossing) {
   const bool cpu = queue.device().info().cpu;
   const std::size_t across = std::size_t((plan.sizes[0] + tile - 1) / tile);
   const std::size_t down = std::size_t((plan.sizes[crossing] + tile - 1) / tile);
-  const NDRange range = cpu ? NDRange(across, down, batch, 1, 1, 1) : NDRange(across * 32, down * 8, batch, 32, 8, 1);
+  const NDRange range =
+      cpu ? NDRange(across, down, batch, 1, 1, 1) : NDRange(across * 32, down * lines, batch, 32, lines, 1);
   const Traffic traffic{std::uint64_t(plan.numel()) * (size_of(from.dtype) + size_of(to.dtype))};
   launch(queue, kernel, range, traffic, to.data, from.data, p);
 }

@@ -23,7 +23,14 @@ constexpr Row rows[] = {{"NLL_EACH", "nll_each"},         {"NLL_REDUCE", "nll_re
                         {"NLL_FINISH", "nll_finish"},     {"NLL_BACKWARD", "nll_backward"},
                         {"ENTROPY", "entropy"},           {"ENTROPY_BACKWARD", "entropy_backward"},
                         {"MARGIN", "margin"},             {"MULTILABEL", "multilabel"}};
-constexpr std::size_t group = 128;
+
+std::size_t group_of(const Queue& queue) { return fitting_group(queue.device().info(), 128); }
+
+// A group for each of `count` rows.
+NDRange groups_of(const Queue& queue, std::int64_t count) {
+  const std::size_t group = group_of(queue);
+  return NDRange(std::size_t(count) * group, group);
+}
 
 // The struct of loss.cl.
 struct Labels {
@@ -43,7 +50,7 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
   return cache.get(queue.device(), key, [&] {
     KernelSource source("loss.cl", rows[key.operation].kernel);
     source.define(rows[key.operation].define).define("T", tag(key.type)).define("LABEL", tag(key.label));
-    source.define("GROUP", std::int64_t(group));
+    source.define("GROUP", std::int64_t(group_of(queue)));
     if (key.weights) source.define("WEIGHTS");
     return source;
   });
@@ -112,13 +119,13 @@ void nll_loss(Queue& queue, const TensorView& in, const ClassTargets& targets, L
               const TensorView& out, const TensorView& total_weight) {
   const Call call(queue, "nll_loss", in, targets, out, reduction, nll_message);
   if (reduction == LossReduction::none) {
-    call.run(nll_each, NDRange(std::size_t(call.count()), group), std::tuple(in.data, out.data));
+    call.run(nll_each, NDRange(std::size_t(call.count()), group_of(queue)), std::tuple(in.data, out.data));
     return;
   }
-  const auto groups = std::clamp<std::int64_t>(call.count() / std::int64_t(4 * group), 1, 256);
+  const auto groups = std::clamp<std::int64_t>(call.count() / std::int64_t(4 * group_of(queue)), 1, 256);
   Workspace partials(queue, std::size_t(groups) * 2 * sizeof(double));
-  call.run(nll_reduce, NDRange(std::size_t(groups) * group, group), std::tuple(in.data, partials.data()));
-  launch(queue, kernel_for(queue, {nll_finish, in.dtype, DataType::int64, 0}), NDRange(group, group), partials.data(),
+  call.run(nll_reduce, groups_of(queue, groups), std::tuple(in.data, partials.data()));
+  launch(queue, kernel_for(queue, {nll_finish, in.dtype, DataType::int64, 0}), groups_of(queue, 1), partials.data(),
          cl_int(groups), call.labels.mean, out.data, total_weight.data);
 }
 
@@ -126,13 +133,13 @@ void nll_loss_backward(Queue& queue, const TensorView& grad_out, const ClassTarg
                        const TensorView& total_weight, const TensorView& grad_in) {
   const Call call(queue, "nll_loss_backward", grad_in, targets, grad_out, reduction, nll_message);
   fill(queue, grad_in, 0);
-  call.run(nll_backward, NDRange(std::size_t(call.count()), group),
+  call.run(nll_backward, NDRange(std::size_t(call.count()), group_of(queue)),
            std::tuple(grad_out.data, total_weight.data, grad_in.data));
 }
 
 void cross_entropy(Queue& queue, const TensorView& logits, const ClassTargets& targets, const TensorView& losses) {
   const Call call(queue, "cross_entropy", logits, targets, losses, LossReduction::none, entropy_message);
-  call.run(entropy, NDRange(std::size_t(call.count()) * group, group), std::tuple(logits.data, losses.data));
+  call.run(entropy, groups_of(queue, call.count()), std::tuple(logits.data, losses.data));
 }
 
 void cross_entropy_backward(Queue& queue, const TensorView& logits, const ClassTargets& targets,
@@ -141,7 +148,7 @@ void cross_entropy_backward(Queue& queue, const TensorView& logits, const ClassT
   expect(std::ranges::equal(grad_in.shape(), logits.shape()) && grad_in.dtype == logits.dtype &&
              std::ranges::equal(grad_in.strides, logits.strides),
          "cross_entropy_backward", "a gradient laid out like the logits");
-  call.run(entropy_backward, NDRange(std::size_t(call.count()) * group, group),
+  call.run(entropy_backward, groups_of(queue, call.count()),
            std::tuple(logits.data, grad_out.data, grad_in.data));
 }
 
@@ -150,7 +157,7 @@ void run_margin(Queue& queue, const TensorView& in, const ClassTargets& targets,
                 const TensorView& losses, const TensorView& out, cl_int backward) {
   expect(power == 1 || power == 2, "multi_margin_loss", "power 1 or 2");
   const Call call(queue, "multi_margin_loss", in, targets, losses, LossReduction::none, margin_message);
-  call.run(margin, NDRange(std::size_t(call.count()), group), std::tuple(in.data, losses.data, out.data),
+  call.run(margin, NDRange(std::size_t(call.count()), group_of(queue)), std::tuple(in.data, losses.data, out.data),
            cl_int(power), TwoFloats(width), backward);
 }
 
@@ -163,7 +170,7 @@ void run_multilabel(Queue& queue, const TensorView& in, const TensorView& target
   const Call call(queue, "multilabel_margin_loss", in, rows, losses, LossReduction::none, multilabel_message);
   Call strided = call;
   strided.labels.target_stride[1] = target.strides[1];
-  strided.run(multilabel, NDRange(std::size_t(call.count()), group),
+  strided.run(multilabel, NDRange(std::size_t(call.count()), group_of(queue)),
               std::tuple(in.data, losses.data, out.data, flags.data), backward);
 }
 }  // namespace

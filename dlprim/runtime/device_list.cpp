@@ -3,6 +3,9 @@
 
 #include <dlprim/runtime/environment.hpp>
 
+#include "driver_defects.hpp"
+#include "simulate.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -107,6 +110,7 @@ DeviceInfo read_info(cl_device_id id, const std::string& platform, std::string i
   info.max_allocation = number_of<cl_ulong>(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
   info.base_alignment = std::max<cl_uint>(1, number_of<cl_uint>(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8);
   read_vendor_limits(id, info);
+  if (const char* settings = simulation()) simulate(info, settings);
   return info;
 }
 
@@ -114,6 +118,13 @@ DeviceInfo read_info(cl_device_id id, const std::string& platform, std::string i
 int rank(const ListedDevice& device) {
   const int kind = device.info.gpu ? 0 : device.info.cpu ? 2 : 1;
   return 2 * kind + (device.info.vendor == Vendor::pocl ? 1 : 0);
+}
+
+// Why the library cannot serve a device; null when it can.
+const char* unusable(cl_device_id id) {
+  if (!number_of<cl_bool>(id, CL_DEVICE_AVAILABLE)) return "it is not available";
+  if (!number_of<cl_bool>(id, CL_DEVICE_COMPILER_AVAILABLE)) return "its driver has no compiler";
+  return refusal(number_of<cl_bool>(id, CL_DEVICE_ENDIAN_LITTLE), number_of<cl_uint>(id, CL_DEVICE_ADDRESS_BITS));
 }
 
 std::vector<ListedDevice> all_devices(std::string& reason) {
@@ -129,6 +140,7 @@ std::vector<ListedDevice> all_devices(std::string& reason) {
   std::vector<cl_platform_id> platforms(count);
   check(clGetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs");
   std::vector<ListedDevice> devices;
+  std::string refused;
   for (cl_uint p = 0; p < count; p++) {
     const std::string platform = name_of(platforms[p]);
     cl_uint n = 0;
@@ -136,17 +148,30 @@ std::vector<ListedDevice> all_devices(std::string& reason) {
     std::vector<cl_device_id> ids(n);
     if (clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, n, ids.data(), nullptr) != CL_SUCCESS) continue;
     for (cl_uint d = 0; d < n; d++) {
-      if (!number_of<cl_bool>(ids[d], CL_DEVICE_AVAILABLE) || !number_of<cl_bool>(ids[d], CL_DEVICE_COMPILER_AVAILABLE))
+      if (const char* why = unusable(ids[d])) {
+        refused += "; " + text_of(ids[d], CL_DEVICE_NAME) + " [" + platform + "] cannot be used: " + why;
         continue;
-      devices.push_back({ids[d], read_info(ids[d], platform, std::to_string(p) + ":" + std::to_string(d))});
+      }
+      ListedDevice device{ids[d], read_info(ids[d], platform, std::to_string(p) + ":" + std::to_string(d))};
+      if (const char* why = driver_defect(device.info, "")) {
+        refused += "; " + device.info.name + " [" + platform + "] cannot be used with driver " + device.info.driver +
+                   ": " + why;
+        continue;
+      }
+      devices.push_back(std::move(device));
     }
   }
   std::stable_sort(devices.begin(), devices.end(), [](auto& a, auto& b) { return rank(a) < rank(b); });
-  if (devices.empty()) reason = "the OpenCL platforms found have no usable device";
+  if (devices.empty()) reason = "the OpenCL platforms found have no usable device" + refused;
   return devices;
 }
 
 }  // namespace
+
+const char* refusal(bool little_endian, unsigned address_bits) {
+  if (!little_endian) return "it is big-endian, and tensors are exchanged with it byte by byte";
+  return address_bits == 64 ? nullptr : "its addresses do not have 64 bits";
+}
 
 bool device_matches(const ListedDevice& device, int index, std::string_view text) {
   if (text.empty()) return false;

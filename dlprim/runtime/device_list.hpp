@@ -13,6 +13,9 @@ struct ListedDevice {
 /// of OCL_VISIBLE_DEVICES; null: all). When the result is empty, `reason` says why.
 std::vector<ListedDevice> list_devices(const char* visible, std::string& reason);
 
+/// Why a device of this byte order and address width cannot be used; null when it can.
+const char* refusal(bool little_endian, unsigned address_bits);
+
 /// Whether "3", "0:1" or a name pattern means this device, of index `index` among those listed.
 bool device_matches(const ListedDevice& device, int index, std::string_view text);
 

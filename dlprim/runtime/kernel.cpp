@@ -5,6 +5,9 @@
 #include <dlprim/runtime/submission.hpp>
 
 #include <algorithm>
+#include <array>
+
+#include "simulate.hpp"
 
 namespace dlprim {
 
@@ -46,9 +49,24 @@ std::atomic<std::uint64_t> Kernel::builds{0};
 
 Kernel::Kernel(Device& device, cl::Kernel kernel, KernelSource source)
     : device_(device), kernel_(std::move(kernel)), source_(std::move(source)) {
-  check(clGetKernelWorkGroupInfo(kernel_(), device.id(), CL_KERNEL_WORK_GROUP_SIZE, sizeof max_work_group_,
-                                 &max_work_group_, nullptr),
-        "clGetKernelWorkGroupInfo");
+  const DeviceInfo& info = device.info();
+  auto ask = [&](cl_kernel_work_group_info what, auto& value) {
+    check(clGetKernelWorkGroupInfo(kernel_(), device.id(), what, sizeof value, &value, nullptr),
+          "clGetKernelWorkGroupInfo");
+  };
+  std::array<std::size_t, 3> required{};
+  cl_ulong local = 0;
+  ask(CL_KERNEL_WORK_GROUP_SIZE, max_work_group_);
+  ask(CL_KERNEL_COMPILE_WORK_GROUP_SIZE, required);
+  ask(CL_KERNEL_LOCAL_MEM_SIZE, local);
+  max_work_group_ = std::min(max_work_group_, info.max_work_group);
+  fixed_work_group_ = required[0] != 0;
+  const std::size_t items = required[0] * required[1] * required[2];
+  if (simulation() && (items > info.max_work_group || local > info.local_memory))
+    throw DeviceError(name() + " needs work-groups of " + std::to_string(items) + " and " + std::to_string(local) +
+                          " bytes of local memory, " + info.name + " has " + std::to_string(info.max_work_group) +
+                          " and " + std::to_string(info.local_memory),
+                      CL_OUT_OF_RESOURCES);
   keep();
 }
 

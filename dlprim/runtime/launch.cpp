@@ -2,6 +2,7 @@
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/profile.hpp>
 
+#include <algorithm>
 #include <cstring>
 
 namespace dlprim::detail {
@@ -62,6 +63,17 @@ void write_deferred(std::byte* payload, const Deferred& launch, std::span<const 
   }
 }
 
+// Halves a work-group until it has at most `most` work-items, the last dimensions first.
+void fit(std::size_t* local, int dims, std::size_t most) {
+  auto items = [&] {
+    std::size_t product = 1;
+    for (int d = 0; d < dims; d++) product *= local[d];
+    return product;
+  };
+  for (int d = dims - 1; d >= 0; d--)
+    while (local[d] > 1 && items() > most) local[d] = (local[d] + 1) / 2;
+}
+
 }  // namespace
 
 void launch(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic, std::span<const Argument> arguments) {
@@ -85,15 +97,17 @@ void set_argument(Kernel& kernel, cl_uint index, const void* value, std::size_t 
 }
 
 void enqueue(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic, bool profiled) {
-  std::size_t global[3];
+  std::size_t global[3], local[3];
+  std::copy_n(range.local, 3, local);
+  if (range.local[0] != 0 && !kernel.fixed_work_group()) fit(local, range.dims, kernel.max_work_group());
   for (int d = 0; d < range.dims; d++) {
-    const std::size_t local = range.local[0] == 0 ? 1 : range.local[d];
-    global[d] = (range.global[d] + local - 1) / local * local;
+    const std::size_t unit = range.local[0] == 0 ? 1 : local[d];
+    global[d] = (range.global[d] + unit - 1) / unit * unit;
   }
   cl_event event = nullptr;
   const cl_int code =
       clEnqueueNDRangeKernel(queue.handle(), kernel.get(), cl_uint(range.dims), nullptr, global,
-                             range.local[0] == 0 ? nullptr : range.local, 0, nullptr, profiled ? &event : nullptr);
+                             range.local[0] == 0 ? nullptr : local, 0, nullptr, profiled ? &event : nullptr);
   if (code != CL_SUCCESS) throw DeviceError("clEnqueueNDRangeKernel(" + kernel.name() + ")", code);
   if (event) Profiler::record(event, kernel.name().c_str(), queue.device().index(), queue.id(), traffic.bytes);
   kernel.use();

@@ -12,6 +12,7 @@
 
 #include "free_memory.hpp"
 #include "memory_address.hpp"
+#include "simulate.hpp"
 
 namespace dlprim {
 
@@ -183,6 +184,7 @@ struct Allocator::Pool {
                               : size <= large_limit ? large_segment
                                                     : round_up(size, segment_multiple);
     if (std::uint64_t(stats.reserved_bytes.current) + bytes > capacity()) return nullptr;
+    if (simulation() && bytes > device.info().max_allocation) return nullptr;
     auto segment = std::make_unique<Segment>();
     segment->buffer = new_buffer(bytes, queue);
     if (!segment->buffer()) return nullptr;

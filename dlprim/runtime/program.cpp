@@ -9,7 +9,9 @@
 
 #include "build_progress.hpp"
 #include "disk_cache.hpp"
+#include "driver_defects.hpp"
 #include "embedded_kernels.hpp"
+#include "simulate.hpp"
 
 namespace dlprim {
 
@@ -71,6 +73,15 @@ std::string device_options(const Device& device) {
   return options;
 }
 
+// On a simulated device, definitions that keep a program from using what such a device lacks.
+std::string what_is_missing(const DeviceInfo& info) {
+  std::string text;
+  if (!simulation()) return text;
+  if (!info.fp64) text += "#define double simulated_device_without_float64\n";
+  if (!info.int64_atomics) text += "#define atom_cmpxchg simulated_device_without_64_bit_atomics\n";
+  return text;
+}
+
 // 128 bits of FNV-1a with two offsets, in hexadecimal: short keys for long sources.
 std::string digest(const std::string& text) {
   std::uint64_t a = 0xcbf29ce484222325, b = 0x84222325cbf29ce4;
@@ -89,6 +100,14 @@ std::string binary_of(const cl::Program& program) {
   std::string binary(size, '\0');
   auto* data = reinterpret_cast<unsigned char*>(binary.data());
   return clGetProgramInfo(program(), CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) == CL_SUCCESS ? binary : "";
+}
+
+// Writes the text that a compiler gets, and its options in the first line, to a file of the folder DLPRIM_KERNEL_DUMP.
+void dump(const std::string& text, const std::string& options, const std::string& kernel) {
+  const char* folder = environment::text("DLPRIM_KERNEL_DUMP");
+  if (!folder) return;
+  std::ofstream file(std::string(folder) + "/" + kernel + "-" + digest(options + text) + ".cl", std::ios::binary);
+  file << "// " << options << "\n" << text;
 }
 
 std::string log_of(const cl::Program& program, cl_device_id device) {
@@ -207,6 +226,10 @@ cl::Program ProgramCache::program(const std::string& text, const std::string& op
 }
 
 std::unique_ptr<Kernel> ProgramCache::build(const KernelSource& source) {
+  const DeviceInfo& info = device_.info();
+  if (const char* defect = driver_defect(info, source.file + ':' + source.kernel))
+    throw NotImplementedError("[" + source.kernel + "] the driver " + info.platform + " " + info.driver + " of " +
+                              info.name + " computes this wrong (" + defect + "): install another version");
   return std::make_unique<Kernel>(device_, compile(source), source);
 }
 
@@ -214,7 +237,9 @@ cl::Kernel ProgramCache::compile(const KernelSource& source) {
   const std::string options = device_options(device_) + source.options;
   std::string what = source.kernel + (source.file.empty() ? "" : " of " + source.file);
   if (environment::is_on("DLPRIM_DEBUG_BUILD")) what += ": " + one_line(source.defines);
-  cl::Program built = program(preprocess(source), options, source.target, what);
+  const std::string text = what_is_missing(device_.info()) + preprocess(source);
+  dump(text, options, source.kernel);
+  cl::Program built = program(text, options, source.target, what);
   cl_int code = CL_SUCCESS;
   cl::Kernel kernel(clCreateKernel(built(), source.kernel.c_str(), &code));
   check(code, ("clCreateKernel(" + source.kernel + ")").c_str());

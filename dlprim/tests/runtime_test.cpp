@@ -7,7 +7,10 @@
 #include <thread>
 
 #include "device_list.hpp"
+#include "driver_defects.hpp"
 #include "floats.hpp"
+#include "simulate.hpp"
+#include "testing.hpp"
 
 namespace dlprim {
 namespace {
@@ -59,6 +62,42 @@ TEST(Device, VisibleDevicesRestrictAndOrder) {
   const auto chosen = list_devices(reversed.c_str(), reason);
   ASSERT_EQ(chosen.size(), all.size());
   for (std::size_t i = 0; i < all.size(); i++) EXPECT_EQ(chosen[i].id, all[all.size() - 1 - i].id);
+}
+
+TEST(Device, SimulatedLimitsOnlyGetLower) {
+  DeviceInfo info;
+  info.max_work_group = 1024, info.local_memory = 32768, info.fp64 = true, info.cpu = true;
+  simulate(info, "work_group=64,local_memory=65536,fp64=0,fp16=1,gpu=1,warp=16");
+  EXPECT_EQ(info.max_work_group, 64u);
+  EXPECT_EQ(info.local_memory, 32768u);
+  EXPECT_FALSE(info.fp64 || info.fp16 || info.cpu);
+  EXPECT_TRUE(info.gpu && info.warp == 16);
+  for (const char* wrong : {"work_group", "work_group=", "work_group=a", "no_such_limit=1", "=1", "fp64=0,,warp=1"})
+    EXPECT_THROW(simulate(info, wrong), ValidationError) << wrong;
+}
+
+TEST(Device, OthersThanLittleEndianOf64BitsAreRefused) {
+  EXPECT_EQ(refusal(true, 64), nullptr);
+  EXPECT_NE(std::string(refusal(false, 64)).find("big-endian"), std::string::npos);
+  EXPECT_NE(std::string(refusal(true, 32)).find("64 bits"), std::string::npos);
+}
+
+TEST(Device, KnownDefectsBelongToDrivers) {
+  DeviceInfo info;
+  info.platform = "rusticl", info.driver = "22.3.6";
+  EXPECT_NE(driver_defect(info, ""), nullptr);
+  info.driver = "24.0.1";
+  EXPECT_EQ(driver_defect(info, ""), nullptr);
+  info.driver = "22.3.6", info.platform = "another";
+  EXPECT_EQ(driver_defect(info, "random_each.cl:generate_each"), nullptr);
+}
+
+TEST(Queue, HalvesWorkGroupsThatAreTooLarge) {
+  DeviceStatus& status = device().status();
+  DeviceVector<float> x(std::vector<float>(1 << 20, 1));
+  launch(queue(), add_kernel(), NDRange(1 << 20, 1 << 20), x.data(), 1.0f, status.buffer(),
+         status.arm(queue(), "too large"));
+  for (float value : x.read()) ASSERT_EQ(value, 2);
 }
 
 TEST(Queue, RunsInOrderAndAcrossQueues) {

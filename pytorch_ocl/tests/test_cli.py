@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""python -m pytorch_ocl: info, validate, tune, cache."""
+"""python -m pytorch_ocl: info, check, validate, tune, cache."""
 import importlib.util
+import json
 import re
 import time
 
@@ -10,7 +11,7 @@ from processes import run_python
 
 from pytorch_ocl import __main__ as command_line
 from pytorch_ocl import models
-from pytorch_ocl.cli import validate
+from pytorch_ocl.cli import check, check_families, validate
 from pytorch_ocl.cli.progress import Progress
 
 needs_torchvision = pytest.mark.skipif(importlib.util.find_spec("torchvision") is None, reason="no torchvision")
@@ -22,6 +23,31 @@ def test_info_lists_every_device(capsys):
     for index in range(torch.ocl.device_count()):
         assert f"ocl:{index}  {torch.ocl.get_device_name(index)}" in text
     assert torch.__version__ in text and "cache: " in text
+
+
+def test_check_writes_a_report(device, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(check, "seconds", lambda step, device: (step(), 1.0)[1])
+    assert command_line.main(["check", "--device", device, "--output", str(tmp_path)]) == 0, capsys.readouterr().out
+    report = json.loads((tmp_path / "check.json").read_text())
+    assert report["device"]["name"] == torch.ocl.get_device_name(device)
+    assert set(report["families"]) == set(check_families.FAMILIES) and len(report["speed"]) == 3
+    assert not any(result["on_cpu"] for result in report["families"].values())
+    assert (tmp_path / "check.png").stat().st_size > 10000 and "PASS" in capsys.readouterr().out
+
+
+def test_check_fails_for_a_wrong_or_failing_family(device, capsys, monkeypatch):
+    def wrong(x):
+        return x(100) * (1.01 if torch.device(x.device).type == "ocl" else 1)
+
+    def failing(x):
+        if torch.device(x.device).type == "ocl":
+            raise RuntimeError("as a driver would")
+        return x(1)
+
+    monkeypatch.setattr(check_families, "FAMILIES", {"wrong": wrong, "failing": failing})
+    monkeypatch.setattr(check, "speed", lambda device: [])
+    assert command_line.main(["check", "--device", device]) == 1
+    assert "FAIL: wrong, failing" in capsys.readouterr().out
 
 
 @needs_torchvision

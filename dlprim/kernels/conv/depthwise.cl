@@ -108,8 +108,9 @@ __kernel void conv_depthwise_data(ARGUMENTS) {
 }
 
 // Sums dy * x over the positions of the images of a slice; sums[slice, tap, channel]. Here `from` is x, `to` dy.
-__kernel void conv_depthwise_weights(CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), to),
-                                     GLOBAL(T, sums), const Shape s) {
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void conv_depthwise_weights(CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), to),
+                            GLOBAL(T, sums), const Shape s) {
   __local T partial[GROUP];
   const INDEX channel = get_group_id(0), slice = get_group_id(1);
   const int item = get_local_id(0);
@@ -149,7 +150,8 @@ __kernel void conv_depthwise_weights(CONST_GLOBAL(STORAGE(TYPE), from), CONST_GL
 }
 
 // A group finishes 16 sums, GROUP / 16 work-items for each.
-__kernel void conv_depthwise_finish(CONST_GLOBAL(T, sums), GLOBAL(STORAGE(TYPE), weights), const Shape s) {
+__kernel __attribute__((reqd_work_group_size(16, GROUP / 16, 1)))
+void conv_depthwise_finish(CONST_GLOBAL(T, sums), GLOBAL(STORAGE(TYPE), weights), const Shape s) {
   __local T partial[GROUP];
   const INDEX id = get_global_id(0), size = s.channels * TAPS;
   const int column = get_local_id(0), first = get_local_id(1);

@@ -9,10 +9,10 @@ typedef struct {
 
 #if TAP_OUTER
 // A work-group takes 32 rows and columns of a tap through local memory: lanes read along rows, where weights of
-// channels last lie, and write along columns.
+// channels last lie, and write along columns. The host defines STEP, the rows that a group copies at once.
 #define TILE 32
-#define STEP (TILE / 4)
-__kernel void conv_weights(CONST_GLOBAL(STORAGE(TYPE), from), GLOBAL(STORAGE(TYPE), to), const Shape s) {
+__kernel __attribute__((reqd_work_group_size(TILE, STEP, 1)))
+void conv_weights(CONST_GLOBAL(STORAGE(TYPE), from), GLOBAL(STORAGE(TYPE), to), const Shape s) {
   __local STORAGE(TYPE) tile[TILE][TILE + 1];
   const int x = get_local_id(0), y = get_local_id(1);
   const int first_column = get_group_id(0) * TILE, first_row = get_group_id(1) * TILE;

@@ -139,7 +139,7 @@ bool depthwise_last_serves(const Device& device, const ConvShape& s) {
   return wanted && last(s.x) && last(s.y) && s.x.channels == s.y.channels && s.w.size[0] == 1 && s.x.size[0] == 1 &&
          s.y.size[0] == 1 && s.padding[0] == 0 && s.taps() <= weights_a_item && short_reach(1) && short_reach(2) &&
          std::max(reach(s.x), reach(s.y)) < settings.index_limit - (1 << 16) &&
-         local_bytes() <= device.info().local_memory;
+         device.info().max_work_group >= std::size_t(group) && local_bytes() <= device.info().local_memory;
 }
 
 void depthwise_last_forward(Queue& queue, const ConvShape& s, const TensorView& bias, Activation activation) {

@@ -82,6 +82,7 @@ Workspace ordered_weights(Queue& queue, const ConvShape& shape, const WeightOrde
     std::uint8_t bytes, tap_outer;
   };
   static KernelCache<Key> cache;
+  const std::size_t lines = std::max<std::size_t>(fitting_group(queue.device().info(), 256) / 32, 1);
   const Key key{std::uint8_t(size_of(shape.type)), order.tap_outer};
   Kernel& kernel = cache.get(queue.device(), key, [&] {
     const char* type = key.bytes == 1   ? "u8"
@@ -89,13 +90,17 @@ Workspace ordered_weights(Queue& queue, const ConvShape& shape, const WeightOrde
                        : key.bytes == 4 ? "u32"
                        : key.bytes == 8 ? "u64"
                                         : "c128";
-    return KernelSource("conv/weights.cl", "conv_weights").define("TYPE", type).define("TAP_OUTER", key.tap_outer);
+    return KernelSource("conv/weights.cl", "conv_weights")
+        .define("TYPE", type)
+        .define("TAP_OUTER", key.tap_outer)
+        .define("STEP", std::int64_t(lines));
   });
   Workspace result(queue, std::max<std::size_t>(size, 1) * key.bytes);
   if (order.tap_outer) {
     const auto tiles = [](std::int64_t n) { return std::size_t((n + 31) / 32); };
     const auto planes = std::size_t(s.groups * s.taps[0] * s.taps[1] * s.taps[2]);
-    launch(queue, kernel, NDRange(tiles(s.columns) * 32, tiles(s.rows) * 8, planes, 32, 8, 1), from, result.data(), s);
+    launch(queue, kernel, NDRange(tiles(s.columns) * 32, tiles(s.rows) * lines, planes, 32, lines, 1), from,
+           result.data(), s);
     return result;
   }
   const std::size_t width = std::min<std::size_t>(64, kernel.max_work_group());

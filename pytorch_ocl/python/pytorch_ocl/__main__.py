@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Command line: python -m pytorch_ocl info | validate | tune | cache."""
+"""Command line: python -m pytorch_ocl info | check | validate | tune | cache."""
 import argparse
 import importlib
 import sys
 
 COMMANDS = {
     "info": "platforms, devices, capabilities, versions and the program cache",
+    "check": "compare every family of kernels with the CPU and measure speed, in a minute",
     "validate": "compare a torchvision or timm network on an OpenCL device with the CPU",
     "tune": "measure the kernels that a network uses and remember the fastest",
     "cache": "show or clear the cache of compiled kernels and measurements",

@@ -16,6 +16,7 @@ inline constexpr std::string_view names[] = {
     "DLPRIM_ATTENTION_TILE", "DLPRIM_DEBUG_SELECT",   "DLPRIM_DEBUG_BUILD",   "DLPRIM_SUBMIT_THREAD",
     "DLPRIM_STAGED_COPIES",  "DLPRIM_MEMORY_LIMIT",   "DLPRIM_PROGRAM_LIMIT", "DLPRIM_KERNEL_PATH",
     "DLPRIM_OPENCL_LIBRARY", "DLPRIM_OPENCL_FALLBACK_LIBRARY",               "DLPRIM_INDEX_LIMIT",
+    "DLPRIM_SIMULATE",       "DLPRIM_KERNEL_DUMP",
 };
 
 /// One of `names`; another name does not compile.

@@ -4,12 +4,16 @@
 #include <dlprim/runtime/program.hpp>
 #include <dlprim/runtime/queue.hpp>
 
+#include <algorithm>
+#include <bit>
 #include <span>
 #include <type_traits>
 
 namespace dlprim {
 
 /// Global and local sizes of 1 to 3 dimensions. A local size of 0 leaves the choice to the runtime.
+/// Local sizes are wishes: where the device or the kernel allows only smaller groups they are halved, unless the kernel
+/// requires its size (reqd_work_group_size), as every kernel must whose work-items share local memory.
 /// Global sizes are rounded up to multiples of the local sizes: kernels guard their bounds.
 struct NDRange {
   int dims = 1;
@@ -21,6 +25,11 @@ struct NDRange {
   NDRange(std::size_t gx, std::size_t gy, std::size_t gz, std::size_t lx, std::size_t ly, std::size_t lz)
       : dims(3), global{gx, gy, gz}, local{lx, ly, lz} {}
 };
+
+/// The largest power of 2 of at most `wish` work-items that the device allows in a group.
+inline std::size_t fitting_group(const DeviceInfo& device, std::size_t wish) {
+  return std::bit_floor(std::min(wish, device.max_work_group));
+}
 
 /// An argument that reserves local memory.
 struct LocalMemory {

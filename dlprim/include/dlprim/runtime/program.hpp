@@ -46,6 +46,8 @@ class Kernel {
   const std::string& name() const noexcept { return source_.kernel; }
   /// Largest work-group this kernel can run with.
   std::size_t max_work_group() const noexcept { return max_work_group_; }
+  /// Whether its source requires a size of work-groups, as kernels do whose work-items work together.
+  bool fixed_work_group() const noexcept { return fixed_work_group_; }
   std::mutex& lock() noexcept { return lock_; }
   /// Notes a launch.
   void use() noexcept { used_.store(builds.load(std::memory_order_relaxed), std::memory_order_relaxed); }
@@ -61,6 +63,7 @@ class Kernel {
   KernelSource source_;
   std::atomic<std::uint64_t> used_{0};
   std::size_t max_work_group_;
+  bool fixed_work_group_;
   std::mutex lock_;
 };
 

@@ -41,7 +41,7 @@ struct Key {
   std::uint16_t vector;  // of conv_depthwise_strip; 0: another kernel
 };
 
-Key make_key(Pass pass, const ConvShape& s, const Volume& to) {
+Key make_key(const Queue& queue, Pass pass, const ConvShape& s, const Volume& to) {
   Key key{};
   key.pass = pass, key.type = std::uint16_t(s.type);
   for (int i = 0; i < 3; i++) {
@@ -57,7 +57,8 @@ Key make_key(Pass pass, const ConvShape& s, const Volume& to) {
   };
   const std::int64_t limit = settings.index_limit;
   key.wide = std::max(reach(s.x), reach(s.y)) > limit - std::min<std::int64_t>(limit / 2, 1 << 16);
-  key.group = weights_group;
+  const DeviceInfo& info = queue.device().info();
+  key.group = std::uint16_t(fitting_group(info, info.cpu ? 16 : weights_group));
   return key;
 }
 
@@ -163,7 +164,7 @@ void forward(Queue& queue, const ConvProblem& problem) {
   const TensorView& bias = problem.bias;
   const Activation activation = problem.activation;
   if (depthwise_last_serves(queue.device(), s)) return depthwise_last_forward(queue, s, bias, activation);
-  Key key = make_key(Pass::forward, s, s.y);
+  Key key = make_key(queue, Pass::forward, s, s.y);
   key.activation = std::uint16_t(activation);
   run_map(queue, key, s, s.x, s.y, bias, make_shape(s, s.x, s.y, bias));
 }
@@ -174,17 +175,16 @@ void data_gradient(Queue& queue, const ConvShape& s, const TensorView& bias) {
   const Shape shape = make_shape(s, s.y, s.x, bias);
   Shape flipped = shape;
   for (int i = 0; i < 3; i++) flipped.padding[i] = s.dilation[i] * (s.w.size[i] - 1) - s.padding[i];
-  const Key key = make_key(Pass::flipped, s, s.x);
+  const Key key = make_key(queue, Pass::flipped, s, s.x);
   const bool dense = s.stride[0] == 1 && s.stride[1] == 1 && s.stride[2] == 1;
   if (s.y.channels == s.x.channels && (dense || strip_rows(queue.device(), key, flipped, strip_vector(s.x)) > 0))
     return run_map(queue, key, s, s.y, s.x, bias, flipped);
-  run_map(queue, make_key(Pass::data, s, s.x), s, s.y, s.x, bias, shape);
+  run_map(queue, make_key(queue, Pass::data, s, s.x), s, s.y, s.x, bias, shape);
 }
 
 void weights_gradient(Queue& queue, const ConvShape& s) {
   Shape shape = make_shape(s, s.x, s.y, {});
-  Key key = make_key(Pass::weights, s, s.y);
-  if (queue.device().info().cpu) key.group = 16;
+  Key key = make_key(queue, Pass::weights, s, s.y);
   const auto size = std::size_t(s.y.channels * s.taps());
   WeightSums partial;
   if (depthwise_last_serves(queue.device(), s)) {
