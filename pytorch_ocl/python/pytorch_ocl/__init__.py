@@ -23,10 +23,11 @@ def _warn_beside(other):
     """Tells what a process loses that has another accelerator and asked for this one (PyTorch 2.11 to 2.14)."""
     warnings.warn(f"pytorch_ocl beside {other}: PyTorch follows one accelerator's streams in a process, from now on ocl's, "
                   f"so backward passes on {other} tensors raise an INTERNAL ASSERT (opt_ready_stream). Train on {other} in "
-                  "a process that does not import pytorch_ocl", RuntimeWarning, stacklevel=4)
+                  "a process that does not import pytorch_ocl", RuntimeWarning, stacklevel=3)
 
 
 def _register():
+    """Adds the device; returns the type of another accelerator that this process has, or an empty string."""
     from pytorch_ocl import backends, distributed, inductor, ocl, optimizers, parallel
     from pytorch_ocl.ocl import interchange
 
@@ -43,13 +44,13 @@ def _register():
     inductor.install()
     parallel.install()
     ocl._watch_forks()
-    if other:
-        _warn_beside(other)
+    return other
 
 
 if not hasattr(torch, "ocl"):
+    _other = ""
     try:
-        _register()
+        _other = _register()
     except Exception as error:  # noqa: BLE001  a backend that cannot be loaded must never break `import torch`
         _problem = f"{type(error).__name__}: {error}"
         warnings.warn(f"pytorch_ocl could not be loaded: {_problem}", RuntimeWarning, stacklevel=2)
@@ -57,3 +58,5 @@ if not hasattr(torch, "ocl"):
 
         if not hasattr(torch, "ocl"):
             torch.ocl = ocl
+    if _other:
+        _warn_beside(_other)
