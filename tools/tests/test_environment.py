@@ -6,7 +6,7 @@ import re
 ROOT = pathlib.Path(__file__).parents[2]
 HEADER = ROOT / "dlprim/include/dlprim/runtime/environment.hpp"
 # Read by the tests of the library, and by what is called before it.
-ELSEWHERE = {"DLPRIM_TEST_DEVICE", "FAULTY_OPENCL", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"}
+ELSEWHERE = {"DLPRIM_TEST_DEVICE", "FAULTY_OPENCL", "PYTORCH_OCL_AUTOLOAD", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"}
 
 
 def listed():
