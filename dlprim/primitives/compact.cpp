@@ -80,8 +80,8 @@ void Compaction::emit(int kind, const TensorView& out, const TensorView& source,
   p.n = std::uint64_t(mask_.numel()), p.limit = limit;
   if (kind == coordinates_kind) p.row_stride = out.strides[0], p.column_stride = out.strides[1];
   if (kind == scatter_kind)
-    p.code = queue_.status().arm("masked_scatter: expected a source with an element for each of the "
-                                                  "mask's, but it ends before number %lld");
+    p.code = queue_.status().arm("masked_scatter: expected self and source to have the same number of elements where "
+                                 "the mask is true: source has fewer");
   const int dims = kind == coordinates_kind ? mask_.dims : 0;
   const Key key{Kind(kind), mask_.dtype, std::uint8_t(size_of(out.dtype)), std::uint8_t(dims)};
   const auto parameters = std::as_bytes(std::span(&p, 1));
