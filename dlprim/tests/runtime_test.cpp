@@ -93,10 +93,10 @@ TEST(Device, KnownDefectsBelongToDrivers) {
 }
 
 TEST(Queue, HalvesWorkGroupsThatAreTooLarge) {
-  DeviceStatus& status = device().status();
+  QueueStatus& status = queue().status();
   DeviceVector<float> x(std::vector<float>(1 << 20, 1));
   launch(queue(), add_kernel(), NDRange(1 << 20, 1 << 20), x.data(), 1.0f, status.buffer(),
-         status.arm(queue(), "too large"));
+         status.arm("too large"));
   for (float value : x.read()) ASSERT_EQ(value, 2);
 }
 
