@@ -83,6 +83,10 @@ Event Queue::record() {
 void Queue::wait(const Event& event) {
   if (!event) return;
   const cl_event handle = event.get();
+  cl_context owner = nullptr;
+  check(clGetEventInfo(handle, CL_EVENT_CONTEXT, sizeof owner, &owner, nullptr), "clGetEventInfo");
+  // Queues cannot wait for events of other contexts, and each device has its own: then the host waits.
+  if (owner != device_.context()()) return event.wait();
   check(clEnqueueBarrierWithWaitList(get(), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
   enqueued();
 }
