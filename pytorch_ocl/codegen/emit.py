@@ -48,6 +48,17 @@ def translating_errors(text: str) -> str:
     return WRAPPER.sub(r"\1 try {\n\2} OCL_TRANSLATE_ERRORS", text)
 
 
+def checking_overlap(text: str, f: NativeFunction, unit: Unit) -> str:
+    """The wrapper of a function with a check that what it writes overlaps neither itself nor, in part, what it reads."""
+    if unit.entry.options.get("overlap", False):
+        return text
+    tensors = [a for a in f.func.arguments.flat_all if a.type.is_tensor_like() and not a.type.is_list_like()]
+    written = [a for a in tensors if a.annotation is not None and a.annotation.is_write]
+    read = [a.name for a in tensors if a not in written]
+    checks = [f"  pytorch_ocl::check_overlap({', '.join([a.name, *read])});\n" for a in written]
+    return WRAPPER.sub(lambda m: f"{m[1]} {{\n{''.join(checks)}{m[2]}}}", text)
+
+
 class Emitter:
     """`texts()` maps relative paths of the output directory to contents."""
 
@@ -112,7 +123,10 @@ class Emitter:
         else:
             printer = dest.RegisterDispatchKey(**options)
             texts = [printer.gen_unstructured(adjusted(f, unit), unit.group) for f in unit.functions]
-        return [text.replace("XPU", "OCL") for text in texts if text]
+        texts = [text and text.replace("XPU", "OCL") for text in texts]
+        if target is Target.ANONYMOUS_DEFINITION and unit.kind in ("structured", "functions"):
+            texts = [text and checking_overlap(text, f, unit) for text, f in zip(texts, unit.functions)]
+        return [text for text in texts if text]
 
     def index_of(self, unit: Unit) -> BackendIndex:
         if unit.kind == "structured":

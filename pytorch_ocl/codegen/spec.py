@@ -13,7 +13,7 @@ KINDS = ("shared", "structured", "functions")
 OPTIONS = {
     "shared": {"unshared"},
     "structured": set(),
-    "functions": {"device_check", "guard", "symint", "variants", "composite"},
+    "functions": {"device_check", "guard", "symint", "variants", "composite", "overlap"},
 }
 
 

@@ -124,6 +124,14 @@ def test_functions_are_declared_guarded_and_checked(workspace):
     assert "DeviceGuard omitted" in strided
 
 
+def test_written_tensors_are_checked_for_overlap(workspace):
+    workspace.family("gemm", "structured: [addmv.out]\nfunctions: [nonzero.out, {name: fill_.Scalar, overlap: true}]")
+    source = code(workspace.generate(), "gemm")
+    assert "check_overlap(out, self, mat, vec);" in source and "check_overlap(self, mat, vec);" in source
+    assert "check_overlap(out, self);" in source
+    assert source.count("check_overlap(") == 3
+
+
 def test_symint(workspace):
     workspace.family("memory", "functions: [{name: empty.memory_format, symint: true}, empty_strided]")
     header = workspace.generate()["functions/memory.h"]

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Copies between any two of: this device, another device, the host.
+#include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
 #include <c10/core/DeviceGuard.h>
 #include <dlprim/primitives/copy.hpp>
 
@@ -28,8 +31,24 @@ at::Tensor without_bits(const at::Tensor& tensor) {
   return plain;
 }
 
-void within_device(const at::Tensor& to, const at::Tensor& from) {
+// Whether the stretches of memory that the two reach into have bytes in common.
+bool share_memory(const at::Tensor& a, const at::Tensor& b) {
+  auto start = [](const at::Tensor& x) { return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()); };
+  auto bytes = [](const at::Tensor& x) {
+    return at::detail::computeStorageNbytes(x.sizes(), x.strides(), x.itemsize());
+  };
+  return start(a) < start(b) + bytes(b) && start(b) < start(a) + bytes(a);
+}
+
+bool same_memory(const at::Tensor& a, const at::Tensor& b) {
+  return a.const_data_ptr() == b.const_data_ptr() && a.scalar_type() == b.scalar_type() && a.strides() == b.strides();
+}
+
+// What overlaps in part is copied as it was before.
+void within_device(const at::Tensor& to, const at::Tensor& given) {
+  if (same_memory(to, given)) return;
   dlprim::Queue& queue = current_queue(to.device());
+  const at::Tensor from = share_memory(to, given) ? given.clone() : given;
   if (same_layout(to, from)) queue.copy(buffer_of(to), buffer_of(from), to.nbytes());
   else dlprim::copy(queue, view_of(to, "copy_"), view_of(from, "copy_"));
 }
@@ -63,12 +82,23 @@ void copy_memory(const at::Tensor& to, const at::Tensor& from, bool non_blocking
   host_to_device(to, from.cpu(), false);
 }
 
+// Kernels know no complex numbers of 16-bit parts: the parts are copied.
+bool copy_chalf(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
+  const bool into = to.scalar_type() == at::kComplexHalf, out_of = from.scalar_type() == at::kComplexHalf;
+  if (into == out_of && !into) return false;
+  auto parts = [](const at::Tensor& x) { return at::view_as_real(x.resolve_conj()); };
+  if (into && out_of) at::view_as_real(to).copy_(parts(from), non_blocking);
+  else if (into) at::view_as_real(to).copy_(parts(from.to(at::kComplexFloat)), non_blocking);
+  else to.copy_(at::view_as_complex(parts(from).to(at::kFloat)), non_blocking);
+  return true;
+}
+
 }  // namespace
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   if (self.is_same(src)) return self;
   const at::Tensor from = src.sizes() == self.sizes() ? src : at::Tensor(src.expand(self.sizes()));
-  if (self.numel() == 0) return self;
+  if (self.numel() == 0 || copy_chalf(self, from, non_blocking)) return self;
   const c10::DeviceGuard guard(on_device(self) ? self.device() : src.device());
   const bool conj = self.is_conj() != src.is_conj(), neg = self.is_neg() != src.is_neg();
   at::Tensor to = without_bits(self);

@@ -369,6 +369,10 @@ at::Tensor& masked_fill__Tensor(at::Tensor& self, const at::Tensor& mask, const 
               mask.scalar_type());
   TORCH_CHECK(self.is_complex() || !value.is_complex(), "value cannot be converted to type ", self.dtype().name(),
               " without overflow");
+  if (at::has_internal_overlap(self) == at::MemOverlap::Yes)
+    TORCH_WARN("Use of masked_fill_ on expanded tensors is deprecated. Please clone() the tensor before performing "
+               "this operation.");
+  at::assert_no_partial_overlap(self, mask);
   if (self.numel() == 0) return self;
   const at::Tensor converted = value.to(self.scalar_type());
   const dlprim::TensorView to = view_of(self, "masked_fill_");

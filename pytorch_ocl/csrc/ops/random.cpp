@@ -76,6 +76,7 @@ void bernoulli_kernel(const at::TensorBase& self, double p, Generator generator)
 }
 
 void bernoulli_tensor_kernel(const at::TensorBase& self, const at::TensorBase& p, Generator generator) {
+  at::assert_no_partial_overlap(self, p);
   const at::Tensor out(self);
   at::assert_no_internal_overlap(out);
   at::Tensor probability = at::Tensor(p).to(self.device());

@@ -4,6 +4,7 @@
 
 #include <ATen/DeviceGuard.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/op_registration/adaption.h>
 #include <ATen/native/Resize.h>
@@ -20,6 +21,21 @@
   catch (const dlprim::Error&) { pytorch_ocl::rethrow_as_torch_error(); }
 
 namespace pytorch_ocl {
+
+inline void check_read(const at::Tensor& written, const at::Tensor& read) {
+  if (read.defined()) at::assert_no_partial_overlap(written, read);
+}
+inline void check_read(const at::Tensor& written, const std::optional<at::Tensor>& read) {
+  if (read) check_read(written, *read);
+}
+
+/// Raises RuntimeError, as PyTorch's iterators do, if elements of `written` share memory, or it shares a part of its
+/// memory with a tensor (or optional tensor) that is read. The very same memory is allowed.
+template <class... Read>
+void check_overlap(const at::Tensor& written, const Read&... read) {
+  at::assert_no_internal_overlap(written);
+  (check_read(written, read), ...);
+}
 
 /// Allocates an output of a structured operator. The caller guards the device.
 inline at::Tensor new_output(at::IntArrayRef sizes, const at::TensorOptions& options) {

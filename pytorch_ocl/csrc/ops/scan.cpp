@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/scan.hpp>
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReduceOps.h>
 #include <ATen/native/Resize.h>
@@ -20,6 +21,7 @@ at::Tensor dense(const at::Tensor& out) {
 }
 
 void scan(ScanId id, const char* op, const at::Tensor& self, const at::Tensor& out, int64_t dim) {
+  at::assert_no_partial_overlap(out, self);
   const at::Tensor x = self.to(out.scalar_type()).contiguous(), y = dense(out);
   dlprim::scan(current_queue(), id, view_of(y, op), view_of(x, op), int(at::maybe_wrap_dim(dim, self.dim())));
   if (!y.is_same(out)) out.copy_(y);
