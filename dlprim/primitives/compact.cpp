@@ -75,8 +75,8 @@ void Compaction::emit(int kind, const TensorView& out, const TensorView& source,
   p.n = std::uint64_t(mask_.numel()), p.limit = limit;
   if (kind == coordinates_kind) p.row_stride = out.strides[0], p.column_stride = out.strides[1];
   if (kind == scatter_kind)
-    p.code = queue_.device().status().arm(queue_, "masked_scatter: expected a source with an element for each of the "
-                                                  "mask's, but it ends before number %lld");
+    p.code = queue_.device().status().arm(queue_, "masked_scatter: expected self and source to have the same number "
+                                                  "of elements where the mask is true: source has fewer");
   const Key key{Kind(kind), mask_.dtype, std::uint8_t(size_of(out.dtype)), std::uint8_t(mask_.dims)};
   launch(queue_, kernel_for(queue_, key), NDRange(std::size_t(chunks_ * group), std::size_t(group)), mask_.data,
          starts_.data(), out.data, source.data, queue_.device().status().buffer(), p);

@@ -31,9 +31,11 @@ const char* unit_type(int bytes) {
   return bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 4 ? "uint" : bytes == 8 ? "uint2" : "uint4";
 }
 
-const char* combination(Update update) {
+const char* combination(Update update, DataType type) {
   switch (update) {
-    case Update::multiply: return "((a) * (b))";
+    case Update::multiply:
+      if (is_complex(type)) return "((ACC(TO))((a).x * (b).x - (a).y * (b).y, (a).x * (b).y + (a).y * (b).x))";
+      return "((a) * (b))";
     case Update::maximum: return "((b) > (a) || (b) != (b) ? (b) : (a))";
     case Update::minimum: return "((b) < (a) || (b) != (b) ? (b) : (a))";
     default: return "((a) + (b))";
@@ -53,7 +55,7 @@ KernelSource make_source(const Key& key, const DeviceInfo& device) {
   if (key.form == Form::positions) return source.define("POSITIONS");
   if (key.unit) return source.define("UNIT", unit_type(key.unit));
   source.define("TO", tag(key.to)).define("FROM", tag(key.from)).define("BYTES", std::int64_t(size_of(key.to)));
-  source.define("CAST(v)", cl_cast(key.from, key.to, "v")).define("COMBINE(a, b)", combination(Update(key.update)));
+  source.define("CAST(v)", cl_cast(key.from, key.to, "v")).define("COMBINE(a, b)", combination(Update(key.update), key.to));
   if (device.int64_atomics) source.define("INT64_ATOMICS");
   if (key.to == DataType::float32 && Update(key.update) == Update::add) source.define("ADD_F32");
   return source;
@@ -233,7 +235,7 @@ Kernel& ordered_kernel(Queue& queue, DataType type, Update update) {
   static KernelCache<OrderedKey> cache;
   return cache.get(queue.device(), OrderedKey{type, update}, [&] {
     KernelSource source("index.cl", "ordered_write");
-    source.define("ORDERED").define("TO", tag(type)).define("COMBINE(a, b)", combination(update));
+    source.define("ORDERED").define("TO", tag(type)).define("COMBINE(a, b)", combination(update, type));
     if (update == Update::assign) source.define("ASSIGN");
     const DataType sum = accumulate_type(type);
     source.define("TO_ACC(v)", cl_cast(type, sum, "v")).define("FROM_ACC(v)", cl_cast(sum, type, "v"));
@@ -280,10 +282,12 @@ void indexed_write(Queue& queue, const TensorView& destination, const TensorView
   const DataType type = destination.dtype;
   if ((update == Update::assign || is_complex(type)) && type != values.dtype)
     throw ValidationError(prefix + "expected equal dtypes, got " + name(type) + " and " + name(values.dtype));
-  if (is_complex(type) && update != Update::assign && update != Update::add)
-    throw NotImplementedError(prefix + "expected assign or add for complex numbers");
+  const bool ordering = update == Update::maximum || update == Update::minimum;
+  if (is_complex(type) && ordering)
+    throw NotImplementedError(prefix + "expected assign, add or multiply for complex numbers");
   const bool wide = (size_of(type) == 8 && type != DataType::complex64) || type == DataType::complex128;
-  const bool atomic = update == Update::assign || !wide || queue.device().info().int64_atomics;
+  const bool product = is_complex(type) && update == Update::multiply;
+  const bool atomic = update == Update::assign || !(product || (wide && !queue.device().info().int64_atomics));
   if (options.ordered || !atomic) return write_in_order(queue, destination, values, dims, update, options);
   Operation o = prepare(destination, values, dims, Form::write, update, "indexed_write");
   if (o.plan.numel() == 0) return;

@@ -190,3 +190,18 @@ def test_index_put_of_every_kind(device):
                 with deterministic(ordered):
                     out = of_aten("index_put_", host.to(device), there, values.to(device), True)
                 torch.testing.assert_close(out.cpu(), of_aten("index_put_", host, indices, values, True))
+
+
+def test_products_of_complex_numbers(device):
+    at = torch.tensor([1, 0, 1, 1])
+    x, given = torch.randn(2, 3, dtype=torch.complex64), torch.randn(4, 3, dtype=torch.complex64)
+    expected = x.scatter_reduce(0, at[:, None].expand(4, 3), given, "prod")
+    result = x.to(device).scatter_reduce(0, at[:, None].expand(4, 3).to(device), given.to(device), "prod")
+    torch.testing.assert_close(result.cpu(), expected)
+
+
+def test_masked_scatter_with_too_few_elements(device):
+    x = torch.zeros(4, device=device)
+    with pytest.raises(RuntimeError, match="masked_scatter: expected self and source to have the same number"):
+        x.masked_scatter_(torch.ones(4, dtype=torch.bool, device=device), torch.ones(3, device=device))
+        torch.ocl.synchronize(device)

@@ -167,3 +167,22 @@ def test_fake_and_meta_tensors(device):
     assert made.device == torch.device(device) and made.shape == (2, 4)
     module = torch.nn.Linear(2, 2, device="meta").to_empty(device=device)
     assert module.weight.device == torch.device(device)
+
+
+def test_storage_types(device):
+    for dtype, name in torch.storage._dtype_to_storage_type_map().items():
+        if name.startswith("Q"):
+            continue
+        x = torch.zeros(3, dtype=dtype, device=device)
+        assert x.storage_type() is getattr(torch.ocl, name)
+        assert isinstance(x.storage(), getattr(torch.ocl, name)) and not isinstance(x.storage(), torch.FloatStorage)
+    made = torch.ocl.FloatStorage(4)
+    assert made.device.type == "ocl" and made.dtype == torch.float32 and len(made) == 4
+
+
+def test_complex_lines(device):
+    for dtype in (torch.complex64, torch.complex128):
+        for make in (torch.linspace, torch.logspace):
+            for start, end in ((1 + 2j, -3 + 0.5j), (0, 2j), (-1, 1)):
+                ours = make(start, end, 7, dtype=dtype, device=device)
+                torch.testing.assert_close(ours.cpu(), make(start, end, 7, dtype=dtype))

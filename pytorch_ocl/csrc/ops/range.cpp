@@ -7,6 +7,8 @@
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/view_as_real.h>
 #include <c10/core/DeviceGuard.h>
 #include <dlprim/primitives/copy.hpp>
 #include <dlprim/primitives/range.hpp>
@@ -57,12 +59,23 @@ void resize_for(at::Tensor& out, int64_t count, const char* op) {
   out.resize_({count});
 }
 
+// Both parts lie on a line of their own; powers follow from them.
+at::Tensor& fill_complex(at::Tensor& out, c10::complex<double> start, c10::complex<double> end,
+                         std::optional<double> base, const char* op) {
+  const at::Tensor line = at::empty(out.sizes(), out.options()), parts = at::view_as_real(line);
+  const double first[] = {start.real(), start.imag()}, last[] = {end.real(), end.imag()};
+  for (int part = 0; part < 2; part++)
+    into_dense(parts.select(-1, part), [&](const at::Tensor& dense) {
+      dlprim::spaced(current_queue(out.device()), view_of(dense, op), first[part], last[part], {});
+    });
+  return out.copy_(base ? at::pow(*base, line) : line);
+}
+
 at::Tensor& fill_spaced(at::Tensor& out, const at::Scalar& start, const at::Scalar& end, int64_t steps,
                         std::optional<double> base, const char* op) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
-  TORCH_CHECK_NOT_IMPLEMENTED(!out.is_complex() && !start.isComplex() && !end.isComplex(), op,
-                              ": complex numbers have no kernel on ocl");
   if (out.numel() != steps) out.resize_({steps});
+  if (out.is_complex()) return fill_complex(out, start.toComplexDouble(), end.toComplexDouble(), base, op);
   const bool whole = c10::isIntegralType(out.scalar_type(), false);
   const double first = whole ? double(start.to<int64_t>()) : start.toDouble();
   const double last = whole ? double(end.to<int64_t>()) : end.toDouble();

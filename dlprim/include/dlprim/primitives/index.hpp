@@ -37,8 +37,8 @@ void indexed_read(Queue& queue, const TensorView& out, const TensorView& source,
 
 /// destination[i with the indexed dims at index[i]] is updated by values[i], for all i of destination's shape (strides
 /// as for indexed_read; values broadcast). Values are converted to destination's dtype; assign needs equal dtypes,
-/// complex numbers take only assign and add. Where the device lacks 64-bit atomics, elements of 8 bytes are
-/// updated in order. An index out of range writes nothing and is reported at the next synchronization.
+/// complex numbers have neither maximum nor minimum. Elements without atomics (of 8 bytes where the device
+/// lacks 64-bit atomics, complex products) are updated in order. An index out of range writes nothing and is reported at the next synchronization.
 void indexed_write(Queue& queue, const TensorView& destination, const TensorView& values,
                    std::span<const IndexedDim> dims, Update update, const IndexOptions& options = {});
 

@@ -9,6 +9,7 @@ from pytorch_ocl.ocl.memory import *  # noqa: F403
 from pytorch_ocl.ocl.profile import profile  # noqa: F401
 from pytorch_ocl.ocl.random import *  # noqa: F403
 from pytorch_ocl.ocl.random import _get_generator  # noqa: F401
+from pytorch_ocl.ocl.storages import *  # noqa: F403
 from pytorch_ocl.ocl.streams import *  # noqa: F403
 from pytorch_ocl.ocl.unsupported import *  # noqa: F403
 
