@@ -110,18 +110,17 @@ TEST(Submission, DestructionRunsWhatIsLeft) {
 // With and without a Submission: a launch that the driver refuses is an error, and the queue goes on.
 TEST(Submission, RefusedLaunches) {
   const auto kernel = device().programs().build(
-      KernelSource::from_text("__kernel void set(__global int *x, ulong at, int value) { x[get_global_id(0)] = value; }",
-                              "set"));
+      KernelSource::from_text("__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void set("
+                              "__global int *x, ulong at, int value) { x[get_global_id(0)] = value; }", "set"));
   Queue& queue = device().default_queue();
   DeviceVector<int> data(std::vector<int>(64, 1));
-  const std::size_t too_large = 2 * device().info().max_work_group;
   EXPECT_THROW(
       {
-        launch(queue, *kernel, NDRange(too_large, too_large), data.data(), cl_int(2));
+        launch(queue, *kernel, NDRange(32, 32), data.data(), cl_int(2));
         queue.finish();
       },
       DeviceError);
-  launch(queue, *kernel, NDRange(64), data.data(), cl_int(3));
+  launch(queue, *kernel, NDRange(64, 64), data.data(), cl_int(3));
   EXPECT_EQ(data.read(), std::vector<int>(64, 3));
 }
 
