@@ -101,17 +101,6 @@ bool copy_chalf(const at::Tensor& to, const at::Tensor& from, bool non_blocking)
   return true;
 }
 
-// Kernels know no complex numbers of 16-bit parts: the parts are copied.
-bool copy_chalf(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
-  const bool into = to.scalar_type() == at::kComplexHalf, out_of = from.scalar_type() == at::kComplexHalf;
-  if (into == out_of && !into) return false;
-  auto parts = [](const at::Tensor& x) { return at::view_as_real(x.resolve_conj()); };
-  if (into && out_of) at::view_as_real(to).copy_(parts(from), non_blocking);
-  else if (into) at::view_as_real(to).copy_(parts(from.to(at::kComplexFloat)), non_blocking);
-  else to.copy_(at::view_as_complex(parts(from).to(at::kFloat)), non_blocking);
-  return true;
-}
-
 }  // namespace
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
