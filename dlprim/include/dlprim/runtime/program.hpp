@@ -31,7 +31,7 @@ class KernelSource {
 
 /// A compiled kernel of one device. Launching is serialized by its own lock, as OpenCL kernels keep their arguments.
 ///
-/// Of the kernels of a process, 4096 (DLPRIM_PROGRAM_LIMIT) are kept in memory: those not used for the longest time are
+/// Of the kernels of a process, 1024 (DLPRIM_PROGRAM_LIMIT) are kept in memory: those not used for the longest time are
 /// dropped and loaded or built again when they are launched.
 class Kernel {
  public:
