@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/error.hpp>
+#include <dlprim/runtime/environment.hpp>
 
 #include <clocale>
 
@@ -65,7 +66,7 @@ TEST(Tuning, KeptValuesAreReadAgain) {
   tuning::keep(info, "test.kept", lines);
   const auto read = tuning::values(info, "test.kept");
   tuning::forget(info, "test.kept");
-  if (std::getenv("DLPRIM_CACHE_DISABLE")) GTEST_SKIP() << "there is no cache on disk";
+  if (environment::is_on("DLPRIM_CACHE_DISABLE")) GTEST_SKIP() << "there is no cache on disk";
   EXPECT_EQ(read, lines);
   EXPECT_TRUE(tuning::values(info, "test.kept").empty());
 }
