@@ -120,6 +120,11 @@ void CustomKernel::run(Queue& queue, std::span<const Argument> arguments, std::s
     throw ValidationError("[" + kernel_->name() + "] expected " + std::to_string(types_.size()) + " arguments, got " +
                           std::to_string(arguments.size()));
   const NDRange range = make_range(kernel_->name(), global, local);
+  // Unlike ours, a user's kernel may rely on its local size: it is not made smaller.
+  double items = local.empty() ? 0 : 1;
+  for (std::int64_t size : local) items *= double(size);
+  if (items > double(kernel_->max_work_group()))
+    throw DeviceError("clEnqueueNDRangeKernel(" + kernel_->name() + ")", CL_INVALID_WORK_GROUP_SIZE);
   std::vector<cl::Buffer> parts;  // alive until the kernel is enqueued
   queue.admit();
   queue.submit();

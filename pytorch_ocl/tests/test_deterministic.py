@@ -57,6 +57,8 @@ SAME_BITS = {
     "cumsum": lambda d: values(d, 20_000).cumsum(0),
     "sum": lambda d: values(d, 200_000).sum(),
     "median": lambda d: values(d, 20, 501).median(1),
+    "put_, accumulated": lambda d: torch.zeros(11, device=d).put_(rows(d), values(d, 20_000), accumulate=True),
+    "scatter_reduce of products": lambda d: torch.ones(11, device=d).scatter_reduce_(0, rows(d), values(d, 20_000), "prod"),
     "kthvalue": lambda d: values(d, 20, 501).kthvalue(7, 1),
     "sort": lambda d: rows(d).sort(),
     "nll_loss of images": lambda d: F.nll_loss(values(d, 4, 11, 50, 100), rows(d).view(4, 50, 100)),
@@ -89,8 +91,6 @@ SAME_BITS = {
 RAISES = {
     "grid_sample": images(lambda x: F.grid_sample(x, torch.zeros(2, 5, 5, 2, device=x.device), align_corners=False)),
     "put_": lambda d: torch.zeros(11, device=d).put_(rows(d), values(d, 20_000)),
-    "put_, accumulated": lambda d: torch.zeros(11, device=d).put_(rows(d), values(d, 20_000), accumulate=True),
-    "scatter_reduce of products": lambda d: torch.ones(11, device=d).scatter_reduce_(0, rows(d), values(d, 20_000), "prod"),
 }
 
 

@@ -240,7 +240,6 @@ void take_kernel(at::TensorIterator& it, const at::TensorBase& input) {
 
 void put_kernel(at::TensorIterator& it, const at::TensorBase& self, bool accumulate) {
   if (it.numel() == 0) return;
-  if (accumulate && !c10::isIntegralType(self.scalar_type(), true)) at::globalContext().alertNotDeterministic("put_");
   const at::Tensor target = at::Tensor(self), dense = target.contiguous();
   const Update update = accumulate ? Update::add : Update::assign;
   with_accumulator(dense, update, options_for("put_", -1, dense.numel(), true),
