@@ -3,8 +3,9 @@
 // `sums`.
 #include "attention/attention.clh"
 
-__kernel void combine(const Params params, GLOBAL(STORAGE(TAG), out), GLOBAL(float, logsumexp),
-                      CONST_GLOBAL(float, sums), CONST_GLOBAL(float2, weights), const int splits) {
+__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void combine(
+    const Params params, GLOBAL(STORAGE(TAG), out), GLOBAL(float, logsumexp), CONST_GLOBAL(float, sums),
+    CONST_GLOBAL(float2, weights), const int splits) {
   const Params *p = &params;
   const int row = get_group_id(0), query = row % p->queries, head = row / p->queries % p->heads;
   const int batch = row / p->queries / p->heads, rows = p->sharing * p->queries;
@@ -17,7 +18,7 @@ __kernel void combine(const Params params, GLOBAL(STORAGE(TAG), out), GLOBAL(flo
   const float base = largest == -INFINITY ? 0 : largest;
   for (int i = 0; i < splits; i++) total += W[(long)i * rows].y * exp2(W[(long)i * rows].x - base);
   __global STORAGE(TAG) *O = POINTER(STORAGE(TAG), out) + head_at(&p->out, batch, head) + (long)query * p->out.row;
-  for (int d = get_local_id(0); d < p->value_width; d += get_local_size(0)) {
+  for (int d = get_local_id(0); d < p->value_width; d += 64) {
     __global const float *S = CONST_POINTER(float, sums) + first * VALUE_WIDTH + d;
     float sum = 0;
     for (int i = 0; i < splits; i++) sum += S[(long)i * rows * VALUE_WIDTH] * exp2(W[(long)i * rows].x - base);
