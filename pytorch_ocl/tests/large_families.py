@@ -145,8 +145,9 @@ def floating_reductions(s):
     expect("norm", torch.linalg.vector_norm(x, dtype=torch.float32), math.sqrt(turns * squares), 1e-4)
     expect("norm 1", torch.linalg.vector_norm(x, 1, dtype=torch.float32), turns * PERIOD * 125.0, 1e-4)
     expect("norm inf", torch.linalg.vector_norm(x, math.inf), 250.0)
-    expect("logsumexp of columns", x.view(-1, PERIOD).logsumexp(0)[:3], [math.log(turns) + r for r in range(3)], 2e-3)
-    expect("logsumexp", x.mul_(1 / 64).logsumexp(0), math.log(turns) + math.log(sum(math.exp(r / 64) for r in range(PERIOD))), 3e-3)
+    x = s.pattern(torch.bfloat16)  # PyTorch's formula rounds the sum to the type: beyond float16
+    expect("logsumexp of columns", x.view(-1, PERIOD).logsumexp(0)[:3], [math.log(turns) + r for r in range(3)], 1e-2)
+    expect("logsumexp", x.mul_(1 / 64).logsumexp(0), math.log(turns) + math.log(sum(math.exp(r / 64) for r in range(PERIOD))), 1e-2)
     expect("nansum", x.fill_(0.5).view(-1, 4).nansum(0, dtype=torch.float32), [s.n / 8] * 4)
 
 

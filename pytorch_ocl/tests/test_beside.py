@@ -259,7 +259,7 @@ def test_both_in_one_process(installed, ask):
     out = run_python(f"""
 {BACKWARD.format('ocl')}
 x = torch.ones(3, device='cuda')
-print((x * 2).sum().item(), x.cpu().to('ocl').add(1).cpu().to('cuda').tolist(), torch.accelerator.current_accelerator())
+print((x * 2).sum().item(), x.to('ocl').add(1).to('cuda').tolist(), torch.accelerator.current_accelerator())
 try:
     {BACKWARD.format('cuda')}
 except RuntimeError as error:

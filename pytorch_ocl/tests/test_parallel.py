@@ -8,6 +8,7 @@ from torch.nn import parallel
 
 SECOND = 1 if torch.ocl.device_count() > 1 else 0
 DEVICES = [0, SECOND]
+ALONE = pytest.mark.skipif(torch.cuda.is_available(), reason="DataParallel takes CUDA's devices where there are some")
 DISTINCT = pytest.mark.skipif(not SECOND, reason="needs two ocl devices")
 
 
@@ -72,6 +73,7 @@ def network():
     return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
 
 
+@ALONE
 @pytest.mark.parametrize("devices", [[0], pytest.param(DEVICES, marks=DISTINCT)])
 def test_data_parallel_equals_one_device(devices):
     reference = network().eval()
@@ -87,6 +89,7 @@ def test_data_parallel_equals_one_device(devices):
         torch.testing.assert_close(ours.grad.cpu(), theirs.grad)
 
 
+@ALONE
 def test_the_default_is_devices_of_one_name():
     ids = torch.nn.DataParallel(network().to("ocl:0")).device_ids
     assert ids[0] == 0 and {torch.ocl.get_device_name(i) for i in ids} == {torch.ocl.get_device_name(0)}

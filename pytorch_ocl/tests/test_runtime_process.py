@@ -75,7 +75,7 @@ def test_a_loop_of_long_work_can_be_interrupted(thread):
     # All of it takes minutes; what is in flight must end soon after the signal, and the device goes on working.
     process = start_python("x = torch.rand(700, 700, device='ocl') / 700; (x @ x).cpu()\n"
                            "print('ready', flush=True)\n"
-                           "try:\n    for _ in range(100_000): y = x @ x\n"
+                           "try:\n    for _ in iter(int, 1): y = x @ x  # endless\n"
                            "except KeyboardInterrupt: torch.ocl.synchronize(); print((x + 1).isfinite().all().item())",
                            DLPRIM_SUBMIT_THREAD=thread)
     assert process.stdout.readline() == "ready\n"
@@ -87,6 +87,11 @@ def test_a_loop_of_long_work_can_be_interrupted(thread):
     assert time.monotonic() - start < 20
 
 
+def loader_reads_vendors():
+    """Whether the OpenCL loader takes drivers from OCL_ICD_VENDORS, as ocl-icd and Khronos' do."""
+    return run_python("print(torch.ocl.device_count())", OCL_ICD_VENDORS="/nonexistent") == "0"
+
+
 @pytest.mark.parametrize("environment", [
     {"DLPRIM_OPENCL_LIBRARY": "/nonexistent/libOpenCL.so"},
     {"DLPRIM_OPENCL_LIBRARY": "/lib/x86_64-linux-gnu/libc.so.6"},  # a library that is none of OpenCL
@@ -94,6 +99,8 @@ def test_a_loop_of_long_work_can_be_interrupted(thread):
     {"OCL_VISIBLE_DEVICES": "nosuch"},
 ])
 def test_no_device_is_a_clear_error_and_no_crash(environment):
+    if "OCL_ICD_VENDORS" in environment and not loader_reads_vendors():
+        pytest.skip("the OpenCL loader does not read OCL_ICD_VENDORS")
     out = run_python(
         "print(torch.ocl.is_available(), torch.ocl.device_count(), torch.backends.ocl.is_available())\n"
         "print(pytorch_ocl.unavailable_reason())\n"
@@ -108,6 +115,8 @@ def test_no_device_is_a_clear_error_and_no_crash(environment):
 
 
 def test_a_driver_that_does_not_load_leaves_the_others(tmp_path):
+    if not loader_reads_vendors():
+        pytest.skip("the OpenCL loader does not read OCL_ICD_VENDORS")
     (tmp_path / "broken.icd").write_text("/nonexistent/libbroken.so\n")
     (tmp_path / "wrong.icd").write_text("/lib/x86_64-linux-gnu/libm.so.6\n")
     assert run_python("print(torch.ocl.device_count())", OCL_ICD_VENDORS=str(tmp_path)) == "0"

@@ -86,8 +86,8 @@ void copy_memory(const at::Tensor& to, const at::Tensor& from, bool non_blocking
   if (on_device(to) && on_device(from) && to.device() == from.device()) return within_device(to, from);
   if (on_device(to) && from.is_cpu()) return host_to_device(to, from, non_blocking);
   if (to.is_cpu() && on_device(from)) return device_to_host(to, from, non_blocking);
-  TORCH_CHECK(on_device(to) && on_device(from), "copy_: no way from ", from.device(), " to ", to.device());
-  between_devices(to, from);
+  if (on_device(to) && on_device(from)) return between_devices(to, from);
+  to.copy_(from.to(at::kCPU));  // another backend's device knows no memory of this one's
 }
 
 // Kernels know no complex numbers of 16-bit parts: the parts are copied.

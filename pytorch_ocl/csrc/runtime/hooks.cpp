@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/DeviceGuard.h>
 
@@ -32,7 +34,10 @@ struct OclHooks final : at::PrivateUse1HooksInterface {
     return exchangeDevice(index);
   }
 
-  bool isPinnedPtr(const void* data) const override { return is_pinned(data); }
+  // Where PyTorch has CUDA, memory of the CPU is pinned by it (c10/core: GetCPUAllocatorMaybePinned).
+  bool isPinnedPtr(const void* data) const override {
+    return is_pinned(data) || (at::hasCUDA() && at::detail::getCUDAHooks().isPinnedPtr(data));
+  }
   at::Allocator* getPinnedMemoryAllocator() const override { return &host_allocator(); }
 
   c10::Device getDeviceFromPtr(void* data) const override {

@@ -64,9 +64,15 @@ def _ours(values) -> bool:
     return kind == "ocl" or (kind == "cpu" and _get_available_device_type() == "ocl")
 
 
+def _streams_are_ours(arguments) -> bool:
+    """Whether streams among the arguments (of scatter) are of ocl devices: they tell where CUDA is available, too."""
+    lists = (a for a in arguments if isinstance(a, (list, tuple)))
+    return any(isinstance(s, torch.Stream) and s.device.type == "ocl" for each in lists for s in each)
+
+
 def _either(function, original):
     def call(tensors, *arguments):
-        if _ours(tensors):
+        if _ours(tensors) or _streams_are_ours(arguments):
             return function(tensors, *arguments)
         if original is None:
             raise RuntimeError(f"torch._C.{function.__name__}: this PyTorch was built without CUDA")
