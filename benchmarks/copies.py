@@ -55,6 +55,8 @@ def cases(kind, size):
 
 
 def measure(kind, size, repeats):
+    if kind == "ocl":
+        import pytorch_ocl  # noqa: F401  beside CUDA it loads on request only
     module = getattr(torch, kind)
 
     def wait():
@@ -68,7 +70,7 @@ def in_a_process(kind, size, repeats):
     """The measurements of a kind of device, in a process that uses no other; {} where there is none."""
     if kind == "cuda" and not torch.cuda.is_available():
         return {}
-    environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0" if kind == "cuda" else "1"}
+    environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     command = [sys.executable, __file__, "--device", kind, "--size", str(size // MIB), "--repeats", str(repeats),
                "--json"]
     return json.loads(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout)
