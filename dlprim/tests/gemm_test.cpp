@@ -148,7 +148,7 @@ TEST_P(GemmCandidate, AgreesWithHostOnEdgeCases) {
   const testing::Variable forced("DLPRIM_GEMM", GetParam());
   const bool emulated = std::string(GetParam()).ends_with("mma") && !testing::device().info().nv_inline_ptx;
   const bool slow = emulated || testing::builds_slowly();
-  const bool gemv = std::string(GetParam()) == "gemv", few_rows = gemv || std::string(GetParam()) == "thin";
+  const bool gemv = std::string(GetParam()) == "gemv", few_rows = gemv || std::string(GetParam()) == "thin" || std::string(GetParam()) == "skinny";
   int number = 0;
   for (const DataType type : testing::floating_types())
     for (const Case& t : edge_cases()) {
@@ -286,6 +286,27 @@ INSTANTIATE_TEST_SUITE_P(All, GemmOnMatrixUnits, ::testing::ValuesIn(core_names(
                          [](const auto& candidate) { return std::string(candidate.param); });
 INSTANTIATE_TEST_SUITE_P(All, GemmOfFewRows, ::testing::Values("thin", "gemv"),
                          [](const auto& candidate) { return std::string(candidate.param); });
+
+// Rows that fill tiles or not, on either side; columns past the end; k shorter than a step, and in splits.
+TEST(Gemm, FewRowsOnMatrixUnits) {
+  GemmProblem problem;
+  problem.type = DataType::bfloat16;
+  auto& p = problem.p;
+  p.m = 8, p.n = 64, p.k = p.a_m = p.b_n = 64, p.a_k = p.b_k = 1;
+  const GemmCore* core = all_gemm_cores().find("skinny");
+  if (const char* reason = core->decline(testing::device(), problem, true)) GTEST_SKIP() << reason;
+  p.b_n = 68;
+  EXPECT_NE(core->decline(testing::device(), problem, true), nullptr) << "pieces are not aligned";
+  const testing::Variable forced("DLPRIM_GEMM", "skinny");
+  for (const DataType type : {DataType::bfloat16, DataType::float16}) {
+    check({1, 8, 72, 648, false, true}, type);
+    check({1, 200, 19, 40, false, true, true, 8, 8, 0.5, -2, Activation::relu, true}, type);
+    if (testing::builds_slowly()) return;
+    check({2, 3, 33, 8, false, true, false, 0, 0, 1, 1, Activation::gelu}, type);
+    check({1, 32, 130, 4096, false, true, false, 16}, type);
+    check({3, 17, 16, 1032, false, true, false, 0, 8, 1, 0, Activation::none, false, true}, type);
+  }
+}
 
 TEST(Gemm, MeasuresTilesOnRequest) {
   static int runs = 0;

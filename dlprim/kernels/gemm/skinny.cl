@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// Core for matrix units as NVIDIA's and products of few rows of 16-bit elements, which memory bounds: B is read once,
+// straight from memory into registers. A work-group computes 16 R columns of all rows of C; its warps take turns along
+// k. A lane reads 8 neighbours along k of a row of A and of a column of B at a time, which gives it the elements of k
+// in another order than matrix units count them: the same order in both operands, so that sums are the same.
+// Elsewhere the products are emulated, for tests. The host also defines
+//   MT    tiles of 8 rows of C, at most 4: what the rows fill
+//   R     tiles of 16 columns
+//   U     steps of 32 along k whose loads are under way together
+#include "gemm/operands.clh"
+#include "lib/nvidia.clh"
+
+#define WARPS 8
+#define DEPTH (32 * U)
+#define UNITS CONCAT(multiply_, TA)
+#define SUMS (R * MT * 4)  // of a lane
+
+inline uint4 load_piece(__global const ushort *from, bool valid) {
+  return valid ? *(__global const uint4 *)from : (uint4)(0);
+}
+
+// Multiplies U steps from k on; INSIDE(k) tells whether 8 elements from there on are of the product.
+#define STEPS(INSIDE)                                                                               \
+  do {                                                                                              \
+    uint4 b[U][R][2];                                                                               \
+    UNROLL for (int u = 0; u < U; u++)                                                              \
+      UNROLL for (int r = 0; r < R; r++)                                                            \
+        UNROLL for (int h = 0; h < 2; h++) b[u][r][h] = load_piece(B[r][h] + k + 32 * u, INSIDE(k + 32 * u)); \
+    uint4 a[U][MT];                                                                                 \
+    UNROLL for (int u = 0; u < U; u++)                                                              \
+      UNROLL for (int t = 0; t < MT; t++) a[u][t] = load_piece(A[t] + k + 32 * u, INSIDE(k + 32 * u));\
+    UNROLL for (int u = 0; u < U; u++)                                                              \
+      UNROLL for (int t = 0; t < MT; t++)                                                           \
+        UNROLL for (int r = 0; r < R; r++) {                                                        \
+          const uint4 above = b[u][r][0], below = b[u][r][1];                                       \
+          UNITS(&sum[r][t], (uint4)(above.x, below.x, above.y, below.y), a[u][t].xy, &warp);        \
+          UNITS(&sum[r][t], (uint4)(above.z, below.z, above.w, below.w), a[u][t].zw, &warp);        \
+        }                                                                                           \
+  } while (0)
+#define ALL_INSIDE(k) true
+#define SOME_INSIDE(k) ((k) < k_end)
+
+__kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_skinny(GEMM_ARGUMENTS) {
+  const Params *p = &params;
+  __local float parts[WARPS * SUMS * 32];
+  WARPS_MEMORY(shared, WARPS);
+  const Warp warp = WARP(shared);
+  const Tile tile = tile_of(get_group_id(0), p);
+  const int line = warp.lane / 4, item = get_local_id(0);
+  const INDEX n0 = tile.n * (16 * R);
+  const INDEX k_begin = tile.split * p->k_split, k_end = min(p->k, k_begin + p->k_split);
+  __global const ushort *A[MT], *B[R][2];  // rows past the last repeat it
+  UNROLL for (int t = 0; t < MT; t++)
+    A[t] = CONST_POINTER(ushort, a) + tile.batch * p->a_batch + min((INDEX)(line + 8 * t), p->m - 1) * p->a_m;
+  UNROLL for (int r = 0; r < R; r++)
+    UNROLL for (int h = 0; h < 2; h++)
+      B[r][h] = CONST_POINTER(ushort, b) + tile.batch * p->b_batch + min(n0 + 16 * r + 8 * h + line, p->n - 1) * p->b_n;
+
+  float4 sum[R][MT];
+  UNROLL for (int r = 0; r < R; r++)
+    UNROLL for (int t = 0; t < MT; t++) sum[r][t] = 0;
+  INDEX from = k_begin, k = k_begin + warp.number * DEPTH + warp.lane % 4 * 8;
+  for (; from + WARPS * DEPTH <= k_end; from += WARPS * DEPTH, k += WARPS * DEPTH) STEPS(ALL_INSIDE);
+  if (from < k_end) STEPS(SOME_INSIDE);
+
+  UNROLL for (int r = 0; r < R; r++)
+    UNROLL for (int t = 0; t < MT; t++) {
+      __local float *to = parts + (warp.number * SUMS + (r * MT + t) * 4) * 32 + warp.lane;
+      to[0] = sum[r][t].x, to[32] = sum[r][t].y, to[64] = sum[r][t].z, to[96] = sum[r][t].w;
+    }
+  barrier(CLK_LOCAL_MEM_FENCE);
+#if SPLIT
+  __global T *C = POINTER(T, c) + (tile.batch * p->splits + tile.split) * p->m * p->n;
+#else
+  __global STORAGE(TC) *C = POINTER(STORAGE(TC), c);
+#endif
+  // Neighbours in a warp take neighbouring columns.
+  for (int o = item; o < 16 * R * 8 * MT; o += 32 * WARPS) {
+    const int column = o % (16 * R), i = o / (16 * R);
+    const INDEX n = n0 + column;
+    if (i >= p->m || n >= p->n) continue;
+    const int slot = (column / 16 * MT + i / 8) * 4 + column % 16 / 8 * 2 + i % 2, lane = column % 8 * 4 + i % 8 / 2;
+    float total = 0;
+    for (int w = 0; w < WARPS; w++) total += parts[(w * SUMS + slot) * 32 + lane];
+#if SPLIT
+    C[i * p->n + n] = total;
+#else
+    const INDEX at = tile.batch * p->c_batch + i * p->c_m + n * p->c_n;
+#if ADDEND
+    const T addend = TO_T(LOAD(TD, CONST_POINTER(STORAGE(TD), d), tile.batch * p->d_batch + i * p->d_m + n * p->d_n));
+#endif
+    LOAD_RESIDUAL(at);
+    STORE(TC, C, at, (VALUE(TC))(FINISH(total, addend)));
+#endif
+  }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// The engine's core for matrix units (NVIDIA's, through inline PTX) and products of few rows or columns.
+#include "../core.hpp"
+
+namespace dlprim::gemm_cores {
+
+namespace {
+
+extern const GemmCore core;
+
+constexpr std::int64_t most_rows = 32, warps = 8;
+constexpr std::int64_t steps = 4;  // gemm/skinny.cl's U, and R * U
+
+const std::array<double, 2>& limits(const Device& device) {
+  static tuning::Numbers<2> all("gemm.skinny");
+  return all(device);
+}
+
+const char* decline(const Device& device, const GemmProblem& given, bool forced) {
+  if (given.mode != GemmMode::plain) return "only for matrices";
+  if (given.type != DataType::float16 && given.type != DataType::bfloat16) return "only for 16-bit floats";
+  const GemmProblem problem = lying(given);
+  const auto& p = problem.p;
+  if (p.k == 0) return "k is 0";
+  if (p.m > most_rows) return "too many rows and columns";
+  const Vectors v = vectors(problem, 8);
+  if (!v.a || !v.b || !v.a_along_k || !v.b_along_k) return "the operands do not lie along k, aligned to 16 bytes";
+  if (device.info().max_work_group < 32 * warps || device.info().local_memory < 49152)
+    return "the device's work-groups are too small";
+  if (forced) return nullptr;
+  if (device.info().nv_compute_capability < 80) return "the device has no matrix units that it can use";
+  if (double(p.m) < limits(device)[0]) return "too few rows";
+  if (double(p.k) < limits(device)[1]) return "too short sums";
+  return nullptr;
+}
+
+void run(Queue& queue, const GemmProblem& given) {
+  GemmProblem problem = lying(given);
+  auto& p = problem.p;
+  if (problem.batches == 1) p.a_batch = p.b_batch = 0;
+  const std::int64_t units = queue.device().info().compute_units, row_tiles = divide_up(p.m, 8);
+  const std::int64_t tiles = row_tiles == 1 ? 1 : row_tiles == 2 ? 4 : 2;  // the fastest on an H200
+  const std::int64_t unit = warps * 32 * steps / tiles;
+  p.tiles_m = 1, p.tiles_n = divide_up(p.n, 16 * tiles);
+  // Splits pay for their second kernel where compute units would idle and sums are long.
+  const std::int64_t groups = p.tiles_n * problem.batches, idle = 2 * units / groups;
+  const std::int64_t splits = std::clamp<std::int64_t>(std::min(idle, p.k / (4 * unit)), 1, 64);
+  p.k_split = divide_up(divide_up(p.k, splits), unit) * unit;
+  p.splits = divide_up(p.k, p.k_split);
+  GemmKey key = gemm_key(&core, problem);
+  key.wide_index = !fits_32_bits(problem);
+  key.shape[0] = std::uint16_t(row_tiles), key.shape[1] = std::uint16_t(tiles), key.shape[2] = std::uint16_t(steps / tiles);
+  launch_tiles(queue, key, problem, std::size_t(32 * warps));
+}
+
+void define(KernelSource& source, const Device&, const GemmKey& key) { define_shape(source, key, {"MT", "R", "U"}); }
+
+constexpr GemmCore core{.name = "skinny", .order = 150, .kernel = "skinny", .decline = decline, .run = run, .define = define};
+
+}  // namespace
+
+void skinny(GemmCores& cores) { cores.add(core); }
+
+}  // namespace dlprim::gemm_cores
