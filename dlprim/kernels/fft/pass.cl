@@ -11,6 +11,8 @@
 //   STORE_KIND         0 complex, 1 real, 2 real pairs, 3 the line of twice as many real numbers: half, 4: all of it
 //   SWAP_IN, SWAP_OUT  exchange of real and imaginary parts, which makes the transform an inverse one
 //   CHIRP_IN, _OUT     Bluestein's factors; CHIRP_BOTH: the whole of his algorithm; SPECTRUM_IN: start of its second half
+//   UNIT_IN, UNIT_OUT  elements of a line are neighbours; UNIT_PAIRS: pairs lie as complex numbers do
+//   LIMITED            not all numbers are written
 //   TWIST              factors between the parts of a longer transform; PART: lines are such parts
 #include "lib/fft.clh"
 #include "lib/fft_lines.clh"
@@ -111,7 +113,7 @@ inline T load(const fft_lines *lines, __global const IN_T *x, fft_line line, uin
 #if CHIRP_IN || CHIRP_BOTH
   if (j >= (uint)lines->inputs) return (T)(0, 0);
 #endif
-  const index_t stride = (index_t)lines->in_stride;
+  const index_t stride = UNIT_IN ? 1 : (index_t)lines->in_stride;
 #if LOAD_KIND == 0
   T v = x[line.in + (index_t)j * stride];
 #elif LOAD_KIND == 1
@@ -165,8 +167,10 @@ inline void store(const fft_lines *lines, __global OUT_T *y, fft_line line, uint
 #else
   const uint k = position;
 #endif
-  const index_t stride = (index_t)lines->out_stride;
+  const index_t stride = UNIT_OUT ? 1 : (index_t)lines->out_stride;
+#if LIMITED
   if (k >= (uint)lines->outputs) return;
+#endif
 #if STORE_KIND == 1
   y[line.out + (index_t)k * stride] = v.x;
 #elif STORE_KIND == 2 && UNIT_PAIRS
@@ -206,12 +210,17 @@ void fft_pass(const fft_lines lines, GLOBAL(OUT_T, y_data), CONST_GLOBAL(IN_T, x
 #else
   EACH_INPUT(FIRST, v[i] = load(&lines, x, line, position, tables))
 #endif
-  TRANSFORM
 #if CHIRP_BOTH
-  EACH_OUTPUT(LAST, LENGTH / LAST, v[i] = c_mul(v[i], tables.spectrum[position]); v[i] = SWAPPED(v[i]))
-#if LENGTH > LAST
-  SYNC EXCHANGE(LAST, LENGTH / LAST, FIRST)
-#endif
+  // A loop, so that neither the code nor the registers for roots of unity double.
+#pragma unroll 1
+  for (uint second = 0; second < 2; second++) {
+    if (second) {
+      EACH_OUTPUT(LAST, LENGTH / LAST, v[i] = c_mul(v[i], tables.spectrum[position]); v[i] = SWAPPED(v[i]))
+      SYNC EXCHANGE(LAST, LENGTH / LAST, FIRST)
+    }
+    TRANSFORM
+  }
+#else
   TRANSFORM
 #endif
   EACH_OUTPUT(LAST, LENGTH / LAST, v[i] = finished(&lines, line, position, v[i], tables))

@@ -64,7 +64,7 @@ class Search {
     shape_.lanes = std::uint16_t(lanes), shape_.items = std::uint16_t(items);
     if (!place_lines()) return;
     const double cost = shape_.stages + (shape_.stages ? work / shape_.stages - 1 : 0) + 0.02 * items +
-                        std::max(0., double(items) / usual - 1) + (shape_.split ? 0.5 : 0) +
+                        std::max(0., double(items) / usual - 1) + (shape_.split ? 1.2 : 0) +
                         (needs_.columns ? 8. / shape_.lines : 0);
     if (cost < cost_) best_ = shape_, cost_ = cost;
   }
