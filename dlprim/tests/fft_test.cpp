@@ -139,9 +139,9 @@ std::vector<DataType> precisions() {
   return {DataType::float32, DataType::float64};
 }
 
-TEST(Fft, SmallLengths) {
-  for (std::int64_t n : {1, 2, 6, 16, 17, 60}) compare_complex(DataType::float32, 2, n, 3);
-  for (std::int64_t n : {1, 2, 15, 17, 34, 64}) compare_real(DataType::float32, 3, n, 1);
+TEST(Fft, Small) {
+  for (std::int64_t n : {1, 6, 17, 60}) compare_complex(DataType::float32, 2, n, 3);
+  for (std::int64_t n : {1, 2, 15, 34}) compare_real(DataType::float32, 3, n, 1);
 }
 
 TEST(Fft, EveryLengthToSixtyFour) {
@@ -158,7 +158,6 @@ TEST(Fft, LongLengths) {
   for (const DataType real : precisions())
     for (std::int64_t n : {5000, 8192, 10007, 65536, 92378}) compare_complex(real, 2, n, 1);
   compare_complex(DataType::float32, 1, 1 << 20, 1);
-  compare_complex(DataType::float32, 1, 1 << 22, 1);
   compare_complex(DataType::float32, 1, 250007, 1);
 }
 

@@ -12,6 +12,7 @@
 //   SWAP_IN, SWAP_OUT  exchange of real and imaginary parts, which makes the transform an inverse one
 //   CHIRP_IN, _OUT     Bluestein's factors; CHIRP_BOTH: the whole of his algorithm; SPECTRUM_IN: start of its second half
 //   UNIT_IN, UNIT_OUT  elements of a line are neighbours; UNIT_PAIRS: pairs lie as complex numbers do
+//   IN_PLACE           results are written where numbers were read
 //   LIMITED            not all numbers are written
 //   TWIST              factors between the parts of a longer transform; PART: lines are such parts
 #include "lib/fft.clh"
@@ -65,7 +66,11 @@
     }                                                                       \
   }
 
+#if IN_PLACE
+#define SYNC barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+#else
 #define SYNC barrier(CLK_LOCAL_MEM_FENCE);
+#endif
 #if SPLIT
 #define EXCHANGE(R, DONE, NEXT)                                             \
   EACH_OUTPUT(R, DONE, scratch[AT(t, position)] = v[i].x)                   \
@@ -198,17 +203,21 @@ void fft_pass(const fft_lines lines, GLOBAL(OUT_T, y_data), CONST_GLOBAL(IN_T, x
   const uint id = get_local_id(0);
   const uint t = COLUMNS ? id % LINES : id / LANES, lane = COLUMNS ? id / LINES : id % LANES;
   const index_t block = (index_t)get_group_id(0) * LINES, last = (index_t)lines.count - 1;
-  const fft_line line = line_at(&lines, min(block + (index_t)t, last));
+  fft_line line, other;
+  find_line(&line, &lines, min(block + (index_t)t, last));
   T v[ITEMS];
 #if STAGED_IN
   for (uint e = id; e < LINES * LENGTH; e += GROUP) {
     const uint row = e / LENGTH, position = e % LENGTH;
-    const fft_line from = line_at(&lines, min(block + (index_t)row, last));
-    scratch[AT(row, position)] = load(&lines, x, from, position, tables);
+    if (block + (index_t)row > last) continue;
+    find_line(&other, &lines, block + (index_t)row);
+    scratch[AT(row, position)] = load(&lines, x, other, position, tables);
   }
   SYNC EACH_INPUT(FIRST, v[i] = scratch[AT(t, position)])
 #else
-  EACH_INPUT(FIRST, v[i] = load(&lines, x, line, position, tables))
+  if (block + (index_t)t <= last) {
+    EACH_INPUT(FIRST, v[i] = load(&lines, x, line, position, tables))
+  }
 #endif
 #if CHIRP_BOTH
   // A loop, so that neither the code nor the registers for roots of unity double.
@@ -231,14 +240,16 @@ void fft_pass(const fft_lines lines, GLOBAL(OUT_T, y_data), CONST_GLOBAL(IN_T, x
     const uint row = COLUMNS && !STAGED_OUT ? e % LINES : e / pairs, k = COLUMNS && !STAGED_OUT ? e / LINES : e % pairs;
     if (block + (index_t)row > last) continue;
     const T a = scratch[AT(row, k)], b = scratch[AT(row, k == 0 ? 0 : length - k)];
-    store_untangled(&lines, y, line_at(&lines, block + (index_t)row), k, a, b, tables.turns);
+    find_line(&other, &lines, block + (index_t)row);
+    store_untangled(&lines, y, other, k, a, b, tables.turns);
   }
 #elif STAGED_OUT
   SYNC EACH_OUTPUT(LAST, LENGTH / LAST, scratch[AT(t, position)] = v[i])
   SYNC for (uint e = id; e < LINES * LENGTH; e += GROUP) {
     const uint row = e / LENGTH, position = e % LENGTH;
-    if (block + (index_t)row <= last)
-      store(&lines, y, line_at(&lines, block + (index_t)row), position, scratch[AT(row, position)]);
+    if (block + (index_t)row > last) continue;
+    find_line(&other, &lines, block + (index_t)row);
+    store(&lines, y, other, position, scratch[AT(row, position)]);
   }
 #else
   if (block + (index_t)t <= last) {

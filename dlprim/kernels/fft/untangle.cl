@@ -13,7 +13,8 @@ __kernel void fft_untangle(const fft_lines lines, GLOBAL(T, y_data), CONST_GLOBA
   for (ulong number = get_global_id(1); number < lines.count; number += get_global_size(1)) {
     const uint k = (uint)get_global_id(0);
     if (k >= pairs) continue;
-    const fft_line line = line_at(&lines, (index_t)number);
+    fft_line line;
+    find_line(&line, &lines, (index_t)number);
     const T a = z[line.in + (index_t)k], b = z[line.in + (index_t)(k == 0 ? 0 : length - k)];
     store_untangled(&lines, y, line, k, a, b, turns);
   }

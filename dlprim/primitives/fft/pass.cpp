@@ -123,6 +123,7 @@ void run(Queue& queue, const Pass& pass, const PassShape& shape) {
   key.chirp_in = pass.chirp_in, key.chirp_out = pass.chirp_out, key.chirp_both = pass.chirp_both;
   key.spectrum_in = pass.spectrum_in, key.twist = pass.twists != 0, key.part = is_part(pass);
   key.unit_in = pass.in_stride == 1, key.unit_out = pass.out_stride == 1;
+  key.in_place = pass.x.memory == pass.y.memory && pass.x.offset == pass.y.offset;
   key.limited = pass.outputs < std::uint64_t(pass.length) * pass.out_step;
   key.unit_pairs = pairs_are_complex(pass), key.wide = is_wide(pass), key.doubles = pass.doubles;
   const bool turned = pass.untangles() || pass.load == Load::tangled;
