@@ -78,8 +78,8 @@ void expect_number(Complex actual, Complex expected, double error, std::int64_t 
   ADD_FAILURE() << "number " << k << ": expected " << expected << ", got " << actual << ", allowed " << error;
 }
 
-// [batch, n, inner] along the middle dimension, there and back.
-void compare_complex(DataType real, std::int64_t batch, std::int64_t n, std::int64_t inner) {
+// [batch, n, inner] along the middle dimension, there and, unless only `forward` is wanted, back.
+void compare_complex(DataType real, std::int64_t batch, std::int64_t n, std::int64_t inner, bool forward = false) {
   SCOPED_TRACE(::testing::Message() << batch << "x" << n << "x" << inner << " " << name(real));
   ComplexTensor x(real, {batch, n, inner}), y(real, {batch, n, inner});
   const Numbers numbers = random_numbers(std::size_t(batch * n * inner), unsigned(n));
@@ -93,6 +93,7 @@ void compare_complex(DataType real, std::int64_t batch, std::int64_t n, std::int
       expect_number(result[std::size_t(first + k * inner)],
                     transformed(&numbers[std::size_t(first)], n, inner, k), bound(real, n), k);
   }
+  if (forward) return;
   fft(queue(), y.view, y.view, dims, FftDirection::inverse, 1 / double(n));
   const Numbers back = y.read();
   for (std::size_t i = 0; i < numbers.size(); i++)
@@ -146,34 +147,73 @@ TEST(Fft, Small) {
 
 TEST(Fft, EveryLengthToSixtyFour) {
   for (std::int64_t n = 1; n <= 64; n++)  // primes and products of them are enough where building is slow
-    if (takes(int(n)) || n <= 16) compare_complex(n % 4 == 3 ? precisions().back() : DataType::float32, 37, n, 1);
+    if (takes(int(n)) || n <= 16) compare_complex(n % 4 == 3 ? precisions().back() : DataType::float32, 37, n, 1, true);
 }
 
 TEST(Fft, LengthsThatGroupsHold) {
   for (const DataType real : precisions())
-    for (std::int64_t n : {100, 127, 128, 343, 1000, 1021, 1331, 2197, 4096}) compare_complex(real, 3, n, 1);
+    for (std::int64_t n : {100, 127, 128, 343, 1000, 1021, 1331, 2197, 4096})
+      compare_complex(real, 3, n, 1, n % 2);
 }
 
 TEST(Fft, LongLengths) {
   for (const DataType real : precisions())
-    for (std::int64_t n : {5000, 8192, 10007, 65536, 92378}) compare_complex(real, 2, n, 1);
+    for (std::int64_t n : {5000, 8192, 10007, 65536, 92378})
+      compare_complex(real, 2, n, 1, real == DataType::float64);
   compare_complex(DataType::float32, 1, 1 << 20, 1);
   compare_complex(DataType::float32, 1, 250007, 1);
 }
 
 TEST(Fft, Columns) {
-  for (std::int64_t n : {3, 30, 64, 97, 360, 1024, 4099, 20000}) {
-    compare_complex(DataType::float32, 2, n, 5);
-    compare_complex(DataType::float32, 1, n, 33);
-  }
+  for (std::int64_t n : {30, 97, 4099}) compare_complex(DataType::float32, 2, n, 5);
+  for (std::int64_t n : {3, 64, 1024, 20000}) compare_complex(DataType::float32, 1, n, 33);
 }
 
 TEST(Fft, RealNumbers) {
   for (const DataType real : precisions())
-    for (std::int64_t n : {1, 2, 3, 4, 31, 34, 100, 254, 1000, 1021, 4096, 8192})
-      if (real == DataType::float32 || takes(int(n))) compare_real(real, 3, n, 1);
-  for (std::int64_t n : {5, 6, 127, 254, 1000, 4098}) compare_real(DataType::float32, 2, n, 9);
-  for (std::int64_t n : {10007, 20014, 65536, 99999, 1 << 20}) compare_real(DataType::float32, 2, n, 1);
+    for (std::int64_t n : {1, 2, 3, 4, 34, 127, 1000, 4096})
+      if (real == DataType::float32 || n % 2) compare_real(real, 3, n, 1);
+  for (std::int64_t n : {5, 254, 1000, 4098}) compare_real(DataType::float32, 2, n, 9);
+  for (std::int64_t n : {20014, 99999, 1 << 20}) compare_real(DataType::float32, 2, n, 1);
+}
+
+TEST(Fft, WideIndices) {
+  const std::int64_t limit = settings.index_limit;
+  settings.index_limit = 100;
+  compare_complex(DataType::float32, 2, 60, 3, true);
+  compare_real(DataType::float32, 2, 34, 3);
+  settings.index_limit = limit;
+}
+
+TEST(Fft, SeveralDimensionsOfStridedTensors) {
+  // A tensor [4, 6, 5] that lies as [6, 5, 4], along dims 2 and 0, against two transforms of one dimension.
+  ComplexTensor x(DataType::float32, {6, 5, 4}), y(DataType::float32, {4, 6, 5}), z(DataType::float32, {4, 6, 5});
+  x.write(random_numbers(120));
+  const std::int64_t sizes[] = {4, 6, 5}, strides[] = {1, 20, 4};
+  const TensorView view(x.view.data, DataType::complex64, sizes, strides);
+  const int both[] = {2, 0}, first[] = {2}, second[] = {0};
+  fft(queue(), y.view, view, both, FftDirection::inverse, 0.5);
+  fft(queue(), z.view, view, first, FftDirection::inverse);
+  fft(queue(), z.view, z.view, second, FftDirection::inverse, 0.5);
+  const Numbers together = y.read(), apart = z.read();
+  for (std::size_t i = 0; i < together.size(); i++) expect_number(together[i], apart[i], 1e-5, std::int64_t(i));
+}
+
+TEST(Fft, RefusesWhatDoesNotFit) {
+  const ComplexTensor c(DataType::float32, {4, 6}), half(DataType::float32, {4, 4});
+  const DeviceTensor r(DataType::float32, {4, 6}), wide(DataType::float64, {4, 6}), whole(DataType::int32, {4, 6});
+  const int last[] = {1}, twice[] = {1, 1}, beyond[] = {2};
+  const auto forward = FftDirection::forward, inverse = FftDirection::inverse;
+  EXPECT_THROW(fft(queue(), r, r, last, forward), ValidationError);
+  EXPECT_THROW(fft(queue(), c.view, wide, last, forward), ValidationError);
+  EXPECT_THROW(fft(queue(), c.view, whole, last, forward), ValidationError);
+  EXPECT_THROW(fft(queue(), c.view, c.view, {}, forward), ValidationError);
+  EXPECT_THROW(fft(queue(), c.view, c.view, twice, forward), ValidationError);
+  EXPECT_THROW(fft(queue(), c.view, c.view, beyond, forward), ValidationError);
+  EXPECT_THROW(fft(queue(), half.view, c.view, last, forward), ValidationError);
+  EXPECT_THROW(fft(queue(), r, c.view, last, inverse), ValidationError);
+  EXPECT_THROW(fft(queue(), half.view, r, last, inverse), ValidationError);
+  EXPECT_THROW(fft(queue(), r, half.view, last, forward), ValidationError);
 }
 
 }  // namespace
