@@ -2,6 +2,7 @@
 """The cases of the benchmark: what is timed, and how much work it is."""
 import collections
 import contextlib
+import math
 
 import torch
 import torch.nn.functional as F
@@ -95,6 +96,38 @@ def bandwidth_cases():
     yield Case("Adam step resnet50", "operators", adam_step)
 
 
+def transform(function, dtype, *sizes):
+    """`function` of random numbers."""
+    def make(device):
+        x = torch.randn(*sizes, dtype=dtype).to(device)
+        return lambda: function(x)
+    return make
+
+
+def spectrum(device):
+    """Frames of ten seconds of sound, 16 times."""
+    x, window = torch.randn(16, 160000).to(device), torch.hann_window(400).to(device)
+    return lambda: torch.stft(x, 400, 160, window=window, return_complex=True)
+
+
+def fourier_cases():
+    """Fourier transforms; the bytes are those of input and result."""
+    for name, function, dtype, sizes, size in (
+            ("fft 1024x4096", torch.fft.fft, torch.complex64, (1024, 4096), 16),
+            ("fft 1024x4096 complex128", torch.fft.fft, torch.complex128, (1024, 4096), 32),
+            ("fft 1024x4096 along dim 0", lambda x: torch.fft.fft(x, dim=0), torch.complex64, (1024, 4096), 16),
+            ("rfft2 64x512x512", torch.fft.rfft2, torch.float32, (64, 512, 512), 8),
+            ("fft2 16x1024x1024", torch.fft.fft2, torch.complex64, (16, 1024, 1024), 16),
+            ("fft 1000x1000", torch.fft.fft, torch.complex64, (1000, 1000), 16),
+            ("fft 1x1000", torch.fft.fft, torch.complex64, (1, 1000), 16),
+            ("fft 1000x1021 (prime)", torch.fft.fft, torch.complex64, (1000, 1021), 16),
+            ("fft 1x1021 (prime)", torch.fft.fft, torch.complex64, (1, 1021), 16),
+            ("fft 1x2^20", torch.fft.fft, torch.complex64, (1, 1 << 20), 16),
+            ("fft 64x2^20", torch.fft.fft, torch.complex64, (64, 1 << 20), 16)):
+        yield Case(name, "Fourier transforms", transform(function, dtype, *sizes), size=size * math.prod(sizes))
+    yield Case("stft 16x160000", "Fourier transforms", spectrum)
+
+
 def cases(batch, size):
     """Every case; `batch` and `size` (height and width) are those of the networks."""
     for name in NETWORKS:
@@ -111,3 +144,4 @@ def cases(batch, size):
             yield Case(f"matmul {n} {str(dtype)[6:]}", f"matmul {str(dtype)[6:]}", matmul(n, dtype), 2 * n**3,
                        3 * n * n * bits // 8)
     yield from bandwidth_cases()
+    yield from fourier_cases()

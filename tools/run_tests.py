@@ -29,7 +29,8 @@ DEVICES = {"Intel": {"OCL_VISIBLE_DEVICES": "Intel"},
 SMALL_DEVICE = {"DLPRIM_SIMULATE": "gpu=1,work_group=64,local_memory=16384,parameters=1024,fp64=0,fp16=0,"
                                    "int64_atomics=0,subgroups=0,allocation=1073741824,warp=8",
                 "DLPRIM_CACHE_DIR": str(ROOT / "build/small_cache")}
-SMALL_DEVICE_TESTS = "Device.*:Queue.*:Loss.*:Compact.*:Copy.*:Concat.J*:Sort.*:Index.Selects*:Softmax.Inf*"
+SMALL_DEVICE_TESTS = "Device.*:Queue.*:Loss.*:Compact.*:Copy.*:Concat.J*:Sort.*:Index.Selects*:Softmax.Inf*:" \
+                     "Fft.Columns:Fft.Real*"
 # What Oclgrind, a thousand times slower than a device, can afford: small tests of each kind of kernel, none that makes
 # an OpenCL call fail on purpose, which it reports. The simulated device has 16 KB of local memory.
 OCLGRIND_TESTS = ":".join("""

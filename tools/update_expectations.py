@@ -23,7 +23,6 @@ sys.path.insert(0, str(TESTS))
 
 # Why an operator runs on the CPU: the first rule that matches one of the ATen operators that fell back.
 FALLBACK_REASONS = (
-    (r"fft_|stft|_hann|istft", "Fourier transforms: there are none in dlprim yet"),
     (r"linalg_|_linalg|cholesky|lu_|_lu|triangular_solve|geqrf|ormqr|orgqr|householder|lstsq|_det|svd|symeig|ldl_",
      "linear algebra: decompositions and solvers are LAPACK's, on the CPU"),
     (r"sparse|_coo|_csr|to_dense|coalesce", "sparse tensors: not supported yet"),

@@ -184,6 +184,13 @@ def scans(s):
     expect_rows("cumsum of columns", y.view(8, -1)[7], (8 * torch.arange(PERIOD)).to(torch.uint8))
 
 
+@family(14)
+def fourier_transforms(s):
+    y = torch.fft.rfft(s.pattern(torch.float32).view(-1, PERIOD), norm="ortho")
+    expected = torch.fft.rfft(torch.arange(PERIOD, dtype=torch.float64), norm="ortho")
+    expect_rows("rfft", torch.view_as_real(y), torch.view_as_real(expected).flatten(), 1e-3)
+
+
 @family(10)
 def running_extremes(s):
     values, where = s.pattern().view(-1, PERIOD).cummax(1)

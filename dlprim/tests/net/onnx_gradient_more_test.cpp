@@ -164,6 +164,11 @@ GRADIENTS(LinearAlgebra) {
   check({"DFT", {{2, 5, 1}}, {}, {}, -1.5, 1.5, 20});
   check({"DFT", {{1, 4, 3, 2}}, {{"inverse", std::int64_t(1)}}, {Tensor(), integers({1})}, -1.5, 1.5, 20});
   check({"DFT", {{1, 6, 1}}, {{"onesided", std::int64_t(1)}}, {}, -1.5, 1.5, 20});
+  check({"DFT", {{1, 5, 2}}, {{"onesided", std::int64_t(1)}}, {integers({7})}, -1.5, 1.5, 20});
+  check({"DFT", {{1, 5, 2}}, {}, {integers({3})}, -1.5, 1.5, 20});
+  const Attributes to_real{{"inverse", std::int64_t(1)}, {"onesided", std::int64_t(1)}};
+  check({"DFT", {{2, 4, 2}}, to_real, {}, -1.5, 1.5, 20});
+  check({"DFT", {{2, 4, 2}}, to_real, {integers({7})}, -1.5, 1.5, 20});
   check({"STFT", {{1, 9, 1}}, {}, {integers({2}), numbers({4}, {0.5, 1, 1, 0.3})}, -1.5, 1.5, 17});
   check({"Einsum", {{2, 3, 4}, {4, 5}}, {{"equation", std::string("...j,jk->...k")}}});
   check({"Einsum", {{3, 3}}, {{"equation", std::string("ii->i")}}});

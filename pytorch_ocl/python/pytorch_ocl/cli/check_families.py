@@ -62,6 +62,14 @@ def scan(x):
 
 
 @family
+def fourier(x):
+    a = x(7, 90, 121)
+    z = torch.complex(a, x(7, 90, 121))
+    return tuple(torch.view_as_real(y) for y in (torch.fft.fft(z), torch.fft.ifft(z, dim=1), torch.fft.rfft2(a),
+                                                 torch.fft.fft(x(3, 1021)))) + (torch.fft.irfftn(z), )
+
+
+@family
 def sorting(x):
     a = x(5, 5003)
     return (*a.sort(stable=True), a.topk(9).values, *x.integers(50, 999).unique(return_counts=True))

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+// Discrete Fourier transforms of LENGTH numbers in registers, exchanged through local memory (Stockham's order, see
+// docs/fft.md). LANES work-items share a line, LINES lines a group; ITEMS numbers a work-item.
+// Defines: those of lib/fft.clh and lib/fft_lines.clh, and
+//   COLUMNS            neighbouring work-items take neighbouring lines
+//   STAGED_IN, _OUT    global memory is read (written) along lines although work-items lie otherwise
+//   SPLIT              real and imaginary parts are exchanged one after the other, in half the local memory
+//   SCRATCH, PAD       numbers of local memory, with one free after every PAD
+//   FIRST, LAST        radix of the first and the last stage; TRANSFORM: all stages
+//   LOAD_KIND          0 complex, 1 real, 2 real pairs, 3 half of a Hermitian line, 4 the same, to become real pairs
+//   STORE_KIND         0 complex, 1 real, 2 real pairs, 3 the line of twice as many real numbers: half, 4: all of it
+//   SWAP_IN, SWAP_OUT  exchange of real and imaginary parts, which makes the transform an inverse one
+//   CHIRP_IN, _OUT     Bluestein's factors; CHIRP_BOTH: the whole of his algorithm; SPECTRUM_IN: start of its second half
+//   UNIT_IN, UNIT_OUT  elements of a line are neighbours; UNIT_PAIRS: pairs lie as complex numbers do
+//   IN_PLACE           results are written where numbers were read
+//   LIMITED            not all numbers are written
+//   TWIST              factors between the parts of a longer transform; PART: lines are such parts
+#include "lib/fft.clh"
+#include "lib/fft_lines.clh"
+
+#define SWAPPED(v) ((T)((v).y, (v).x))
+#define COUNT(R) ((LENGTH / R + LANES - 1) / LANES)
+#define FITS(R, b) ((LENGTH / R) % LANES == 0 || (b) < LENGTH / R)
+#define SLOT(i) ((i) + (i) / PAD)
+#define AT(t, position) (COLUMNS ? SLOT((position) * LINES + (t)) : SLOT((t) * LENGTH + (position)))
+
+// Inputs of butterfly b = lane + c * LANES of radix R: positions b + r * LENGTH / R.
+#define EACH_INPUT(R, STATEMENT)                                            \
+  UNROLL for (uint c = 0; c < COUNT(R); c++) {                              \
+    const uint b = lane + c * LANES;                                        \
+    if (FITS(R, b)) {                                                       \
+      UNROLL for (uint r = 0; r < R; r++) {                                 \
+        const uint position = b + r * (LENGTH / R), i = c * R + r;          \
+        STATEMENT;                                                          \
+      }                                                                     \
+    }                                                                       \
+  }
+
+// Its outputs, after DONE numbers were combined by earlier stages.
+#define EACH_OUTPUT(R, DONE, STATEMENT)                                     \
+  UNROLL for (uint c = 0; c < COUNT(R); c++) {                              \
+    const uint b = lane + c * LANES;                                        \
+    if (FITS(R, b)) {                                                       \
+      UNROLL for (uint r = 0; r < R; r++) {                                 \
+        const uint position = b / (DONE) * ((DONE) * R) + b % (DONE) + r * (DONE), i = c * R + r; \
+        STATEMENT;                                                          \
+      }                                                                     \
+    }                                                                       \
+  }
+
+// Powers of the root of unity that belongs to b: those of 2 from the table, the others as products of two.
+#define STAGE(R, DONE)                                                      \
+  UNROLL for (uint c = 0; c < COUNT(R); c++) {                              \
+    const uint b = lane + c * LANES;                                        \
+    if (FITS(R, b)) {                                                       \
+      if (DONE > 1) {                                                       \
+        const uint k = b % DONE * (LENGTH / (DONE * R));                    \
+        T w[R];                                                             \
+        UNROLL for (uint r = 1; r < R; r++) {                               \
+          const uint high = r >= 8 ? 8 : r >= 4 ? 4 : r >= 2 ? 2 : 1;       \
+          w[r] = r == high ? roots[r * k] : c_mul(w[high], w[r - high]);    \
+          v[c * R + r] = c_mul(v[c * R + r], w[r]);                         \
+        }                                                                   \
+      }                                                                     \
+      dft##R(v + c * R);                                                    \
+    }                                                                       \
+  }
+
+#if IN_PLACE
+#define SYNC barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+#else
+#define SYNC barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+#if SPLIT
+#define EXCHANGE(R, DONE, NEXT)                                             \
+  EACH_OUTPUT(R, DONE, scratch[AT(t, position)] = v[i].x)                   \
+  SYNC EACH_INPUT(NEXT, v[i].x = scratch[AT(t, position)])                  \
+  SYNC EACH_OUTPUT(R, DONE, scratch[AT(t, position)] = v[i].y)              \
+  SYNC EACH_INPUT(NEXT, v[i].y = scratch[AT(t, position)])
+#define SCRATCH_T real_t
+#else
+#define EXCHANGE(R, DONE, NEXT)                                             \
+  EACH_OUTPUT(R, DONE, scratch[AT(t, position)] = v[i])                     \
+  SYNC EACH_INPUT(NEXT, v[i] = scratch[AT(t, position)])
+#define SCRATCH_T T
+#endif
+
+#if LOAD_KIND == 1 || LOAD_KIND == 2
+#define IN_T real_t
+#else
+#define IN_T T
+#endif
+#if STORE_KIND == 1 || STORE_KIND == 2
+#define OUT_T real_t
+#else
+#define OUT_T T
+#endif
+
+typedef struct {
+  __global const T *turns, *twists, *chirp, *spectrum;
+} fft_tables;
+
+// Half of a Hermitian line: imaginary parts that are zero by symmetry are not read.
+inline T bin(__global const T *x, index_t origin, index_t stride, uint j, uint length) {
+  const uint other = length - j;
+  T v = x[origin + (index_t)min(j, other) * stride];
+  if (j > other) v.y = -v.y;
+  if (j == 0 || j == other) v.y = 0;
+  return v;
+}
+
+inline T load(const fft_lines *lines, __global const IN_T *x, fft_line line, uint position, fft_tables tables) {
+#if PART
+  const uint j = (uint)line.in_first + position * (uint)lines->in_step;
+#else
+  const uint j = position;
+#endif
+#if CHIRP_IN || CHIRP_BOTH
+  if (j >= (uint)lines->inputs) return (T)(0, 0);
+#endif
+  const index_t stride = UNIT_IN ? 1 : (index_t)lines->in_stride;
+#if LOAD_KIND == 0
+  T v = x[line.in + (index_t)j * stride];
+#elif LOAD_KIND == 1
+  T v = (T)(x[line.in + (index_t)j * stride], 0);
+#elif LOAD_KIND == 2 && UNIT_PAIRS
+  T v = ((__global const T *)(x + line.in))[j];
+#elif LOAD_KIND == 2
+  T v = (T)(x[line.in + (index_t)(2 * j) * stride], x[line.in + (index_t)(2 * j + 1) * stride]);
+#elif LOAD_KIND == 3
+  T v = bin(x, line.in, stride, j, (uint)lines->inputs);
+#else
+  const uint length = 2 * (uint)lines->inputs;
+  const T a = bin(x, line.in, stride, j, length), w = turn(tables.turns, j, TURN_BITS);
+  T b = bin(x, line.in, stride, length / 2 - j, length);
+  b.y = -b.y;
+  const T odd = c_mul(a - b, (T)(w.x, -w.y));
+  T v = (T)(a.x + b.x - odd.y, a.y + b.y + odd.x);
+#endif
+#if SWAP_IN
+  v = SWAPPED(v);
+#endif
+#if CHIRP_IN || CHIRP_BOTH
+  v = c_mul(v, tables.chirp[j]);
+#endif
+#if SPECTRUM_IN
+  v = c_mul(v, tables.spectrum[j]);
+  v = SWAPPED(v);
+#endif
+  return v;
+}
+
+// What is stored of a transform's number at `position`.
+inline T finished(const fft_lines *lines, fft_line line, uint position, T v, fft_tables tables) {
+#if TWIST
+  v = c_mul(v, turn(tables.twists, (uint)line.twist * position, TWIST_BITS));
+#endif
+#if CHIRP_OUT || CHIRP_BOTH
+  const uint k = (uint)line.out_first + position * (PART ? (uint)lines->out_step : 1u);
+  v = SWAPPED(v);
+  if (k < (uint)lines->inputs) v = c_mul(v, tables.chirp[k]);
+#endif
+#if SWAP_OUT
+  v = SWAPPED(v);
+#endif
+  return v * REAL_OF(real_t, lines->scale);
+}
+
+inline void store(const fft_lines *lines, __global OUT_T *y, fft_line line, uint position, T v) {
+#if PART
+  const uint k = (uint)line.out_first + position * (uint)lines->out_step;
+#else
+  const uint k = position;
+#endif
+  const index_t stride = UNIT_OUT ? 1 : (index_t)lines->out_stride;
+#if LIMITED
+  if (k >= (uint)lines->outputs) return;
+#endif
+#if STORE_KIND == 1
+  y[line.out + (index_t)k * stride] = v.x;
+#elif STORE_KIND == 2 && UNIT_PAIRS
+  ((__global T *)(y + line.out))[k] = v;
+#elif STORE_KIND == 2
+  y[line.out + (index_t)(2 * k) * stride] = v.x;
+  y[line.out + (index_t)(2 * k + 1) * stride] = v.y;
+#else
+  y[line.out + (index_t)k * stride] = v;
+#endif
+}
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void fft_pass(const fft_lines lines, GLOBAL(OUT_T, y_data), CONST_GLOBAL(IN_T, x_data), CONST_GLOBAL(T, roots_data),
+              CONST_GLOBAL(T, turns_data), CONST_GLOBAL(T, twists_data), CONST_GLOBAL(T, chirp_data),
+              CONST_GLOBAL(T, spectrum_data)) {
+  __global OUT_T *y = POINTER(OUT_T, y_data);
+  __global const IN_T *x = CONST_POINTER(IN_T, x_data);
+  __global const T *roots = CONST_POINTER(T, roots_data);
+  const fft_tables tables = {CONST_POINTER(T, turns_data), CONST_POINTER(T, twists_data), CONST_POINTER(T, chirp_data),
+                             CONST_POINTER(T, spectrum_data)};
+#if SCRATCH > 0
+  __local SCRATCH_T scratch[SCRATCH];
+#endif
+  const uint id = get_local_id(0);
+  const uint t = COLUMNS ? id % LINES : id / LANES, lane = COLUMNS ? id / LINES : id % LANES;
+  const index_t block = (index_t)get_group_id(0) * LINES, last = (index_t)lines.count - 1;
+  fft_line line, other;
+  find_line(&line, &lines, min(block + (index_t)t, last));
+  T v[ITEMS];
+#if STAGED_IN
+  for (uint e = id; e < LINES * LENGTH; e += GROUP) {
+    const uint row = e / LENGTH, position = e % LENGTH;
+    if (block + (index_t)row > last) continue;
+    find_line(&other, &lines, block + (index_t)row);
+    scratch[AT(row, position)] = load(&lines, x, other, position, tables);
+  }
+  SYNC EACH_INPUT(FIRST, v[i] = scratch[AT(t, position)])
+#else
+  if (block + (index_t)t <= last) {
+    EACH_INPUT(FIRST, v[i] = load(&lines, x, line, position, tables))
+  }
+#endif
+#if CHIRP_BOTH
+  // A loop, so that neither the code nor the registers for roots of unity double.
+#pragma unroll 1
+  for (uint second = 0; second < 2; second++) {
+    if (second) {
+      EACH_OUTPUT(LAST, LENGTH / LAST, v[i] = c_mul(v[i], tables.spectrum[position]); v[i] = SWAPPED(v[i]))
+      SYNC EXCHANGE(LAST, LENGTH / LAST, FIRST)
+    }
+    TRANSFORM
+  }
+#else
+  TRANSFORM
+#endif
+  EACH_OUTPUT(LAST, LENGTH / LAST, v[i] = finished(&lines, line, position, v[i], tables))
+#if STORE_KIND >= 3
+  const uint length = (uint)lines.inputs, pairs = length / 2 + 1;
+  SYNC EACH_OUTPUT(LAST, LENGTH / LAST, scratch[AT(t, position)] = v[i])
+  SYNC for (uint e = id; e < LINES * pairs; e += GROUP) {
+    const uint row = COLUMNS && !STAGED_OUT ? e % LINES : e / pairs, k = COLUMNS && !STAGED_OUT ? e / LINES : e % pairs;
+    if (block + (index_t)row > last) continue;
+    const T a = scratch[AT(row, k)], b = scratch[AT(row, k == 0 ? 0 : length - k)];
+    find_line(&other, &lines, block + (index_t)row);
+    store_untangled(&lines, y, other, k, a, b, tables.turns);
+  }
+#elif STAGED_OUT
+  SYNC EACH_OUTPUT(LAST, LENGTH / LAST, scratch[AT(t, position)] = v[i])
+  SYNC for (uint e = id; e < LINES * LENGTH; e += GROUP) {
+    const uint row = e / LENGTH, position = e % LENGTH;
+    if (block + (index_t)row > last) continue;
+    find_line(&other, &lines, block + (index_t)row);
+    store(&lines, y, other, position, scratch[AT(row, position)]);
+  }
+#else
+  if (block + (index_t)t <= last) {
+    EACH_OUTPUT(LAST, LENGTH / LAST, store(&lines, y, line, position, v[i]))
+  }
+#endif
+}

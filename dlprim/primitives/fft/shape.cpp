@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+#include "shape.hpp"
+
+#include <dlprim/error.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+namespace dlprim::fft_detail {
+
+namespace {
+
+constexpr std::uint8_t all_radices[] = {16, 13, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2};
+
+// Tries every way to write the length as a product of radices, greatest first, and keeps the cheapest shape.
+class Search {
+ public:
+  Search(const Device& device, std::uint32_t length, const PassNeeds& needs)
+      : info_(device.info()), needs_(needs), number_(needs.doubles ? 16 : 8) {
+    best_.length = shape_.length = length;
+  }
+
+  std::optional<PassShape> run() {
+    if (shape_.length == 1) consider();
+    extend(shape_.length, 0);
+    return cost_ < impossible ? std::optional(best_) : std::nullopt;
+  }
+
+ private:
+  static constexpr double impossible = 1e9;
+
+  void extend(std::uint32_t rest, std::size_t from) {
+    if (rest == 1) return consider();
+    if (shape_.stages == int(shape_.radices.size())) return;
+    for (std::size_t i = from; i < std::size(all_radices); i++) {
+      if (rest % all_radices[i]) continue;
+      shape_.radices[std::size_t(shape_.stages++)] = all_radices[i];
+      extend(rest / all_radices[i], i);
+      shape_.stages--;
+    }
+  }
+
+  void consider() {
+    if (shape_.stages == 0) return take(1);
+    for (int s = 0; s < shape_.stages; s++)
+      for (std::uint32_t each = 1; each <= 4; each++)
+        take((shape_.length / shape_.radices[std::size_t(s)] + each - 1) / each);
+  }
+
+  // Every stage costs a way through local memory; idle lanes and many registers cost, too.
+  void take(std::uint32_t lanes) {
+    const std::uint32_t length = shape_.length, usual = needs_.doubles ? 8 : 16;
+    if (lanes > info_.max_work_group) return;
+    std::uint32_t items = 1;
+    double work = 0;
+    for (int s = 0; s < shape_.stages; s++) {
+      const std::uint32_t radix = shape_.radices[std::size_t(s)];
+      const std::uint32_t own = (length / radix + lanes - 1) / lanes * radix;
+      items = std::max(items, own), work += double(own) * lanes / length;
+    }
+    if (items > 2 * usual) return;
+    shape_.lanes = std::uint16_t(lanes), shape_.items = std::uint16_t(items);
+    if (!place_lines()) return;
+    const double cost = shape_.stages + (shape_.stages ? work / shape_.stages - 1 : 0) + 0.02 * items +
+                        std::max(0., double(items) / usual - 1) + (shape_.split ? 1.2 : 0) +
+                        (needs_.columns ? 8. / shape_.lines : 0);
+    if (cost < cost_) best_ = shape_, cost_ = cost;
+  }
+
+  // How many lines a group takes: rows until it is large, columns until their pieces of memory are long.
+  bool place_lines() {
+    const std::size_t local = std::min<std::size_t>(info_.local_memory, 48 << 10) - 64;
+    auto fits = [&](std::size_t lines, bool split) {
+      const std::size_t bytes = number_ / (split ? 2 : 1), lanes = shape_.lanes;
+      return lines * lanes <= info_.max_work_group &&
+             padded(lines * shape_.length, padding(bytes)) * bytes <= local;
+    };
+    auto choose = [&](std::size_t lines) {
+      shape_.split = !fits(lines, false);
+      shape_.lines = std::uint16_t(lines);
+      return !shape_.split || (!needs_.whole && fits(lines, true));
+    };
+    if (!needs_.columns) {
+      std::size_t lines = std::max<std::size_t>(1, 256 / shape_.lanes);
+      while (lines > 1 && !fits(lines, false)) lines--;
+      return choose(lines);
+    }
+    for (std::size_t lines = 16; lines * number_ >= 32; lines /= 2)
+      if (lines * shape_.lanes <= 512 && choose(lines)) return true;
+    return false;
+  }
+
+  const DeviceInfo& info_;
+  PassNeeds needs_;
+  std::size_t number_;
+  PassShape shape_, best_;
+  double cost_ = impossible;
+};
+
+// Answers are kept by length, device and needs.
+template <class Answer, class Find>
+Answer remembered(std::uint64_t key, Find&& find) {
+  static std::mutex mutex;
+  static auto& known = *new std::unordered_map<std::uint64_t, Answer>;
+  {
+    std::lock_guard guard(mutex);
+    if (auto it = known.find(key); it != known.end()) return it->second;
+  }
+  const Answer answer = find();
+  std::lock_guard guard(mutex);
+  return known.try_emplace(key, answer).first->second;
+}
+
+std::uint64_t key_of(const Device& device, std::uint32_t length, const PassNeeds& needs) {
+  return std::uint64_t(length) << 32 | std::uint64_t(device.index()) << 3 | std::uint64_t(needs.doubles) << 2 |
+         std::uint64_t(needs.columns) << 1 | std::uint64_t(needs.whole);
+}
+
+}  // namespace
+
+bool is_smooth(std::uint64_t length) {
+  for (const std::uint64_t prime : {2, 3, 5, 7, 11, 13})
+    while (length % prime == 0) length /= prime;
+  return length == 1;
+}
+
+std::uint64_t padded_length(std::uint64_t least) {
+  std::uint64_t best = 1;
+  while (best < least) best *= 2;
+  for (const std::uint64_t odd : {3, 5, 9, 15}) {
+    std::uint64_t length = odd * 16;
+    while (length < least) length *= 2;
+    best = std::min(best, length);
+  }
+  return best;
+}
+
+std::optional<PassShape> pass_shape(const Device& device, std::uint32_t length, const PassNeeds& needs) {
+  const std::size_t most = std::min<std::size_t>(device.info().local_memory, 48 << 10) / (needs.doubles ? 8 : 4);
+  if (length > most || !is_smooth(length)) return std::nullopt;
+  return remembered<std::optional<PassShape>>(key_of(device, length, needs),
+                                              [&] { return Search(device, length, needs).run(); });
+}
+
+std::uint32_t first_part(const Device& device, std::uint32_t length, bool doubles) {
+  const PassNeeds needs{doubles, true, true};
+  return remembered<std::uint32_t>(key_of(device, length, needs), [&] {
+    std::uint32_t best = 1;
+    auto fits = [&](std::uint32_t part) { return pass_shape(device, part, needs).has_value(); };
+    for (std::uint32_t part = 2; std::uint64_t(part) * part <= length; part++)
+      if (length % part == 0 && fits(part)) best = part;
+    if (best > 1 && fits(length / best)) return best;
+    for (std::uint32_t part = best + 1; part < length && part <= 4096; part++)  // three parts or more: a great one first
+      if (length % part == 0 && fits(part)) best = part;
+    if (best == 1) throw NotImplementedError("[fft] expected a device whose work-groups hold transforms, got " +
+                                             device.info().name);
+    return best;
+  });
+}
+
+}  // namespace dlprim::fft_detail
