@@ -37,8 +37,16 @@ void pivots_to_order(Queue& queue, const TensorView& pivots, const TensorView& o
 /// out[b, i] = in[b, order[b, i]], or out[b, order[b, i]] = in[b, i] where `inverse`; `order` int32 [B, n] contiguous.
 void permute_rows(Queue& queue, const TensorView& out, const TensorView& in, const TensorView& order, bool inverse);
 
-/// out = a where `in` is defined, of the identity otherwise; of the given part of it, with zeros elsewhere.
-enum class MatrixPart : std::uint8_t { all, lower, upper, unit_lower, identity };
+/// What copy_part takes of a matrix.
+enum class MatrixPart : std::uint8_t {
+  all,
+  lower,
+  upper,
+  unit_lower,  ///< below the diagonal, with ones on it
+  identity,    ///< nothing
+  hermitian,   ///< the lower triangle and its mirror image
+};
+/// out = a part of in [B, m, n], or of its conjugate, with zeros elsewhere. `in` is not read for `identity`.
 void copy_part(Queue& queue, const TensorView& out, const TensorView& in, MatrixPart part, bool conjugate = false);
 
 /// a = Q R by Householder reflections, in place, for a [B, m, n]: R in the upper triangle, the reflections' vectors
@@ -54,5 +62,11 @@ void reflect(Queue& queue, const TensorView& a, const TensorView& tau, const Ten
 /// the lower triangle is read; `vectors` false leaves `a` undefined. info: 0, or 1 where iterations did not converge,
 /// as for matrices with infinities or NaN. Waits for the device where n is above what local memory holds.
 void eigen_hermitian(Queue& queue, const TensorView& a, const TensorView& values, const TensorView& info, bool vectors);
+
+/// a = u diag(s) v^H for a [B, m, n], m >= n, which is kept: s [B, n] (real, contiguous), descending; u [B, m, k], k = n or
+/// m, and v [B, n, n], both undefined where only s is asked for. info: 0, -4 for matrices with infinities or NaN, 1 where
+/// iterations did not converge. Waits for the device as eigen_hermitian does.
+void svd(Queue& queue, const TensorView& a, const TensorView& u, const TensorView& s, const TensorView& v,
+         const TensorView& info);
 
 }  // namespace dlprim
