@@ -44,24 +44,24 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void pivots_to_order
   __global const int *pivots = CONST_POINTER(int, pivots) + get_group_id(0) * (long)p.steps;
   __global int *order = POINTER(int, order) + get_group_id(0) * (long)p.n;
   __local int *exchanged = rows + p.n;
-  if (p.in_local) {
-    for (int i = id; i < p.n; i += GROUP) rows[i] = i;
-    for (int i = id; i < p.steps; i += GROUP) exchanged[i] = pivots[i] - 1;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (id == 0)
-      for (int i = 0; i < p.steps; i++) {
-        const int other = exchanged[i], row = rows[i];
-        if (other >= 0 && other < p.n) rows[i] = rows[other], rows[other] = row;
-      }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int i = id; i < p.n; i += GROUP) order[i] = rows[i];
-  } else {
-    for (int i = id; i < p.n; i += GROUP) order[i] = i;
-    barrier(CLK_GLOBAL_MEM_FENCE);
-    if (id == 0)
-      for (int i = 0; i < p.steps; i++) {
-        const int other = pivots[i] - 1, row = order[i];
-        if (other >= 0 && other < p.n) order[i] = order[other], order[other] = row;
-      }
+  for (int i = id; i < p.n; i += GROUP) {
+    if (p.in_local) rows[i] = i;
+    else order[i] = i;
   }
+  for (int i = id; p.in_local && i < p.steps; i += GROUP) exchanged[i] = pivots[i] - 1;
+  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  if (id == 0)
+    for (int i = 0; i < p.steps; i++) {
+      const int other = p.in_local ? exchanged[i] : pivots[i] - 1;
+      if (other < 0 || other >= p.n) continue;
+      if (p.in_local) {
+        const int row = rows[i];
+        rows[i] = rows[other], rows[other] = row;
+      } else {
+        const int row = order[i];
+        order[i] = order[other], order[other] = row;
+      }
+    }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int i = id; p.in_local && i < p.n; i += GROUP) order[i] = rows[i];
 }

@@ -17,50 +17,49 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void qr_panel(GLOBAL
   const int id = get_local_id(0);
   __global T *a = POINTER(T, a) + get_group_id(0) * p.a.batch;
   __global T *tau = POINTER(T, tau) + get_group_id(0) * p.tau_batch;
+  const int steps = min(p.m, p.n);
   PANEL_ROWS
   LOAD_ROWS
-  EACH_STEP {
-    if (j < min(p.m, p.n)) {
-      EACH_COLUMN {
-        T sum = REAL(0);
-        if (k >= j) {
-          EACH_ROW if (ROW(r) > j && ROW(r) < p.m) sum += MUL(CONJ(X(r, j)), X(r, k));
-        }
-        part[k * GROUP + id] = sum;
+  EACH_STEP(steps) {
+    EACH_COLUMN {
+      T sum = REAL(0);
+      if (k >= j) {
+        EACH_ROW if (ROW(r) > j && ROW(r) < p.m) sum += MUL(CONJ(X(r, j)), X(r, k));
       }
-      EACH_ROW if (ROW(r) == j) { EACH_COLUMN row[k] = X(r, k); }
-      barrier(CLK_LOCAL_MEM_FENCE);
-      for (int t = id; t < min(p.n, WIDTH) * SEGMENTS; t += GROUP) {
-        T sum = REAL(0);
-        for (int c = t % SEGMENTS; c < GROUP; c += SEGMENTS) sum += part[t / SEGMENTS * GROUP + c];
-        sums[t] = sum;
+      part[k * GROUP + id] = sum;
+    }
+    EACH_ROW if (ROW(r) == j) { EACH_COLUMN row[k] = X(r, k); }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int t = id; t < min(p.n, WIDTH) * SEGMENTS; t += GROUP) {
+      T sum = REAL(0);
+      for (int c = t % SEGMENTS; c < GROUP; c += SEGMENTS) sum += part[t / SEGMENTS * GROUP + c];
+      sums[t] = sum;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int k = j + id; k < p.n; k += GROUP) {
+      real_t below = 0;
+      T product = REAL(0);
+      for (int c = 0; c < SEGMENTS; c++) below += RE(sums[j * SEGMENTS + c]), product += sums[k * SEGMENTS + c];
+      const T alpha = row[j];
+      const bool none = below == 0 && IS_ZERO(alpha - REAL(RE(alpha)));  // H = 1
+      const real_t length = sqrt(NORM2(alpha) + below), b = RE(alpha) > 0 ? -length : length;
+      const T factor = none ? REAL(0) : (REAL(b) - alpha) / b, s = none ? REAL(0) : DIV(REAL(1), alpha - REAL(b));
+      if (k == j) {
+        tau[j] = factor, scale = s;
+        beta = none ? RE(alpha) : b;
+      } else {
+        w[k] = MUL(CONJ(factor), row[k] + MUL(CONJ(s), product));
       }
-      barrier(CLK_LOCAL_MEM_FENCE);
-      for (int k = j + id; k < p.n; k += GROUP) {
-        real_t below = 0;
-        T product = REAL(0);
-        for (int c = 0; c < SEGMENTS; c++) below += RE(sums[j * SEGMENTS + c]), product += sums[k * SEGMENTS + c];
-        const T alpha = row[j];
-        const bool none = below == 0 && IS_ZERO(alpha - REAL(RE(alpha)));  // H = 1
-        const real_t length = sqrt(NORM2(alpha) + below), b = RE(alpha) > 0 ? -length : length;
-        const T factor = none ? REAL(0) : (REAL(b) - alpha) / b, s = none ? REAL(0) : DIV(REAL(1), alpha - REAL(b));
-        if (k == j) {
-          tau[j] = factor, scale = s;
-          beta = none ? RE(alpha) : b;
-        } else {
-          w[k] = MUL(CONJ(factor), row[k] + MUL(CONJ(s), product));
-        }
-      }
-      barrier(CLK_LOCAL_MEM_FENCE);
-      EACH_ROW {
-        if (ROW(r) == j) {
-          EACH_COLUMN if (k > j && k < p.n) X(r, k) -= w[k];
-          X(r, j) = REAL(beta);
-        } else if (ROW(r) > j && ROW(r) < p.m) {
-          const T v = MUL(X(r, j), scale);
-          EACH_COLUMN if (k > j && k < p.n) X(r, k) -= MUL(v, w[k]);
-          X(r, j) = v;
-        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    EACH_ROW {
+      if (ROW(r) == j) {
+        EACH_COLUMN if (k > j && k < p.n) X(r, k) -= w[k];
+        X(r, j) = REAL(beta);
+      } else if (ROW(r) > j && ROW(r) < p.m) {
+        const T v = MUL(X(r, j), scale);
+        EACH_COLUMN if (k > j && k < p.n) X(r, k) -= MUL(v, w[k]);
+        X(r, j) = v;
       }
     }
   }
