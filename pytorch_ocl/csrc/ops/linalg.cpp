@@ -16,9 +16,19 @@ namespace {
 
 using at::native::TransposeType;
 
+// The matrices of `a` as [batch, n, n] for each of those of x [..., n, k]: one for all is not repeated in memory.
+at::Tensor matrices_for(const at::Tensor& a, const at::Tensor& x) {
+  const at::Tensor own = as_matrices(a), whole = as_matrices(x);
+  if (own.size(0) == whole.size(0)) return own;
+  if (own.size(0) == 1) return own.expand({whole.size(0), -1, -1});
+  auto sizes = x.sizes().vec();
+  sizes.end()[-2] = a.size(-2), sizes.end()[-1] = a.size(-1);
+  return as_matrices(a.expand(sizes));
+}
+
 // x = op(a)^-1 x in place.
 void solve(const at::Tensor& a, const at::Tensor& x, bool upper, TransposeType transpose, bool unit = false) {
-  const at::Tensor matrices = as_matrices(a);
+  const at::Tensor matrices = matrices_for(a, x);
   const InPlace result(x, as_matrices);
   dlprim::TensorView view = view_of(matrices, "triangular_solve");
   if (transpose != TransposeType::NoTranspose) view = flipped(view), upper = !upper;
@@ -32,7 +42,7 @@ void triangular_solve_kernel(const at::Tensor& matrix, const at::Tensor& b, bool
                              TransposeType transpose, bool unit) {
   if (b.numel() == 0) return;
   const at::Tensor stored = matrix.is_conj() ? matrix.conj() : matrix;
-  const at::Tensor a = stored.is_contiguous() ? stored.mT() : stored;
+  const at::Tensor a = stored.stride(-2) == 1 ? stored : stored.mT();
   translated([&] {
     if (left) return solve(a, b, upper, transpose, unit);
     // x op(a) = b is op(a)^T x^T = b^T.
@@ -99,8 +109,9 @@ void unpack_pivots_kernel(at::TensorIterator& iterator, const int64_t, const int
 void lu_solve_kernel(const at::Tensor& lu, const at::Tensor& pivots, const at::Tensor& b, TransposeType transpose) {
   if (b.numel() == 0) return;
   translated([&] {
-    const at::Tensor order = order_of(pivots, lu.size(-1));
     const InPlace x(b, as_matrices);
+    const at::Tensor own = order_of(pivots, lu.size(-1)).view(lu.sizes().slice(0, lu.dim() - 1)).unsqueeze(-1);
+    const at::Tensor order = matrices_for(own, b).squeeze(-1).contiguous();
     const at::Tensor before = x.form().clone();
     dlprim::Queue& queue = current_queue(b.device());
     if (transpose == TransposeType::NoTranspose) {  // a = P L U
