@@ -18,7 +18,7 @@ struct Key {
 void substitute(Queue& queue, const TensorView& a, const TensorView& x, const Triangle& t) {
   static KernelCache<Key> cache;
   const DeviceInfo& device = queue.device().info();
-  const bool small = device.cpu || size_of(a.dtype) > 8;
+  const bool small = device.cpu || is_complex(a.dtype);
   const Key key{a.dtype, std::uint8_t(small ? 16 : 32), std::uint8_t(fitting_group(device, 64)), t.unit, t.conjugate};
   Kernel& kernel = cache.get(queue.device(), key, [&] {
     return source("solve.cl", "triangular_solve", key.type).define("TILE", std::int64_t(key.tile))
