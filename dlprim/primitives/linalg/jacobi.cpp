@@ -16,7 +16,9 @@ struct Key {
 std::size_t matrix_bytes(DataType type, std::int64_t n) { return std::size_t(n * (n | 1)) * size_of(type); }
 
 // Local memory beside the two matrices: sines, cosines, pairs and a value of each work-item.
-std::size_t other_bytes(DataType type, std::size_t group) { return 64 * (2 * size_of(type) + 8) + group * size_of(type) + 64; }
+std::size_t other_bytes(DataType type, std::size_t group) {
+  return 64 * (2 * size_of(type) + 8) + group * size_of(type) + 64;
+}
 
 struct Parameters {
   Strides a, vectors;

@@ -71,7 +71,8 @@ void lu_factor(Queue& queue, const TensorView& a, const TensorView& pivots, cons
   const PanelShape whole = panel_shape(queue.device().info(), a.dtype, m, steps, 512);
   const Temporary moves(queue, DataType::int32, {batch, 2 * 32});
   for (std::int64_t j = 0, width; j < steps; j += width) {
-    const PanelShape shape = panel_shape(queue.device().info(), a.dtype, m - j, std::min<std::int64_t>(steps, whole.width), 512);
+    const PanelShape shape =
+        panel_shape(queue.device().info(), a.dtype, m - j, std::min<std::int64_t>(steps, whole.width), 512);
     width = std::min<std::int64_t>(shape.width, steps - j);
     const std::int64_t after = j + width, rows = m - after, columns = n - after;
     factor_panel(queue, block(a, j, j, m - j, width), pivots, info, moves, shape, j, pivot);
