@@ -82,6 +82,31 @@ def adam_step(device):
     return torch.optim.Adam(parameters).step
 
 
+def factorization(function, *shape, positive=False):
+    """`function` of random float32 matrices, positive definite ones if asked for."""
+    def make(device):
+        a = torch.randn(*shape)
+        if positive:
+            a = a @ a.mT / shape[-1] + torch.eye(shape[-1])
+        a = a.to(device)
+        return lambda: function(a)
+    return make
+
+
+def linalg_cases():
+    """Linear algebra: large matrices, and batches of small ones."""
+    for name, function, shape, positive in (
+            ("cholesky 2048", torch.linalg.cholesky_ex, (2048, 2048), True),
+            ("cholesky 256x64x64", torch.linalg.cholesky_ex, (256, 64, 64), True),
+            ("solve 256x64x64", lambda a: torch.linalg.solve_ex(a, a), (256, 64, 64), False),
+            ("inv 1024", torch.linalg.inv_ex, (1024, 1024), False),
+            ("qr 1024x256", torch.linalg.qr, (1024, 256), False),
+            ("eigh 512", torch.linalg.eigh, (512, 512), True), ("svd 512", torch.linalg.svd, (512, 512), False),
+            ("eigh 1000x16x16", torch.linalg.eigh, (1000, 16, 16), True),
+            ("svd 1000x16x16", torch.linalg.svd, (1000, 16, 16), False)):
+        yield Case(name, "linear algebra", factorization(function, *shape, positive=positive))
+
+
 def bandwidth_cases():
     """One operator each, on 2^26 elements of float32; the last number is how many elements move."""
     for name, function, moved in (
@@ -145,3 +170,4 @@ def cases(batch, size):
                        3 * n * n * bits // 8)
     yield from bandwidth_cases()
     yield from fourier_cases()
+    yield from linalg_cases()

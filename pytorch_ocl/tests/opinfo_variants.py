@@ -110,6 +110,9 @@ LEFT_OUT = {
     ("noncontiguous", "as_strided_scatter"): "see as_strided",
     ("out", "torch._scaled_mm"): "eight-bit floating-point numbers: not supported yet",
     ("noncontiguous", "torch._scaled_mm"): "eight-bit floating-point numbers: not supported yet",
+    ("out", "linalg.eigh"): "the signs of eigenvectors are not determined",
+    ("noncontiguous", "linalg.eigh"): "see out",
+    ("noncontiguous", "matrix_exp"): "the CPU's result is not accurate enough: see expectations.yaml",
     ("errors", "gradient"): "its samples hold tensors of the meta device",
     ("errors", "nn.functional.max_pool3d"): "PyTorch's check for this device finds the same fault in other words",
 }

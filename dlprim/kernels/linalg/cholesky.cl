@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// A = L L^H of small matrices, one work-group each, in local memory. Columns stay unscaled until the end, so that every
+// step reads one column and writes those after it: one barrier a step.
+// Defines, beside those of linalg.clh: SIDE, the work-group is SIDE x SIDE.
+#include "linalg/linalg.clh"
+
+typedef struct {
+  Matrix a;
+  int n, start;  // `start` rows were factored before
+  int pitch, unused;
+} Cholesky;
+
+__kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1))) void cholesky(GLOBAL(T, a), GLOBAL(int, info), Cholesky p,
+                                                                             __local T *s) {
+  const int x = get_local_id(0), y = get_local_id(1), n = p.n, pitch = p.pitch;
+  const long batch = get_group_id(0);
+  __global T *a = POINTER(T, a) + batch * p.a.batch;
+  __global int *info = POINTER(int, info) + batch;
+  if (p.start && *info) return;
+  if (p.a.col <= p.a.row) {
+    for (int i = y; i < n; i += SIDE)
+      for (int j = x; j <= i; j += SIDE) s[i * pitch + j] = a[AT(p.a, i, j)];
+  } else {
+    for (int j = y; j < n; j += SIDE)
+      for (int i = x; i < n; i += SIDE)
+        if (i >= j) s[i * pitch + j] = a[AT(p.a, i, j)];
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  int failed = 0;
+  for (int j = 0; j < n; j++) {
+    const real_t d = RE(s[j * pitch + j]);
+    if (!(d > 0)) {
+      failed = j + 1;
+      break;
+    }
+    const real_t inverse = 1 / d;
+    for (int i = j + 1 + y; i < n; i += SIDE) {
+      const T scaled = s[i * pitch + j] * inverse;
+      for (int k = j + 1 + x; k <= i; k += SIDE) s[i * pitch + k] -= MUL(scaled, CONJ(s[k * pitch + j]));
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  if (x == 0 && y == 0) *info = failed ? p.start + failed : 0;
+  if (p.a.col <= p.a.row) {
+    for (int i = y; i < n; i += SIDE)
+      for (int j = x; j <= i; j += SIDE) {
+        const real_t root = sqrt(RE(s[j * pitch + j]));
+        a[AT(p.a, i, j)] = i == j ? REAL(root) : s[i * pitch + j] / root;
+      }
+  } else {
+    for (int j = y; j < n; j += SIDE)
+      for (int i = x; i < n; i += SIDE)
+        if (i >= j) {
+          const real_t root = sqrt(RE(s[j * pitch + j]));
+          a[AT(p.a, i, j)] = i == j ? REAL(root) : s[i * pitch + j] / root;
+        }
+  }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// Right-looking blocked LU with partial pivoting (G. Golub, C. Van Loan, Matrix Computations, 3.6): a panel by one
+// work-group, its exchanges in the other columns, a triangular solve, a product.
+#include <dlprim/primitives/copy.hpp>
+
+#include <bit>
+
+#include "../narrow.hpp"
+#include "panel.hpp"
+
+namespace dlprim {
+
+using namespace linalg;
+
+namespace {
+
+struct Key {
+  DataType type;
+  std::uint8_t kernel;
+  PanelShape shape;
+};
+
+enum Which : std::uint8_t { panel, exchange, order };
+
+Kernel& kernel_for(Queue& queue, DataType type, Which which, const PanelShape& shape) {
+  static KernelCache<Key> cache;
+  constexpr const char* names[] = {"lu_panel", "exchange_rows", "pivots_to_order"};
+  return cache.get(queue.device(), Key{type, which, shape}, [&] {
+    KernelSource result = source(which == panel ? "lu.cl" : "exchange.cl", names[which], type);
+    return define(result, shape)
+        .define("CANDIDATES", std::int64_t(1) << std::bit_width(unsigned(shape.group)) / 2);
+  });
+}
+
+void factor_panel(Queue& queue, const TensorView& a, const TensorView& pivots, const TensorView& info,
+                  const TensorView& moves, const PanelShape& shape, std::int64_t start, bool pivot) {
+  const struct {
+    Strides a;
+    cl_long pivots_batch;
+    cl_int m, n, start, pivot;
+  } p{strides_of(a), pivots.size(1), narrow("lu_factor", "rows", a.size(1)), cl_int(a.size(2)), cl_int(start), pivot};
+  launch(queue, kernel_for(queue, a.dtype, panel, shape), NDRange(std::size_t(a.size(0)) * shape.group, shape.group),
+         a.data, pivots.data, info.data, moves.data, p);
+}
+
+// `a`: all columns of the rows from the panel on; those of the panel itself are left out.
+void exchange_others(Queue& queue, const TensorView& a, const TensorView& moves, std::int64_t start, std::int64_t width,
+                     std::uint16_t most) {
+  const std::int64_t columns = a.size(2);
+  if (columns == width) return;
+  const PanelShape shape{std::uint16_t(fitting_group(queue.device().info(), 64)), 0, most};
+  const struct {
+    Strides a;
+    cl_long columns, chunks, skip_from, skip;
+    cl_int m, n;
+  } p{strides_of(a), columns, (columns - width + shape.group - 1) / shape.group, start, width, cl_int(a.size(1)),
+      cl_int(width)};
+  launch(queue, kernel_for(queue, a.dtype, exchange, shape),
+         NDRange(std::size_t(p.chunks * a.size(0)) * shape.group, shape.group), a.data, moves.data, p);
+}
+
+}  // namespace
+
+void lu_factor(Queue& queue, const TensorView& a, const TensorView& pivots, const TensorView& info, bool pivot) {
+  check_matrix("lu_factor", a);
+  const std::int64_t batch = a.size(0), m = a.size(1), n = a.size(2), steps = std::min(m, n);
+  check(pivots.dtype == DataType::int32 && pivots.is_contiguous() && pivots.dims == 2 && pivots.size(0) == batch &&
+            pivots.size(1) == steps && info.dtype == DataType::int32 && info.is_contiguous() && info.numel() == batch,
+        "lu_factor", "pivots of int32 [batch, min(m, n)] and info of int32 [batch], contiguous");
+  if (a.numel() == 0) return fill(queue, info, 0);
+  const PanelShape whole = panel_shape(queue.device().info(), a.dtype, m, steps, 512);
+  const Temporary moves(queue, DataType::int32, {batch, 2 * 32});
+  for (std::int64_t j = 0, width; j < steps; j += width) {
+    const PanelShape shape =
+        panel_shape(queue.device().info(), a.dtype, m - j, std::min<std::int64_t>(steps, whole.width), 512);
+    width = std::min<std::int64_t>(shape.width, steps - j);
+    const std::int64_t after = j + width, rows = m - after, columns = n - after;
+    factor_panel(queue, block(a, j, j, m - j, width), pivots, info, moves, shape, j, pivot);
+    if (pivot) exchange_others(queue, block(a, j, 0, m - j, n), moves, j, width, shape.width);
+    if (columns == 0) continue;
+    const TensorView right = block(a, j, after, width, columns);
+    triangular_solve(queue, block(a, j, j, width, width), right, {.upper = false, .unit = true, .conjugate = false});
+    multiply(queue, block(a, after, j, rows, width), right, block(a, after, after, rows, columns), -1, 1);
+  }
+}
+
+void pivots_to_order(Queue& queue, const TensorView& pivots, const TensorView& into) {
+  check(pivots.dtype == DataType::int32 && into.dtype == DataType::int32 && pivots.dims == 2 && into.dims == 2 &&
+            pivots.size(0) == into.size(0) && pivots.size(1) <= into.size(1) && pivots.is_contiguous() &&
+            into.is_contiguous(),
+        "pivots_to_order", "pivots [batch, k] and an order [batch, n] of int32, k <= n, contiguous");
+  if (into.numel() == 0) return;
+  const DeviceInfo& device = queue.device().info();
+  const std::size_t bytes = std::size_t(pivots.size(1) + into.size(1)) * sizeof(cl_int);
+  const bool fits = bytes <= device.local_memory / 2;
+  const struct {
+    cl_int n, steps, in_local, unused;
+  } p{narrow("pivots_to_order", "rows", into.size(1)), cl_int(pivots.size(1)), fits, 0};
+  const PanelShape shape{std::uint16_t(fitting_group(device, 64)), 0, 1};
+  launch(queue, kernel_for(queue, DataType::float32, order, shape),
+         NDRange(std::size_t(into.size(0)) * shape.group, shape.group), pivots.data, into.data, p,
+         LocalMemory{fits ? bytes : 16});
+}
+
+}  // namespace dlprim

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT
+// Residuals of factorizations, in double on the host, relative to the roundoff of the type.
+#include <dlprim/primitives/linalg.hpp>
+
+#include "tensors.hpp"
+
+namespace dlprim {
+namespace {
+
+using namespace testing;
+
+using Values = std::vector<double>;
+
+// One matrix on the host, row after row.
+struct Host {
+  std::int64_t rows, columns;
+  Values values;
+  Host(std::int64_t rows, std::int64_t columns) : rows(rows), columns(columns), values(std::size_t(rows * columns)) {}
+  double& at(std::int64_t i, std::int64_t j) { return values[std::size_t(i * columns + j)]; }
+  double at(std::int64_t i, std::int64_t j) const { return values[std::size_t(i * columns + j)]; }
+};
+
+Host product(const Host& a, const Host& b) {
+  Host c(a.rows, b.columns);
+  for (std::int64_t i = 0; i < a.rows; i++)
+    for (std::int64_t k = 0; k < a.columns; k++)
+      for (std::int64_t j = 0; j < b.columns; j++) c.at(i, j) += a.at(i, k) * b.at(k, j);
+  return c;
+}
+
+Host transpose(const Host& a) {
+  Host t(a.columns, a.rows);
+  for (std::int64_t i = 0; i < a.rows; i++)
+    for (std::int64_t j = 0; j < a.columns; j++) t.at(j, i) = a.at(i, j);
+  return t;
+}
+
+Host identity(std::int64_t n) {
+  Host one(n, n);
+  for (std::int64_t i = 0; i < n; i++) one.at(i, i) = 1;
+  return one;
+}
+
+Host slice(const Values& all, std::int64_t batch, std::int64_t rows, std::int64_t columns) {
+  Host result(rows, columns);
+  const auto first = all.begin() + batch * rows * columns;
+  result.values.assign(first, first + rows * columns);
+  return result;
+}
+
+// |a - b| <= count * roundoff * sqrt(size) * max |b|
+void expect_near(const Host& a, const Host& b, DataType type, double count) {
+  double most = 0, scale = 1e-30;
+  for (std::size_t i = 0; i < b.values.size(); i++) {
+    if (!(std::fabs(a.values[i] - b.values[i]) <= most)) most = std::fabs(a.values[i] - b.values[i]);
+    scale = std::max(scale, std::fabs(b.values[i]));
+  }
+  const double roundoff = type == DataType::float64 ? 1.2e-16 : 6e-8;
+  EXPECT_LE(most, count * roundoff * std::sqrt(double(b.columns)) * scale);
+}
+
+std::vector<DataType> types() {
+  std::vector<DataType> all{DataType::float32};
+  if (supports(DataType::float64)) all.push_back(DataType::float64);
+  return all;
+}
+
+DeviceTensor random_matrices(DataType type, std::int64_t batch, std::int64_t m, std::int64_t n, unsigned seed = 1) {
+  return DeviceTensor(type, {batch, m, n}, random_values(std::size_t(batch * m * n), -1, 1, seed));
+}
+
+void check_triangular_solve(DataType type, std::int64_t n, std::int64_t k, bool upper, bool unit) {
+  SCOPED_TRACE(::testing::Message() << name(type) << " " << n << " " << k << " " << upper << unit);
+  Values a = random_values(std::size_t(n * n), -1, 1, 3);
+  Host triangle(n, n);
+  for (std::int64_t i = 0; i < n; i++)
+    for (std::int64_t j = 0; j < n; j++) {
+      double& v = a[std::size_t(i * n + j)];
+      v = i == j ? 2 + v : v / double(n);
+      v = rounded(type, v);
+      if (upper ? j >= i : j <= i) triangle.at(i, j) = unit && i == j ? 1 : v;
+    }
+  const DeviceTensor matrix(type, {1, n, n}, a), x = random_matrices(type, 1, n, k);
+  const Host b = slice(x.read(), 0, n, k);
+  triangular_solve(queue(), matrix, x, {.upper = upper, .unit = unit, .conjugate = false});
+  expect_near(product(triangle, slice(x.read(), 0, n, k)), b, type, 20);
+}
+
+TEST(Linalg, TriangularSolve) {
+  for (DataType type : types())
+    for (std::int64_t n : {1, 5, 64, 65, 200})
+      for (int form = 0; form < 4; form++) check_triangular_solve(type, n, n == 5 ? 70 : 3, form & 1, form & 2);
+}
+
+void check_cholesky(DataType type, std::int64_t n) {
+  SCOPED_TRACE(::testing::Message() << name(type) << " " << n);
+  const std::int64_t batch = 2;
+  const Values random = random_values(std::size_t(batch * n * n));
+  Values values;
+  for (std::int64_t b = 0; b < batch; b++) {
+    Host g = slice(random, b, n, n), s = product(g, transpose(g));
+    for (std::int64_t i = 0; i < n; i++) s.at(i, i) += double(n) / 8 + 1;
+    values.insert(values.end(), s.values.begin(), s.values.end());
+  }
+  const DeviceTensor a(type, {batch, n, n}, values), info(DataType::int32, {batch});
+  values = a.read();
+  cholesky(queue(), a, info);
+  EXPECT_EQ(info.read(), Values(2, 0));
+  for (std::int64_t b = 0; b < batch; b++) {
+    Host l = slice(a.read(), b, n, n);
+    for (std::int64_t i = 0; i < n; i++)
+      for (std::int64_t j = i + 1; j < n; j++) l.at(i, j) = 0;
+    expect_near(product(l, transpose(l)), slice(values, b, n, n), type, 20);
+  }
+}
+
+TEST(Linalg, Cholesky) {
+  for (DataType type : types())
+    for (std::int64_t n : {1, 7, 64, 129, 200}) check_cholesky(type, n);
+}
+
+TEST(Linalg, CholeskyTellsWhichMinorIsNotPositive) {
+  for (std::int64_t n : {8, 150}) {
+    Values values(std::size_t(2 * n * n));
+    for (std::int64_t i = 0; i < 2 * n; i++) values[std::size_t(i * n + i % n)] = i == 5 || i == 2 * n - 2 ? -1 : 1;
+    const DeviceTensor a(DataType::float32, {2, n, n}, values), info(DataType::int32, {2});
+    cholesky(queue(), a, info);
+    EXPECT_EQ(info.read(), (Values{6, double(n - 1)}));
+  }
+}
+
+void check_lu(DataType type, std::int64_t m, std::int64_t n) {
+  SCOPED_TRACE(::testing::Message() << name(type) << " " << m << "x" << n);
+  const std::int64_t batch = 2, k = std::min(m, n);
+  const DeviceTensor a = random_matrices(type, batch, m, n), pivots(DataType::int32, {batch, k}),
+                     info(DataType::int32, {batch}), order(DataType::int32, {batch, m});
+  const Values before = a.read();
+  lu_factor(queue(), a, pivots, info);
+  pivots_to_order(queue(), pivots, order);
+  const Values factors = a.read(), places = order.read();
+  EXPECT_EQ(info.read(), Values(2, 0));
+  for (std::int64_t b = 0; b < batch; b++) {
+    Host l(m, k), u(k, n), expected(m, n);
+    const Host lu = slice(factors, b, m, n), original = slice(before, b, m, n);
+    for (std::int64_t i = 0; i < m; i++)
+      for (std::int64_t j = 0; j < n; j++) {
+        if (j < i && j < k) l.at(i, j) = lu.at(i, j);
+        if (j >= i) u.at(i, j) = lu.at(i, j);
+        if (j < i && j < k) EXPECT_LE(std::fabs(lu.at(i, j)), 1) << "not the largest pivot";
+        expected.at(i, j) = original.at(std::int64_t(places[std::size_t(b * m + i)]), j);
+      }
+    for (std::int64_t i = 0; i < k; i++) l.at(i, i) = 1;
+    expect_near(product(l, u), expected, type, 30);
+  }
+}
+
+TEST(Linalg, LuFactor) {
+  const std::int64_t shapes[][2] = {{1, 1}, {5, 3}, {3, 5}, {40, 40}, {130, 60}, {60, 130}, {300, 20}};
+  for (DataType type : types())
+    for (const auto& s : shapes) check_lu(type, s[0], s[1]);
+}
+
+TEST(Linalg, LuOfManyRows) { check_lu(DataType::float32, 9000, 5); }  // the panel stays in memory
+
+TEST(Linalg, LuTellsTheFirstZeroPivot) {
+  Values values(81, 0.0);
+  for (int i = 0; i < 9; i++) values[std::size_t(i * 9 + i)] = i == 4 || i == 6 ? 0 : 2;
+  const DeviceTensor a(DataType::float32, {1, 9, 9}, values), pivots(DataType::int32, {1, 9}), info(DataType::int32, {1});
+  lu_factor(queue(), a, pivots, info);
+  EXPECT_EQ(info.read(), Values{5});
+}
+
+void check_qr(DataType type, std::int64_t m, std::int64_t n) {
+  SCOPED_TRACE(::testing::Message() << name(type) << " " << m << "x" << n);
+  const std::int64_t batch = 2, k = std::min(m, n);
+  const DeviceTensor a = random_matrices(type, batch, m, n), tau(type, {batch, k}), q(type, {batch, m, m});
+  const Values before = a.read();
+  qr_factor(queue(), a, tau);
+  copy_part(queue(), q, {}, MatrixPart::identity);
+  reflect(queue(), a, tau, q, false);
+  for (std::int64_t b = 0; b < batch; b++) {
+    Host r = slice(a.read(), b, m, n);
+    for (std::int64_t i = 0; i < m; i++)
+      for (std::int64_t j = 0; j < std::min(i, n); j++) r.at(i, j) = 0;
+    const Host orthogonal = slice(q.read(), b, m, m);
+    expect_near(product(orthogonal, r), slice(before, b, m, n), type, 30);
+    expect_near(product(transpose(orthogonal), orthogonal), identity(m), type, 10);
+  }
+}
+
+TEST(Linalg, Qr) {
+  const std::int64_t shapes[][2] = {{1, 1}, {5, 3}, {3, 5}, {60, 40}, {40, 100}, {200, 50}};
+  for (DataType type : types())
+    for (const auto& s : shapes) check_qr(type, s[0], s[1]);
+}
+
+void check_eigen(DataType type, std::int64_t n) {
+  SCOPED_TRACE(::testing::Message() << name(type) << " " << n);
+  const DeviceTensor a = random_matrices(type, 2, n, n), values(type, {2, n}), info(DataType::int32, {2});
+  const Values before = a.read();
+  eigen_hermitian(queue(), a, values, info, true);
+  EXPECT_EQ(info.read(), Values(2, 0));
+  for (std::int64_t b = 0; b < 2; b++) {
+    Host h = slice(before, b, n, n);
+    for (std::int64_t i = 0; i < n; i++)
+      for (std::int64_t j = i + 1; j < n; j++) h.at(i, j) = h.at(j, i);
+    const Host v = slice(a.read(), b, n, n), w = slice(values.read(), b, 1, n);
+    Host scaled = v;
+    for (std::int64_t i = 0; i < n; i++)
+      for (std::int64_t j = 0; j < n; j++) scaled.at(i, j) *= w.at(0, j);
+    EXPECT_TRUE(std::is_sorted(w.values.begin(), w.values.end()));
+    expect_near(product(scaled, transpose(v)), h, type, 60);
+    expect_near(product(transpose(v), v), identity(n), type, 20);
+  }
+}
+
+TEST(Linalg, EigenHermitian) {
+  for (DataType type : types())
+    for (std::int64_t n : {1, 2, 9, 32, 64, 101}) check_eigen(type, n);
+}
+
+void check_svd(DataType type, std::int64_t m, std::int64_t n, std::int64_t rank) {
+  SCOPED_TRACE(::testing::Message() << name(type) << " " << m << "x" << n << " of rank " << rank);
+  const Host left = slice(random_values(std::size_t(m * rank)), 0, m, rank),
+             right = slice(random_values(std::size_t(rank * n), -1, 1, 2), 0, rank, n);
+  const DeviceTensor a(type, {1, m, n}, product(left, right).values), u(type, {1, m, m}), s(type, {1, n}),
+      v(type, {1, n, n}), info(DataType::int32, {1});
+  svd(queue(), a, u, s, v, info);
+  EXPECT_EQ(info.read(), Values{0});
+  const Host left_vectors = slice(u.read(), 0, m, m), right_vectors = slice(v.read(), 0, n, n);
+  const Values sizes = s.read();
+  EXPECT_TRUE(std::is_sorted(sizes.rbegin(), sizes.rend()));
+  Host scaled(m, n);
+  for (std::int64_t i = 0; i < m; i++)
+    for (std::int64_t j = 0; j < n; j++) scaled.at(i, j) = left_vectors.at(i, j) * sizes[std::size_t(j)];
+  expect_near(product(scaled, transpose(right_vectors)), slice(a.read(), 0, m, n), type, 60);
+  expect_near(product(transpose(left_vectors), left_vectors), identity(m), type, 20);
+  expect_near(product(transpose(right_vectors), right_vectors), identity(n), type, 20);
+}
+
+TEST(Linalg, Svd) {
+  const std::int64_t shapes[][3] = {{1, 1, 1}, {5, 3, 3}, {40, 40, 40}, {40, 30, 7}, {90, 80, 80}, {70, 66, 3}};
+  for (DataType type : types())
+    for (const auto& s : shapes) check_svd(type, s[0], s[1], s[2]);
+}
+
+TEST(Linalg, NumbersThatAreNoneEndWithAnError) {
+  for (std::int64_t n : {6, 80}) {
+    DeviceTensor a = random_matrices(DataType::float32, 2, n, n);
+    Values with = a.read();
+    with[1] = with[std::size_t(n)] = NAN;
+    a.write(with);
+    const DeviceTensor values(DataType::float32, {2, n}), info(DataType::int32, {2});
+    svd(queue(), a, {}, values, {}, info);
+    EXPECT_EQ(info.read(), (Values{-4, 0}));
+    eigen_hermitian(queue(), a, values, info, true);
+    EXPECT_EQ(info.read(), (Values{1, 0}));
+  }
+}
+
+TEST(Linalg, WrongArgumentsAreNamed) {
+  const DeviceTensor a(DataType::float32, {1, 3, 4}), info(DataType::int32, {1}), whole(DataType::int64, {1, 3, 3});
+  EXPECT_THROW(cholesky(queue(), a, info), ValidationError);
+  EXPECT_THROW(cholesky(queue(), whole, info), ValidationError);
+  EXPECT_THROW(qr_factor(queue(), a, info), ValidationError);
+  EXPECT_THROW(triangular_solve(queue(), a, a, {}), ValidationError);
+}
+
+}  // namespace
+}  // namespace dlprim
