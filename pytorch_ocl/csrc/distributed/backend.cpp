@@ -33,19 +33,14 @@ void run_part(const c10::intrusive_ptr<StagedWork>& work, const Part& part, cons
 GlooBackend::GlooBackend(c10::intrusive_ptr<c10d::Backend> group, c10::intrusive_ptr<c10d::Store> store)
     : Backend(group->getRank(), group->getSize()), group_(std::move(group)), store_(std::move(store)) {}
 
-c10::intrusive_ptr<c10d::Backend> GlooBackend::split(const c10::intrusive_ptr<c10d::Store>& store,
-                                                     const std::vector<int>& ranks,
-                                                     const c10::intrusive_ptr<Options>& options) {
-  auto part = group_->split(c10::make_intrusive<c10d::PrefixStore>("ocl_group/", store), ranks, options);
-  if (!part) return part;
-  return c10::make_intrusive<GlooBackend>(std::move(part), store);
-}
-
 c10d::Backend& GlooBackend::gloo() {
   if (!gloo_) {
     std::vector<int> ranks(size_);
     std::iota(ranks.begin(), ranks.end(), 0);
-    gloo_ = group_->split(c10::make_intrusive<c10d::PrefixStore>("ocl_gloo/", store_), ranks, group_->getBackendOptions());
+    const c10::intrusive_ptr<Options> options = group_->getBackendOptions();
+    // Gloo's split() reads the ranks of its group, which a second default group does not know.
+    if (options->global_ranks_in_group.empty()) options->global_ranks_in_group.assign(ranks.begin(), ranks.end());
+    gloo_ = group_->split(c10::make_intrusive<c10d::PrefixStore>("ocl_gloo", store_), ranks, options);
   }
   return *gloo_;
 }

@@ -21,8 +21,6 @@ class GlooBackend final : public c10d::Backend {
 
   const std::string getBackendName() const override { return "ocl_gloo"; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return group_->getBackendOptions(); }
-  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
-                                    const c10::intrusive_ptr<Options>& options) override;
   void setSequenceNumberForGroup() override { group_->setSequenceNumberForGroup(); }
   std::uint64_t getSequenceNumberForGroup() override { return group_->getSequenceNumberForGroup(); }
 

@@ -4,32 +4,11 @@
 #include <c10/util/thread_name.h>
 
 #include <utility>
-#ifdef _WIN32
-#include <process.h>
-#else
-#include <unistd.h>
-#endif
 
 namespace pytorch_ocl::distributed {
 
-namespace {
-
-std::int64_t process_id() {
-#ifdef _WIN32
-  return _getpid();
-#else
-  return getpid();
-#endif
-}
-
-}  // namespace
-
 Worker::~Worker() {
   if (!thread_.joinable()) return;
-  if (process_ != process_id()) {
-    thread_.detach();
-    return;
-  }
   {
     std::lock_guard guard(mutex_);
     ending_ = true;
@@ -41,10 +20,7 @@ Worker::~Worker() {
 void Worker::post(std::function<void()> task) {
   std::lock_guard guard(mutex_);
   tasks_.push_back(std::move(task));
-  if (!thread_.joinable()) {
-    process_ = process_id();
-    thread_ = std::thread([this] { run(); });
-  }
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   changed_.notify_one();
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <condition_variable>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -14,7 +13,7 @@ class Worker {
  public:
   Worker() = default;
   Worker(const Worker&) = delete;
-  /// Returns once all tasks have run; at once in a forked child, which has no such thread.
+  /// Returns once all tasks have run.
   ~Worker();
 
   /// Tasks must not throw.
@@ -27,7 +26,6 @@ class Worker {
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
   bool ending_ = false;
-  std::int64_t process_ = 0;  // that started the thread
   std::thread thread_;
 };
 
