@@ -23,7 +23,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="training batch of a rank (default: 32)")
+    parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="batch of a rank (default: 32)")
     parser.add_argument("--epochs", type=int, default=5, metavar="N", help="epochs (default: 5)")
     parser.add_argument("--lr", type=float, default=2e-3, help="learning rate of Adam (default: 0.002)")
     return parser.parse_args()

@@ -50,7 +50,8 @@ Streams GlooBackend::streams(c10::Device where) {
   auto found = streams_.find(where.index());
   if (found == streams_.end()) {
     auto pooled = [&] {
-      return c10::Stream(c10::Stream::UNSAFE, where, translated([&] { return device(where.index()).pooled_queue().id(); }));
+      const std::int64_t queue = translated([&] { return device(where.index()).pooled_queue().id(); });
+      return c10::Stream(c10::Stream::UNSAFE, where, queue);
     };
     found = streams_.emplace(where.index(), Streams{pooled(), pooled()}).first;
   }
@@ -68,8 +69,9 @@ WorkPtr GlooBackend::launch(Call call, std::vector<Part> parts, Images last) {
       queue_of(side->to_host).wait(ready);
     });
   }
-  auto work = c10::make_intrusive<StagedWork>(rank_, call.type, call.title, side ? std::optional(side->to_device) : std::nullopt,
-                                              ready, parts.size(), std::move(last), std::move(call.outputs));
+  const auto back = side ? std::optional(side->to_device) : std::nullopt;
+  auto work = c10::make_intrusive<StagedWork>(rank_, call.type, call.title, back, ready, parts.size(), std::move(last),
+                                              std::move(call.outputs));
   // All copies first: where one fails, for want of memory, nothing has started that other ranks would wait for.
   std::vector<dlprim::Event> arrived(parts.size());
   for (std::size_t i = 0; i < parts.size(); i++) {
@@ -85,7 +87,7 @@ WorkPtr GlooBackend::launch(Call call, std::vector<Part> parts, Images last) {
   return work;
 }
 
-WorkPtr GlooBackend::launch_whole(Call call, std::function<WorkPtr(c10d::Backend&, const Images&, const Images&)> start) {
+WorkPtr GlooBackend::launch_whole(Call call, StartBetween start) {
   const c10::DeviceGuard guard(device_of(call, true));
   Part part{images_of(call.inputs), images_of(call.outputs), {}};
   part.start = [start = std::move(start), inputs = part.to_host, outputs = part.to_device](c10d::Backend& gloo) {
@@ -94,7 +96,8 @@ WorkPtr GlooBackend::launch_whole(Call call, std::function<WorkPtr(c10d::Backend
   return launch(std::move(call), {std::move(part)});
 }
 
-WorkPtr GlooBackend::launch_elementwise(Call call, bool sends, bool receives, Tensors (*view)(const Images&), Start start) {
+WorkPtr GlooBackend::launch_elementwise(Call call, bool sends, bool receives, Tensors (*view)(const Images&),
+                                        Start start) {
   call.outputs = call.inputs;
   const c10::DeviceGuard guard(common_device(call.inputs, call.title));
   const Images whole = images_of(call.inputs);

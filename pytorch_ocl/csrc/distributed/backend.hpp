@@ -10,9 +10,10 @@
 
 namespace pytorch_ocl::distributed {
 
-/// c10d's backend for tensors of ocl devices: copies them to pinned host memory and runs Gloo there. A caller never waits
-/// for its device: a thread starts Gloo once the copies have arrived, in the order of the calls. Errors and time-outs are
-/// Gloo's, raised by wait(). Tensors of any strides and every dtype are taken by what moves data, Gloo's by reductions.
+/// c10d's backend for tensors of ocl devices: copies them to pinned host memory and runs Gloo there. A caller never
+/// waits for its device: a thread starts Gloo once the copies have arrived, in the order of the calls. Errors and
+/// time-outs are Gloo's, raised by wait(). What moves data takes tensors of any strides and dtype, reductions those of
+/// Gloo's dtypes.
 class GlooBackend final : public c10d::Backend {
  public:
   /// `group`: Gloo of the process group, which serves point-to-point calls, under tags of their own. Collectives get a
@@ -59,12 +60,14 @@ class GlooBackend final : public c10d::Backend {
     Tensors inputs, outputs;
   };
   using Start = std::function<WorkPtr(c10d::Backend& gloo, Tensors& hosts)>;
+  using StartBetween = std::function<WorkPtr(c10d::Backend& gloo, const Images& inputs, const Images& outputs)>;
 
   c10::Device device_of(const Call& call, bool lengths_fit) const;
-  Part reduce_scatter_part(const at::Tensor& output, const Tensors& inputs, const c10d::ReduceScatterOptions& options) const;
+  Part reduce_scatter_part(const at::Tensor& output, const Tensors& inputs,
+                           const c10d::ReduceScatterOptions& options) const;
   WorkPtr launch(Call call, std::vector<Part> parts, Images last = {});
   /// A collective in one part; `start` gets images of the inputs, then of the outputs.
-  WorkPtr launch_whole(Call call, std::function<WorkPtr(c10d::Backend&, const Images&, const Images&)> start);
+  WorkPtr launch_whole(Call call, StartBetween start);
   /// One in place, elementwise, so that a large tensor goes in pieces, as copies and sending overlap then. `sends` and
   /// `receives`: which copies this rank needs. `view` makes of images what Gloo gets.
   WorkPtr launch_elementwise(Call call, bool sends, bool receives, Tensors (*view)(const Images&), Start start);

@@ -66,11 +66,14 @@ WorkPtr GlooBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& o
 
 WorkPtr GlooBackend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   return launch_elementwise({OpType::ALLREDUCE_COALESCED, "ocl_gloo:all_reduce", tensors, {}}, true, true, &reducibles,
-                            [options](Backend& gloo, Tensors& hosts) { return gloo.allreduce_coalesced(hosts, options); });
+                            [options](Backend& gloo, Tensors& hosts) {
+                              return gloo.allreduce_coalesced(hosts, options);
+                            });
 }
 
 WorkPtr GlooBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
-  return launch_elementwise({OpType::REDUCE, "ocl_gloo:reduce", tensors, {}}, true, options.rootRank == rank_, &reducibles,
+  const bool root = options.rootRank == rank_;
+  return launch_elementwise({OpType::REDUCE, "ocl_gloo:reduce", tensors, {}}, true, root, &reducibles,
                             [options](Backend& gloo, Tensors& hosts) { return gloo.reduce(hosts, options); });
 }
 
@@ -107,8 +110,8 @@ WorkPtr GlooBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& 
   std::vector<Part> parts;
   for (std::size_t i = 0; i < inputs.size(); i++) {
     Part part{images_of({inputs[i]}), images_of({outputs[i]}), {}};
-    part.start = [options, in = carriers(part.to_host).front(), out = carriers(part.to_device).front()](Backend& gloo) mutable {
-      return gloo._allgather_base(out, in, options);
+    part.start = [options, in = carriers(part.to_host), out = carriers(part.to_device)](Backend& gloo) mutable {
+      return gloo._allgather_base(out.front(), in.front(), options);
     };
     parts.push_back(std::move(part));
   }
@@ -143,13 +146,13 @@ Part GlooBackend::reduce_scatter_part(const at::Tensor& output, const Tensors& i
   const std::int64_t count = output.numel();
   at::Tensor mine;
   if (inputs.size() == 1) {
-    TORCH_CHECK(packed.all.numel() == count * size_, "ocl_gloo:reduce_scatter: expected an input of ", size_, " times the ",
-                count, " elements of the output, but got ", packed.all.numel());
+    TORCH_CHECK(packed.all.numel() == count * size_, "ocl_gloo:reduce_scatter: expected an input of ", size_,
+                " times the ", count, " elements of the output, but got ", packed.all.numel());
     mine = packed.all.narrow(0, count * rank_, count).view(output.sizes());
   } else {
     TORCH_CHECK(std::int64_t(inputs.size()) == size_ && inputs[rank_].sizes() == output.sizes(),
-                "ocl_gloo:reduce_scatter: expected ", size_, " inputs, this rank's of the output's shape ", output.sizes(),
-                ", but got ", inputs.size());
+                "ocl_gloo:reduce_scatter: expected ", size_, " inputs, this rank's of the output's shape ",
+                output.sizes(), ", but got ", inputs.size());
     mine = packed.images[rank_].host;
   }
   TORCH_CHECK(mine.scalar_type() == output.scalar_type(), "ocl_gloo:reduce_scatter: expected an output of dtype ",
@@ -178,7 +181,8 @@ WorkPtr GlooBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& 
   const Call call{OpType::COALESCED, "ocl_gloo:reduce_scatter", inputs, outputs};
   const c10::DeviceGuard guard(device_of(call, outputs.size() == inputs.size()));
   std::vector<Part> parts;
-  for (std::size_t i = 0; i < inputs.size(); i++) parts.push_back(reduce_scatter_part(outputs[i], {inputs[i]}, options));
+  for (std::size_t i = 0; i < inputs.size(); i++)
+    parts.push_back(reduce_scatter_part(outputs[i], {inputs[i]}, options));
   return launch(call, std::move(parts));
 }
 
@@ -186,8 +190,8 @@ WorkPtr GlooBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::v
                                    std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options) {
   return launch_whole({OpType::ALLTOALL_BASE, "ocl_gloo:all_to_all", {input}, {output}},
                       [options, output_sizes, input_sizes](Backend& gloo, const Images& in, const Images& out) mutable {
-                        return gloo.alltoall_base(carriers(out).front(), carriers(in).front(), output_sizes, input_sizes,
-                                                  options);
+                        return gloo.alltoall_base(carriers(out).front(), carriers(in).front(), output_sizes,
+                                                  input_sizes, options);
                       });
 }
 

@@ -114,8 +114,8 @@ WorkPtr GlooBackend::recvAnysource(Tensors& tensors, int tag) {
   const c10::DeviceGuard guard(single_device(tensors, "ocl_gloo:recvAnysource"));
   Images images = images_of(tensors);
   Tensors hosts = carriers(images);
-  return c10::make_intrusive<RecvWork>(rank_, c10d::OpType::RECVANYSOURCE, group_->recvAnysource(hosts, device_tag(tag)),
-                                       std::move(images));
+  WorkPtr work = group_->recvAnysource(hosts, device_tag(tag));
+  return c10::make_intrusive<RecvWork>(rank_, c10d::OpType::RECVANYSOURCE, std::move(work), std::move(images));
 }
 
 }  // namespace pytorch_ocl::distributed

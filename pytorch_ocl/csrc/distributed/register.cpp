@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How a process group gets its backend for ocl devices: it is handed over as PyTorch's own operators take it, so that no
-// Python C API is needed.
+// How a process group gets its backend for ocl devices: it is handed over as PyTorch's own operators take it, so that
+// no Python C API is needed.
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/library.h>
 

@@ -17,7 +17,8 @@ namespace pytorch_ocl::distributed {
 namespace {
 
 at::Tensor pinned(at::IntArrayRef sizes, at::ScalarType type) {
-  return at::detail::empty_generic(sizes, &host_allocator(), c10::DispatchKeySet(c10::DispatchKey::CPU), type, std::nullopt);
+  const c10::DispatchKeySet cpu(c10::DispatchKey::CPU);
+  return at::detail::empty_generic(sizes, &host_allocator(), cpu, type, std::nullopt);
 }
 
 at::Tensor carrier(const at::Tensor& host) {
@@ -82,9 +83,9 @@ c10::Device common_device(const Tensors& tensors, const char* collective) {
   TORCH_CHECK(!tensors.empty(), collective, ": expected at least one tensor");
   const c10::Device device = tensors.front().device();
   for (const at::Tensor& tensor : tensors)
-    TORCH_CHECK(tensor.device() == device && device.type() == device_type && tensor.layout() == at::kStrided, collective,
-                ": expected dense tensors of one ocl device, but got ", device, " and ", tensor.device(), " (",
-                tensor.layout(), ")");
+    TORCH_CHECK(tensor.device() == device && device.type() == device_type && tensor.layout() == at::kStrided,
+                collective, ": expected dense tensors of one ocl device, but got ", device, " and ", tensor.device(),
+                " (", tensor.layout(), ")");
   return device;
 }
 
