@@ -27,7 +27,7 @@ def device():
     return torch.device("ocl", rank() if os.environ.get("TEST_SPREAD") else 0)
 
 
-def start(backend=None, seconds=60, name="store"):
+def start(backend=None, seconds=180, name="store"):
     torch.ocl.set_device(device())
     dist.init_process_group(backend, init_method=f"file://{os.environ['TEST_FOLDER']}/{name}", rank=rank(),
                             world_size=int(os.environ["WORLD_SIZE"]), timeout=datetime.timedelta(seconds=seconds))

@@ -15,7 +15,7 @@ EXAMPLE = JOBS.parents[2] / "examples/ddp.py"
 pytestmark = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="PyTorch without Gloo")
 
 
-def finish(process, timeout=200):
+def finish(process, timeout=280):
     try:
         out, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
