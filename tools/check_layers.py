@@ -14,7 +14,7 @@ import sources
 # A layer may include itself and the layers before it in its row.
 LAYERS = {
     "dlprim": ["runtime", "tuning", "primitives", "net"],
-    "pytorch_ocl/csrc": ["runtime", "ops"],
+    "pytorch_ocl/csrc": ["runtime", "ops", "distributed"],
 }
 # Where includes are looked for, besides the folder of the file that has them.
 ROOTS = {

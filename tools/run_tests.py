@@ -74,8 +74,9 @@ def steps():
             "-n", "2", "pytorch_ocl/tests", "--ignore=pytorch_ocl/tests/test_opinfo.py"), {**environment, **thread}, 15)
         yield Step(f"networks on {platform}", sharded(f"{BUILD}/dlprim/dlprim_net_tests"), environment, 10)
         yield Step(f"libtorch example on {platform}", ["examples/libtorch/run.sh"], environment, 5, False)
-    yield Step("several devices", pytest_command("pytorch_ocl/tests/test_parallel.py"),
-               {**DEVICES["PoCL"], "OCL_VISIBLE_DEVICES": "Intel,Portable"}, 5)
+    yield Step("several devices", pytest_command(
+        "pytorch_ocl/tests/test_parallel.py", "pytorch_ocl/tests/test_distributed.py", "-k",
+        "test_parallel or different_devices"), {**DEVICES["PoCL"], "OCL_VISIBLE_DEVICES": "Intel,Portable"}, 8)
     intel = {**DEVICES["Intel"], "DLPRIM_BUILD": BUILD}
     conformance = "dlprim/python/tests/test_onnx_backend.py"
     yield Step("Python module, command line, tutorials on Intel", pytest_command(

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+#include "backend.hpp"
+
+#include <c10/core/DeviceGuard.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/device.hpp"
+
+namespace pytorch_ocl::distributed {
+
+namespace {
+
+// Tensors larger than two pieces are cut.
+constexpr std::int64_t piece_bytes = 8 << 20;
+
+void run_part(const c10::intrusive_ptr<StagedWork>& work, const Part& part, const dlprim::Event& arrived,
+              const std::function<c10d::Backend&()>& gloo) noexcept {
+  try {
+    translated([&] { arrived.wait(); });
+    part.start(gloo())->getFuture()->addCallback([work, images = part.to_device](c10::ivalue::Future& future) {
+      work->end_part(images, future.hasError() ? future.exception_ptr() : nullptr);
+    });
+  } catch (...) {
+    work->end_part({}, std::current_exception());
+  }
+}
+
+}  // namespace
+
+GlooBackend::GlooBackend(c10::intrusive_ptr<c10d::Backend> group, c10::intrusive_ptr<c10d::Store> store)
+    : Backend(group->getRank(), group->getSize()), group_(std::move(group)), store_(std::move(store)) {}
+
+c10d::Backend& GlooBackend::gloo() {
+  if (!gloo_) {
+    std::vector<int> ranks(size_);
+    std::iota(ranks.begin(), ranks.end(), 0);
+    const c10::intrusive_ptr<Options> options = group_->getBackendOptions();
+    // Gloo's split() reads the ranks of its group, which a second default group does not know.
+    if (options->global_ranks_in_group.empty()) options->global_ranks_in_group.assign(ranks.begin(), ranks.end());
+    gloo_ = group_->split(c10::make_intrusive<c10d::PrefixStore>("ocl_gloo", store_), ranks, options);
+  }
+  return *gloo_;
+}
+
+Streams GlooBackend::streams(c10::Device where) {
+  std::lock_guard guard(mutex_);
+  auto found = streams_.find(where.index());
+  if (found == streams_.end()) {
+    auto pooled = [&] {
+      const std::int64_t queue = translated([&] { return device(where.index()).pooled_queue().id(); });
+      return c10::Stream(c10::Stream::UNSAFE, where, queue);
+    };
+    found = streams_.emplace(where.index(), Streams{pooled(), pooled()}).first;
+  }
+  return found->second;
+}
+
+WorkPtr GlooBackend::launch(Call call, std::vector<Part> parts, Images last) {
+  std::optional<Streams> side;
+  dlprim::Event ready;
+  if (!call.outputs.empty() || !call.inputs.empty()) {
+    const c10::Device where = (call.outputs.empty() ? call.inputs : call.outputs).front().device();
+    side = streams(where);
+    translated([&] {
+      ready = queue_of(current_stream(where.index())).record();
+      queue_of(side->to_host).wait(ready);
+    });
+  }
+  const auto back = side ? std::optional(side->to_device) : std::nullopt;
+  auto work = c10::make_intrusive<StagedWork>(rank_, call.type, call.title, back, ready, parts.size(), std::move(last),
+                                              std::move(call.outputs));
+  // All copies first: where one fails, for want of memory, nothing has started that other ranks would wait for.
+  std::vector<dlprim::Event> arrived(parts.size());
+  for (std::size_t i = 0; i < parts.size(); i++) {
+    if (parts[i].to_host.empty()) continue;
+    copy_to_host(parts[i].to_host, side->to_host);
+    arrived[i] = translated([&] { return queue_of(side->to_host).record(); });
+    parts[i].to_host.clear();
+  }
+  for (std::size_t i = 0; i < parts.size(); i++)
+    collectives_.post([this, work, part = std::move(parts[i]), event = std::move(arrived[i])] {
+      run_part(work, part, event, [this]() -> c10d::Backend& { return gloo(); });
+    });
+  return work;
+}
+
+WorkPtr GlooBackend::launch_whole(Call call, StartBetween start) {
+  const c10::DeviceGuard guard(device_of(call, true));
+  Part part{images_of(call.inputs), images_of(call.outputs), {}};
+  part.start = [start = std::move(start), inputs = part.to_host, outputs = part.to_device](c10d::Backend& gloo) {
+    return start(gloo, inputs, outputs);
+  };
+  return launch(std::move(call), {std::move(part)});
+}
+
+WorkPtr GlooBackend::launch_elementwise(Call call, bool sends, bool receives, Tensors (*view)(const Images&),
+                                        Start start) {
+  call.outputs = call.inputs;
+  const c10::DeviceGuard guard(common_device(call.inputs, call.title));
+  const Images whole = images_of(call.inputs);
+  auto part_of = [&](Images images, bool copies) {
+    Part part{copies && sends ? images : Images{}, copies && receives ? images : Images{}, {}};
+    part.start = [start, hosts = view(images)](c10d::Backend& gloo) mutable { return start(gloo, hosts); };
+    return part;
+  };
+  const at::Tensor& tensor = call.inputs.front();
+  if (call.inputs.size() > 1 || std::int64_t(tensor.nbytes()) <= 2 * piece_bytes)
+    return launch(std::move(call), {part_of(whole, true)});
+
+  // Ranks cut alike, however their tensors lie; one with gaps is copied as a whole.
+  const bool dense = tensor.is_contiguous();
+  const at::Tensor host = whole.front().host.view(-1);
+  const std::int64_t step = piece_bytes / tensor.itemsize(), count = tensor.numel();
+  std::vector<Part> parts;
+  for (std::int64_t begin = 0; begin < count; begin += step) {
+    const std::int64_t length = std::min(step, count - begin);
+    const at::Tensor piece = host.narrow(0, begin, length);
+    parts.push_back(part_of({{dense ? tensor.view(-1).narrow(0, begin, length) : at::Tensor(), piece}}, dense));
+  }
+  if (!dense && sends) parts.front().to_host = whole;
+  return launch(std::move(call), std::move(parts), dense || !receives ? Images{} : whole);
+}
+
+}  // namespace pytorch_ocl::distributed

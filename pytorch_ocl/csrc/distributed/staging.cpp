@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+#include "staging.hpp"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/view_as_real.h>
+#include <c10/core/StreamGuard.h>
+
+#include <algorithm>
+
+#include "runtime/allocator.hpp"
+#include "runtime/device.hpp"
+#include "runtime/host_allocator.hpp"
+
+namespace pytorch_ocl::distributed {
+
+namespace {
+
+at::Tensor pinned(at::IntArrayRef sizes, at::ScalarType type) {
+  const c10::DispatchKeySet cpu(c10::DispatchKey::CPU);
+  return at::detail::empty_generic(sizes, &host_allocator(), cpu, type, std::nullopt);
+}
+
+at::Tensor carrier(const at::Tensor& host) {
+  switch (host.scalar_type()) {
+    case at::kFloat: case at::kDouble: case at::kHalf: case at::kBFloat16: case at::kBool:
+    case at::kChar: case at::kByte: case at::kInt: case at::kLong: return host;
+    default: break;
+  }
+  switch (host.itemsize()) {
+    case 1: return host.view(at::kByte);
+    case 2: return host.view(at::kHalf);
+    case 4: return host.view(at::kInt);
+    case 8: return host.view(at::kLong);
+    default: return at::view_as_real(host);
+  }
+}
+
+template <class Function>
+Tensors map(const Images& images, Function&& function) {
+  Tensors result;
+  for (const Image& image : images) result.push_back(function(image.host));
+  return result;
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> future_on(const std::optional<c10::Stream>& stream) {
+  std::vector<c10::Device> devices;
+  if (stream) devices.push_back(stream->device());
+  return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), std::move(devices));
+}
+
+}  // namespace
+
+Images images_of(const Tensors& tensors) {
+  Images images;
+  for (const at::Tensor& tensor : tensors) images.push_back({tensor, pinned(tensor.sizes(), tensor.scalar_type())});
+  return images;
+}
+
+Packed pack(const Tensors& tensors) {
+  std::int64_t count = 0;
+  for (const at::Tensor& tensor : tensors) {
+    TORCH_CHECK(tensor.scalar_type() == tensors.front().scalar_type(), "expected tensors of one dtype, but got ",
+                tensors.front().scalar_type(), " and ", tensor.scalar_type());
+    count += tensor.numel();
+  }
+  Packed packed{pinned(count, tensors.front().scalar_type()), {}};
+  count = 0;
+  for (const at::Tensor& tensor : tensors) {
+    packed.images.push_back({tensor, packed.all.narrow(0, count, tensor.numel()).view(tensor.sizes())});
+    count += tensor.numel();
+  }
+  return packed;
+}
+
+Tensors carriers(const Images& images) { return map(images, &carrier); }
+
+Tensors reducibles(const Images& images) {
+  return map(images, [](const at::Tensor& host) { return host.is_complex() ? at::view_as_real(host) : host; });
+}
+
+c10::Device common_device(const Tensors& tensors, const char* collective) {
+  TORCH_CHECK(!tensors.empty(), collective, ": expected at least one tensor");
+  const c10::Device device = tensors.front().device();
+  for (const at::Tensor& tensor : tensors)
+    TORCH_CHECK(tensor.device() == device && device.type() == device_type && tensor.layout() == at::kStrided,
+                collective, ": expected dense tensors of one ocl device, but got ", device, " and ", tensor.device(),
+                " (", tensor.layout(), ")");
+  return device;
+}
+
+void copy_to_host(const Images& images, c10::Stream stream) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::StreamGuard guard(stream);
+  for (const auto& [device, host] : images) {
+    host.copy_(device, true);
+    record_stream(device.storage().data_ptr(), stream);
+  }
+}
+
+void copy_to_device(const Images& images, c10::Stream stream) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::StreamGuard guard(stream);
+  for (const auto& [device, host] : images) {
+    device.copy_(host, true);
+    record_stream(device.storage().data_ptr(), stream);
+  }
+}
+
+StagedWork::StagedWork(int rank, c10d::OpType type, const char* title, std::optional<c10::Stream> to_device,
+                       dlprim::Event ready, std::size_t parts, Images last, Tensors results)
+    : Work(rank, type, title, results), to_device_(to_device), ready_(std::move(ready)), parts_(parts),
+      last_(std::move(last)), results_(std::move(results)), future_(future_on(to_device)) {}
+
+void StagedWork::copy(const Images& images) {
+  if (images.empty()) return;
+  translated([&] { queue_of(*to_device_).wait(ready_); });
+  copy_to_device(images, *to_device_);
+}
+
+void StagedWork::end_part(const Images& images, std::exception_ptr error) noexcept {
+  try {
+    if (!error) copy(images);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  std::unique_lock lock(parts_mutex_);
+  if (error && !error_) error_ = error;
+  if (--parts_ > 0) return;
+  lock.unlock();
+  complete();
+}
+
+void StagedWork::complete() {
+  try {
+    if (!error_) {
+      copy(last_);
+      c10::OptionalStreamGuard guard;
+      if (to_device_) guard.reset_stream(*to_device_);
+      future_->markCompleted(c10::IValue(results_));
+    }
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+  if (error_) future_->setErrorIfNeeded(error_);
+  last_.clear();
+  finish(error_);
+}
+
+}  // namespace pytorch_ocl::distributed

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// Collectives on tensors of a device, through images of them in pinned host memory.
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
+#include <dlprim/runtime/queue.hpp>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <functional>
+#include <vector>
+
+namespace pytorch_ocl::distributed {
+
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+using Tensors = std::vector<at::Tensor>;
+
+/// A tensor of a device and one of pinned host memory, of the same shape and dtype.
+struct Image {
+  at::Tensor device, host;
+};
+using Images = std::vector<Image>;
+
+/// Images of tensors; what they hold is undefined. The current device pins their memory.
+Images images_of(const Tensors& tensors);
+/// Images of tensors of one dtype, one behind the other in `all`, which is flat.
+struct Packed {
+  at::Tensor all;
+  Images images;
+};
+Packed pack(const Tensors& tensors);
+/// The host's tensors as ones of the same shape and bytes whose dtype Gloo knows, for collectives that only move data.
+Tensors carriers(const Images& images);
+/// The host's tensors as what Gloo reduces: complex numbers by their parts.
+Tensors reducibles(const Images& images);
+
+/// The device of all tensors. Raises RuntimeError where they lie on several, or there is none.
+c10::Device common_device(const Tensors& tensors, const char* collective);
+
+/// Enqueues copies on a stream, which the tensors' memory is then kept for.
+void copy_to_host(const Images& images, c10::Stream stream);
+void copy_to_device(const Images& images, c10::Stream stream);
+
+/// The streams of a device on which copies run beside the work of other streams.
+struct Streams {
+  c10::Stream to_host, to_device;
+};
+
+/// A piece of a collective: what it takes to the host before it starts and to the device when it has ended.
+struct Part {
+  Images to_host, to_device;
+  std::function<WorkPtr(c10d::Backend& gloo)> start;
+};
+
+/// A collective under way. It has ended when all its parts have; then its future holds `results`, and streams that
+/// wait() for it go on after the copies to the device.
+class StagedWork final : public c10d::Work {
+ public:
+  /// `last` is copied to the device when all parts have ended. Copies to the device start after `ready`.
+  StagedWork(int rank, c10d::OpType type, const char* title, std::optional<c10::Stream> to_device, dlprim::Event ready,
+             std::size_t parts, Images last, Tensors results);
+
+  void synchronize() override { future_->wait(); }
+  Tensors result() override { return results_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+
+  /// Reports that a part has ended, with an error or, where that is null, with these images to be copied.
+  void end_part(const Images& images, std::exception_ptr error) noexcept;
+
+ private:
+  void copy(const Images& images);
+  void complete();
+
+  std::optional<c10::Stream> to_device_;
+  dlprim::Event ready_;
+  std::mutex parts_mutex_;
+  std::size_t parts_;
+  std::exception_ptr error_;
+  Images last_;
+  Tensors results_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+}  // namespace pytorch_ocl::distributed

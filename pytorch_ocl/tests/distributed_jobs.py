@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: MIT
+"""What the ranks of test_distributed.py run: each function is one rank's part of a job, in a process of its own."""
+import datetime
+import os
+import signal
+import sys
+import time
+import warnings
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+
+REDUCED = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32,
+           torch.int64, torch.bool, torch.complex64]
+MOVED = [*REDUCED, torch.int16, torch.complex128, torch.float8_e4m3fn]
+OPERATIONS = ["SUM", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "AVG"]
+
+
+def rank():
+    return int(os.environ["RANK"])
+
+
+def device():
+    """The device of a rank: its own where the test gives it one."""
+    return torch.device("ocl", rank() if os.environ.get("TEST_SPREAD") else 0)
+
+
+def start(backend=None, seconds=180, name="store"):
+    torch.ocl.set_device(device())
+    dist.init_process_group(backend, init_method=f"file://{os.environ['TEST_FOLDER']}/{name}", rank=rank(),
+                            world_size=int(os.environ["WORLD_SIZE"]), timeout=datetime.timedelta(seconds=seconds))
+
+
+def sample(of_rank, dtype, shape=(4, 3)):
+    return torch.randint(0, 5, shape, generator=torch.Generator().manual_seed(of_rank)).float().to(dtype)
+
+
+def equal(ours, expected, what):
+    for one, other in zip(ours, expected, strict=True):
+        assert one.device.type == "ocl" and torch.equal(one.cpu(), other.cpu()), (what, one, other)
+
+
+def attempt(function):
+    """The first words of the error that a call raises, or None."""
+    try:
+        function()
+    except Exception as error:  # noqa: BLE001  compared by the caller
+        return str(error)[:40]
+    return None
+
+
+def reductions():
+    start()
+    for dtype in REDUCED:
+        for name in OPERATIONS:
+            operation, expected = getattr(dist.ReduceOp, name), sample(rank(), dtype)
+            ours = expected.to("ocl")
+            errors = [attempt(lambda x=x: dist.all_reduce(x, operation)) for x in (expected, ours)]
+            assert errors[0] == errors[1], (dtype, name, errors)
+            if not errors[0]:
+                equal([ours], [expected], (dtype, name))
+        expected = sample(rank(), dtype)
+        ours = expected.to("ocl")
+        dist.reduce(expected, 1), dist.reduce(ours, 1)
+        if rank() == 1:
+            equal([ours], [expected], (dtype, "reduce"))
+        total = sample(0, dtype, (4,)).to(torch.complex128) + sample(1, dtype, (4,)).to(torch.complex128)
+        mine = (total != 0 if dtype == torch.bool else total).to(dtype).chunk(2)[rank()]
+        x, out = sample(rank(), dtype, (4,)).to("ocl"), torch.empty(2, dtype=dtype, device="ocl")
+        dist.reduce_scatter_tensor(out, x)
+        equal([out], [mine], (dtype, "reduce_scatter_tensor"))
+        dist.reduce_scatter(out.zero_(), list(x.chunk(2)))
+        equal([out], [mine], (dtype, "reduce_scatter"))
+    error = attempt(lambda: dist.reduce_scatter_tensor(torch.empty(3, device="ocl"), x.float()))
+    assert error.startswith("ocl_gloo:reduce_scatter"), error
+
+
+def moves():
+    start("gloo")
+    for dtype in MOVED:
+        everyone = [sample(i, dtype) for i in range(2)]
+        x = everyone[rank()].to("ocl")
+        out = x.clone()
+        dist.broadcast(out, 1)
+        equal([out], everyone[1:], "broadcast")
+        outs = [torch.empty_like(x) for _ in everyone]
+        dist.all_gather(outs, x)
+        equal(outs, everyone, "all_gather")
+        out = torch.empty(8, 3, dtype=dtype, device="ocl")
+        dist.all_gather_into_tensor(out, x)
+        equal([out], [torch.cat(everyone)], "all_gather_into_tensor")
+        outs = [torch.empty_like(x) for _ in everyone] if rank() == 0 else None
+        dist.gather(x, outs, 0)
+        equal(outs or [], everyone if outs else [], "gather")
+        out = torch.empty_like(x)
+        dist.scatter(out, [one.to("ocl") for one in everyone] if rank() == 1 else None, 1)
+        equal([out], [everyone[rank()]], "scatter")
+        mine = [one.chunk(2)[rank()] for one in everyone]
+        dist.all_to_all_single(out, x)
+        equal([out], [torch.cat(mine)], "all_to_all_single")
+        outs = list(torch.empty_like(x).chunk(2))
+        dist.all_to_all(outs, list(x.chunk(2)))
+        equal(outs, mine, "all_to_all")
+        out = torch.empty_like(x)
+        if rank() == 0:
+            dist.send(x, 1), dist.recv(out, 1, tag=3)
+        else:
+            assert dist.recv(out) == 0
+            dist.send(x, 0, tag=3)
+        equal([out], [everyone[1 - rank()]], "send")
+    sizes = [[1, 3], [2, 2]]  # [from][to]
+    out = torch.empty(sum(row[rank()] for row in sizes), device="ocl")
+    x = torch.full((4,), float(rank()), device="ocl")
+    dist.all_to_all_single(out, x, [row[rank()] for row in sizes], sizes[rank()])
+    assert out.tolist() == [0.0] * sizes[0][rank()] + [1.0] * sizes[1][rank()]
+    out = torch.empty(2, device="ocl")
+    swap = [dist.P2POp(dist.isend, torch.full_like(out, rank()), 1 - rank()), dist.P2POp(dist.irecv, out, 1 - rank())]
+    for work in dist.batch_isend_irecv(swap):
+        work.wait()
+    assert out.tolist() == [1 - rank()] * 2
+
+
+def forms():
+    """Large, strided and empty tensors, futures, coalesced calls, several groups, functional collectives, objects."""
+    import torch.distributed._functional_collectives as functional
+
+    start("cpu:gloo,ocl:gloo")
+    large = torch.full((1500001, 3), rank() + 1.0, device="ocl")
+    for x in (large, large.clone().view(3, -1).t()):
+        work = dist.all_reduce(x, async_op=True)
+        assert work.wait() and (x == 3).all() and work.get_future().value()[0].data_ptr() == x.data_ptr()
+        x.fill_(rank())
+        dist.broadcast(x, 1)
+        assert (x == 1).all()
+    gapped = torch.zeros(4, 6, device="ocl")
+    dist.all_reduce(gapped[:, ::2].add_(rank() + 1))
+    assert gapped.sum(0).tolist() == [12, 0, 12, 0, 12, 0] and not dist.all_reduce(torch.empty(0, device="ocl"))
+    parameter = nn.Parameter(torch.full((3,), float(rank()), device="ocl"))
+    dist.broadcast(parameter, 1)
+    assert parameter.tolist() == [1, 1, 1]
+
+    future = dist.all_reduce(torch.ones(3, device="ocl"), async_op=True).get_future()
+    assert future.then(lambda done: done.value()[0] * 2).wait().tolist() == [4, 4, 4]
+    xs = [torch.full((3,), float(i), device="ocl") for i in range(3)]
+    with dist._coalescing_manager():
+        for x in xs:
+            dist.all_reduce(x)
+    assert [x[0].item() for x in xs] == [0, 2, 4]
+    outs = [torch.empty(4, device="ocl") for _ in xs]
+    with dist._coalescing_manager():
+        for i, out in enumerate(outs):
+            dist.all_gather_into_tensor(out, torch.full((2,), float(rank() + i), device="ocl"))
+    assert outs[2].tolist() == [2, 2, 3, 3]
+    with dist._coalescing_manager():
+        for i, x in enumerate(xs):
+            dist.reduce_scatter_tensor(x, torch.full((6,), i + 1.0, device="ocl"))
+    assert xs[2].tolist() == [6, 6, 6]
+
+    groups = [dist.new_group([0, 1]) for _ in range(3)]
+    works = [dist.all_reduce(x, group=group, async_op=True) for x, group in zip(xs, groups)]
+    for work in reversed(works):
+        work.wait()
+    assert [x[0].item() for x in xs] == [4, 8, 12]
+    alone = dist.new_group([1])
+    if rank() == 1:
+        dist.all_reduce(xs[0], group=alone)
+    dist.all_reduce(host := torch.ones(3))
+    assert host.tolist() == [2, 2, 2]
+    assert functional.all_reduce(torch.ones(2, device="ocl"), "sum", dist.group.WORLD).tolist() == [2, 2]
+    names = [None, None]
+    dist.all_gather_object(names, rank())
+    things = [xs[0] if rank() == 0 else None]
+    dist.broadcast_object_list(things, 0)
+    assert names == [0, 1] and things[0].device.type == "ocl"
+    dist.barrier(), dist.barrier(device_ids=[0])
+
+
+def backends():
+    """Every way to name the backend serves both kinds of tensors; groups leave no thread and no descriptor."""
+    def held():
+        return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+
+    def use(name, number):
+        start(name, name=f"store{number}")
+        for kind in ("cpu", "ocl"):
+            dist.all_reduce(x := torch.ones(3, device=kind))
+            assert x.tolist() == [2, 2, 2]
+        dist.destroy_process_group()
+
+    for number, name in enumerate([None, "gloo", "cpu:gloo,ocl:gloo", "ocl_gloo", "cpu:gloo,ocl:ocl_gloo"]):
+        use(name, number)
+    before = held()
+    for number in range(10, 16):
+        use("gloo", number)
+    for _ in range(100):
+        if held() <= before:
+            return
+        time.sleep(0.05)
+    raise AssertionError((before, held()))
+
+
+def failures():
+    """Time-outs, and a rank that is killed."""
+    start(seconds=4)
+    x = torch.ones(3, device="ocl")
+    dist.all_reduce(x)
+    if rank() == 1:
+        time.sleep(5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    for collective in (lambda: dist.all_reduce(x), lambda: dist.recv(x, 1), lambda: dist.all_reduce(x)):
+        began = time.monotonic()
+        assert attempt(collective) and time.monotonic() - began < 20
+    print("reported", flush=True)
+
+
+def left_behind():
+    """A process that ends with its group, and with a collective under way."""
+    start(seconds=10)
+    dist.all_reduce(torch.ones(3, device="ocl"))
+    works.append(dist.all_reduce(torch.ones(3, device="ocl"), async_op=True))
+    print("end", flush=True)
+
+
+works = []
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(),
+                         nn.Linear(32, 8))
+
+
+def perceptron():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 8))
+
+
+def losses(model, parts=2, part=None, optimizer=None, steps=20, on=None):
+    """Mean losses over all ranks of some steps in which each rank takes its part of the batch."""
+    on = on or device()
+    optimizer = optimizer or torch.optim.Adam(model.parameters(), 1e-2)
+    result = []
+    for step in range(steps):
+        generator = torch.Generator().manual_seed(step)
+        x, y = torch.randn(8, 16, generator=generator), torch.randint(8, (8,), generator=generator)
+        part = rank() if part is None else part
+        loss = F.cross_entropy(model(x.chunk(parts)[part].to(on)).float(), y.chunk(parts)[part].to(on))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        mean = loss.detach().clone()
+        if parts > 1:
+            dist.all_reduce(mean)
+        result.append(mean.item() / parts)
+    return result
+
+
+def close(ours, expected, tolerance=1e-3):
+    assert max(abs(a - b) for a, b in zip(ours, expected, strict=True)) < tolerance, (ours, expected)
+
+
+def data_parallel():
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    from torch.nn.parallel import DistributedDataParallel
+
+    start()
+    expected = losses(network().to(device()), 1, 0)
+    for options in ({}, {"gradient_as_bucket_view": True, "device_ids": [device()]},
+                    {"bucket_cap_mb": 0.001, "static_graph": True}):
+        model = nn.SyncBatchNorm.convert_sync_batchnorm(network()).to(device())
+        close(losses(DistributedDataParallel(model, **options)), expected)
+    if os.environ.get("TEST_SPREAD"):
+        return
+    model = DistributedDataParallel(perceptron().to("ocl"))
+    sharded = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=1e-2)
+    close(losses(model, optimizer=sharded), losses(perceptron().to("ocl"), 1, 0))
+
+    model.zero_grad()
+    with model.no_sync():
+        model(torch.full((2, 16), rank() + 1.0, device="ocl")).sum().backward()
+    own = model.module[0].weight.grad.clone()
+    model(torch.full((2, 16), rank() + 1.0, device="ocl")).sum().backward()
+    dist.broadcast(own, 0)
+    both = model.module[0].weight.grad.clone()
+    dist.broadcast(both, 0)
+    torch.testing.assert_close(model.module[0].weight.grad, both)
+    with model.join():
+        for _ in range(2 + rank()):
+            model(torch.ones(2, 16, device="ocl")).sum().backward()
+
+    class Partial(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.unused = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.used(x)
+
+    model = DistributedDataParallel(Partial().to("ocl"), find_unused_parameters=True)
+    for _ in range(2):
+        model(torch.ones(2, 4, device="ocl")).sum().backward()
+    assert model.module.unused.weight.grad is None
+
+
+def sharded():
+    """FSDP2 and FSDP1, tensor parallel and a pipeline, checkpoints."""
+    import torch.distributed.checkpoint as checkpoint
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import CPUOffloadPolicy, FullyShardedDataParallel, MixedPrecision
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+    from torch.distributed.tensor import Shard, distribute_tensor
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    start()
+    expected = losses(perceptron().to("ocl"), 1, 0)
+    mesh = init_device_mesh("ocl", (2,))
+
+    def shard(**options):
+        model = perceptron() if "offload_policy" in options else perceptron().to("ocl")
+        for layer in model[::2]:
+            fully_shard(layer, mesh=mesh, **options)
+        return fully_shard(model, mesh=mesh, **options)
+
+    close(losses(shard()), expected)
+    close(losses(shard(offload_policy=CPUOffloadPolicy())), expected)
+    close(losses(shard(mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32))), expected, 0.1)
+    for options, tolerance in (({}, 1e-3), ({"mixed_precision": MixedPrecision(torch.bfloat16)}, 0.1)):
+        model = FullyShardedDataParallel(perceptron(), device_id=device(),
+                                         auto_wrap_policy=ModuleWrapPolicy({nn.Linear}), **options)
+        close(losses(model), expected, tolerance)
+
+    model = parallelize_module(perceptron().to("ocl"), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    close(losses(model, 1, 0, torch.optim.Adam(model.parameters(), 1e-2, foreach=False)), expected)
+    x = torch.arange(24.0).view(6, 4)
+    whole = distribute_tensor(x.to("ocl"), mesh, [Shard(0)]).redistribute(mesh, [Shard(1)]).full_tensor()
+    assert torch.equal(whole.cpu(), x)
+
+    half = perceptron().to("ocl")[:2] if rank() == 0 else perceptron().to("ocl")[2:]
+    schedule = Schedule1F1B(PipelineStage(half, rank(), 2, device()), 4, loss_fn=F.mse_loss)
+    batch, parts = torch.ones(8, 16, device="ocl"), []
+    schedule.step(batch) if rank() == 0 else schedule.step(target=torch.zeros(8, 8, device="ocl"), losses=parts)
+    whole = perceptron().to("ocl")(batch).square().mean().item()
+    assert rank() == 0 or abs(sum(part.item() for part in parts) / 4 - whole) < 1e-5
+
+    first, path = shard(), f"{os.environ['TEST_FOLDER']}/checkpoint"
+    optimizer = torch.optim.Adam(first.parameters(), 1e-2)
+    losses(first, optimizer=optimizer, steps=3)
+    model_state, optimizer_state = get_state_dict(first, optimizer)
+    checkpoint.save({"model": model_state, "optimizer": optimizer_state}, checkpoint_id=path)
+    second = shard()
+    other = torch.optim.Adam(second.parameters(), 1e-2)
+    model_state, optimizer_state = get_state_dict(second, other)
+    checkpoint.load({"model": model_state, "optimizer": optimizer_state}, checkpoint_id=path)
+    set_state_dict(second, other, model_state_dict=model_state, optim_state_dict=optimizer_state)
+    close(losses(second, optimizer=other, steps=3), losses(first, optimizer=optimizer, steps=3), 1e-6)
+    plain = perceptron().to("ocl").state_dict()  # the same checkpoint, not sharded
+    checkpoint.load({"model": plain}, checkpoint_id=path)
+    assert plain["0.weight"].shape == (32, 16) and plain["0.weight"].device.type == "ocl"
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    globals()[sys.argv[1]]()
+    if dist.is_initialized() and sys.argv[1] not in ("left_behind", "failures"):
+        dist.destroy_process_group()
