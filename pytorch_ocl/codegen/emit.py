@@ -59,6 +59,18 @@ def checking_overlap(text: str, f: NativeFunction, unit: Unit) -> str:
     return WRAPPER.sub(lambda m: f"{m[1]} {{\n{''.join(checks)}{m[2]}}}", text)
 
 
+def checking_dtype(text: str, f: NativeFunction, unit: Unit) -> str:
+    """The wrapper of a function with a check that its first tensor's dtype is among those its entry lists."""
+    served = unit.entry.options.get("dtypes") if unit.entry else None
+    first = next((a.name for a in f.func.arguments.flat_all if str(a.type) == "Tensor"), None)
+    if not served or first is None:
+        return text
+    mask = " | ".join(f"pytorch_ocl::served::{kind}_" for kind in served)
+    name = str(f.func.name.name.base).strip("_")
+    check = f'  pytorch_ocl::check_dtype({first}, {mask}, "{name}");\n'
+    return WRAPPER.sub(lambda m: f"{m[1]} {{\n{check}{m[2]}}}", text)
+
+
 class Emitter:
     """`texts()` maps relative paths of the output directory to contents."""
 
@@ -98,6 +110,8 @@ class Emitter:
             definitions += self.wrappers(unit, Target.ANONYMOUS_DEFINITION)
             registrations += self.wrappers(unit, Target.REGISTRATION)
         lines = [f'#include "{h}"' for h in ["ops/registration.hpp", *includes]]
+        if any(u.entry and "dtypes" in u.entry.options for u in units):
+            lines.append('#include "ops/dtypes.hpp"')
         lines += [f"#include <{h}>" for h in sorted(headers)]
         body = translating_errors("\n".join(definitions)).replace("at::detail::empty_xpu", "pytorch_ocl::new_output")
         return (f"{HEADER}" + "\n".join(lines) + "\n\nnamespace at {\nnamespace {\n\n" +
@@ -125,7 +139,8 @@ class Emitter:
             texts = [printer.gen_unstructured(adjusted(f, unit), unit.group) for f in unit.functions]
         texts = [text and text.replace("XPU", "OCL") for text in texts]
         if target is Target.ANONYMOUS_DEFINITION and unit.kind in ("structured", "functions"):
-            texts = [text and checking_overlap(text, f, unit) for text, f in zip(texts, unit.functions)]
+            texts = [text and checking_dtype(checking_overlap(text, f, unit), f, unit)
+                     for text, f in zip(texts, unit.functions)]
         return [text for text in texts if text]
 
     def index_of(self, unit: Unit) -> BackendIndex:

@@ -132,6 +132,17 @@ def test_written_tensors_are_checked_for_overlap(workspace):
     assert source.count("check_overlap(") == 3
 
 
+def test_dtypes_are_checked(workspace):
+    workspace.family("gemm", "dtypes: [floating, complex]\nstructured: [mm.out]\n"
+                             "functions: [{name: nonzero.out, dtypes: [bytes]}, {name: eye.out, dtypes: [integers]}]")
+    source = code(workspace.generate(), "gemm")
+    mask = "pytorch_ocl::served::floating_ | pytorch_ocl::served::complex_"
+    assert source.count(f'check_dtype(self, {mask}, "mm");') == 2
+    assert 'check_dtype(self, pytorch_ocl::served::bytes_, "nonzero");' in source
+    assert 'check_dtype(out, pytorch_ocl::served::integers_, "eye");' in source
+    assert '#include "ops/dtypes.hpp"' in source
+
+
 def test_symint(workspace):
     workspace.family("memory", "functions: [{name: empty.memory_format, symint: true}, empty_strided]")
     header = workspace.generate()["functions/memory.h"]
@@ -163,6 +174,8 @@ def test_optional(workspace):
     ("functions: [{name: topk, guard: 1}]", "option guard must be true or false"),
     ("functions: [{name: nonzero.out, variants: true}]", "variants needs the functional overload"),
     ("functions: [topk, topk]\nstructured: [topk.values]", "registered already by operators/bad.yaml"),
+    ("dtypes: [half]\nfunctions: [topk]", "dtypes: expected a list of bool, bytes, integers, floating, complex"),
+    ("functions: [{name: topk, dtypes: floating}]", "topk: dtypes: expected a list of"),
     ("functons: []", "unknown key 'functons'"),
     ("functions: topk", "functions: expected a list"),
     ("functions: [3]", "expected a name, or a mapping"),

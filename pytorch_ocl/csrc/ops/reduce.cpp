@@ -22,6 +22,7 @@
 #include "generated/functions/reduce.h"
 #include "generated/structured/mean_out.h"
 #include "generated/structured/sum_IntList_out.h"
+#include "ops/dtypes.hpp"
 #include "ops/reduce_dims.hpp"
 #include "runtime/tensor.hpp"
 
@@ -36,6 +37,13 @@ std::vector<double> numbers(c10::ArrayRef<c10::Scalar> scalars) {
   std::vector<double> values;
   for (const c10::Scalar& scalar : scalars) values.push_back(scalar.toDouble());
   return values;
+}
+
+// Complex numbers have no order.
+void check_order(ReduceId id, at::ScalarType type) {
+  const bool ordered = id == ReduceId::max_values || id == ReduceId::min_values || id == ReduceId::extremes ||
+                       id == ReduceId::argmax || id == ReduceId::argmin;
+  if (ordered) check_dtype(type, ~served::complex_, dlprim::name(id));
 }
 
 // Operand of an iterator over a reduction: dims where the output does not move have size 1 in it.
@@ -89,6 +97,7 @@ void extremes_of_all(const at::Tensor& self, at::Tensor& low, at::Tensor& high) 
 }  // namespace
 
 void run_reduce(at::TensorIteratorBase& it, ReduceId id, c10::ArrayRef<c10::Scalar> scalars) {
+  check_order(id, it.dtype(1));
   if (it.numel() == 0) return;
   const TensorView outputs[] = {operand(it, 0, dlprim::name(id))}, inputs[] = {operand(it, 1, dlprim::name(id))};
   dlprim::reduce(current_queue(), id, {outputs, inputs}, numbers(scalars));
@@ -96,6 +105,7 @@ void run_reduce(at::TensorIteratorBase& it, ReduceId id, c10::ArrayRef<c10::Scal
 
 void reduce_dims(ReduceId id, c10::ArrayRef<at::Tensor> results, const at::Tensor& self, at::OptionalIntArrayRef dims,
                  std::initializer_list<double> scalars) {
+  check_order(id, self.scalar_type());
   const auto mask = at::native::make_dim_mask(dims, self.dim(), /*allow_empty_dims=*/false);
   const TensorView input = view_of(self, dlprim::name(id));
   std::vector<TensorView> outputs;
