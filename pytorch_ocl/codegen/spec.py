@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ OPTIONS = {
     "structured": {"dtypes"},
     "functions": {"device_check", "guard", "symint", "variants", "composite", "overlap", "dtypes"},
 }
+LAYOUTS = ("NestedTensor", "Sparse")
 DTYPES = ("bool", "bytes", "integers", "floating", "complex")
 
 
@@ -32,6 +34,7 @@ class Entry:
     kind: str
     name: str
     options: dict[str, bool | list[str]] = field(default_factory=dict, hash=False)
+    layout: str = ""
 
     def __str__(self) -> str:
         return f"operators/{self.family}.yaml: {self.kind}: {self.name}"
@@ -44,6 +47,7 @@ class Family:
     stubs: dict[str, str | None] = field(default_factory=dict)
     exclude: list[str] = field(default_factory=list)
     optional: list[str] = field(default_factory=list)
+    layout: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,8 +97,13 @@ def parse_family(name: str, data: object, problems: list[str]) -> Family:
             family.stubs = parse_stubs(where, value, problems)
         elif key == "dtypes":
             check_dtypes(where, value, problems)
+        elif key == "layout" and value in LAYOUTS and "structured" not in data:
+            family.layout = value
+        elif key == "layout":
+            problems.append(f"{where}: layout: expected one of {', '.join(LAYOUTS)} and nothing structured, got {value!r}")
         else:
             problems.append(f"{where}: unknown key {key!r}; known are {known_keys()}")
+    family.entries = [dataclasses.replace(entry, layout=family.layout) for entry in family.entries]
     for entry in family.entries:
         if "dtypes" in data and "dtypes" in OPTIONS[entry.kind]:
             entry.options.setdefault("dtypes", data["dtypes"])
@@ -147,7 +156,7 @@ def as_list(where: str, key: str, value: object, problems: list[str]) -> list:
 
 
 def known_keys() -> str:
-    return ", ".join((*KINDS, "stubs", "dtypes", "exclude", "optional"))
+    return ", ".join((*KINDS, "stubs", "dtypes", "layout", "exclude", "optional"))
 
 
 def load_table(kind: str, path: Path) -> Table:

@@ -143,6 +143,17 @@ def test_dtypes_are_checked(workspace):
     assert '#include "ops/dtypes.hpp"' in source
 
 
+def test_layouts(workspace):
+    workspace.family("nested", "layout: NestedTensor\nshared: [add.Tensor]\nfunctions: [to_padded_tensor]")
+    texts = workspace.generate()
+    assert "TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m)" in code(texts, "nested")
+    assert "at::native::NestedTensor_add_Tensor(" in code(texts, "nested")
+    assert "pytorch_ocl::nested::to_padded_tensor(" in code(texts, "nested")
+    assert "namespace pytorch_ocl::nested {" in texts["functions/nested.h"]
+    assert names(texts) == set() and json.loads(texts["operators.json"])["layouts"] == [
+        ["NestedTensor", "add.Tensor"], ["NestedTensor", "to_padded_tensor"]]
+
+
 def test_symint(workspace):
     workspace.family("memory", "functions: [{name: empty.memory_format, symint: true}, empty_strided]")
     header = workspace.generate()["functions/memory.h"]
@@ -176,6 +187,8 @@ def test_optional(workspace):
     ("functions: [topk, topk]\nstructured: [topk.values]", "registered already by operators/bad.yaml"),
     ("dtypes: [half]\nfunctions: [topk]", "dtypes: expected a list of bool, bytes, integers, floating, complex"),
     ("functions: [{name: topk, dtypes: floating}]", "topk: dtypes: expected a list of"),
+    ("layout: Jagged", "layout: expected one of NestedTensor, Sparse"),
+    ("layout: Sparse\nshared: [cumsum]", "shared: cumsum: PyTorch has no host code for Sparse"),
     ("functons: []", "unknown key 'functons'"),
     ("functions: topk", "functions: expected a list"),
     ("functions: [3]", "expected a name, or a mapping"),
