@@ -9,6 +9,8 @@
 #include <dlprim/primitives/copy.hpp>
 
 #include "generated/functions/tensor.h"
+#include "ops/iterator.hpp"
+#include "ops/many_dims.hpp"
 #include "runtime/device.hpp"
 #include "runtime/host_allocator.hpp"
 #include "runtime/tensor.hpp"
@@ -44,13 +46,24 @@ bool same_memory(const at::Tensor& a, const at::Tensor& b) {
   return a.const_data_ptr() == b.const_data_ptr() && a.scalar_type() == b.scalar_type() && a.strides() == b.strides();
 }
 
+void copy_elements(dlprim::Queue& queue, const at::Tensor& to, const at::Tensor& from) {
+  if (C10_LIKELY(to.dim() <= dlprim::max_dims))
+    return dlprim::copy(queue, view_of(to, "copy_"), view_of(from, "copy_"));
+  at::TensorIteratorConfig config;
+  config.add_output(to).add_const_input(from).check_all_same_dtype(false).set_check_mem_overlap(false);
+  at::TensorIterator it = config.resize_outputs(false).build();
+  in_parts(it, [&](at::TensorIteratorBase& part) {
+    dlprim::copy(queue, operand_view(part, 0, "copy_"), operand_view(part, 1, "copy_"));
+  });
+}
+
 // What overlaps in part is copied as it was before.
 void within_device(const at::Tensor& to, const at::Tensor& given) {
   if (same_memory(to, given)) return;
   dlprim::Queue& queue = current_queue(to.device());
   const at::Tensor from = share_memory(to, given) ? given.clone() : given;
   if (same_layout(to, from)) queue.copy(buffer_of(to), buffer_of(from), to.nbytes());
-  else dlprim::copy(queue, view_of(to, "copy_"), view_of(from, "copy_"));
+  else copy_elements(queue, to, from);
 }
 
 void host_to_device(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
