@@ -27,6 +27,9 @@ come on top. Of the {total} entries of PyTorch's operator database (`op_db`) tha
 ({percent:.0f} %) run on the device alone, with their gradients. dtypes: float32, float16, bfloat16, float64 where the device
 has it, all integers, bool; complex64 and complex128 where an operator has a complex form.
 
+{nested} overloads take nested tensors (strided), {sparse} sparse tensors of coordinates, as embeddings' gradients are;
+there are no products of sparse matrices, and no compressed layouts.
+
 ## With kernels
 
 """
@@ -77,6 +80,10 @@ def expectations():
             if entry["kind"] in ("fallback", "error") and "float32" in entry.get("dtypes", ["float32"])]
 
 
+def of_layout(registered, layout):
+    return sum(name == layout for name, _ in registered["layouts"])
+
+
 def cell(names):
     return ", ".join(f"`{name}`" for name in names)
 
@@ -90,7 +97,8 @@ def page(file):
     lost = {name for _, names in missing for name in names} & entries
     text = HEAD.format(version=file.stem.removeprefix("pytorch_ocl_torch"), overloads=len(registered["operators"]),
                        operators=len({name for names in rows.values() for name in names}), total=len(entries),
-                       native=len(entries - lost), percent=100 * (1 - len(lost) / len(entries)))
+                       native=len(entries - lost), percent=100 * (1 - len(lost) / len(entries)),
+                       nested=of_layout(registered, "NestedTensor"), sparse=of_layout(registered, "Sparse"))
     text += "| family | operators |\n|---|---|\n"
     text += "".join(f"| {family} ({len(names)}) | {cell(names)} |\n" for family, names in rows.items())
     text += FALLBACK_HEAD

@@ -2,7 +2,8 @@
 // Sampling an image at the places a grid names: M. Jaderberg, K. Simonyan, A. Zisserman, K. Kavukcuoglu, "Spatial
 // transformer networks", NeurIPS 2015. One work-item an output place, all channels.
 // Defines: T tag; AXES 2 or 3; MODE bilinear, nearest or cubic; PADDING zeros, border or reflection; ALIGN_CORNERS;
-// BACKWARD with G, tag of the image's gradient (f32 or f64, zeroed before), WITH_IMAGE and WITH_GRID.
+// MODULO_DOUBLE: whether T is f64; BACKWARD with G, tag of the image's gradient (f32 or f64, zeroed before), WITH_IMAGE
+// and WITH_GRID.
 #include "lib/types.clh"
 #ifdef BACKWARD
 #include "lib/atomics.clh"
@@ -16,6 +17,8 @@
 #define border 1
 #define reflection 2
 #define R ACC(T)
+#define MODULO R
+#include "lib/modulo.clh"
 #define TAPS (MODE == nearest ? 1 : MODE == bilinear ? 2 : 4)
 
 typedef struct {
@@ -50,8 +53,8 @@ inline R padded(R x, int size, R *slope) {
     return 0;
   }
   const R away = x - low, distance = fabs(away);
-  const R rest = fmod(distance, span);
-  const bool flipped = fmod(floor(distance / span), (R)2) != 0;
+  const R rest = modulo_trunc(distance, span), times = floor(distance / span);
+  const bool flipped = times != 2 * floor(times / 2);
   *slope *= (away < 0 ? -1 : 1) * (flipped ? -1 : 1);
   x = low + (flipped ? span - rest : rest);
 #endif

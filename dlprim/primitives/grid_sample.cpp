@@ -30,7 +30,7 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
   return cache.get(queue.device(), key, [&] {
     KernelSource source("grid_sample.cl", "sample");
     source.define("T", tag(key.type)).define("MODE", modes[key.mode]).define("PADDING", paddings[key.padding]);
-    source.define("AXES", key.axes);
+    source.define("AXES", key.axes).define("MODULO_DOUBLE", key.type == DataType::float64);
     if (key.align_corners) source.define("ALIGN_CORNERS");
     if (!key.backward) return source;
     const DataType gradient = key.type == DataType::float64 ? DataType::float64 : DataType::float32;

@@ -8,6 +8,7 @@ namespace dlprim {
 namespace {
 
 using testing::Elements;
+using testing::encode;
 using testing::queue;
 using Sizes = std::vector<std::int64_t>;
 
@@ -372,6 +373,49 @@ TEST(Conv, JoinsGroups) {
       {"groups, stride", {2, 8, 9, 7}, {8, 2, 3, 3}, options({2, 2, 1}, {1, 1, 0}, {1, 1, 1}, 4), {}},
   };
   for (const Case& t : cases) check(t, DataType::bfloat16);
+}
+
+// What is not finite stays in its group: zeros times it are NaN.
+TEST(Conv, JoinedGroupsKeepWhatIsNotFinite) {
+  const testing::Variable forced("DLPRIM_CONV", "groups");
+  const Sizes xs{2, 8, 5, 6}, ws{12, 2, 3, 3}, ys{2, 12, 3, 5};
+  const ConvOptions o{{2, 1, 1}, {1, 1, 0}, {1, 2, 1}, 4};
+  for (const DataType type : {DataType::bfloat16, DataType::float16})
+    for (const bool last : {false, true}) {
+      const Elements w(type, 216, 2), b(type, 12, 3), r(type, std::size_t(numel(ys)), 4);
+      const TensorView weights = view(w, ws, last), bias(b.data(), type, {12}), residual = view(r, ys, last);
+      auto forward = [&](const Elements& x) {
+        const Elements y(type, std::size_t(numel(ys)), 5);
+        conv_forward(queue(), view(x, xs, last), weights, bias, view(y, ys, last), o, Activation::relu, residual);
+        return y.read();
+      };
+      auto data = [&](const Elements& dy) {
+        const Elements dx(type, std::size_t(numel(xs)), 5);
+        conv_backward_data(queue(), view(dy, ys, last), weights, {}, view(dx, xs, last), o);
+        return dx.read();
+      };
+      // One element of group 1 of image 1 made infinite: only results of that image and group change.
+      auto check_others = [&](const Sizes& in, const Sizes& out, auto&& compute) {
+        const Elements input(type, std::size_t(numel(in)), 1);
+        const std::vector<double> expected = compute(input);
+        const std::int64_t per_group = in[1] / 4, place = (in[1] + per_group) * in[2] * in[3] + 7;
+        const std::uint64_t infinity = encode(type, INFINITY);
+        BufferRef spoilt = input.data();
+        spoilt.offset += std::size_t(offset(place, in, strides(in, last))) * size_of(type);
+        queue().write(spoilt, &infinity, size_of(type), true);
+        const std::vector<double> result = compute(input);
+        int changed = 0;
+        for (std::int64_t i = 0; i < numel(out); i++) {
+          const auto at = std::size_t(offset(i, out, strides(out, last)));
+          const std::int64_t plane = i / (out[2] * out[3]), group = plane % out[1] / (out[1] / 4);
+          if (plane / out[1] == 1 && group == 1) changed += !(result[at] == expected[at]);
+          else ASSERT_NEAR(result[at], expected[at], 0.02 * std::abs(expected[at]) + 1e-3) << name(type) << i;
+        }
+        EXPECT_GT(changed, 0);
+      };
+      check_others(xs, ys, forward);
+      check_others(ys, xs, data);
+    }
 }
 
 // Residues of unlike numbers of taps.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/grid_sample.hpp>
 
+#include <cmath>
 #include <cstring>
 
 #include "tensors.hpp"
@@ -62,6 +63,23 @@ TEST(GridSample, GradientsMatchDifferences) {
               EXPECT_NEAR((*gradient)[i], (up - down) / (2 * step), 1e-5) << axes << mode << padding << corners;
             }
         }
+}
+
+// Reflected as often as it takes: remainders of coordinates far away are exact.
+TEST(GridSample, ReflectsFromFarAway) {
+  std::vector<double> far;
+  for (int i = 0; i < 64; i++) far.push_back(std::ldexp(1.0 + i / 64.0, i % 24) * (i % 2 ? -1 : 1));
+  DeviceTensor in(DataType::float32, {1, 1, 1, 7}, {0, 1, 2, 3, 4, 5, 6});
+  std::vector<double> places;
+  for (const double x : far) places.push_back(x), places.push_back(0);
+  DeviceTensor grid(DataType::float32, {1, 1, 64, 2}, places), out(DataType::float32, {1, 1, 1, 64});
+  grid_sample(queue(), in, grid, out, {GridSampling::bilinear, GridSampling::reflection, true});
+  const auto y = out.read();
+  for (std::size_t i = 0; i < far.size(); i++) {
+    const double place = std::fabs(double((float(far[i]) + 1) / 2 * 6)), rest = std::fmod(place, 6.0);
+    const bool flipped = std::fmod(std::floor(double(float(place) / 6.0f)), 2.0) != 0;
+    EXPECT_NEAR(y[i], flipped ? 6 - rest : rest, 1e-5) << far[i];
+  }
 }
 
 TEST(GridSample, RefusesMismatches) {

@@ -7,6 +7,7 @@ import difflib
 import re
 from pathlib import Path
 
+from spec import LAYOUTS
 from torchgen.gen import get_grouped_native_functions, parse_native_yaml
 from torchgen.model import BackendMetadata, DispatchKey, NativeFunction, NativeFunctionsGroup
 
@@ -19,6 +20,7 @@ class Catalog:
         parsed = parse_native_yaml(str(native / "native_functions.yaml"), str(native / "tags.yaml"))
         self.cpu_ = parsed.backend_indices[DispatchKey.CPU]
         self.cuda_ = parsed.backend_indices[DispatchKey.CUDA]
+        self.layouts_ = {layout: parsed.backend_indices[DispatchKey[layout + "CPU"]] for layout in LAYOUTS}
         self.functions_: dict[str, NativeFunction] = {str(f.func.name): f for f in parsed.native_functions}
         self.group_of_: dict[str, NativeFunctionsGroup] = {}
         self.by_base_: dict[str, list[NativeFunction]] = {}
@@ -40,6 +42,10 @@ class Catalog:
 
     def cpu_kernel(self, f: NativeFunction) -> BackendMetadata | None:
         return self.cpu_.get_kernel(f)
+
+    def layout_kernel(self, layout: str, f: NativeFunction) -> BackendMetadata | None:
+        """What serves tensors of a layout on the CPU."""
+        return self.layouts_[layout].get_kernel(f)
 
     def is_shared(self, f: NativeFunction) -> bool:
         """Whether one host function serves both the CPU and CUDA; ufuncs have equal ones, named apart."""

@@ -35,6 +35,11 @@ def flat(name: object) -> str:
     return str(name).replace(".", "_")
 
 
+def namespace_of(unit: Unit) -> str:
+    """Of the authors' functions: those for a layout have the names of those for dense tensors."""
+    return unit.layout.removesuffix("Tensor").lower() if unit.layout else "ops"
+
+
 def shard_of(unit: Unit) -> int:
     """By name, so that a new row changes one shard only."""
     return zlib.crc32(str(unit.functions[0].func.name).encode()) % SHARDS
@@ -57,6 +62,18 @@ def checking_overlap(text: str, f: NativeFunction, unit: Unit) -> str:
     read = [a.name for a in tensors if a not in written]
     checks = [f"  pytorch_ocl::check_overlap({', '.join([a.name, *read])});\n" for a in written]
     return WRAPPER.sub(lambda m: f"{m[1]} {{\n{''.join(checks)}{m[2]}}}", text)
+
+
+def checking_dtype(text: str, f: NativeFunction, unit: Unit) -> str:
+    """The wrapper of a function with a check that its first tensor's dtype is among those its entry lists."""
+    served = unit.entry.options.get("dtypes") if unit.entry else None
+    first = next((a.name for a in f.func.arguments.flat_all if str(a.type) == "Tensor"), None)
+    if not served or first is None:
+        return text
+    mask = " | ".join(f"pytorch_ocl::served::{kind}_" for kind in served)
+    name = str(f.func.name.name.base).strip("_")
+    check = f'  pytorch_ocl::check_dtype({first}, {mask}, "{name}");\n'
+    return WRAPPER.sub(lambda m: f"{m[1]} {{\n{check}{m[2]}}}", text)
 
 
 class Emitter:
@@ -98,11 +115,13 @@ class Emitter:
             definitions += self.wrappers(unit, Target.ANONYMOUS_DEFINITION)
             registrations += self.wrappers(unit, Target.REGISTRATION)
         lines = [f'#include "{h}"' for h in ["ops/registration.hpp", *includes]]
+        if any(u.entry and "dtypes" in u.entry.options for u in units):
+            lines.append('#include "ops/dtypes.hpp"')
         lines += [f"#include <{h}>" for h in sorted(headers)]
         body = translating_errors("\n".join(definitions)).replace("at::detail::empty_xpu", "pytorch_ocl::new_output")
         return (f"{HEADER}" + "\n".join(lines) + "\n\nnamespace at {\nnamespace {\n\n" +
                 "\n".join(self.helpers()) + body + "\n} // namespace\n\n" +
-                "TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {\n" +
+                f"TORCH_LIBRARY_IMPL(aten, {units[0].layout}PrivateUse1, m) {{\n" +
                 textwrap.indent("\n".join(r.replace(",\n", ", ").strip() for r in registrations), "  ") +
                 "\n}\n\n} // namespace at\n")
 
@@ -125,7 +144,8 @@ class Emitter:
             texts = [printer.gen_unstructured(adjusted(f, unit), unit.group) for f in unit.functions]
         texts = [text and text.replace("XPU", "OCL") for text in texts]
         if target is Target.ANONYMOUS_DEFINITION and unit.kind in ("structured", "functions"):
-            texts = [text and checking_overlap(text, f, unit) for text, f in zip(texts, unit.functions)]
+            texts = [text and checking_dtype(checking_overlap(text, f, unit), f, unit)
+                     for text, f in zip(texts, unit.functions)]
         return [text for text in texts if text]
 
     def index_of(self, unit: Unit) -> BackendIndex:
@@ -136,8 +156,10 @@ class Emitter:
             name = unit.entry.name
             kernel = flat(name) + ("_symint" if unit.entry.options.get("symint") else "")
             f = self.catalog_.find(name)
-            return backend_index({f.func.name: BackendMetadata(kernel, False, "pytorch_ocl::ops")},
+            return backend_index({f.func.name: BackendMetadata(kernel, False, f"pytorch_ocl::{namespace_of(unit)}")},
                                  use_out_as_primary=not unit.entry.options.get("variants", False))
+        if unit.layout:
+            return backend_index({f.func.name: self.catalog_.layout_kernel(unit.layout, f) for f in unit.functions})
         members = [unit.group.out] if unit.structured else unit.functions
         return backend_index({f.func.name: self.catalog_.cpu_kernel(f) for f in members})
 
@@ -173,10 +195,10 @@ namespace pytorch_ocl {{
 #include <c10/core/Stream.h>
 #include <c10/util/OptionalArrayRef.h>
 
-namespace pytorch_ocl::ops {{
+namespace pytorch_ocl::{namespace_of(units[0]) if units else "ops"} {{
 
 {"".join(line + chr(10) for line in lines)}
-}} // namespace pytorch_ocl::ops
+}}
 """
 
     def declaration(self, unit: Unit) -> str:
@@ -189,12 +211,13 @@ namespace pytorch_ocl::ops {{
         operators = [
             {"name": str(f.func.name), "kind": u.kind, "family": u.family, "row": u.row,
              "structured": u.structured, "schema": str(f.func)}
-            for u in self.plan_.units for f in u.functions
+            for u in self.plan_.units if not u.layout for f in u.functions
         ]
         stubs = [{"name": s.name, "table": kind, "row": s.row}
                  for kind, chosen in self.plan_.stubs.items() for s in chosen]
         operators.sort(key=lambda o: o["name"])
-        return json.dumps({"operators": operators, "stubs": stubs}, indent=1) + "\n"
+        layouts = sorted([u.layout, str(f.func.name)] for u in self.plan_.units if u.layout for f in u.functions)
+        return json.dumps({"operators": operators, "layouts": layouts, "stubs": stubs}, indent=1) + "\n"
 
 
 def backend_index(index: dict[OperatorName, BackendMetadata],

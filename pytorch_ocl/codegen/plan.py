@@ -22,8 +22,12 @@ class Unit:
     entry: Entry | None = None
 
     @property
+    def layout(self) -> str:
+        return self.entry.layout if self.entry else ""
+
+    @property
     def structured(self) -> bool:
-        return self.group is not None and self.group.structured and self.kind != "functions"
+        return self.group is not None and self.group.structured and self.kind != "functions" and not self.layout
 
 
 @dataclass(frozen=True)
@@ -82,12 +86,14 @@ class Planner:
 
     def claim(self, unit: Unit) -> None:
         for f in unit.functions:
-            other = self.owner_.setdefault(str(f.func.name), unit.entry)
+            other = self.owner_.setdefault(unit.layout + str(f.func.name), unit.entry)
             if other is not unit.entry:
                 raise ValueError(f"{f.func.name} is registered already by {other}")
         self.plan_.units.append(unit)
 
     def shared(self, entry: Entry) -> list[Unit]:
+        if entry.layout:
+            return self.of_layout(entry)
         unshared = entry.options.get("unshared", False)
         f = self.catalog_.find(entry.name)
         base = self.catalog_.with_base(entry.name)
@@ -101,6 +107,13 @@ class Planner:
                 "use structured, functions, or the option unshared")
             raise ValueError(reason)
         return [Unit("shared", entry.family, u.functions, u.group, entry=entry) for u in units]
+
+    def of_layout(self, entry: Entry) -> list[Unit]:
+        """One function, by PyTorch's host code for tensors of the layout on the CPU."""
+        f = self.catalog_.find(entry.name)
+        if f is None or self.catalog_.layout_kernel(entry.layout, f) is None:
+            raise ValueError(f"PyTorch has no host code for {entry.layout}")
+        return [Unit("shared", entry.family, (f,), self.catalog_.group(f), entry=entry)]
 
     def primary(self, f: NativeFunction) -> NativeFunction:
         group = self.catalog_.group(f)

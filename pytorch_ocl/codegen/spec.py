@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +13,11 @@ import yaml
 KINDS = ("shared", "structured", "functions")
 OPTIONS = {
     "shared": {"unshared"},
-    "structured": set(),
-    "functions": {"device_check", "guard", "symint", "variants", "composite", "overlap"},
+    "structured": {"dtypes"},
+    "functions": {"device_check", "guard", "symint", "variants", "composite", "overlap", "dtypes"},
 }
+LAYOUTS = ("NestedTensor", "Sparse")
+DTYPES = ("bool", "bytes", "integers", "floating", "complex")
 
 
 class SpecError(Exception):
@@ -30,7 +33,8 @@ class Entry:
     family: str
     kind: str
     name: str
-    options: dict[str, bool] = field(default_factory=dict, hash=False)
+    options: dict[str, bool | list[str]] = field(default_factory=dict, hash=False)
+    layout: str = ""
 
     def __str__(self) -> str:
         return f"operators/{self.family}.yaml: {self.kind}: {self.name}"
@@ -43,6 +47,7 @@ class Family:
     stubs: dict[str, str | None] = field(default_factory=dict)
     exclude: list[str] = field(default_factory=list)
     optional: list[str] = field(default_factory=list)
+    layout: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,8 +95,18 @@ def parse_family(name: str, data: object, problems: list[str]) -> Family:
             setattr(family, key, [n for n in names if isinstance(n, str)])
         elif key == "stubs":
             family.stubs = parse_stubs(where, value, problems)
+        elif key == "dtypes":
+            check_dtypes(where, value, problems)
+        elif key == "layout" and value in LAYOUTS and "structured" not in data:
+            family.layout = value
+        elif key == "layout":
+            problems.append(f"{where}: layout: expected one of {', '.join(LAYOUTS)} and nothing structured, got {value!r}")
         else:
             problems.append(f"{where}: unknown key {key!r}; known are {known_keys()}")
+    family.entries = [dataclasses.replace(entry, layout=family.layout) for entry in family.entries]
+    for entry in family.entries:
+        if "dtypes" in data and "dtypes" in OPTIONS[entry.kind]:
+            entry.options.setdefault("dtypes", data["dtypes"])
     names = {entry.name for entry in family.entries}
     for optional in family.optional:
         if optional not in names:
@@ -111,6 +126,8 @@ def parse_entry(family: str, kind: str, item: object, problems: list[str]) -> En
         if key not in OPTIONS[kind]:
             known = ", ".join(sorted(OPTIONS[kind])) or "none"
             problems.append(f"{where}: {item['name']}: unknown option {key!r}; known are: {known}")
+        elif key == "dtypes":
+            check_dtypes(f"{where}: {item['name']}", value, problems)
         elif not isinstance(value, bool):
             problems.append(f"{where}: {item['name']}: option {key} must be true or false, got {value!r}")
     return Entry(family, kind, item["name"], options)
@@ -126,6 +143,11 @@ def parse_stubs(where: str, value: object, problems: list[str]) -> dict[str, str
     return value
 
 
+def check_dtypes(where: str, value: object, problems: list[str]) -> None:
+    if not isinstance(value, list) or not value or not all(name in DTYPES for name in value):
+        problems.append(f"{where}: dtypes: expected a list of {', '.join(DTYPES)}, got {value!r}")
+
+
 def as_list(where: str, key: str, value: object, problems: list[str]) -> list:
     if value is None or isinstance(value, list):
         return value or []
@@ -134,7 +156,7 @@ def as_list(where: str, key: str, value: object, problems: list[str]) -> list:
 
 
 def known_keys() -> str:
-    return ", ".join((*KINDS, "stubs", "exclude", "optional"))
+    return ", ".join((*KINDS, "stubs", "dtypes", "layout", "exclude", "optional"))
 
 
 def load_table(kind: str, path: Path) -> Table:

@@ -46,6 +46,7 @@ SAME_BITS = {
     "index_select": lambda d: gradient(lambda x: x.index_select(0, rows(d)), 11, 5, device=d),
     "repeat_interleave": lambda d: gradient(lambda x: x.repeat_interleave(500, 0), 11, 5, device=d),
     "gather": lambda d: gradient(lambda x: x.gather(0, rows(d)), 11, device=d),
+    "index_copy": lambda d: torch.zeros(11, 5, device=d).index_copy_(0, rows(d), values(d, 20_000, 5)),
     "scatter": lambda d: torch.zeros(11, device=d).scatter_(0, rows(d), values(d, 20_000)),
     "scatter_add": lambda d: torch.zeros(11, device=d).scatter_add_(0, rows(d), values(d, 20_000)),
     "scatter_reduce": lambda d: torch.zeros(11, device=d).scatter_reduce_(0, rows(d), values(d, 20_000), "mean"),
@@ -102,6 +103,11 @@ def test_same_bits(name, device):
     first = bits()
     for _ in range(3):
         assert all(map(torch.equal, first, bits()))
+
+
+def test_the_last_of_equal_indices_stays(device):
+    expected = torch.zeros(11, 5).index_copy_(0, rows("cpu"), values("cpu", 20_000, 5))
+    assert torch.zeros(11, 5, device=device).index_copy_(0, rows(device), values(device, 20_000, 5)).cpu().equal(expected)
 
 
 @pytest.mark.parametrize("name", RAISES)

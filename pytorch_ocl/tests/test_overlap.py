@@ -76,3 +76,20 @@ def test_copies_of_complex_half(device):
     assert torch.equal(there.to(torch.complex64).cpu(), short.to(torch.complex64))
     assert torch.equal(torch.view_as_real(torch.ones(2, device=device).to(torch.chalf).cpu()),
                        torch.tensor([[1.0, 0.0]] * 2, dtype=torch.half))
+
+
+def test_copies_between_interleaved_elements_need_no_memory(device):
+    for dtype in (torch.float32, torch.int8, torch.complex64):
+        host = torch.arange(3 * 4096).view(-1, 3).to(dtype)
+        x = host.to(device)
+        torch.ocl.reset_peak_memory_stats(device)
+        before = torch.ocl.memory_allocated(device)
+        x[:, 0].copy_(x[:, 2])
+        assert torch.ocl.max_memory_allocated(device) == before
+        host[:, 0] = host[:, 2]
+        assert x.cpu().equal(host)
+    x = torch.arange(12, device=device)
+    x.as_strided((3,), (4,), 1).copy_(x.as_strided((3,), (2,), 1).clone())
+    y = torch.arange(12, device=device)
+    y.as_strided((3,), (4,), 1).copy_(y.as_strided((3,), (2,), 1))
+    assert x.cpu().equal(y.cpu())

@@ -132,6 +132,28 @@ def test_written_tensors_are_checked_for_overlap(workspace):
     assert source.count("check_overlap(") == 3
 
 
+def test_dtypes_are_checked(workspace):
+    workspace.family("gemm", "dtypes: [floating, complex]\nstructured: [mm.out]\n"
+                             "functions: [{name: nonzero.out, dtypes: [bytes]}, {name: eye.out, dtypes: [integers]}]")
+    source = code(workspace.generate(), "gemm")
+    mask = "pytorch_ocl::served::floating_ | pytorch_ocl::served::complex_"
+    assert source.count(f'check_dtype(self, {mask}, "mm");') == 2
+    assert 'check_dtype(self, pytorch_ocl::served::bytes_, "nonzero");' in source
+    assert 'check_dtype(out, pytorch_ocl::served::integers_, "eye");' in source
+    assert '#include "ops/dtypes.hpp"' in source
+
+
+def test_layouts(workspace):
+    workspace.family("nested", "layout: NestedTensor\nshared: [add.Tensor]\nfunctions: [to_padded_tensor]")
+    texts = workspace.generate()
+    assert "TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m)" in code(texts, "nested")
+    assert "at::native::NestedTensor_add_Tensor(" in code(texts, "nested")
+    assert "pytorch_ocl::nested::to_padded_tensor(" in code(texts, "nested")
+    assert "namespace pytorch_ocl::nested {" in texts["functions/nested.h"]
+    assert names(texts) == set() and json.loads(texts["operators.json"])["layouts"] == [
+        ["NestedTensor", "add.Tensor"], ["NestedTensor", "to_padded_tensor"]]
+
+
 def test_symint(workspace):
     workspace.family("memory", "functions: [{name: empty.memory_format, symint: true}, empty_strided]")
     header = workspace.generate()["functions/memory.h"]
@@ -163,6 +185,10 @@ def test_optional(workspace):
     ("functions: [{name: topk, guard: 1}]", "option guard must be true or false"),
     ("functions: [{name: nonzero.out, variants: true}]", "variants needs the functional overload"),
     ("functions: [topk, topk]\nstructured: [topk.values]", "registered already by operators/bad.yaml"),
+    ("dtypes: [half]\nfunctions: [topk]", "dtypes: expected a list of bool, bytes, integers, floating, complex"),
+    ("functions: [{name: topk, dtypes: floating}]", "topk: dtypes: expected a list of"),
+    ("layout: Jagged", "layout: expected one of NestedTensor, Sparse"),
+    ("layout: Sparse\nshared: [cumsum]", "shared: cumsum: PyTorch has no host code for Sparse"),
     ("functons: []", "unknown key 'functons'"),
     ("functions: topk", "functions: expected a list"),
     ("functions: [3]", "expected a name, or a mapping"),

@@ -175,9 +175,6 @@ std::tuple<at::Tensor, at::Tensor> _native_multi_head_attention(
                                                      mask_type);
 }
 
-// nn.TransformerEncoder asks this before it turns a padded batch into a nested tensor, which this device does not have.
-bool _nested_tensor_from_mask_left_aligned(const at::Tensor&, const at::Tensor&) { return false; }
-
 // (batch, length, 3 * width) -> three of (batch, heads, length, width / heads) with the bias added, queries divided by
 // the root of their width.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> _transform_bias_rescale_qkv(const at::Tensor& qkv,

@@ -8,7 +8,11 @@
 #include <c10/core/DeviceGuard.h>
 #include <dlprim/primitives/copy.hpp>
 
+#include <numeric>
+
 #include "generated/functions/tensor.h"
+#include "ops/iterator.hpp"
+#include "ops/many_dims.hpp"
 #include "runtime/device.hpp"
 #include "runtime/host_allocator.hpp"
 #include "runtime/tensor.hpp"
@@ -31,9 +35,23 @@ at::Tensor without_bits(const at::Tensor& tensor) {
   return plain;
 }
 
+std::uintptr_t start(const at::Tensor& x) { return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()); }
+
+// Whether the elements of each lie between those of the other, as x[::2] and x[1::2] do: all strides of both are
+// multiples of a number of bytes, and what is left of the distance between the two is room for an element.
+bool interleave(const at::Tensor& a, const at::Tensor& b) {
+  std::uintptr_t step = 0;
+  for (const at::Tensor* x : {&a, &b})
+    for (int64_t d = 0; d < x->dim(); d++)
+      if (x->size(d) > 1) step = std::gcd(step, std::uintptr_t(x->stride(d)) * x->itemsize());
+  if (step == 0) return false;
+  const std::uintptr_t behind = (start(b) - start(a)) % step, before = (start(a) - start(b)) % step;
+  return start(a) <= start(b) ? behind >= a.itemsize() && step - behind >= b.itemsize()
+                              : before >= b.itemsize() && step - before >= a.itemsize();
+}
+
 // Whether the stretches of memory that the two reach into have bytes in common.
 bool share_memory(const at::Tensor& a, const at::Tensor& b) {
-  auto start = [](const at::Tensor& x) { return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()); };
   auto bytes = [](const at::Tensor& x) {
     return at::detail::computeStorageNbytes(x.sizes(), x.strides(), x.itemsize());
   };
@@ -44,13 +62,24 @@ bool same_memory(const at::Tensor& a, const at::Tensor& b) {
   return a.const_data_ptr() == b.const_data_ptr() && a.scalar_type() == b.scalar_type() && a.strides() == b.strides();
 }
 
+void copy_elements(dlprim::Queue& queue, const at::Tensor& to, const at::Tensor& from) {
+  if (C10_LIKELY(to.dim() <= dlprim::max_dims))
+    return dlprim::copy(queue, view_of(to, "copy_"), view_of(from, "copy_"));
+  at::TensorIteratorConfig config;
+  config.add_output(to).add_const_input(from).check_all_same_dtype(false).set_check_mem_overlap(false);
+  at::TensorIterator it = config.resize_outputs(false).build();
+  in_parts(it, [&](at::TensorIteratorBase& part) {
+    dlprim::copy(queue, operand_view(part, 0, "copy_"), operand_view(part, 1, "copy_"));
+  });
+}
+
 // What overlaps in part is copied as it was before.
 void within_device(const at::Tensor& to, const at::Tensor& given) {
   if (same_memory(to, given)) return;
   dlprim::Queue& queue = current_queue(to.device());
-  const at::Tensor from = share_memory(to, given) ? given.clone() : given;
+  const at::Tensor from = share_memory(to, given) && !interleave(to, given) ? given.clone() : given;
   if (same_layout(to, from)) queue.copy(buffer_of(to), buffer_of(from), to.nbytes());
-  else dlprim::copy(queue, view_of(to, "copy_"), view_of(from, "copy_"));
+  else copy_elements(queue, to, from);
 }
 
 void host_to_device(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {

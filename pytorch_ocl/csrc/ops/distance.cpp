@@ -11,6 +11,7 @@
 #include <dlprim/primitives/pointwise.hpp>
 
 #include "generated/functions/distance.h"
+#include "ops/dtypes.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl {
@@ -46,6 +47,7 @@ at::Tensor pairs(int64_t n, const at::Tensor& like) {
 }
 
 void cross_kernel(const at::Tensor& result, const at::Tensor& a, const at::Tensor& b, int64_t dim) {
+  check_dtype(result, served::integers_ | served::floating_ | served::complex_, "cross");
   if (result.numel() == 0) return;
   std::vector<dlprim::TensorView> inputs, outputs;
   for (const at::Tensor* tensor : {&a, &b})

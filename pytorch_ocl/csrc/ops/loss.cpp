@@ -13,6 +13,7 @@
 #include "generated/functions/loss.h"
 #include "generated/structured/nll_loss_backward_grad_input.h"
 #include "generated/structured/nll_loss_forward_output.h"
+#include "ops/dtypes.hpp"
 
 namespace pytorch_ocl {
 
@@ -39,14 +40,10 @@ struct Targets {
   }
 };
 
-void expect_floating(const at::Tensor& self, const char* op) {
-  TORCH_CHECK(at::isFloatingType(self.scalar_type()), "\"", op, "\" not implemented for '", self.scalar_type(), "'");
-}
-
 void nll_forward(const at::Tensor& self, const at::Tensor& target, const at::Tensor& weight, int64_t reduction,
                  int64_t ignore_index, const at::Tensor& output, const at::Tensor& total_weight, int dims,
                  const char* op) {
-  expect_floating(self, op);
+  check_dtype(self, served::floating_, op);
   const Targets targets(target, weight, dims - 1, ignore_index, op);
   const bool none = reduction == at::Reduction::None;
   dlprim::nll_loss(current_queue(self.device()), batched(self, dims, op), targets.view,
@@ -114,7 +111,7 @@ struct MarginArguments {
     int64_t dim = 0;
     at::native::multi_margin_loss_shape_check(rows, dim, int(self.dim()), self, target, weight);
     classes = dim;
-    expect_floating(self, "multi_margin_loss");
+    check_dtype(self, served::floating_, "multi_margin_loss");
   }
 };
 
@@ -232,7 +229,7 @@ std::tuple<at::Tensor&, at::Tensor&> multilabel_margin_loss_forward_output(const
   const char* op = "multilabel_margin_loss";
   int64_t rows = 0, classes = 0;
   at::native::multilabel_margin_loss_shape_check(rows, classes, int(self.dim()), self, target);
-  expect_floating(self, op);
+  check_dtype(self, served::floating_, op);
   at::native::resize_output(is_target, target.sizes());
   const at::Tensor losses = at::empty({rows}, self.options()), flags = at::empty(target.sizes(), self.options());
   if (self.numel() > 0)

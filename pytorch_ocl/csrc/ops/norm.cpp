@@ -31,8 +31,6 @@ Tensor dense_like(const Tensor& x, const Tensor& other) { return other.contiguou
 
 void check(const Tensor& input, const Parameters& p) {
   TORCH_CHECK(input.dim() >= 2, "batch_norm: expected input of at least 2 dims, got ", input.dim());
-  TORCH_CHECK(at::isFloatingType(input.scalar_type()), "batch_norm: expected a floating input, got ",
-              input.scalar_type());
   const std::pair<const char*, const Tensor&> named[] = {
       {"weight", p.weight}, {"bias", p.bias}, {"running_mean", p.running_mean}, {"running_var", p.running_var}};
   for (const auto& [name, tensor] : named)

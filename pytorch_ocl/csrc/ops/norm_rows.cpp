@@ -33,7 +33,6 @@ GroupShape layer_shape(const char* op, const Tensor& input, at::IntArrayRef norm
   TORCH_CHECK(dims > 0 && input.dim() >= dims && input.sizes().slice(size_t(input.dim() - dims)) == normalized,
               "Given normalized_shape=", normalized, ", expected input with shape [*, ", normalized,
               "], but got input of size", input.sizes(), " (", op, ")");
-  TORCH_CHECK(at::isFloatingType(input.scalar_type()), op, ": expected a floating input, got ", input.scalar_type());
   int64_t channels = 1;
   for (int64_t size : normalized) channels *= size;
   return {channels ? input.numel() / channels : 0, channels, 1, 1, center, eps};

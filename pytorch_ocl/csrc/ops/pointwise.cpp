@@ -4,6 +4,7 @@
 #include <ATen/ops/_local_scalar_dense.h>
 #include <dlprim/primitives/pointwise_types.hpp>
 
+#include "ops/many_dims.hpp"
 #include "runtime/scalar.hpp"
 #include "runtime/tensor.hpp"
 
@@ -44,7 +45,8 @@ void run_pointwise(at::TensorIteratorBase& it, dlprim::PointwiseId id, c10::Arra
   TORCH_CHECK_NOT_IMPLEMENTED(dlprim::serves(id, data_type_of(compute, op)), '"', op, "\" not implemented for '",
                               compute, "'");
   if (it.numel() == 0) return;
-  TORCH_CHECK(it.ndim() <= dlprim::max_dims, op, ": expected at most ", dlprim::max_dims, " dims, got ", it.ndim());
+  if (C10_UNLIKELY(it.ndim() > dlprim::max_dims))
+    return in_parts(it, [&](at::TensorIteratorBase& part) { run_pointwise(part, id, scalars); });
   dlprim::Plan plan;
   plan.dims = it.ndim();
   for (int d = 0; d < it.ndim(); d++) plan.sizes[d] = it.shape()[d];

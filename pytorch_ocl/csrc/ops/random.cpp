@@ -17,6 +17,7 @@
 #include <dlprim/primitives/random.hpp>
 
 #include "generated/functions/random.h"
+#include "ops/dtypes.hpp"
 #include "runtime/generator.hpp"
 #include "runtime/tensor.hpp"
 
@@ -54,25 +55,37 @@ void fill_random(const at::TensorBase& base, dlprim::Distribution distribution, 
   });
 }
 
+void check_continuous(const char* distribution, at::ScalarType type) {
+  TORCH_CHECK(at::isFloatingType(type), distribution, " distribution is a continuous probability distribution. dtype "
+              "must be a floating point but you specified ", type);
+}
+
 void uniform_kernel(at::TensorIteratorBase& iter, double from, double to, Generator generator) {
+  check_dtype(iter.dtype(), served::floating_, "uniform_");
   fill_random(iter.tensor(0), dlprim::Distribution::uniform, from, to, generator, "uniform_");
 }
 void normal_kernel(const at::TensorBase& self, double mean, double std, Generator generator) {
+  check_dtype(self, served::floating_, "normal_");
   fill_random(self, dlprim::Distribution::normal, mean, std, generator, "normal_");
 }
 void log_normal_kernel(at::TensorIteratorBase& iter, double mean, double std, Generator generator) {
+  check_dtype(iter.dtype(), served::floating_, "log_normal_");
   fill_random(iter.tensor(0), dlprim::Distribution::log_normal, mean, std, generator, "log_normal_");
 }
 void exponential_kernel(at::TensorIteratorBase& iter, double rate, Generator generator) {
+  check_continuous("Exponential", iter.dtype());
   fill_random(iter.tensor(0), dlprim::Distribution::exponential, rate, 0, generator, "exponential_");
 }
 void cauchy_kernel(at::TensorIteratorBase& iter, double median, double sigma, Generator generator) {
+  check_continuous("Cauchy", iter.dtype());
   fill_random(iter.tensor(0), dlprim::Distribution::cauchy, median, sigma, generator, "cauchy_");
 }
 void geometric_kernel(at::TensorIteratorBase& iter, double p, Generator generator) {
+  check_dtype(iter.dtype(), served::integers_ | served::floating_, "geometric_");
   fill_random(iter.tensor(0), dlprim::Distribution::geometric, p, 0, generator, "geometric_");
 }
 void bernoulli_kernel(const at::TensorBase& self, double p, Generator generator) {
+  check_dtype(self, ~served::complex_, "bernoulli_");
   fill_random(self, dlprim::Distribution::bernoulli, p, 0, generator, "bernoulli_");
 }
 
@@ -80,9 +93,9 @@ void bernoulli_tensor_kernel(const at::TensorBase& self, const at::TensorBase& p
   at::assert_no_partial_overlap(self, p);
   const at::Tensor out(self);
   at::assert_no_internal_overlap(out);
-  at::Tensor probability = at::Tensor(p).to(self.device());
-  if (!at::isFloatingType(probability.scalar_type())) probability = probability.to(at::kFloat);
-  probability = probability.expand(self.sizes()).contiguous();
+  check_dtype(self, ~served::complex_, "bernoulli_");
+  check_dtype(p, served::floating_, "bernoulli_tensor_p_");
+  const at::Tensor probability = at::Tensor(p).to(self.device()).expand(self.sizes()).contiguous();
   const at::Tensor target = out.is_contiguous() ? out : at::empty(out.sizes(), out.options());
   if (out.numel() == 0) return;
   dlprim::check_range(current_queue(out.device()), flat(probability, "bernoulli_"), 0, 1,
@@ -144,7 +157,6 @@ void multinomial_kernel(at::Tensor& result, const at::Tensor& self, std::int64_t
 // A distribution with parameters per element, all of `self`'s dtype.
 template <class F>
 at::Tensor sample_each(const at::Tensor& self, const Generator& generator, const char* op, F&& sample) {
-  TORCH_CHECK(at::isFloatingType(self.scalar_type()), op, ": expected a floating dtype, got ", self.scalar_type());
   at::Tensor out = at::empty(self.sizes(), self.options());
   if (out.numel() > 0) sample(current_queue(self.device()), flat(out, op), next_state(generator));
   return out;

@@ -89,12 +89,15 @@ at::Tensor triangle_indices(int64_t rows, int64_t columns, int64_t offset, bool 
                             std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                             std::optional<at::Device> device, std::optional<bool> pin_memory) {
   at::native::check_args(rows, columns, layout);
+  const at::ScalarType type = dtype.value_or(at::kLong);
+  TORCH_CHECK_NOT_IMPLEMENTED(type == at::kLong || type == at::kInt, '"', lower ? "tril_indices" : "triu_indices",
+                              "\" not implemented for '", type, "'");
   const int64_t below = at::native::get_tril_size(rows, columns, lower ? offset : offset - 1);
   const int64_t count = lower ? below : rows * columns - below;
   const c10::OptionalDeviceGuard guard(device);
   at::Tensor out = at::empty(
       {2, count},
-      c10::TensorOptions().dtype(dtype.value_or(at::kLong)).device(device).layout(layout).pinned_memory(pin_memory));
+      c10::TensorOptions().dtype(type).device(device).layout(layout).pinned_memory(pin_memory));
   if (count > 0)
     dlprim::triangle_indices(current_queue(out.device()), view_of(out, "tril_indices"), rows, columns, offset, lower);
   return out;

@@ -18,10 +18,12 @@
 #include <dlprim/primitives/reduce.hpp>
 
 #include <cmath>
+#include <functional>
 
 #include "generated/functions/reduce.h"
 #include "generated/structured/mean_out.h"
 #include "generated/structured/sum_IntList_out.h"
+#include "ops/dtypes.hpp"
 #include "ops/reduce_dims.hpp"
 #include "runtime/tensor.hpp"
 
@@ -38,13 +40,19 @@ std::vector<double> numbers(c10::ArrayRef<c10::Scalar> scalars) {
   return values;
 }
 
+// Complex numbers have no order.
+void check_order(ReduceId id, at::ScalarType type) {
+  const bool ordered = id == ReduceId::max_values || id == ReduceId::min_values || id == ReduceId::extremes ||
+                       id == ReduceId::argmax || id == ReduceId::argmin;
+  if (ordered) check_dtype(type, ~served::complex_, dlprim::name(id));
+}
+
 // Operand of an iterator over a reduction: dims where the output does not move have size 1 in it.
 TensorView operand(at::TensorIteratorBase& it, int index, const char* op) {
   const int64_t bytes = it.element_size(index);
   TensorView view;
   view.data = dlprim::Allocator::locate(it.data_ptr(index));
   view.dtype = data_type_of(it.dtype(index), op);
-  TORCH_CHECK(it.ndim() <= dlprim::max_dims, op, ": expected at most ", dlprim::max_dims, " dims, got ", it.ndim());
   view.dims = it.ndim();
   for (int d = 0; d < view.dims; d++) {
     const int64_t stride = it.strides(index)[d] / bytes;
@@ -53,6 +61,27 @@ TensorView operand(at::TensorIteratorBase& it, int index, const char* op) {
     view.strides[view.dims - 1 - d] = stride;
   }
   return view;
+}
+
+// For more dims than kernels take: the reduced ones are copied behind the others. Results have the elements of these in
+// order.
+void reduce_rows(ReduceId id, c10::ArrayRef<at::Tensor> results, const at::Tensor& self,
+                 const std::function<bool(int64_t)>& reduced, c10::ArrayRef<double> scalars) {
+  std::vector<int64_t> order, behind;
+  int64_t count = 1;
+  for (int64_t d = 0; d < self.dim(); d++) (reduced(d) ? behind : order).push_back(d);
+  for (const int64_t d : order) count *= self.size(d);
+  order.insert(order.end(), behind.begin(), behind.end());
+  const at::Tensor rows = self.permute(order).reshape({count, count ? self.numel() / count : 0});
+  const TensorView input = view_of(rows, dlprim::name(id));
+  std::vector<at::Tensor> made;
+  std::vector<TensorView> outputs;
+  for (const at::Tensor& result : results) {
+    made.push_back(at::empty({count, 1}, result.options()));
+    outputs.push_back(view_of(made.back(), dlprim::name(id)));
+  }
+  dlprim::reduce(current_queue(), id, {outputs, {&input, 1}}, {scalars.data(), scalars.size()});
+  for (std::size_t i = 0; i < results.size(); i++) results[i].copy_(made[i].view(results[i].sizes()));
 }
 
 ReduceId norm_row(double p) {
@@ -89,14 +118,23 @@ void extremes_of_all(const at::Tensor& self, at::Tensor& low, at::Tensor& high) 
 }  // namespace
 
 void run_reduce(at::TensorIteratorBase& it, ReduceId id, c10::ArrayRef<c10::Scalar> scalars) {
+  check_order(id, it.dtype(1));
   if (it.numel() == 0) return;
+  if (C10_UNLIKELY(it.ndim() > dlprim::max_dims)) {
+    const at::Tensor out = it.tensor(0), in = it.tensor(1);
+    return reduce_rows(id, {out}, in, [&](int64_t d) { return out.size(d) == 1 && in.size(d) != 1; },
+                       numbers(scalars));
+  }
   const TensorView outputs[] = {operand(it, 0, dlprim::name(id))}, inputs[] = {operand(it, 1, dlprim::name(id))};
   dlprim::reduce(current_queue(), id, {outputs, inputs}, numbers(scalars));
 }
 
 void reduce_dims(ReduceId id, c10::ArrayRef<at::Tensor> results, const at::Tensor& self, at::OptionalIntArrayRef dims,
                  std::initializer_list<double> scalars) {
+  check_order(id, self.scalar_type());
   const auto mask = at::native::make_dim_mask(dims, self.dim(), /*allow_empty_dims=*/false);
+  if (C10_UNLIKELY(self.dim() > dlprim::max_dims))
+    return reduce_rows(id, results, self, [&](int64_t d) { return mask[std::size_t(d)]; }, scalars);
   const TensorView input = view_of(self, dlprim::name(id));
   std::vector<TensorView> outputs;
   for (const at::Tensor& result : results) {

@@ -8,6 +8,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include "generated/functions/scan.h"
+#include "ops/dtypes.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl {
@@ -21,6 +22,7 @@ at::Tensor dense(const at::Tensor& out) {
 }
 
 void scan(ScanId id, const char* op, const at::Tensor& self, const at::Tensor& out, int64_t dim) {
+  check_dtype(out, served::integers_ | served::floating_ | served::complex_, op);
   at::assert_no_partial_overlap(out, self);
   const at::Tensor x = self.to(out.scalar_type()).contiguous(), y = dense(out);
   dlprim::scan(current_queue(), id, view_of(y, op), view_of(x, op), int(at::maybe_wrap_dim(dim, self.dim())));
@@ -49,8 +51,6 @@ void cumprod(const at::Tensor& result, const at::Tensor& self, int64_t dim) {
 namespace ops {
 
 at::Tensor& _logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& out) {
-  TORCH_CHECK(at::isFloatingType(self.scalar_type()), "logcumsumexp: expected a floating input, got ",
-              self.scalar_type());
   at::native::resize_output(out, self.sizes());
   scan(ScanId::logsumexp, "logcumsumexp", self, out, dim);
   return out;

@@ -7,6 +7,8 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include "ops/dtypes.hpp"
+
 namespace pytorch_ocl {
 
 namespace {
@@ -89,6 +91,7 @@ at::Tensor widened(const at::Tensor& x) { return c10::isReducedFloatingType(x.sc
 
 at::Tensor reduce_offsets(ReductionType reduction, const at::Tensor& data, const at::Tensor& offsets, int64_t axis,
                           const Initial& initial) {
+  check_dtype(data, served::floating_, "_segment_reduce");
   const Segments segments(data, offsets, axis);
   const c10::Scalar first = initial_of(reduction, initial);
   at::Tensor result = segments.reduce(widened(data), name_of(reduction), first);

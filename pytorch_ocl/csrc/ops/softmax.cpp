@@ -12,6 +12,7 @@
 #include "generated/structured/_log_softmax_out.h"
 #include "generated/structured/_softmax_backward_data_out.h"
 #include "generated/structured/_softmax_out.h"
+#include "ops/dtypes.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl {
@@ -26,8 +27,7 @@ at::Tensor dense(const at::Tensor& out) {
 }
 
 void forward(SoftmaxKind kind, const char* op, const at::Tensor& self, int64_t dim, const at::Tensor& out) {
-  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(self.scalar_type()), "\"", op, "\" not implemented for '",
-                              self.scalar_type(), "'");
+  check_dtype(self, served::floating_, op);
   const at::Tensor x = self.contiguous(), y = dense(out);
   dlprim::softmax(current_queue(), kind, view_of(y, op), view_of(x, op), int(dim));
   if (!y.is_same(out)) out.copy_(y);

@@ -10,6 +10,8 @@
 #include <dlprim/primitives/copy.hpp>
 
 #include "generated/functions/tensor.h"
+#include "ops/iterator.hpp"
+#include "ops/many_dims.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/device.hpp"
 #include "runtime/scalar.hpp"
@@ -130,7 +132,17 @@ bool _has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor&
 at::Tensor& fill__Scalar(at::Tensor& self, const at::Scalar& value) {
   check_fits(value, self.scalar_type());
   if (self.numel() == 0) return self;
-  dlprim::fill(current_queue(), view_of(self, "fill_"), to_scalar(value, self.scalar_type()));
+  const dlprim::Scalar number = to_scalar(value, self.scalar_type());
+  if (C10_LIKELY(self.dim() <= dlprim::max_dims)) {
+    dlprim::fill(current_queue(), view_of(self, "fill_"), number);
+    return self;
+  }
+  at::TensorIteratorConfig config;
+  config.add_output(self).check_all_same_dtype(false).set_check_mem_overlap(false).resize_outputs(false);
+  at::TensorIterator it = config.build();
+  in_parts(it, [&](at::TensorIteratorBase& part) {
+    dlprim::fill(current_queue(), operand_view(part, 0, "fill_"), number);
+  });
   return self;
 }
 

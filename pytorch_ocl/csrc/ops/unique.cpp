@@ -132,6 +132,7 @@ at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
                         weighted ? weights->to(type) : at::ones(self.sizes(), out.options()));
 }
 
+// Places are computed and rounded in the input's dtype, step by step, as PyTorch does; those of integers exactly.
 at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max,
                       at::Tensor& out) {
   TORCH_CHECK(bins > 0, "bins must be > 0, but got ", bins);
@@ -141,11 +142,14 @@ at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& mi
   if (low == high) low -= 1, high += 1;
   TORCH_CHECK(std::isfinite(low) && std::isfinite(high), "range of [", low, ", ", high, "] is not finite");
   TORCH_CHECK(low < high, "max must be larger than min");
-  const at::Tensor x = c10::isReducedFloatingType(self.scalar_type()) ? values.to(at::kFloat) : values;
-  const at::Tensor inside = x.ge(low).logical_and_(x.le(high));
-  const at::Tensor bin = x.sub(low).mul(double(bins) / (high - low)).masked_fill(inside.logical_not(), 0).to(at::kLong);
+  const bool whole = c10::isIntegralType(self.scalar_type(), false);
+  const at::Tensor x = whole ? values.to(at::kLong) : values;
+  const at::Tensor first = at::full({}, low, x.options()), last = at::full({}, high, x.options());
+  const at::Tensor inside = x.ge(first).logical_and_(x.le(last)), scaled = x.sub(first).mul_(bins);
+  const at::Tensor place = whole ? scaled.div(last - first, "floor") : scaled.div(last - first);
+  const at::Tensor bin = place.masked_fill(inside.logical_not(), 0).to(at::kLong).clamp_(0, bins - 1);
   out.resize_({bins}).zero_();
-  if (values.numel() > 0) out.index_add_(0, bin.clamp_max(bins - 1), inside.to(out.scalar_type()));
+  if (values.numel() > 0) out.index_add_(0, bin, inside.to(out.scalar_type()));
   return out;
 }
 

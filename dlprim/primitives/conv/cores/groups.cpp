@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Groups of few channels leave a matrix unit's tiles nearly empty: several run as one, with zeros for the weights
-// between them.
+// between them. What these zeros make of Inf and NaN is mended behind.
 #include <dlprim/primitives/copy.hpp>
 
 #include "../../../tuning/store.hpp"
-#include "../problem.hpp"
+#include "../own_group.hpp"
 
 namespace dlprim::conv_cores {
 
@@ -75,9 +75,15 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
 void run(Queue& queue, const ConvProblem& problem) {
   const std::int64_t groups = problem.shape.groups, together = groups_together(problem.shape);
   const JoinedGroups joined(queue, problem.weights, groups, together);
-  if (problem.pass != ConvPass::weights) joined.fill(queue);
-  run_conv(queue, problem.with(queue, problem.x, joined.view(), problem.y, groups / together));
-  if (problem.pass == ConvPass::weights) joined.take_apart(queue);
+  const ConvProblem as_one = problem.with(queue, problem.x, joined.view(), problem.y, groups / together);
+  if (problem.pass == ConvPass::weights) {
+    run_conv(queue, as_one);
+    return joined.take_apart(queue);
+  }
+  const OwnGroup own(queue, problem, together);
+  joined.fill(queue);
+  run_conv(queue, as_one);
+  own.run(queue, problem);
 }
 
 constexpr ConvCore core{.name = "groups", .order = 400, .decline = decline, .run = run, .copies = true};

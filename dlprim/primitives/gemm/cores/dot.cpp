@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The engine's core for products of bytes, by instructions that sum four products at once.
-#include "../core.hpp"
+#include "../bytes.hpp"
 
 namespace dlprim::gemm_cores {
 
@@ -17,16 +17,8 @@ bool has_integer_dot(const DeviceInfo& info) {
 }
 
 const char* decline(const Device& device, const GemmProblem& problem, bool forced) {
-  const DeviceInfo& info = device.info();
-  const auto& p = problem.p;
-  if (problem.type != DataType::int8 && problem.type != DataType::uint8) return "only for bytes";
-  if (problem.mode != GemmMode::plain) return "only for plain products";
-  if (p.k == 0) return "k is 0";
-  if (p.k > longest_of_bytes) return "sums may outgrow 32 bits";
-  if (!has_integer_dot(info) && !forced) return "the device has no dot products of bytes";
-  if (std::min({p.m, p.n, p.k}) <= 8 && !forced) return "too thin a product to pay";
-  if (info.max_work_group < 256 || info.local_memory < 8192) return "the device's work-groups are too small";
-  return nullptr;
+  if (const char* reason = decline_bytes(device.info(), problem, 8192, forced)) return reason;
+  return has_integer_dot(device.info()) || forced ? nullptr : "the device has no dot products of bytes";
 }
 
 void run(Queue& queue, const GemmProblem& given) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The engine's core for products of bytes on Intel's matrix units.
-#include "../core.hpp"
+#include "../bytes.hpp"
 
 namespace dlprim::gemm_cores {
 
@@ -17,19 +17,11 @@ bool has_unit(const DeviceInfo& info, int lanes) {
 template <int lanes>
 const char* decline(const Device& device, const GemmProblem& problem, bool forced) {
   const DeviceInfo& info = device.info();
-  const auto& p = problem.p;
-  if (problem.type != DataType::int8 && problem.type != DataType::uint8) return "only for bytes";
-  if (problem.mode != GemmMode::plain) return "only for plain products";
-  if (p.k == 0) return "k is 0";
-  if (p.k > longest_of_bytes) return "sums may outgrow 32 bits";
-  if (!has_unit(info, lanes)) {
-    if (!forced) return "the device has no such matrix units";
-    if (info.extensions.find("cl_intel_required_subgroup_size") == std::string::npos)
-      return "the device cannot emulate them, for want of sub-groups of a given size";
-  }
-  if (std::min({p.m, p.n, p.k}) <= 8 && !forced) return "too thin a product to pay";
-  if (info.max_work_group < 256 || info.local_memory < 16384) return "the device's work-groups are too small";
-  return nullptr;
+  if (const char* reason = decline_bytes(info, problem, 16384, forced)) return reason;
+  if (has_unit(info, lanes)) return nullptr;
+  if (!forced) return "the device has no such matrix units";
+  const bool emulates = info.extensions.find("cl_intel_required_subgroup_size") != std::string::npos;
+  return emulates ? nullptr : "the device cannot emulate them, for want of sub-groups of a given size";
 }
 
 template <int lanes>

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+// Sparse tensors of coordinates: what PyTorch writes anew for each device. The rest is its host code
+// (operators/sparse.yaml).
+#include <ATen/native/SparseTensorUtils.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
+#include <ATen/ops/_unique2.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/result_type.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+
+#include "generated/functions/sparse.h"
+
+namespace pytorch_ocl::sparse {
+
+namespace {
+
+// Positions of the elements along the sparse dimensions as one row-major number.
+at::Tensor flat(const at::Tensor& indices, at::IntArrayRef sizes) {
+  at::Tensor result = at::zeros({indices.size(1)}, indices.options());
+  for (int64_t d = 0; d < indices.size(0); d++) result.mul_(sizes[std::size_t(d)]).add_(indices.select(0, d));
+  return result;
+}
+
+at::Tensor indices_of(const at::Tensor& positions, at::IntArrayRef sizes, int64_t sparse_dims) {
+  if (sparse_dims == 0) return at::empty({0, positions.size(0)}, positions.options());
+  std::vector<at::Tensor> rows;
+  rows.resize(std::size_t(sparse_dims));
+  at::Tensor rest = positions;
+  for (int64_t d = sparse_dims - 1; d >= 0; d--) {
+    rows[std::size_t(d)] = rest.remainder(sizes[std::size_t(d)]);
+    rest = rest.div(sizes[std::size_t(d)], "floor");
+  }
+  return at::stack(rows);
+}
+
+// Sparse dimensions as one, in front of the dense ones.
+at::Tensor rows_of(const at::Tensor& dense, int64_t sparse_dims) {
+  std::vector<int64_t> sizes = dense.sizes().slice(std::size_t(sparse_dims)).vec();
+  sizes.insert(sizes.begin(), c10::multiply_integers(dense.sizes().slice(0, std::size_t(sparse_dims))));
+  return dense.reshape(sizes);
+}
+
+at::Tensor& set(at::Tensor& out, at::IntArrayRef sizes, const at::Tensor& indices, const at::Tensor& values,
+                bool coalesced) {
+  out.sparse_resize_and_clear_(sizes, indices.size(0), values.dim() - 1);
+  at::sparse::alias_into_sparse(out, indices, values.to(out.scalar_type()));
+  return out._coalesced_(coalesced);
+}
+
+void check_result(const char* op, at::ScalarType common, const at::Tensor& out) {
+  TORCH_CHECK(at::canCast(common, out.scalar_type()), op, ": result type ", common,
+              " can't be cast to the desired output type ", out.scalar_type());
+}
+
+at::Tensor& add_to_dense(const at::Tensor& dense, const at::Tensor& other, const at::Scalar& alpha, at::Tensor& out) {
+  TORCH_CHECK(!out.is_sparse(), "add: expected a dense result of a dense and a sparse tensor");
+  TORCH_CHECK(dense.sizes() == other.sizes(), "add: expected 'self' and 'other' to have same size, but self has size ",
+              dense.sizes(), " while other has size ", other.sizes(),
+              " (FYI: dense-sparse addition does not currently support broadcasting)");
+  const at::ScalarType common = at::result_type(dense, other);
+  check_result("add", common, out);
+  at::Tensor sum = dense.to(common, false, /*copy=*/!(out.is_same(dense) && dense.scalar_type() == common)).contiguous();
+  if (other._nnz() > 0 && other.numel() > 0)
+    rows_of(sum, other.sparse_dim())
+        .index_add_(0, flat(other._indices(), other.sizes()), other._values().to(common), alpha);
+  if (sum.is_same(out)) return out;
+  if (!out.is_same(dense)) out.resize_(dense.sizes());
+  return out.copy_(sum);
+}
+
+// The elements of two coalesced tensors that both have.
+at::Tensor& multiply_sparse(const at::Tensor& a, const at::Tensor& b, at::ScalarType common, at::Tensor& out) {
+  TORCH_CHECK(a.sizes() == b.sizes() && a.sparse_dim() == b.sparse_dim(),
+              "mul: expected sparse tensors of equal sizes and sparse dimensions, got ", a.sizes(), " and ", b.sizes());
+  const at::Tensor x = a.coalesce(), y = b.coalesce();
+  const at::Tensor at_x = flat(x._indices(), x.sizes()), at_y = flat(y._indices(), y.sizes());
+  if (at_x.numel() == 0 || at_y.numel() == 0)
+    return set(out, a.sizes(), x._indices().narrow(1, 0, 0), x._values().narrow(0, 0, 0).to(common), true);
+  const at::Tensor place = at::searchsorted(at_y, at_x).clamp_max(at_y.size(0) - 1);
+  const at::Tensor both = at_y.index_select(0, place).eq(at_x).nonzero().view({-1});
+  const at::Tensor left = x._values().to(common).index_select(0, both);
+  const at::Tensor right = y._values().to(common).index_select(0, place.index_select(0, both));
+  return set(out, a.sizes(), x._indices().index_select(1, both), left.mul(right), true);
+}
+
+}  // namespace
+
+at::Tensor _coalesce(const at::Tensor& self) {
+  if (self._nnz() < 2) return at::Tensor(self.clone())._coalesced_(true);
+  const at::Tensor values = self._values();
+  const auto [positions, inverse, counts] = at::_unique2(flat(self._indices(), self.sizes()), true, true);
+  std::vector<int64_t> sizes = values.sizes().vec();
+  sizes[0] = positions.size(0);
+  at::Tensor sums = at::zeros(sizes, values.options());
+  if (sums.numel() > 0) sums.index_add_(0, inverse, values);
+  return at::_sparse_coo_tensor_unsafe(indices_of(positions, self.sizes(), self.sparse_dim()), sums, self.sizes())
+      ._coalesced_(true);
+}
+
+at::Tensor& add_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::Tensor& out) {
+  if (!self.is_sparse()) return add_to_dense(self, other, alpha, out);
+  TORCH_CHECK(other.is_sparse(), "add(sparse, dense) is not supported. Use add(dense, sparse) instead.");
+  TORCH_CHECK(out.is_sparse(), "add: expected a sparse result of two sparse tensors");
+  TORCH_CHECK(self.sizes() == other.sizes(), "add: expected sizes of 'self' and 'other' to match, but ", self.sizes(),
+              " != ", other.sizes());
+  TORCH_CHECK(self.sparse_dim() == other.sparse_dim(), "add: expected 'self' and 'other' to have same number of sparse "
+              "dimensions, got ", self.sparse_dim(), " and ", other.sparse_dim());
+  const at::ScalarType common = at::result_type(self, other);
+  check_result("add", common, out);
+  const bool coalesced = self.is_coalesced() && other.is_coalesced();
+  const at::Tensor sum = at::_sparse_coo_tensor_unsafe(
+      at::cat({self._indices(), other._indices()}, 1),
+      at::cat({self._values().to(common), other._values().to(common).mul(alpha)}), self.sizes());
+  const at::Tensor result = coalesced ? sum.coalesce() : sum;
+  return set(out, self.sizes(), result._indices(), result._values(), coalesced);
+}
+
+at::Tensor& mul_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
+  TORCH_CHECK(out.is_sparse(), "mul: expected a sparse result");
+  const at::ScalarType common = at::result_type(self, other);
+  check_result("mul", common, out);
+  if (self.is_sparse() && other.is_sparse() && other.dim() > 0 && self.dim() > 0)
+    return multiply_sparse(self, other, common, out);
+  const bool first = self.is_sparse() && self.dim() >= other.dim();
+  const at::Tensor &sparse = first ? self : other, &factor = first ? other : self;
+  const at::Tensor dense = factor.is_sparse() ? factor.to_dense() : factor;
+  TORCH_CHECK(sparse.is_sparse() && at::infer_size(sparse.sizes(), dense.sizes()) == sparse.sizes(),
+              "mul: expected a dense tensor that broadcasts to the sizes of the sparse one, got ", dense.sizes(),
+              " and ", sparse.sizes());
+  const at::Tensor values = sparse._values().to(common);
+  const at::Tensor factors =
+      dense.dim() == 0 ? dense
+                       : rows_of(dense.expand(sparse.sizes()), sparse.sparse_dim())
+                             .index_select(0, flat(sparse._indices(), sparse.sizes()));
+  return set(out, sparse.sizes(), sparse._indices().clone(), values.mul(factors), sparse.is_coalesced());
+}
+
+}  // namespace pytorch_ocl::sparse
