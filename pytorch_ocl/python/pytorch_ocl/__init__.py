@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """PyTorch on OpenCL devices: importing this package adds the device "ocl". Where PyTorch has no other
 accelerator, `import torch` does so by itself (pytorch_ocl_autoload)."""
+import os
 import warnings
 
 import pytorch_ocl_autoload
@@ -60,3 +61,5 @@ if not hasattr(torch, "ocl"):
             torch.ocl = ocl
     if _other:
         _warn_beside(_other)
+    if os.environ.get("PYTORCH_OCL_AS_CUDA") == "1":  # set by `python -m pytorch_ocl run` for the processes that it starts
+        import pytorch_ocl.as_cuda  # noqa: F401
