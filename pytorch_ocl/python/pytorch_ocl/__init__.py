@@ -29,7 +29,7 @@ def _warn_beside(other):
 
 def _register():
     """Adds the device; returns the type of another accelerator that this process has, or an empty string."""
-    from pytorch_ocl import backends, distributed, inductor, ocl, optimizers, parallel
+    from pytorch_ocl import adapters, backends, distributed, inductor, ocl, optimizers, parallel
     from pytorch_ocl.ocl import interchange
 
     _runtime.prepare()
@@ -44,6 +44,7 @@ def _register():
     distributed.install()
     inductor.install()
     parallel.install()
+    adapters.install()
     ocl._watch_forks()
     return other
 
