@@ -29,9 +29,10 @@ def test_programs_run_unchanged(name, tmp_path):
     output = run("-W", "ignore", "-m", "pytorch_ocl", "run", SCRIPTS / f"{name}.py", *arguments)
     assert "->" in output
     if name == "imagenet":
-        again = run("-W", "ignore", "-m", "pytorch_ocl", "run", SCRIPTS / "imagenet.py", tmp_path, "--gpu", 0, "--resume",
+        again = run("-W", "ignore", "-m", "pytorch_ocl", "run", SCRIPTS / "imagenet.py", tmp_path, "--resume",
                     tmp_path / "checkpoint.pth.tar", "--epochs", 1)
         assert "loaded checkpoint (epoch 2)" in again
+        run("-W", "ignore", "-m", "pytorch_ocl", "run", SCRIPTS / "imagenet.py", tmp_path, "--seed", 1, "--gpu", 0)
 
 
 def test_nothing_happens_without_the_import():
