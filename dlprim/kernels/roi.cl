@@ -2,8 +2,11 @@
 // Pooling of regions of images to a fixed size. POOL: the largest element of each bin (R. Girshick, "Fast R-CNN", ICCV
 // 2015). Otherwise a grid of bilinear samples in each bin (K. He, G. Gkioxari, P. Dollar, R. Girshick, "Mask R-CNN",
 // ICCV 2017): their mean, or with LARGEST the largest weighted element that they read.
-// Defines: T tag; BACKWARD with G, tag of the image's gradient (f32 or f64, zeroed before). One work-item an output.
+// POSITION: each bin reads channels of its own (J. Dai, Y. Li, K. He, J. Sun, "R-FCN", NeurIPS 2016), and POOL is the mean.
+// Defines: T tag; NUMBERED: rows of boxes begin with the image's number; PLACES: also writes where the largest elements
+// are; BACKWARD with G, tag of the image's gradient (f32 or f64, zeroed before). One work-item an output.
 #include "lib/types.clh"
+#pragma OPENCL FP_CONTRACT OFF  // limits of bins are rounded
 #ifdef BACKWARD
 #include "lib/atomics.clh"
 #define COMBINE(old, more) ((old) + (more))
@@ -13,34 +16,35 @@
 
 typedef struct {
   long count;
-  int batch, channels, in[2], out[2], sampling, aligned;
-  float scale;
+  float2 scale;
+  int batch, in_channels, channels, in[2], out[2], sampling, aligned;
 } Regions;
 
 #ifdef POOL
-// The largest element of a bin and its place; -1 for an empty bin.
-inline int bin_place(__global const STORAGE(T) *image, const Regions *p, const R *box, int ph, int pw, R *value) {
-  int first[2], last[2];
-  for (int d = 0; d < 2; d++) {
-    const R start = round(box[1 - d] * p->scale), end = round(box[3 - d] * p->scale);
-    const R size = fmax(end - start + 1, (R)1) / p->out[d], at = d == 0 ? ph : pw;
-    first[d] = (int)LIMITED(floor(at * size) + start, 0, p->in[d]);
-    last[d] = (int)LIMITED(ceil((at + 1) * size) + start, 0, p->in[d]);
-  }
-  int place = -1;
-  *value = 0;
-  for (int y = first[0]; y < last[0]; y++)
-    for (int x = first[1]; x < last[1]; x++) {
-      const R element = LOAD(T, image, y * p->in[1] + x);
-      if (place < 0 || element > *value) *value = element, place = y * p->in[1] + x;
-    }
-  return place;
+// The elements of a bin along axis `d`: begin and end.
+inline int2 bin_limits(const Regions *p, const R *box, int d, int at) {
+  const R scale = REAL_OF(R, p->scale);
+  const R start = round(box[1 - d] * scale), length = round(box[3 - d] * scale) - start;
+#ifdef POSITION
+  const R size = fmax(length, (R)1) / p->out[d];
+  const R begin = floor(at * size + start), end = ceil((at + 1) * size + start);
+#ifdef BACKWARD
+  const int most = p->in[d];
+#else
+  const int most = p->in[d] - 1;  // torchvision's bins leave out the last row and column, but give them a gradient
+#endif
+#else
+  const R size = fmax(length + 1, (R)1) / p->out[d];
+  const R begin = floor(at * size) + start, end = ceil((at + 1) * size) + start;
+  const int most = p->in[d];
+#endif
+  return (int2)((int)LIMITED(begin, 0, most), (int)LIMITED(end, 0, most));
 }
 #else
 // The samples of a bin along one axis that are inside the image.
 typedef struct {
   R start, step;
-  int begin, end, all;
+  int begin, end, all;  // all: below 0 for regions that are turned around
 } Samples;
 
 inline Samples samples_of(R start, R end, int bin, int bins, int size, const Regions *p) {
@@ -48,13 +52,13 @@ inline Samples samples_of(R start, R end, int bin, int bins, int size, const Reg
   if (!p->aligned) length = fmax(length, (R)1);
   const R width = length / bins;
   Samples s;
-  s.all = p->sampling > 0 ? p->sampling : (int)LIMITED(ceil(length / bins), 0, 1e9);
+  s.all = p->sampling > 0 ? p->sampling : (int)LIMITED(ceil(length / bins), -1e9, 1e9);
   s.step = s.all > 0 ? width / s.all : 0;
   s.start = start + bin * width + s.step / 2;
-  s.begin = 0, s.end = s.all;
+  s.begin = 0, s.end = max(s.all, 0);
   if (s.step > 0) {
-    s.begin = (int)LIMITED(ceil((-1 - s.start) / s.step - (R)1e-3), 0, s.all);
-    s.end = (int)LIMITED(floor((size - s.start) / s.step + (R)1e-3) + 1, s.begin, s.all);
+    s.begin = (int)LIMITED(ceil((-1 - s.start) / s.step - (R)1e-3), 0, s.end);
+    s.end = (int)LIMITED(floor((size - s.start) / s.step + (R)1e-3) + 1, s.begin, s.end);
   }
   return s;
 }
@@ -72,14 +76,14 @@ __kernel void regions(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(STORAGE(T), box
 #ifdef BACKWARD
                       CONST_GLOBAL(STORAGE(T), grad_out), GLOBAL(STORAGE(G), grad_in),
 #else
-                      GLOBAL(STORAGE(T), out),
+                      GLOBAL(STORAGE(T), out), GLOBAL(int, places),
 #endif
                       GLOBAL(int, status), int code, Regions p) {
   const long i = (long)global_id();
   if (i >= p.count) return;
   const int pw = (int)(i % p.out[1]), ph = (int)(i / p.out[1] % p.out[0]);
   const long plane = i / p.out[1] / p.out[0], region = plane / p.channels;
-#ifdef POOL
+#ifdef NUMBERED
   const int columns = 5;
   const long n = (long)LOAD(T, CONST_POINTER(STORAGE(T), boxes), region * 5);
 #else
@@ -92,7 +96,11 @@ __kernel void regions(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(STORAGE(T), box
   }
   R box[4];
   for (int k = 0; k < 4; k++) box[k] = LOAD(T, CONST_POINTER(STORAGE(T), boxes), region * columns + columns - 4 + k);
-  const long start = (n * p.channels + plane % p.channels) * p.in[0] * p.in[1];
+  long channel = plane % p.channels;
+#ifdef POSITION
+  channel = (channel * p.out[0] + ph) * p.out[1] + pw;
+#endif
+  const long start = (n * p.in_channels + channel) * p.in[0] * p.in[1];
   __global const STORAGE(T) *image = CONST_POINTER(STORAGE(T), in) + start;
 #ifdef BACKWARD
   __global STORAGE(G) *grad_in = POINTER(STORAGE(G), grad_in) + start;
@@ -100,19 +108,40 @@ __kernel void regions(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(STORAGE(T), box
 #define ADD(place, value) UPDATE(G, G_BYTES, grad_in + (place), value)
 #endif
   R result = 0;
+  int best = -1;
 #ifdef POOL
-  const int best = bin_place(image, &p, box, ph, pw, &result);
-#ifdef BACKWARD
+  const int2 rows = bin_limits(&p, box, 0, ph), columns_of = bin_limits(&p, box, 1, pw);
+#ifdef POSITION
+  const R count = fmax((R)(rows.y - rows.x) * (columns_of.y - columns_of.x), (R)1);
+#endif
+  for (int y = rows.x; y < rows.y; y++)
+    for (int x = columns_of.x; x < columns_of.y; x++) {
+      const int place = y * p.in[1] + x;
+#if defined(POSITION) && defined(BACKWARD)
+      ADD(place, g / count);
+#elif defined(POSITION)
+      result += LOAD(T, image, place);
+#else
+      const R element = LOAD(T, image, place);
+      if (best < 0 || element > result) result = element, best = place;
+#endif
+    }
+#ifdef POSITION
+  result /= count;
+#elif defined(BACKWARD)
   if (best >= 0) ADD(best, g);
 #endif
 #else
-  const R shift = p.aligned ? (R)0.5 : 0;
-  const Samples sy = samples_of(box[1] * p.scale - shift, box[3] * p.scale - shift, ph, p.out[0], p.in[0], &p);
-  const Samples sx = samples_of(box[0] * p.scale - shift, box[2] * p.scale - shift, pw, p.out[1], p.in[1], &p);
+  const R shift = p.aligned ? (R)0.5 : 0, scale = REAL_OF(R, p.scale);
+  const Samples sy = samples_of(box[1] * scale - shift, box[3] * scale - shift, ph, p.out[0], p.in[0], &p);
+  const Samples sx = samples_of(box[0] * scale - shift, box[2] * scale - shift, pw, p.out[1], p.in[1], &p);
+#ifdef POSITION
+  const R count = (R)sy.all * sx.all;  // the mean of no sample is no number
+#else
   const R count = fmax((R)sy.all * sx.all, (R)1);
+#endif
   R best_weight = 0;
-  int best = -1;
-  bool none = sy.begin == 0 && sx.begin == 0 && sy.end == sy.all && sx.end == sx.all;  // samples outside count as 0
+  bool none = sy.begin == 0 && sx.begin == 0 && sy.end >= sy.all && sx.end >= sx.all;  // samples outside count as 0
   for (int y = sy.begin; y < sy.end; y++) {
     int rows[2], columns_of[2];
     R wy[2], wx[2];
@@ -141,5 +170,8 @@ __kernel void regions(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(STORAGE(T), box
 #endif
 #ifndef BACKWARD
   STORE(T, POINTER(STORAGE(T), out), i, result);
+#ifdef PLACES
+  POINTER(int, places)[i] = best;
+#endif
 #endif
 }

@@ -5,8 +5,9 @@ import re
 
 ROOT = pathlib.Path(__file__).parents[2]
 HEADER = ROOT / "dlprim/include/dlprim/runtime/environment.hpp"
-# Read by the tests of the library, and by what is called before it.
-ELSEWHERE = {"DLPRIM_TEST_DEVICE", "FAULTY_OPENCL", "PYTORCH_OCL_AUTOLOAD", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"}
+# Read by the tests of the library, by what is called before it, and by Python alone.
+ELSEWHERE = {"DLPRIM_TEST_DEVICE", "FAULTY_OPENCL", "PYTORCH_OCL_ADAPTERS", "PYTORCH_OCL_AS_CUDA",
+             "PYTORCH_OCL_AUTOLOAD", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"}
 
 
 def listed():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """PyTorch on OpenCL devices: importing this package adds the device "ocl". Where PyTorch has no other
 accelerator, `import torch` does so by itself (pytorch_ocl_autoload)."""
+import os
 import warnings
 
 import pytorch_ocl_autoload
@@ -28,7 +29,7 @@ def _warn_beside(other):
 
 def _register():
     """Adds the device; returns the type of another accelerator that this process has, or an empty string."""
-    from pytorch_ocl import backends, distributed, inductor, ocl, optimizers, parallel
+    from pytorch_ocl import adapters, backends, distributed, inductor, ocl, optimizers, parallel
     from pytorch_ocl.ocl import interchange
 
     _runtime.prepare()
@@ -43,6 +44,7 @@ def _register():
     distributed.install()
     inductor.install()
     parallel.install()
+    adapters.install()
     ocl._watch_forks()
     return other
 
@@ -60,3 +62,5 @@ if not hasattr(torch, "ocl"):
             torch.ocl = ocl
     if _other:
         _warn_beside(_other)
+    if os.environ.get("PYTORCH_OCL_AS_CUDA") == "1":  # set by `python -m pytorch_ocl run` for the processes that it starts
+        import pytorch_ocl.as_cuda  # noqa: F401

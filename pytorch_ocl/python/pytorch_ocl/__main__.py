@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Command line: python -m pytorch_ocl info | check | validate | tune | cache."""
+"""Command line: python -m pytorch_ocl info | check | validate | tune | run | cache."""
 import argparse
 import importlib
 import sys
@@ -9,6 +9,7 @@ COMMANDS = {
     "check": "compare every family of kernels with the CPU and measure speed, in a minute",
     "validate": "compare a torchvision or timm network on an OpenCL device with the CPU",
     "tune": "measure the kernels that a network uses and remember the fastest",
+    "run": "run a program written for CUDA on an OpenCL device",
     "cache": "show or clear the cache of compiled kernels and measurements",
 }
 

@@ -42,15 +42,20 @@ _SCHEMAS |= {"qnms": _SCHEMAS["nms"], "qroi_align": _SCHEMAS["roi_align"]}
 _library = None
 
 
-def torchvision_models():
-    """The module torchvision.models, or None when torchvision is not installed."""
+def declare_torchvision() -> None:
+    """Declares torchvision's operators where nobody has."""
     global _library
-    if importlib.util.find_spec("torchvision") is None:
-        return None
     if torch.version.cuda is None and not hasattr(torch.ops.torchvision, "nms") and _library is None:
         _library = torch.library.Library("torchvision", "FRAGMENT")
         for name, signature in _SCHEMAS.items():
             _library.define(name + signature)
+
+
+def torchvision_models():
+    """The module torchvision.models, or None when torchvision is not installed."""
+    if importlib.util.find_spec("torchvision") is None:
+        return None
+    declare_torchvision()
     return importlib.import_module("torchvision.models")
 
 

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+"""transformers.pipeline and the Trainer's arguments, which take the first device of the kinds that they know (read in 5.23).
+The Trainer puts batches where accelerate does."""
+import functools
+import os
+
+import torch
+
+from pytorch_ocl.adapters import chosen_automatically
+
+
+def pipelines(module) -> None:
+    original = module.Pipeline.__init__
+
+    @functools.wraps(original)
+    def __init__(self, model, *arguments, device=None, **options):
+        placed = getattr(model, "hf_device_map", None) is not None
+        if not torch.cuda.is_available() and chosen_automatically():
+            if device is None and not placed:
+                device = torch.device("ocl", 0)
+            elif isinstance(device, int) and device >= 0:
+                device = torch.device("ocl", device)
+        original(self, model, *arguments, device=device, **options)
+
+    module.Pipeline.__init__ = __init__
+
+
+def training_args(module) -> None:
+    original = vars(module.TrainingArguments)["_setup_devices"]
+
+    def _setup_devices(self):
+        device = original.func(self)
+        chosen = getattr(self.distributed_state, "device", device)
+        if device.type == "cpu" and not self.use_cpu and chosen.type == "ocl":
+            return torch.device("ocl", chosen.index or 0)
+        return device
+
+    _setup_devices.__doc__ = original.__doc__
+    module.TrainingArguments._setup_devices = functools.cached_property(_setup_devices)
+    vars(module.TrainingArguments)["_setup_devices"].__set_name__(module.TrainingArguments, "_setup_devices")
+    bf16_available = module.is_torch_bf16_gpu_available
+
+    @functools.wraps(bf16_available)
+    def is_torch_bf16_gpu_available():
+        named = os.environ.get("ACCELERATE_TORCH_DEVICE", "").partition(":")[0] == "ocl"
+        return bf16_available() or named or chosen_automatically()
+
+    module.is_torch_bf16_gpu_available = is_torch_bf16_gpu_available

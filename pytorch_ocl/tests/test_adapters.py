@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: MIT
+"""Libraries that choose a device themselves. Each program runs in a process of its own, where a simulated GPU stands for one
+(DLPRIM_SIMULATE), or the CPU runtime for itself; libraries that are not installed are skipped."""
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def run(program, needs=None, **environment):
+    """Runs a program; skips where the library is not installed."""
+    if needs is not None and importlib.util.find_spec(needs) is None:
+        pytest.skip(f"{needs} is not installed")
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=400,
+                          env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", **environment})
+    if needs is not None and "\nModuleNotFoundError: No module named" in done.stderr:
+        pytest.skip(f"{needs} lacks a package that it needs: {done.stderr.splitlines()[-1]}")
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+GPU = {"DLPRIM_SIMULATE": "gpu=1"}
+FIT = """
+import torch
+def fit(accelerator):
+    model = torch.nn.Linear(4, 2); optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(4, 4)), batch_size=2)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    for x, in loader:
+        with accelerator.autocast():
+            y = model(x)
+        assert x.device.type == y.device.type == accelerator.device.type
+        accelerator.backward(y.float().square().mean()); optimizer.step(); optimizer.zero_grad()
+    return accelerator.device.type
+"""
+
+
+@pytest.mark.parametrize("precision", ["no", "fp16", "bf16"])
+def test_accelerate(precision):
+    program = FIT + f"""
+import accelerate
+a = accelerate.Accelerator(mixed_precision={precision!r})
+print(fit(a), a.scaler is not None and a.scaler.is_enabled())"""
+    assert run(program, "accelerate", **GPU).split() == ["ocl", str(precision == "fp16")]
+
+
+def test_a_cpu_runtime_is_not_chosen():
+    program = FIT + "import accelerate\nprint(fit(accelerate.Accelerator()))"
+    assert run(program, "accelerate").strip() == ("cpu" if _first_is_cpu() else "ocl")
+    assert run(program, "accelerate", ACCELERATE_TORCH_DEVICE="ocl:0").strip() == "ocl"
+    assert run(program, "accelerate", **GPU, PYTORCH_OCL_ADAPTERS="0").strip() == "cpu"
+
+
+def _first_is_cpu():
+    return run("import torch; print(torch.ocl.get_device_properties(0).type)").strip() == "cpu"
+
+
+def test_accelerate_counts_memory_for_automatic_maps():
+    run("""
+import torch
+from accelerate import dispatch_model, infer_auto_device_map
+from accelerate.utils import get_max_memory
+assert get_max_memory()[0] > 0 and get_max_memory()["cpu"] > 0
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
+where = infer_auto_device_map(model, max_memory=get_max_memory())
+assert set(where.values()) == {0}, where
+model = dispatch_model(model, where)
+assert model(torch.ones(1, 4, device="ocl")).device.type == "ocl"
+assert get_max_memory({0: "1MB", "cpu": 5}) == {0: 10**6, "cpu": 5}
+""", "accelerate", **GPU)
+
+
+def test_transformers_pipeline_and_trainer():
+    run("""
+import tempfile, torch, transformers
+model = transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=32, n_positions=16, n_embd=16, n_layer=1, n_head=2))
+class Pipe(transformers.Pipeline):
+    def _sanitize_parameters(self, **options): return {}, {}, {}
+    def preprocess(self, x): return {"input_ids": torch.tensor([[1, 2]])}
+    def _forward(self, inputs): return self.model(**inputs)
+    def postprocess(self, out): return out.logits.shape
+pipe = Pipe(model=model, tokenizer=None)
+assert pipe.device.type == "ocl" and pipe("text") == (1, 2, 32)
+assert Pipe(model=model, tokenizer=None, device="cpu").device.type == "cpu"
+data = [dict(input_ids=torch.arange(8), labels=torch.arange(8)) for _ in range(4)]
+with tempfile.TemporaryDirectory() as folder:
+    for precision in ({}, {"bf16": True}, {"fp16": True}):
+        arguments = transformers.TrainingArguments(folder, per_device_train_batch_size=2, max_steps=2, report_to=[],
+                                                   disable_tqdm=True, save_strategy="no", **precision)
+        trainer = transformers.Trainer(model, arguments, train_dataset=data)
+        trainer.train()
+        assert trainer.model.device.type == "ocl" == trainer.args.device.type
+""", "accelerate", **GPU)
+
+
+LIGHTNING = """
+import torch, lightning as L
+class Module(L.LightningModule):
+    def __init__(self):
+        super().__init__(); self.layer = torch.nn.Linear(4, 2)
+    def training_step(self, batch, index):
+        self.seen = batch[0].device.type
+        return self.layer(batch[0]).float().square().mean()
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.1)
+def train(**options):
+    module = Module()
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(4, 4)), batch_size=2)
+    L.Trainer(max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+              **options).fit(module, loader)
+    return module.seen
+"""
+
+
+def test_lightning():
+    assert run(LIGHTNING + """
+assert train(accelerator="ocl", devices=1) == train(accelerator="ocl", devices=[0], precision="bf16-mixed") == "ocl"
+print(train(), L.Fabric(accelerator="auto").device.type)
+""", "lightning").split() == (["cpu", "cpu"] if _first_is_cpu() else ["ocl", "ocl"])
+
+
+def test_lightning_chooses_a_gpu():
+    run(LIGHTNING + """
+assert train(devices=1) == train(accelerator="gpu", devices=1, precision="16-mixed") == "ocl" and train(accelerator="cpu") == "cpu"
+fabric = L.Fabric(accelerator="auto", devices=1, precision="16-mixed")
+fabric.launch()
+model, optimizer = fabric.setup(torch.nn.Linear(2, 2), torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), 0.1))
+assert fabric.device.type == "ocl" == next(model.parameters()).device.type
+""", "lightning", **GPU)
+
+
+def test_safetensors(tmp_path):
+    run(f"""
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file, load_model, save_model
+file = {str(tmp_path / "x.safetensors")!r}
+x = {{"a": torch.arange(12.0).view(3, 4), "b": torch.ones(2, dtype=torch.bfloat16)}}
+save_file({{name: value.to("ocl") for name, value in x.items()}}, file)
+for device in ("ocl", "ocl:0", torch.device("ocl", 0)):
+    got = load_file(file, device=device)
+    assert all(got[name].device.type == "ocl" and torch.equal(got[name].cpu(), x[name]) for name in x)
+    with safe_open(file, framework="pt", device=device) as f:
+        assert set(f.keys()) == set(x) and f.get_tensor("a").device.type == "ocl" and f.metadata() is None
+        part = f.get_slice("a")
+        assert part[1:].device.type == "ocl" and part.get_shape() == [3, 4] and torch.equal(part[1:].cpu(), x["a"][1:])
+assert load_file(file)["a"].device.type == "cpu"
+model = torch.nn.Linear(3, 2).to("ocl")
+save_model(model, file)
+load_model(torch.nn.Linear(3, 2).to("ocl"), file, device="ocl:0")
+""", "safetensors")
+
+
+def test_torchvision_without_its_compiled_half():
+    run("""
+import torchvision, torch
+assert torchvision.ops.nms(torch.tensor([[0.0, 0, 2, 2], [0, 0, 2, 1.9]], device="ocl"), torch.tensor([0.1, 0.2], device="ocl"),
+                           0.5).tolist() == [1] if torchvision.extension._has_ops() else torch.ops.torchvision.nms
+assert torchvision.models.resnet18
+""", "torchvision")
+
+
+@pytest.mark.parametrize("needs, program", [
+    ("stable_baselines3", "from stable_baselines3.common.utils import get_device as f; d = f('auto')"),
+    ("fastai", "from fastai.torch_core import default_device as f; d = f(); assert f(False).type == 'cpu'"),
+    ("sentence_transformers", "import torch; from sentence_transformers.util import get_device_name as f; d = torch.device(f())"),
+])
+def test_others(needs, program):
+    assert run(f"{program}\nprint(d.type)", needs, **GPU).strip() == "ocl"
+
+
+def test_an_adapter_that_does_not_fit_leaves_the_library(tmp_path):
+    (tmp_path / "fastai").mkdir()
+    (tmp_path / "fastai/__init__.py").write_text("")
+    (tmp_path / "fastai/torch_core.py").write_text("value = 3\n")
+    run("""
+import sys, warnings, torch
+sys.path.insert(0, %r)
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    import fastai.torch_core
+assert fastai.torch_core.value == 3 and "does not fit" in str(seen[-1].message)
+assert "accelerate" not in sys.modules and "pytorch_ocl.adapters.accelerate" not in sys.modules
+""" % str(tmp_path))
