@@ -71,6 +71,11 @@ class OclKernel(SIMDKernel):
                 across += 1 in kept and 1 not in reduced and any(reduced)
         return across > along
 
+    def row_length(self):
+        """Elements of a row, 0 where that changes."""
+        count = self.features.reduction_numel
+        return int(count) if isinstance(count, (int, sympy.Integer)) else 0
+
     def new_buffer(self):
         return IndentedBuffer()
 

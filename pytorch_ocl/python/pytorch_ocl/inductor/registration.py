@@ -24,7 +24,7 @@ _CPU_WIDTH, _GPU_WIDTH, _ITEMS = 16, 32, 2048
 def _properties(device=None):
     """What Inductor asks of a device, as properties of CUDA devices are named."""
     found = torch.ocl.get_device_properties(device)
-    on_cpu = "cpu" in str(found.type).lower()
+    on_cpu = found.type == "cpu"
     return types.SimpleNamespace(
         name=found.name, type="ocl", total_memory=found.total_memory, multi_processor_count=found.max_compute_units,
         warp_size=_CPU_WIDTH if on_cpu else max(found.warp_size, _GPU_WIDTH),
@@ -70,7 +70,7 @@ class OclOpOverrides(DeviceOpOverrides):
         return f"{name} = lambda index: 0"
 
     def set_device(self, device_idx):
-        return f"torch.ocl.set_device({device_idx})"
+        return f"torch._C._accelerator_setDeviceIndex({device_idx})"
 
     def synchronize(self):
         return "torch.ocl.synchronize()"

@@ -5,9 +5,10 @@ import os
 
 import torch
 
-_GROUP = 256  # work-items of a group on GPUs
+_GROUP, _SMALLEST_GROUP = 256, 32  # work-items of a group on GPUs
 _PARTS = 4  # work-items for each unit of a processor
 _SMALLEST_SHARE = {"elements": 4096, "rows": 1, "columns": 64}  # what one of them does at least
+gpu_forms = False  # for tests: kernels as GPUs have them, on any device
 _threads = None
 _pending = []
 
@@ -47,14 +48,18 @@ def with_strides(tensor, size, stride, *_):
 class FusedKernel:
     """A kernel of one device, of a form that kernel.py tells.
 
-    `messages` are what it may report (see dlprim/runtime/status.hpp).
+    `length` is that of the rows, 0 where it changes; `messages` are what the kernel may report (see
+    dlprim/runtime/status.hpp).
     """
 
-    def __init__(self, name, *, device, form, messages, source):
+    def __init__(self, name, *, device, form, length, messages, source):
         properties = torch.ocl.get_device_properties(device)
-        on_cpu = "cpu" in str(properties.type).lower()
+        on_cpu = properties.type == "cpu" and not gpu_forms
+        if gpu_forms:
+            source = f"#undef CPU_DEVICE\n{source}"
         self.name, self.form = name, form
-        self.local = 1 if on_cpu else _largest_power(_GROUP, properties.max_work_group_size)
+        wish = min(_GROUP, max(length, _SMALLEST_GROUP)) if form == "rows" and length else _GROUP
+        self.local = 1 if on_cpu else _largest_power(wish, properties.max_work_group_size)
         self._parts = _PARTS * properties.max_compute_units if on_cpu else 0
         self._number = None
         self._run = torch.ops.pytorch_ocl.run_fused.default

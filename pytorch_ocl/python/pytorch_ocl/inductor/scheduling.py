@@ -49,7 +49,7 @@ class OclScheduling(SIMDScheduling):
             wrapper.header.writeline(line)
         source = src_code.replace(NAME, name).replace("\\", "\\\\")
         wrapper.header.writeline(f"{name} = FusedKernel({name!r}, device={device}, form={kernel.form!r}, "
-                                 f"messages={list(messages)!r}, source='''")
+                                 f"length={kernel.row_length()}, messages={list(messages)!r}, source='''")
         for line in source.splitlines():
             wrapper.header.writeline(line)
         wrapper.header.writeline("''')")
