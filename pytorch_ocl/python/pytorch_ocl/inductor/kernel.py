@@ -6,6 +6,8 @@ those who share a row combine their partial results; "columns" where reduced ele
 neighbouring columns are reduced side by side. A kernel of several reductions that need each other's results has a loop for
 each, a phase.
 """
+import re
+
 import sympy
 import torch
 from torch._inductor.codegen.common import CSE, DeferredLine, IndentedBuffer, PythonPrinter
@@ -20,6 +22,9 @@ from pytorch_ocl.inductor.printer import is_symbol, print_index
 from pytorch_ocl.inductor.reductions import reduction
 
 NAME = "KERNEL_NAME"  # stands for the kernel's name until it is known
+# Parts of lib/fused.clh, by the names of what they define: the others need not be compiled.
+_SECTIONS = {"INTEGERS": r"(quotient|modulo|power|shift)_", "REALS": r"(modulo|power)_|welford_|softmax_",
+             "POSITIONS": r"position_", "RANDOM": r"random_"}
 _SHORT_ROW = 16  # elements up to which rows are reduced side by side
 
 
@@ -282,6 +287,8 @@ class OclKernel(SIMDKernel):
             lines += [f"#define T {kind}", f"#define COMPUTE {'f64' if kind == 'double' else 'f32'}",
                       f"#define COMPUTE_DOUBLE {int(kind == 'double')}", "#define COMPUTE_FLOATING 1",
                       "#define COMPUTE_COMPLEX 0", "#define COMPUTE_NARROW 0", "#define COMPUTE_SIGNED 1", "#define SPECIAL"]
+        text = self.indexing_code.getvalue() + self.body.getvalue()
+        lines += [f"#define {name}" for name, pattern in _SECTIONS.items() if re.search(pattern, text)]
         lines.append('#include "lib/fused.clh"')
         if self.uses_atomics:
             lines += ['#include "lib/atomics.clh"', "#define COMBINE(a, b) ((a) + (b))"]
