@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""torch.compile on OpenCL devices: Inductor has no code generator for them, so their graphs run eagerly."""
+"""torch.compile on OpenCL devices: Inductor's graphs as OpenCL C (see docs/compile.md).
+
+Inductor is imported at the first graph with ocl tensors, not before.
+"""
 import warnings
 
 import torch
@@ -24,21 +27,26 @@ def uses_ocl(graph, inputs) -> bool:
                for value in _values(graph, inputs) for leaf in tree_leaves(value))
 
 
-def _warn() -> None:
+def _warn(reason) -> None:
     global _warned
     if not _warned:
         _warned = True
-        warnings.warn("torch.compile: Inductor cannot generate code for ocl devices yet; graphs with tensors on them run "
-                      "eagerly", UserWarning, stacklevel=3)
+        warnings.warn(f"torch.compile: graphs with tensors on ocl devices run eagerly with torch {torch.__version__}: "
+                      f"{reason}", UserWarning, stacklevel=3)
 
 
 def _call(original):
     def __call__(self, model_, inputs_, **options):
-        """As PyTorch's (2.11 to 2.14); a graph with tensors on ocl devices is returned as it is, to run eagerly."""
-        if uses_ocl(model_, inputs_):
-            _warn()
+        """As PyTorch's (2.11 to 2.14). Graphs with tensors on ocl devices are compiled for them; they run eagerly
+        where this version of Inductor has not what that takes."""
+        if not uses_ocl(model_, inputs_):
+            return original(self, model_, inputs_, **options)
+        try:
+            from pytorch_ocl.inductor.compile import compile_graph
+        except (ImportError, AttributeError) as error:
+            _warn(error)
             return model_
-        return original(self, model_, inputs_, **options)
+        return compile_graph(model_, inputs_, {**self.config, **(options.get("config_patches") or {})})
 
     return __call__
 

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""Compiles a graph with tensors on ocl devices by Inductor. What cannot be compiled runs eagerly, with a warning."""
+import copy
+import warnings
+
+import torch
+from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
+from torch._inductor import config
+from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+
+from pytorch_ocl.inductor import registration, runtime
+
+# What Inductor's kernels for other devices need.
+_SETTINGS = {"online_softmax": False, "triton.cudagraphs": False, "triton.coalesce_tiling_analysis": False,
+             "triton.tile_reductions": False, "triton.mix_order_reduction": False, "triton.multi_kernel": 0,
+             "triton.cooperative_reductions": False, "max_autotune_gemm_backends": "ATEN",
+             "max_autotune_conv_backends": "ATEN", "combo_kernels": False, "layout_optimization": False, "benchmark_fusion": False,
+             "cpp_wrapper": False, "triton.nested_reduction": False}
+
+
+def _settings():
+    known = config.get_config_copy()
+    return {name: value for name, value in _SETTINGS.items() if name in known}
+
+
+def _copy_graph(module):
+    """The graph as it is now, as Inductor changes the one it gets."""
+    graph = torch.fx.Graph()
+    values = {}
+    output = graph.graph_copy(module.graph, values)
+    graph.output(output)
+    return torch.fx.GraphModule(copy.copy(module) if not isinstance(module, torch.fx.GraphModule) else module, graph)
+
+
+def _eager(module):
+    def run(arguments):
+        values = list(arguments)
+        if hasattr(arguments, "clear"):
+            arguments.clear()
+        return module(*values)
+
+    run._boxed_call = True
+    return run
+
+
+def _is_ours(error):
+    """Whether a graph may run eagerly instead: not where Dynamo starts again, nor for mistakes in the program."""
+    return not isinstance(error, TorchDynamoException) or isinstance(error, BackendCompilerFailed)
+
+
+def _inner(module, inputs, **options):
+    """Inductor's compilation of one graph of aten operators, forward or backward."""
+    spare = _copy_graph(module)
+    try:
+        compiled = compile_fx_inner(module, inputs, **options)
+        runtime.wait_for_builds()
+        return compiled
+    except Exception as error:
+        if not _is_ours(error):
+            raise
+        warn(error)
+        return _eager(spare)
+
+
+def warn(error) -> None:
+    """Says why a graph runs eagerly."""
+    reason = str(getattr(error, "inner_exception", error)).strip() or type(error).__name__
+    warnings.warn(f"torch.compile: a graph with ocl tensors runs eagerly: {type(error).__name__}: "
+                  f"{reason.splitlines()[0]}", UserWarning, stacklevel=2)
+
+
+def compile_graph(graph, inputs, patches):
+    """As Inductor's compile_fx; `patches` of its configuration go before what this device needs."""
+    registration.register()
+    compiled = compile_fx(graph, inputs, inner_compile=_inner, config_patches={**patches, **_settings()})
+    try:
+        runtime.wait_for_builds()  # of programs that came from Inductor's cache
+    except RuntimeError as error:
+        warn(error)
+        return graph
+    return compiled

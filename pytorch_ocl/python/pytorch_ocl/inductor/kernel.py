@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: MIT
+"""A fused kernel: Inductor's scheduled loops as one OpenCL C kernel.
+
+Three forms, which macros of dlprim/kernels/lib/fused.clh make loops of: "elements" without a reduction; "rows" where
+those who share a row combine their partial results; "columns" where reduced elements lie far apart or are few, so that
+neighbouring columns are reduced side by side. A kernel of several reductions that need each other's results has a loop for
+each, a phase.
+"""
+import re
+
+import sympy
+import torch
+from torch._inductor.codegen.common import CSE, DeferredLine, IndentedBuffer, PythonPrinter
+from torch._inductor.codegen.simd import SIMDKernel
+from torch._inductor.utils import get_kernel_metadata
+from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
+
+from pytorch_ocl.inductor import types
+from pytorch_ocl.inductor.overrides import OclOverrides
+from pytorch_ocl.inductor.printer import is_symbol, print_index
+from pytorch_ocl.inductor.reductions import reduction
+
+NAME = "KERNEL_NAME"  # stands for the kernel's name until it is known
+# Parts of lib/fused.clh, by the names of what they define: the others need not be compiled.
+_SECTIONS = {"INTEGERS": r"(quotient|modulo|power|shift)_", "REALS": r"(modulo|power)_|welford_|softmax_",
+             "POSITIONS": r"position_", "RANDOM": r"random_"}
+_SHORT_ROW = 16  # elements up to which rows are reduced side by side
+
+
+class OclCSE(CSE):
+    """Writes variables with their types."""
+
+    def generate(self, buffer, expr, *, dtype=None, **options):
+        if options.get("assignment", True) and isinstance(dtype, torch.dtype):
+            self.prefix = f"{types.computed(dtype)} "
+        variable = super().generate(buffer, expr, dtype=dtype, **options)
+        V.kernel.note_variable(variable)
+        return variable
+
+
+class OclKernel(SIMDKernel):
+    """Writes loads, operations, reductions and stores."""
+
+    overrides = OclOverrides
+    suffix = ";"
+    sexpr = kexpr = staticmethod(print_index)
+    pexpr = PythonPrinter().doprint
+
+    def __init__(self, tiling, **options):
+        super().__init__(tiling, **options)
+        self.cse = OclCSE("", ";")
+        self.loop_start, self.loop_end = IndentedBuffer(), IndentedBuffer()
+        self.loop_indexing, self.row_stores = IndentedBuffer(), IndentedBuffer()
+        self.column_results, self.new_results = [], []  # lines that fetch a column's results in later phases
+        self.beyond_loops = OrderedSet()  # variables that outlive the phase
+        self.messages = {}  # that the kernel may report: {text: name of its code}
+        self.scratch = []  # types that are combined
+        self.special_type = None
+        self.uses_atomics = False
+        self.accumulators = 0
+        self.form = "elements" if not self.inside_reduction else "columns" if self._has_columns() else "rows"
+
+    def _has_columns(self):
+        """Whether neighbouring elements of what is reduced belong to different rows, or rows are short."""
+        sizes = V.graph.sizevars
+        if sizes.statically_known_leq(self.features.reduction_numel, _SHORT_ROW):
+            return True
+        along, across = 0, 0
+        for node in self.features.reduction_nodes():
+            body = node._body
+            for expression in body.get_read_exprs():
+                strides = sizes.stride_hints(expression, [*body.iter_vars, *body.reduce_vars])
+                kept, reduced = strides[:len(body.iter_vars)], strides[len(body.iter_vars):]
+                along += 1 in reduced
+                across += 1 in kept and 1 not in reduced and any(reduced)
+        return across > along
+
+    def row_length(self):
+        """Elements of a row, 0 where that changes."""
+        count = self.features.reduction_numel
+        return int(count) if isinstance(count, (int, sympy.Integer)) else 0
+
+    def new_buffer(self):
+        return IndentedBuffer()
+
+    def dtype_to_str(self, dtype):
+        return types.computed(dtype)
+
+    def note_variable(self, variable):
+        """A row's variables outside of loops stay known within the following ones."""
+        if not self.inside_reduction and self.form != "columns":
+            self.beyond_loops.add(variable)
+
+    def special(self, value):
+        """An argument of a function of lib/special.clh, whose type is one in a kernel."""
+        kind = types.computed(value.dtype) if types.is_real(value.dtype) else "float"
+        if self.special_type not in (None, kind):
+            kind = "double"
+        self.special_type = kind
+        return str(value)
+
+    # Memory
+
+    def load(self, name, index):
+        dtype = V.graph.get_dtype(name)
+        pointer = self.args.input(name)
+        text = types.load(dtype, pointer, self.index_to_str(self.prepare_indexing(index)))
+        return self.cse.generate(self.loads, text, dtype=torch.float32 if dtype in types.NARROW else dtype)
+
+    def _store_line(self, name, index, value, mode):
+        dtype = V.graph.get_dtype(name)
+        pointer = self.args.output(name)
+        at = self.index_to_str(self.prepare_indexing(index))
+        if mode is None:
+            return f"{pointer}[{at}] = {types.encode(dtype, value)};"
+        if mode != "atomic_add":
+            raise NotImplementedError(f"stores of mode {mode}")
+        if dtype.itemsize == 8 and not V.graph.scheduler.get_backend(self._device()).int64_atomics(self._device()):
+            raise NotImplementedError("atomic additions of 64 bits on this device")
+        self.uses_atomics = True
+        return f"UPDATE({types.tag(dtype)}, {dtype.itemsize}, {pointer} + ({at}), {value});"
+
+    def store(self, name, index, value, mode=None):
+        line = self._store_line(name, index, value, mode)
+        if self.form == "rows" and not self.inside_reduction:  # all work-items of the group are here
+            line = f"ONCE {line}"
+        self.stores.writeline(DeferredLine(name, line))
+
+    def store_reduction(self, name, index, value):
+        inside, self.inside_reduction = self.inside_reduction, False
+        try:
+            line = self._store_line(name, index, value, None)
+        finally:
+            self.inside_reduction = inside
+        if self.form == "rows":
+            line = f"ONCE {line}"
+        (self.row_stores if inside else self.stores).writeline(DeferredLine(name, line))
+
+    # Reductions
+
+    def reduction(self, dtype, src_dtype, reduction_type, value):
+        if not self.inside_reduction or self._load_mask:
+            raise NotImplementedError("a reduction within a condition")
+        key = (src_dtype, dtype, reduction_type, value)
+        if key not in self.cse.reduction_cache:
+            self.cse.reduction_cache[key] = self._reduce(dtype, src_dtype, reduction_type, value)
+        return self.cse.reduction_cache[key]
+
+    def _reduce(self, dtype, src_dtype, name, value):
+        index = "r0_index"
+        if name.startswith("arg") and isinstance(value, tuple):
+            value, index = value
+        how = reduction(name, dtype, src_dtype, index)
+        accumulator, whole = f"acc{self.accumulators}", f"row{self.accumulators}"
+        self.accumulators += 1
+        self.loop_start.writeline(f"const {how.kind} {accumulator}_start = {how.start};")
+        self.loop_start.writeline(f"ACCUMULATOR({how.kind}, {accumulator})")
+        values = {"value": value} if not isinstance(value, tuple) else {f"value{i}": v for i, v in enumerate(value)}
+        self.compute.writeline(how.update.format(acc=f"AT({accumulator})", **values))
+        if self.form == "rows":
+            self.scratch.append(how.kind)
+            self.loop_end.writeline(f"COMBINE_ROW({how.kind}, {whole}, {accumulator}, {how.combine})")
+        results = []
+        for expression, result_dtype in how.results:
+            variable = self.cse.newvar(dtype=result_dtype)
+            kind = types.computed(result_dtype)
+            if self.form == "rows":
+                self.loop_end.writeline(f"{kind} {variable} = {expression.format(acc=whole)};")
+            else:
+                self.new_results.append(f"{kind} {variable} = {expression.format(acc=f'AT({accumulator})')};")
+            self.beyond_loops.add(variable)
+            results.append(variable)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    # Bounds
+
+    def _code(self, message):
+        return "p." + self.messages.setdefault(message, f"code{len(self.messages)}")
+
+    def check_bounds(self, expr, size, lower, upper):
+        if not (lower or upper):
+            return
+        index = self.index_to_str(self.prepare_indexing(expr))
+        limit = self.index_to_str(self.prepare_indexing(size))
+        outside = " || ".join([f"{index} < 0"] * lower + [f"{index} >= {limit}"] * upper)
+        size_text = f" with size {limit}" if isinstance(size, sympy.Integer) else ""
+        code = self._code(f"index %lld is out of bounds for dimension{size_text}")
+        report = f"REPORT(status, (int){code}, {index});"
+        if is_symbol(expr):  # and the access goes to the first element instead
+            report += f" {index} = 0;"
+        self.compute.writeline(f"if ({outside}) {{ {report} }}")
+
+    def device_assert_async(self, cond, msg):
+        self.compute.writeline(f"if (!{cond}) REPORT(status, (int){self._code(str(msg).replace('%', '%%'))}, 0);")
+
+    # Assembly
+
+    def codegen_iteration_ranges_entry(self, entry):
+        line = f"const {self.index_dtype} {entry.name} = {self.kexpr(self.rename_indexing(entry.expr))};"
+        (self.loop_indexing if entry.root.is_reduction else self.indexing_code).writeline(line)
+
+    def codegen_body(self):
+        """Writes a phase: what was gathered since the last."""
+        phase = (self.loop_indexing, self.loads, self.compute, self.stores)
+        if self.inside_reduction:
+            if any(part.getvalue() for part in (*phase, self.loop_end)):
+                (self._write_row_loop if self.form == "rows" else self._write_column_loop)(phase)
+        elif self.form == "columns":
+            if any(part.getvalue() for part in phase):
+                self._write_each_column(phase)
+        else:
+            for part in phase:
+                self.body.splice(part)
+        for part in (*phase, self.loop_start, self.loop_end, self.row_stores):
+            part.clear()
+        if self.inside_reduction or self.form == "columns":
+            self.cse.invalidate(self.beyond_loops)
+            for node in self.range_tree_nodes.values():
+                if node.root.is_reduction or self.form == "columns":
+                    node.cache_clear()
+        if self.form == "columns":
+            self.indexing_code.clear()
+
+    def _write_row_loop(self, phase):
+        loop = "REDUCE_ROW" if self.loop_start.getvalue() else "EACH_IN_ROW"
+        self.body.splice(self.loop_start)
+        self.body.writeline(f"{loop}({self.index_dtype}, r0_numel) {{")
+        with self.body.indent():
+            for part in phase:
+                self.body.splice(part)
+        self.body.writeline("}")
+        self.body.splice(self.loop_end)
+        self.body.splice(self.row_stores)
+
+    def _write_column_loop(self, phase):
+        kind = self.index_dtype
+        self.body.splice(self.loop_start)
+        self.body.writeline(f"for ({kind} r0_index = 0; r0_index < r0_numel; r0_index++)")
+        with self.body.indent():
+            self._write_each_column(phase)
+        self.column_results += self.new_results
+        self.new_results = []
+        if self.row_stores.getvalue():
+            self._write_each_column((self.row_stores,))
+
+    def _write_each_column(self, parts):
+        self.body.writeline(f"EACH_COLUMN({self.index_dtype}) {{")
+        with self.body.indent():
+            self.body.writeline(f"COLUMN_INDEX({self.index_dtype})")
+            self.body.writelines(self.column_results)
+            self.body.splice(self.indexing_code)
+            for part in parts:
+                self.body.splice(part)
+        self.body.writeline("}")
+
+    def _device(self):
+        return V.graph.get_current_device_or_throw()
+
+    def _numels(self):
+        """{name: number or expression} of the sizes of the kernel's index space."""
+        return {f"{tree.prefix}numel": tree.numel for tree in self.range_trees}
+
+    def _parameters(self):
+        """Names of the numbers a kernel takes, and the expressions that the caller computes them by."""
+        names = {inner: outer for outer, inner in self.args.sizevars.items()}
+        for name, numel in self._numels().items():
+            if not isinstance(numel, (sympy.Integer, int)):
+                names[name] = numel
+        return names
+
+    def _buffers(self):
+        """(name within the kernel, the caller's name, dtype, whether only read) of its buffers."""
+        definitions, callers, _, dtypes = self.args.python_argdefs()
+        outputs = set(map(str, self.args.output_buffers.values()))
+        found = []
+        for definition, caller, dtype in zip(definitions, callers, dtypes):
+            name = getattr(definition, "name", definition)
+            if isinstance(dtype, torch.dtype) and isinstance(caller, str):
+                found.append((name, caller, dtype, name not in outputs and not name.startswith("in_out")))
+        return found
+
+    def _definitions(self):
+        lines = []
+        if self.special_type:
+            kind = self.special_type
+            lines += [f"#define T {kind}", f"#define COMPUTE {'f64' if kind == 'double' else 'f32'}",
+                      f"#define COMPUTE_DOUBLE {int(kind == 'double')}", "#define COMPUTE_FLOATING 1",
+                      "#define COMPUTE_COMPLEX 0", "#define COMPUTE_NARROW 0", "#define COMPUTE_SIGNED 1", "#define SPECIAL"]
+        text = self.indexing_code.getvalue() + self.body.getvalue()
+        lines += [f"#define {name}" for name, pattern in _SECTIONS.items() if re.search(pattern, text)]
+        lines.append('#include "lib/fused.clh"')
+        if self.uses_atomics:
+            lines += ['#include "lib/atomics.clh"', "#define COMBINE(a, b) ((a) + (b))"]
+        if self.special_type:
+            lines += ['#include "lib/math.clh"', '#include "lib/special.clh"']
+        numbers = ["share", *self._parameters(), *self.messages.values()]
+        lines.append(f"typedef struct {{ long {', '.join(numbers)}; }} Parameters;")
+        return lines
+
+    def codegen_kernel(self, name=None):
+        self.codegen_body()
+        code = IndentedBuffer()
+        buffers = self._buffers()
+        code.writelines(self._definitions())
+        code.writeline(f"__kernel {'ROW_KERNEL ' if self.form == 'rows' else ''}void {NAME}(")
+        callers = [caller for _, caller, _, _ in buffers]
+        alone = len(set(callers)) == len(callers) and not self.uses_atomics
+        for inner, _, dtype, constant in buffers:
+            macro = ("IN" if constant else "OUT") if alone else "CONST_GLOBAL" if constant else "GLOBAL"
+            code.writeline(f"    {macro}({self._storage(dtype)}, {inner}),")
+        if self.messages:
+            code.writeline("    GLOBAL(int, status_buffer),")
+        code.writeline("    const Parameters p) {")
+        with code.indent():
+            for inner, _, dtype, constant in buffers:
+                kind, prefix, macro = self._storage(dtype), "const " * constant, "CONST_" * constant
+                code.writeline(f"__global {prefix}{kind} *{inner} = {macro}POINTER({kind}, {inner});")
+            if self.messages:
+                code.writeline("__global int *status = POINTER(int, status_buffer);")
+            self._write_sizes(code)
+            code.writeline(f"FOR_{self.form.upper()}({self.index_dtype}, xnumel) {{")
+            with code.indent():
+                code.splice(self.indexing_code)
+                code.splice(self.body)
+            code.writeline("}")
+        code.writeline("}")
+        return code.getvalue()
+
+    @staticmethod
+    def _storage(dtype):
+        return f"STORAGE({types.tag(dtype)})" if dtype in (*types.NARROW, torch.bool) else types.computed(dtype)
+
+    def _write_sizes(self, code):
+        kind = self.index_dtype
+        for name in self.args.sizevars.values():
+            code.writeline(f"const {'long' if name.startswith('load_seed') else kind} {name} = p.{name};")
+        for name, numel in self._numels().items():
+            if name == "xnumel" or self.form != "elements":
+                value = f"p.{name}" if name in self._parameters() else print_index(sympy.sympify(numel))
+                code.writeline(f"const {kind} {name} = {value};")
+        if self.form == "rows":
+            code.writeline(f"SCRATCH({3 if any('_' in kind for kind in self.scratch) else 1})")
+
+    def call_kernel(self, name, node=None, deallocate_ws=True):
+        wrapper = V.graph.wrapper_code
+        tensors = []
+        for _, caller, _, _ in self._buffers():
+            buffer = V.graph.try_get_buffer(caller)
+            device = buffer.get_device() if buffer is not None else None
+            tensors.append(f"{caller}.to({str(self._device())!r})" if device is not None and device.type == "cpu" else caller)
+        numbers = []
+        for expression in self._parameters().values():
+            for symbol in getattr(expression, "free_symbols", ()):
+                wrapper.ensure_size_computed(symbol)
+            numbers.append(self.pexpr(sympy.sympify(expression)))
+        items = self.pexpr(V.graph.sizevars.simplify(sympy.sympify(self.numels["x"])))
+        wrapper.writeline(f"{name}([{', '.join(tensors)}], [{', '.join(numbers)}], {items})")
+
+    def describe(self, node_schedule):
+        """Comments that say which operators of the graph a kernel stands for."""
+        return "\n".join(get_kernel_metadata(node_schedule, V.graph.wrapper_code)[:2])

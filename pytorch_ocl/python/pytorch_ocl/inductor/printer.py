@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""Index expressions (sympy) as OpenCL C. Their variables are int or long, sizes included."""
+import sympy
+from sympy.printing.precedence import PRECEDENCE
+from torch.utils._sympy.printers import ExprPrinter
+
+_FUNCTIONS = ("cos", "cosh", "acos", "sin", "sinh", "asin", "tan", "tanh", "atan", "sqrt", "log2")
+
+
+class OclPrinter(ExprPrinter):
+    """Prints what Inductor computes of indices and sizes."""
+
+    def _atom(self, expr):
+        return self.parenthesize(expr, PRECEDENCE["Atom"] - 0.5)
+
+    def _print_Integer(self, expr):
+        value = int(expr)
+        if value == -2**63:
+            return "LONG_MIN"
+        return f"{value}L" if abs(value) >= 2**31 else str(value)
+
+    def _divided(self, dividend, divisor):
+        if divisor == 1:
+            return self._atom(dividend)
+        if dividend.is_nonnegative and divisor.is_positive:
+            return f"({self._atom(dividend)} / {self._atom(divisor)})"
+        return f"quotient_floor_i64({self._print(dividend)}, {self._print(divisor)})"
+
+    def _print_FloorDiv(self, expr):
+        return self._divided(*expr.args)
+
+    def _print_ModularIndexing(self, expr):
+        dividend, divisor, modulus = expr.args
+        quotient = self._divided(dividend, divisor)
+        if dividend.is_nonnegative and divisor.is_positive:
+            return f"({quotient} % {self._atom(modulus)})"
+        return f"modulo_floor_i64({quotient}, {self._print(modulus)})"
+
+    def _print_PythonMod(self, expr):
+        return f"modulo_floor_i64({', '.join(map(self._print, expr.args))})"
+
+    def _print_Mod(self, expr):
+        return f"({self._atom(expr.args[0])} % {self._atom(expr.args[1])})"
+
+    def _extreme(self, expr, name):
+        first, *rest = map(self._print, expr.args)
+        for other in rest:
+            first = f"{name}({first}, {other})"
+        return first
+
+    def _print_Min(self, expr):
+        return self._extreme(expr, "LESSER")
+
+    def _print_Max(self, expr):
+        return self._extreme(expr, "GREATER")
+
+    def _print_Abs(self, expr):
+        inner = self._print(expr.args[0])
+        return f"GREATER({inner}, -({inner}))"
+
+    def _print_And(self, expr):
+        return "(" + " && ".join(map(self._atom, expr.args)) + ")"
+
+    def _print_Or(self, expr):
+        return "(" + " || ".join(map(self._atom, expr.args)) + ")"
+
+    def _print_Not(self, expr):
+        return f"!({self._print(expr.args[0])})"
+
+    def _print_BooleanTrue(self, expr):
+        return "1"
+
+    def _print_BooleanFalse(self, expr):
+        return "0"
+
+    def _print_Equality(self, expr):
+        return f"({self._atom(expr.args[0])} == {self._atom(expr.args[1])})"
+
+    def _print_Unequality(self, expr):
+        return f"({self._atom(expr.args[0])} != {self._atom(expr.args[1])})"
+
+    def _print_Where(self, expr):
+        condition, first, second = map(self._atom, expr.args)
+        return f"({condition} ? {first} : {second})"
+
+    def _print_Piecewise(self, expr):
+        result = "0"
+        for value, condition in reversed(expr.args):
+            text = self._atom(value)
+            result = text if condition == True else f"({self._atom(condition)} ? {text} : {result})"  # noqa: E712
+        return result
+
+    def _print_Float(self, expr):
+        return f"{float(expr)!r}f" if float(expr) != int(expr) else str(int(expr))
+
+    def _print_ToFloat(self, expr):
+        return f"((float)({self._print(expr.args[0])}))"
+
+    def _print_IntTrueDiv(self, expr):
+        return f"((float)({self._print(expr.args[0])}) / (float)({self._print(expr.args[1])}))"
+
+    def _print_FloatPow(self, expr):
+        return f"pow((float)({self._print(expr.args[0])}), (float)({self._print(expr.args[1])}))"
+
+    def _print_PowByNatural(self, expr):
+        return f"power_i64({self._print(expr.args[0])}, {self._print(expr.args[1])})"
+
+    def _print_LShift(self, expr):
+        return f"({self._atom(expr.args[0])} << {self._atom(expr.args[1])})"
+
+    def _print_RShift(self, expr):
+        return f"({self._atom(expr.args[0])} >> {self._atom(expr.args[1])})"
+
+    def _rounded(self, expr, function):
+        inner = expr.args[0]
+        return self._print(inner) if inner.is_integer else f"((long){function}((float)({self._print(inner)})))"
+
+    def _print_floor(self, expr):
+        return self._rounded(expr, "floor")
+
+    def _print_ceiling(self, expr):
+        return self._rounded(expr, "ceil")
+
+    def _print_RoundToInt(self, expr):
+        return self._rounded(expr, "rint")
+
+    _print_FloorToInt = _print_floor
+    _print_CeilToInt = _print_ceiling
+
+    def _print_RoundDecimal(self, expr):
+        number, digits = expr.args
+        scale = f"{10.0 ** abs(int(digits))!r}f"
+        up, down = (f"* {scale}", f"/ {scale}") if digits > 0 else (f"/ {scale}", f"* {scale}")
+        return f"(rint((float)({self._print(number)}) {up}) {down})"
+
+    def _print_TruncToInt(self, expr):
+        return self._rounded(expr, "trunc")
+
+    def _print_Infinity(self, expr):
+        return "INFINITY"
+
+    def _print_NegativeInfinity(self, expr):
+        return "-INFINITY"
+
+    def _print_NaN(self, expr):
+        return "NAN"
+
+
+def _function(name):
+    return lambda self, expr: f"{name}((float)({self._print(expr.args[0])}))"
+
+
+for _name in _FUNCTIONS:
+    setattr(OclPrinter, f"_print_OpaqueUnaryFn_{_name}", _function(_name))
+
+print_index = OclPrinter().doprint
+
+
+def is_symbol(expr) -> bool:
+    """Whether an index is a variable and no more."""
+    return isinstance(expr, sympy.Symbol)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""What Inductor's scheduler asks of a device: what can be fused, and where kernels are defined."""
+import torch
+from torch._inductor import config
+from torch._inductor.codegen.common import BackendFeature
+from torch._inductor.codegen.simd import SIMDScheduling
+from torch._inductor.utils import get_fused_kernel_name
+from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
+
+from pytorch_ocl.inductor.kernel import NAME, OclKernel
+
+_IMPORT = "from pytorch_ocl.inductor.runtime import FusedKernel"
+
+
+class OclScheduling(SIMDScheduling):
+    """Fuses as on GPUs; index spaces have one dimension besides that of a reduction."""
+
+    kernel_type = OclKernel
+
+    @classmethod
+    def get_backend_features(cls, device):
+        return OrderedSet([BackendFeature.INPLACE_BUFFERS])
+
+    @staticmethod
+    def int64_atomics(device):
+        return torch.ocl.get_device_properties(device).has_int64_atomics
+
+    @classmethod
+    def get_tiling_and_scores(cls, node_schedule, numel, reduction_numel=1, coalesce_analysis=None):
+        return cls.create_tiling([numel], [reduction_numel]), None
+
+    @classmethod
+    def select_tiling(cls, node_schedule, numel, reduction_numel=1, *_, **__):
+        return cls.create_tiling([numel], [reduction_numel])
+
+    def define_kernel(self, src_code, node_schedule, kernel):
+        wrapper = V.graph.wrapper_code
+        device = V.graph.get_current_device_or_throw().index or 0
+        messages = tuple(kernel.messages)
+        key = f"{device} {messages} {kernel.form}\n{src_code}"
+        if key in wrapper.src_to_kernel:
+            return wrapper.src_to_kernel[key]
+        fused = get_fused_kernel_name(node_schedule, config.triton.descriptive_names)
+        name = f"ocl_{fused}_{wrapper.next_kernel_suffix()}".replace("__", "_")
+        wrapper.src_to_kernel[key] = name
+        wrapper.add_import_once(_IMPORT)
+        for line in kernel.describe(node_schedule).splitlines():
+            wrapper.header.writeline(line)
+        source = src_code.replace(NAME, name).replace("\\", "\\\\")
+        wrapper.header.writeline(f"{name} = FusedKernel({name!r}, device={device}, form={kernel.form!r}, "
+                                 f"length={kernel.row_length()}, messages={list(messages)!r}, source='''")
+        for line in source.splitlines():
+            wrapper.header.writeline(line)
+        wrapper.header.writeline("''')")
+        return name
+
+    def codegen_sync(self):
+        V.graph.wrapper_code.writeline("torch.ocl.synchronize()")
