@@ -70,8 +70,10 @@ def steps():
         yield Step(f"dlprim on {platform}", sharded(f"{BUILD}/dlprim/dlprim_tests{chosen}"), environment, 15)
         # With a thread that submits, as on GPUs; PoCL's go without.
         thread = {"DLPRIM_SUBMIT_THREAD": "1" if platform == "Intel" else "0"}
-        yield Step(f"backend on {platform}", pytest_command(
-            "-n", "2", "pytorch_ocl/tests", "--ignore=pytorch_ocl/tests/test_opinfo.py"), {**environment, **thread}, 15)
+        # What runs above the operators is the same on every device.
+        above = [] if platform == "Intel" else ["adapters", "as_cuda", "distributed"]
+        yield Step(f"backend on {platform}", pytest_command("-n", "2", "pytorch_ocl/tests", *(
+            f"--ignore=pytorch_ocl/tests/test_{name}.py" for name in ("opinfo", *above))), {**environment, **thread}, 25)
         yield Step(f"networks on {platform}", sharded(f"{BUILD}/dlprim/dlprim_net_tests"), environment, 10)
         yield Step(f"libtorch example on {platform}", ["examples/libtorch/run.sh"], environment, 5, False)
     yield Step("several devices", pytest_command(
