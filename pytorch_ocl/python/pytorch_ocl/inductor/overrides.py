@@ -115,7 +115,7 @@ class OclOverrides(OpOverrides):
 
     @staticmethod
     def abs(x):
-        return f"fabs({x})" if _is_real(x) else f"{x} < 0 ? -{x} : {x}"
+        return f"fabs_{types.value_tag(x.dtype)}({x})" if _is_real(x) else f"{x} < 0 ? -{x} : {x}"
 
     @staticmethod
     def isnan(x):
@@ -123,7 +123,7 @@ class OclOverrides(OpOverrides):
 
     @staticmethod
     def isinf(x):
-        return f"fabs({x}) == INFINITY" if _is_real(x) else "0"
+        return f"fabs_{types.value_tag(x.dtype)}({x}) == INFINITY" if _is_real(x) else "0"
 
     @staticmethod
     def sign(x):
