@@ -10,10 +10,10 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from pytorch_ocl.inductor import types
 
 # Functions of OpenCL C that take float or double.
-_BUILT_IN = ("exp2 expm1 sqrt sin cos tan sinh cosh asin acos atan asinh acosh atanh atan2 log log2 log10 log1p lgamma "
+_BUILT_IN = ("exp2 expm1 sin cos tan sinh cosh asin acos atan asinh acosh atanh atan2 log log2 log10 log1p lgamma "
              "erfc copysign hypot fma").split()
 # Those of which lib/fused.clh has forms for processors.
-_BY_TYPE = ("exp", "erf", "tanh", "rsqrt")
+_BY_TYPE = ("exp", "erf", "tanh", "sqrt", "rsqrt")
 _ROUNDING = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint"}
 # Functions of lib/math.clh and lib/special.clh that take numbers of one type, which the kernel defines.
 _SPECIAL = {"erfinv": "special_erfinv", "erfcx": "special_erfcx", "digamma": "special_digamma", "zeta": "special_zeta",
@@ -115,7 +115,7 @@ class OclOverrides(OpOverrides):
 
     @staticmethod
     def abs(x):
-        return f"fabs({x})" if _is_real(x) else f"{x} < 0 ? -{x} : {x}"
+        return f"fabs_{types.value_tag(x.dtype)}({x})" if _is_real(x) else f"{x} < 0 ? -{x} : {x}"
 
     @staticmethod
     def isnan(x):
@@ -123,7 +123,7 @@ class OclOverrides(OpOverrides):
 
     @staticmethod
     def isinf(x):
-        return f"fabs({x}) == INFINITY" if _is_real(x) else "0"
+        return f"fabs_{types.value_tag(x.dtype)}({x}) == INFINITY" if _is_real(x) else "0"
 
     @staticmethod
     def sign(x):
