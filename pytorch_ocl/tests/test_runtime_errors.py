@@ -123,8 +123,8 @@ def test_operators_without_a_kernel(device):
     x = torch.ones(3, 3, device=device)
     with pytest.raises(NotImplementedError, match="aten::empty_quantized"):
         torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
-    with pytest.raises((NotImplementedError, RuntimeError), match="SparsePrivateUse1|sparse|Sparse"):
-        x.to_sparse()
+    with pytest.raises(NotImplementedError, match="SparseCsr"):
+        x.to_sparse_csr() @ x
 
 
 def test_names_of_opencl_errors(device):

@@ -16,7 +16,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void lu_panel(GLOBAL
                                                                           Panel p) {
   __local real_t best[GROUP], finalist[CANDIDATES];
   __local int place[GROUP], finalist_place[CANDIDATES];
-  __local T pivot_row[WIDTH], first_row[WIDTH];
+  __local T pivot_row[WIDTH], first_row[WIDTH];  // by index, as rows.clh has it
   __local int found, from[WIDTH], to[WIDTH];
   const int id = get_local_id(0);
   const long batch = get_group_id(0);
@@ -31,7 +31,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void lu_panel(GLOBAL
     int where = p.m;
     EACH_ROW {
       if (ROW(r) >= j && ROW(r) < p.m) {
-        const real_t size = SIZE(X(r, j));
+        const real_t size = SIZE(X(r, OWN));
         if (size > most) most = size, where = ROW(r);
       }
     }
@@ -64,7 +64,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void lu_panel(GLOBAL
       to[leaving] = where;
       if (coming < WIDTH) to[coming] = j;
     }
-    const T divisor = pivot_row[j];
+    const T divisor = pivot_row[OWN];
     if (IS_ZERO(divisor) && !failed) failed = p.start + j + 1;
     EACH_ROW {
       if (where != j) {
@@ -72,9 +72,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void lu_panel(GLOBAL
         if (ROW(r) == j) { EACH_COLUMN X(r, k) = pivot_row[k]; }
       }
       if (ROW(r) > j && ROW(r) < p.m && !IS_ZERO(divisor)) {
-        const T factor = DIV(X(r, j), divisor);
-        X(r, j) = factor;
-        EACH_COLUMN if (k > j) X(r, k) -= MUL(factor, pivot_row[k]);
+        const T factor = DIV(X(r, OWN), divisor);
+        X(r, OWN) = factor;
+        EACH_COLUMN if (AFTER_OWN(k)) X(r, k) -= MUL(factor, pivot_row[k]);
       }
     }
   }

@@ -22,15 +22,15 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void qr_panel(GLOBAL
   LOAD_ROWS
   EACH_STEP(steps) {
     EACH_COLUMN {
-      T sum = REAL(0);
-      if (k >= j) {
-        EACH_ROW if (ROW(r) > j && ROW(r) < p.m) sum += MUL(CONJ(X(r, j)), X(r, k));
+      if (FROM_OWN(k)) {
+        T sum = REAL(0);
+        EACH_ROW if (ROW(r) > j && ROW(r) < p.m) sum += MUL(CONJ(X(r, OWN)), X(r, k));
+        part[COLUMN(k) * GROUP + id] = sum;
       }
-      part[k * GROUP + id] = sum;
     }
-    EACH_ROW if (ROW(r) == j) { EACH_COLUMN row[k] = X(r, k); }
+    EACH_ROW if (ROW(r) == j) { EACH_COLUMN if (FROM_OWN(k)) row[COLUMN(k)] = X(r, k); }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int t = id; t < min(p.n, WIDTH) * SEGMENTS; t += GROUP) {
+    for (int t = j * SEGMENTS + id; t < min(p.n, WIDTH) * SEGMENTS; t += GROUP) {
       T sum = REAL(0);
       for (int c = t % SEGMENTS; c < GROUP; c += SEGMENTS) sum += part[t / SEGMENTS * GROUP + c];
       sums[t] = sum;
@@ -54,12 +54,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void qr_panel(GLOBAL
     barrier(CLK_LOCAL_MEM_FENCE);
     EACH_ROW {
       if (ROW(r) == j) {
-        EACH_COLUMN if (k > j && k < p.n) X(r, k) -= w[k];
-        X(r, j) = REAL(beta);
+        EACH_COLUMN if (AFTER_OWN(k) && COLUMN(k) < p.n) X(r, k) -= w[COLUMN(k)];
+        X(r, OWN) = REAL(beta);
       } else if (ROW(r) > j && ROW(r) < p.m) {
-        const T v = MUL(X(r, j), scale);
-        EACH_COLUMN if (k > j && k < p.n) X(r, k) -= MUL(v, w[k]);
-        X(r, j) = v;
+        const T v = MUL(X(r, OWN), scale);
+        EACH_COLUMN if (AFTER_OWN(k) && COLUMN(k) < p.n) X(r, k) -= MUL(v, w[COLUMN(k)]);
+        X(r, OWN) = v;
       }
     }
   }
