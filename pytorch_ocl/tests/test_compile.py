@@ -16,7 +16,9 @@ from pytorch_ocl import inductor
 
 
 @pytest.fixture(autouse=True)
-def fresh(tmp_path, monkeypatch):
+def fresh(request):
+    if not inductor.is_tested() and "that_are_not_tested" not in request.node.name:
+        pytest.skip("graphs run eagerly with this version of PyTorch")
     import torch._functorch.config
     import torch._inductor.config
 
@@ -393,3 +395,16 @@ print(counters['inductor']['fxgraph_cache_hit'])
                "DLPRIM_DEBUG_BUILD": "1"}
     first, second = run_python(code, **folders), run_python(code, **folders)
     assert re.sub(r".*\n", "", first) == "0" and re.sub(r".*\n", "", second) == "1"
+
+
+def test_versions_that_are_not_tested_run_eagerly(device, monkeypatch):
+    monkeypatch.setattr(inductor, "TESTED", ("1.0",))
+    x = torch.linspace(-1, 1, 10)
+    for number in range(2):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = torch.compile(lambda v: F.gelu(v) + number)(x.to(device))
+        assert [str(w.message) for w in caught if "not among those tested, 1.0" in str(w.message)] == [
+            str(w.message) for w in caught if "run eagerly" in str(w.message)]
+        assert sum("run eagerly" in str(w.message) for w in caught) == 1 - number
+        torch.testing.assert_close(found.cpu(), F.gelu(x) + number)
