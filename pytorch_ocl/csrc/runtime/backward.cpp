@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <mutex>
 
 #include "device.hpp"
@@ -29,12 +30,22 @@ struct Access : Engine {
   static void start(Engine& engine) { (engine.*&Access::start_device_threads)(); }
 };
 
+// A build for CUDA where NVIDIA's driver lists no device, by the names of files as pytorch_ocl_autoload.py tells it: its
+// guard counts none.
+bool has_no_device(c10::DeviceType type) {
+#ifdef __linux__
+  return type == c10::DeviceType::CUDA && !std::filesystem::exists("/dev/nvidia0") && !std::filesystem::exists("/dev/dxg");
+#else
+  return false;
+#endif
+}
+
 // Another accelerator's guard would list its devices, too: then the engine starts as PyTorch does it.
 bool other_accelerator() {
   using c10::DeviceType;
   constexpr DeviceType on_the_host[] = {DeviceType::CPU, DeviceType::Meta, DeviceType::Lazy, device_type};
   for (int type = 0; type < int(DeviceType::COMPILE_TIME_MAX_DEVICE_TYPES); type++)
-    if (c10::impl::hasDeviceGuardImpl(DeviceType(type)) &&
+    if (c10::impl::hasDeviceGuardImpl(DeviceType(type)) && !has_no_device(DeviceType(type)) &&
         std::ranges::find(on_the_host, DeviceType(type)) == std::end(on_the_host))
       return true;
   return false;
