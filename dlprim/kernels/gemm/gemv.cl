@@ -7,6 +7,7 @@
 //               1); otherwise pieces lie along n and are V = VB wide
 //   A_BYTES, B_BYTES   of a piece
 #include "gemm/operands.clh"
+#include "gemm/element.clh"
 #include "lib/warp.clh"
 
 #define GROUP (LANES * LINES)
@@ -90,11 +91,6 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_gemv(GEMM_
   for (; k + (AHEAD - 1) * (LANES * DEPTH) < k_end; k += AHEAD * (LANES * DEPTH)) STEPS(AHEAD);
   for (; k < k_end; k += LANES * DEPTH) STEPS(1);
 
-#if SPLIT
-  __global T *C = POINTER(T, c) + (tile.batch * p->splits + tile.split) * p->m * p->n;
-#else
-  __global STORAGE(TC) *C = POINTER(STORAGE(TC), c);
-#endif
   EACH(i, MR) {
     EACH(j, V) {
       T part = sum[i][j];
@@ -113,16 +109,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_gemv(GEMM_
       const INDEX n = n0 + o;
       if (n >= p->n) break;
       const T total = shared[o % V * (PARTS * LINES) + o / V];
-#if SPLIT
-      C[i * p->n + n] = total;
-#else
-      const INDEX at = tile.batch * p->c_batch + i * p->c_m + n * p->c_n;
-#if ADDEND
-      const T addend = TO_T(LOAD(TD, CONST_POINTER(STORAGE(TD), d), tile.batch * p->d_batch + i * p->d_m + n * p->d_n));
-#endif
-      LOAD_RESIDUAL(at);
-      STORE(TC, C, at, (VALUE(TC))(FINISH(total, addend)));
-#endif
+      store_element(i, n, total, &tile, STORE_VALUES);
     }
     if (i + 1 < MR) barrier(CLK_LOCAL_MEM_FENCE);
   }

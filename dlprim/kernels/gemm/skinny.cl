@@ -8,6 +8,7 @@
 //   R     tiles of 16 columns
 //   U     steps of 32 along k whose loads are under way together
 #include "gemm/operands.clh"
+#include "gemm/element.clh"
 #include "lib/nvidia.clh"
 
 #define WARPS 8
@@ -69,11 +70,6 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_skinn
       to[0] = sum[r][t].x, to[32] = sum[r][t].y, to[64] = sum[r][t].z, to[96] = sum[r][t].w;
     }
   barrier(CLK_LOCAL_MEM_FENCE);
-#if SPLIT
-  __global T *C = POINTER(T, c) + (tile.batch * p->splits + tile.split) * p->m * p->n;
-#else
-  __global STORAGE(TC) *C = POINTER(STORAGE(TC), c);
-#endif
   // Neighbours in a warp take neighbouring columns.
   for (int o = item; o < 16 * R * 8 * MT; o += 32 * WARPS) {
     const int column = o % (16 * R), i = o / (16 * R);
@@ -82,15 +78,6 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_skinn
     const int slot = (column / 16 * MT + i / 8) * 4 + column % 16 / 8 * 2 + i % 2, lane = column % 8 * 4 + i % 8 / 2;
     float total = 0;
     for (int w = 0; w < WARPS; w++) total += parts[(w * SUMS + slot) * 32 + lane];
-#if SPLIT
-    C[i * p->n + n] = total;
-#else
-    const INDEX at = tile.batch * p->c_batch + i * p->c_m + n * p->c_n;
-#if ADDEND
-    const T addend = TO_T(LOAD(TD, CONST_POINTER(STORAGE(TD), d), tile.batch * p->d_batch + i * p->d_m + n * p->d_n));
-#endif
-    LOAD_RESIDUAL(at);
-    STORE(TC, C, at, (VALUE(TC))(FINISH(total, addend)));
-#endif
+    store_element(i, n, total, &tile, STORE_VALUES);
   }
 }

@@ -9,7 +9,7 @@ namespace {
 extern const GemmCore core;
 
 constexpr std::int64_t most_rows = 32, warps = 8;
-constexpr std::int64_t steps = 4;  // gemm/skinny.cl's U, and R * U
+constexpr std::int64_t steps = 4;  // R * U of gemm/skinny.cl
 
 const std::array<double, 2>& limits(const Device& device) {
   static tuning::Numbers<2> all("gemm.skinny");
@@ -19,10 +19,10 @@ const std::array<double, 2>& limits(const Device& device) {
 const char* decline(const Device& device, const GemmProblem& given, bool forced) {
   if (given.mode != GemmMode::plain) return "only for matrices";
   if (given.type != DataType::float16 && given.type != DataType::bfloat16) return "only for 16-bit floats";
+  if (std::min(given.p.m, given.p.n) > most_rows) return "too many rows and columns";
   const GemmProblem problem = lying(given);
   const auto& p = problem.p;
   if (p.k == 0) return "k is 0";
-  if (p.m > most_rows) return "too many rows and columns";
   const Vectors v = vectors(problem, 8);
   if (!v.a || !v.b || !v.a_along_k || !v.b_along_k) return "the operands do not lie along k, aligned to 16 bytes";
   if (device.info().max_work_group < 32 * warps || device.info().local_memory < 49152)
