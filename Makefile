@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 # make demo   trains a network on handwritten digits on an OpenCL device; sets up everything it needs
 # make test   all tests, on Intel's OpenCL runtime for CPUs and on PoCL
+# make wheels one wheel in dist/ for the versions of PyTorch in TORCHES, such as TORCHES="2.13.0 2.14.1"
 #
-# Both work in the virtual environment VENV and install there what is missing. Choose another PyTorch with TORCH=...,
+# All work in the virtual environment VENV and install there what is missing. Choose another PyTorch with TORCH=...,
 # or name an environment of yours that has one with VENV=...
 PYTHON ?= python3
 VENV ?= .venv
@@ -18,7 +19,10 @@ SOURCES := CMakeLists.txt pyproject.toml $(shell find cmake dlprim pytorch_ocl -
   -not -path '*/tests/*' -not -path '*/lib/lib*.so' -not -name '*.pyc' -not -name 'pytorch_ocl_torch*.json')
 TESTS := $(shell find dlprim/tests -type f)
 
-.PHONY: demo test clean
+# Versions that `make wheels` builds for; none: the newest.
+TORCHES ?=
+
+.PHONY: demo test wheels clean
 demo: $(STAMPS)/demo
 	@echo "== examples/mnist.py"
 	$(VENV)/bin/python examples/mnist.py
@@ -26,13 +30,16 @@ demo: $(STAMPS)/demo
 test: $(STAMPS)/test
 	$(VENV)/bin/python tools/run_tests.py
 
+wheels: $(STAMPS)/environment
+	$(VENV)/bin/python tools/wheels.py --install $(if $(TORCHES),--torch $(TORCHES))
+
 $(STAMPS)/environment: tools/setup.sh
 	tools/setup.sh environment
 
 $(STAMPS)/demo: $(STAMPS)/environment $(SOURCES)
 	tools/setup.sh demo
 
-$(STAMPS)/test: $(STAMPS)/environment $(SOURCES) $(TESTS)
+$(STAMPS)/test: $(STAMPS)/environment $(SOURCES) $(TESTS) tools/style.txt
 	tools/setup.sh test
 
 clean:

@@ -110,8 +110,8 @@ int run(const char* device_name, const char* path) {
     cases += line;
   }
   if (path)
-    std::ofstream(path) << "{\"devices\": [\"CLBlast" << on << "\", \"dlprim" << on << "\"], \"cases\": [\n  "
-                        << cases << "]}\n";
+    std::ofstream(path) << "{\"devices\": [\"CLBlast" << on << "\", \"dlprim" << on << "\"], \"cases\": [\n  " << cases
+                        << "]}\n";
   return 0;
 }
 

@@ -8,6 +8,7 @@
 "pinned elsewhere" is memory that another device of the platform pinned. Times are medians over --repeats copies of
 warm memory, the host waiting for each; "fresh" memory of the host was never touched.
 """
+
 import argparse
 import json
 import os
@@ -39,12 +40,14 @@ def cases(kind, size):
     module.set_device(0)
     there = torch.zeros(size, dtype=torch.uint8, device=device)
     pageable, pinned = torch.ones(size, dtype=torch.uint8), torch.ones(size, dtype=torch.uint8, pin_memory=True)
-    found = {"host to device, pageable": lambda: there.copy_(pageable),
-             "host to device, pinned": lambda: there.copy_(pinned, non_blocking=True),
-             "device to host, pageable": lambda: pageable.copy_(there),
-             "device to host, fresh": lambda: torch.empty(size, dtype=torch.uint8).copy_(there),
-             "device to host, pinned": lambda: pinned.copy_(there, non_blocking=True),
-             "within the device": lambda: there.clone()}
+    found = {
+        "host to device, pageable": lambda: there.copy_(pageable),
+        "host to device, pinned": lambda: there.copy_(pinned, non_blocking=True),
+        "device to host, pageable": lambda: pageable.copy_(there),
+        "device to host, fresh": lambda: torch.empty(size, dtype=torch.uint8).copy_(there),
+        "device to host, pinned": lambda: pinned.copy_(there, non_blocking=True),
+        "within the device": lambda: there.clone(),
+    }
     if count > 1:
         other = torch.zeros(size, dtype=torch.uint8, device=f"{kind}:1")
         found["device to device"] = lambda: other.copy_(there)
@@ -71,8 +74,17 @@ def in_a_process(kind, size, repeats):
     if kind == "cuda" and not torch.cuda.is_available():
         return {}
     environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    command = [sys.executable, __file__, "--device", kind, "--size", str(size // MIB), "--repeats", str(repeats),
-               "--json"]
+    command = [
+        sys.executable,
+        __file__,
+        "--device",
+        kind,
+        "--size",
+        str(size // MIB),
+        "--repeats",
+        str(repeats),
+        "--json",
+    ]
     return json.loads(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout)
 
 

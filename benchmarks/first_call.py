@@ -10,6 +10,7 @@ next to nothing else takes time. Compilers use one thread, so that the processor
 takes on a machine that does nothing else. The last column is another shape of the same kind, whose kernels the first
 may have built. A backward pass is several operators.
 """
+
 import argparse
 import os
 import re
@@ -30,8 +31,12 @@ def linear(rows, inputs, outputs):
 
 def convolution(channels, outputs, kernel, size, **options):
     groups = options.get("groups", 1)
-    return lambda make: (lambda x, w, b: F.conv2d(x, w, b, **options), make(3, channels, size, size),
-                         make(outputs, channels // groups, kernel, kernel), make(outputs))
+    return lambda make: (
+        lambda x, w, b: F.conv2d(x, w, b, **options),
+        make(3, channels, size, size),
+        make(outputs, channels // groups, kernel, kernel),
+        make(outputs),
+    )
 
 
 def pointwise(function, *shape):
@@ -39,8 +44,12 @@ def pointwise(function, *shape):
 
 
 def batch_norm(channels, size):
-    return lambda make: (lambda x, w, b: F.batch_norm(x, None, None, w, b, True), make(3, channels, size, size),
-                         make(channels), make(channels))
+    return lambda make: (
+        lambda x, w, b: F.batch_norm(x, None, None, w, b, True),
+        make(3, channels, size, size),
+        make(channels),
+        make(channels),
+    )
 
 
 def attention(length):
@@ -53,8 +62,10 @@ CASES = {
     "matmul, one row": (product(1, 777, 1003), product(1, 512, 129)),
     "linear": (linear(65, 333, 129), linear(17, 129, 1000)),
     "conv 3x3": (convolution(19, 37, 3, 29, padding=1), convolution(33, 65, 3, 15, padding=1)),
-    "conv 7x7, stride 2": (convolution(3, 31, 7, 61, padding=3, stride=2),
-                           convolution(3, 17, 7, 45, padding=3, stride=2)),
+    "conv 7x7, stride 2": (
+        convolution(3, 31, 7, 61, padding=3, stride=2),
+        convolution(3, 17, 7, 45, padding=3, stride=2),
+    ),
     "conv 1x1": (convolution(37, 65, 1, 23), convolution(129, 33, 1, 14)),
     "conv depthwise": (convolution(35, 35, 3, 27, padding=1, groups=35), convolution(17, 17, 5, 31, groups=17)),
     "conv 2 groups": (convolution(34, 62, 3, 21, padding=1, groups=2), convolution(18, 22, 3, 33, groups=2)),
@@ -62,11 +73,15 @@ CASES = {
     "sum, one dim": (pointwise(lambda x: x.sum(1), 207, 53, 29), pointwise(lambda x: x.sum(1), 31, 207, 19)),
     "mean": (pointwise(torch.mean, 1 << 17), pointwise(torch.mean, 3, 1001)),
     "amax": (pointwise(lambda x: x.amax(0), 517, 331), pointwise(lambda x: x.amax(0), 91, 1000)),
-    "layer_norm": (pointwise(lambda x: F.layer_norm(x, (769,)), 131, 769),
-                   pointwise(lambda x: F.layer_norm(x, (96,)), 77, 96)),
+    "layer_norm": (
+        pointwise(lambda x: F.layer_norm(x, (769,)), 131, 769),
+        pointwise(lambda x: F.layer_norm(x, (96,)), 77, 96),
+    ),
     "batch_norm": (batch_norm(37, 23), batch_norm(65, 11)),
-    "max_pool2d": (pointwise(lambda x: F.max_pool2d(x, 3, 2), 3, 17, 31, 31),
-                   pointwise(lambda x: F.max_pool2d(x, 2), 2, 9, 20, 20)),
+    "max_pool2d": (
+        pointwise(lambda x: F.max_pool2d(x, 3, 2), 3, 17, 31, 31),
+        pointwise(lambda x: F.max_pool2d(x, 2), 2, 9, 20, 20),
+    ),
     "gelu": (pointwise(F.gelu, 1009, 77), pointwise(F.gelu, 31, 7)),
     "attention": (attention(197), attention(65)),
 }
@@ -74,6 +89,7 @@ CASES = {
 
 def first_calls(shape, device, dtype):
     """Seconds of a forward pass, then of a backward pass: by the wall clock, and of processor time."""
+
     def make(*sizes):
         return torch.randn(*sizes).to(device, dtype).requires_grad_()
 
@@ -104,8 +120,10 @@ def main():
         os.execv(sys.executable, [sys.executable, *sys.argv])
     import pytorch_ocl  # noqa: F401
 
-    print(f"{options.device}: {torch.ocl.get_device_name(options.device)}\n"
-          f"{'seconds':44} first call  processor  another shape")
+    print(
+        f"{options.device}: {torch.ocl.get_device_name(options.device)}\n"
+        f"{'seconds':44} first call  processor  another shape"
+    )
     # PyTorch's own first backward pass from a given gradient takes time, too: it imports a few hundred modules.
     x = torch.ones(1, device=options.device, requires_grad=True)
     torch.autograd.grad(x.neg(), x, torch.ones_like(x))

@@ -8,6 +8,7 @@
 Each case runs in a loop on operands so small that only the host's work counts. Linux's perf samples the calling thread
 alone; a share of the samples times the wall clock of a call gives the microseconds of each library.
 """
+
 import argparse
 import collections
 import os
@@ -22,10 +23,16 @@ import time
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-LAYERS = (("Python", r"python3|libpython"), ("bindings of PyTorch", r"libtorch_python"),
-          ("core of PyTorch", r"libtorch|libc10"), ("this backend", r"pytorch_ocl"),
-          ("OpenCL driver", r"ocl|opencl|OpenCL|tbb|nvidia|pocl|libintlc|libcuda"),
-          ("C library", r"libc\.|libm\.|ld-linux|libstdc"), ("system", r"kernel|vdso"), ("other", r""))
+LAYERS = (
+    ("Python", r"python3|libpython"),
+    ("bindings of PyTorch", r"libtorch_python"),
+    ("core of PyTorch", r"libtorch|libc10"),
+    ("this backend", r"pytorch_ocl"),
+    ("OpenCL driver", r"ocl|opencl|OpenCL|tbb|nvidia|pocl|libintlc|libcuda"),
+    ("C library", r"libc\.|libm\.|ld-linux|libstdc"),
+    ("system", r"kernel|vdso"),
+    ("other", r""),
+)
 TENSORS = 161  # as resnet50 has parameters
 
 
@@ -61,8 +68,14 @@ def square_roots(device):
     return lambda: torch._foreach_sqrt(tensors)
 
 
-CASES = {"x.add_(1)": tiny_add, "x + y": add, "linear": linear, "conv2d": convolution,
-         f"_foreach_sqrt, {TENSORS} tensors": square_roots, f"Adam step, {TENSORS} tensors": adam}
+CASES = {
+    "x.add_(1)": tiny_add,
+    "x + y": add,
+    "linear": linear,
+    "conv2d": convolution,
+    f"_foreach_sqrt, {TENSORS} tensors": square_roots,
+    f"Adam step, {TENSORS} tensors": adam,
+}
 
 
 def work(name, device, seconds):
@@ -92,8 +105,16 @@ def work(name, device, seconds):
 
 def profile(name, options, folder):
     """({layer: microseconds}, microseconds of a call)."""
-    command = [sys.executable, __file__, "--worker", name, "--device", options.device,
-               "--seconds", str(options.seconds)]
+    command = [
+        sys.executable,
+        __file__,
+        "--worker",
+        name,
+        "--device",
+        options.device,
+        "--seconds",
+        str(options.seconds),
+    ]
     samples = os.path.join(folder, "perf.data")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
         if worker.stdout.readline() != "ready\n":
@@ -160,7 +181,7 @@ def main():
     page = ROOT / "docs/host_path.md"
     start, end = "<!-- table -->\n", "\n<!-- end -->"
     text = page.read_text()
-    page.write_text(text[:text.index(start) + len(start)] + table(results) + text[text.index(end):])
+    page.write_text(text[: text.index(start) + len(start)] + table(results) + text[text.index(end) :])
     return None
 
 

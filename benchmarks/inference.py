@@ -5,6 +5,7 @@
 
 Prints the least milliseconds of each and their ratio. A file's first input must have an open or fixed batch in
 front."""
+
 import argparse
 import pathlib
 import sys
@@ -17,11 +18,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "dlprim/pyt
 import dlprim  # noqa: E402
 
 
-def least(run, rounds):
+def least(session, feed, rounds):
     times = []
     for _ in range(rounds):
         start = time.perf_counter()
-        run()
+        session.run(None, feed)
         times.append(time.perf_counter() - start)
     return min(times) * 1e3
 
@@ -50,12 +51,13 @@ def main():
             error = np.abs(got - wanted).max() / np.abs(wanted).max()
             if not error <= 1e-4:
                 sys.exit(f"{model}: the results differ by {error:.1e} of the largest")
-            times = [(least(lambda: ours.run(None, feed), 4), least(lambda: theirs.run(None, feed), 4))
-                     for _ in range(options.turns)]
+            times = [(least(ours, feed, 4), least(theirs, feed, 4)) for _ in range(options.turns)]
             mine, reference = (min(column) for column in zip(*times))
             worst = max(worst, mine / reference)
-            print(f"{pathlib.Path(model).stem:24} {batch:5} {mine:10.2f} {reference:10.2f} {mine / reference:6.2f}",
-                  flush=True)
+            print(
+                f"{pathlib.Path(model).stem:24} {batch:5} {mine:10.2f} {reference:10.2f} {mine / reference:6.2f}",
+                flush=True,
+            )
     if options.limit and worst > options.limit:
         sys.exit(f"a ratio of {worst:.2f} is above {options.limit}")
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Makes docs/benchmarks.md and its plots from what run.py wrote: report.py RESULTS.json..."""
+
 import argparse
 import collections
 import json
@@ -63,8 +64,13 @@ def table(results):
     lines = [f"| case | {results['devices'][0]}, ms | {results['devices'][1]}, ms | ratio | |", "|---|---|---|---|---|"]
     for case in complete(results):
         peer, own = case["ms"]
-        rate = f"{case['flop'] / own / 1e9:.3g} TFLOP/s" if case["flop"] else \
-            f"{case['bytes'] / own / 1e6:.3g} GB/s" if case["bytes"] else ""
+        rate = (
+            f"{case['flop'] / own / 1e9:.3g} TFLOP/s"
+            if case["flop"]
+            else f"{case['bytes'] / own / 1e6:.3g} GB/s"
+            if case["bytes"]
+            else ""
+        )
         lines.append(f"| {case['case']} | {peer:.3f} | {own:.3f} | {peer / own:.2f} | {rate} |")
     return "\n".join(lines)
 

@@ -9,6 +9,7 @@
 A figure is the median of several timed groups after a warm-up, synchronized. A ratio over 1 says that the second
 device is faster. Needs torchvision for the networks. A case that fails prints its error, and the exit code is 1.
 """
+
 import argparse
 import gc
 import json
@@ -73,14 +74,37 @@ def work(options):
     for case in cases.cases(options.batch, options.size):
         if re.search(options.only, case.name):
             ms, error = time_case(case, device, options.seconds)
-            print(json.dumps({"case": case.name, "group": case.group, "ms": ms, "error": error, "flop": case.flop,
-                              "bytes": case.size}), flush=True)
+            print(
+                json.dumps(
+                    {
+                        "case": case.name,
+                        "group": case.group,
+                        "ms": ms,
+                        "error": error,
+                        "flop": case.flop,
+                        "bytes": case.size,
+                    }
+                ),
+                flush=True,
+            )
 
 
 def run_worker(device, options):
     """(name of the device, results) from a process of its own; shows how far it is."""
-    command = [sys.executable, __file__, "--worker", device, "--only", options.only, "--batch", str(options.batch),
-               "--size", str(options.size), "--seconds", str(options.seconds)]
+    command = [
+        sys.executable,
+        __file__,
+        "--worker",
+        device,
+        "--only",
+        options.only,
+        "--batch",
+        str(options.batch),
+        "--size",
+        str(options.size),
+        "--seconds",
+        str(options.seconds),
+    ]
     environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     results = []
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -114,18 +138,35 @@ def main():
     if options.worker:
         return work(options)
     (peer_name, peers), (own_name, owns) = [run_worker(device, options) for device in options.devices]
-    print(f"{peer_name} against {own_name}, batch {options.batch}, {options.size}x{options.size}\n"
-          f"{'case':34} {options.devices[0]:>10} {options.devices[1]:>10}  ratio")
+    print(
+        f"{peer_name} against {own_name}, batch {options.batch}, {options.size}x{options.size}\n"
+        f"{'case':34} {options.devices[0]:>10} {options.devices[1]:>10}  ratio"
+    )
     results = []
     for peer, own in zip(peers, owns):
         times = [peer["ms"], own["ms"]]
-        print(f"{own['case']:34} " + (f"{times[0]:10.3f} {times[1]:10.3f} {times[0] / times[1]:6.2f}" if all(times)
-                                      else peer["error"] or own["error"]))
+        print(
+            f"{own['case']:34} "
+            + (
+                f"{times[0]:10.3f} {times[1]:10.3f} {times[0] / times[1]:6.2f}"
+                if all(times)
+                else peer["error"] or own["error"]
+            )
+        )
         results.append({**own, "ms": times, "error": peer["error"] or own["error"]})
     if options.output:
         with open(options.output, "w", encoding="utf-8") as file:
-            json.dump({"devices": [peer_name, own_name], "torch": torch.__version__, "batch": options.batch,
-                       "size": options.size, "cases": results}, file, indent=1)
+            json.dump(
+                {
+                    "devices": [peer_name, own_name],
+                    "torch": torch.__version__,
+                    "batch": options.batch,
+                    "size": options.size,
+                    "cases": results,
+                },
+                file,
+                indent=1,
+            )
     return 0 if all(all(result["ms"]) for result in results) else 1
 
 

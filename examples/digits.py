@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Writes scikit-learn's 1,797 handwritten digits of 8x8 pixels as files of MNIST's format: digits.py FOLDER."""
+
 import pathlib
 import struct
 import sys

@@ -6,6 +6,7 @@ The digits are MNIST's IDX files when --data names their folder, otherwise the 1
 scikit-learn ships. Prints the test accuracy after every epoch, writes a plot of the loss, saves a checkpoint, loads it
 back and checks that the reloaded network gives the same answers.
 """
+
 import argparse
 import gzip
 import pathlib
@@ -172,8 +173,10 @@ def main():
         schedule.step()
         accuracy, outputs = evaluate(model, test_x, test_y, options)
         accuracies.append(accuracy)
-        print(f"epoch {epoch:2d}  loss {losses[-1]:.4f}  test accuracy {accuracy:.2f} %  {time.time() - start:.1f} s",
-              flush=True)
+        print(
+            f"epoch {epoch:2d}  loss {losses[-1]:.4f}  test accuracy {accuracy:.2f} %  {time.time() - start:.1f} s",
+            flush=True,
+        )
 
     save_plot(options.plot, losses, accuracies)
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epochs": epochs}, options.save_model)

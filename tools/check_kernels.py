@@ -7,6 +7,7 @@ architectures need clang (CLANG, default clang-19) and libclc (Debian: libclc-15
 out where it is not found. With --all every program is listed, else those with spills. The exit code is 1 when a program
 does not compile or a kernel spills registers.
 """
+
 import argparse
 import concurrent.futures
 import os
@@ -21,15 +22,36 @@ CLANG = os.environ.get("CLANG", "clang-19")
 LIBRARIES = pathlib.Path("/usr/lib/clc")  # of OpenCL C's functions, without which every call would count as unknown
 AMD = ("gfx906", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 NVIDIA = ("sm_70", "sm_80", "sm_90")
-FIELDS = {"registers": r"\.vgpr_count: +(\d+)", "local": r"\.group_segment_fixed_size: (\d+)",
-          "spills": r"\.vgpr_spill_count: (\d+)"}
+FIELDS = {
+    "registers": r"\.vgpr_count: +(\d+)",
+    "local": r"\.group_segment_fixed_size: (\d+)",
+    "spills": r"\.vgpr_spill_count: (\d+)",
+}
 
 
 def front_end(program, options, target, library):
     """The command that compiles OpenCL C as the drivers do."""
-    return [CLANG, "-x", "cl", "-cl-std=CL1.2", "-Xclang", "-finclude-default-header", "-O3", "-w", "-nogpulib",
-            "-target", *target, "-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(LIBRARIES / library), *options,
-            "-S", str(program), "-o"]
+    return [
+        CLANG,
+        "-x",
+        "cl",
+        "-cl-std=CL1.2",
+        "-Xclang",
+        "-finclude-default-header",
+        "-O3",
+        "-w",
+        "-nogpulib",
+        "-target",
+        *target,
+        "-Xclang",
+        "-mlink-builtin-bitcode",
+        "-Xclang",
+        str(LIBRARIES / library),
+        *options,
+        "-S",
+        str(program),
+        "-o",
+    ]
 
 
 def output_of(command):
@@ -49,13 +71,28 @@ def compile_amd(program, options, architecture, folder):
 
 def compile_nvidia(program, options, architecture, folder):
     ptx = folder / f"{program.stem}-{architecture}.ptx"
-    output_of([*front_end(program, options, ("nvptx64-nvidia-nvcl", f"-march={architecture}"), "nvptx64--nvidiacl.bc"),
-               str(ptx)])
-    listing = output_of(["ptxas", "-v", f"-arch={architecture if architecture >= 'sm_75' else 'sm_75'}", str(ptx), "-o",
-                         str(folder / "out.cubin")])
+    output_of(
+        [
+            *front_end(program, options, ("nvptx64-nvidia-nvcl", f"-march={architecture}"), "nvptx64--nvidiacl.bc"),
+            str(ptx),
+        ]
+    )
+    listing = output_of(
+        [
+            "ptxas",
+            "-v",
+            f"-arch={architecture if architecture >= 'sm_75' else 'sm_75'}",
+            str(ptx),
+            "-o",
+            str(folder / "out.cubin"),
+        ]
+    )
     number = lambda pattern: int((re.search(pattern, listing) or [0, 0])[1])  # noqa: E731
-    return {"registers": number(r"Used (\d+) registers"), "local": number(r"(\d+) bytes smem"),
-            "spills": number(r"(\d+) bytes spill stores")}
+    return {
+        "registers": number(r"Used (\d+) registers"),
+        "local": number(r"(\d+) bytes smem"),
+        "spills": number(r"(\d+) bytes spill stores"),
+    }
 
 
 def check(program, architecture, folder):

@@ -4,6 +4,7 @@
 
 An include counts by the file that it names, whatever way it takes there ("../net/net.hpp", a link). Prints each
 violation as file:line and exits with 1 when there is one."""
+
 import os
 import pathlib
 import re
@@ -48,8 +49,9 @@ def place(path):
 
 def targets(root, path, storey, name):
     """The file that an include names, relative to the root; where there is none, what its name says by its folders."""
-    places = [os.path.normpath(pathlib.PurePosixPath(folder) / name)
-              for folder in [path.parent.as_posix(), *ROOTS[storey]]]
+    places = [
+        os.path.normpath(pathlib.PurePosixPath(folder) / name) for folder in [path.parent.as_posix(), *ROOTS[storey]]
+    ]
     for at in places:
         if (root / at).is_file():
             return [pathlib.Path(os.path.relpath((root / at).resolve(), root.resolve()))]
@@ -62,7 +64,7 @@ def include_violation(root, path, name):
     if storey == "dlprim" and PYTORCH.match(name):
         return f"dlprim includes {name}, which belongs to PyTorch"
     order = LAYERS[storey]
-    above = order[order.index(layer) + 1:] if layer else []
+    above = order[order.index(layer) + 1 :] if layer else []
     if any(place(target) == (storey, other) for target in targets(root, path, storey, name) for other in above):
         return f"{storey}/{layer} includes {name} of a layer above it"
     return None
@@ -92,8 +94,11 @@ def violations(path, text, root=sources.ROOT):
 
 def main(root=sources.ROOT):
     files = [path for path in sources.tracked_files(root) if path.suffix in CODE]
-    found = [f"{path}:{number}: {message}" for path in files
-             for number, message in violations(path, (root / path).read_text(), root)]
+    found = [
+        f"{path}:{number}: {message}"
+        for path in files
+        for number, message in violations(path, (root / path).read_text(), root)
+    ]
     print("\n".join(found) if found else f"layers: {len(files)} files, no violation")
     return 1 if found else 0
 

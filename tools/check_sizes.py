@@ -4,6 +4,7 @@
 
 Exits with 1 when a file has more than 600 lines (tables, *.inc, are exempt) or a function more than 80; in OpenCL C
 220, as a kernel that keeps its state in registers and barriers is one function by nature."""
+
 import ast
 import pathlib
 import re
@@ -30,7 +31,7 @@ def c_functions(text):
         line += char == "\n"
         if depth:
             depth += (char == "{") - (char == "}")
-            if depth == 0 and text[position + 1:].lstrip()[:1] not in (",", "{"):  # else a member's initializer ended
+            if depth == 0 and text[position + 1 :].lstrip()[:1] not in (",", "{"):  # else a member's initializer ended
                 yield start, line - start + 1
                 head = ""
             continue
@@ -57,20 +58,28 @@ def measure(path, text):
 
 
 def main(root=sources.ROOT):
-    files = {path: measure(path, (root / path).read_text())
-             for path in sources.tracked_files(root) if path.suffix in C_LIKE | OTHERS}
+    files = {
+        path: measure(path, (root / path).read_text())
+        for path in sources.tracked_files(root)
+        if path.suffix in C_LIKE | OTHERS
+    }
     found = []
     for path, (lines, functions) in files.items():
         if lines > FILE_LIMIT:
             found.append(f"{path}: {lines} lines, more than {FILE_LIMIT}")
         limit = KERNEL_LIMIT if path.suffix in KERNELS else FUNCTION_LIMIT
-        found += [f"{path}:{line}: a function of {length} lines, more than {limit}"
-                  for line, length in functions if length > limit]
+        found += [
+            f"{path}:{line}: a function of {length} lines, more than {limit}"
+            for line, length in functions
+            if length > limit
+        ]
     print("\n".join(found))
     sizes = [lines for lines, _ in files.values()]
     lengths = [length for _, functions in files.values() for _, length in functions] or [0]
-    print(f"sizes: {len(sizes)} files, median {statistics.median(sizes):.0f} lines, largest {max(sizes)}; "
-          f"{len(lengths)} functions, median {statistics.median(lengths):.0f} lines, longest {max(lengths)}")
+    print(
+        f"sizes: {len(sizes)} files, median {statistics.median(sizes):.0f} lines, largest {max(sizes)}; "
+        f"{len(lengths)} functions, median {statistics.median(lengths):.0f} lines, longest {max(lengths)}"
+    )
     return 1 if found else 0
 
 

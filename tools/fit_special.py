@@ -5,6 +5,7 @@
 Each table holds the coefficients of an expansion sum' c[k] T_k(t) of a smooth function over t in [-1, 1], as many as
 double precision needs. The .clh code maps x to t and puts the singular factors back.
 """
+
 import sys
 
 import mpmath as mp
@@ -70,8 +71,11 @@ def airy_phase(part):
 
 
 def inverse_normal(p):
-    return mp.sqrt(2) * mp.erfinv(2 * p - 1) if p > mp.mpf("1e-8") else mp.findroot(
-        lambda x: mp.log(mp.ncdf(x)) - mp.log(p), -mp.sqrt(-2 * mp.log(p)))
+    return (
+        mp.sqrt(2) * mp.erfinv(2 * p - 1)
+        if p > mp.mpf("1e-8")
+        else mp.findroot(lambda x: mp.log(mp.ncdf(x)) - mp.log(p), -mp.sqrt(-2 * mp.log(p)))
+    )
 
 
 def normal_center(s):
@@ -93,35 +97,75 @@ def interval(function, low, high):
 EULER = mp.euler
 TABLES = {
     "i0e_small": interval(lambda x: mp.exp(-x) * mp.besseli(0, x), 0, 8),
-    "i0e_large": interval(at_zero(lambda u: mp.sqrt(8 / u) * mp.exp(-8 / u) * mp.besseli(0, 8 / u),
-                                  1 / mp.sqrt(2 * mp.pi)), 0, 1),
+    "i0e_large": interval(
+        at_zero(lambda u: mp.sqrt(8 / u) * mp.exp(-8 / u) * mp.besseli(0, 8 / u), 1 / mp.sqrt(2 * mp.pi)), 0, 1
+    ),
     "i1e_small": interval(at_zero(lambda x: mp.exp(-x) * mp.besseli(1, x) / x, 0.5), 0, 8),
-    "i1e_large": interval(at_zero(lambda u: mp.sqrt(8 / u) * mp.exp(-8 / u) * mp.besseli(1, 8 / u),
-                                  1 / mp.sqrt(2 * mp.pi)), 0, 1),
-    "k0_small": interval(lambda s: mp.besselk(0, mp.sqrt(s))
-                         + mp.log(mp.sqrt(s) / 2) * mp.besseli(0, mp.sqrt(s)), 0, 4),
-    "k0_large": interval(at_zero(lambda u: mp.sqrt(2 / u) * mp.exp(2 / u) * mp.besselk(0, 2 / u),
-                                 mp.sqrt(mp.pi / 2)), 0, 1),
-    "k1_small": interval(lambda s: mp.sqrt(s) * (mp.besselk(1, mp.sqrt(s))
-                                                 - mp.log(mp.sqrt(s) / 2) * mp.besseli(1, mp.sqrt(s))), 0, 4),
-    "k1_large": interval(at_zero(lambda u: mp.sqrt(2 / u) * mp.exp(2 / u) * mp.besselk(1, 2 / u),
-                                 mp.sqrt(mp.pi / 2)), 0, 1),
+    "i1e_large": interval(
+        at_zero(lambda u: mp.sqrt(8 / u) * mp.exp(-8 / u) * mp.besseli(1, 8 / u), 1 / mp.sqrt(2 * mp.pi)), 0, 1
+    ),
+    "k0_small": interval(
+        lambda s: mp.besselk(0, mp.sqrt(s)) + mp.log(mp.sqrt(s) / 2) * mp.besseli(0, mp.sqrt(s)), 0, 4
+    ),
+    "k0_large": interval(
+        at_zero(lambda u: mp.sqrt(2 / u) * mp.exp(2 / u) * mp.besselk(0, 2 / u), mp.sqrt(mp.pi / 2)), 0, 1
+    ),
+    "k1_small": interval(
+        lambda s: mp.sqrt(s) * (mp.besselk(1, mp.sqrt(s)) - mp.log(mp.sqrt(s) / 2) * mp.besseli(1, mp.sqrt(s))), 0, 4
+    ),
+    "k1_large": interval(
+        at_zero(lambda u: mp.sqrt(2 / u) * mp.exp(2 / u) * mp.besselk(1, 2 / u), mp.sqrt(mp.pi / 2)), 0, 1
+    ),
     "j0_small": interval(lambda s: mp.besselj(0, mp.sqrt(s)), 0, 64),
     "j1_small": interval(at_zero(lambda s: mp.besselj(1, mp.sqrt(s)) / mp.sqrt(s), 0.5), 0, 64),
-    "y0_small": interval(at_zero(lambda s: mp.bessely(0, mp.sqrt(s)) - 2 / mp.pi * mp.log(mp.sqrt(s)) *
-                                 mp.besselj(0, mp.sqrt(s)), 2 / mp.pi * (EULER - mp.log(2))), 0, 64),
-    "y1_small": interval(at_zero(lambda s: (mp.bessely(1, mp.sqrt(s)) - 2 / mp.pi * (mp.log(mp.sqrt(s)) *
-                                 mp.besselj(1, mp.sqrt(s)) - 1 / mp.sqrt(s))) / mp.sqrt(s),
-                                 (2 * EULER - 1 - 2 * mp.log(2)) / (2 * mp.pi)), 0, 64),
-    "hankel_p0": interval(phase(0, 0), 0, 1), "hankel_q0": interval(phase(0, 1), 0, 1),
-    "hankel_p1": interval(phase(1, 0), 0, 1), "hankel_q1": interval(phase(1, 1), 0, 1),
+    "y0_small": interval(
+        at_zero(
+            lambda s: mp.bessely(0, mp.sqrt(s)) - 2 / mp.pi * mp.log(mp.sqrt(s)) * mp.besselj(0, mp.sqrt(s)),
+            2 / mp.pi * (EULER - mp.log(2)),
+        ),
+        0,
+        64,
+    ),
+    "y1_small": interval(
+        at_zero(
+            lambda s: (
+                (
+                    mp.bessely(1, mp.sqrt(s))
+                    - 2 / mp.pi * (mp.log(mp.sqrt(s)) * mp.besselj(1, mp.sqrt(s)) - 1 / mp.sqrt(s))
+                )
+                / mp.sqrt(s)
+            ),
+            (2 * EULER - 1 - 2 * mp.log(2)) / (2 * mp.pi),
+        ),
+        0,
+        64,
+    ),
+    "hankel_p0": interval(phase(0, 0), 0, 1),
+    "hankel_q0": interval(phase(0, 1), 0, 1),
+    "hankel_p1": interval(phase(1, 0), 0, 1),
+    "hankel_q1": interval(phase(1, 1), 0, 1),
     "airy_middle": interval(mp.airyai, -6, 2),
-    "airy_decay": interval(at_zero(
-        lambda u: 2 * mp.sqrt(mp.pi) * mp.airyai((mp.mpf(3) / 2 * AIRY / u) ** (mp.mpf(2) / 3))
-        * ((mp.mpf(3) / 2 * AIRY / u) ** (mp.mpf(1) / 6)) * mp.exp(AIRY / u), 1), 0, 1),
-    "airy_p": interval(airy_phase(0), 0, 1), "airy_q": interval(airy_phase(1), 0, 1),
-    "erfcx_positive": lambda t: mp.mpf(1) if t == 1 else (lambda x: (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x))(
-        mp.mpf("3.75") * (1 + t) / (1 - t)),
+    "airy_decay": interval(
+        at_zero(
+            lambda u: (
+                2
+                * mp.sqrt(mp.pi)
+                * mp.airyai((mp.mpf(3) / 2 * AIRY / u) ** (mp.mpf(2) / 3))
+                * ((mp.mpf(3) / 2 * AIRY / u) ** (mp.mpf(1) / 6))
+                * mp.exp(AIRY / u)
+            ),
+            1,
+        ),
+        0,
+        1,
+    ),
+    "airy_p": interval(airy_phase(0), 0, 1),
+    "airy_q": interval(airy_phase(1), 0, 1),
+    "erfcx_positive": lambda t: (
+        mp.mpf(1)
+        if t == 1
+        else (lambda x: (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x))(mp.mpf("3.75") * (1 + t) / (1 - t))
+    ),
     "ndtri_center": interval(normal_center, 0, "0.180625"),
     "ndtri_tail": interval(normal_tail, "1.5", 5),
     "ndtri_far": interval(normal_tail, 5, 28),
@@ -130,9 +174,11 @@ AIRY = mp.mpf(2) / 3 * mp.mpf(2) ** mp.mpf(1.5)  # zeta at x = 2
 
 
 def main():
-    print("// SPDX-License-Identifier: MIT\n"
-          "// Generated by tools/fit_special.py: Chebyshev coefficients, lowest first.\n"
-          "#ifndef DLPRIM_SPECIAL_TABLES\n#define DLPRIM_SPECIAL_TABLES")
+    print(
+        "// SPDX-License-Identifier: MIT\n"
+        "// Generated by tools/fit_special.py: Chebyshev coefficients, lowest first.\n"
+        "#ifndef DLPRIM_SPECIAL_TABLES\n#define DLPRIM_SPECIAL_TABLES"
+    )
     for name, function in TABLES.items():
         print(name, file=sys.stderr)
         coefficients = chebyshev(function)

@@ -8,6 +8,7 @@ fuzz.py PROGRAM [--cases N] [--first N]: PROGRAM is dlprim_fuzz of a build, best
 test models. Case N is always the same file (dlprim_fuzz N 1 --write FILE). A crash, a hang, memory over the limit or an
 exception of another kind than dlprim's is a failure; the last line is "N passed, N failed".
 """
+
 import argparse
 import concurrent.futures
 import importlib.util
@@ -23,11 +24,14 @@ HOST_GIBIBYTES = 6  # address space of a process that runs OpenCL on the CPU, to
 
 
 def environment():
-    return {**os.environ, "DLPRIM_MEMORY_LIMIT": str(DEVICE_MEBIBYTES),
-            # Drivers are not ours: what they never free is no finding.
-            "ASAN_OPTIONS": f"detect_leaks=0:allocator_may_return_null=1:hard_rss_limit_mb={1024 * HOST_GIBIBYTES}:"
-                            + os.environ.get("ASAN_OPTIONS", ""),
-            "UBSAN_OPTIONS": "print_stacktrace=1"}
+    return {
+        **os.environ,
+        "DLPRIM_MEMORY_LIMIT": str(DEVICE_MEBIBYTES),
+        # Drivers are not ours: what they never free is no finding.
+        "ASAN_OPTIONS": f"detect_leaks=0:allocator_may_return_null=1:hard_rss_limit_mb={1024 * HOST_GIBIBYTES}:"
+        + os.environ.get("ASAN_OPTIONS", ""),
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    }
 
 
 def limit_memory():
@@ -50,9 +54,15 @@ def run_block(program, first, count, options):
     """Runs cases one process at a time, a new one after each that ends badly; returns {case: what happened}."""
     failures, done = {}, 0
     while done < count:
-        process = subprocess.run([program, str(first + done), str(count - done), *options], text=True, errors="replace",
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment(),
-                                 preexec_fn=None if is_sanitized(program) else limit_memory)
+        process = subprocess.run(
+            [program, str(first + done), str(count - done), *options],
+            text=True,
+            errors="replace",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment(),
+            preexec_fn=None if is_sanitized(program) else limit_memory,
+        )
         cases = re.split(r"^case (?=\d+ )", process.stdout, flags=re.M)[1:]
         for case in cases:
             if re.search(r"^(wrong|hang)", case, re.M):

@@ -5,6 +5,7 @@
 onnx_operators.py PROGRAM [--check]: the program `dlprim`; --check writes nothing and exits with 1 when the file is out
 of date. Needs the package `onnx`.
 """
+
 import argparse
 import pathlib
 import subprocess
@@ -21,22 +22,28 @@ Written by `tools/onnx_operators.py`; the tests check that it is up to date.
 attributes but those of strings (DeformConv: two spatial dimensions), for float32, float16, bfloat16, float64 where the
 device has it, integers and bool as ONNX allows them. What is not supported is refused when a model is loaded, by one
 error that lists every such node.
-"""
+"""  # noqa: E501  shorter once filled in
 SECTIONS = {
     "gradient": "With gradients\n\nTested against finite differences (`dlprim/tests/net`).",
     "gradient 0": "With gradients of 0\n\nTheir results are integers or truths, steps, random, or depend on no input.",
-    "no gradient": "Without gradients\n\nSequences and optional values cannot be trained through."}
+    "no gradient": "Without gradients\n\nSequences and optional values cannot be trained through.",
+}
 
 
 def page(program):
     import onnx
+
     command = [program, "info", "--operators"]
     lines = subprocess.run(command, text=True, capture_output=True, check=True).stdout.splitlines()
     rows = [(line[:7].strip(), line[8:36].strip(), line[37:49].strip()) for line in lines]
     known = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""}
     ours = {name: gradient for domain, name, gradient in rows if domain == "onnx" and name in known}
-    text = HEAD.format(supported=len(ours), total=len(known), version=onnx.__version__.rsplit(".", 1)[0],
-                       opset=onnx.defs.onnx_opset_version())
+    text = HEAD.format(
+        supported=len(ours),
+        total=len(known),
+        version=onnx.__version__.rsplit(".", 1)[0],
+        opset=onnx.defs.onnx_opset_version(),
+    )
 
     def paragraph(names):
         return "\n".join(textwrap.wrap(", ".join(sorted(names)), 118)) + "\n"

@@ -5,6 +5,7 @@
 Sources are what the code generator registered (pytorch_ocl_torch*.json beside the library) and the expectations of the
 operator tests. operator_table.py [--check, which writes nothing and exits with 1 when the file is out of date] [JSON]
 """
+
 import argparse
 import collections
 import importlib.util
@@ -32,7 +33,7 @@ there are no products of sparse matrices, and no compressed layouts.
 
 ## With kernels
 
-"""
+"""  # noqa: E501  shorter once filled in
 FALLBACK_HEAD = """
 ## On the CPU for now
 
@@ -75,9 +76,11 @@ def without_in_place(names):
 def expectations():
     """[(reason, operators)] of what falls back or fails in float32."""
     entries = yaml.safe_load((ROOT / "pytorch_ocl/tests/expectations.yaml").read_text())
-    return [(f"{entry['reason']}" + ("" if entry["kind"] == "fallback" else " (raises an error)"), entry["operators"])
-            for entry in entries
-            if entry["kind"] in ("fallback", "error") and "float32" in entry.get("dtypes", ["float32"])]
+    return [
+        (f"{entry['reason']}" + ("" if entry["kind"] == "fallback" else " (raises an error)"), entry["operators"])
+        for entry in entries
+        if entry["kind"] in ("fallback", "error") and "float32" in entry.get("dtypes", ["float32"])
+    ]
 
 
 def of_layout(registered, layout):
@@ -91,14 +94,21 @@ def cell(names):
 def page(file):
     import torch
     from torch.testing._internal.common_methods_invocations import op_db
+
     registered = json.loads(file.read_text())
     rows, missing = families(registered), expectations()
     entries = {op.full_name for op in op_db if op.supports_dtype(torch.float32, "cpu")}
     lost = {name for _, names in missing for name in names} & entries
-    text = HEAD.format(version=file.stem.removeprefix("pytorch_ocl_torch"), overloads=len(registered["operators"]),
-                       operators=len({name for names in rows.values() for name in names}), total=len(entries),
-                       native=len(entries - lost), percent=100 * (1 - len(lost) / len(entries)),
-                       nested=of_layout(registered, "NestedTensor"), sparse=of_layout(registered, "Sparse"))
+    text = HEAD.format(
+        version=file.stem.removeprefix("pytorch_ocl_torch"),
+        overloads=len(registered["operators"]),
+        operators=len({name for names in rows.values() for name in names}),
+        total=len(entries),
+        native=len(entries - lost),
+        percent=100 * (1 - len(lost) / len(entries)),
+        nested=of_layout(registered, "NestedTensor"),
+        sparse=of_layout(registered, "Sparse"),
+    )
     text += "| family | operators |\n|---|---|\n"
     text += "".join(f"| {family} ({len(names)}) | {cell(names)} |\n" for family, names in rows.items())
     text += FALLBACK_HEAD

@@ -97,6 +97,7 @@ test_() {
     pip_install scikit-learn matplotlib rich pytest pytest-xdist expecttest hypothesis scipy
   has nanobind onnx onnxruntime onnxscript transformers ml_dtypes safetensors PIL ||
     pip_install nanobind onnx onnxruntime onnxscript transformers ml_dtypes safetensors pillow
+  pip_install -r tools/style.txt
   # Their own requirements would replace the PyTorch chosen.
   has torchvision || pip_install --no-deps "$TORCHVISION"
   has timm || { pip_install huggingface_hub && pip_install --no-deps timm; }

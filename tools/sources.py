@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The project's source files and their text without comments, for the checks in this folder."""
+
 import pathlib
 import re
 import subprocess

@@ -7,6 +7,7 @@ Wrong results and errors that no rule below explains are printed and never writt
 them; the exit code is then 1. Only the dtypes named are run; the entries of others are
 dropped. update_expectations.py [--jobs N] [--dtypes NAME...] [--only REGEX, which prints and writes nothing]
 """
+
 import argparse
 import collections
 import concurrent.futures
@@ -23,8 +24,10 @@ sys.path.insert(0, str(TESTS))
 
 # Why an operator runs on the CPU: the first rule that matches one of the ATen operators that fell back.
 FALLBACK_REASONS = (
-    (r"linalg_|_linalg|cholesky|lu_|_lu|triangular_solve|geqrf|ormqr|orgqr|householder|lstsq|_det|svd|symeig|ldl_",
-     "linear algebra: decompositions and solvers are LAPACK's, on the CPU"),
+    (
+        r"linalg_|_linalg|cholesky|lu_|_lu|triangular_solve|geqrf|ormqr|orgqr|householder|lstsq|_det|svd|symeig|ldl_",
+        "linear algebra: decompositions and solvers are LAPACK's, on the CPU",
+    ),
     (r"sparse|_coo|_csr|to_dense|coalesce", "sparse tensors: not supported yet"),
     (r"quantize|fake_quant", "quantized tensors: not supported yet"),
 )
@@ -50,6 +53,7 @@ CASES = []  # of a worker
 def check(position):
     """(outcome, detail) of one case; outcome: native, fallback, error, rounding, digits or wrong."""
     import opinfo
+
     op, dtype = CASES[position]
     try:
         fallbacks = opinfo.check(op, dtype, "ocl:0")
@@ -63,6 +67,7 @@ def check(position):
 def native_or_digits(op, dtype):
     import opinfo
     import torch
+
     if dtype in (torch.int64, torch.bool):
         try:
             opinfo.check_digits(op, dtype, "ocl:0")
@@ -74,6 +79,7 @@ def native_or_digits(op, dtype):
 def rounding_or_wrong(op, dtype, message):
     import opinfo
     import torch
+
     if dtype in (torch.float16, torch.bfloat16):
         try:
             opinfo.check_rounding(op, dtype, "ocl:0")
@@ -85,7 +91,9 @@ def rounding_or_wrong(op, dtype, message):
 
 def start_worker():
     import opinfo
+
     import pytorch_ocl  # noqa: F401
+
     CASES.extend(opinfo.cases())
 
 
@@ -105,7 +113,10 @@ def rounding_reason(_message):
 
 
 def digits_reason(_message):
-    return "functions and sums in float32 are not rounded the same way everywhere; the CPU's own last bits vary with its vector unit"
+    return (
+        "functions and sums in float32 are not rounded the same way everywhere; "
+        "the CPU's own last bits vary with its vector unit"
+    )
 
 
 REASONS = {"fallback": fallback_reason, "error": error_reason, "rounding": rounding_reason, "digits": digits_reason}
@@ -146,9 +157,13 @@ def main():
     parser.add_argument("--only", default="", help="operators whose names match; nothing is written")
     options = parser.parse_args()
     import opinfo
+
     cases = list(opinfo.cases())
-    chosen = [i for i, (op, dtype) in enumerate(cases)
-              if re.search(options.only, op.full_name) and str(dtype).removeprefix("torch.") in options.dtypes]
+    chosen = [
+        i
+        for i, (op, dtype) in enumerate(cases)
+        if re.search(options.only, op.full_name) and str(dtype).removeprefix("torch.") in options.dtypes
+    ]
     results = run(chosen, options.jobs)
     text = HEAD + yaml.safe_dump(list(entries(cases, results)), sort_keys=False, width=116, default_flow_style=None)
     if options.only:
@@ -156,8 +171,11 @@ def main():
     else:
         (TESTS / "expectations.yaml").write_text(text)
     print(dict(collections.Counter(outcome for outcome, _ in results.values())))
-    bugs = [(cases[i], *result) for i, result in results.items()
-            if result[0] == "wrong" or result[0] == "error" and not error_reason(result[1])]
+    bugs = [
+        (cases[i], *result)
+        for i, result in results.items()
+        if result[0] == "wrong" or result[0] == "error" and not error_reason(result[1])
+    ]
     for (op, dtype), outcome, detail in bugs:
         print(f"{outcome}: {op.full_name} {dtype}: {' '.join(detail.split())[:300]}")
     return 1 if bugs else 0

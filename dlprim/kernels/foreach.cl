@@ -8,7 +8,12 @@
 //   BROADCASTS          values and statements of a tensor
 //   VALUES, LOADS       arrays v0[UNROLL].., and v0[u].. from element i
 //   EACH, STORES        x0.. of v0[u].., computed and stored to element i
+//   ROWS, COMPUTE..     EACH calls the functions of pointwise rows
 #include "lib/foreach.clh"
+#ifdef ROWS
+#include "lib/activations.clh"
+#include "lib/math.clh"
+#endif
 
 typedef struct {
   S value[SCALARS];

@@ -44,7 +44,7 @@ inline int2 bin_limits(const Regions *p, const R *box, int d, int at) {
 // The samples of a bin along one axis that are inside the image.
 typedef struct {
   R start, step;
-  int begin, end, all;  // all: below 0 for regions that are turned around
+  int begin, end, all;  // all: below 0 for regions whose ends are swapped
 } Samples;
 
 inline Samples samples_of(R start, R end, int bin, int bins, int size, const Regions *p) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Inclusive scans. LANES x ROWS work-items form a group: LANES on one row, ITEMS consecutive elements each; grid dim 1
-// counts chunks of a row. Defines: T_TAG, ACC_TAG, ACC_T, IDENTITY, COMBINE (of a, then b), INDEXED; PHASE:
+// counts chunks of a row. Defines: T_TAG, ACC_TAG, ACC_T, IDENTITY, COMBINE (of a, then b), INDEXED; FOURS: rows are
+// dense and begin where vectors of four elements may; PHASE:
 //   0 scan rows whole   1 totals of chunks   2 scan the totals   3 scan chunks, each after the total before it
 #include "lib/reduction_limits.clh"
 #include "lib/rows.clh"
@@ -93,20 +94,36 @@ void scan(const scan_shape shape, GLOBAL(STORAGE(T_TAG), y_data), GLOBAL(long, i
 #endif
   for (IDX tile = begin; tile < limit; tile += LANES * ITEMS) {
     acc_t v[ITEMS];
+    const IDX own = tile + lane * ITEMS;
+#if FOURS
+    if (own + ITEMS <= end) {
 #pragma unroll
-    for (uint i = 0; i < ITEMS; i++) {
-      const IDX r = tile + lane * ITEMS + i;
-      v[i].v = IDENTITY;
-#if INDEXED
-      v[i].i = (long)min(r, length - 1);
+      for (uint i = 0; i < ITEMS; i += 4) {
+        const FOUR(T_TAG) four = *(__global const FOUR(T_TAG) *)(x + ADDRESS(own + i));
+        v[i].v = (ACC_T)DECODE(T_TAG, four.x), v[i + 1].v = (ACC_T)DECODE(T_TAG, four.y);
+        v[i + 2].v = (ACC_T)DECODE(T_TAG, four.z), v[i + 3].v = (ACC_T)DECODE(T_TAG, four.w);
+      }
+    } else
 #endif
-      if (r < end) {
+    {
+#pragma unroll
+      for (uint i = 0; i < ITEMS; i++) {
+        v[i].v = IDENTITY;
 #if PHASE == 2
-        v[i] = totals[ADDRESS(r)];
+        if (own + i < end) v[i] = totals[ADDRESS(own + i)];
 #else
-        v[i].v = (ACC_T)LOAD(T_TAG, x, ADDRESS(r));
+        if (own + i < end) v[i].v = (ACC_T)LOAD(T_TAG, x, ADDRESS(own + i));
 #endif
       }
+    }
+#pragma unroll
+    for (uint i = 0; i < ITEMS; i++) {
+#if INDEXED
+#if PHASE == 2
+      if (own + i >= end)
+#endif
+        v[i].i = (long)min(own + i, length - 1);
+#endif
       if (i > 0) COMBINE_INTO(v[i - 1], v[i]);
     }
 #if LANES > 1
@@ -120,10 +137,23 @@ void scan(const scan_shape shape, GLOBAL(STORAGE(T_TAG), y_data), GLOBAL(long, i
     carry = all;
 #if PHASE != 1
 #pragma unroll
+    for (uint i = 0; i < ITEMS; i++) COMBINE_INTO(before, v[i]);
+#if FOURS && !INDEXED
+    if (own + ITEMS <= end) {
+#pragma unroll
+      for (uint i = 0; i < ITEMS; i += 4) {
+        FOUR(T_TAG) four;
+        four.x = ENCODE(T_TAG, (VALUE(T_TAG))v[i].v), four.y = ENCODE(T_TAG, (VALUE(T_TAG))v[i + 1].v);
+        four.z = ENCODE(T_TAG, (VALUE(T_TAG))v[i + 2].v), four.w = ENCODE(T_TAG, (VALUE(T_TAG))v[i + 3].v);
+        *(__global FOUR(T_TAG) *)(y + ADDRESS(own + i)) = four;
+      }
+      continue;
+    }
+#endif
+#pragma unroll
     for (uint i = 0; i < ITEMS; i++) {
-      const IDX r = tile + lane * ITEMS + i;
+      const IDX r = own + i;
       if (r >= end) break;
-      COMBINE_INTO(before, v[i]);
 #if PHASE == 2
       totals[ADDRESS(r)] = v[i];
 #else

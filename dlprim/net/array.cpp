@@ -127,7 +127,7 @@ Tensor expand(const Tensor& x, const Shape& shape) {
     const std::int64_t size = x.shape()[d];
     if (size != 1 && size != shape[d + extra])
       throw ValidationError("shape " + x.shape().text() + " does not broadcast to " + shape.text());
-    strides[std::size_t(d + extra)] = size == 1 ? 0 : x.strides()[std::size_t(d)];
+    strides[std::size_t(d) + std::size_t(extra)] = size == 1 ? 0 : x.strides()[std::size_t(d)];
   }
   return x.strided(shape, std::move(strides));
 }
@@ -191,8 +191,8 @@ Tensor apply(Queue& queue, std::string_view code, std::initializer_list<Tensor> 
                result.value_or(inputs.begin()->dtype()), compute);
 }
 
-Tensor reduce(Queue& queue, ReduceId id, const Tensor& x, const std::vector<int>& dims,
-              std::optional<DataType> result, std::span<const double> scalars) {
+Tensor reduce(Queue& queue, ReduceId id, const Tensor& x, const std::vector<int>& dims, std::optional<DataType> result,
+              std::span<const double> scalars) {
   Shape shape = x.shape();
   for (int d : dims) shape[d] = 1;
   Tensor y(queue, result.value_or(x.dtype()), shape);

@@ -70,20 +70,23 @@ void Executor::run(const Node& node) {
 }
 
 void with_name(const Node& node, const std::function<void()>& function) {
-  const std::string label = node.type + (node.name.empty() ? "" : " '" + node.name + "'"), prefix = "[" + label + "] ";
-  if (Profiler::enabled()) Profiler::correlation = labels().number(label);
+  // Texts are made for errors and profilers only.
+  const auto label = [&] { return node.type + (node.name.empty() ? "" : " '" + node.name + "'"); };
+  const auto named = [&](const std::string& text) { return "[" + label() + "] " + text; };
+  if (Profiler::enabled()) Profiler::correlation = labels().number(label());
   try {
     function();
   } catch (const ValidationError& error) {
-    throw ValidationError(prefix + error.what());
+    throw ValidationError(named(error.what()));
   } catch (const NotImplementedError& error) {
-    throw NotImplementedError(prefix + error.what());
+    throw NotImplementedError(named(error.what()));
   } catch (const Error&) {
     throw;
   } catch (const std::bad_alloc&) {
-    throw OutOfMemoryError(prefix + "the host's memory is exhausted");
+    throw OutOfMemoryError(named("the host's memory is exhausted"));
   } catch (const std::exception& error) {  // a value that is missing or out of range
-    throw ValidationError(prefix + "expected inputs and attributes that fit each other (" + error.what() + ")");
+    throw ValidationError(
+        named(std::string("expected inputs and attributes that fit each other (") + error.what() + ")"));
   }
 }
 

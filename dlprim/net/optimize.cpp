@@ -231,10 +231,13 @@ class Optimizer {
 void optimize(Network& network, Queue& queue) { Optimizer(network).run(queue); }
 
 Activation fused_activation(const Call& call) {
-  static const std::map<std::string, Activation> names{
-      {"", Activation::none},       {"Relu", Activation::relu}, {"Relu6", Activation::relu6},
-      {"Silu", Activation::silu},   {"Gelu", Activation::gelu}, {"GeluTanh", Activation::gelu_tanh},
-      {"HardSwish", Activation::hardswish}};
+  static const std::map<std::string, Activation> names{{"", Activation::none},
+                                                       {"Relu", Activation::relu},
+                                                       {"Relu6", Activation::relu6},
+                                                       {"Silu", Activation::silu},
+                                                       {"Gelu", Activation::gelu},
+                                                       {"GeluTanh", Activation::gelu_tanh},
+                                                       {"HardSwish", Activation::hardswish}};
   return names.at(call.text("activation", ""));
 }
 

@@ -28,7 +28,10 @@ Schedule constant(double lr) {
 
 Schedule step(double lr, std::int64_t size, double gamma) {
   expect_steps(size, "steps");
-  return [=](std::int64_t i) { return lr * std::pow(gamma, double(i / size)); };
+  return [=](std::int64_t i) {
+    const std::int64_t steps = i / size;
+    return lr * std::pow(gamma, double(steps));
+  };
 }
 
 Schedule multistep(double lr, std::vector<std::int64_t> milestones, double gamma) {

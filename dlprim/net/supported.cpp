@@ -13,7 +13,9 @@ std::vector<OperatorInfo> supported_operators() {
     node.domain = key.first, node.type = key.second, node.implementation = &implementation;
     const Gradient* gradient = GradientRegistry::get().find(node);
     result.push_back({key.first, key.second, implementation.attributes,
-                      !gradient ? OperatorInfo::none : gradient->function ? OperatorInfo::full : OperatorInfo::zero});
+                      !gradient            ? OperatorInfo::none
+                      : gradient->function ? OperatorInfo::full
+                                           : OperatorInfo::zero});
   }
   return result;
 }

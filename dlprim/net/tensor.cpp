@@ -46,8 +46,7 @@ std::vector<std::int64_t> contiguous_strides(const Shape& shape) {
   return strides;
 }
 
-Tensor::Tensor(Queue& queue, DataType dtype, const Shape& shape)
-    : dtype_(dtype), shape_(shape) {
+Tensor::Tensor(Queue& queue, DataType dtype, const Shape& shape) : dtype_(dtype), shape_(shape) {
   const std::size_t bytes = checked_bytes(dtype, shape);
   strides_ = contiguous_strides(shape);
   storage_ = std::make_shared<Storage>();

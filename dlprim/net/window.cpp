@@ -104,5 +104,4 @@ Window read_transposed_window(Call& call, const Shape& x, Integers kernel) {
   return w;
 }
 
-
 }  // namespace dlprim

@@ -34,7 +34,8 @@ template <class... Parts>
 
 /// Throws ValidationError "[operation] expected ..." where the condition does not hold. The rest of the message, one or
 /// more texts, numbers, dtypes and tensors, is evaluated and put together only then.
-#define DLPRIM_EXPECT(condition, operation, ...)                                         \
-  do {                                                                                   \
-    if (!(condition)) [[unlikely]] ::dlprim::detail::fail(operation, __VA_ARGS__);       \
+#define DLPRIM_EXPECT(condition, operation, ...)      \
+  do {                                                \
+    if (!(condition)) [[unlikely]]                    \
+      ::dlprim::detail::fail(operation, __VA_ARGS__); \
   } while (false)

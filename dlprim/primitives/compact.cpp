@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/compact.hpp>
+#include <dlprim/primitives/scan.hpp>
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/status.hpp>
 
@@ -10,17 +11,22 @@ namespace dlprim {
 
 namespace {
 
-constexpr std::int64_t chunk = 2048;
+constexpr std::int64_t items = 16;
 
-std::size_t group_of(const Queue& queue) { return fitting_group(queue.device().info(), 128); }
+std::size_t group_of(const Queue& queue) {
+  const DeviceInfo& info = queue.device().info();
+  return fitting_group(info, info.cpu ? 128 : 256);
+}
 
-enum Kind : std::uint8_t { count_chunks, scan_chunks, coordinates_kind, select_kind, scatter_kind, ranks_kind };
-constexpr const char* sections[] = {"", "", "COORDINATES", "SELECT", "SCATTER", "RANKS"};
+std::int64_t chunk_of(const Queue& queue) { return std::int64_t(group_of(queue)) * items; }
+
+enum Kind : std::uint8_t { count_chunks, coordinates_kind, select_kind, scatter_kind, ranks_kind };
+constexpr const char* sections[] = {"", "COORDINATES", "SELECT", "SCATTER", "RANKS"};
 
 struct Key {
   Kind kind;
   DataType mask;
-  std::uint8_t unit, dims;
+  std::uint8_t unit, dims, bytes;
 };
 
 // The layout of struct Parameters in compact.cl, of which kernels take the sizes that they need.
@@ -35,11 +41,11 @@ struct Parameters {
 Kernel& kernel_for(Queue& queue, const Key& key) {
   static KernelCache<Key> cache;
   return cache.get(queue.device(), key, [&] {
-    const char* name = key.kind == count_chunks ? "count_chunks" : key.kind == scan_chunks ? "scan_chunks" : "emit";
-    KernelSource source("compact.cl", name);
-    source.define("T", tag(key.mask)).define("GROUP", std::int64_t(group_of(queue))).define("CHUNK", chunk);
+    KernelSource source("compact.cl", key.kind == count_chunks ? "count_chunks" : "emit");
+    source.define("T", tag(key.mask)).define("GROUP", std::int64_t(group_of(queue))).define("ITEMS", items);
+    source.define("BYTES", key.bytes);
     source.define("IS_SET(v)", is_complex(key.mask) ? "((v).x != 0 || (v).y != 0)" : "((v) != 0)");
-    if (key.kind > scan_chunks) source.define(sections[key.kind]);
+    if (key.kind > count_chunks) source.define(sections[key.kind]);
     if (key.kind == coordinates_kind) source.define("DIMS", key.dims);
     static constexpr const char* units[] = {"uchar", "ushort", "uint", "uint2", "uint4"};
     int log = 0;
@@ -48,6 +54,9 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
   });
 }
 
+// Whether the kernels can read the mask by 16 elements.
+std::uint8_t in_bytes(const TensorView& mask) { return size_of(mask.dtype) == 1 && mask.data.offset % 16 == 0; }
+
 void expect(bool condition, const char* what) {
   if (!condition) throw ValidationError(std::string("[compact] expected ") + what);
 }
@@ -55,26 +64,28 @@ void expect(bool condition, const char* what) {
 }  // namespace
 
 Compaction::Compaction(Queue& queue, const TensorView& mask)
-    : queue_(queue), mask_(mask), chunks_((mask.numel() + chunk - 1) / chunk) {
+    : queue_(queue), mask_(mask), chunks_((mask.numel() + chunk_of(queue) - 1) / chunk_of(queue)) {
   expect(mask.is_contiguous(), "a contiguous mask");
-  starts_ = Workspace(queue, std::size_t(chunks_ + 1) * sizeof(cl_long));
+  if (chunks_ == 0) return;
+  ends_ = Workspace(queue, std::size_t(chunks_) * sizeof(cl_long));
   const std::size_t group = group_of(queue);
-  const NDRange range(std::size_t(chunks_) * group, group);
-  launch(queue, kernel_for(queue, {count_chunks, mask.dtype, 1, 0}), range, mask.data, starts_.data(),
-         cl_ulong(mask.numel()));
-  launch(queue, kernel_for(queue, {scan_chunks, mask.dtype, 1, 0}), NDRange(group, group),
-         starts_.data(), cl_ulong(chunks_));
+  launch(queue, kernel_for(queue, {count_chunks, mask.dtype, 1, 0, in_bytes(mask)}),
+         NDRange(std::size_t(chunks_) * group, group), mask.data, ends_.data(), cl_ulong(mask.numel()));
+  const TensorView ends(ends_.data(), DataType::int64, {chunks_});
+  if (chunks_ > 1) scan(queue, ScanId::sum, ends, ends, 0, {});
 }
 
 std::int64_t Compaction::count() {
-  BufferRef total = starts_.data();
-  total.offset += std::size_t(chunks_) * sizeof(cl_long);
+  if (chunks_ == 0) return 0;
+  BufferRef total = ends_.data();
+  total.offset += std::size_t(chunks_ - 1) * sizeof(cl_long);
   cl_long result = 0;
   queue_.read(&result, total, sizeof result, true);
   return result;
 }
 
 void Compaction::emit(int kind, const TensorView& out, const TensorView& source, std::int64_t limit) {
+  if (chunks_ == 0) return;
   Parameters p{};
   std::copy_n(mask_.sizes.begin(), std::size_t(mask_.dims), p.sizes);
   p.n = std::uint64_t(mask_.numel()), p.limit = limit;
@@ -83,11 +94,11 @@ void Compaction::emit(int kind, const TensorView& out, const TensorView& source,
     p.code = queue_.status().arm("masked_scatter: expected self and source to have the same number of elements where "
                                  "the mask is true: source has fewer");
   const int dims = kind == coordinates_kind ? mask_.dims : 0;
-  const Key key{Kind(kind), mask_.dtype, std::uint8_t(size_of(out.dtype)), std::uint8_t(dims)};
+  const Key key{Kind(kind), mask_.dtype, std::uint8_t(size_of(out.dtype)), std::uint8_t(dims), in_bytes(mask_)};
   const auto parameters = std::as_bytes(std::span(&p, 1));
   const std::size_t group = group_of(queue_);
-  launch(queue_, kernel_for(queue_, key), NDRange(std::size_t(chunks_) * group, group), mask_.data,
-         starts_.data(), out.data, source.data, queue_.status().buffer(),
+  launch(queue_, kernel_for(queue_, key), NDRange(std::size_t(chunks_) * group, group), mask_.data, ends_.data(),
+         out.data, source.data, queue_.status().buffer(),
          parameters.first(offsetof(Parameters, sizes) + std::size_t(dims) * sizeof(std::int64_t)));
 }
 

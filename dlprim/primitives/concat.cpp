@@ -35,8 +35,9 @@ void check(const TensorView& out, std::span<const TensorView> inputs, int dim) {
   for (const TensorView& in : inputs) {
     bool fits = in.dims == out.dims && dim >= 0 && dim < out.dims;
     for (int d = 0; fits && d < out.dims; d++) fits = d == dim || in.sizes[d] == out.sizes[d];
-    if (!fits) throw ValidationError("[concat] expected tensors that agree with the result except along dimension " +
-                                     std::to_string(dim));
+    if (!fits)
+      throw ValidationError("[concat] expected tensors that agree with the result except along dimension " +
+                            std::to_string(dim));
     total += in.sizes[dim];
   }
   if (total != out.sizes[dim])
@@ -91,8 +92,10 @@ void join(Queue& queue, const TensorView& out, std::span<const TensorView> input
 
 // Joins many dense inputs end to end: one list of copies.
 void join_ends(Queue& queue, const TensorView& out, std::span<const TensorView> inputs, int unit) {
-  const DataType type = unit == 1 ? DataType::int8 : unit == 2 ? DataType::int16 : unit == 4 ? DataType::int32
-                                                                                             : DataType::int64;
+  const DataType type = unit == 1   ? DataType::int8
+                        : unit == 2 ? DataType::int16
+                        : unit == 4 ? DataType::int32
+                                    : DataType::int64;
   std::vector<std::int64_t> sizes;
   std::vector<BufferRef> from, to;
   BufferRef end = out.data;

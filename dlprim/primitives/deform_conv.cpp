@@ -54,9 +54,10 @@ Parameters parameters(const DeformedImage& image, const TensorView& columns, con
     good = mask.dtype == in.dtype && mask.is_contiguous() && mask.dims == 4 && mask.sizes[0] == in.sizes[0] &&
            mask.sizes[1] == groups * taps && mask.sizes[2] == shifts.sizes[2] && mask.sizes[3] == shifts.sizes[3];
   if (!good)
-    throw ValidationError("[deformed_columns] expected an image [N, C, H, W], shifts [N, groups * kh * kw * 2, oh, ow], "
-                          "a mask [N, groups * kh * kw, oh, ow] and columns [N, C * kh * kw, oh * ow], contiguous and "
-                          "of one floating dtype, where groups divides C");
+    throw ValidationError(
+        "[deformed_columns] expected an image [N, C, H, W], shifts [N, groups * kh * kw * 2, oh, ow], "
+        "a mask [N, groups * kh * kw, oh, ow] and columns [N, C * kh * kw, oh * ow], contiguous and "
+        "of one floating dtype, where groups divides C");
   Parameters p{};
   p.channels = narrow(op, "channels", in.sizes[1]), p.groups = narrow(op, "groups", groups);
   for (int d = 0; d < 2; d++) {
@@ -90,8 +91,10 @@ void deformed_columns_backward(Queue& queue, const TensorView& grad_columns, con
       grad_shifts.dtype != type || grad_shifts.numel() != image.shifts.numel() || !grad_shifts.is_contiguous() ||
       (image.mask.defined() &&
        (grad_mask.dtype != type || grad_mask.numel() != image.mask.numel() || !grad_mask.is_contiguous())))
-    throw ValidationError(std::string("[deformed_columns_backward] expected contiguous gradients like the shifts and the "
-                                      "mask, and the image's in ") + name(gradient_type(type)));
+    throw ValidationError(
+        std::string("[deformed_columns_backward] expected contiguous gradients like the shifts and the "
+                    "mask, and the image's in ") +
+        name(gradient_type(type)));
   const std::uint8_t masked = image.mask.defined();
   run(queue, {type, scatter, masked}, p, grad_columns.numel(), grad_columns.data, image.shifts.data, image.mask.data,
       grad_in.data);

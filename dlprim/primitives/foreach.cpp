@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/primitives/pointwise_code.hpp>
+
 #include "foreach_batch.hpp"
 
 namespace dlprim {
@@ -53,10 +55,9 @@ KernelSource make_source(const ForeachCode& code, const ForeachForm& form, bool 
     if (mode != ForeachMode::read)
       stores += "STORE(" + t + ", p" + n + ", i, " + cl_cast(compute, lists[k].dtype, "x" + n) + "); ";
   }
-  const bool independent = std::none_of(lists.begin(), lists.end(), [](const ForeachList& list) {
-    return list.mode == ForeachMode::broadcast;
-  });
-  // Intel's compiler crashes where it turns a loop with such conversions into vectors.
+  const bool independent = std::none_of(lists.begin(), lists.end(),
+                                        [](const ForeachList& list) { return list.mode == ForeachMode::broadcast; });
+  // Intel's compiler crashes where it vectorizes a loop with such conversions.
   const bool converts = std::any_of(lists.begin(), lists.end(), [&](const ForeachList& list) {
     return is_floating(compute) && !is_floating(list.dtype);
   });
@@ -77,6 +78,10 @@ KernelSource make_source(const ForeachCode& code, const ForeachForm& form, bool 
       .define("LOADS", loads)
       .define("EACH", each + code.each)
       .define("STORES", stores);
+  if (!code.rows) return source;
+  source.define("ROWS");
+  define_compute(source, compute);
+  if (compute != DataType::float64) source.option("-cl-single-precision-constant");
   return source;
 }
 

@@ -49,8 +49,8 @@ void reduce(Queue& queue, NormOrder order, bool first, std::span<const std::int6
   const std::size_t group = std::bit_floor(std::min<std::size_t>(gpu ? 256 : 16, info.max_work_group));
   const ForeachList list{tensors.data, tensors.dtype, ForeachMode::read};
   const ForeachForm form = choose_form(info, {&list, 1}, sizes.size(), 0);
-  Kernel& kernel = kernel_of(queue.device(), {form, tensors.dtype, to_type, compute, order, first, last, gpu, 0},
-                             int(group));
+  Kernel& kernel =
+      kernel_of(queue.device(), {form, tensors.dtype, to_type, compute, order, first, last, gpu, 0}, int(group));
   ForeachBatch batch(form, {&list, 1}, 0, compute);
   auto run = [&] {
     const std::size_t bytes = batch.chunks() * size_of(to_type);
@@ -81,8 +81,7 @@ void foreach_norm(Queue& queue, NormOrder order, std::span<const std::int64_t> s
   if (tensors.data.size() != sizes.size() || !is_floating(tensors.dtype))
     throw ValidationError("[foreach_norm] expected " + std::to_string(sizes.size()) + " floating tensors, got " +
                           std::to_string(tensors.data.size()) + " of " + name(tensors.dtype));
-  if (!sizes.empty())
-    reduce(queue, order, true, sizes, tensors, compute_type(tensors.dtype), norms, tensors.dtype);
+  if (!sizes.empty()) reduce(queue, order, true, sizes, tensors, compute_type(tensors.dtype), norms, tensors.dtype);
 }
 
 }  // namespace dlprim

@@ -98,11 +98,11 @@ void grid_sample_backward(Queue& queue, const TensorView& grad_out, const Tensor
   }
   if (grad_grid.defined() && (!grad_grid.is_contiguous() || grad_grid.dtype != in.dtype))
     throw ValidationError("[grid_sample_backward] expected a contiguous gradient of the grid in the image's dtype");
-  const Key key{in.dtype, how.mode, how.padding, how.align_corners, std::uint8_t(in.dims - 2), 1, grad_in.defined(),
-                grad_grid.defined()};
+  const Key key{in.dtype, how.mode,          how.padding,        how.align_corners, std::uint8_t(in.dims - 2),
+                1,        grad_in.defined(), grad_grid.defined()};
   const Grid walked = extents(p);
-  launch(queue, kernel_for(queue, key), walked.range(), in.data, grid.data, grad_out.data, grad_in.data,
-         grad_grid.data, p, cl_int(walked.x), cl_int(walked.y), cl_long(walked.z));
+  launch(queue, kernel_for(queue, key), walked.range(), in.data, grid.data, grad_out.data, grad_in.data, grad_grid.data,
+         p, cl_int(walked.x), cl_int(walked.y), cl_long(walked.z));
 }
 
 }  // namespace dlprim

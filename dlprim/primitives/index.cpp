@@ -9,6 +9,7 @@
 #include <dlprim/runtime/status.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 namespace dlprim {
@@ -56,7 +57,8 @@ KernelSource make_source(const Key& key, const DeviceInfo& device) {
   if (key.form == Form::positions) return source.define("POSITIONS");
   if (key.unit) return source.define("UNIT", unit_type(key.unit));
   source.define("TO", tag(key.to)).define("FROM", tag(key.from)).define("BYTES", std::int64_t(size_of(key.to)));
-  source.define("CAST(v)", cl_cast(key.from, key.to, "v")).define("COMBINE(a, b)", combination(Update(key.update), key.to));
+  source.define("CAST(v)", cl_cast(key.from, key.to, "v"))
+      .define("COMBINE(a, b)", combination(Update(key.update), key.to));
   if (device.int64_atomics) source.define("INT64_ATOMICS");
   if (key.to == DataType::float32 && Update(key.update) == Update::add) source.define("ADD_F32");
   return source;
@@ -252,7 +254,8 @@ void write_in_order(Queue& queue, const TensorView& destination, const TensorVie
                     std::span<const IndexedDim> dims, Update update, const IndexOptions& options) {
   const std::int64_t count = destination.numel();
   if (count == 0) return;
-  const Workspace places(queue, std::size_t(count) * sizeof(cl_long)), order(queue, std::size_t(count) * sizeof(cl_long));
+  const Workspace places(queue, std::size_t(count) * sizeof(cl_long)),
+      order(queue, std::size_t(count) * sizeof(cl_long));
   Operation o = prepare({places.data(), DataType::int64, destination.shape()}, destination, dims, Form::positions,
                         Update::assign, "indexed_write");
   run(queue, o, options);
@@ -269,6 +272,30 @@ void write_in_order(Queue& queue, const TensorView& destination, const TensorVie
          destination.data, given.data, places.data(), order.data(), cl_ulong(count));
 }
 
+// More index tensors than a kernel takes, as fewer: the offsets to which groups of them lead. An index out of range is
+// reported while these are computed, and is out of range among them, too.
+struct Grouped {
+  std::vector<Workspace> memory;
+  std::vector<IndexedDim> dims;
+  IndexOptions options;
+
+  Grouped(Queue& queue, const TensorView& shape, std::span<const IndexedDim> all, const IndexOptions& given)
+      : options(given) {
+    if (options.ignore) throw ValidationError("[index] expected one index tensor beside an index to ignore");
+    options.wrap = false;
+    TensorView still = shape;
+    still.strides.fill(0);
+    for (std::size_t first = 0; first < all.size(); first += max_indices) {
+      const auto group = all.subspan(first, std::min<std::size_t>(max_indices, all.size() - first));
+      memory.emplace_back(queue, std::size_t(shape.numel()) * sizeof(cl_long));
+      const TensorView offsets{memory.back().data(), DataType::int64, shape.shape()};
+      Operation o = prepare(offsets, still, group, Form::positions, Update::assign, "index");
+      run(queue, o, given);
+      dims.push_back({offsets, std::numeric_limits<std::int64_t>::max(), 1});
+    }
+  }
+};
+
 }  // namespace
 
 void indexed_read(Queue& queue, const TensorView& out, const TensorView& source, std::span<const IndexedDim> dims,
@@ -276,6 +303,10 @@ void indexed_read(Queue& queue, const TensorView& out, const TensorView& source,
   if (out.dtype != source.dtype)
     throw ValidationError(std::string("[indexed_read] expected equal dtypes, got ") + name(out.dtype) + " and " +
                           name(source.dtype));
+  if (out.numel() > 0 && dims.size() > max_indices) {
+    const Grouped grouped(queue, out, dims, options);
+    return indexed_read(queue, out, source, grouped.dims, grouped.options);
+  }
   Operation o = prepare(out, source, dims, Form::read, Update::assign, "indexed_read");
   if (o.plan.numel() > 0) run(queue, o, options);
 }
@@ -286,6 +317,10 @@ void indexed_write(Queue& queue, const TensorView& destination, const TensorView
   const DataType type = destination.dtype;
   if ((update == Update::assign || is_complex(type)) && type != values.dtype)
     throw ValidationError(prefix + "expected equal dtypes, got " + name(type) + " and " + name(values.dtype));
+  if (destination.numel() > 0 && dims.size() > max_indices) {
+    const Grouped grouped(queue, destination, dims, options);
+    return indexed_write(queue, destination, values, grouped.dims, update, grouped.options);
+  }
   const bool ordering = update == Update::maximum || update == Update::minimum;
   if (is_complex(type) && ordering)
     throw NotImplementedError(prefix + "expected assign, add or multiply for complex numbers");

@@ -14,15 +14,22 @@ namespace dlprim {
 namespace {
 
 enum Operation : std::uint8_t {
-  nll_each, nll_reduce, nll_finish, nll_backward, entropy, entropy_backward, margin, multilabel
+  nll_each,
+  nll_reduce,
+  nll_finish,
+  nll_backward,
+  entropy,
+  entropy_backward,
+  margin,
+  multilabel
 };
 struct Row {
   const char *define, *kernel;
 };
-constexpr Row rows[] = {{"NLL_EACH", "nll_each"},         {"NLL_REDUCE", "nll_reduce"},
-                        {"NLL_FINISH", "nll_finish"},     {"NLL_BACKWARD", "nll_backward"},
-                        {"ENTROPY", "entropy"},           {"ENTROPY_BACKWARD", "entropy_backward"},
-                        {"MARGIN", "margin"},             {"MULTILABEL", "multilabel"}};
+constexpr Row rows[] = {{"NLL_EACH", "nll_each"},     {"NLL_REDUCE", "nll_reduce"},
+                        {"NLL_FINISH", "nll_finish"}, {"NLL_BACKWARD", "nll_backward"},
+                        {"ENTROPY", "entropy"},       {"ENTROPY_BACKWARD", "entropy_backward"},
+                        {"MARGIN", "margin"},         {"MULTILABEL", "multilabel"}};
 
 std::size_t group_of(const Queue& queue) { return fitting_group(queue.device().info(), 128); }
 
@@ -78,7 +85,7 @@ struct Call {
     expect(in.dims == 2 || in.dims == 3, name, "an input of 2 or 3 dimensions");
     expect(target.dtype == DataType::int64 || target.dtype == DataType::uint8, name, "int64 or uint8 targets");
     expect(target.dims == in.dims - 1 && target.size(0) == in.size(0) && (in.dims == 2 || target.size(1) == in.size(2)),
-           name, "one target for every row and place of the input");
+           name, "one target for every row and position of the input");
     expect(!targets.weights.defined() || (targets.weights.dtype == type && targets.weights.is_contiguous() &&
                                           targets.weights.numel() == in.size(1)),
            name, "one weight of the input's dtype for every class");
@@ -148,8 +155,7 @@ void cross_entropy_backward(Queue& queue, const TensorView& logits, const ClassT
   expect(std::ranges::equal(grad_in.shape(), logits.shape()) && grad_in.dtype == logits.dtype &&
              std::ranges::equal(grad_in.strides, logits.strides),
          "cross_entropy_backward", "a gradient laid out like the logits");
-  call.run(entropy_backward, groups_of(queue, call.count()),
-           std::tuple(logits.data, grad_out.data, grad_in.data));
+  call.run(entropy_backward, groups_of(queue, call.count()), std::tuple(logits.data, grad_out.data, grad_in.data));
 }
 
 namespace {

@@ -129,7 +129,7 @@ void adam(Queue& queue, std::span<const std::int64_t> sizes, TensorList paramete
           TensorList averages, TensorList square_averages, TensorList max_square_averages, TensorList steps,
           const AdamOptions& options, const OptimizerInputs& inputs) {
   Step step(sizes.size(), option_bits(Optimizer::adam, parameters.dtype, inputs, options.maximize,
-                                       {options.amsgrad, options.weight_decay != 0, options.decoupled_decay}));
+                                      {options.amsgrad, options.weight_decay != 0, options.decoupled_decay}));
   step.list("p", parameters, ForeachMode::update);
   step.list("gradient", gradients, inputs.grad_scale.memory ? ForeachMode::update : ForeachMode::read);
   step.list("m", averages, ForeachMode::update);
@@ -153,8 +153,9 @@ void adam(Queue& queue, std::span<const std::int64_t> sizes, TensorList paramete
 
 void sgd(Queue& queue, std::span<const std::int64_t> sizes, TensorList parameters, TensorList gradients,
          TensorList momenta, const SgdOptions& options, const OptimizerInputs& inputs) {
-  Step step(sizes.size(), option_bits(Optimizer::sgd, parameters.dtype, inputs, options.maximize,
-                                       {options.momentum != 0, options.first_step, options.nesterov, options.weight_decay != 0}));
+  Step step(sizes.size(),
+            option_bits(Optimizer::sgd, parameters.dtype, inputs, options.maximize,
+                        {options.momentum != 0, options.first_step, options.nesterov, options.weight_decay != 0}));
   step.list("p", parameters, ForeachMode::update);
   step.list("gradient", gradients, inputs.grad_scale.memory ? ForeachMode::update : ForeachMode::read);
   const bool momentum = options.momentum != 0;
@@ -173,8 +174,8 @@ void sgd(Queue& queue, std::span<const std::int64_t> sizes, TensorList parameter
 
 void adagrad(Queue& queue, std::span<const std::int64_t> sizes, TensorList parameters, TensorList gradients,
              TensorList square_sums, TensorList steps, const AdagradOptions& options, const OptimizerInputs& inputs) {
-  Step step(sizes.size(), option_bits(Optimizer::adagrad, parameters.dtype, inputs, options.maximize,
-                                       {options.weight_decay != 0}));
+  Step step(sizes.size(),
+            option_bits(Optimizer::adagrad, parameters.dtype, inputs, options.maximize, {options.weight_decay != 0}));
   step.list("p", parameters, ForeachMode::update);
   step.list("gradient", gradients, inputs.grad_scale.memory ? ForeachMode::update : ForeachMode::read);
   step.list("sum", square_sums, ForeachMode::update);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/indexing.hpp>
-#include <dlprim/primitives/pointwise.hpp>
+#include <dlprim/primitives/pointwise_code.hpp>
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/settings.hpp>
 
@@ -89,8 +89,9 @@ DataType result_type(ResultType result, DataType compute) {
   switch (result) {
     case ResultType::truth: return DataType::boolean;
     case ResultType::real:
-      return compute == DataType::complex64 ? DataType::float32
-             : compute == DataType::complex128 ? DataType::float64 : compute;
+      return compute == DataType::complex64    ? DataType::float32
+             : compute == DataType::complex128 ? DataType::float64
+                                               : compute;
     case ResultType::pair: return compute == DataType::float64 ? DataType::complex128 : DataType::complex64;
     default: return compute;
   }
@@ -142,19 +143,15 @@ KernelSource make_source(const Expression& expression, const Plan& plan, const K
     const std::size_t bytes = std::size_t(std::max<int>(key.vector, 1)) * size_of(x.dtype);
     const bool packed = key.access[k] == contiguous && size_of(x.dtype) < 4 && bytes >= 4;
     (output ? outputs : inputs) += " M(" + name + ", " + tag(x.dtype) + ", " + std::to_string(tensors++) + ", " +
-                                   access_names[key.access[k]] + ", " +
-                                   word_of(bytes) + ", " + std::to_string(packed ? 4 / size_of(x.dtype) : 1) + ")";
-    source.define("CAST_" + name + "(v)", output ? cl_cast(result, x.dtype, "v")
-                                                 : input_cast(x.dtype, compute));
+                                   access_names[key.access[k]] + ", " + word_of(bytes) + ", " +
+                                   std::to_string(packed ? 4 / size_of(x.dtype) : 1) + ")";
+    source.define("CAST_" + name + "(v)", output ? cl_cast(result, x.dtype, "v") : input_cast(x.dtype, compute));
   }
   source.define("NAME", kernel).define("RANK", plan.dims).define("VECTOR", key.vector);
   source.define("TENSORS", tensors).define("CONSTANTS", values);
-  source.define("COMPUTE", tag(compute)).define("RESULT", tag(result));
-  source.define("COMPUTE_FLOATING", is_floating(compute)).define("COMPUTE_INTEGER", is_integral(compute));
-  source.define("COMPUTE_SIGNED", is_signed(compute)).define("COMPUTE_BOOL", compute == DataType::boolean);
-  source.define("COMPUTE_COMPLEX", is_complex(compute)).define("COMPUTE_NARROW", compute_type(compute) != compute);
+  define_compute(source, compute);
+  source.define("RESULT", tag(result));
   const bool wide = compute == DataType::float64 || compute == DataType::complex128;
-  source.define("COMPUTE_DOUBLE", wide);
   source.define("FOR_INPUTS(M)", inputs).define("FOR_OUTPUTS(M)", outputs).define("FOR_CONSTANTS(M)", constants);
   source.define("BODY", body_of(expression, compute));
   if (expression.row.special) source.define("SPECIAL");

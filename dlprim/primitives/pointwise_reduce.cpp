@@ -90,9 +90,7 @@ PointwiseOperationBroadcastReduce::PointwiseOperationBroadcastReduce(const std::
                                                                      DataType weight_type, const std::string& compute,
                                                                      const std::string& init,
                                                                      const std::string& combine)
-    : x_types_(types_of(xs)),
-      y_types_(types_of(ys)),
-      weights_(weights),
+    : x_types_(types_of(xs)), y_types_(types_of(ys)), weights_(weights),
       program_(code_of(x_types_, y_types_, weights, weight_type, compute, init, combine)) {}
 
 void PointwiseOperationBroadcastReduce::enqueue(Queue& queue, const std::vector<TensorView>& xs,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/pointwise_types.hpp>
 
+#include <unordered_map>
+
 namespace dlprim {
 
 namespace {
 
-enum class Served : std::uint8_t { any, floats, numbers, integers, bits };
+enum class Served : std::uint8_t { any, floats, wide, numbers, integers, bits };
 
 // The second column of the tables.
 struct Types {
@@ -14,8 +16,8 @@ struct Types {
 };
 constexpr Types same{ResultType::same, Served::any}, truth{ResultType::truth, Served::any},
     real{ResultType::real, Served::any}, pair{ResultType::pair, Served::any}, floats{ResultType::same, Served::floats},
-    numbers{ResultType::same, Served::numbers}, integers{ResultType::same, Served::integers},
-    bits{ResultType::same, Served::bits};
+    wide{ResultType::same, Served::wide}, numbers{ResultType::same, Served::numbers},
+    integers{ResultType::same, Served::integers}, bits{ResultType::same, Served::bits};
 
 constexpr Served served[] = {
 #define ROW(name, types, expression, complex_expression) types.served,
@@ -25,12 +27,10 @@ constexpr Served served[] = {
 };
 
 constexpr PointwiseRow rows[] = {
-#define ROW(name, types, expression, complex_expression) \
-  {#name, types.result, expression, complex_expression, false},
+#define ROW(name, types, expression, complex_expression) {#name, types.result, expression, complex_expression, false},
 #include "pointwise_table.inc"
 #undef ROW
-#define ROW(name, types, expression, complex_expression) \
-  {#name, types.result, expression, complex_expression, true},
+#define ROW(name, types, expression, complex_expression) {#name, types.result, expression, complex_expression, true},
 #include "special_table.inc"
 #undef ROW
 };
@@ -41,6 +41,7 @@ bool serves(PointwiseId id, DataType compute) noexcept {
   const bool floating = is_floating(compute) || is_complex(compute), boolean = compute == DataType::boolean;
   switch (served[int(id)]) {
     case Served::floats: return floating;
+    case Served::wide: return floating && size_of(compute) >= 4;
     case Served::numbers: return !boolean;
     case Served::integers: return !floating && !boolean;
     case Served::bits: return !floating;
@@ -53,16 +54,20 @@ int pointwise_row_count() noexcept { return int(std::size(rows)); }
 const PointwiseRow& pointwise_row(PointwiseId id) noexcept { return rows[int(id)]; }
 
 std::optional<PointwiseId> find_pointwise(std::string_view name) noexcept {
-  for (const PointwiseRow& row : rows)
-    if (name == row.name) return PointwiseId(&row - rows);
-  return {};
+  static const std::unordered_map<std::string_view, PointwiseId> names = [] {
+    std::unordered_map<std::string_view, PointwiseId> result;
+    for (const PointwiseRow& row : rows) result.emplace(row.name, PointwiseId(&row - rows));
+    return result;
+  }();
+  const auto it = names.find(name);
+  return it == names.end() ? std::nullopt : std::optional(it->second);
 }
 
 DataType promote(DataType a, DataType b) noexcept {
   if (a == b) return a;
   if (is_complex(a) || is_complex(b)) {
-    const bool wide = a == DataType::complex128 || b == DataType::complex128 || a == DataType::float64 ||
-                      b == DataType::float64;
+    const bool wide =
+        a == DataType::complex128 || b == DataType::complex128 || a == DataType::float64 || b == DataType::float64;
     return wide ? DataType::complex128 : DataType::complex64;
   }
   if (is_floating(a) || is_floating(b)) {

@@ -17,12 +17,9 @@ enum Operation : std::uint8_t { max_forward, max_backward, max_scatter, average_
 struct OperationRow {
   const char *define, *kernel;
 };
-constexpr OperationRow operations[] = {{"MAX_FORWARD", "max_forward"},
-                                       {"MAX_BACKWARD", "max_backward"},
-                                       {"MAX_SCATTER", "max_scatter"},
-                                       {"AVERAGE_FORWARD", "average_forward"},
-                                       {"AVERAGE_BACKWARD", "average_backward"},
-                                       {"UNPOOL", "unpool"}};
+constexpr OperationRow operations[] = {{"MAX_FORWARD", "max_forward"},           {"MAX_BACKWARD", "max_backward"},
+                                       {"MAX_SCATTER", "max_scatter"},           {"AVERAGE_FORWARD", "average_forward"},
+                                       {"AVERAGE_BACKWARD", "average_backward"}, {"UNPOOL", "unpool"}};
 constexpr const char* windows[] = {"sliding", "adaptive", "fractional"};
 
 // The struct of pool.cl.
@@ -89,8 +86,7 @@ Parameters parameters(const TensorView& in, const TensorView& out, const TensorV
 
 bool is_wide(const TensorView& view) {
   std::int64_t last = 0, volume = 1;
-  for (int d = 2; d < view.dims; d++)
-    last += (view.sizes[d] - 1) * std::abs(view.strides[d]), volume *= view.sizes[d];
+  for (int d = 2; d < view.dims; d++) last += (view.sizes[d] - 1) * std::abs(view.strides[d]), volume *= view.sizes[d];
   return std::max(last, volume) > settings.index_limit;
 }
 
@@ -177,8 +173,8 @@ void max_pool_backward(Queue& queue, const TensorView& grad_out, const TensorVie
     const Planes planes("pool", grad_in, {p.in_stride, p.out_stride, p.index_stride});
     QueueStatus& status = queue.status();
     launch(queue, kernel_for(queue, key_of(max_scatter, grad_in, grad_out, indices, grad_in, window)),
-           NDRange(std::size_t(planes.batch) * std::size_t(planes.channels), 1),
-           traffic_of(grad_in, grad_out, indices), grad_out.data, indices.data, grad_in.data, status.buffer(),
+           NDRange(std::size_t(planes.batch) * std::size_t(planes.channels), 1), traffic_of(grad_in, grad_out, indices),
+           grad_out.data, indices.data, grad_in.data, status.buffer(),
            cl_int(status.arm("[max_pool_backward] index %lld is outside the input")), p, planes);
     return;
   }

@@ -12,7 +12,7 @@ namespace dlprim {
 bool select_places(Queue& queue, const TensorView& keys, const TensorView& places, bool descending) {
   if (!keys.is_contiguous() || !places.is_contiguous() || keys.dims != 2 || places.dims != 2 ||
       places.dtype != DataType::int64 || places.sizes[0] != keys.sizes[0] || places.sizes[1] > keys.sizes[1])
-    throw ValidationError("[topk] expected contiguous keys [rows, n] and int64 places [rows, k] with k <= n");
+    throw ValidationError("[topk] expected contiguous keys [rows, n] and int64 indices [rows, k] with k <= n");
   const DeviceInfo& info = queue.device().info();
   const std::int64_t n = keys.sizes[1], k = places.sizes[1];
   static tuning::Numbers<3> costs("sort.select");
@@ -28,7 +28,8 @@ bool select_places(Queue& queue, const TensorView& keys, const TensorView& place
     std::uint16_t group;
   };
   const char* forced = environment::text("DLPRIM_SORT");
-  const std::size_t group = info.cpu && !(forced && std::string_view(forced) == "radix") ? 1 : 256;
+  const std::size_t many = n >= 8192 && info.max_work_group >= 1024 ? 1024 : 256;
+  const std::size_t group = info.cpu && !(forced && std::string_view(forced) == "radix") ? 1 : many;
   static KernelCache<Select> cache;
   const Select key{keys.dtype, descending, std::uint16_t(group)};
   Kernel& kernel = cache.get(queue.device(), key, [&] {

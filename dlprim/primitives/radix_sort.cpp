@@ -56,12 +56,13 @@ const char* decline_radix(const Device& device, const SortProblem& p, bool force
   if (p.n > settings.index_limit) return "rows of more than 2^31 keys";
   if (device.info().local_memory < 32000 || device.info().max_work_group < 256) return "too little local memory";
   if (forced) return nullptr;
-  return device.info().cpu ? "a processor" : p.n < 256 ? "few keys" : nullptr;
+  return device.info().cpu ? "a CPU" : p.n < 256 ? "few keys" : nullptr;
 }
 
 void run_radix(Queue& queue, const SortProblem& all) {
   SortProblem p = all;  // as many rows at once as 32-bit counts allow
-  p.segments = std::min(all.segments, std::max<std::int64_t>(1, settings.index_limit / std::max<std::int64_t>(1, all.n)));
+  p.segments =
+      std::min(all.segments, std::max<std::int64_t>(1, settings.index_limit / std::max<std::int64_t>(1, all.n)));
   if (p.segments < all.segments) {
     SortProblem rest = all;
     rest.segments -= p.segments;

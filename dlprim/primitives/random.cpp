@@ -91,8 +91,8 @@ struct EachKey {
 };
 constexpr const char* samplers[] = {"sample_gamma", "sample_poisson", "sample_binomial"};
 
-void generate_each(Queue& queue, std::uint8_t sampler, const TensorView& out, const TensorView& a,
-                   const TensorView& b, PhiloxState state) {
+void generate_each(Queue& queue, std::uint8_t sampler, const TensorView& out, const TensorView& a, const TensorView& b,
+                   PhiloxState state) {
   expect_contiguous(samplers[sampler], {&out, &a, &b});
   expect_floating(samplers[sampler], out.dtype);
   if (a.dtype != out.dtype || b.dtype != out.dtype)
@@ -161,8 +161,7 @@ void random_poisson(Queue& queue, const TensorView& out, const TensorView& a, Ph
   generate_each(queue, 1, out, a, a, state);
 }
 
-void random_binomial(Queue& queue, const TensorView& out, const TensorView& a, const TensorView& b,
-                     PhiloxState state) {
+void random_binomial(Queue& queue, const TensorView& out, const TensorView& a, const TensorView& b, PhiloxState state) {
   generate_each(queue, 2, out, a, b, state);
 }
 
@@ -172,8 +171,8 @@ void random_permutation(Queue& queue, const TensorView& out, PhiloxState state) 
   const cl_ulong count = cl_ulong(out.numel());
   if (count == 0) return;
   const cl_int bits = cl_int(std::max(2, int(std::bit_width(count - 1))));
-  launch(queue, section(cache, queue, "PERMUTATION", "permutation", out.dtype), NDRange(count, work_group),
-         out.data, count, bits, cl_ulong(state.seed), cl_ulong(state.offset));
+  launch(queue, section(cache, queue, "PERMUTATION", "permutation", out.dtype), NDRange(count, work_group), out.data,
+         count, bits, cl_ulong(state.seed), cl_ulong(state.offset));
 }
 
 void random_categorical(Queue& queue, const TensorView& cumulative, const TensorView& out, PhiloxState state) {

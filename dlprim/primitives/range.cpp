@@ -23,12 +23,16 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
     if (key.option) source.define(options[key.kernel]);
     if (key.kernel == 3) {
       const std::size_t bytes = size_of(key.out);
-      return source.define("UNIT", bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 4 ? "uint"
-                                                        : bytes == 8 ? "ulong" : "uint4");
+      return source.define("UNIT", bytes == 1   ? "uchar"
+                                   : bytes == 2 ? "ushort"
+                                   : bytes == 4 ? "uint"
+                                   : bytes == 8 ? "ulong"
+                                                : "uint4");
     }
     source.define("T", tag(key.out)).define("CAST(v)", cl_cast(key.compute, key.out, "v"));
     return source.define("R", key.compute == DataType::int64     ? "long"
-                              : key.compute == DataType::float64 ? "double" : "float");
+                              : key.compute == DataType::float64 ? "double"
+                                                                 : "float");
   });
 }
 
@@ -76,8 +80,8 @@ void triangle(Queue& queue, const TensorView& out, const TensorView& in, std::in
          cl_uint(out.size(-2)), cl_uint(out.size(-1)), cl_long(diagonal));
 }
 
-void triangle_indices(Queue& queue, const TensorView& out, std::int64_t rows, std::int64_t columns,
-                      std::int64_t offset, bool lower) {
+void triangle_indices(Queue& queue, const TensorView& out, std::int64_t rows, std::int64_t columns, std::int64_t offset,
+                      bool lower) {
   expect_dense(out, "triangle_indices");
   if (out.dims != 2 || out.sizes[0] != 2 || !is_integral(out.dtype))
     throw ValidationError("[triangle_indices] expected an integer result of shape [2, elements]");

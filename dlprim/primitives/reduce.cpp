@@ -53,7 +53,9 @@ ReduceCode code_of(const Row& row) {
       open = "const ACC_T a = p->v; ";
       break;
     case Kind::indexed:
-      code = {"ACC_T v; IDX i;", 2, "p->v = " + identity + "; p->i = (IDX)-1;",
+      code = {"ACC_T v; IDX i;",
+              2,
+              "p->v = " + identity + "; p->i = (IDX)-1;",
               "const ACC_T a = p->v, b = " + map + "; if ((" + combine +
                   ") || (index < p->i && (a == b || (a != a && b != b)))) { p->v = b; p->i = index; }",
               "const ACC_T a = p->v, b = q.v; if ((" + combine +
@@ -66,7 +68,9 @@ ReduceCode code_of(const Row& row) {
       open = "const REAL mean = p->mean, m2 = p->m2; ";
       break;
     case Kind::pair:
-      code = {"ACC_T lo, hi;", 2, "p->lo = HIGHEST; p->hi = LOWEST;",
+      code = {"ACC_T lo, hi;",
+              2,
+              "p->lo = HIGHEST; p->hi = LOWEST;",
               "const ACC_T v = x0; p->lo = p->lo < v || p->lo != p->lo ? p->lo : v; "
               "p->hi = p->hi > v || p->hi != p->hi ? p->hi : v;",
               "p->lo = p->lo < q.lo || p->lo != p->lo ? p->lo : q.lo; "

@@ -113,8 +113,9 @@ Shape shape_of(const ReduceOperands& operands, bool ordered) {
     dim.size = std::uint64_t(x.sizes[d]);
     for (int k = 0; k < shape.operands; k++) {
       const bool output = k >= shape.inputs;
-      dim.strides[k] = !output ? operands.inputs[k].strides[d]
-                       : reduced ? 0 : operands.outputs[k - shape.inputs].strides[d];
+      dim.strides[k] = !output   ? operands.inputs[k].strides[d]
+                       : reduced ? 0
+                                 : operands.outputs[k - shape.inputs].strides[d];
       extent[k] += (x.sizes[d] - 1) * std::abs(dim.strides[k]);
       shape.wide |= extent[k] > limit;
     }

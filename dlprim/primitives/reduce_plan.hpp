@@ -26,17 +26,17 @@ struct ReduceParameters {
 /// What is compiled into a kernel. TK x TR work-items form a group: TK along kept elements, TR along the reduction.
 struct ReduceForm {
   std::uint16_t kept_items = 1, reduce_items = 1;
-  std::uint8_t vector = 1;     ///< accumulators of a work-item: along the reduction (rows) or kept elements (columns)
-  std::uint8_t columns = 0;    ///< kept elements are the contiguous ones
-  std::uint8_t aligned = 0;    ///< a tile of columns does not cross the innermost kept dim
-  std::uint8_t nested = 0;     ///< loop over the innermost reduced dim inside a loop over the others
-  std::uint8_t units = 0;      ///< operands (bits) of stride 1 along the fast dim
-  std::uint8_t fixed = 0;      ///< operands (bits) that do not move along the reduction
-  std::uint8_t packed = 0;     ///< the accumulators of a work-item are for neighbours, loaded at once
-  std::uint8_t ahead = 0;      ///< elements for each accumulator loaded before any is added; 0: no arrays for that
+  std::uint8_t vector = 1;  ///< accumulators of a work-item: along the reduction (rows) or kept elements (columns)
+  std::uint8_t columns = 0;  ///< kept elements are the contiguous ones
+  std::uint8_t aligned = 0;  ///< a tile of columns does not cross the innermost kept dim
+  std::uint8_t nested = 0;  ///< loop over the innermost reduced dim inside a loop over the others
+  std::uint8_t units = 0;  ///< operands (bits) of stride 1 along the fast dim
+  std::uint8_t fixed = 0;  ///< operands (bits) that do not move along the reduction
+  std::uint8_t packed = 0;  ///< the accumulators of a work-item are for neighbours, loaded at once
+  std::uint8_t ahead = 0;  ///< elements for each accumulator loaded before any is added; 0: no arrays for that
   std::uint8_t unused = 0;
   std::uint8_t kept_dims = 1, reduced_dims = 1;
-  std::uint8_t wide = 0;       ///< 64-bit indices
+  std::uint8_t wide = 0;  ///< 64-bit indices
   bool operator==(const ReduceForm&) const = default;
 };
 

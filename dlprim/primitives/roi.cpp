@@ -61,15 +61,21 @@ Parameters parameters(const TensorView& in, const TensorView& boxes, const Tenso
                     (numbered || (may_lack && boxes.sizes[1] == 4 && batches.dtype == DataType::int64 &&
                                   batches.dims == 1 && batches.sizes[0] == boxes.sizes[0] && batches.is_contiguous()));
   if (!good)
-    throw ValidationError("[region_pool] expected images [N, C, H, W], boxes [regions, 5] (or [regions, 4] with int64 "
-                          "numbers of images [regions]) and [regions, C, height, width], contiguous and of one floating "
-                          "dtype");
+    throw ValidationError(
+        "[region_pool] expected images [N, C, H, W], boxes [regions, 5] (or [regions, 4] with int64 "
+        "numbers of images [regions]) and [regions, C, height, width], contiguous and of one floating "
+        "dtype");
   if (how.sampling < 0 || how.sampling > 1024)
     throw ValidationError("[region_pool] expected 0 to 1024 samples, got " + std::to_string(how.sampling));
   const char* op = "region_pool";
-  return {out.numel(), TwoFloats(how.scale), cl_int(in.sizes[0]), cl_int(in.sizes[1]),
-          narrow(op, "channels", out.sizes[1]), {cl_int(in.sizes[2]), cl_int(in.sizes[3])},
-          {narrow(op, "a height", out.sizes[2]), narrow(op, "a width", out.sizes[3])}, how.sampling,
+  return {out.numel(),
+          TwoFloats(how.scale),
+          cl_int(in.sizes[0]),
+          cl_int(in.sizes[1]),
+          narrow(op, "channels", out.sizes[1]),
+          {cl_int(in.sizes[2]), cl_int(in.sizes[3])},
+          {narrow(op, "a height", out.sizes[2]), narrow(op, "a width", out.sizes[3])},
+          how.sampling,
           how.aligned || is_positional(how)};
 }
 
@@ -88,7 +94,7 @@ void region_pool(Queue& queue, const TensorView& in, const TensorView& boxes, co
   const Parameters p = parameters(in, boxes, batches, out, how);
   if (places.defined() && (how.kind != RegionPooling::pool || places.dtype != DataType::int32 ||
                            !places.is_contiguous() || places.numel() != out.numel()))
-    throw ValidationError("[region_pool] expected contiguous int32 places of the result's shape, for pool only");
+    throw ValidationError("[region_pool] expected contiguous int32 positions of the result's shape, for pool only");
   if (p.count)
     run(queue, {in.dtype, how.kind, 0, boxes.sizes[1] == 5, places.defined()}, p, in.data, boxes.data, batches.data,
         out.data, places.data);

@@ -31,7 +31,7 @@ struct Shape {
 
 struct Key {
   RowLayout layout;
-  std::uint8_t id = 0, phase = 0, wide = 0, indexed = 0;
+  std::uint8_t id = 0, phase = 0, wide = 0, indexed = 0, fours = 0, unused = 0;
   DataType type{}, accumulate{};
 };
 
@@ -48,7 +48,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
     const std::string product = "(ACC_T)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x)";
     const bool multiplies = complex && key.id == int(ScanId::prod);
     source.define("COMBINE", multiplies ? product : chooses && !key.indexed ? choice : row.combine);
-    source.define("INDEXED", key.indexed).define("PHASE", key.phase);
+    source.define("INDEXED", key.indexed).define("PHASE", key.phase).define("FOURS", key.fours);
     source.define("LANES", key.layout.lanes).define("ROWS", key.layout.rows).define("ITEMS", key.layout.items);
     source.define("COLUMNS", key.layout.columns);
     if (key.wide) source.define("WIDE");
@@ -57,7 +57,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
 }
 
 // CPUs walk rows serially, neighbouring ones in vector lanes; GPUs give a long row to a whole group.
-RowLayout layout_of(const DeviceInfo& device, const Shape& shape) {
+RowLayout layout_of(const DeviceInfo& device, const Shape& shape, bool indexed) {
   const std::uint64_t group = std::min<std::uint64_t>(device.cpu ? 16 : 256, device.max_work_group);
   RowLayout layout;
   layout.columns = shape.inner > 1;
@@ -66,8 +66,15 @@ RowLayout layout_of(const DeviceInfo& device, const Shape& shape) {
     while (lanes < group && lanes * 4 < shape.length) lanes *= 2;
   layout.lanes = std::uint16_t(lanes);
   layout.rows = std::uint16_t(device.cpu && !layout.columns ? 1 : group / lanes);
-  layout.items = layout.columns || lanes == 1 ? 1 : 4;
+  const bool long_rows = lanes == group && shape.length >= 16 * group && !indexed;
+  layout.items = layout.columns || lanes == 1 ? 1 : long_rows ? 16 : 4;
   return layout;
+}
+
+// Whether each row begins where a vector of four elements may; tiles do so within rows.
+bool takes_fours(const TensorView& t, const Shape& s) {
+  return s.inner == 1 && !is_complex(t.dtype) && t.data.offset % (4 * size_of(t.dtype)) == 0 &&
+         (s.rows == 1 || s.length % 4 == 0);
 }
 
 void validate(ScanId id, const TensorView& y, const TensorView& x, const TensorView& indices, int dim) {
@@ -75,8 +82,8 @@ void validate(ScanId id, const TensorView& y, const TensorView& x, const TensorV
   if (dim < 0 || dim >= std::max(x.dims, 1))
     throw ValidationError(head + "a dim below " + std::to_string(x.dims) + ", got " + std::to_string(dim));
   if (y.numel() != x.numel() || y.dtype != x.dtype || (is_complex(x.dtype) && !rows[int(id)].sums))
-    throw ValidationError(head + (rows[int(id)].sums ? "" : "real ") + "input and output alike, got " +
-                          name(x.dtype) + " and " + name(y.dtype));
+    throw ValidationError(head + (rows[int(id)].sums ? "" : "real ") + "input and output alike, got " + name(x.dtype) +
+                          " and " + name(y.dtype));
   if (!y.is_contiguous() || !x.is_contiguous()) throw ValidationError(head + "contiguous tensors, got strides");
   if (indices.defined() &&
       (indices.dtype != DataType::int64 || !indices.is_contiguous() || indices.numel() != x.numel()))
@@ -103,15 +110,16 @@ void scan(Queue& queue, ScanId id, const TensorView& y, const TensorView& x, int
   const bool wants_double = id == ScanId::logsumexp || (info.cpu && rows[int(id)].sums);
   if (info.fp64 && wants_double && key.accumulate == DataType::float32) key.accumulate = DataType::float64;
   auto run = [&](int phase, const Shape& s, const BufferRef& totals, std::uint64_t chunks) {
-    key.layout = layout_of(info, s);
+    key.layout = layout_of(info, s, key.indexed);
     key.phase = std::uint8_t(phase);
+    key.fours = phase != 2 && key.layout.items > 1 && takes_fours(x, s) && takes_fours(y, s);
     const std::size_t group = std::size_t(key.layout.lanes) * key.layout.rows;
     const std::size_t groups = (s.rows + key.layout.rows - 1) / key.layout.rows;
     const Traffic traffic{phase == 2 ? 0 : s.rows * s.length * size_of(x.dtype) * (phase == 1 ? 1 : 2)};
     launch(queue, kernel_of(device, key), NDRange(groups * group, chunks, group, 1), traffic, s, y.data,
            indices.defined() ? indices.data : y.data, x.data, totals);
   };
-  const RowLayout layout = layout_of(info, shape);
+  const RowLayout layout = layout_of(info, shape, key.indexed);
   const std::uint64_t tile = std::uint64_t(layout.lanes) * layout.items;
   const std::uint64_t groups = (shape.rows + layout.rows - 1) / layout.rows;
   const std::uint64_t wanted = std::uint64_t(info.compute_units) * (info.cpu ? 2 : 8) / groups;

@@ -23,8 +23,9 @@ struct Key {
 void validate(const TensorView& like, const TensorView& view) {
   DLPRIM_EXPECT(is_floating(view.dtype), "softmax", "a floating dtype, got ", view.dtype);
   DLPRIM_EXPECT(view.is_contiguous(), "softmax", "contiguous tensors, got strides");
-  DLPRIM_EXPECT(view.dims == like.dims && std::equal(view.sizes.begin(), view.sizes.begin() + view.dims, like.sizes.begin()),
-                "softmax", "tensors of equal sizes");
+  DLPRIM_EXPECT(
+      view.dims == like.dims && std::equal(view.sizes.begin(), view.sizes.begin() + view.dims, like.sizes.begin()),
+      "softmax", "tensors of equal sizes");
 }
 
 Shape shape_of(const TensorView& x, int& dim) {

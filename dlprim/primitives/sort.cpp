@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/primitives/index.hpp>
 #include <dlprim/primitives/sort.hpp>
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/memory.hpp>
@@ -61,8 +62,8 @@ void merge_sort(Queue& queue, const BufferRef& keys, DataType type, const Buffer
   if (passes > 0) spare = Workspace(queue, bytes);
   BufferRef buffers[2] = {order, spare.data()};
   int now = passes % 2;  // so that the last pass ends in `order`
-  launch(queue, kernel_for(queue, {sort_runs, type, option, type}), range, keys, buffers[now],
-         cl_long(n), cl_long(columns), pieces, items);
+  launch(queue, kernel_for(queue, {sort_runs, type, option, type}), range, keys, buffers[now], cl_long(n),
+         cl_long(columns), pieces, items);
   if (passes == 0) return;
   Kernel& merge = kernel_for(queue, {merge_runs, type, option, type});
   std::int64_t width = run;
@@ -73,25 +74,46 @@ void merge_sort(Queue& queue, const BufferRef& keys, DataType type, const Buffer
 
 const char* decline_merge(const Device&, const SortProblem&, bool) { return nullptr; }
 
+void gather_sorted(Queue& queue, const SortProblem& p) {
+  if (!p.sorted.memory) return;
+  const TensorView keys{p.keys, p.type, {p.segments, p.n}}, sorted{p.sorted, p.type, {p.segments, p.n}};
+  gather(queue, sorted, keys, 1, {p.order, DataType::int64, {p.segments, p.n}}, {});
+}
+
 void run_merge(Queue& queue, const SortProblem& p) {
   merge_sort(queue, p.keys, p.type, p.order, p.segments, p.n, 1, std::uint8_t(p.descending ? 2 : 0));
+  gather_sorted(queue, p);
+}
+
+void run_radix_and_gather(Queue& queue, const SortProblem& p) {
+  run_radix(queue, p);
+  gather_sorted(queue, p);
 }
 
 void add_cores(Cores<Core<SortProblem>>& cores) {
-  static constexpr Core<SortProblem> radix{.name = "radix", .order = 100, .decline = decline_radix, .run = run_radix};
-  static constexpr Core<SortProblem> merge{.name = "merge", .order = 200, .decline = decline_merge, .run = run_merge};
+  using SortCore = Core<SortProblem>;
+  static constexpr SortCore sweep{
+      .name = "sweep", .order = 50, .decline = decline_sweep, .run = run_sweep, .copies = true};
+  static constexpr SortCore radix{.name = "radix", .order = 100, .decline = decline_radix, .run = run_radix_and_gather};
+  static constexpr SortCore merge{.name = "merge", .order = 200, .decline = decline_merge, .run = run_merge};
+  cores.add(sweep);
   cores.add(radix);
   cores.add(merge);
 }
 
 }  // namespace
 
-void sort_order(Queue& queue, const TensorView& keys, const TensorView& order, bool descending) {
+void sort_order(Queue& queue, const TensorView& keys, const TensorView& order, bool descending,
+                const TensorView& sorted) {
+  expect(!sorted.defined() || (sorted.is_contiguous() && sorted.dtype == keys.dtype && sorted.numel() == keys.numel()),
+         "sorted keys that are contiguous, of the keys' dtype and size");
   expect(keys.is_contiguous() && order.is_contiguous() && order.dtype == DataType::int64 && keys.dims == 2 &&
              order.numel() == keys.numel(),
          "contiguous keys [rows, n] and an int64 order of that size");
   if (keys.numel() == 0) return;
-  const SortProblem problem{keys.data, order.data, keys.dtype, keys.sizes[0], keys.sizes[1], descending};
+  const SortProblem problem{keys.data,  order.data,    sorted.defined() ? sorted.data : BufferRef{},
+                            keys.dtype, keys.sizes[0], keys.sizes[1],
+                            descending};
   static const Cores<Core<SortProblem>> all("sort", "DLPRIM_SORT", add_cores);
   all.run(queue, problem);
 }

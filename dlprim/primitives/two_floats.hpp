@@ -9,8 +9,7 @@ namespace dlprim {
 struct alignas(8) TwoFloats {
   float high = 0, low = 0;
   TwoFloats() = default;
-  explicit TwoFloats(double value)
-      : high(float(value)), low(std::isfinite(high) ? float(value - double(high)) : 0.f) {}
+  explicit TwoFloats(double value) : high(float(value)), low(std::isfinite(high) ? float(value - double(high)) : 0.f) {}
 };
 
 }  // namespace dlprim

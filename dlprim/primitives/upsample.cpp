@@ -50,8 +50,8 @@ double scale_of(const Resampling& how, int axis, cl_int in, cl_int out) {
 
 // `small` and `large` are input and output of the forward direction.
 template <class Real>
-void run(Queue& queue, const TensorView& from, const TensorView& to, const TensorView& small,
-         const TensorView& large, const Resampling& how, bool backward) {
+void run(Queue& queue, const TensorView& from, const TensorView& to, const TensorView& small, const TensorView& large,
+         const Resampling& how, bool backward) {
   const int axes = small.dims - 2;
   Parameters<Real> p{};
   for (int d = 0; d < 2; d++) p.small_stride[d] = small.strides[d], p.large_stride[d] = large.strides[d];
@@ -69,11 +69,17 @@ void run(Queue& queue, const TensorView& from, const TensorView& to, const Tenso
   Planes planes("resample", to, {p.small_stride, p.large_stride});
   const int channels = planes.place(queue.device().info(), backward ? p.in : p.out, channels_last, 4);
   const bool dense = Planes::dense(channels_last, {p.small_stride, p.large_stride});
-  const Key key{from.dtype, how.mode, antialias, corners, std::uint8_t(axes), backward, channels_last,
-                dense, std::uint8_t(channels)};
+  const Key key{from.dtype,
+                how.mode,
+                antialias,
+                corners,
+                std::uint8_t(axes),
+                backward,
+                channels_last,
+                dense,
+                std::uint8_t(channels)};
   launch(queue, kernel_for(queue, key), planes.range(),
-         Traffic{std::uint64_t(from.numel() + to.numel()) * size_of(from.dtype)}, from.data, to.data, p,
-         planes);
+         Traffic{std::uint64_t(from.numel() + to.numel()) * size_of(from.dtype)}, from.data, to.data, p, planes);
 }
 
 void check_and_run(Queue& queue, const TensorView& from, const TensorView& to, const TensorView& small,

@@ -47,9 +47,9 @@ BuildProgress::~BuildProgress() {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   all.programs++;
   all.seconds += seconds;
-  if (environment::is_on("DLPRIM_DEBUG_BUILD")) std::fprintf(stderr, "dlprim: %.3f s to build %s\n", seconds, what_.c_str());
-  if (all.shown)
-    std::fprintf(stderr, "\rdlprim: %d kernels built in %.0f s\x1b[K", all.programs, all.seconds);
+  if (environment::is_on("DLPRIM_DEBUG_BUILD"))
+    std::fprintf(stderr, "dlprim: %.3f s to build %s\n", seconds, what_.c_str());
+  if (all.shown) std::fprintf(stderr, "\rdlprim: %d kernels built in %.0f s\x1b[K", all.programs, all.seconds);
 }
 
 }  // namespace dlprim

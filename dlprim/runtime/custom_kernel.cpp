@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/runtime/custom_kernel.hpp>
 #include <dlprim/runtime/profile.hpp>
+#include <dlprim/runtime/recording.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -29,8 +30,8 @@ void set_number(Kernel& kernel, cl_uint index, Number number) {
   using Limits = std::numeric_limits<T>;
   if constexpr (std::is_integral_v<T> && std::is_integral_v<Number>) {
     if (!std::in_range<T>(number))
-      fail(kernel, index, std::to_string(Limits::min()) + " to " + std::to_string(Limits::max()) + ", got " +
-                              std::to_string(number));
+      fail(kernel, index,
+           std::to_string(Limits::min()) + " to " + std::to_string(Limits::max()) + ", got " + std::to_string(number));
   } else if constexpr (std::is_integral_v<T>) {
     const double end = std::ldexp(1.0, Limits::digits);  // the first that does not fit
     if (!(number >= double(Limits::min()) && number < end) || number != std::trunc(number))
@@ -82,8 +83,7 @@ cl::Buffer from_offset(Kernel& kernel, cl_uint index, BufferRef buffer) {
   check(clGetMemObjectInfo(buffer.memory, CL_MEM_SIZE, sizeof size, &size, nullptr), "clGetMemObjectInfo");
   const cl_buffer_region region{buffer.offset, size - buffer.offset};
   cl_int code = CL_SUCCESS;
-  cl::Buffer part(
-      clCreateSubBuffer(buffer.memory, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &code));
+  cl::Buffer part(clCreateSubBuffer(buffer.memory, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &code));
   check(code, "clCreateSubBuffer");
   return part;
 }
@@ -126,6 +126,7 @@ void CustomKernel::run(Queue& queue, std::span<const Argument> arguments, std::s
   if (items > double(kernel_->max_work_group()))
     throw DeviceError("clEnqueueNDRangeKernel(" + kernel_->name() + ")", CL_INVALID_WORK_GROUP_SIZE);
   std::vector<cl::Buffer> parts;  // alive until the kernel is enqueued
+  Recording::refuse("a kernel of torch.ocl.compile_kernel runs in it");
   queue.admit();
   queue.submit();
   std::lock_guard guard(kernel_->lock());

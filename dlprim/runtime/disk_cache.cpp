@@ -22,9 +22,7 @@ std::filesystem::path default_folder() {
   return std::filesystem::temp_directory_path() / "dlprim-cache";
 }
 
-std::int64_t limit_bytes() {
-  return environment::number("DLPRIM_CACHE_LIMIT").value_or(1024) << 20;
-}
+std::int64_t limit_bytes() { return environment::number("DLPRIM_CACHE_LIMIT").value_or(1024) << 20; }
 
 // FNV-1a, 64 bits: notices a binary that was cut or altered on disk.
 std::int64_t checksum(std::string_view data) {
@@ -46,7 +44,8 @@ struct Statement {
     return code == SQLITE_OK && (code = sqlite3_step(handle), code == SQLITE_ROW ? (code = SQLITE_OK, true) : false);
   }
   std::string_view text(int column) const {
-    return {static_cast<const char*>(sqlite3_column_blob(handle, column)), std::size_t(sqlite3_column_bytes(handle, column))};
+    return {static_cast<const char*>(sqlite3_column_blob(handle, column)),
+            std::size_t(sqlite3_column_bytes(handle, column))};
   }
   bool failed() const { return code != SQLITE_OK && code != SQLITE_DONE && code != SQLITE_ROW; }
 };

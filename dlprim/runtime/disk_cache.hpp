@@ -17,7 +17,7 @@ namespace dlprim {
 /// dropped above the size limit. A file that is damaged or cannot be used is replaced or done without, never an
 /// error; one that other processes use is not touched while it is sound.
 ///
-/// DLPRIM_CACHE_DIR names the folder (default: the user's cache folder / dlprim), DLPRIM_CACHE_DISABLE=1 turns it off,
+/// DLPRIM_CACHE_DIR names the folder (default: the user's cache folder / dlprim), DLPRIM_CACHE_DISABLE=1 disables it,
 /// DLPRIM_CACHE_LIMIT sets the limit in MiB (default 1024).
 class DiskCache {
  public:

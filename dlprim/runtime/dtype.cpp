@@ -11,11 +11,20 @@ struct Row {
   char kind;  // f floating, i signed, u unsigned, b boolean, c complex
 };
 constexpr Row rows[data_type_count] = {
-    {"f64", "float64", "double", 8, 'f'},  {"f32", "float32", "float", 4, 'f'},  {"f16", "float16", "float", 2, 'f'},
-    {"bf16", "bfloat16", "float", 2, 'f'}, {"i64", "int64", "long", 8, 'i'},     {"i32", "int32", "int", 4, 'i'},
-    {"i16", "int16", "short", 2, 'i'},     {"i8", "int8", "char", 1, 'i'},       {"u64", "uint64", "ulong", 8, 'u'},
-    {"u32", "uint32", "uint", 4, 'u'},     {"u16", "uint16", "ushort", 2, 'u'},  {"u8", "uint8", "uchar", 1, 'u'},
-    {"b8", "bool", "uchar", 1, 'b'},       {"c64", "complex64", "float2", 8, 'c'},
+    {"f64", "float64", "double", 8, 'f'},
+    {"f32", "float32", "float", 4, 'f'},
+    {"f16", "float16", "float", 2, 'f'},
+    {"bf16", "bfloat16", "float", 2, 'f'},
+    {"i64", "int64", "long", 8, 'i'},
+    {"i32", "int32", "int", 4, 'i'},
+    {"i16", "int16", "short", 2, 'i'},
+    {"i8", "int8", "char", 1, 'i'},
+    {"u64", "uint64", "ulong", 8, 'u'},
+    {"u32", "uint32", "uint", 4, 'u'},
+    {"u16", "uint16", "ushort", 2, 'u'},
+    {"u8", "uint8", "uchar", 1, 'u'},
+    {"b8", "bool", "uchar", 1, 'b'},
+    {"c64", "complex64", "float2", 8, 'c'},
     {"c128", "complex128", "double2", 16, 'c'},
 };
 const Row& row(DataType type) { return rows[int(type)]; }

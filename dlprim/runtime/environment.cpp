@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 namespace dlprim::environment {
 
@@ -24,7 +25,7 @@ std::array<std::atomic<const Value*>, std::size(names)> values;
 const Value& value_of(Variable variable) {
   std::atomic<const Value*>& slot = values[variable.index()];
   if (const Value* known = slot.load(std::memory_order_acquire)) return *known;
-  const char* text = std::getenv(names[variable.index()].data());
+  const char* text = std::getenv(std::string(names[variable.index()]).c_str());
   const Value *fresh = new Value{text != nullptr, text ? text : ""}, *none = nullptr;
   if (slot.compare_exchange_strong(none, fresh, std::memory_order_acq_rel)) return *fresh;
   delete fresh;  // another thread was first

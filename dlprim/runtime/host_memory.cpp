@@ -74,8 +74,8 @@ void* HostMemory::allocate(std::size_t bytes) {
   cl_int code = CL_SUCCESS;
   Mapping mapping;
   mapping.size = size;
-  mapping.buffer = cl::Buffer(clCreateBuffer(state_->device.context()(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR,
-                                             size, nullptr, &code));
+  mapping.buffer = cl::Buffer(
+      clCreateBuffer(state_->device.context()(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size, nullptr, &code));
   void* address = nullptr;
   if (code == CL_SUCCESS)
     address = clEnqueueMapBuffer(state_->device.default_queue().get(), mapping.buffer(), CL_TRUE,

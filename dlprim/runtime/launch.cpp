@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/profile.hpp>
+#include <dlprim/runtime/recording.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -78,6 +79,7 @@ void fit(std::size_t* local, int dims, std::size_t most) {
 
 void launch(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic, std::span<const Argument> arguments) {
   queue.admit();
+  if (Recording* recording = Recording::current()) recording->add_launch(queue, kernel, range, arguments);
   const bool profiled = Profiler::enabled();
   Submission* submission = queue.submission();
   if (!submission || profiled) {

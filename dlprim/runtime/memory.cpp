@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/runtime/memory.hpp>
+#include <dlprim/runtime/recording.hpp>
 #include <dlprim/runtime/submission.hpp>
 
 #include <algorithm>
@@ -225,13 +226,12 @@ struct Allocator::Pool {
     const auto total = capacity();
     const auto reserved = std::uint64_t(stats.reserved_bytes.current);
     tell(MemoryEvent::exhausted, total - std::min<std::uint64_t>(total, reserved), bytes, 0);
-    throw OutOfMemoryError("OpenCL out of memory. Tried to allocate " + human(bytes) + ". Device " +
-                           std::to_string(device.index()) + " (" + device.info().name + ") has a total capacity of " +
-                           human(total) + " of which " + human(total - std::min<std::uint64_t>(total, reserved)) +
-                           " is free. Of the memory reserved here, " +
-                           human(std::uint64_t(stats.allocated_bytes.current)) + " is allocated and " +
-                           human(reserved - std::uint64_t(stats.allocated_bytes.current)) +
-                           " is reserved but unallocated.");
+    throw OutOfMemoryError(
+        "OpenCL out of memory. Tried to allocate " + human(bytes) + ". Device " + std::to_string(device.index()) +
+        " (" + device.info().name + ") has a total capacity of " + human(total) + " of which " +
+        human(total - std::min<std::uint64_t>(total, reserved)) + " is free. Of the memory reserved here, " +
+        human(std::uint64_t(stats.allocated_bytes.current)) + " is allocated and " +
+        human(reserved - std::uint64_t(stats.allocated_bytes.current)) + " is reserved but unallocated.");
   }
 };
 
@@ -243,6 +243,9 @@ Block* Allocator::allocate(std::size_t bytes, Queue& queue) {
   std::lock_guard guard(pool.mutex);
   if (bytes > pool.capacity()) pool.exhausted(bytes);
   const std::size_t size = round_up(std::max(bytes, minimum), minimum);
+  Recording* recording = Recording::current();
+  if (recording)
+    if (Block* kept = recording->take(size, queue)) return kept;
   if (!pool.waiting.empty()) pool.collect_waiting(false);
   Block* block = pool.find(size, queue.id());
   if (!block) block = pool.new_segment(size, queue);
@@ -260,10 +263,12 @@ Block* Allocator::allocate(std::size_t bytes, Queue& queue) {
   pool.stats.active_bytes.add(std::int64_t(block->size));
   pool.stats.requested_bytes.add(std::int64_t(bytes));
   pool.tell(MemoryEvent::allocated, *block);
+  if (recording) recording->allocated(block);
   return block;
 }
 
 void Allocator::release(Block* block) noexcept {
+  if (Recording* recording = Recording::current(); recording && recording->keep(block)) return;
   Pool& pool = *pool_;
   std::lock_guard guard(pool.mutex);
   pool.tell(MemoryEvent::release_requested, *block);

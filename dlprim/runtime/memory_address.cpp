@@ -78,7 +78,23 @@ void set(Table& table, const Segment& segment, const Segment* value) {
     entry(table, first + at).store(value, std::memory_order_release);
 }
 
+// Buffers of the published segments.
+struct Buffers {
+  std::mutex mutex;
+  std::set<const ::_cl_mem*> all;
+};
+
+Buffers& buffers() {
+  static auto* instance = new Buffers;
+  return *instance;
+}
+
 }  // namespace
+
+bool is_segment(const ::_cl_mem* memory) {
+  std::lock_guard guard(buffers().mutex);
+  return buffers().all.contains(memory);
+}
 
 bool publish(Segment& segment) {
   const int index = segment.device->index();
@@ -99,6 +115,8 @@ bool publish(Segment& segment) {
   }
   segment.base = origin + std::uint64_t(index) * range + relative;
   set(table, segment, &segment);
+  std::lock_guard buffers_guard(buffers().mutex);
+  buffers().all.insert(segment.memory);
   return true;
 }
 
@@ -106,6 +124,10 @@ void retract(const Segment& segment) noexcept {
   Table& table = tables()[std::size_t(segment.device->index())];
   std::lock_guard guard(table.mutex);
   set(table, segment, nullptr);
+  {
+    std::lock_guard buffers_guard(buffers().mutex);
+    buffers().all.erase(segment.memory);
+  }
   table.add((segment.base - origin) & (range - 1), (segment.size + granule - 1) / granule * granule);
 }
 
@@ -116,8 +138,7 @@ const Segment* find(std::uint64_t address) noexcept {
   const std::uint64_t relative = offset & (range - 1);
   Leaf* leaf = table.leaves[relative >> (granule_bits + leaf_bits)].load(std::memory_order_acquire);
   if (!leaf) return nullptr;
-  const Segment* segment =
-      (*leaf)[(relative >> granule_bits) & ((1 << leaf_bits) - 1)].load(std::memory_order_acquire);
+  const Segment* segment = (*leaf)[(relative >> granule_bits) & ((1 << leaf_bits) - 1)].load(std::memory_order_acquire);
   return segment;
 }
 

@@ -26,6 +26,8 @@ struct Segment {
 void retract(const Segment& segment) noexcept;
 /// The segment of an address; null for addresses that are not ours.
 const Segment* find(std::uint64_t address) noexcept;
+/// Whether a buffer is a published segment's.
+bool is_segment(const ::_cl_mem* memory);
 
 }  // namespace address
 }  // namespace dlprim

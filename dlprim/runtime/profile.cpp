@@ -54,7 +54,12 @@ std::size_t Profiler::start() {
 
 void Profiler::record(cl_event event, const char* name, int device, std::int64_t queue, std::uint64_t bytes) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  ProfiledCommand command{name, device, queue, 0, 0, bytes,
+  ProfiledCommand command{name,
+                          device,
+                          queue,
+                          0,
+                          0,
+                          bytes,
                           std::uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()),
                           correlation};
   std::lock_guard guard(mutex);

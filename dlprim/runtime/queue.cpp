@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/runtime/profile.hpp>
 #include <dlprim/runtime/queue.hpp>
+#include <dlprim/runtime/recording.hpp>
 #include <dlprim/runtime/status.hpp>
 
 #include <array>
@@ -32,8 +33,7 @@ struct Profiled {
 bool Event::reached() const {
   if (!event_()) return true;
   cl_int status = CL_QUEUED;
-  check(clGetEventInfo(event_(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr),
-        "clGetEventInfo");
+  check(clGetEventInfo(event_(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr), "clGetEventInfo");
   return status <= CL_COMPLETE;
 }
 
@@ -54,8 +54,7 @@ std::uint64_t Event::nanoseconds() const {
 
 Queue::Queue(Device& device, std::int64_t id) : device_(device), id_(id), submission_(device.submission()) {
   cl_int code = CL_SUCCESS;
-  queue_ = cl::CommandQueue(
-      clCreateCommandQueue(device.context()(), device.id(), CL_QUEUE_PROFILING_ENABLE, &code));
+  queue_ = cl::CommandQueue(clCreateCommandQueue(device.context()(), device.id(), CL_QUEUE_PROFILING_ENABLE, &code));
   check(code, "clCreateCommandQueue");
 }
 
@@ -82,6 +81,7 @@ Event Queue::record() {
 
 void Queue::wait(const Event& event) {
   if (!event) return;
+  Recording::refuse("it waits for another stream");
   const cl_event handle = event.get();
   cl_context owner = nullptr;
   check(clGetEventInfo(handle, CL_EVENT_CONTEXT, sizeof owner, &owner, nullptr), "clGetEventInfo");
@@ -120,6 +120,7 @@ void Queue::on_blocking(void (*hook)(const char*)) noexcept { blocking_hook = ho
 
 void Queue::write(BufferRef to, const void* from, std::size_t bytes, bool blocking) {
   if (bytes == 0) return;
+  Recording::refuse("it copies from the host");
   if (blocking) before_blocking("a copy to the device");
   admit();
   if (blocking && device_.staging().serves(from, bytes)) return device_.staging().write(*this, to, from, bytes);
@@ -131,6 +132,7 @@ void Queue::write(BufferRef to, const void* from, std::size_t bytes, bool blocki
 
 void Queue::read(void* to, BufferRef from, std::size_t bytes, bool blocking) {
   if (bytes == 0) return;
+  Recording::refuse("it copies to the host");
   if (blocking) before_blocking("a copy to the host");
   admit();
   if (blocking && device_.staging().serves(to, bytes)) {
@@ -175,6 +177,7 @@ void Queue::copy_from(Queue& source, BufferRef to, BufferRef from, std::size_t b
   if (bytes == 0) return;
   Device& other = source.device();
   if (&other == &device_) throw ValidationError("[copy] expected queues of two devices");
+  Recording::refuse("it copies between devices");
   before_blocking("a copy between devices");
   if (!other.staging().serves_devices()) {
     const Mapped mapped(source, from, bytes, CL_MAP_READ);
@@ -222,6 +225,7 @@ void Queue::await_room(std::int64_t number) {
 
 void Queue::copy(BufferRef to, BufferRef from, std::size_t bytes) {
   if (bytes == 0 || (to.memory == from.memory && to.offset == from.offset)) return;
+  if (Recording* recording = Recording::current()) recording->add_copy(*this, to, from, bytes);
   admit();
   run([this, to, from, bytes] {
     Profiled profiled{"copy device to device", *this, 2 * bytes};
@@ -238,6 +242,7 @@ void Queue::fill(BufferRef to, const void* pattern, std::size_t pattern_bytes, s
   if (pattern_bytes > kept.size())
     throw ValidationError("[fill] expected a pattern of at most 16 bytes, got " + std::to_string(pattern_bytes));
   std::memcpy(kept.data(), pattern, pattern_bytes);
+  if (Recording* recording = Recording::current()) recording->add_fill(*this, to, pattern, pattern_bytes, bytes);
   admit();
   run([this, to, kept, pattern_bytes, bytes] {
     Profiled profiled{"fill", *this, bytes};

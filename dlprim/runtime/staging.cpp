@@ -3,11 +3,10 @@
 
 #include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/host_memory.hpp>
+#include <dlprim/runtime/parallel.hpp>
 #include <dlprim/runtime/profile.hpp>
 
 #include <algorithm>
-
-#include "parallel_copy.hpp"
 
 namespace dlprim {
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/runtime/recording.hpp>
 #include <dlprim/runtime/status.hpp>
 
 namespace dlprim {
@@ -10,13 +11,14 @@ constexpr std::size_t status_bytes = 4 * sizeof(cl_int);
 QueueStatus::QueueStatus(Queue& queue) : queue_(queue) {
   cl_int zero[4] = {};
   cl_int code = CL_SUCCESS;
-  buffer_ = cl::Buffer(clCreateBuffer(queue.device().context()(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, status_bytes,
-                                      zero, &code));
+  buffer_ = cl::Buffer(
+      clCreateBuffer(queue.device().context()(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, status_bytes, zero, &code));
   dlprim::check(code, "clCreateBuffer");
 }
 
 int QueueStatus::arm(const char* message) {
   armed_.store(true, std::memory_order_relaxed);
+  if (Recording* recording = Recording::current()) recording->add_message(message);
   std::lock_guard guard(mutex_);
   auto [entry, added] = codes_.try_emplace(message, int(messages_.size()) + 1);
   if (added) messages_.push_back(message);

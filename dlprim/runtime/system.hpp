@@ -14,7 +14,7 @@ void* open_library(const char* name) noexcept;
 void* library_function(void* library, const char* name) noexcept;
 /// Whether messages (stderr) go to a terminal.
 bool is_terminal() noexcept;
-/// Processors that this process may be scheduled on; 0 where that is not known.
+/// CPUs that this process may be scheduled on; 0 where that is not known.
 unsigned scheduled_processors() noexcept;
 /// Memory in bytes that programs can still take without swapping; 0 where that is not known.
 std::uint64_t available_host_memory();

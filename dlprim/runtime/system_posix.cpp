@@ -30,7 +30,7 @@ std::filesystem::path user_cache_folder() {
 
 RegularFile::RegularFile(const std::filesystem::path& path)
     : path_(path), handle_(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)) {
-  struct stat status {};
+  struct stat status{};
   if (handle_ < 0)
     throw ValidationError("[file] cannot open '" + path.string() + "': " + std::generic_category().message(errno));
   if (fstat(int(handle_), &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -53,7 +53,7 @@ void RegularFile::read(std::uint64_t offset, std::span<std::byte> to) const {
 
 unsigned scheduled_processors() noexcept {
 #ifdef __linux__
-  // Larger sets for machines with more processors than cpu_set_t has bits for.
+  // Larger sets for machines with more CPUs than cpu_set_t has bits for.
   for (int count = 1024; count <= 1 << 16; count *= 4) {
     cpu_set_t* set = CPU_ALLOC(count);
     if (!set) break;
@@ -73,7 +73,8 @@ std::uint64_t available_host_memory() {
   return 0;
 }
 
-FileLock::FileLock(const std::filesystem::path& file) : handle_(open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600)) {
+FileLock::FileLock(const std::filesystem::path& file)
+    : handle_(open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600)) {
   while (handle_ >= 0 && flock(int(handle_), LOCK_EX) != 0) {
     if (errno == EINTR) continue;
     close(int(handle_));

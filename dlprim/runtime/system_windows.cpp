@@ -27,9 +27,8 @@ std::filesystem::path user_cache_folder() {
 }
 
 RegularFile::RegularFile(const std::filesystem::path& path)
-    : path_(path),
-      handle_(std::intptr_t(CreateFileW(path.c_str(), GENERIC_READ, FILE_SHARE_READ, nullptr, OPEN_EXISTING,
-                                        FILE_FLAG_OPEN_REPARSE_POINT, nullptr))) {
+    : path_(path), handle_(std::intptr_t(CreateFileW(path.c_str(), GENERIC_READ, FILE_SHARE_READ, nullptr,
+                                                     OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT, nullptr))) {
   const auto handle = reinterpret_cast<HANDLE>(handle_);
   if (handle == INVALID_HANDLE_VALUE) throw ValidationError("[file] cannot open '" + path.string() + "'");
   BY_HANDLE_FILE_INFORMATION about{};
@@ -65,9 +64,9 @@ std::uint64_t available_host_memory() {
 }
 
 FileLock::FileLock(const std::filesystem::path& file) {
-  const HANDLE handle = CreateFileW(file.c_str(), GENERIC_READ | GENERIC_WRITE,
-                                    FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, nullptr, OPEN_ALWAYS,
-                                    FILE_ATTRIBUTE_NORMAL, nullptr);
+  const HANDLE handle =
+      CreateFileW(file.c_str(), GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
+                  nullptr, OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL, nullptr);
   handle_ = reinterpret_cast<std::intptr_t>(handle);
   OVERLAPPED whole{};
   if (handle != INVALID_HANDLE_VALUE) LockFileEx(handle, LOCKFILE_EXCLUSIVE_LOCK, 0, MAXDWORD, MAXDWORD, &whole);

@@ -195,8 +195,7 @@ TEST_P(Attention, SharedHeadsStridesAndScales) {
   check({.batch = 2, .heads = 6, .key_heads = 2, .queries = 19, .keys = 35, .width = 16});
   check({.batch = 2, .heads = 4, .queries = 35, .keys = 35, .width = 24, .causal = true, .heads_last = true});
   check({.batch = 2, .heads = 3, .key_heads = 3, .queries = 20, .keys = 17, .width = 10, .heads_last = true});
-  for (double scale : {-0.5, 0.0})
-    check({.queries = 20, .keys = 30, .width = 16, .scale = scale});
+  for (double scale : {-0.5, 0.0}) check({.queries = 20, .keys = 30, .width = 16, .scale = scale});
 }
 
 TEST_P(Attention, Empty) {
@@ -209,8 +208,15 @@ TEST_P(Attention, Empty) {
 TEST_P(Attention, DropsTheSameForwardAndBackward) {
   for (DataType type : types()) {
     if (slow() && type == types().back()) continue;
-    const Case c{.batch = 2, .heads = 2, .key_heads = 2, .queries = 50, .keys = 45, .width = 48, .type = type,
-                 .dropout = 0.4, .scale = 0.01};
+    const Case c{.batch = 2,
+                 .heads = 2,
+                 .key_heads = 2,
+                 .queries = 50,
+                 .keys = 45,
+                 .width = 48,
+                 .type = type,
+                 .dropout = 0.4,
+                 .scale = 0.01};
     Problem shown(c);
     std::fill(shown.v.values.begin(), shown.v.values.end(), 0);
     for (std::int64_t h = 0; h < 4; h++)
@@ -245,13 +251,12 @@ TEST(AttentionSplit, FewQueries) {
   const Variable forced("DLPRIM_ATTENTION", "split");
   using C = Case;
   int at = 0;
-  for (Case c : {C{.batch = 2, .heads = 8, .key_heads = 2, .queries = 1, .keys = 300, .width = 128},
-                 C{.heads = 6, .key_heads = 2, .queries = 5, .keys = 129, .width = 20, .value_width = 40,
-                   .bias = C::added},
-                 C{.batch = 2, .heads = 2, .key_heads = 2, .queries = 16, .keys = 65, .width = 15, .bias = C::mask},
-                 C{.heads = 4, .queries = 4, .keys = 64, .width = 64, .heads_last = true, .scale = -0.5},
-                 C{.heads = 2, .key_heads = 2, .queries = 3, .keys = 1, .width = 16},
-                 C{.queries = 2, .keys = 0, .width = 16}}) {
+  for (Case c :
+       {C{.batch = 2, .heads = 8, .key_heads = 2, .queries = 1, .keys = 300, .width = 128},
+        C{.heads = 6, .key_heads = 2, .queries = 5, .keys = 129, .width = 20, .value_width = 40, .bias = C::added},
+        C{.batch = 2, .heads = 2, .key_heads = 2, .queries = 16, .keys = 65, .width = 15, .bias = C::mask},
+        C{.heads = 4, .queries = 4, .keys = 64, .width = 64, .heads_last = true, .scale = -0.5},
+        C{.heads = 2, .key_heads = 2, .queries = 3, .keys = 1, .width = 16}, C{.queries = 2, .keys = 0, .width = 16}}) {
     if (builds_slowly() && at > 1) break;
     c.type = at++ % 2 ? DataType::float16 : DataType::bfloat16;
     Problem problem(c);

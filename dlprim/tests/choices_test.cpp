@@ -48,10 +48,14 @@ TEST(Choices, AreMadeAmongWaysThatRun) {
 
 // What a kernel before the measurement found wrong belongs to its caller, and is no reason against a way.
 TEST(Choices, EarlierErrorsAreRaised) {
-  static Kernel* kernel = device().programs().build(KernelSource::from_text(R"(
+  static Kernel* kernel = device()
+                              .programs()
+                              .build(KernelSource::from_text(R"(
 #include "lib/types.clh"
 __kernel void fail(GLOBAL(int, status), int code) { REPORT(POINTER(int, status), code, 7); }
-)", "fail")).release();  // the driver may be gone at exit
+)",
+                                                             "fail"))
+                              .release();  // the driver may be gone at exit
   QueueStatus& status = queue().status();
   launch(queue(), *kernel, NDRange(1), status.buffer(), status.arm("fail: element %lld"));
   EXPECT_THROW(choices::fastest(queue(), 2, [](std::size_t) {}), IndexError);

@@ -295,6 +295,37 @@ TEST(Conv, Winograd) {
   for (const Case& t : winograd_cases()) check(t, DataType::float32);
 }
 
+// tf32 reaches the products of every pass, and only where it is allowed.
+TEST(Conv, RoundsToTf32OnlyWhenAllowed) {
+  const testing::Variable units("DLPRIM_GEMM", "mma");
+  const Sizes xs{2, 20, 6, 5}, ws{10, 20, 3, 3}, ys{2, 10, 6, 5};
+  const Elements x(DataType::float32, 1200, 1), w(DataType::float32, 1800, 2), dy(DataType::float32, 600, 3);
+  const TensorView xv = view(x, xs, false), wv = view(w, ws, false), dyv = view(dy, ys, false);
+  auto run = [&](int pass, bool allow_tf32) {
+    ConvOptions options{{1, 1, 1}, {1, 1, 0}};
+    options.allow_tf32 = allow_tf32;
+    const Sizes& sizes = pass == 0 ? ys : pass == 1 ? xs : ws;
+    const Elements result(DataType::float32, std::size_t(numel(sizes)), 4);
+    const TensorView out = view(result, sizes, false);
+    if (pass == 0) conv_forward(queue(), xv, wv, {}, out, options);
+    else if (pass == 1) conv_backward_data(queue(), dyv, wv, {}, out, options);
+    else conv_backward_weights(queue(), xv, dyv, out, options);
+    return result.read();
+  };
+  for (const char* core : {"implicit", "winograd"}) {
+    const testing::Variable forced("DLPRIM_CONV", core);
+    for (int pass = 0; pass < 3; pass++) {
+      const auto exact = run(pass, false), again = run(pass, false), rounded = run(pass, true);
+      double difference = 0, norm = 0;
+      for (std::size_t i = 0; i < exact.size(); i++)
+        difference += (exact[i] - rounded[i]) * (exact[i] - rounded[i]), norm += exact[i] * exact[i];
+      EXPECT_EQ(exact, again) << core << " " << pass;
+      EXPECT_GT(difference, 1e-10 * norm) << core << " " << pass;
+      EXPECT_LT(difference, 1e-5 * norm) << core << " " << pass;
+    }
+  }
+}
+
 TEST(Conv, WinogradTakesImagesInTurns) {
   const testing::Variable forced("DLPRIM_CONV", "winograd"), one_image("DLPRIM_CONV_WORKSPACE", "0");
   for (const Case& t : winograd_cases()) check(t, DataType::float32);
@@ -325,8 +356,8 @@ void check_short_of_memory(const char* way, DataType type) {
       expected(type, std::size_t(numel(x)), 3), result(type, std::size_t(numel(x)), 4);
   auto run = [&](const char* name, const Elements& y) {
     const testing::Variable forced("DLPRIM_CONV", name);
-    conv_forward(queue(), view(mx, x, false), view(mw, w, false), {}, view(y, x, false),
-                 options({1, 1, 1}, {1, 1, 0}), Activation::none);
+    conv_forward(queue(), view(mx, x, false), view(mw, w, false), {}, view(y, x, false), options({1, 1, 1}, {1, 1, 0}),
+                 Activation::none);
   };
   run("implicit", expected);
   allocator.empty_cache();

@@ -21,7 +21,8 @@ TEST(DeformedColumns, OneTap) {
 
   std::vector<double> one(9, 0);
   one[4] = 1;
-  DeviceTensor grad(DataType::float32, {1, 1, 9}, one), image(DataType::float32, {1, 1, 3, 3}, std::vector<double>(9, 0)),
+  DeviceTensor grad(DataType::float32, {1, 1, 9}, one),
+      image(DataType::float32, {1, 1, 3, 3}, std::vector<double>(9, 0)),
       by_shift(DataType::float32, {1, 2, 3, 3}, std::vector<double>(18, 7)),
       by_mask(DataType::float32, {1, 1, 3, 3}, std::vector<double>(9, 7));
   deformed_columns_backward(queue(), grad, {in, moved, scale}, image, by_shift, by_mask, {});
@@ -32,7 +33,8 @@ TEST(DeformedColumns, OneTap) {
 }
 
 TEST(DeformedColumns, ExpectsShiftsThatFit) {
-  DeviceTensor in(DataType::float32, {1, 1, 2, 2}, {1, 2, 3, 4}), shifts(DataType::float32, {1, 3, 2, 2}, std::vector<double>(12, 0)),
+  DeviceTensor in(DataType::float32, {1, 1, 2, 2}, {1, 2, 3, 4}),
+      shifts(DataType::float32, {1, 3, 2, 2}, std::vector<double>(12, 0)),
       columns(DataType::float32, {1, 1, 4}, {0, 0, 0, 0});
   EXPECT_THROW(deformed_columns(queue(), {in, shifts, {}}, columns, {}), ValidationError);
 }

@@ -18,12 +18,9 @@ TEST(Embedding, Bags) {
   DeviceVector<float> weight(rows), out(6);
   DeviceVector<std::int64_t> indices(std::vector<std::int64_t>{1, 2, 3, 0}),
       offsets(std::vector<std::int64_t>{0, 3, 3}), sizes(3), maxima(6);
-  const EmbeddingBag bag{{weight.data(), DataType::float32, {4, 2}},
-                         {indices.data(), DataType::int64, {4}},
-                         {offsets.data(), DataType::int64, {3}},
-                         {},
-                         {out.data(), DataType::float32, {3, 2}},
-                         {sizes.data(), DataType::int64, {3}},
+  const EmbeddingBag bag{{weight.data(), DataType::float32, {4, 2}}, {indices.data(), DataType::int64, {4}},
+                         {offsets.data(), DataType::int64, {3}},     {},
+                         {out.data(), DataType::float32, {3, 2}},    {sizes.data(), DataType::int64, {3}},
                          {maxima.data(), DataType::int64, {3, 2}}};
   embedding_bag(queue(), bag, BagMode::sum, 3);
   EXPECT_EQ(out.read(), (std::vector<float>{5, 25, 0, 0, 1, 10}));

@@ -90,8 +90,8 @@ void compare_complex(DataType real, std::int64_t batch, std::int64_t n, std::int
   for (const std::int64_t line : {std::int64_t(0), batch * inner - 1}) {
     const std::int64_t first = line / inner * n * inner + line % inner;
     for (const std::int64_t k : places(n, n))
-      expect_number(result[std::size_t(first + k * inner)],
-                    transformed(&numbers[std::size_t(first)], n, inner, k), bound(real, n), k);
+      expect_number(result[std::size_t(first + k * inner)], transformed(&numbers[std::size_t(first)], n, inner, k),
+                    bound(real, n), k);
   }
   if (forward) return;
   fft(queue(), y.view, y.view, dims, FftDirection::inverse, 1 / double(n));
@@ -117,8 +117,7 @@ void compare_real(DataType real, std::int64_t batch, std::int64_t n, std::int64_
     const std::int64_t outer = line / inner, i = line % inner;
     for (const std::int64_t k : places(n, n)) {
       const Complex expected = transformed(&numbers[std::size_t(outer * n * inner + i)], n, inner, k);
-      if (k < half)
-        expect_number(result[std::size_t((outer * half + k) * inner + i)], expected, bound(real, n), k);
+      if (k < half) expect_number(result[std::size_t((outer * half + k) * inner + i)], expected, bound(real, n), k);
       expect_number(doubled[std::size_t((outer * n + k) * inner + i)], 2. * expected, 2 * bound(real, n), k);
     }
   }
@@ -152,14 +151,12 @@ TEST(Fft, EveryLengthToSixtyFour) {
 
 TEST(Fft, LengthsThatGroupsHold) {
   for (const DataType real : precisions())
-    for (std::int64_t n : {100, 127, 128, 343, 1000, 1021, 1331, 2197, 4096})
-      compare_complex(real, 3, n, 1, n % 2);
+    for (std::int64_t n : {100, 127, 128, 343, 1000, 1021, 1331, 2197, 4096}) compare_complex(real, 3, n, 1, n % 2);
 }
 
 TEST(Fft, LongLengths) {
   for (const DataType real : precisions())
-    for (std::int64_t n : {5000, 8192, 10007, 65536, 92378})
-      compare_complex(real, 2, n, 1, real == DataType::float64);
+    for (std::int64_t n : {5000, 8192, 10007, 65536, 92378}) compare_complex(real, 2, n, 1, real == DataType::float64);
   compare_complex(DataType::float32, 1, 1 << 20, 1);
   compare_complex(DataType::float32, 1, 250007, 1);
 }

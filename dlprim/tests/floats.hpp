@@ -65,7 +65,11 @@ inline std::uint64_t encode(DataType type, double value) {
 inline double decode(DataType type, const std::byte* bytes) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, bytes, size_of(type));
-  if (type == DataType::float64) { double d; std::memcpy(&d, &bits, 8); return d; }
+  if (type == DataType::float64) {
+    double d;
+    std::memcpy(&d, &bits, 8);
+    return d;
+  }
   if (type == DataType::float16) {
     const auto u = std::uint16_t(bits);
     _Float16 h;
@@ -86,9 +90,7 @@ inline double decode(DataType type, const std::byte* bytes) {
 class Elements {
  public:
   Elements(DataType type, std::size_t size, unsigned seed)
-      : type_(type),
-        size_(size),
-        bytes_(size * size_of(type)),
+      : type_(type), size_(size), bytes_(size * size_of(type)),
         memory_(queue(), std::max<std::size_t>(bytes_.size(), 16)) {
     const auto values = random_floats(size, seed);
     for (std::size_t i = 0; i < size; i++) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/foreach.hpp>
+#include <dlprim/primitives/pointwise_code.hpp>
 #include <dlprim/runtime/settings.hpp>
 
 #include <cmath>
@@ -46,6 +47,24 @@ TEST(Foreach, AddsListsWithScalarsOfEachTensor) {
     const auto result = a.device[i].read();
     for (std::size_t j = 0; j < result.size(); j++)
       ASSERT_NEAR(result[j], 0.5f * a.host[i][j] + float(i) * b.host[i][j], 1e-5) << i << " " << j;
+  }
+}
+
+TEST(Foreach, RunsRowsOfThePointwiseTable) {
+  const std::vector<std::int64_t> n{5, 8200};
+  Lists a(n, 1);
+  const auto host = a.host;
+  const ForeachList lists[] = {{a.refs, DataType::float32, ForeachMode::update}};
+  // Operands called as the row's own are not taken for them.
+  const std::string code = assign_row(PointwiseId::elu, "x0", {"x0"}, {"s0", "1", "2"});
+  const double alpha[] = {0.25};
+  foreach(queue(), {code.c_str(), code.c_str(), "", true}, DataType::float32, n, lists, alpha);
+  for (std::size_t i = 0; i < n.size(); i++) {
+    const auto result = a.device[i].read();
+    for (std::size_t j = 0; j < result.size(); j++) {
+      const float x = host[i][j];
+      ASSERT_NEAR(result[j], x <= 0 ? 0.25f * std::expm1(2 * x) : x, 1e-6) << i << " " << j;
+    }
   }
 }
 

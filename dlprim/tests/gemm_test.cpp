@@ -14,8 +14,8 @@
 namespace dlprim {
 namespace {
 
-using testing::queue;
 using testing::Elements;
+using testing::queue;
 
 // A matrix in a larger memory: element (i, j) of batch b at offset + b * batch + i * row + j * column.
 struct Layout {
@@ -148,7 +148,8 @@ TEST_P(GemmCandidate, AgreesWithHostOnEdgeCases) {
   const testing::Variable forced("DLPRIM_GEMM", GetParam());
   const bool emulated = std::string(GetParam()).ends_with("mma") && !testing::device().info().nv_inline_ptx;
   const bool slow = emulated || testing::builds_slowly();
-  const bool gemv = std::string(GetParam()) == "gemv", few_rows = gemv || std::string(GetParam()) == "thin" || std::string(GetParam()) == "skinny";
+  const bool gemv = std::string(GetParam()) == "gemv",
+             few_rows = gemv || std::string(GetParam()) == "thin" || std::string(GetParam()) == "skinny";
   int number = 0;
   for (const DataType type : testing::floating_types())
     for (const Case& t : edge_cases()) {
@@ -213,15 +214,14 @@ TEST_P(GemmTf32, RoundsOnlyWhenAllowed) {
   const std::int64_t size = 40;
   const Elements a(DataType::float32, size * size, 1), b(DataType::float32, size * size, 2);
   const Elements exact(DataType::float32, size * size, 3), rounded(DataType::float32, size * size, 3);
-  auto run = [&](const Elements& c) {
+  auto run = [&](const Elements& c, bool allow_tf32) {
     const Layout l = rows(size, size);
-    gemm(queue(), l.view(a, 1, size, size), l.view(b, 1, size, size), l.view(c, 1, size, size));
+    GemmOptions options;
+    options.allow_tf32 = allow_tf32;
+    gemm(queue(), l.view(a, 1, size, size), l.view(b, 1, size, size), l.view(c, 1, size, size), options);
   };
-  run(exact);
-  {
-    const testing::Setting allowed(settings.tf32);
-    run(rounded);
-  }
+  run(exact, false);
+  run(rounded, true);
   const auto x = exact.read(), y = rounded.read();
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < x.size(); i++) difference += (x[i] - y[i]) * (x[i] - y[i]), norm += x[i] * x[i];
@@ -259,8 +259,8 @@ TEST(Gemm, FillsAllUnits) {
     problem.p.m = m, problem.p.n = n, problem.p.k = k;
     return rank_tiles(tiles, info, problem)[0];
   };
-  EXPECT_EQ(best(128 * 264, 128, 2048).splits, 1);             // as many tiles as fit at once
-  EXPECT_EQ(best(128 * 3, 128 * 3, 100000).splits, 264 / 9);   // as many splits
+  EXPECT_EQ(best(128 * 264, 128, 2048).splits, 1);  // as many tiles as fit at once
+  EXPECT_EQ(best(128 * 3, 128 * 3, 100000).splits, 264 / 9);  // as many splits
   EXPECT_EQ(best(128 * 12, 128 * 12, 2048).share, 144 * 64 / 264 + 1);  // splits would leave units idle
 }
 
@@ -427,8 +427,7 @@ TEST(Gemm, ComplexNumbers) {
       for (std::int64_t i = 0; i < m; i++)
         for (std::int64_t j = 0; j < n; j++) {
           Number sum = 0;
-          for (std::int64_t l = 0; l < k; l++)
-            sum += a[std::size_t(i * k + l)] * b[std::size_t(l * row + j * column)];
+          for (std::int64_t l = 0; l < k; l++) sum += a[std::size_t(i * k + l)] * b[std::size_t(l * row + j * column)];
           ASSERT_LT(std::abs(c[std::size_t(i * n + j)] - sum), 1e-4) << candidate << " " << i << " " << j;
         }
     }

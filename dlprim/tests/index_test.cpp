@@ -30,6 +30,39 @@ TEST(Index, SelectsRowsOfAnyWidth) {
   }
 }
 
+// Ten index tensors, of which a kernel takes eight.
+TEST(Index, ReadsAndWritesAtManyIndices) {
+  constexpr int count = 10;
+  const auto host = testing::random_floats(std::size_t(1) << count);
+  DeviceVector<float> source(host), out(77), written(std::vector<float>(host.size(), 0));
+  std::vector<std::vector<std::int64_t>> at;
+  std::vector<DeviceVector<std::int64_t>> memory;
+  std::vector<IndexedDim> dims;
+  for (int k = 0; k < count; k++) {
+    at.push_back(indices(77, 2 + k));
+    for (auto& i : at.back()) i = i % 2 - (k == 9 ? 2 : 0);
+    memory.emplace_back(at.back());
+    dims.push_back({{memory.back().data(), DataType::int64, {77}}, 2, std::int64_t(1) << k});
+  }
+  IndexOptions options;
+  options.wrap = true;
+  const std::int64_t size[] = {77}, still[] = {0};
+  indexed_read(queue(), {out.data(), DataType::float32, {77}}, {source.data(), DataType::float32, size, still}, dims,
+               options);
+  indexed_write(queue(), {written.data(), DataType::float32, size, still}, {out.data(), DataType::float32, {77}}, dims,
+                Update::add, options);
+  const auto result = out.read();
+  std::vector<double> sums(host.size());
+  for (std::size_t i = 0; i < result.size(); i++) {
+    std::size_t position = 0;
+    for (int k = 0; k < count; k++) position += std::size_t((at[std::size_t(k)][i] + (k == 9 ? 2 : 0))) << k;
+    ASSERT_EQ(result[i], host[position]) << i;
+    sums[position] += result[i];
+  }
+  const auto totals = written.read();
+  for (std::size_t i = 0; i < totals.size(); i++) ASSERT_NEAR(totals[i], sums[i], 1e-4) << i;
+}
+
 TEST(Index, GathersAlongTheMiddle) {
   const auto host = testing::random_floats(4 * 9 * 5);
   const auto at = indices(4 * 6 * 5, 9);
@@ -114,8 +147,8 @@ TEST(Index, OrderedUpdates) {
 
 TEST(Index, OrderedUpdatesOfStridedRowsRoundOnce) {
   const std::size_t n = 1000;
-  DeviceVector<std::uint16_t> to(std::vector<std::uint16_t>(12, 0));                   // bfloat16, every second column
-  DeviceVector<std::uint16_t> one(std::vector<std::uint16_t>{0x3f80});                 // 1, broadcast
+  DeviceVector<std::uint16_t> to(std::vector<std::uint16_t>(12, 0));  // bfloat16, every second column
+  DeviceVector<std::uint16_t> one(std::vector<std::uint16_t>{0x3f80});  // 1, broadcast
   DeviceVector<std::int64_t> index(std::vector<std::int64_t>(n, 1));
   IndexOptions options;
   options.ordered = true;

@@ -165,7 +165,8 @@ TEST(Linalg, LuOfManyRows) { check_lu(DataType::float32, 9000, 5); }  // the pan
 TEST(Linalg, LuTellsTheFirstZeroPivot) {
   Values values(81, 0.0);
   for (int i = 0; i < 9; i++) values[std::size_t(i * 9 + i)] = i == 4 || i == 6 ? 0 : 2;
-  const DeviceTensor a(DataType::float32, {1, 9, 9}, values), pivots(DataType::int32, {1, 9}), info(DataType::int32, {1});
+  const DeviceTensor a(DataType::float32, {1, 9, 9}, values), pivots(DataType::int32, {1, 9}),
+      info(DataType::int32, {1});
   lu_factor(queue(), a, pivots, info);
   EXPECT_EQ(info.read(), Values{5});
 }

@@ -20,8 +20,8 @@ std::vector<double> expected(const Boxes& boxes, double threshold) {
     for (std::size_t k = i + 1; keep[i] && k < n; k++) {
       double both = 1;
       for (int d = 0; d < 2; d++)
-        both *= std::max(0.0, std::min(boxes[4 * i + 2 + d], boxes[4 * k + 2 + d]) -
-                                  std::max(boxes[4 * i + d], boxes[4 * k + d]));
+        both *= std::max(
+            0.0, std::min(boxes[4 * i + 2 + d], boxes[4 * k + 2 + d]) - std::max(boxes[4 * i + d], boxes[4 * k + d]));
       if (both / (area(i) + area(k) - both) > threshold) keep[k] = 0;
     }
   return keep;
@@ -43,7 +43,8 @@ Boxes boxes_of(std::size_t n, double spread) {
 TEST(NonMaxSuppression, Small) {
   for (DataType type : {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64}) {
     if (!supports(type)) continue;
-    DeviceTensor boxes(type, {4, 4}, {0, 0, 4, 4, 0, 0, 4, 2, 8, 8, 9, 9, 0, 0, 4, 4}), keep(DataType::boolean, {4}, {9, 9, 9, 9});
+    DeviceTensor boxes(type, {4, 4}, {0, 0, 4, 4, 0, 0, 4, 2, 8, 8, 9, 9, 0, 0, 4, 4}),
+        keep(DataType::boolean, {4}, {9, 9, 9, 9});
     non_max_suppression(queue(), boxes, keep, 0.5);
     EXPECT_EQ(keep.read(), (std::vector<double>{1, 1, 1, 0}));
     non_max_suppression(queue(), boxes, keep, 0.49);

@@ -32,7 +32,8 @@ TEST(PointwiseReduce, NothingToReduceAndOtherDtypes) {
   const DeviceTensor x(DataType::int32, {6}, {1, 2, 3, 4, 5, 6});
   DeviceTensor same(DataType::float16, {6}), all(DataType::int64, {1});
   PointwiseOperationBroadcastReduce({x}, {same}, 0, DataType::float32, "y0 = (typeof_y0)x0 / 2;", "reduce_y0 = 0;",
-                                    "reduce_y0 += y0;").enqueue(queue(), {x}, {same});
+                                    "reduce_y0 += y0;")
+      .enqueue(queue(), {x}, {same});
   expect_close(same.read(), {0.5, 1, 1.5, 2, 2.5, 3}, 0);
   PointwiseOperationBroadcastReduce({x}, {all}, 0, DataType::float32, "y0 = x0;", "reduce_y0 = 1;", "reduce_y0 *= y0;")
       .enqueue(queue(), {x}, {all});

@@ -71,10 +71,9 @@ void for_windows(const Case& c, F&& f) {  // f(plane, output, divisor, inputs of
               }
             inputs = next;
           }
-          const int divisor = c.window.divisor ? c.window.divisor
-                              : c.window.kind == PoolWindow::sliding && c.window.count_include_pad
-                                  ? padded
-                                  : int(inputs.size());
+          const int divisor = c.window.divisor                                                     ? c.window.divisor
+                              : c.window.kind == PoolWindow::sliding && c.window.count_include_pad ? padded
+                                                                                                   : int(inputs.size());
           f(plane, o, divisor, inputs);
         }
 }

@@ -89,8 +89,7 @@ void sums_every_pattern(DataType type) {
     const std::vector<double> values = random_values(count, -1, 2);
     const DeviceTensor x(type, c.sizes, values);
     std::vector<double> expected(DeviceTensor(DataType::float32, out).numel(), 0);
-    walk(c.sizes, c.reduced,
-         [&](std::size_t i, std::size_t o) { expected[o] += rounded(type, values[i]); });
+    walk(c.sizes, c.reduced, [&](std::size_t i, std::size_t o) { expected[o] += rounded(type, values[i]); });
     SCOPED_TRACE(::testing::PrintToString(c.sizes) + ::testing::PrintToString(c.reduced));
     expect_close(run(ReduceId::sum, x, out, DataType::float32), expected, 2e-6);
   }
@@ -215,7 +214,9 @@ TEST(Reduce, StridedAndBroadcastInputs) {
 }
 
 TEST(Reduce, OwnCodeWithSeveralOperands) {
-  const ReduceCode code = {"ACC_T dot; ACC_T largest;", 2, "p->dot = 0; p->largest = LOWEST;",
+  const ReduceCode code = {"ACC_T dot; ACC_T largest;",
+                           2,
+                           "p->dot = 0; p->largest = LOWEST;",
                            "p->dot += x0 * x1; p->largest = fmax(p->largest, x0 + x1);",
                            "p->dot += q.dot; p->largest = fmax(p->largest, q.largest);",
                            "y0 = (ACC_T)s0 * p->dot + OLD(0); y1 = p->largest;"};

@@ -95,8 +95,7 @@ TEST(Device, KnownDefectsBelongToDrivers) {
 TEST(Queue, HalvesWorkGroupsThatAreTooLarge) {
   QueueStatus& status = queue().status();
   DeviceVector<float> x(std::vector<float>(1 << 20, 1));
-  launch(queue(), add_kernel(), NDRange(1 << 20, 1 << 20), x.data(), 1.0f, status.buffer(),
-         status.arm("too large"));
+  launch(queue(), add_kernel(), NDRange(1 << 20, 1 << 20), x.data(), 1.0f, status.buffer(), status.arm("too large"));
   for (float value : x.read()) ASSERT_EQ(value, 2);
 }
 
@@ -135,12 +134,16 @@ TEST(Queue, CopiesAndFills) {
 
 // Work that takes long is not handed over without end: who waits for it, or interrupts the program, waits briefly.
 TEST(Queue, TheHostDoesNotRunAheadWithoutEnd) {
-  static Kernel* slow = device().programs().build(KernelSource::from_text(R"(
+  static Kernel* slow = device()
+                            .programs()
+                            .build(KernelSource::from_text(R"(
 __kernel void slow(__global float *x, ulong at, int rounds) {
   float value = x[0];
   for (int i = 0; i < rounds; i++) value = value * 0.999f + 0.5f;
   x[0] = value;
-})", "slow")).release();  // the driver may be gone at exit
+})",
+                                                           "slow"))
+                            .release();  // the driver may be gone at exit
   DeviceVector<float> x(std::vector<float>{1});
   Queue own(device(), 1000);  // one that no other test has used
   cl_int rounds = 1000;
@@ -226,8 +229,9 @@ TEST(Program, KernelsBeyondTheLimitAreDroppedAndLoadedAgain) {
   };
   for (std::size_t i = 0; i < 20; i++) {
     kernels.push_back(device().programs().build(
-        KernelSource::from_text("__kernel void number(__global int *x, ulong at) { x[at / 4 + get_global_id(0)] = NUMBER; }",
-                                "number").define("NUMBER", std::int64_t(i))));
+        KernelSource::from_text(
+            "__kernel void number(__global int *x, ulong at) { x[at / 4 + get_global_id(0)] = NUMBER; }", "number")
+            .define("NUMBER", std::int64_t(i))));
     run(i);
     run(0);  // used all the time
     EXPECT_LE(Kernel::loaded(), 8u);

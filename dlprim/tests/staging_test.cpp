@@ -3,12 +3,12 @@
 #include "staging.hpp"
 
 #include <dlprim/runtime/host_memory.hpp>
+#include <dlprim/runtime/parallel.hpp>
 
 #include <numeric>
 #include <thread>
 
 #include "floats.hpp"
-#include "parallel_copy.hpp"
 
 namespace dlprim {
 namespace {
@@ -26,8 +26,18 @@ Bytes numbered(std::size_t size, unsigned seed) {
 
 // Around the borders of pieces of both sizes, and of the turns of their slots.
 constexpr std::size_t kib = 1024;
-const std::size_t sizes[] = {1, 3, 4095, 256 * kib - 1, 256 * kib, 256 * kib + 1, 1024 * kib, 1024 * kib + 5,
-                             4 * 1024 * kib - 1, 5 * 1024 * kib + 3, 16 * 1024 * kib, 21 * 1024 * kib + 7};
+const std::size_t sizes[] = {1,
+                             3,
+                             4095,
+                             256 * kib - 1,
+                             256 * kib,
+                             256 * kib + 1,
+                             1024 * kib,
+                             1024 * kib + 5,
+                             4 * 1024 * kib - 1,
+                             5 * 1024 * kib + 3,
+                             16 * 1024 * kib,
+                             21 * 1024 * kib + 7};
 
 TEST(Staging, AllSizesAndOffsetsThereAndBack) {
   const Variable forced("DLPRIM_STAGED_COPIES", "1");
@@ -40,7 +50,8 @@ TEST(Staging, AllSizesAndOffsetsThereAndBack) {
       ASSERT_TRUE(device().staging().serves(sent.data(), size));
       queue().write(target, sent.data() + 3, size, true);
       queue().read(received.data() + 5, target, size, true);
-      ASSERT_TRUE(std::equal(received.begin() + 5, received.begin() + 5 + std::ptrdiff_t(size), sent.begin() + 3)) << size;
+      ASSERT_TRUE(std::equal(received.begin() + 5, received.begin() + 5 + std::ptrdiff_t(size), sent.begin() + 3))
+          << size;
       for (const std::size_t i : {std::size_t(0), std::size_t(4), size + 5, size + 7}) ASSERT_EQ(received[i], 77);
     }
 }
@@ -107,7 +118,8 @@ TEST(Staging, BetweenDevices) {
     for (const std::size_t size : sizes) {
       const Bytes sent = numbered(size, 3);
       Bytes received(size);
-      const BufferRef from{there.data().memory, there.data().offset + 16}, to{here.data().memory, here.data().offset + 5};
+      const BufferRef from{there.data().memory, there.data().offset + 16},
+          to{here.data().memory, here.data().offset + 5};
       first.write(from, sent.data(), size, true);
       second.copy_from(first, to, from, size);
       second.read(received.data(), to, size, true);

@@ -111,7 +111,8 @@ TEST(Submission, DestructionRunsWhatIsLeft) {
 TEST(Submission, RefusedLaunches) {
   const auto kernel = device().programs().build(
       KernelSource::from_text("__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void set("
-                              "__global int *x, ulong at, int value) { x[get_global_id(0)] = value; }", "set"));
+                              "__global int *x, ulong at, int value) { x[get_global_id(0)] = value; }",
+                              "set"));
   Queue& queue = device().default_queue();
   DeviceVector<int> data(std::vector<int>(64, 1));
   EXPECT_THROW(

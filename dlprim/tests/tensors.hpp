@@ -14,8 +14,9 @@ inline bool supports(DataType type) {
 
 inline double half_to_double(std::uint16_t h) {
   const int sign = h >> 15, exponent = (h >> 10) & 31, mantissa = h & 1023;
-  double value = exponent == 0 ? std::ldexp(mantissa, -24)
-                 : exponent == 31 ? (mantissa ? NAN : INFINITY) : std::ldexp(mantissa + 1024, exponent - 25);
+  double value = exponent == 0    ? std::ldexp(mantissa, -24)
+                 : exponent == 31 ? (mantissa ? NAN : INFINITY)
+                                  : std::ldexp(mantissa + 1024, exponent - 25);
   return sign ? -value : value;
 }
 

@@ -87,7 +87,8 @@ TEST(Tuning, NumbersAreReadInAnyLocale) {
 // A file on disk may be damaged, or of another version.
 TEST(Tuning, LinesThatCannotBeReadAreLeftOut) {
   const DeviceInfo& info = testing::device().info();
-  tuning::set(info, "gemm.tiles.tiled.float32", {"0x0x0", "64x64x8x4x8x2 1 1 2", "-1x64x8x4x8x2 1 1 2", "64x64x8x4x8x2"});
+  tuning::set(info, "gemm.tiles.tiled.float32",
+              {"0x0x0", "64x64x8x4x8x2 1 1 2", "-1x64x8x4x8x2 1 1 2", "64x64x8x4x8x2"});
   const TileTable tiles = read_tiles(info, "tiled.float32", "tiled");
   ASSERT_EQ(tiles.shapes.size(), 1u);
   EXPECT_EQ(line_of(tiles.shapes[0]), "64x64x8x4x8x2 1 1 2");

@@ -44,10 +44,7 @@ Idx read_idx(const fs::path& path, std::size_t dims) {
 class IdxDataset : public Dataset {
  public:
   IdxDataset(const fs::path& images, const fs::path& labels, int channels, int width, int height)
-      : images_(read_idx(images, 3)),
-        labels_(read_idx(labels, 1)),
-        channels_(channels),
-        width_(width),
+      : images_(read_idx(images, 3)), labels_(read_idx(labels, 1)), channels_(channels), width_(width),
         height_(height) {
     if (images_.sizes[0] != labels_.sizes[0])
       throw ValidationError("[data] " + images.string() + " has " + std::to_string(images_.sizes[0]) + " images, " +

@@ -71,10 +71,9 @@ class Plot {
   }
 
   void frame() {
-    svg_ = format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" "
-        "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-        width, height);
+    svg_ = format("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" "
+                  "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+                  width, height);
     text(width / 2, 28, data_.title, "text-anchor=\"middle\" font-size=\"15\"");
     for (double e = x_.low; e <= x_.high; e++) {
       line(x(std::pow(10, e)), top, x(std::pow(10, e)), height - bottom, "stroke=\"#ddd\"");

@@ -67,8 +67,8 @@ class Choices {
         for (const Value& choice : ranked)
           if (*stored == text_of(choice)) entry.choice = choice, entry.measured = true;
       if (measure && !entry.measured) {
-        const auto best = choices::fastest(queue, std::min(ranked.size(), most_measured),
-                                           [&](std::size_t i) { run(ranked[i]); });
+        const auto best =
+            choices::fastest(queue, std::min(ranked.size(), most_measured), [&](std::size_t i) { run(ranked[i]); });
         if (best) {
           entry.choice = ranked[*best], entry.measured = true;
           choices::store(info, problem, text_of(entry.choice));

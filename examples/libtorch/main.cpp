@@ -66,8 +66,9 @@ bool run(const std::string& device_name) {
   for (size_t step = 0; step < losses.size(); step++)
     agree &= std::abs(losses[step] - expected[step]) <= 1e-2 * std::abs(expected[step]) + 1e-3;
   const double right = accuracy(network, test, device);
-  std::cout << "loss on " << device << ": " << losses.front() << " -> " << losses.back() << ", on the CPU: "
-            << expected.front() << " -> " << expected.back() << "; accuracy " << 100 * right << " %\n";
+  std::cout << "loss on " << device << ": " << losses.front() << " -> " << losses.back()
+            << ", on the CPU: " << expected.front() << " -> " << expected.back() << "; accuracy " << 100 * right
+            << " %\n";
   return agree && right > 0.95;
 }
 

@@ -52,8 +52,9 @@ class Catalog:
         cpu, cuda = self.cpu_.get_kernel(f), self.cuda_.get_kernel(f)
         if cpu is None or cuda is None:
             return False
-        return cpu.kernel == cuda.kernel or (cpu.kernel.startswith("ufunc_") and
-                                             cpu.kernel.replace("_CPU", "_CUDA") == cuda.kernel)
+        return cpu.kernel == cuda.kernel or (
+            cpu.kernel.startswith("ufunc_") and cpu.kernel.replace("_CPU", "_CUDA") == cuda.kernel
+        )
 
     def kernels(self, f: NativeFunction) -> str:
         """For messages: what serves the CPU and CUDA."""

@@ -9,16 +9,21 @@ import re
 import textwrap
 import zlib
 
-from catalog import Catalog
-from plan import Plan, Stub, Unit
 import torchgen.api.meta as meta
 import torchgen.api.structured as structured
+from catalog import Catalog
+from plan import Plan, Stub, Unit
 from torchgen import dest
 from torchgen.api.types import kernel_signature
 from torchgen.context import native_function_manager
 from torchgen.dest.register_dispatch_key import StructuredRegisterDispatchKey
 from torchgen.model import (
-    BackendIndex, BackendMetadata, DeviceCheckType, DispatchKey, NativeFunction, OperatorName,
+    BackendIndex,
+    BackendMetadata,
+    DeviceCheckType,
+    DispatchKey,
+    NativeFunction,
+    OperatorName,
 )
 from torchgen.selective_build.selector import SelectiveBuilder
 from torchgen.utils import Target
@@ -37,7 +42,7 @@ def flat(name: object) -> str:
 
 def namespace_of(unit: Unit) -> str:
     """Of the authors' functions: those for a layout have the names of those for dense tensors."""
-    return unit.layout.removesuffix("Tensor").lower() if unit.layout else "ops"
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", unit.layout.removesuffix("Tensor")).lower() if unit.layout else "ops"
 
 
 def shard_of(unit: Unit) -> int:
@@ -54,7 +59,7 @@ def translating_errors(text: str) -> str:
 
 
 def checking_overlap(text: str, f: NativeFunction, unit: Unit) -> str:
-    """The wrapper of a function with a check that what it writes overlaps neither itself nor, in part, what it reads."""
+    """The wrapper of a function, with a check that what it writes overlaps neither itself nor part of what it reads."""
     if unit.entry.options.get("overlap", False):
         return text
     tensors = [a for a in f.func.arguments.flat_all if a.type.is_tensor_like() and not a.type.is_list_like()]
@@ -89,16 +94,19 @@ class Emitter:
         for family in self.families_:
             units = [u for u in self.plan_.units if u.family == family]
             texts[f"functions/{family}.h"] = self.functions_header(units)
-            texts |= {f"structured/{flat(u.group.out.func.name)}.h": self.structured_header(u)
-                      for u in units if u.kind == "structured"}
+            texts |= {
+                f"structured/{flat(u.group.out.func.name)}.h": self.structured_header(u)
+                for u in units
+                if u.kind == "structured"
+            }
             includes = [f"generated/functions/{family}.h"]
-            includes += [f"generated/structured/{flat(u.group.out.func.name)}.h"
-                         for u in units if u.kind == "structured"]
+            includes += [
+                f"generated/structured/{flat(u.group.out.func.name)}.h" for u in units if u.kind == "structured"
+            ]
             texts[f"register_{family}.cpp"] = self.registrations(units, includes)
         automatic = [u for u in self.plan_.units if u.kind == "row"]
         for shard in range(SHARDS):
-            texts[f"register_rows_{shard}.cpp"] = self.registrations(
-                [u for u in automatic if shard_of(u) == shard], [])
+            texts[f"register_rows_{shard}.cpp"] = self.registrations([u for u in automatic if shard_of(u) == shard], [])
         for kind, stubs in self.plan_.stubs.items():
             texts[f"stubs_{kind}.cpp"] = stub_registrations(kind, stubs)
         texts["operators.json"] = self.listing()
@@ -108,8 +116,9 @@ class Emitter:
         """One source file: wrappers in an anonymous namespace, and their TORCH_LIBRARY_IMPL."""
         if not units:
             return HEADER
-        headers = {f"ATen/ops/{f.root_name}_native.h" for u in units for f in u.functions
-                   if u.kind in ("shared", "row")}
+        headers = {
+            f"ATen/ops/{f.root_name}_native.h" for u in units for f in u.functions if u.kind in ("shared", "row")
+        }
         definitions, registrations = [], []
         for unit in units:
             definitions += self.wrappers(unit, Target.ANONYMOUS_DEFINITION)
@@ -119,11 +128,17 @@ class Emitter:
             lines.append('#include "ops/dtypes.hpp"')
         lines += [f"#include <{h}>" for h in sorted(headers)]
         body = translating_errors("\n".join(definitions)).replace("at::detail::empty_xpu", "pytorch_ocl::new_output")
-        return (f"{HEADER}" + "\n".join(lines) + "\n\nnamespace at {\nnamespace {\n\n" +
-                "\n".join(self.helpers()) + body + "\n} // namespace\n\n" +
-                f"TORCH_LIBRARY_IMPL(aten, {units[0].layout}PrivateUse1, m) {{\n" +
-                textwrap.indent("\n".join(r.replace(",\n", ", ").strip() for r in registrations), "  ") +
-                "\n}\n\n} // namespace at\n")
+        return (
+            f"{HEADER}"
+            + "\n".join(lines)
+            + "\n\nnamespace at {\nnamespace {\n\n"
+            + "\n".join(self.helpers())
+            + body
+            + "\n} // namespace\n\n"
+            + f"TORCH_LIBRARY_IMPL(aten, {units[0].layout}PrivateUse1, m) {{\n"
+            + textwrap.indent("\n".join(r.replace(",\n", ", ").strip() for r in registrations), "  ")
+            + "\n}\n\n} // namespace at\n"
+        )
 
     def helpers(self) -> list[str]:
         text = "\n".join(dest.gen_registration_helpers(backend_index({})))
@@ -134,8 +149,15 @@ class Emitter:
         """What torchgen prints for each function of the unit, for our device."""
         selector = SelectiveBuilder.get_nop_selector()
         index = self.index_of(unit)
-        options = dict(backend_index=index, target=target, selector=selector, rocm=False, symint=True,
-                       class_method_name=None, skip_dispatcher_op_registration=False)
+        options = dict(
+            backend_index=index,
+            target=target,
+            selector=selector,
+            rocm=False,
+            symint=True,
+            class_method_name=None,
+            skip_dispatcher_op_registration=False,
+        )
         if unit.structured:
             printer = StructuredRegisterDispatchKey(**options, g=unit.group)
             texts = [printer.gen_one(f) for f in unit.functions]
@@ -144,8 +166,10 @@ class Emitter:
             texts = [printer.gen_unstructured(adjusted(f, unit), unit.group) for f in unit.functions]
         texts = [text and text.replace("XPU", "OCL") for text in texts]
         if target is Target.ANONYMOUS_DEFINITION and unit.kind in ("structured", "functions"):
-            texts = [text and checking_dtype(checking_overlap(text, f, unit), f, unit)
-                     for text, f in zip(texts, unit.functions)]
+            texts = [
+                text and checking_dtype(checking_overlap(text, f, unit), f, unit)
+                for text, f in zip(texts, unit.functions)
+            ]
         return [text for text in texts if text]
 
     def index_of(self, unit: Unit) -> BackendIndex:
@@ -156,8 +180,10 @@ class Emitter:
             name = unit.entry.name
             kernel = flat(name) + ("_symint" if unit.entry.options.get("symint") else "")
             f = self.catalog_.find(name)
-            return backend_index({f.func.name: BackendMetadata(kernel, False, f"pytorch_ocl::{namespace_of(unit)}")},
-                                 use_out_as_primary=not unit.entry.options.get("variants", False))
+            return backend_index(
+                {f.func.name: BackendMetadata(kernel, False, f"pytorch_ocl::{namespace_of(unit)}")},
+                use_out_as_primary=not unit.entry.options.get("variants", False),
+            )
         if unit.layout:
             return backend_index({f.func.name: self.catalog_.layout_kernel(unit.layout, f) for f in unit.functions})
         members = [unit.group.out] if unit.structured else unit.functions
@@ -209,22 +235,35 @@ namespace pytorch_ocl::{namespace_of(units[0]) if units else "ops"} {{
 
     def listing(self) -> str:
         operators = [
-            {"name": str(f.func.name), "kind": u.kind, "family": u.family, "row": u.row,
-             "structured": u.structured, "schema": str(f.func)}
-            for u in self.plan_.units if not u.layout for f in u.functions
+            {
+                "name": str(f.func.name),
+                "kind": u.kind,
+                "family": u.family,
+                "row": u.row,
+                "structured": u.structured,
+                "schema": str(f.func),
+            }
+            for u in self.plan_.units
+            if not u.layout
+            for f in u.functions
         ]
-        stubs = [{"name": s.name, "table": kind, "row": s.row}
-                 for kind, chosen in self.plan_.stubs.items() for s in chosen]
+        stubs = [
+            {"name": s.name, "table": kind, "row": s.row} for kind, chosen in self.plan_.stubs.items() for s in chosen
+        ]
         operators.sort(key=lambda o: o["name"])
         layouts = sorted([u.layout, str(f.func.name)] for u in self.plan_.units if u.layout for f in u.functions)
         return json.dumps({"operators": operators, "layouts": layouts, "stubs": stubs}, indent=1) + "\n"
 
 
-def backend_index(index: dict[OperatorName, BackendMetadata],
-                  use_out_as_primary: bool = True) -> BackendIndex:
+def backend_index(index: dict[OperatorName, BackendMetadata], use_out_as_primary: bool = True) -> BackendIndex:
     """XPU is printed with what our device needs (guards, helper names); the caller renames it."""
-    return BackendIndex(dispatch_key=DispatchKey.XPU, use_out_as_primary=use_out_as_primary, external=False,
-                        device_guard=True, index=index)
+    return BackendIndex(
+        dispatch_key=DispatchKey.XPU,
+        use_out_as_primary=use_out_as_primary,
+        external=False,
+        device_guard=True,
+        index=index,
+    )
 
 
 def adjusted(f: NativeFunction, unit: Unit) -> NativeFunction:

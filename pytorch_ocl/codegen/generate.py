@@ -26,20 +26,21 @@ def package_dir(name: str) -> Path:
 
 
 def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--torchgen", type=Path, help="directory of torchgen (default: installed)")
     parser.add_argument("--torch-include", type=Path, help="torch's include directory (default: installed)")
     parser.add_argument("--operators", type=Path, default=HERE.parent / "operators")
-    parser.add_argument("--table", action="append", default=[], metavar="KIND=FILE",
-                        help="pointwise=... or reduce=..., any number")
+    parser.add_argument(
+        "--table", action="append", default=[], metavar="KIND=FILE", help="pointwise=... or reduce=..., any number"
+    )
     parser.add_argument("--output", type=Path)
     parser.add_argument("--show", nargs="+", metavar="FUNCTION", help="print the signature to implement")
     return parser.parse_args(argv)
 
 
-def generate(torchgen_dir: Path, torch_include: Path, operators: Path,
-             tables: list[tuple[str, Path]]) -> dict[str, str]:
+def generate(
+    torchgen_dir: Path, torch_include: Path, operators: Path, tables: list[tuple[str, Path]]
+) -> dict[str, str]:
     """Relative path -> content of all that is generated; `tables` are pairs of kind and file. Raises spec.SpecError."""
     use_torchgen(torchgen_dir)
     from catalog import Catalog, find_stubs
@@ -49,8 +50,7 @@ def generate(torchgen_dir: Path, torch_include: Path, operators: Path,
 
     families = load_families(operators)
     catalog = Catalog(torchgen_dir)
-    plan = make_plan(catalog, find_stubs(torch_include), families,
-                     [load_table(kind, path) for kind, path in tables])
+    plan = make_plan(catalog, find_stubs(torch_include), families, [load_table(kind, path) for kind, path in tables])
     return Emitter(catalog, plan, [family.name for family in families]).texts()
 
 
@@ -118,8 +118,12 @@ def main(argv: list[str] | None = None) -> int:
 
     tables = [table.split("=", 1) for table in options.table]
     try:
-        texts = generate(torchgen_dir, options.torch_include or package_dir("torch") / "include",
-                         options.operators, [(kind, Path(path)) for kind, path in tables])
+        texts = generate(
+            torchgen_dir,
+            options.torch_include or package_dir("torch") / "include",
+            options.operators,
+            [(kind, Path(path)) for kind, path in tables],
+        )
     except SpecError as error:
         print("\n".join(f"codegen: error: {problem}" for problem in error.problems), file=sys.stderr)
         return 1

@@ -81,8 +81,7 @@ class Planner:
                     self.problems_.append(f"{entry}: {error}")
 
     def known(self, entry: Entry) -> bool:
-        return bool(self.catalog_.find(entry.name) or
-                    (entry.kind == "shared" and self.catalog_.with_base(entry.name)))
+        return bool(self.catalog_.find(entry.name) or (entry.kind == "shared" and self.catalog_.with_base(entry.name)))
 
     def claim(self, unit: Unit) -> None:
         for f in unit.functions:
@@ -102,9 +101,14 @@ class Planner:
             units = self.shared_units([f], unshared)
         if not units:
             f = f or base[0]
-            reason = "it is composite and needs no registration" if f.has_composite_kernel else (
-                f"CPU and CUDA share no host code ({self.catalog_.kernels(self.primary(f))}); "
-                "use structured, functions, or the option unshared")
+            reason = (
+                "it is composite and needs no registration"
+                if f.has_composite_kernel
+                else (
+                    f"CPU and CUDA share no host code ({self.catalog_.kernels(self.primary(f))}); "
+                    "use structured, functions, or the option unshared"
+                )
+            )
             raise ValueError(reason)
         return [Unit("shared", entry.family, u.functions, u.group, entry=entry) for u in units]
 
@@ -153,8 +157,10 @@ class Planner:
         if f.manual_kernel_registration:
             raise ValueError("PyTorch registers it by hand for every backend")
         if f.has_composite_implicit_autograd_kernel and not entry.options.get("composite"):
-            raise ValueError("it is CompositeImplicitAutograd: serving it here would lose its derivative; "
-                             "serve what it calls, or give the option composite")
+            raise ValueError(
+                "it is CompositeImplicitAutograd: serving it here would lose its derivative; "
+                "serve what it calls, or give the option composite"
+            )
         group = self.catalog_.group(f)
         functions = (f,)
         if entry.options.get("variants"):

@@ -16,7 +16,7 @@ OPTIONS = {
     "structured": {"dtypes"},
     "functions": {"device_check", "guard", "symint", "variants", "composite", "overlap", "dtypes"},
 }
-LAYOUTS = ("NestedTensor", "Sparse")
+LAYOUTS = ("NestedTensor", "Sparse", "SparseCsr")
 DTYPES = ("bool", "bytes", "integers", "floating", "complex")
 
 
@@ -100,7 +100,9 @@ def parse_family(name: str, data: object, problems: list[str]) -> Family:
         elif key == "layout" and value in LAYOUTS and "structured" not in data:
             family.layout = value
         elif key == "layout":
-            problems.append(f"{where}: layout: expected one of {', '.join(LAYOUTS)} and nothing structured, got {value!r}")
+            problems.append(
+                f"{where}: layout: expected one of {', '.join(LAYOUTS)} and nothing structured, got {value!r}"
+            )
         else:
             problems.append(f"{where}: unknown key {key!r}; known are {known_keys()}")
     family.entries = [dataclasses.replace(entry, layout=family.layout) for entry in family.entries]

@@ -6,13 +6,20 @@ for `import pytorch_ocl` where another device is there, or another package bring
 all the same, 0 never. The decision reads file names only: no driver is loaded, no device opened, and the process can
 fork. docs/beside.md describes it.
 """
+
 import contextlib
 import glob
 import os
 from importlib.metadata import entry_points
 
-NVIDIA = ("/dev/nvidia[0-9]*", "/proc/driver/nvidia/gpus/*", "/dev/nvhost-gpu", "/dev/nvgpu",  # desktops, Tegra
-          "/usr/lib/wsl/lib/libcuda.so.1", r"C:\Windows\System32\nvcuda.dll")
+NVIDIA = (
+    "/dev/nvidia[0-9]*",
+    "/proc/driver/nvidia/gpus/*",
+    "/dev/nvhost-gpu",
+    "/dev/nvgpu",  # desktops, Tegra
+    "/usr/lib/wsl/lib/libcuda.so.1",
+    r"C:\Windows\System32\nvcuda.dll",
+)
 AMD = ("/dev/kfd", "/usr/lib/wsl/lib/librocdxg.so*", r"C:\Windows\System32\amdhip64*.dll")
 INTEL = ("/sys/class/drm/renderD*/device/vendor", r"C:\Windows\System32\ze_loader.dll")
 
@@ -77,5 +84,7 @@ def autoload() -> None:
     """Imports pytorch_ocl where the rule above says so."""
     switch = os.environ.get("PYTORCH_OCL_AUTOLOAD")
     if switch == "1" or (switch != "0" and not other_accelerator() and not _other_package()):
-        with contextlib.suppress(Warning):  # where warnings are errors, a failure to load still breaks no `import torch`
+        with contextlib.suppress(
+            Warning
+        ):  # where warnings are errors, a failure to load still breaks no `import torch`
             import pytorch_ocl  # noqa: F401

@@ -22,6 +22,7 @@ def device(request):
 @pytest.fixture
 def set_variable(monkeypatch):
     """Sets an environment variable of the library's for the test."""
+
     def set_to(name, value):
         monkeypatch.setenv(name, value)
         torch.ops.pytorch_ocl.reread_environment()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What the ranks of test_distributed.py run: each function is one rank's part of a job, in a process of its own."""
+
 import datetime
 import os
 import signal
@@ -12,8 +13,18 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-REDUCED = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32,
-           torch.int64, torch.bool, torch.complex64]
+REDUCED = [
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.int8,
+    torch.uint8,
+    torch.int32,
+    torch.int64,
+    torch.bool,
+    torch.complex64,
+]
 MOVED = [*REDUCED, torch.int16, torch.complex128, torch.float8_e4m3fn]
 OPERATIONS = ["SUM", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "AVG"]
 
@@ -29,8 +40,13 @@ def device():
 
 def start(backend=None, seconds=180, name="store"):
     torch.ocl.set_device(device())
-    dist.init_process_group(backend, init_method=f"file://{os.environ['TEST_FOLDER']}/{name}", rank=rank(),
-                            world_size=int(os.environ["WORLD_SIZE"]), timeout=datetime.timedelta(seconds=seconds))
+    dist.init_process_group(
+        backend,
+        init_method=f"file://{os.environ['TEST_FOLDER']}/{name}",
+        rank=rank(),
+        world_size=int(os.environ["WORLD_SIZE"]),
+        timeout=datetime.timedelta(seconds=seconds),
+    )
 
 
 def sample(of_rank, dtype, shape=(4, 3)):
@@ -42,10 +58,10 @@ def equal(ours, expected, what):
         assert one.device.type == "ocl" and torch.equal(one.cpu(), other.cpu()), (what, one, other)
 
 
-def attempt(function):
+def attempt(function, *arguments):
     """The first words of the error that a call raises, or None."""
     try:
-        function()
+        function(*arguments)
     except Exception as error:  # noqa: BLE001  compared by the caller
         return str(error)[:40]
     return None
@@ -57,7 +73,7 @@ def reductions():
         for name in OPERATIONS:
             operation, expected = getattr(dist.ReduceOp, name), sample(rank(), dtype)
             ours = expected.to("ocl")
-            errors = [attempt(lambda x=x: dist.all_reduce(x, operation)) for x in (expected, ours)]
+            errors = [attempt(dist.all_reduce, x, operation) for x in (expected, ours)]
             assert errors[0] == errors[1], (dtype, name, errors)
             if not errors[0]:
                 equal([ours], [expected], (dtype, name))
@@ -177,8 +193,174 @@ def forms():
     dist.barrier(), dist.barrier(device_ids=[0])
 
 
+SHARED = [(5003,), (37, 41), (1,)]  # elements: many pieces and an odd rest, fewer than a piece, fewer than ranks
+
+
+def shared():
+    """What goes through shared memory, in small pieces, against the same on the CPU of this process."""
+    start(seconds=60)
+    ranks = int(os.environ["WORLD_SIZE"])
+    for dtype in REDUCED:
+        for shape in SHARED:
+            everyone = [sample(i, dtype, shape) for i in range(ranks)]
+            stacked = torch.stack(everyone)
+            wide = stacked if dtype.is_complex else stacked.double()
+            expected = {
+                "SUM": wide.sum(0),
+                "PRODUCT": None if dtype.is_complex else wide.prod(0),
+                "MIN": None if dtype.is_complex else wide.amin(0),
+                "MAX": None if dtype.is_complex else wide.amax(0),
+                "AVG": wide.mean(0) if dtype.is_floating_point else None,
+            }
+            for name, result in expected.items():
+                if result is None:
+                    continue
+                operation = getattr(dist.ReduceOp, name)
+                result = result != 0 if dtype == torch.bool else result.to(dtype)
+                x = everyone[rank()].to("ocl")
+                dist.all_reduce(x, operation)
+                equal([x], [result], (dtype, shape, name))
+                if dtype.is_complex and name != "SUM":
+                    continue
+                flat = torch.cat([result.reshape(-1)] * ranks).to("ocl")
+                own = everyone[rank()].reshape(-1).to("ocl")
+                out = torch.empty_like(own)
+                dist.reduce_scatter_tensor(out, own.repeat(ranks), operation)
+                equal([out], [flat[: out.numel()]], (dtype, shape, name, "reduce_scatter"))
+                dist.reduce_scatter(out.zero_(), [own] * ranks, operation)
+                equal([out], [flat[: out.numel()]], (dtype, shape, name, "reduce_scatter"))
+    for dtype in MOVED:
+        for shape in SHARED:
+            everyone = [sample(i, dtype, shape) for i in range(ranks)]
+            x = everyone[rank()].to("ocl")
+            out = torch.empty(ranks * x.numel(), dtype=dtype, device="ocl")
+            dist.all_gather_into_tensor(out, x)
+            equal([out.view(torch.uint8)], [torch.cat([one.reshape(-1) for one in everyone]).view(torch.uint8)], dtype)
+            outs = [torch.empty_like(x) for _ in everyone]
+            dist.all_gather(outs, x)
+            equal([one.view(torch.uint8) for one in outs], [one.view(torch.uint8) for one in everyone], dtype)
+            for root in range(ranks):
+                out = x.clone()
+                dist.broadcast(out, root)
+                equal([out.view(torch.uint8)], [everyone[root].view(torch.uint8)], (dtype, shape, root))
+    shared_numerics(ranks)
+    shared_orders(ranks)
+
+
+def shared_numerics(ranks):
+    """Sums of 16 bits are rounded once; NaN spreads; all ranks get the same bits."""
+    for dtype, large in ((torch.bfloat16, 256.0), (torch.float16, 2048.0)):
+        x = torch.full((5000,), large if rank() == 0 else 1.0, dtype=dtype, device="ocl")
+        dist.all_reduce(x)
+        assert (x == large + ranks - 1).all() if ranks == 3 else True, x[0]
+    x = torch.full((9,), 60000.0, dtype=torch.float16, device="ocl")
+    dist.all_reduce(x, dist.ReduceOp.AVG)
+    assert (x == 60000).all()
+    for operation in (dist.ReduceOp.MIN, dist.ReduceOp.MAX):
+        for where in range(ranks):
+            x = torch.tensor([1.0, float("nan") if rank() == where else 2.0], device="ocl")
+            dist.all_reduce(x, operation)
+            assert x[0] == 1 and x[1].isnan()
+    x = torch.randn(30001, generator=torch.Generator().manual_seed(rank())).to("ocl")
+    dist.all_reduce(x)
+    everyone = [torch.empty_like(x) for _ in range(ranks)]
+    dist.all_gather(everyone, x)
+    assert all(torch.equal(one, x) for one in everyone)
+
+
+def shared_orders(ranks):
+    """Many calls at once, of several groups and sizes, on tensors whose producers have not run yet."""
+    groups = [None, dist.new_group(list(range(ranks))), dist.new_group([ranks - 1, 0])]
+    for round_ in range(5):
+        works, results = [], []
+        for i, group in enumerate(groups):
+            if group is dist.GroupMember.NON_GROUP_MEMBER or (i == 2 and rank() not in (0, ranks - 1)):
+                continue
+            members = 2 if i == 2 else ranks
+            for size in (20001, 3, 4096):
+                x = torch.full((size,), float(round_), device="ocl").mul_(2).add_(1)
+                works.append(dist.all_reduce(x, group=group, async_op=True))
+                results.append((x, (2.0 * round_ + 1) * members))
+        for work in works:
+            work.wait()
+        for x, value in results:
+            assert (x == value).all(), (round_, x, value)
+
+
+def unlike_calls():
+    """Ranks whose calls differ get an error, not a wrong result; later calls get one, too."""
+    start(seconds=30)
+    x = torch.ones(50000, device="ocl")
+    dist.all_reduce(x)
+    error = attempt(lambda: dist.all_reduce(x) if rank() == 0 else dist.broadcast(x, 0))
+    assert error, error
+    assert attempt(lambda: dist.all_reduce(x))
+    print("reported", flush=True)
+
+
+def sockets_after_all():
+    """Ranks that cannot share memory go through Gloo."""
+    os.environ["PYTORCH_OCL_SHARED_PIECE"] = str(4096 * (1 + rank()))
+    start(seconds=60)
+    xs = [torch.full((5000 + i,), i + rank(), device="ocl") for i in range(4)]
+    works = [dist.all_reduce(x, async_op=True) for x in xs]
+    for i, work in enumerate(works):
+        work.wait()
+        assert (xs[i] == 2 * i + 1).all()
+    out = torch.empty(2 * 300, device="ocl")
+    dist.all_gather_into_tensor(out, torch.full((300,), float(rank()), device="ocl"))
+    assert out.tolist() == [0.0] * 300 + [1.0] * 300
+    print("summed", flush=True)
+
+
+def killed():
+    """A rank that is killed in the midst of collectives: the others hear of it long before the timeout."""
+    start(seconds=100)
+    x = torch.ones(1 << 20, device="ocl")
+    dist.all_reduce(x)
+    if rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    began = time.monotonic()
+    error = attempt(lambda: [dist.all_reduce(x) for _ in range(100)])
+    assert error and time.monotonic() - began < 30, error
+    print(error, flush=True)
+
+
+def aborted():
+    """abort() ends what waits, with an error."""
+    start(seconds=100)
+    x = torch.ones(1 << 20, device="ocl")
+    dist.all_reduce(x)
+    torch.ocl.synchronize()
+    if rank() == 0:
+        work = dist.all_reduce(x, async_op=True)
+        dist.distributed_c10d._abort_process_group()
+        assert attempt(work.wait) == "The process group was aborted"
+    else:
+        time.sleep(8)
+    print("reported", flush=True)
+    os._exit(0)
+
+
+def fifty_steps():
+    """Losses of DistributedDataParallel and FSDP2 are those of one process over 50 steps."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.nn.parallel import DistributedDataParallel
+
+    start()
+    expected = losses(perceptron().to(device()), 1, 0, steps=50)
+    close(losses(DistributedDataParallel(perceptron().to(device())), steps=50), expected)
+    model = perceptron().to(device())
+    mesh = init_device_mesh("ocl", (2,))
+    for layer in model[::2]:
+        fully_shard(layer, mesh=mesh)
+    close(losses(fully_shard(model, mesh=mesh), steps=50), expected)
+
+
 def backends():
     """Every way to name the backend serves both kinds of tensors; groups leave no thread and no descriptor."""
+
     def held():
         return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
 
@@ -228,8 +410,9 @@ works = []
 
 def network():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(),
-                         nn.Linear(32, 8))
+    return nn.Sequential(
+        nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 8)
+    )
 
 
 def perceptron():
@@ -267,8 +450,11 @@ def data_parallel():
 
     start()
     expected = losses(network().to(device()), 1, 0)
-    for options in ({}, {"gradient_as_bucket_view": True, "device_ids": [device()]},
-                    {"bucket_cap_mb": 0.001, "static_graph": True}):
+    for options in (
+        {},
+        {"gradient_as_bucket_view": True, "device_ids": [device()]},
+        {"bucket_cap_mb": 0.001, "static_graph": True},
+    ):
         model = nn.SyncBatchNorm.convert_sync_batchnorm(network()).to(device())
         close(losses(DistributedDataParallel(model, **options)), expected)
     if os.environ.get("TEST_SPREAD"):
@@ -309,8 +495,13 @@ def sharded():
     import torch.distributed.checkpoint as checkpoint
     from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import CPUOffloadPolicy, FullyShardedDataParallel, MixedPrecision
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    from torch.distributed.fsdp import (
+        CPUOffloadPolicy,
+        FullyShardedDataParallel,
+        MixedPrecision,
+        MixedPrecisionPolicy,
+        fully_shard,
+    )
     from torch.distributed.fsdp.wrap import ModuleWrapPolicy
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B
     from torch.distributed.tensor import Shard, distribute_tensor
@@ -330,8 +521,9 @@ def sharded():
     close(losses(shard(offload_policy=CPUOffloadPolicy())), expected)
     close(losses(shard(mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32))), expected, 0.1)
     for options, tolerance in (({}, 1e-3), ({"mixed_precision": MixedPrecision(torch.bfloat16)}, 0.1)):
-        model = FullyShardedDataParallel(perceptron(), device_id=device(),
-                                         auto_wrap_policy=ModuleWrapPolicy({nn.Linear}), **options)
+        model = FullyShardedDataParallel(
+            perceptron(), device_id=device(), auto_wrap_policy=ModuleWrapPolicy({nn.Linear}), **options
+        )
         close(losses(model), expected, tolerance)
 
     model = parallelize_module(perceptron().to("ocl"), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
@@ -366,5 +558,5 @@ def sharded():
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     globals()[sys.argv[1]]()
-    if dist.is_initialized() and sys.argv[1] not in ("left_behind", "failures"):
+    if dist.is_initialized() and sys.argv[1] not in ("left_behind", "failures", "killed", "unlike_calls"):
         dist.destroy_process_group()

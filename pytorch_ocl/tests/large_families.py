@@ -5,6 +5,7 @@ python large_families.py [--gib G] [--small] [NAME...] runs the families (all: d
 device's free memory) and prints a line for each. --small does the same work with a fiftieth of a percent of the
 elements; with DLPRIM_INDEX_LIMIT=20000 it takes the same paths.
 """
+
 import argparse
 import collections
 import json
@@ -42,16 +43,20 @@ class Size:
 
 def family(bytes_an_element):
     """Registers check(size); `bytes_an_element`: device memory it needs at most, for each of size.n elements."""
+
     def register(check):
         FAMILIES[check.__name__] = Family(check, bytes_an_element)
         return check
+
     return register
 
 
 def expect(name, got, wanted, tolerance=0.0):
     got, wanted = (v.tolist() if isinstance(v, torch.Tensor) else v for v in (got, wanted))
     flat = lambda v: [i for e in v for i in flat(e)] if isinstance(v, (list, tuple)) else [v]
-    close = all(a == b or abs(a - b) <= tolerance * max(abs(b), 1) for a, b in zip(flat(got), flat(wanted), strict=True))
+    close = all(
+        a == b or abs(a - b) <= tolerance * max(abs(b), 1) for a, b in zip(flat(got), flat(wanted), strict=True)
+    )
     assert close, f"{name}: expected {wanted}, got {got}"
 
 
@@ -60,9 +65,12 @@ def expect_rows(name, tensor, row, tolerance=0.0):
     rows, row = tensor.view(-1, row.numel()), row.to(tensor.device, tensor.dtype)
     step = max(1, (rows.numel() // 40) // row.numel())
     for begin in range(0, rows.size(0), step):
-        part = rows[begin:begin + step]
-        same = torch.equal(part, row.expand_as(part)) if not tolerance else torch.allclose(
-            part.float(), row.float().expand_as(part), rtol=tolerance, atol=tolerance)
+        part = rows[begin : begin + step]
+        same = (
+            torch.equal(part, row.expand_as(part))
+            if not tolerance
+            else torch.allclose(part.float(), row.float().expand_as(part), rtol=tolerance, atol=tolerance)
+        )
         assert same, f"{name}: row {begin} and its neighbours differ: {part[0, :8].tolist()} for {row[:8].tolist()}"
 
 
@@ -85,7 +93,7 @@ def fill_copy_cast(s):
     expect_rows("zero_", y.zero_(), torch.zeros(PERIOD))
     y[s.places] = 9
     expect("setitem", at(y, s.places), [9] * len(s.places))
-    host = x[s.limit - 20:s.limit + 20].cpu().tolist()
+    host = x[s.limit - 20 : s.limit + 20].cpu().tolist()
     expect("copy to the host", host, [i % PERIOD for i in range(s.limit - 20, s.limit + 20)])
 
 
@@ -113,7 +121,9 @@ def reductions(s):
     total = turns * (PERIOD * (PERIOD - 1) // 2) + 251 - (s.n - 1) % PERIOD + 252 - s.limit % PERIOD
     expect("sum", x.sum(dtype=torch.int64), total)
     expect("amax", x.amax(), 252)
-    expect("max of halves", x.view(2, -1).amax(1).sort().values, sorted([252, 251] if s.limit < s.n // 2 else [250, 252]))
+    expect(
+        "max of halves", x.view(2, -1).amax(1).sort().values, sorted([252, 251] if s.limit < s.n // 2 else [250, 252])
+    )
     expect("amin", x.amin(), 0)
     expect("argmax", x.argmax(), s.limit)
     expect("argmin", x.argmin(), 0)
@@ -126,10 +136,10 @@ def reductions(s):
     expect_rows("rows", x.view(-1, PERIOD).sum(1), torch.full((4,), row_sum))
     expect("columns", x.view(-1, PERIOD).sum(0), [turns * r for r in range(PERIOD)])
     general = x.view(8, -1, PERIOD).sum((0, 2))
-    expect_rows("outer and inner", general.view(-1)[:turns // 8 // 4 * 4], torch.full((4,), 8 * row_sum))
+    expect_rows("outer and inner", general.view(-1)[: turns // 8 // 4 * 4], torch.full((4,), 8 * row_sum))
     expect("strided", x.view(-1, 2 * PERIOD)[:, 1].sum(), turns // 2)
     values, where = x.view(-1, PERIOD).max(1)
-    expect_rows("max with positions", where[:turns // 4 * 4], torch.full((4,), 250))
+    expect_rows("max with positions", where[: turns // 4 * 4], torch.full((4,), 250))
     expect("long rows' positions", x.view(2, -1).argmax(1), [250, 250])
 
 
@@ -140,14 +150,24 @@ def floating_reductions(s):
     expect("mean", x.mean(dtype=torch.float32), mean, 1e-5)
     expect("var", x.var(correction=0), second, 2e-3)
     expect("std", x.std(), math.sqrt(second), 2e-3)
-    expect("var_mean of rows", torch.stack(torch.var_mean(x.view(2, -1), 1, correction=0)), [[second] * 2, [mean] * 2], 2e-3)
+    expect(
+        "var_mean of rows",
+        torch.stack(torch.var_mean(x.view(2, -1), 1, correction=0)),
+        [[second] * 2, [mean] * 2],
+        2e-3,
+    )
     squares = sum(r * r for r in range(PERIOD))
     expect("norm", torch.linalg.vector_norm(x, dtype=torch.float32), math.sqrt(turns * squares), 1e-4)
     expect("norm 1", torch.linalg.vector_norm(x, 1, dtype=torch.float32), turns * PERIOD * 125.0, 1e-4)
     expect("norm inf", torch.linalg.vector_norm(x, math.inf), 250.0)
     x = s.pattern(torch.bfloat16)  # PyTorch's formula rounds the sum to the type: beyond float16
     expect("logsumexp of columns", x.view(-1, PERIOD).logsumexp(0)[:3], [math.log(turns) + r for r in range(3)], 1e-2)
-    expect("logsumexp", x.mul_(1 / 64).logsumexp(0), math.log(turns) + math.log(sum(math.exp(r / 64) for r in range(PERIOD))), 1e-2)
+    expect(
+        "logsumexp",
+        x.mul_(1 / 64).logsumexp(0),
+        math.log(turns) + math.log(sum(math.exp(r / 64) for r in range(PERIOD))),
+        1e-2,
+    )
     expect("nansum", x.fill_(0.5).view(-1, 4).nansum(0, dtype=torch.float32), [s.n / 8] * 4)
 
 
@@ -177,6 +197,7 @@ def scans(s):
 
     def running(i):
         return (i // PERIOD * turn + (i % PERIOD) * (i % PERIOD + 1) // 2) % 256
+
     expect("cumsum", at(y, s.places), [running(i) for i in s.places])
     torch.cumsum(x.view(-1, PERIOD), 1, dtype=torch.uint8, out=y.view(-1, PERIOD))
     expect_rows("cumsum of rows", y, torch.arange(PERIOD).cumsum(0).to(torch.uint8))
@@ -236,7 +257,7 @@ def indexing(s):
     expect("index_copy_", at(x.index_copy_(0, i, values), s.places), values)
     expect("scatter_add_", at(x.scatter_add_(0, i, values), s.places), 2 * values)
     expect("index_put, accumulated", at(x.index_put_((i,), values, accumulate=True), s.places), 3 * values)
-    expect_rows("everything between", x[2:2 + (s.limit - 3) // PERIOD * PERIOD], (torch.arange(PERIOD) + 2) % PERIOD)
+    expect_rows("everything between", x[2 : 2 + (s.limit - 3) // PERIOD * PERIOD], (torch.arange(PERIOD) + 2) % PERIOD)
 
 
 @family(4)
@@ -317,8 +338,10 @@ def products(s):
     rows = s.n // 8
     a = torch.arange(rows, device=s.device).remainder_(7).half()[:, None].expand(rows, 8).contiguous()
     b = torch.eye(8, 3, dtype=torch.float16, device=s.device)
-    expect_rows("tall times thin", (a @ b)[: rows // 7 * 7].contiguous(), torch.arange(7.)[:, None].expand(7, 3).flatten())
-    expect_rows("matrix times vector", (a @ b[:, 0])[: rows // 7 * 7].contiguous(), torch.arange(7.))
+    expect_rows(
+        "tall times thin", (a @ b)[: rows // 7 * 7].contiguous(), torch.arange(7.0)[:, None].expand(7, 3).flatten()
+    )
+    expect_rows("matrix times vector", (a @ b[:, 0])[: rows // 7 * 7].contiguous(), torch.arange(7.0))
     a = a.fill_(1).view(8, -1)
     scale = 2.0 ** -math.ceil(math.log2(rows))
     long = torch.addmm(torch.zeros(8, 8, dtype=torch.float16, device=s.device), a, a.t(), beta=0, alpha=scale)
@@ -347,20 +370,27 @@ def random_numbers(s):
     def moments(name, mean, deviation):
         step = s.n // 8
         for part in x.split(step):  # each part has the moments, and none repeats another
-            m = part[: step].float() if s.small else part[:: 64].float()
+            m = part[:step].float() if s.small else part[::64].float()
             expect(f"{name}: mean", m.mean(), mean, 0.1 if s.small else 0.01)
             expect(f"{name}: deviation", m.std(), deviation, 0.1 if s.small else 0.01)
-        ends = x[:1000], x[s.limit - 999: s.limit + 1], x[s.n - 1000:], x[s.n // 2: s.n // 2 + 1000], x[s.n // 4: s.n // 4 + 1000]
+        ends = (
+            x[:1000],
+            x[s.limit - 999 : s.limit + 1],
+            x[s.n - 1000 :],
+            x[s.n // 2 : s.n // 2 + 1000],
+            x[s.n // 4 : s.n // 4 + 1000],
+        )
         for k, one in enumerate(ends):
             assert not any(torch.equal(one, other) for other in ends[:k]), f"{name} repeats itself"
+
     x.uniform_()
     moments("uniform_", 0.5, 0.2887)
-    first = x[:1000].clone(), x[s.n - 1000:].clone()
+    first = x[:1000].clone(), x[s.n - 1000 :].clone()
     x.uniform_()
-    assert not torch.equal(x[:1000], first[0]) and not torch.equal(x[s.n - 1000:], first[1])
+    assert not torch.equal(x[:1000], first[0]) and not torch.equal(x[s.n - 1000 :], first[1])
     torch.manual_seed(3)
     x.uniform_()
-    assert torch.equal(x[:1000], first[0]) and torch.equal(x[s.n - 1000:], first[1])
+    assert torch.equal(x[:1000], first[0]) and torch.equal(x[s.n - 1000 :], first[1])
     moments("normal_", 0, 1) if x.normal_() is x else None
     moments("exponential_", 1, 1) if x.exponential_() is x else None
     moments("bernoulli_", 0.25, 0.433) if x.bernoulli_(0.25) is x else None
@@ -379,7 +409,7 @@ def norm_layers(s):
     wanted = (row - 125) / math.sqrt(5250)
     expect_rows("layer_norm", F.layer_norm(x, (width,)), wanted, 4e-3)
     y, mean, rstd = torch.native_layer_norm(x, (width,), None, None, 1e-5)
-    expect_rows("mean", mean.flatten(), torch.tensor([125.]), 1e-3)
+    expect_rows("mean", mean.flatten(), torch.tensor([125.0]), 1e-3)
     del y
     g = torch.ones_like(x)
     grad = torch.ops.aten.native_layer_norm_backward(g, x, (width,), mean, rstd, None, None, [True, False, False])[0]
@@ -402,11 +432,13 @@ def pooling_and_resampling(s):
     expect_rows("avg_pool1d", F.avg_pool1d(x, 2), (row[1:250:2] + row[0:250:2]) / 2)
     planes = x.view(-1, 8, 1, PERIOD)
     expect_rows("max_pool2d", F.max_pool2d(planes, (1, 3)), row[2:249:3])
-    expect_rows("adaptive_avg_pool2d", F.adaptive_avg_pool2d(planes, (1, 1)), torch.tensor([125.]))
-    grad = torch.ops.aten.avg_pool2d_backward(torch.ones_like(planes[..., :125]), planes, [1, 2], [1, 2], [0, 0], False, True, None)
-    expect_rows("avg_pool2d's gradient", grad, torch.tensor([0.5] * 250 + [0.]))
+    expect_rows("adaptive_avg_pool2d", F.adaptive_avg_pool2d(planes, (1, 1)), torch.tensor([125.0]))
+    grad = torch.ops.aten.avg_pool2d_backward(
+        torch.ones_like(planes[..., :125]), planes, [1, 2], [1, 2], [0, 0], False, True, None
+    )
+    expect_rows("avg_pool2d's gradient", grad, torch.tensor([0.5] * 250 + [0.0]))
     del grad
-    expect_rows("nearest", F.interpolate(x[: len(x) // 2], scale_factor=2.), row.repeat_interleave(2))
+    expect_rows("nearest", F.interpolate(x[: len(x) // 2], scale_factor=2.0), row.repeat_interleave(2))
     up = F.interpolate(planes[: len(x) // 2], size=(1, 501), mode="bilinear", align_corners=True)
     expect_rows("bilinear", up, torch.arange(501) / 2, 1e-3)
 
@@ -418,7 +450,9 @@ def embeddings_and_losses(s):
     rows = weight.size(0)
     i = torch.tensor([0, rows - 1, s.limit // width, s.limit // width + 1], device=s.device)
     expect_rows("embedding", F.embedding(i, weight), torch.arange(PERIOD))
-    grad = torch.ops.aten.embedding_dense_backward(torch.ones(4, width, dtype=torch.float16, device=s.device), i, rows, -1, False)
+    grad = torch.ops.aten.embedding_dense_backward(
+        torch.ones(4, width, dtype=torch.float16, device=s.device), i, rows, -1, False
+    )
     expect("embedding's gradient", grad.sum(1)[i], [width] * 4)
     expect("embedding's gradient", grad[i[2] - 1].sum(), 0)
     del grad
@@ -436,10 +470,10 @@ def embeddings_and_losses(s):
 def optimizer_steps(s):
     p = s.pattern(torch.float16).requires_grad_()
     p.grad = torch.ones_like(p)
-    torch.optim.SGD([p], lr=1., foreach=True).step()
-    expect_rows("SGD", p.detach(), torch.arange(PERIOD) - 1.)
-    torch.optim.SGD([p], lr=1., fused=True).step()
-    expect_rows("fused SGD", p.detach(), torch.arange(PERIOD) - 2.)
+    torch.optim.SGD([p], lr=1.0, foreach=True).step()
+    expect_rows("SGD", p.detach(), torch.arange(PERIOD) - 1.0)
+    torch.optim.SGD([p], lr=1.0, fused=True).step()
+    expect_rows("fused SGD", p.detach(), torch.arange(PERIOD) - 2.0)
     expect("norm of the gradient", torch._foreach_norm([p.grad.mul_(1 / 64)])[0], math.sqrt(s.n) / 64, 2e-3)
 
 
@@ -457,7 +491,11 @@ def convolutions(s):
     k = torch.arange(4 * PERIOD) % PERIOD
     k = (k + (torch.arange(4 * PERIOD) + 1) % PERIOD).view(PERIOD, 4)[:, :3].flatten()
     expect_rows("1 x 2", y, 8.0 * k)
-    expect_rows("pad", F.pad(x, (1, 0)), torch.cat([torch.zeros(PERIOD, 1), (torch.arange(4 * PERIOD) % PERIOD).view(PERIOD, 4)], 1).flatten())
+    expect_rows(
+        "pad",
+        F.pad(x, (1, 0)),
+        torch.cat([torch.zeros(PERIOD, 1), (torch.arange(4 * PERIOD) % PERIOD).view(PERIOD, 4)], 1).flatten(),
+    )
 
 
 def check_many_dims(device, dims):
@@ -481,9 +519,16 @@ def check_many_dims(device, dims):
     same("index_select", lambda t: t.index_select(7, torch.tensor([1, 0], device=t.device)))
     same("gather", lambda t: t.gather(5, (t % 2).long()))
     same("nonzero", lambda t: (t[0, 0, 0, 0] == 7).nonzero())
-    same("complex index_add", lambda t: torch.view_as_real(torch.complex(t, t).index_add(
-        3, torch.tensor([0, 0], device=t.device), torch.complex(t, -t))))
-    same("complex128", lambda t: torch.view_as_real(torch.complex(t.double(), t.double()).transpose(0, dims - 1).contiguous()))
+    same(
+        "complex index_add",
+        lambda t: torch.view_as_real(
+            torch.complex(t, t).index_add(3, torch.tensor([0, 0], device=t.device), torch.complex(t, -t))
+        ),
+    )
+    same(
+        "complex128",
+        lambda t: torch.view_as_real(torch.complex(t.double(), t.double()).transpose(0, dims - 1).contiguous()),
+    )
     same("softmax", lambda t: t.softmax(3))
     same("cumsum", lambda t: t.cumsum(7))
 

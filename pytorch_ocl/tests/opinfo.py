@@ -5,6 +5,7 @@
 operators that ran on the CPU for want of a kernel. `check_rounding` compares with the CPU's result in float64 instead,
 `check_digits` wants floats made of integers to be the CPU's to the last bit.
 """
+
 import contextlib
 import itertools
 import unittest.mock
@@ -17,9 +18,15 @@ from torch.utils._pytree import tree_flatten, tree_map
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool)
 FORWARD_SAMPLES, BACKWARD_SAMPLES = 6, 2
 # (rtol, atol) by the result's type; what is not listed is compared exactly.
-TOLERANCES = {torch.float64: (1e-9, 1e-9), torch.float32: (1e-4, 1e-4), torch.float16: (5e-3, 5e-3),
-              torch.bfloat16: (2e-2, 2e-2), torch.complex64: (1e-4, 1e-4), torch.complex128: (1e-9, 1e-9),
-              torch.complex32: (5e-3, 5e-3)}
+TOLERANCES = {
+    torch.float64: (1e-9, 1e-9),
+    torch.float32: (1e-4, 1e-4),
+    torch.float16: (5e-3, 5e-3),
+    torch.bfloat16: (2e-2, 2e-2),
+    torch.complex64: (1e-4, 1e-4),
+    torch.complex128: (1e-9, 1e-9),
+    torch.complex32: (5e-3, 5e-3),
+}
 GRADIENT_TOLERANCE = (1e-3, 1e-3)
 # Floats made of integers: the operands are exact.
 OF_INTEGERS = {torch.float32: (1e-5, 1e-5)}
@@ -30,14 +37,17 @@ TIES = frozenset(
 
 # Compared by shape, dtype and device only, as their values are not those of the CPU's generator: samples of a
 # distribution, random masks, random windows, random projections, memory that nothing has written.
-RANDOM = frozenset("""
+RANDOM = frozenset(
+    """
     bernoulli cauchy exponential geometric log_normal multinomial normal rand_like randint randint_like randn randn_like
     uniform nn.functional.alpha_dropout nn.functional.dropout nn.functional.dropout2d nn.functional.dropout3d
     nn.functional.feature_alpha_dropout nn.functional.rrelu nn.functional.fractional_max_pool2d
     nn.functional.fractional_max_pool3d pca_lowrank svd_lowrank
-    empty empty_like empty_permuted empty_strided new_empty new_empty_strided""".split())
+    empty empty_like empty_permuted empty_strided new_empty new_empty_strided""".split()
+)
 # Representatives of every family, few enough for a device that compiles slowly.
-REPRESENTATIVES = frozenset("""
+REPRESENTATIVES = frozenset(
+    """
     add addcmul div.no_rounding_mode exp sin where clamp eq bitwise_and nn.functional.gelu special.i0e digamma
     sum amax argmax mean var all prod logsumexp cumsum cummax sort topk searchsorted gather scatter_add index_put
     index_select take nonzero masked_select unique bincount cat roll flip tril arange linspace mm addmm bmm
@@ -46,11 +56,14 @@ REPRESENTATIVES = frozenset("""
     nn.functional.adaptive_avg_pool2d softmax.with_dtype log_softmax nn.functional.nll_loss
     nn.functional.cross_entropy nn.functional.embedding nn.functional.pad.reflect nn.functional.interpolate.bilinear
     nn.functional.grid_sample nn.functional.dropout normal cdist
-    nn.functional.scaled_dot_product_attention""".split())
+    nn.functional.scaled_dot_product_attention""".split()
+)
 # Random where the sample asks for dropout.
-WITH_DROPOUT = frozenset("""
+WITH_DROPOUT = frozenset(
+    """
     nn.functional.multi_head_attention_forward nn.functional.scaled_dot_product_attention
-    torch.ops.aten._efficient_attention_forward torch.ops.aten._flash_attention_forward""".split())
+    torch.ops.aten._efficient_attention_forward torch.ops.aten._flash_attention_forward""".split()
+)
 
 
 def cases():
@@ -115,8 +128,9 @@ def compare(op, dtype, expected, actual, random, gradient=False):
         y, x = y.detach().cpu(), x.detach()
         if x.dtype == torch.complex32:
             x, y = x.to(torch.complex64), y.to(torch.complex64)
-        torch.testing.assert_close(y, x, rtol=relative, atol=absolute, equal_nan=True, check_device=False,
-                                   check_stride=False)
+        torch.testing.assert_close(
+            y, x, rtol=relative, atol=absolute, equal_nan=True, check_device=False, check_stride=False
+        )
 
 
 def samples(op, dtype, count, requires_grad=False):
@@ -138,6 +152,7 @@ def is_random(op, sample):
 
 def widened(sample, dtype):
     """The sample with its tensors, and its arguments that name `dtype`, in float64."""
+
     def widen(x):
         if isinstance(x, torch.Tensor) and x.is_floating_point():
             return x.detach().double()

@@ -4,6 +4,7 @@
 Each check compares with the CPU, raises AssertionError when the device does otherwise, and returns how many calls it
 compared.
 """
+
 import re
 
 import opinfo
@@ -12,10 +13,10 @@ from torch.testing._internal.opinfo.core import SampleInput
 from torch.utils._pytree import tree_flatten, tree_map
 
 
-def outcome(function):
+def outcome(function, /, *arguments, **options):
     """(result, None) or (None, exception)"""
     try:
-        return function(), None
+        return function(*arguments, **options), None
     except Exception as error:  # noqa: BLE001
         return None, error
 
@@ -26,8 +27,18 @@ def compared(op, expected, actual, dtype):
 
 
 def usable(op, dtype):
-    return [sample[:3] for sample in opinfo.samples(op, dtype, opinfo.FORWARD_SAMPLES)
-            if not opinfo.is_random(op, sample)]
+    return [
+        sample[:3] for sample in opinfo.samples(op, dtype, opinfo.FORWARD_SAMPLES) if not opinfo.is_random(op, sample)
+    ]
+
+
+def is_strided(tensor):
+    return tensor.layout == torch.strided
+
+
+def is_dense(sample):
+    """Whether every tensor of a sample has strides, which sparse ones lack."""
+    return all(is_strided(value) for value in tree_flatten(sample)[0] if isinstance(value, torch.Tensor))
 
 
 def check_inplace(op, dtype, device):
@@ -35,7 +46,7 @@ def check_inplace(op, dtype, device):
     variant, count = op.get_inplace(), 0
     for sample in usable(op, dtype) if variant else []:
         x, arguments, options = opinfo.to_device(sample, "cpu")
-        expected, error = outcome(lambda: variant(x, *arguments, **options))
+        expected, error = outcome(variant, x, *arguments, **options)
         if error:
             continue
         y, arguments, options = opinfo.to_device(sample, device)
@@ -50,15 +61,15 @@ def check_out(op, dtype, device):
     count = 0
     for sample in usable(op, dtype) if op.supports_out else []:
         x, arguments, options = opinfo.to_device(sample, "cpu")
-        like, error = outcome(lambda: op(x, *arguments, **options))
-        if error or not all(isinstance(out, torch.Tensor) for out in tree_flatten(like)[0]):
+        like, error = outcome(op, x, *arguments, **options)
+        if error or not all(isinstance(out, torch.Tensor) and is_strided(out) for out in tree_flatten(like)[0]):
             continue
         for make in (lambda out: torch.full_like(out, 7), lambda out: out.new_empty(0)):
             expected = tree_map(make, like)
-            if outcome(lambda: op(x, *arguments, **options, out=expected))[1]:
+            if outcome(op, x, *arguments, **options, out=expected)[1]:
                 continue
             y, others, named = opinfo.to_device(sample, device)
-            out = tree_map(lambda value: make(value.to(device)), like)
+            out = tree_map(make, tree_map(lambda value: value.to(device), like))
             op(y, *others, **named, out=out)
             count += compared(op, expected, out, dtype)
     return count
@@ -66,11 +77,11 @@ def check_out(op, dtype, device):
 
 def check_noncontiguous(op, dtype, device):
     count = 0
-    for sample in usable(op, dtype):
+    for sample in filter(is_dense, usable(op, dtype)):
         strided = SampleInput(sample[0], args=sample[1], kwargs=sample[2]).noncontiguous()
         strided = (strided.input, strided.args, strided.kwargs)
         x, arguments, options = strided
-        expected, error = outcome(lambda: op(x, *arguments, **options))
+        expected, error = outcome(op, x, *arguments, **options)
         if error:
             continue
         y, arguments, options = opinfo.to_device(strided, device)
@@ -84,8 +95,8 @@ def check_errors(op, device):
         return 0
     count, on_cpu, on_device = 0, list(op.error_inputs("cpu")), list(op.error_inputs(device))
     for i, wrong in enumerate(on_device):
-        _, raised = outcome(lambda: call_wrongly(op, wrong))
-        _, error = outcome(lambda: call_wrongly(op, on_cpu[i])) if len(on_cpu) == len(on_device) else (None, wrong)
+        _, raised = outcome(call_wrongly, op, wrong)
+        _, error = outcome(call_wrongly, op, on_cpu[i]) if len(on_cpu) == len(on_device) else (None, wrong)
         if not error:
             continue  # refused on other devices only
         assert isinstance(raised, wrong.error_type), f"expected {error!r}, got {raised!r}"
@@ -101,8 +112,12 @@ def call_wrongly(op, wrong):
     torch.ocl.synchronize()
 
 
-CHECKS = {"inplace": check_inplace, "out": check_out, "noncontiguous": check_noncontiguous,
-          "errors": lambda op, dtype, device: check_errors(op, device)}
+CHECKS = {
+    "inplace": check_inplace,
+    "out": check_out,
+    "noncontiguous": check_noncontiguous,
+    "errors": lambda op, dtype, device: check_errors(op, device),
+}
 # (check, operator) that is left out, and why.
 LEFT_OUT = {
     ("noncontiguous", "as_strided"): "it reads between the elements, which a copy to the device leaves undefined",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Libraries that choose a device themselves. Each program runs in a process of its own, where a simulated GPU stands for one
-(DLPRIM_SIMULATE), or the CPU runtime for itself; libraries that are not installed are skipped."""
+"""Libraries that choose a device themselves. Each program runs in a process of its own, where a simulated GPU
+stands for one (DLPRIM_SIMULATE), or the CPU runtime for itself; libraries that are not installed are skipped."""
+
 import importlib.util
 import os
 import subprocess
@@ -13,8 +14,13 @@ def run(program, needs=None, **environment):
     """Runs a program; skips where the library is not installed."""
     if needs is not None and importlib.util.find_spec(needs) is None:
         pytest.skip(f"{needs} is not installed")
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=400,
-                          env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", **environment})
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", **environment},
+    )
     if needs is not None and "\nModuleNotFoundError: No module named" in done.stderr:
         pytest.skip(f"{needs} lacks a package that it needs: {done.stderr.splitlines()[-1]}")
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
@@ -39,10 +45,13 @@ def fit(accelerator):
 
 @pytest.mark.parametrize("precision", ["no", "fp16", "bf16"])
 def test_accelerate(precision):
-    program = FIT + f"""
+    program = (
+        FIT
+        + f"""
 import accelerate
 a = accelerate.Accelerator(mixed_precision={precision!r})
 print(fit(a), a.scaler is not None and a.scaler.is_enabled())"""
+    )
     assert run(program, "accelerate", **GPU).split() == ["ocl", str(precision == "fp16")]
 
 
@@ -58,7 +67,8 @@ def _first_is_cpu():
 
 
 def test_accelerate_counts_memory_for_automatic_maps():
-    run("""
+    run(
+        """
 import torch
 from accelerate import dispatch_model, infer_auto_device_map
 from accelerate.utils import get_max_memory
@@ -69,13 +79,18 @@ assert set(where.values()) == {0}, where
 model = dispatch_model(model, where)
 assert model(torch.ones(1, 4, device="ocl")).device.type == "ocl"
 assert get_max_memory({0: "1MB", "cpu": 5}) == {0: 10**6, "cpu": 5}
-""", "accelerate", **GPU)
+""",
+        "accelerate",
+        **GPU,
+    )
 
 
 def test_transformers_pipeline_and_trainer():
-    run("""
+    run(
+        """
 import tempfile, torch, transformers
-model = transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=32, n_positions=16, n_embd=16, n_layer=1, n_head=2))
+config = transformers.GPT2Config(vocab_size=32, n_positions=16, n_embd=16, n_layer=1, n_head=2)
+model = transformers.GPT2LMHeadModel(config)
 class Pipe(transformers.Pipeline):
     def _sanitize_parameters(self, **options): return {}, {}, {}
     def preprocess(self, x): return {"input_ids": torch.tensor([[1, 2]])}
@@ -92,7 +107,10 @@ with tempfile.TemporaryDirectory() as folder:
         trainer = transformers.Trainer(model, arguments, train_dataset=data)
         trainer.train()
         assert trainer.model.device.type == "ocl" == trainer.args.device.type
-""", "accelerate", **GPU)
+""",
+        "accelerate",
+        **GPU,
+    )
 
 
 LIGHTNING = """
@@ -108,31 +126,42 @@ class Module(L.LightningModule):
 def train(**options):
     module = Module()
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(4, 4)), batch_size=2)
-    L.Trainer(max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
-              **options).fit(module, loader)
+    L.Trainer(max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+              enable_model_summary=False, **options).fit(module, loader)
     return module.seen
 """
 
 
 def test_lightning():
-    assert run(LIGHTNING + """
+    assert run(
+        LIGHTNING
+        + """
 assert train(accelerator="ocl", devices=1) == train(accelerator="ocl", devices=[0], precision="bf16-mixed") == "ocl"
 print(train(), L.Fabric(accelerator="auto").device.type)
-""", "lightning").split() == (["cpu", "cpu"] if _first_is_cpu() else ["ocl", "ocl"])
+""",
+        "lightning",
+    ).split() == (["cpu", "cpu"] if _first_is_cpu() else ["ocl", "ocl"])
 
 
 def test_lightning_chooses_a_gpu():
-    run(LIGHTNING + """
-assert train(devices=1) == train(accelerator="gpu", devices=1, precision="16-mixed") == "ocl" and train(accelerator="cpu") == "cpu"
+    run(
+        LIGHTNING
+        + """
+assert train(devices=1) == train(accelerator="gpu", devices=1, precision="16-mixed") == "ocl"
+assert train(accelerator="cpu") == "cpu"
 fabric = L.Fabric(accelerator="auto", devices=1, precision="16-mixed")
 fabric.launch()
 model, optimizer = fabric.setup(torch.nn.Linear(2, 2), torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), 0.1))
 assert fabric.device.type == "ocl" == next(model.parameters()).device.type
-""", "lightning", **GPU)
+""",
+        "lightning",
+        **GPU,
+    )
 
 
 def test_safetensors(tmp_path):
-    run(f"""
+    run(
+        f"""
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file, load_model, save_model
@@ -150,23 +179,37 @@ assert load_file(file)["a"].device.type == "cpu"
 model = torch.nn.Linear(3, 2).to("ocl")
 save_model(model, file)
 load_model(torch.nn.Linear(3, 2).to("ocl"), file, device="ocl:0")
-""", "safetensors")
+""",
+        "safetensors",
+    )
 
 
 def test_torchvision_without_its_compiled_half():
-    run("""
+    run(
+        """
 import torchvision, torch
-assert torchvision.ops.nms(torch.tensor([[0.0, 0, 2, 2], [0, 0, 2, 1.9]], device="ocl"), torch.tensor([0.1, 0.2], device="ocl"),
-                           0.5).tolist() == [1] if torchvision.extension._has_ops() else torch.ops.torchvision.nms
+boxes, scores = torch.tensor([[0.0, 0, 2, 2], [0, 0, 2, 1.9]], device="ocl"), torch.tensor([0.1, 0.2], device="ocl")
+if torchvision.extension._has_ops():
+    assert torchvision.ops.nms(boxes, scores, 0.5).tolist() == [1]
+else:
+    assert torch.ops.torchvision.nms
 assert torchvision.models.resnet18
-""", "torchvision")
+""",
+        "torchvision",
+    )
 
 
-@pytest.mark.parametrize("needs, program", [
-    ("stable_baselines3", "from stable_baselines3.common.utils import get_device as f; d = f('auto')"),
-    ("fastai", "from fastai.torch_core import default_device as f; d = f(); assert f(False).type == 'cpu'"),
-    ("sentence_transformers", "import torch; from sentence_transformers.util import get_device_name as f; d = torch.device(f())"),
-])
+@pytest.mark.parametrize(
+    "needs, program",
+    [
+        ("stable_baselines3", "from stable_baselines3.common.utils import get_device as f; d = f('auto')"),
+        ("fastai", "from fastai.torch_core import default_device as f; d = f(); assert f(False).type == 'cpu'"),
+        (
+            "sentence_transformers",
+            "import torch; from sentence_transformers.util import get_device_name as f; d = torch.device(f())",
+        ),
+    ],
+)
 def test_others(needs, program):
     assert run(f"{program}\nprint(d.type)", needs, **GPU).strip() == "ocl"
 
@@ -175,7 +218,8 @@ def test_an_adapter_that_does_not_fit_leaves_the_library(tmp_path):
     (tmp_path / "fastai").mkdir()
     (tmp_path / "fastai/__init__.py").write_text("")
     (tmp_path / "fastai/torch_core.py").write_text("value = 3\n")
-    run("""
+    run(
+        """
 import sys, warnings, torch
 sys.path.insert(0, %r)
 with warnings.catch_warnings(record=True) as seen:
@@ -183,4 +227,6 @@ with warnings.catch_warnings(record=True) as seen:
     import fastai.torch_core
 assert fastai.torch_core.value == 3 and "does not fit" in str(seen[-1].message)
 assert "accelerate" not in sys.modules and "pytorch_ocl.adapters.accelerate" not in sys.modules
-""" % str(tmp_path))
+"""
+        % str(tmp_path)
+    )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Programs that say "cuda": five written for CUDA, run unchanged, and what is replaced, name by name. Each in a process of
-its own, for what as_cuda replaces holds for the process."""
+"""Programs that say "cuda": five written for CUDA, run unchanged, and what is replaced, name by name. Each in a process
+of its own, for what as_cuda replaces holds for the process."""
+
 import os
 import pathlib
 import subprocess
@@ -15,8 +16,13 @@ SCRIPTS = pathlib.Path(__file__).parent / "cuda_scripts"
 
 def run(*command, expect=0, **environment):
     """Output of Python with these arguments."""
-    done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=400,
-                          env={**os.environ, "PYTORCH_OCL_FALLBACK": "error", "TORCH_CPP_LOG_LEVEL": "ERROR", **environment})
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        env={**os.environ, "PYTORCH_OCL_FALLBACK": "error", "TORCH_CPP_LOG_LEVEL": "ERROR", **environment},
+    )
     assert done.returncode == expect, done.stdout[-1000:] + done.stderr[-3000:]
     return done.stdout + done.stderr
 
@@ -31,31 +37,47 @@ def test_programs_run_unchanged(name, tmp_path):
     output = run("-W", "ignore", "-m", "pytorch_ocl", "run", SCRIPTS / f"{name}.py", *arguments)
     assert "->" in output
     if name == "imagenet":
-        again = run("-W", "ignore", "-m", "pytorch_ocl", "run", SCRIPTS / "imagenet.py", tmp_path, "--resume",
-                    tmp_path / "checkpoint.pth.tar", "--epochs", 1)
+        again = run(
+            "-W",
+            "ignore",
+            "-m",
+            "pytorch_ocl",
+            "run",
+            SCRIPTS / "imagenet.py",
+            tmp_path,
+            "--resume",
+            tmp_path / "checkpoint.pth.tar",
+            "--epochs",
+            1,
+        )
         assert "loaded checkpoint (epoch 2)" in again
         run("-W", "ignore", "-m", "pytorch_ocl", "run", SCRIPTS / "imagenet.py", tmp_path, "--seed", 1, "--gpu", 0)
 
 
 def test_nothing_happens_without_the_import():
-    run("-c", "import torch, pytorch_ocl\n"
-              "assert not torch.cuda.is_available() and torch.device('cuda').type == 'cuda'\n"
-              "assert torch.device is type(torch.device('cpu')) and torch.device('ocl').type == 'ocl'\n"
-              "assert 'pytorch_ocl.as_cuda' not in __import__('sys').modules")
+    run(
+        "-c",
+        "import torch, pytorch_ocl\n"
+        "assert not torch.cuda.is_available() and torch.device('cuda').type == 'cuda'\n"
+        "assert torch.device is type(torch.device('cpu')) and torch.device('ocl').type == 'ocl'\n"
+        "assert 'pytorch_ocl.as_cuda' not in __import__('sys').modules",
+    )
 
 
 def test_devices_and_factories():
     check("""
 d = torch.device("cuda:0")
-assert d.type == "cuda" and d == torch.device("cuda", 0) == torch.device(type="cuda", index=0) and isinstance(d, torch.device)
-assert not isinstance("cuda", torch.device) and torch.device("cpu").type == "cpu" and torch.device("meta").type == "meta"
+assert d.type == "cuda" and d == torch.device("cuda", 0) == torch.device(type="cuda", index=0)
+assert isinstance(d, torch.device) and not isinstance("cuda", torch.device)
+assert torch.device("cpu").type == "cpu" and torch.device("meta").type == "meta"
 x = torch.zeros(2, device="cuda")
 like = [torch.ones_like(x.cpu(), device="cuda"), torch.rand(2, device=d), torch.as_tensor([1.0], None, "cuda"),
         torch.tensor([1.0], device="cuda"), x.cpu().new_zeros(2, device="cuda"), torch.arange(3, device="cuda"),
         torch.zeros(2, device=0), torch.fft.fftfreq(4, device="cuda"), torch.zeros(2).cuda(), torch.zeros(2).to("cuda"),
         torch.zeros(2).to(device="cuda", dtype=torch.half), torch.zeros(2).cuda(0), torch.zeros(2).cuda("cuda:0"),
-        torch.nn.Linear(2, 2, device="cuda").weight, torch.nn.Linear(2, 2).to("cuda").weight, torch.nn.Linear(2, 2).cuda(0).weight,
-        torch.zeros(2).untyped_storage().cuda(), torch.zeros(2).type(torch.cuda.HalfTensor), torch.zeros(2).type("torch.cuda.LongTensor"),
+        torch.nn.Linear(2, 2, device="cuda").weight, torch.nn.Linear(2, 2).to("cuda").weight,
+        torch.nn.Linear(2, 2).cuda(0).weight, torch.zeros(2).untyped_storage().cuda(),
+        torch.zeros(2).type(torch.cuda.HalfTensor), torch.zeros(2).type("torch.cuda.LongTensor"),
         torch.cuda.FloatTensor([1, 2]), torch.nn.utils.rnn.pack_sequence([torch.zeros(2, 1)]).to("cuda").data]
 assert all(each.is_cuda and each.device.type == "cuda" for each in like)
 assert like[-4].dtype == torch.float16 and not torch.zeros(2).is_cuda and isinstance(x, torch.cuda.FloatTensor)
@@ -96,7 +118,8 @@ class Double(torch.autograd.Function):
     def backward(ctx, g):
         return g * 2
 w = torch.randn(4, 4, device="cuda", requires_grad=True)
-for context in (torch.autocast("cuda"), torch.cuda.amp.autocast(), torch.amp.autocast(device_type="cuda", dtype=torch.float16),
+for context in (torch.autocast("cuda"), torch.cuda.amp.autocast(),
+                torch.amp.autocast(device_type="cuda", dtype=torch.float16),
                 torch.autocast(device_type=w.device.type, dtype=torch.float16)):
     assert not torch.is_autocast_enabled()
     with context:
@@ -104,7 +127,8 @@ for context in (torch.autocast("cuda"), torch.cuda.amp.autocast(), torch.amp.aut
         y = w @ w
         assert y.dtype == torch.float16 == torch.get_autocast_gpu_dtype() == torch.get_autocast_dtype("cuda")
         Double.apply(y).float().sum().backward()
-for scaler in (torch.cuda.amp.GradScaler(), torch.amp.GradScaler("cuda"), torch.GradScaler(), torch.amp.GradScaler(device="cuda")):
+for scaler in (torch.cuda.amp.GradScaler(), torch.amp.GradScaler("cuda"), torch.GradScaler(),
+               torch.amp.GradScaler(device="cuda")):
     assert scaler.is_enabled() and scaler.scale(w.sum()).is_cuda
 """)
 
@@ -160,7 +184,8 @@ def test_files(tmp_path):
     check(f"""
 file = {str(tmp_path / "x.pt")!r}
 torch.save({{"x": torch.ones(3, device="cuda:0")}}, file)
-for where in (None, "cuda", "cuda:0", torch.device("cuda"), {{"cuda:0": "cuda:0"}}, {{"cuda:0": "cpu"}}, "cpu", lambda s, l: s):
+for where in (None, "cuda", "cuda:0", torch.device("cuda"), {{"cuda:0": "cuda:0"}}, {{"cuda:0": "cpu"}}, "cpu",
+              lambda storage, location: storage):
     x = torch.load(file, map_location=where)["x"]
     assert x.is_cuda == (where not in ("cpu", {{"cuda:0": "cpu"}}) and not callable(where) or where is None), where
 raw = open(file, "rb").read()
@@ -179,29 +204,44 @@ assert torch.load(target)["x"].is_cuda
 """)
 
 
-@pytest.mark.parametrize("program, message", [
-    ("torch.cuda.CUDAGraph()", "CUDA graphs"),
-    ("with torch.cuda.graph(1): pass", "CUDA graphs"),
-    ("torch.cuda.jiterator.create_jit_fn('')", "torch.ocl.compile_kernel"),
-    ("torch.cuda.cudart().cudaProfilerStart()", "no CUDA runtime"),
-    ("torch.distributed.init_process_group('nccl')", "backend='gloo'"),
-    ("torch.distributed.init_process_group(backend='cpu:gloo,cuda:nccl')", "backend='gloo'"),
-])
+@pytest.mark.parametrize(
+    "program, message",
+    [
+        ("torch.cuda.CUDAGraph()", "CUDA graphs"),
+        ("with torch.cuda.graph(1): pass", "CUDA graphs"),
+        ("torch.cuda.jiterator.create_jit_fn('')", "torch.ocl.compile_kernel"),
+        ("torch.cuda.cudart().cudaProfilerStart()", "no CUDA runtime"),
+        ("torch.distributed.init_process_group('nccl')", "backend='gloo'"),
+        ("torch.distributed.init_process_group(backend='cpu:gloo,cuda:nccl')", "backend='gloo'"),
+    ],
+)
 def test_what_cannot_be_expressed_says_so(program, message):
     assert message in check(program, expect=1)
 
 
 def test_cuda_extensions_are_refused():
     pytest.importorskip("setuptools", reason="torch.utils.cpp_extension needs it")
-    for program in ("CUDAExtension('x', ['x.cu'])", "load('x', ['x.cu'])", "load_inline('x', cpp_sources='', cuda_sources=' ')"):
+    for program in (
+        "CUDAExtension('x', ['x.cu'])",
+        "load('x', ['x.cu'])",
+        "load_inline('x', cpp_sources='', cuda_sources=' ')",
+    ):
         assert "torch.ocl.compile_kernel" in check(f"import torch.utils.cpp_extension as e\ne.{program}", expect=1)
 
 
 def test_run_starts_modules_and_passes_arguments(tmp_path):
-    (tmp_path / "there.py").write_text("import sys, torch, helper\nprint(sys.argv[1:], __name__, torch.cuda.is_available())\n"
-                                       "sys.exit(3)")
+    (tmp_path / "there.py").write_text(
+        "import sys, torch, helper\nprint(sys.argv[1:], __name__, torch.cuda.is_available())\nsys.exit(3)"
+    )
     (tmp_path / "helper.py").write_text("")
-    assert "['-x', '--help'] __main__ True" in run("-m", "pytorch_ocl", "run", tmp_path / "there.py", "-x", "--help", expect=3)
-    output = subprocess.run([sys.executable, "-m", "pytorch_ocl", "run", "-m", "there", "a"], cwd=tmp_path,
-                            capture_output=True, text=True, timeout=300)
+    assert "['-x', '--help'] __main__ True" in run(
+        "-m", "pytorch_ocl", "run", tmp_path / "there.py", "-x", "--help", expect=3
+    )
+    output = subprocess.run(
+        [sys.executable, "-m", "pytorch_ocl", "run", "-m", "there", "a"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert output.returncode == 3 and "['a'] __main__ True" in output.stdout

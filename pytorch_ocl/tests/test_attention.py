@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Attention against the CPU, with no operator left to the CPU."""
+
 import copy
 
 import pytest
@@ -42,10 +43,18 @@ def masks_of(kind):
     return masks
 
 
-@pytest.mark.parametrize("options", [
-    {}, {"is_causal": True}, {"scale": 0.3}, {"attn_mask": torch.arange(35).view(5, 7) % 3 != 0},
-    {"attn_mask": torch.linspace(-1, 1, 35).view(5, 7)}, {"enable_gqa": True},
-], ids=["plain", "causal", "scale", "bool_mask", "float_mask", "gqa"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"is_causal": True},
+        {"scale": 0.3},
+        {"attn_mask": torch.arange(35).view(5, 7) % 3 != 0},
+        {"attn_mask": torch.linspace(-1, 1, 35).view(5, 7)},
+        {"enable_gqa": True},
+    ],
+    ids=["plain", "causal", "scale", "bool_mask", "float_mask", "gqa"],
+)
 def test_scaled_dot_product_attention(device, options):
     inputs = queries_keys_values(2 if "enable_gqa" in options else 4)
     results = []
@@ -58,11 +67,18 @@ def test_scaled_dot_product_attention(device, options):
         assert_same(x, y)
 
 
-@pytest.mark.parametrize("options", [
-    {}, {"is_causal": True}, {"scale": -0.3}, {"enable_gqa": True},
-    {"attn_mask": (torch.arange(35).view(5, 7) % 3 != 0) & (torch.arange(5).view(5, 1) != 2)},
-    {"attn_mask": torch.linspace(-1, 1, 14).view(2, 1, 1, 7)},
-], ids=["plain", "causal", "scale", "gqa", "bool_mask", "float_mask"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"is_causal": True},
+        {"scale": -0.3},
+        {"enable_gqa": True},
+        {"attn_mask": (torch.arange(35).view(5, 7) % 3 != 0) & (torch.arange(5).view(5, 1) != 2)},
+        {"attn_mask": torch.linspace(-1, 1, 14).view(2, 1, 1, 7)},
+    ],
+    ids=["plain", "causal", "scale", "gqa", "bool_mask", "float_mask"],
+)
 def test_fused_kernels(device, fused, options):
     inputs = queries_keys_values(2 if "enable_gqa" in options else 4)
     results = []
@@ -208,4 +224,4 @@ def test_rows_of_which_nothing_may_be_attended_to(length, dtype):
     whole = torch.ones(2, dtype=torch.int32, device="ocl")
     with pytest.raises(NotImplementedError, match="softmax.*not implemented for 'Int'"):
         torch.ops.aten._safe_softmax(whole, 0)
-    assert torch.ops.aten._safe_softmax(whole, 0, torch.float32).tolist() == [.5, .5]
+    assert torch.ops.aten._safe_softmax(whole, 0, torch.float32).tolist() == [0.5, 0.5]

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Programs that do not use the package, and processes with another accelerator. Each test starts Python with the package
-installed (its entry point in a folder) and imports no more than it says."""
-import os
+"""Programs that do not use the package, and processes with another accelerator. Each test starts Python with the
+package installed (its entry point in a folder) and imports no more than it says."""
+
 import pathlib
 import re
-import subprocess
 import sys
 
 import pytest
@@ -30,7 +29,9 @@ def distribution(folder, name, entry_points):
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """The folder that is first on the path of what is started: with the project's entry point, and settings unset."""
-    group = re.search(r'^\[project.entry-points."torch.backends"\]\n(ocl = .*)', PROJECT.read_text(encoding="utf-8"), re.M)
+    group = re.search(
+        r'^\[project.entry-points."torch.backends"\]\n(ocl = .*)', PROJECT.read_text(encoding="utf-8"), re.M
+    )
     distribution(tmp_path, "pytorch_ocl", group[1].replace('"', ""))
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in ("PYTORCH_OCL_AUTOLOAD", "TORCH_DEVICE_BACKEND_AUTOLOAD"):
@@ -61,8 +62,11 @@ def test_the_switch(installed, value, loaded):
 def test_an_import_always_loads(installed):
     code = f"{LOADED}; import pytorch_ocl; print(torch.ones(3, device='ocl').sum().item())"
     assert run_beside(code, PYTORCH_OCL_AUTOLOAD="0") == "False False\n3.0"
-    out = run_python("print(sys.modules['torch'].ones(3, device='ocl').sum().item())", imports="import pytorch_ocl, sys",
-                     PYTORCH_OCL_AUTOLOAD="0")
+    out = run_python(
+        "print(sys.modules['torch'].ones(3, device='ocl').sum().item())",
+        imports="import pytorch_ocl, sys",
+        PYTORCH_OCL_AUTOLOAD="0",
+    )
     assert out == "3.0"
 
 
@@ -73,19 +77,22 @@ def test_another_package_with_a_device_goes_first(installed, name):
     assert run_beside(f"{LOADED}; print(torch.device('other:0'))") == "False False\nother:0"
 
 
-@pytest.mark.parametrize("kind, files, environment, expected", [
-    ("cuda", ["nvidia0"], {}, "cuda"),
-    ("cuda", ["nvidia0"], {"CUDA_VISIBLE_DEVICES": "1,0"}, "cuda"),
-    ("cuda", ["nvidia0"], {"CUDA_VISIBLE_DEVICES": ""}, ""),
-    ("cuda", ["nvidia0"], {"CUDA_VISIBLE_DEVICES": "-1"}, ""),
-    ("cuda", ["nvidiactl"], {}, ""),
-    ("cuda", ["kfd"], {}, ""),
-    ("xpu", ["vendor"], {}, "xpu"),
-    ("xpu", ["nvidia0"], {}, ""),
-    ("mtia", [], {}, "mtia"),  # whoever has it registered it
-    ("mps", [], {}, ""),
-    ("ocl", ["nvidia0"], {}, ""),
-])
+@pytest.mark.parametrize(
+    "kind, files, environment, expected",
+    [
+        ("cuda", ["nvidia0"], {}, "cuda"),
+        ("cuda", ["nvidia0"], {"CUDA_VISIBLE_DEVICES": "1,0"}, "cuda"),
+        ("cuda", ["nvidia0"], {"CUDA_VISIBLE_DEVICES": ""}, ""),
+        ("cuda", ["nvidia0"], {"CUDA_VISIBLE_DEVICES": "-1"}, ""),
+        ("cuda", ["nvidiactl"], {}, ""),
+        ("cuda", ["kfd"], {}, ""),
+        ("xpu", ["vendor"], {}, "xpu"),
+        ("xpu", ["nvidia0"], {}, ""),
+        ("mtia", [], {}, "mtia"),  # whoever has it registered it
+        ("mps", [], {}, ""),
+        ("ocl", ["nvidia0"], {}, ""),
+    ],
+)
 def test_which_accelerators_are_there(tmp_path, monkeypatch, kind, files, environment, expected):
     for name in files:
         (tmp_path / name).touch()
@@ -121,8 +128,14 @@ print(len(os.listdir('/proc/self/task')))"""
 
 
 @alone
-@pytest.mark.parametrize("before", ["", "torch.ones(3, requires_grad=True).mul(2).sum().backward()",
-                                    "torch.manual_seed(1); torch.accelerator.is_available()"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "torch.ones(3, requires_grad=True).mul(2).sum().backward()",
+        "torch.manual_seed(1); torch.accelerator.is_available()",
+    ],
+)
 def test_a_forked_child_may_use_the_device(installed, before):
     out = run_beside(f"""import os
 {before}
@@ -135,16 +148,18 @@ print(os.wait()[1])""")
     assert sorted(out.splitlines()) == ["0", "[2.0, 2.0, 2.0]"]
 
 
-BACKWARD = "x = torch.ones(3, requires_grad=True, device='{}'); x.mul(2).sum().backward(); print(x.grad.tolist(), flush=True)"
+BACKWARD = (
+    "x = torch.ones(3, requires_grad=True, device='{}'); x.mul(2).sum().backward(); print(x.grad.tolist(), flush=True)"
+)
 
 
 @alone
 def test_backward_passes_on_the_cpu_before_and_after_a_fork(installed):
     out = run_beside(f"""import os
-{BACKWARD.format('cpu')}
+{BACKWARD.format("cpu")}
 print(torch.ocl.is_initialized(), flush=True)
 if os.fork() == 0:
-    {BACKWARD.format('cpu')}
+    {BACKWARD.format("cpu")}
     os._exit(0)
 print(os.wait()[1])""")
     assert out.splitlines() == ["[2.0, 2.0, 2.0]", "False", "[2.0, 2.0, 2.0]", "0"]
@@ -152,24 +167,31 @@ print(os.wait()[1])""")
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the engine has started with CUDA's devices")
 def test_the_backend_may_come_after_a_backward_pass(installed):
-    out = run_beside(f"{BACKWARD.format('cpu')}; import pytorch_ocl; {BACKWARD.format('ocl')}", PYTORCH_OCL_AUTOLOAD="0")
+    out = run_beside(
+        f"{BACKWARD.format('cpu')}; import pytorch_ocl; {BACKWARD.format('ocl')}", PYTORCH_OCL_AUTOLOAD="0"
+    )
     assert out.splitlines() == ["[2.0, 2.0, 2.0]"] * 2
 
 
 def test_the_first_backward_passes_of_several_threads(installed):
-    out = run_beside(f"""import threading
+    out = run_beside(
+        f"""import threading
 def work():
-    {BACKWARD.format('ocl').replace('; print', '; grads.append').replace(', flush=True', '')}
+    {BACKWARD.format("ocl").replace("; print", "; grads.append").replace(", flush=True", "")}
 grads, threads = [], [threading.Thread(target=work) for _ in range(4)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
-print(grads)""", PYTORCH_OCL_AUTOLOAD="1")
+print(grads)""",
+        PYTORCH_OCL_AUTOLOAD="1",
+    )
     assert out == str([[2.0] * 3] * 4)
 
 
 def test_workers_of_a_data_loader(installed):
-    code = ("data = torch.utils.data.DataLoader(list(range(8)), batch_size=4, num_workers=2)\n"
-            "print([batch.tolist() for batch in data])")
+    code = (
+        "data = torch.utils.data.DataLoader(list(range(8)), batch_size=4, num_workers=2)\n"
+        "print([batch.tolist() for batch in data])"
+    )
     assert run_beside(code) == "[[0, 1, 2, 3], [4, 5, 6, 7]]"
 
 
@@ -204,51 +226,69 @@ def test_process_groups_on_the_cpu_need_no_backend(installed, size):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="PyTorch moves the model to CUDA")
 def test_data_parallel_on_the_cpu(installed):
-    out = run_beside("model = torch.nn.DataParallel(torch.nn.Linear(2, 1))\n"
-                     "print(model(torch.ones(4, 2)).device, model.device_ids, next(model.parameters()).device)\n"
-                     "print(list(model.state_dict()))")
+    out = run_beside(
+        "model = torch.nn.DataParallel(torch.nn.Linear(2, 1))\n"
+        "print(model(torch.ones(4, 2)).device, model.device_ids, next(model.parameters()).device)\n"
+        "print(list(model.state_dict()))"
+    )
     assert out == "cpu [] cpu\n['module.weight', 'module.bias']"
 
 
 def test_a_library_that_is_missing_breaks_nothing_where_warnings_are_errors(installed):
-    hide = "import pathlib; exists = pathlib.Path.exists\n" \
-           "pathlib.Path.exists = lambda self: 'pytorch_ocl_torch' not in self.name and exists(self)\n"
-    out = run_python("print(torch.ones(2).sum().item())", imports=f"{hide}import warnings; warnings.simplefilter('error')\n"
-                     "import torch", PYTORCH_OCL_AUTOLOAD="1")
+    hide = (
+        "import pathlib; exists = pathlib.Path.exists\n"
+        "pathlib.Path.exists = lambda self: 'pytorch_ocl_torch' not in self.name and exists(self)\n"
+    )
+    out = run_python(
+        "print(torch.ones(2).sum().item())",
+        imports=f"{hide}import warnings; warnings.simplefilter('error')\nimport torch",
+        PYTORCH_OCL_AUTOLOAD="1",
+    )
     assert out == "2.0"
 
 
 def test_a_driver_without_devices_leaves_cpu_programs_alone(installed):
-    code = ("torch.manual_seed(1); x = torch.ones(3, requires_grad=True); x.sum().backward()\n"
-            "print(torch.nn.DataParallel(torch.nn.Linear(2, 1))(torch.ones(4, 2)).device, x.grad.tolist())")
+    code = (
+        "torch.manual_seed(1); x = torch.ones(3, requires_grad=True); x.sum().backward()\n"
+        "print(torch.nn.DataParallel(torch.nn.Linear(2, 1))(torch.ones(4, 2)).device, x.grad.tolist())"
+    )
     assert run_beside(code, OCL_VISIBLE_DEVICES="nosuch", CUDA_VISIBLE_DEVICES="") == "cpu [1.0, 1.0, 1.0]"
 
 
 def test_what_another_accelerator_loses_is_told_once(installed):
-    (installed / "sitecustomize.py").write_text("import pytorch_ocl_autoload as a; a.other_accelerator = lambda: 'cuda'\n")
-    out = run_python("""
+    (installed / "sitecustomize.py").write_text(
+        "import pytorch_ocl_autoload as a; a.other_accelerator = lambda: 'cuda'\n"
+    )
+    out = run_python(
+        """
 import warnings
 with warnings.catch_warnings(record=True) as seen:
     warnings.simplefilter('always')
     import pytorch_ocl
     import pytorch_ocl
-print([str(w.message) for w in seen if 'cuda' in str(w.message)])""", imports="import torch")
+print([str(w.message) for w in seen if 'cuda' in str(w.message)])""",
+        imports="import torch",
+    )
     assert out.count("backward passes on cuda tensors raise") == 1, out
 
 
 @cuda
 def test_cuda_trains_with_the_package_installed(installed):
-    out = run_beside(f"{LOADED}\n{BACKWARD.format('cuda')}\nprint(torch.accelerator.current_accelerator())\n"
-                     "data = torch.utils.data.DataLoader(torch.arange(8.), batch_size=4, num_workers=2, pin_memory=True)\n"
-                     "model = torch.nn.Linear(4, 1).cuda()\n"
-                     "for batch in data: model(batch.cuda(non_blocking=True)).sum().backward()\n"
-                     "print(model.weight.grad.tolist())")
+    out = run_beside(
+        f"{LOADED}\n{BACKWARD.format('cuda')}\nprint(torch.accelerator.current_accelerator())\n"
+        "data = torch.utils.data.DataLoader(torch.arange(8.), batch_size=4, num_workers=2, pin_memory=True)\n"
+        "model = torch.nn.Linear(4, 1).cuda()\n"
+        "for batch in data: model(batch.cuda(non_blocking=True)).sum().backward()\n"
+        "print(model.weight.grad.tolist())"
+    )
     assert out.splitlines() == ["False False", "[2.0, 2.0, 2.0]", "cuda", "[[4.0, 6.0, 8.0, 10.0]]"]
 
 
 @cuda
 def test_a_fork_may_use_cuda_with_the_package_installed(installed):
-    out = run_beside(f"import os\nif os.fork() == 0:\n    {BACKWARD.format('cuda')}\n    os._exit(0)\nprint(os.wait()[1])")
+    out = run_beside(
+        f"import os\nif os.fork() == 0:\n    {BACKWARD.format('cuda')}\n    os._exit(0)\nprint(os.wait()[1])"
+    )
     assert sorted(out.splitlines()) == ["0", "[2.0, 2.0, 2.0]"]
 
 
@@ -256,12 +296,15 @@ def test_a_fork_may_use_cuda_with_the_package_installed(installed):
 @pytest.mark.parametrize("ask", [{"imports": "import torch, pytorch_ocl"}, {"PYTORCH_OCL_AUTOLOAD": "1"}])
 def test_both_in_one_process(installed, ask):
     # What docs/beside.md says of such a process.
-    out = run_python(f"""
-{BACKWARD.format('ocl')}
+    out = run_python(
+        f"""
+{BACKWARD.format("ocl")}
 x = torch.ones(3, device='cuda')
 print((x * 2).sum().item(), x.to('ocl').add(1).to('cuda').tolist(), torch.accelerator.current_accelerator())
 try:
-    {BACKWARD.format('cuda')}
+    {BACKWARD.format("cuda")}
 except RuntimeError as error:
-    print('opt_parent_stream' in str(error))""", **{"imports": "import torch", **ask})
+    print('opt_parent_stream' in str(error))""",
+        **{"imports": "import torch", **ask},
+    )
     assert out.splitlines() == ["[2.0, 2.0, 2.0]", "6.0 [2.0, 2.0, 2.0] ocl", "True"]

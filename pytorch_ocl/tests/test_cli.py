@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """python -m pytorch_ocl: info, check, validate, tune, cache."""
+
 import importlib.util
 import json
 import re
@@ -8,11 +9,11 @@ import time
 import pytest
 import torch
 from processes import run_python
+from pytorch_ocl.cli import check, check_families, validate
+from pytorch_ocl.cli.progress import Progress
 
 from pytorch_ocl import __main__ as command_line
 from pytorch_ocl import models
-from pytorch_ocl.cli import check, check_families, validate
-from pytorch_ocl.cli.progress import Progress
 
 needs_torchvision = pytest.mark.skipif(importlib.util.find_spec("torchvision") is None, reason="no torchvision")
 
@@ -23,6 +24,24 @@ def test_info_lists_every_device(capsys):
     for index in range(torch.ocl.device_count()):
         assert f"ocl:{index}  {torch.ocl.get_device_name(index)}" in text
     assert torch.__version__ in text and "cache: " in text
+
+
+def test_info_as_json_describes_the_environment(capsys, monkeypatch):
+    monkeypatch.setenv("DLPRIM_CONV", "gemm")
+    assert command_line.main(["info", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["versions"]["torch"] == torch.__version__ and report["available"]
+    assert ".".join(torch.__version__.split(".")[:2]) in report["libraries_for_torch"]
+    assert [d["name"] for d in report["devices"]] == list(map(torch.ocl.get_device_name, range(len(report["devices"]))))
+    assert len(report["devices"]) == torch.ocl.device_count() and report["devices"][0]["driver_version"]
+    assert report["settings"]["environment"]["DLPRIM_CONV"] == "gemm" and report["cache"]["file"]
+
+
+def test_info_as_json_says_why_there_is_no_device():
+    code = "from pytorch_ocl.__main__ import main; assert main(['info', '--json']) == 1"
+    report = json.loads(run_python(code, OCL_VISIBLE_DEVICES="no such device"))
+    assert not report["available"] and report["devices"] == []
+    assert "OCL_VISIBLE_DEVICES" in report["unavailable_reason"]
 
 
 def test_check_writes_a_report(device, capsys, tmp_path, monkeypatch):
@@ -53,8 +72,9 @@ def test_check_fails_for_a_wrong_or_failing_family(device, capsys, monkeypatch):
 @needs_torchvision
 @pytest.mark.parametrize("name", ["resnet18", "squeezenet1_0", "regnet_y_400mf"])
 def test_validate_training(name, device, capsys):
-    code = command_line.main(["validate", "--model", name, "--device", device, "--train", "--size", "64",
-                              "--batch", "2"])
+    code = command_line.main(
+        ["validate", "--model", name, "--device", device, "--train", "--size", "64", "--batch", "2"]
+    )
     assert code == 0, capsys.readouterr().out
     assert "PASS" in capsys.readouterr().out
 
@@ -120,10 +140,23 @@ def test_tune(device, tmp_path):
     file = tmp_path / "choices.tsv"
 
     def tune(*arguments):
-        command = ["tune", "--model", "small_network:make", "--device", device, "--size", "9", "--batch", "2",
-                   *arguments]
-        out = run_python(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-                         f"from pytorch_ocl import __main__ as cli; assert cli.main({command}) == 0", **environment)
+        command = [
+            "tune",
+            "--model",
+            "small_network:make",
+            "--device",
+            device,
+            "--size",
+            "9",
+            "--batch",
+            "2",
+            *arguments,
+        ]
+        out = run_python(
+            f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+            f"from pytorch_ocl import __main__ as cli; assert cli.main({command}) == 0",
+            **environment,
+        )
         assert "times as fast" in out
         return [int(word) for word in re.search("([0-9]+) choices, ([0-9]+) of them measured", out).groups()]
 
@@ -134,10 +167,13 @@ def test_tune(device, tmp_path):
     assert all(scope.endswith("/" + torch.ocl.get_device_name(device)) for scope, problem, choice in lines)
     assert tune() == [choices, 0]
     assert tune("--train")[1] > 0
-    used = run_python(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-                      "import small_network\n"
-                      f"small_network.make().eval().to({device!r})(torch.zeros(2, 3, 9, 9, device={device!r}))\n"
-                      "print(torch.ops.pytorch_ocl.tuned_choices())", **environment)
+    used = run_python(
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import small_network\n"
+        f"small_network.make().eval().to({device!r})(torch.zeros(2, 3, 9, 9, device={device!r}))\n"
+        "print(torch.ops.pytorch_ocl.tuned_choices())",
+        **environment,
+    )
     assert used.splitlines() == ["\t".join(line) for line in lines]
 
 

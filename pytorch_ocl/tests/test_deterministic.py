@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """torch.use_deterministic_algorithms(True): equal bits at every run, or the RuntimeError of PyTorch's CUDA device."""
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -41,7 +42,9 @@ SAME_BITS = {
     "index_add": lambda d: torch.zeros(11, 5, device=d).index_add_(0, rows(d), values(d, 20_000, 5)),
     "index_add of float16": lambda d: torch.zeros(11, device=d).half().index_add_(0, rows(d), values(d, 20_000).half()),
     "index_put": lambda d: torch.zeros(11, device=d).index_put_((rows(d),), values(d, 20_000)),
-    "index_put, accumulated": lambda d: torch.zeros(11, device=d).index_put_((rows(d),), values(d, 20_000), accumulate=True),
+    "index_put, accumulated": lambda d: torch.zeros(11, device=d).index_put_(
+        (rows(d),), values(d, 20_000), accumulate=True
+    ),
     "index": lambda d: gradient(lambda x: x[rows(d)], 11, 5, device=d),
     "index_select": lambda d: gradient(lambda x: x.index_select(0, rows(d)), 11, 5, device=d),
     "repeat_interleave": lambda d: gradient(lambda x: x.repeat_interleave(500, 0), 11, 5, device=d),
@@ -52,25 +55,31 @@ SAME_BITS = {
     "scatter_reduce": lambda d: torch.zeros(11, device=d).scatter_reduce_(0, rows(d), values(d, 20_000), "mean"),
     "embedding": lambda d: gradient(lambda x: F.embedding(rows(d), x), 11, 5, device=d),
     "embedding, padded": lambda d: gradient(lambda x: F.embedding(rows(d), x, padding_idx=3), 11, 5, device=d),
-    "embedding_bag": lambda d: gradient(lambda x: F.embedding_bag(rows(d).view(100, -1), x, mode="sum"), 11, 5, device=d),
+    "embedding_bag": lambda d: gradient(
+        lambda x: F.embedding_bag(rows(d).view(100, -1), x, mode="sum"), 11, 5, device=d
+    ),
     "bincount": lambda d: torch.bincount(rows(d), values(d, 20_000)),
     "histc": lambda d: torch.histc(values(d, 20_000), 10),
     "cumsum": lambda d: values(d, 20_000).cumsum(0),
     "sum": lambda d: values(d, 200_000).sum(),
     "median": lambda d: values(d, 20, 501).median(1),
     "put_, accumulated": lambda d: torch.zeros(11, device=d).put_(rows(d), values(d, 20_000), accumulate=True),
-    "scatter_reduce of products": lambda d: torch.ones(11, device=d).scatter_reduce_(0, rows(d), values(d, 20_000), "prod"),
+    "scatter_reduce of products": lambda d: torch.ones(11, device=d).scatter_reduce_(
+        0, rows(d), values(d, 20_000), "prod"
+    ),
     "kthvalue": lambda d: values(d, 20, 501).kthvalue(7, 1),
     "sort": lambda d: rows(d).sort(),
     "nll_loss of images": lambda d: F.nll_loss(values(d, 4, 11, 50, 100), rows(d).view(4, 50, 100)),
-    "ctc_loss": lambda d: gradient(lambda x: F.ctc_loss(x.log_softmax(2), rows(d)[:20].view(4, 5) + 1, [9] * 4, [5] * 4),
-                                   9, 4, 20, device=d),
+    "ctc_loss": lambda d: gradient(
+        lambda x: F.ctc_loss(x.log_softmax(2), rows(d)[:20].view(4, 5) + 1, [9] * 4, [5] * 4), 9, 4, 20, device=d
+    ),
     "avg_pool2d": images(lambda x: F.avg_pool2d(x, 3, 1)),
     "max_pool2d": images(lambda x: F.max_pool2d(x, 3, 1)),
     "adaptive_avg_pool2d": images(lambda x: F.adaptive_avg_pool2d(x, 7)),
     "adaptive_max_pool2d": images(lambda x: F.adaptive_max_pool2d(x, 7)),
-    "fractional_max_pool2d": images(lambda x: F.fractional_max_pool2d(
-        x, 3, 7, _random_samples=torch.full((2, 3, 2), 0.3, device=x.device))),
+    "fractional_max_pool2d": images(
+        lambda x: F.fractional_max_pool2d(x, 3, 7, _random_samples=torch.full((2, 3, 2), 0.3, device=x.device))
+    ),
     "avg_pool3d": volumes(lambda x: F.avg_pool3d(x, 3, 1)),
     "max_pool3d": volumes(lambda x: F.max_pool3d(x, 3, 1)),
     "adaptive_avg_pool3d": volumes(lambda x: F.adaptive_avg_pool3d(x, 3)),
@@ -100,6 +109,7 @@ def test_same_bits(name, device):
     def bits():
         result = SAME_BITS[name](device)
         return [part.cpu() for part in (result if isinstance(result, tuple) else (result,))]
+
     first = bits()
     for _ in range(3):
         assert all(map(torch.equal, first, bits()))
@@ -107,7 +117,9 @@ def test_same_bits(name, device):
 
 def test_the_last_of_equal_indices_stays(device):
     expected = torch.zeros(11, 5).index_copy_(0, rows("cpu"), values("cpu", 20_000, 5))
-    assert torch.zeros(11, 5, device=device).index_copy_(0, rows(device), values(device, 20_000, 5)).cpu().equal(expected)
+    assert (
+        torch.zeros(11, 5, device=device).index_copy_(0, rows(device), values(device, 20_000, 5)).cpu().equal(expected)
+    )
 
 
 @pytest.mark.parametrize("name", RAISES)

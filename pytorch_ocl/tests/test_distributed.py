@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """torch.distributed between processes with ocl devices; distributed_jobs.py has what they run."""
+
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -24,13 +26,31 @@ def finish(process, timeout=280):
     return process.returncode, out, errors
 
 
-def run(job, folder, **environment):
-    """Runs two ranks of a job; returns their exit codes and what they printed. None may print an error but those that
+# Shared memory for all that it can take, in pieces so small that tests see many.
+SHARED = {"PYTORCH_OCL_SHARED_LEAST": "0", "PYTORCH_OCL_SHARED_PIECE": "65536"}
+
+
+def run(job, folder, count=2, **environment):
+    """Runs the ranks of a job; returns their exit codes and what they printed. None may print an error but those that
     failed: what it printed then is in the assertion's message."""
-    common = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TEST_FOLDER": str(folder), "WORLD_SIZE": "2",
-              "OMP_NUM_THREADS": "1", **environment}
-    ranks = [subprocess.Popen([sys.executable, "-W", "ignore", str(JOBS), job], env={**common, "RANK": str(rank)},
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(2)]
+    common = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "TEST_FOLDER": str(folder),
+        "WORLD_SIZE": str(count),
+        "OMP_NUM_THREADS": "1",
+        **environment,
+    }
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", str(JOBS), job],
+            env={**common, "RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(count)
+    ]
     try:
         return [finish(process) for process in ranks]
     finally:
@@ -44,26 +64,76 @@ def test_job(job, tmp_path):
         assert code == 0, errors
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_shared_memory(count, tmp_path):
+    for code, _, errors in run("shared", tmp_path, count, **{**SHARED, "PYTORCH_OCL_SHARED_PIECE": "4096"}):
+        assert code == 0, errors
+
+
+@pytest.mark.parametrize("job", ["forms", "backends", "data_parallel", "sharded", "fifty_steps"])
+def test_job_through_shared_memory(job, tmp_path):
+    for code, _, errors in run(job, tmp_path, **SHARED):
+        assert code == 0, errors
+
+
+@pytest.mark.parametrize("way", ["direct", "staged"])
+def test_copies_as_devices_with_memory_of_their_own(way, tmp_path):
+    for code, _, errors in run("forms", tmp_path, PYTORCH_OCL_SHARED_MEMORY=way, **SHARED):
+        assert code == 0, errors
+
+
+def test_fifty_steps_through_sockets(tmp_path):
+    for code, _, errors in run("fifty_steps", tmp_path, PYTORCH_OCL_SHARED_MEMORY="0"):
+        assert code == 0, errors
+
+
+def test_ranks_that_cannot_share_memory(tmp_path):
+    (_, _, first), (_, _, second) = results = run("sockets_after_all", tmp_path, PYTORCH_OCL_SHARED_LEAST="0")
+    assert [(code, out.strip()) for code, out, _ in results] == [(0, "summed")] * 2, (first, second)
+    assert first.count("not through shared memory: ranks with different") == 1 and "shared memory" not in second
+
+
+def test_calls_that_do_not_match(tmp_path):
+    for code, out, errors in run("unlike_calls", tmp_path, **SHARED):
+        assert code == 0 and out.strip() == "reported", errors
+
+
+@pytest.mark.parametrize("shared", ["0", "1"])
+def test_killed_rank_is_noticed_soon(shared, tmp_path):
+    (code, out, errors), (killed, _, _) = run("killed", tmp_path, PYTORCH_OCL_SHARED_MEMORY=shared)
+    assert code == 0 and out.strip(), errors
+    assert killed == -signal.SIGKILL
+    assert not list(pathlib.Path("/dev/shm").glob("pytorch_ocl_*"))
+
+
+def test_abort(tmp_path):
+    for code, out, errors in run("aborted", tmp_path, **SHARED):
+        assert code == 0 and out.strip() == "reported", errors
+
+
 def test_debug_level_detail(tmp_path):
     for code, _, errors in run("moves", tmp_path, TORCH_DISTRIBUTED_DEBUG="DETAIL"):
         assert code == 0, errors
 
 
 @pytest.mark.skipif(torch.ocl.device_count() < 2, reason="needs two ocl devices")
+@pytest.mark.parametrize("shared", [{}, SHARED])
 @pytest.mark.parametrize("job", ["reductions", "data_parallel"])
-def test_ranks_on_different_devices(job, tmp_path):
-    for code, _, errors in run(job, tmp_path, TEST_SPREAD="1"):
+def test_ranks_on_different_devices(job, shared, tmp_path):
+    for code, _, errors in run(job, tmp_path, TEST_SPREAD="1", **shared):
         assert code == 0, errors
 
 
-def test_time_out_and_killed_rank(tmp_path):
-    (code, out, errors), (killed, _, _) = run("failures", tmp_path)
+@pytest.mark.parametrize("shared", [{}, SHARED])
+def test_time_out_and_killed_rank(shared, tmp_path):
+    (code, out, errors), (killed, _, _) = run("failures", tmp_path, **shared)
     assert code == 0 and out.strip() == "reported", errors
     assert killed == -signal.SIGKILL
 
 
-def test_exit_without_destroying_the_group(tmp_path):
-    for code, out, errors in run("left_behind", tmp_path):
+@pytest.mark.parametrize("shared", [{}, SHARED])
+def test_exit_without_destroying_the_group(shared, tmp_path):
+    for code, out, errors in run("left_behind", tmp_path, **shared):
         assert code == 0 and out.strip() == "end", errors
 
 
@@ -81,16 +151,51 @@ def test_programs_for_the_cpu_start_no_second_gloo():
         time.sleep(1)  # the first group's threads end
         print(sum("gloo" in name for name in names()))"""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    without, with_package = (int(subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, text=True,
-                                                capture_output=True, env={**environment, "TEST_LOAD": load},
-                                                timeout=100).stdout) for load in "01")
+    without, with_package = (
+        int(
+            subprocess.run(
+                [sys.executable, "-W", "ignore", "-c", code],
+                check=True,
+                text=True,
+                capture_output=True,
+                env={**environment, "TEST_LOAD": load},
+                timeout=100,
+            ).stdout
+        )
+        for load in "01"
+    )
     assert without == with_package > 0
 
 
+def torchrun(*arguments):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *arguments]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "OMP_NUM_THREADS": "1",
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # else ranks started again may find the dead ones' addresses
+    }
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
 def test_example_by_torchrun():
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(EXAMPLE),
-               "--epochs", "1"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=200,
-                            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"})
-    assert result.returncode == 0, result.stderr
-    assert "accuracy" in result.stdout
+    code, out, errors = finish(torchrun(str(EXAMPLE), "--epochs", "1"), 200)
+    assert code == 0 and "accuracy" in out, errors
+
+
+def children(process):
+    return pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()
+
+
+def test_torchrun_restarts_from_a_checkpoint(tmp_path):
+    checkpoint = tmp_path / "state.pt"
+    options = ["--epochs", "4", "--checkpoint", str(checkpoint)]
+    process = torchrun("--max-restarts", "1", "--monitor-interval", "0.1", str(EXAMPLE), *options)
+    end = time.monotonic() + 200
+    while not checkpoint.exists() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+    if process.poll() is None:
+        os.kill(int(children(process.pid)[-1]), signal.SIGKILL)
+    code, out, errors = finish(process, 250)
+    assert code == 0, errors
+    assert "goes on after epoch" in out and "epoch 4" in out, out

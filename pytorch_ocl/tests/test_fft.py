@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """torch.fft, stft and istft against the CPU, with no operator left to the CPU."""
+
 import pytest
 import torch
 
@@ -22,7 +23,7 @@ def assert_follows_cpu(device, function, x, gradients=True):
             results[-1].append(leaf.grad.cpu())
     precise = x.dtype in (torch.float64, torch.complex128)
     for actual, expected in zip(*results, strict=True):
-        bound = (1e-13 if precise else 1e-5) * max(1., expected.abs().max().item() if expected.numel() else 0)
+        bound = (1e-13 if precise else 1e-5) * max(1.0, expected.abs().max().item() if expected.numel() else 0)
         torch.testing.assert_close(actual, expected, rtol=0, atol=bound)
     assert not torch.ocl.fallbacks()
 
@@ -53,14 +54,25 @@ def test_double(device, length):
     assert_follows_cpu(device, torch.fft.irfft, random(3, length, dtype=torch.complex128))
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: torch.fft.fft(x, dim=0), lambda x: torch.fft.fft(x, dim=-2), lambda x: torch.fft.fftn(x, dim=(0, -1)),
-    lambda x: torch.fft.fftn(x, dim=(2, 0, 1)), lambda x: torch.fft.fft(x.permute(2, 0, 1)),
-    lambda x: torch.fft.fft2(x.transpose(0, 2)[:, ::2]), lambda x: torch.fft.fft(x.conj()),
-    lambda x: torch.fft.fft(x.expand(3, *x.shape)), lambda x: torch.fft.rfft2(x.imag, dim=(0, 2)),
-    lambda x: torch.fft.irfftn(x.mT, dim=(1, 0)), lambda x: torch.fft.fft(x, n=5), lambda x: torch.fft.fft(x, n=50),
-    lambda x: torch.fft.irfft(x, n=7), lambda x: torch.fft.fftn(x, s=(4, 40), dim=(0, 2)),
-])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.fft.fft(x, dim=0),
+        lambda x: torch.fft.fft(x, dim=-2),
+        lambda x: torch.fft.fftn(x, dim=(0, -1)),
+        lambda x: torch.fft.fftn(x, dim=(2, 0, 1)),
+        lambda x: torch.fft.fft(x.permute(2, 0, 1)),
+        lambda x: torch.fft.fft2(x.transpose(0, 2)[:, ::2]),
+        lambda x: torch.fft.fft(x.conj()),
+        lambda x: torch.fft.fft(x.expand(3, *x.shape)),
+        lambda x: torch.fft.rfft2(x.imag, dim=(0, 2)),
+        lambda x: torch.fft.irfftn(x.mT, dim=(1, 0)),
+        lambda x: torch.fft.fft(x, n=5),
+        lambda x: torch.fft.fft(x, n=50),
+        lambda x: torch.fft.irfft(x, n=7),
+        lambda x: torch.fft.fftn(x, s=(4, 40), dim=(0, 2)),
+    ],
+)
 def test_dims_and_strides(device, function):
     assert_follows_cpu(device, function, random(6, 14, 9))
 
@@ -95,9 +107,12 @@ def test_input_is_kept(device):
 def test_out(device):
     x = random(4, 12)
     expected, on_device = torch.fft.fft(x), x.to(device)
-    for out in (torch.empty(4, 12, dtype=torch.complex64, device=device),
-                torch.empty(12, 4, dtype=torch.complex64, device=device).mT,
-                torch.empty(0, dtype=torch.complex64, device=device), on_device):
+    for out in (
+        torch.empty(4, 12, dtype=torch.complex64, device=device),
+        torch.empty(12, 4, dtype=torch.complex64, device=device).mT,
+        torch.empty(0, dtype=torch.complex64, device=device),
+        on_device,
+    ):
         result = torch.fft.fft(on_device, out=out)
         assert result.data_ptr() == out.data_ptr()
         torch.testing.assert_close(out.cpu(), expected, rtol=0, atol=1e-5)
@@ -124,18 +139,24 @@ def test_stft(device, options):
     assert_follows_cpu(device, there_and_back, random(2, 4000, dtype=torch.float32))
 
 
-@pytest.mark.parametrize("call,message", [
-    (lambda x: torch.fft.fft(x, n=0), r"Invalid number of data points \(0\) specified"),
-    (lambda x: torch.fft.fft(x, dim=3), "Dimension out of range"),
-    (lambda x: torch.fft.fft(x, norm="none"), "Invalid normalization mode"),
-    (lambda x: torch.fft.rfft(x), "rfft expects a real input tensor, but got ComplexFloat"),
-    (lambda x: torch.fft.fft2(x, dim=(0, 0)), "FFT dims must be unique"),
-    (lambda x: torch.fft.fft(x.real.half()), "Unsupported dtype Half"),
-    (lambda x: torch.fft.fft(x, out=x.real), "but found result type Float|doesn't match|can't be cast|output"),
-    (lambda x: torch.ops.aten._fft_r2c(x, [0], 0, True), "Expected a floating point tensor"),
-    (lambda x: torch.ops.aten._fft_c2c(x.real, [0], 0, True), "Expected a complex tensor"),
-    (lambda x: torch.ops.aten._fft_c2r(x, [0], 0, 9), "Expected 5 complex numbers for a real signal of 9, but got 4"),
-])
+@pytest.mark.parametrize(
+    "call,message",
+    [
+        (lambda x: torch.fft.fft(x, n=0), r"Invalid number of data points \(0\) specified"),
+        (lambda x: torch.fft.fft(x, dim=3), "Dimension out of range"),
+        (lambda x: torch.fft.fft(x, norm="none"), "Invalid normalization mode"),
+        (lambda x: torch.fft.rfft(x), "rfft expects a real input tensor, but got ComplexFloat"),
+        (lambda x: torch.fft.fft2(x, dim=(0, 0)), "FFT dims must be unique"),
+        (lambda x: torch.fft.fft(x.real.half()), "Unsupported dtype Half"),
+        (lambda x: torch.fft.fft(x, out=x.real), "but found result type Float|doesn't match|can't be cast|output"),
+        (lambda x: torch.ops.aten._fft_r2c(x, [0], 0, True), "Expected a floating point tensor"),
+        (lambda x: torch.ops.aten._fft_c2c(x.real, [0], 0, True), "Expected a complex tensor"),
+        (
+            lambda x: torch.ops.aten._fft_c2r(x, [0], 0, 9),
+            "Expected 5 complex numbers for a real signal of 9, but got 4",
+        ),
+    ],
+)
 def test_errors(device, call, message):
     with pytest.raises((RuntimeError, IndexError), match=message):
         call(random(4, 5).to(device))

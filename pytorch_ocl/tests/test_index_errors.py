@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Every operator that takes indices or labels: one out of range is an IndexError that names the operator, and nothing
 outside the tensor is read or written."""
+
 import contextlib
 import warnings
 
@@ -20,6 +21,7 @@ def backward(operator):
         x = x.clone().requires_grad_()
         operator(x, bad).sum().backward()
         return x.grad
+
     return run
 
 
@@ -66,9 +68,17 @@ READS = {
     "multilabel_margin_loss": lambda x, bad: F.multilabel_margin_loss(x[:2], bad[:, None].expand(2, 3)),
     "nll_loss smoothed": lambda x, bad: F.cross_entropy(x[:2], bad, label_smoothing=0.1),
     "max_unpool": lambda x, bad: F.max_unpool1d(x[None, :2, :1], bad[None, :, None], 3),
-    "max_pool": lambda x, bad: of_aten("max_pool2d_with_indices_backward", x[None, :2, :1, None].contiguous(),
-                                       x[None, :2, :, None].contiguous(), [3, 1], [3, 1], [0, 0], [1, 1], False,
-                                       bad[None, :, None, None]),
+    "max_pool": lambda x, bad: of_aten(
+        "max_pool2d_with_indices_backward",
+        x[None, :2, :1, None].contiguous(),
+        x[None, :2, :, None].contiguous(),
+        [3, 1],
+        [3, 1],
+        [0, 0],
+        [1, 1],
+        False,
+        bad[None, :, None, None],
+    ),
     "ctc_loss": lambda x, bad: F.ctc_loss(x[:, None].log_softmax(-1), bad[None], (SIZE,), (2,)),
 }
 
@@ -104,7 +114,7 @@ def names(name, message):
     return name.split()[0].rstrip("_") in message
 
 
-BAD = [SIZE, -SIZE - 1, 2**31 + 1, 2**40, -2**40, -2**62]
+BAD = [SIZE, -SIZE - 1, 2**31 + 1, 2**40, -(2**40), -(2**62)]
 
 
 @pytest.mark.parametrize("value", BAD)
@@ -112,7 +122,7 @@ BAD = [SIZE, -SIZE - 1, 2**31 + 1, 2**40, -2**40, -2**62]
 @pytest.mark.parametrize("name", [*WRITES, *READS])
 def test_indices_out_of_range(device, name, ordered, value):
     base = torch.full((64, 3), 7.0, device=device)
-    x = base[20:20 + SIZE]
+    x = base[20 : 20 + SIZE]
     bad = torch.tensor([value, 1], device=device)
     poison(device)
     with deterministic(ordered), warnings.catch_warnings():
@@ -130,27 +140,33 @@ def test_indices_out_of_range(device, name, ordered, value):
             result.sum().item()
     assert names(name, str(raised.value)) and "out" in str(raised.value), raised.value
     around = base.cpu()
-    assert (around[:20] == 7).all() and (around[20 + SIZE:] == 7).all()
-    changed = (around[20:20 + SIZE] != 7).any(1).nonzero().flatten().tolist()
+    assert (around[:20] == 7).all() and (around[20 + SIZE :] == 7).all()
+    changed = (around[20 : 20 + SIZE] != 7).any(1).nonzero().flatten().tolist()
     assert changed in ([], [1]) and (torch.ones(3, device=device) + 1).sum().item() == 6
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.complex64, torch.int64,
-                                   torch.uint8, torch.bool])
+@pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, torch.float16, torch.float64, torch.complex64, torch.int64, torch.uint8, torch.bool]
+)
 @pytest.mark.parametrize("ordered", [False, True], ids=["", "deterministic"])
 def test_accumulation_out_of_range_of_every_element_size(device, dtype, ordered):
     for name in ("index_put_ accumulate", "index_add_", "scatter_add", "put_ accumulate", "index_copy_"):
         for value in (SIZE, 2**40):
             base = torch.full((64, 3), 1, dtype=dtype, device=device)
             bad, one = torch.tensor([value, 1], device=device), torch.ones(2, 3, dtype=dtype, device=device)
-            x = base[20:20 + SIZE]
+            x = base[20 : 20 + SIZE]
             poison(device)
             with deterministic(ordered), pytest.raises(IndexError):
-                if name.startswith("index_put"): x.index_put_((bad,), one, accumulate=True)
-                elif name == "index_add_": x.index_add_(0, bad, one)
-                elif name == "scatter_add": x.scatter_add_(0, bad[:, None].expand(2, 3), one)
-                elif name == "index_copy_": x.index_copy_(0, bad, one)
-                else: x.put_(bad[:, None] * 3, one[:, :1], accumulate=True)
+                if name.startswith("index_put"):
+                    x.index_put_((bad,), one, accumulate=True)
+                elif name == "index_add_":
+                    x.index_add_(0, bad, one)
+                elif name == "scatter_add":
+                    x.scatter_add_(0, bad[:, None].expand(2, 3), one)
+                elif name == "index_copy_":
+                    x.index_copy_(0, bad, one)
+                else:
+                    x.put_(bad[:, None] * 3, one[:, :1], accumulate=True)
                 torch.ocl.synchronize(device)
             around = base.cpu()
             assert (around[:21] == 1).all() and (around[22:] == 1).all()
@@ -163,10 +179,15 @@ def test_sums_of_short_floats_round_once(device, dtype, ordered):
     at, one = torch.zeros(n, dtype=torch.int64, device=device), torch.ones(n, dtype=dtype, device=device)
     x = torch.zeros(4, dtype=dtype, device=device)
     with deterministic(ordered):
-        for result in (x.index_put((at,), one, accumulate=True), x.index_add(0, at, one), x.scatter_add(0, at, one),
-                       x.clone().put_(at, one, accumulate=True), x.scatter_reduce(0, at, one, "sum"),
-                       x[:, None].expand(4, 3).clone().index_put((at,), one[:, None], accumulate=True)[:, 1],
-                       torch.ops.aten.embedding_dense_backward(one[:, None], at, 4, -1, False)[:, 0]):
+        for result in (
+            x.index_put((at,), one, accumulate=True),
+            x.index_add(0, at, one),
+            x.scatter_add(0, at, one),
+            x.clone().put_(at, one, accumulate=True),
+            x.scatter_reduce(0, at, one, "sum"),
+            x[:, None].expand(4, 3).clone().index_put((at,), one[:, None], accumulate=True)[:, 1],
+            torch.ops.aten.embedding_dense_backward(one[:, None], at, 4, -1, False)[:, 0],
+        ):
             assert result.tolist() == [n, 0, 0, 0]
 
 
@@ -186,9 +207,16 @@ def test_index_put_of_every_kind(device):
     """Masks, index tensors that are apart, in front or broadcast, all with repeated places; both ways."""
     where = torch.tensor([0, 2, 2, 1])
     mask = torch.tensor([True, False, True, True])
-    cases = [([None, where], (4, 4, 5)), ([where, None, where], (4, 3)), ([mask, None, where[:3]], (1,)),
-             ([None, None, where], (4, 3, 4)), ([where[:, None], where % 3], (4, 4, 5)), ([mask], (3, 3, 5)),
-             ([None, mask[1:], where[:2].int()], (4, 2)), ([where, where[:1] % 3, where], (4,))]
+    cases = [
+        ([None, where], (4, 4, 5)),
+        ([where, None, where], (4, 3)),
+        ([mask, None, where[:3]], (1,)),
+        ([None, None, where], (4, 3, 4)),
+        ([where[:, None], where % 3], (4, 4, 5)),
+        ([mask], (3, 3, 5)),
+        ([None, mask[1:], where[:2].int()], (4, 2)),
+        ([where, where[:1] % 3, where], (4,)),
+    ]
     for ordered in (False, True):
         for dtype in (torch.float32, torch.bfloat16, torch.complex64, torch.int32):
             for indices, shape in cases:

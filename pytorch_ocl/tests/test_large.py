@@ -5,6 +5,7 @@ What large tensors take (operations in pieces, kernels of 64-bit indices) is tes
 which 32-bit indices end early. Truly large ones are for machines with the memory: PYTORCH_OCL_LARGE=<GiB> runs the
 families that fit in so much memory of the device.
 """
+
 import json
 import os
 import subprocess
@@ -23,8 +24,13 @@ def test_pieces(device):
     slow = torch.ocl.get_device_properties(device).platform_name.startswith("Portable")
     names = QUICK if slow else list(large_families.FAMILIES)
     environment = {**os.environ, "DLPRIM_INDEX_LIMIT": "20000", "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.run([sys.executable, "-W", "ignore", large_families.__file__, "--small", "--json",
-                              "--device", device, *names], env=environment, capture_output=True, text=True, timeout=800)
+    process = subprocess.run(
+        [sys.executable, "-W", "ignore", large_families.__file__, "--small", "--json", "--device", device, *names],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=800,
+    )
     assert process.stdout, process.stderr
     found = json.loads(process.stdout.splitlines()[-1])
     assert list(found) == names

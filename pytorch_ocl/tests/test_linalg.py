@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Linear algebra beyond op_db's small samples: sizes of several blocks, layouts, errors, gradients, no host in between."""
+"""Linear algebra beyond op_db's small samples: sizes of several blocks, layouts, errors, gradients, no host between."""
+
 import pytest
 import torch
 
@@ -34,8 +35,8 @@ def test_factors_give_the_matrix(n, dtype, device):
     for upper in (False, True):
         factor = torch.linalg.cholesky(s.to(device), upper=upper).cpu()
         assert_near(factor.mH @ factor if upper else factor @ factor.mH, s)
-    p, l, u = (x.cpu() for x in torch.linalg.lu(a.to(device)))
-    assert_near(p @ l @ u, a)
+    p, lower, u = (x.cpu() for x in torch.linalg.lu(a.to(device)))
+    assert_near(p @ lower @ u, a)
     for mode in ("reduced", "complete"):
         q, r = (x.cpu() for x in torch.linalg.qr(a[..., : n // 2 + 1].to(device), mode=mode))
         assert_near(q @ r, a[..., : n // 2 + 1])
@@ -55,8 +56,12 @@ def test_solves_of_every_layout(left, dtype, device):
         t = matrices(n, n, dtype=dtype) / n + 2 * torch.eye(n, dtype=dtype)
         t = t.triu() if upper else t.tril()
         b = matrices(3, n, 4, dtype=dtype) if left else matrices(3, 4, n, dtype=dtype)
-        for layout, up in ((lambda x: x, upper), (lambda x: x.mT, not upper), (lambda x: x.mH, not upper),
-                           (lambda x: x.conj(), upper)):
+        for layout, up in (
+            (lambda x: x, upper),
+            (lambda x: x.mT, not upper),
+            (lambda x: x.mH, not upper),
+            (lambda x: x.conj(), upper),
+        ):
             matrix = layout(t.to(device))  # shared by the three right sides
             x = torch.linalg.solve_triangular(matrix, b.to(device), upper=up, left=left).cpu()
             assert_near(layout(t) @ x if left else x @ layout(t), b)
@@ -128,10 +133,19 @@ def test_matrix_exponential(device):
     assert_near(torch.matrix_exp(a.to(device)), torch.matrix_exp(a), 1000)
 
 
-@pytest.mark.parametrize("function", [torch.linalg.cholesky, torch.linalg.inv, torch.linalg.det, torch.linalg.eigvalsh,
-                                      torch.linalg.svdvals, lambda s: torch.linalg.qr(s)[1].abs(),
-                                      lambda s: torch.linalg.solve_triangular(s.mT, s, upper=True)],
-                         ids=["cholesky", "inv", "det", "eigvalsh", "svdvals", "qr", "solve_triangular"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.linalg.cholesky,
+        torch.linalg.inv,
+        torch.linalg.det,
+        torch.linalg.eigvalsh,
+        torch.linalg.svdvals,
+        lambda s: torch.linalg.qr(s)[1].abs(),
+        lambda s: torch.linalg.solve_triangular(s.mT, s, upper=True),
+    ],
+    ids=["cholesky", "inv", "det", "eigvalsh", "svdvals", "qr", "solve_triangular"],
+)
 def test_gradients(function, device):
     s = positive(12, torch.float64)
     results = []

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Nested tensors: the encoder's way through them, their operators, their attention."""
+
 import pytest
 import torch
 from torch import nn
@@ -45,14 +46,30 @@ def check(got, expected):
         torch.testing.assert_close(a.cpu(), b, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("operation", [
-    lambda x, d: x + x, lambda x, d: x * 3, lambda x, d: x.sin().relu_(), lambda x, d: x.to_padded_tensor(-1.0),
-    lambda x, d: x.to_padded_tensor(2.0, (4, 9, 8)), lambda x, d: nn.functional.gelu(x), lambda x, d: x.transpose(1, 2),
-    lambda x, d: nn.functional.layer_norm(x, (6,), torch.linspace(0, 1, 6, device=d), torch.ones(6, device=d)),
-    lambda x, d: nn.functional.linear(x, torch.linspace(0, 1, 24, device=d).view(4, 6)), lambda x, d: x.softmax(-1),
-    lambda x, d: x.bmm(x.transpose(1, 2)), lambda x, d: torch.cat([x, x]), lambda x, d: x.clone().fill_(2.0),
-    lambda x, d: x.to(torch.float64), lambda x, d: x.unsqueeze(1).squeeze(1), lambda x, d: x[1], lambda x, d: -x.abs(),
-    lambda x, d: torch.empty_like(x).copy_(x)], ids=range(18))
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda x, d: x + x,
+        lambda x, d: x * 3,
+        lambda x, d: x.sin().relu_(),
+        lambda x, d: x.to_padded_tensor(-1.0),
+        lambda x, d: x.to_padded_tensor(2.0, (4, 9, 8)),
+        lambda x, d: nn.functional.gelu(x),
+        lambda x, d: x.transpose(1, 2),
+        lambda x, d: nn.functional.layer_norm(x, (6,), torch.linspace(0, 1, 6, device=d), torch.ones(6, device=d)),
+        lambda x, d: nn.functional.linear(x, torch.linspace(0, 1, 24, device=d).view(4, 6)),
+        lambda x, d: x.softmax(-1),
+        lambda x, d: x.bmm(x.transpose(1, 2)),
+        lambda x, d: torch.cat([x, x]),
+        lambda x, d: x.clone().fill_(2.0),
+        lambda x, d: x.to(torch.float64),
+        lambda x, d: x.unsqueeze(1).squeeze(1),
+        lambda x, d: x[1],
+        lambda x, d: -x.abs(),
+        lambda x, d: torch.empty_like(x).copy_(x),
+    ],
+    ids=range(18),
+)
 def test_operators(device, operation):
     for sizes in ([(3, 6), (5, 6), (1, 6)], [(2, 6), (2, 6)], [(0, 6), (4, 6)]):
         x, y = both(device, *sizes)
@@ -84,7 +101,9 @@ def test_gradients(device):
     for z, w in ((x, weight), (y, weight.to(device))):
         z.requires_grad_(), w.requires_grad_()
         ones = torch.ones(4, device=w.device)
-        nn.functional.layer_norm(nn.functional.linear(z, w), (4,), ones, ones).to_padded_tensor(0.0).sin().sum().backward()
+        nn.functional.layer_norm(nn.functional.linear(z, w), (4,), ones, ones).to_padded_tensor(
+            0.0
+        ).sin().sum().backward()
         gradients.append((z.grad, w.grad))
     (x_grad, w_grad), (y_grad, v_grad) = gradients
     check(y_grad, x_grad), check(v_grad, w_grad)

@@ -1,13 +1,28 @@
 # SPDX-License-Identifier: MIT
 """Dtypes that operators serve, exactness of float64, ranges that are checked on the device."""
+
 import math
 
 import pytest
 import torch
 from torch.nn import functional as F
 
-ACTIVATIONS = ["silu", "gelu", "mish", "softplus", "hardswish", "hardsigmoid", "leaky_relu", "hardshrink", "softshrink",
-               "elu", "celu", "selu", "glu", "logsigmoid"]
+ACTIVATIONS = [
+    "silu",
+    "gelu",
+    "mish",
+    "softplus",
+    "hardswish",
+    "hardsigmoid",
+    "leaky_relu",
+    "hardshrink",
+    "softshrink",
+    "elu",
+    "celu",
+    "selu",
+    "glu",
+    "logsigmoid",
+]
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
@@ -21,10 +36,21 @@ def test_activations_of_integers_are_refused(device, name, dtype):
             getattr(F, name)(x)
 
 
-@pytest.mark.parametrize("function, dtype", [
-    (torch.logaddexp, torch.int64), (torch.hypot, torch.int32), (torch.nextafter, torch.int64),
-    (torch.fmod, torch.bool), (torch.remainder, torch.bool), (torch.floor_divide, torch.bool), (torch.gcd, torch.float32),
-    (torch.bitwise_and, torch.float32), (torch.bitwise_left_shift, torch.float32), (torch.pow, torch.bool)])
+@pytest.mark.parametrize(
+    "function, dtype",
+    [
+        (torch.logaddexp, torch.int64),
+        (torch.hypot, torch.int32),
+        (torch.nextafter, torch.int64),
+        (torch.fmod, torch.bool),
+        (torch.remainder, torch.bool),
+        (torch.floor_divide, torch.bool),
+        (torch.gcd, torch.float32),
+        (torch.bitwise_and, torch.float32),
+        (torch.bitwise_left_shift, torch.float32),
+        (torch.pow, torch.bool),
+    ],
+)
 def test_dtypes_that_binary_operators_do_not_serve(device, function, dtype):
     x = torch.ones(3, dtype=dtype, device=device)
     with pytest.raises(NotImplementedError, match="not implemented for"):
@@ -39,8 +65,9 @@ def test_remainders_where_the_quotient_overflows(device, dtype):
     b = torch.tensor([tiny, tiny, -tiny, 1.5, tiny / 4, 2, 3, math.inf, 1, 4, 4, tiny, 0], dtype=torch.float32)
     a, b = a.to(dtype), b.to(dtype)
     for function in (torch.fmod, torch.remainder):
-        torch.testing.assert_close(function(a.to(device), b.to(device)).cpu(), function(a, b), equal_nan=True, rtol=0,
-                                   atol=0)
+        torch.testing.assert_close(
+            function(a.to(device), b.to(device)).cpu(), function(a, b), equal_nan=True, rtol=0, atol=0
+        )
 
 
 def test_remainders_are_exact(device):
@@ -57,14 +84,16 @@ def test_remainders_are_exact(device):
 def test_float64_norms_use_all_of_eps(device):
     x = torch.randn(4, 6, 5, dtype=torch.float64) * 1e-3
     ones, channels = torch.ones(5, dtype=torch.float64), torch.ones(6, dtype=torch.float64)
-    for function in (lambda t, d: F.layer_norm(t, (5,), ones.to(d), eps=1e-5),
-                     lambda t, d: F.rms_norm(t, (5,), ones.to(d), eps=1e-5),
-                     lambda t, d: F.group_norm(t, 3, channels.to(d), channels.to(d), eps=1e-5),
-                     lambda t, d: F.instance_norm(t, eps=1e-5),
-                     lambda t, d: F.batch_norm(t, None, None, channels.to(d), channels.to(d), True, eps=1e-5),
-                     lambda t, d: F.batch_norm(t, channels.to(d) * 0, channels.to(d) * 1e-6, eps=1e-5),
-                     lambda t, d: torch.cdist(t, t, p=1.3),
-                     lambda t, d: F.multi_margin_loss(t[0], torch.arange(5, device=d).repeat(2)[:6], margin=0.3)):
+    for function in (
+        lambda t, d: F.layer_norm(t, (5,), ones.to(d), eps=1e-5),
+        lambda t, d: F.rms_norm(t, (5,), ones.to(d), eps=1e-5),
+        lambda t, d: F.group_norm(t, 3, channels.to(d), channels.to(d), eps=1e-5),
+        lambda t, d: F.instance_norm(t, eps=1e-5),
+        lambda t, d: F.batch_norm(t, None, None, channels.to(d), channels.to(d), True, eps=1e-5),
+        lambda t, d: F.batch_norm(t, channels.to(d) * 0, channels.to(d) * 1e-6, eps=1e-5),
+        lambda t, d: torch.cdist(t, t, p=1.3),
+        lambda t, d: F.multi_margin_loss(t[0], torch.arange(5, device=d).repeat(2)[:6], margin=0.3),
+    ):
         results = []
         for where in ("cpu", device):
             t = x.to(where).detach().requires_grad_()
@@ -99,7 +128,7 @@ def test_probabilities_are_checked(device, bad):
         torch.bernoulli(p)
         torch.ocl.synchronize()
     F.binary_cross_entropy(torch.rand(4, device=device), torch.ones(4, device=device)).item()
-    torch.bernoulli(torch.tensor([0., 1.], device=device)).tolist()
+    torch.bernoulli(torch.tensor([0.0, 1.0], device=device)).tolist()
 
 
 @pytest.mark.parametrize("index", [256, 257, 1 << 40])
@@ -112,9 +141,12 @@ FILL = "__kernel void fill(__global T *x, T value) { x[get_global_id(0)] = value
 
 
 def test_custom_kernels_take_numbers_that_fit(device):
-    for name, dtype, good, bad in (("uchar", torch.uint8, [0, 255], [-1, 256]), ("char", torch.int8, [-128], [128]),
-                                   ("int", torch.int32, [-2**31, 7.0], [2**31, 0.5, math.nan, 3e9]),
-                                   ("long", torch.int64, [2**62, -2**63], [1e19])):
+    for name, dtype, good, bad in (
+        ("uchar", torch.uint8, [0, 255], [-1, 256]),
+        ("char", torch.int8, [-128], [128]),
+        ("int", torch.int32, [-(2**31), 7.0], [2**31, 0.5, math.nan, 3e9]),
+        ("long", torch.int64, [2**62, -(2**63)], [1e19]),
+    ):
         kernel = torch.ocl.compile_kernel(FILL, "fill", f"-DT={name}")
         x = torch.zeros(4, dtype=dtype, device=device)
         for value in good:
@@ -126,8 +158,9 @@ def test_custom_kernels_take_numbers_that_fit(device):
 
 
 def test_custom_kernels_of_empty_tensors(device):
-    kernel = torch.ocl.compile_kernel("__kernel void set(__global float *x, __global const float *none, int n) "
-                                      "{ x[get_global_id(0)] = n; }", "set")
+    kernel = torch.ocl.compile_kernel(
+        "__kernel void set(__global float *x, __global const float *none, int n) { x[get_global_id(0)] = n; }", "set"
+    )
     kernel(torch.zeros(0, device=device), torch.zeros(0, device=device), 1)
     x = torch.zeros(3, device=device)
     kernel(x, torch.zeros(0, device=device), 2)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Operators that PyTorch's database has no entry for."""
+
 import contextlib
 
 import pytest
@@ -40,9 +41,12 @@ def test_products_of_bytes(device, turned):
     out = torch.empty(0, dtype=torch.int32, device=device)
     assert torch._int_mm(x, y, out=out) is out and out.cpu().equal(result.cpu())
     assert torch._int_mm(x[:, :0], y[:0]).cpu().eq(0).all()
-    for use, message in ((lambda: torch._int_mm(x, x), "needs to match"), (lambda: torch._int_mm(x[0], y), "matrices"),
-                         (lambda: torch._int_mm(x.int(), y), "dtype Char"),
-                         (lambda: torch._int_mm(x, y, out=out.float()), "dtype Int")):
+    for use, message in (
+        (lambda: torch._int_mm(x, x), "needs to match"),
+        (lambda: torch._int_mm(x[0], y), "matrices"),
+        (lambda: torch._int_mm(x.int(), y), "dtype Char"),
+        (lambda: torch._int_mm(x, y, out=out.float()), "dtype Int"),
+    ):
         with pytest.raises(RuntimeError, match=message):
             use()
 
@@ -68,8 +72,9 @@ def tf32_for_cuda():
         torch.backends.cuda.matmul.fp32_precision = "none"
 
 
-@pytest.mark.parametrize("tf32", [lambda: torch.backends.flags(fp32_precision="tf32"), tf32_for_cuda],
-                         ids=["all backends", "cuda.matmul"])
+@pytest.mark.parametrize(
+    "tf32", [lambda: torch.backends.flags(fp32_precision="tf32"), tf32_for_cuda], ids=["all backends", "cuda.matmul"]
+)
 def test_float32_precision_of_a_backend_is_followed(device, set_variable, tf32):
     """fp32_precision allows tf32, too, after which get_float32_matmul_precision() raises."""
     set_variable("DLPRIM_GEMM", "mma")

@@ -2,6 +2,7 @@
 """Every operator of PyTorch's database, in five dtypes, against the CPU. Exceptions stand in expectations.yaml: a pair
 that is listed must behave as listed, so an entry that is no longer true fails the run; of `digits` only, which depend
 on the CPU's vector unit, no more is asked than of all others."""
+
 import pathlib
 
 import opinfo
@@ -36,7 +37,7 @@ def test_operator(op, dtype, device):
     if kind == "skip":
         pytest.skip(reason)
     if kind == "error":
-        with pytest.raises(Exception):
+        with pytest.raises(Exception):  # noqa: B017  of whatever type
             opinfo.check(op, dtype, device)
         return
     if kind == "rounding":

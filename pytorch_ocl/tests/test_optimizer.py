@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Optimizers, the _foreach_* operators and the gradient scaler against the CPU, with no operator left to the CPU."""
+
 import copy
+import math
 
 import pytest
 import torch
@@ -21,14 +23,18 @@ def assert_equal(device_list, cpu_list):
 
 
 @pytest.mark.parametrize("implementation", ["default", "fused", "loop"])
-@pytest.mark.parametrize("make", [
-    lambda p, **k: torch.optim.Adam(p, lr=0.01, weight_decay=0.1, **k),
-    lambda p, **k: torch.optim.Adam(p, lr=0.01, amsgrad=True, maximize=True, **k),
-    lambda p, **k: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1, **k),
-    lambda p, **k: torch.optim.SGD(p, lr=0.01, **k),
-    lambda p, **k: torch.optim.SGD(p, lr=0.01, momentum=0.9, weight_decay=0.1, nesterov=True, **k),
-    lambda p, **k: torch.optim.SGD(p, lr=0.01, momentum=0.9, dampening=0.3, **k),
-], ids=["adam", "amsgrad", "adamw", "sgd", "nesterov", "dampened"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p, **k: torch.optim.Adam(p, lr=0.01, weight_decay=0.1, **k),
+        lambda p, **k: torch.optim.Adam(p, lr=0.01, amsgrad=True, maximize=True, **k),
+        lambda p, **k: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1, **k),
+        lambda p, **k: torch.optim.SGD(p, lr=0.01, **k),
+        lambda p, **k: torch.optim.SGD(p, lr=0.01, momentum=0.9, weight_decay=0.1, nesterov=True, **k),
+        lambda p, **k: torch.optim.SGD(p, lr=0.01, momentum=0.9, dampening=0.3, **k),
+    ],
+    ids=["adam", "amsgrad", "adamw", "sgd", "nesterov", "dampened"],
+)
 def test_optimizer_follows_the_cpu(device, make, implementation):
     options = {"default": {}, "fused": {"fused": True}, "loop": {"foreach": False}}[implementation]
     cpu, ocl = ([torch.nn.Parameter(x) for x in part] for part in lists(device))
@@ -45,19 +51,78 @@ def test_optimizer_follows_the_cpu(device, make, implementation):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("name,arguments", [
-    ("add", lambda x: (2.0,)), ("add", lambda x: (x,)), ("mul", lambda x: ([float(i) for i in range(len(x))],)),
-    ("div", lambda x: (x,)), ("sqrt", lambda x: ()), ("exp", lambda x: ()), ("addcmul", lambda x: (x, x, 0.5)),
-    ("addcdiv", lambda x: (x, x, [0.1 * i for i in range(len(x))])), ("lerp", lambda x: (x, 0.3)),
-    ("maximum", lambda x: (1.0,)), ("pow", lambda x: (2.0,)), ("neg", lambda x: ()), ("norm", lambda x: ()),
-    ("norm", lambda x: (1,)), ("norm", lambda x: (3,)),
-])
+@pytest.mark.parametrize(
+    "name,arguments",
+    [
+        ("add", lambda x: (2.0,)),
+        ("add", lambda x: (x,)),
+        ("mul", lambda x: ([float(i) for i in range(len(x))],)),
+        ("div", lambda x: (x,)),
+        ("sqrt", lambda x: ()),
+        ("exp", lambda x: ()),
+        ("addcmul", lambda x: (x, x, 0.5)),
+        ("addcdiv", lambda x: (x, x, [0.1 * i for i in range(len(x))])),
+        ("lerp", lambda x: (x, 0.3)),
+        ("maximum", lambda x: (1.0,)),
+        ("pow", lambda x: (2.0,)),
+        ("neg", lambda x: ()),
+        ("norm", lambda x: ()),
+        ("norm", lambda x: (1,)),
+        ("norm", lambda x: (3,)),
+    ],
+)
 def test_foreach(device, name, arguments, dtype):
     cpu, ocl = lists(device, dtype, positive=True)
     function = getattr(torch, f"_foreach_{name}")
     tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype is torch.bfloat16 else {"rtol": 1e-4, "atol": 1e-5}
     for x, y in zip(function(ocl, *arguments(ocl)), function(cpu, *arguments(cpu))):
         torch.testing.assert_close(x.cpu(), y, **tolerance)
+
+
+# name -> arguments behind the list, and the operator of single tensors with the same.
+ALIKE = {
+    **dict.fromkeys(
+        """abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac log log10 log1p log2 neg reciprocal round
+        rsqrt sigmoid sign sin sinh sqrt tan tanh trunc""".split(),
+        ((), None),
+    ),
+    "add": (("b",), torch.add, {"alpha": 0.3}),
+    "sub": (("b",), torch.sub, {"alpha": 0.3}),
+    "mul": (("b",), torch.mul),
+    "div": (("b",), torch.div),
+    "pow": (("b",), torch.pow),
+    "maximum": (("b",), torch.maximum),
+    "minimum": (("b",), torch.minimum),
+    "clamp_min": (("b",), torch.maximum),
+    "clamp_max": (("b",), torch.minimum),
+    "addcmul": (("b", "b", 0.3), lambda a, b, c, s: torch.addcmul(a, b, c, value=s)),
+    "addcdiv": (("b", "b", 0.3), lambda a, b, c, s: torch.addcdiv(a, b, c, value=s)),
+    "lerp": (("b", 0.3), torch.lerp),
+}
+
+
+@pytest.mark.parametrize("name", sorted(ALIKE))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_foreach_computes_what_single_operators_do(device, name, dtype):
+    torch.manual_seed(0)
+    values = torch.cat([torch.randn(2000, dtype=dtype), torch.tensor([0.0, -0.0, math.nan, math.inf, -math.inf, 0.5])])
+    x, other = values.to(device), values.flip(0).to(device)
+    given, single, *options = ALIKE[name]
+    options = options[0] if options else {}
+
+    def arguments(b):
+        return [b if argument == "b" else argument for argument in given]
+
+    function = getattr(torch, f"_foreach_{name}")
+    got = function([x, x[:3].clone()], *arguments([other, other[:3].clone()]), **options)
+    expected = (single or getattr(torch, name))(x, *arguments(other), **options)
+    last = 1e-6 if dtype is torch.float32 else 1e-14  # multiplications and additions may be joined in one kernel alone
+    torch.testing.assert_close(got[0], expected, rtol=last, atol=last, equal_nan=True)
+    if not given:
+        assert got[0].nan_to_num(7).equal(expected.nan_to_num(7))
+    in_place = [x.clone()]
+    getattr(torch, f"_foreach_{name}_")(in_place, *arguments([other]), **options)
+    assert in_place[0].nan_to_num(7).equal(got[0].nan_to_num(7))
 
 
 def test_foreach_norm_of_infinite_order(device):
@@ -152,11 +217,20 @@ def in_layout(x, layout):
     return x.contiguous(memory_format=torch.channels_last if layout == "last" else torch.contiguous_format).clone()
 
 
-@pytest.mark.parametrize("make", [
-    lambda p, **k: torch.optim.Adam(p, lr=0.1, amsgrad=True, **k), lambda p, **k: torch.optim.SGD(p, 0.1, 0.9, **k),
-    lambda p, **k: torch.optim.Adagrad(p, lr=0.1, **k)], ids=["adam", "sgd", "adagrad"])
-@pytest.mark.parametrize("layouts", [("rows", "last"), ("last", "rows"), ("gaps", "rows"), ("rows", "gaps")],
-                         ids=lambda layouts: "-".join(layouts))
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p, **k: torch.optim.Adam(p, lr=0.1, amsgrad=True, **k),
+        lambda p, **k: torch.optim.SGD(p, 0.1, 0.9, **k),
+        lambda p, **k: torch.optim.Adagrad(p, lr=0.1, **k),
+    ],
+    ids=["adam", "sgd", "adagrad"],
+)
+@pytest.mark.parametrize(
+    "layouts",
+    [("rows", "last"), ("last", "rows"), ("gaps", "rows"), ("rows", "gaps")],
+    ids=lambda layouts: "-".join(layouts),
+)
 def test_fused_steps_take_any_layout(device, make, layouts):
     """Parameters and gradients; the former change theirs half way, the state does not."""
     torch.manual_seed(0)
@@ -177,8 +251,15 @@ def test_fused_steps_take_any_layout(device, make, layouts):
 
 def test_fused_steps_refuse_lists_that_do_not_fit(device):
     x, y = torch.ones(6, device=device), torch.ones(2, 3, device=device)
-    options = {"weight_decay": 0.0, "momentum": 0.0, "lr": 0.1, "dampening": 0.0, "nesterov": False, "maximize": False,
-               "is_first_step": True}
+    options = {
+        "weight_decay": 0.0,
+        "momentum": 0.0,
+        "lr": 0.1,
+        "dampening": 0.0,
+        "nesterov": False,
+        "maximize": False,
+        "is_first_step": True,
+    }
     with pytest.raises(RuntimeError, match=r"_fused_sgd_: expected tensors of the same sizes, got \[6\] and \[2, 3\]"):
         torch._fused_sgd_([x], [y], [], **options)
     with pytest.raises(RuntimeError, match="_fused_sgd_: expected lists of one length, got 1 and 2"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Memory that is read and written at once: PyTorch's errors where it has them, right results where it allows it."""
+
 import pytest
 import torch
 
@@ -21,10 +22,14 @@ def test_copies_into_a_part_of_themselves(device):
 def test_overlapping_copies_that_are_allowed(device, dtype):
     """Views that are not dense are not looked into: the result is as if the source had been copied before."""
     host = torch.arange(400 * 30).view(400, 30).to(dtype)
-    for to, of in ((lambda x: x[:, 1:], lambda x: x[:, :-1]), (lambda x: x[:, :-1], lambda x: x[:, 1:]),
-                   (lambda x: x[2:, 3:], lambda x: x[:-2, :-3]),
-                   (lambda x: x[:20, :20], lambda x: x[:20, :20].t()),
-                   (lambda x: x[:, ::2], lambda x: x[:, 1::2]), (lambda x: x[:, 2:], lambda x: x[:, 2:3])):
+    for to, of in (
+        (lambda x: x[:, 1:], lambda x: x[:, :-1]),
+        (lambda x: x[:, :-1], lambda x: x[:, 1:]),
+        (lambda x: x[2:, 3:], lambda x: x[:-2, :-3]),
+        (lambda x: x[:20, :20], lambda x: x[:20, :20].t()),
+        (lambda x: x[:, ::2], lambda x: x[:, 1::2]),
+        (lambda x: x[:, 2:], lambda x: x[:, 2:3]),
+    ):
         x, expected = host.to(device), host.clone()
         to(x).copy_(of(x))
         to(expected).copy_(of(host))
@@ -43,13 +48,19 @@ def test_expanded_destinations(device):
     source, target = torch.rand(3, 4, device=device), torch.zeros(1, device=device).expand(3, 4)
     square = torch.rand(4, 4, device=device)
     first = torch.zeros(1, dtype=torch.int64, device=device)
-    for use in (lambda: target.copy_(source), lambda: target.add_(1), lambda: torch.mm(source, square, out=target),
-                lambda: target.addmm_(source, square), lambda: torch.softmax(source, 1, out=target),
-                lambda: torch.sum(torch.rand(2, 3, 4, device=device), 0, out=target),
-                lambda: torch.cat([source[:1], source[1:]], out=target),
-                lambda: torch.ops.aten.avg_pool2d.out(source[None], [1, 1], out=target[None]),
-                lambda: target.masked_scatter_(source > 0, source), lambda: target.index_add_(0, first, source[:1]),
-                lambda: torch.addmm(source, source, square, out=target)):
+    for use in (
+        lambda: target.copy_(source),
+        lambda: target.add_(1),
+        lambda: torch.mm(source, square, out=target),
+        lambda: target.addmm_(source, square),
+        lambda: torch.softmax(source, 1, out=target),
+        lambda: torch.sum(torch.rand(2, 3, 4, device=device), 0, out=target),
+        lambda: torch.cat([source[:1], source[1:]], out=target),
+        lambda: torch.ops.aten.avg_pool2d.out(source[None], [1, 1], out=target[None]),
+        lambda: target.masked_scatter_(source > 0, source),
+        lambda: target.index_add_(0, first, source[:1]),
+        lambda: torch.addmm(source, source, square, out=target),
+    ):
         with pytest.raises(RuntimeError, match=INTERNAL):
             use()
     assert target.zero_().tolist() == [[0] * 4] * 3 and target.fill_(2).sum().item() == 24
@@ -58,9 +69,16 @@ def test_expanded_destinations(device):
 def test_outputs_in_part_of_an_input(device):
     x = torch.rand(4 * 4 + 1, device=device)
     before, a, b = x.tolist(), x[:16].view(4, 4), x[1:].view(4, 4)
-    for use in (lambda: torch.mm(a, a, out=b), lambda: b.addmm_(a, a), lambda: torch.cumsum(a, 0, out=b),
-                lambda: torch.logcumsumexp(a, 0, out=b), lambda: torch.softmax(a, 0, out=b), lambda: b.mul_(a),
-                lambda: torch.tril(a, out=b), lambda: torch.bernoulli(a, out=b)):
+    for use in (
+        lambda: torch.mm(a, a, out=b),
+        lambda: b.addmm_(a, a),
+        lambda: torch.cumsum(a, 0, out=b),
+        lambda: torch.logcumsumexp(a, 0, out=b),
+        lambda: torch.softmax(a, 0, out=b),
+        lambda: b.mul_(a),
+        lambda: torch.tril(a, out=b),
+        lambda: torch.bernoulli(a, out=b),
+    ):
         with pytest.raises(RuntimeError, match=PARTIAL):
             use()
     assert x.tolist() == before
@@ -74,8 +92,10 @@ def test_copies_of_complex_half(device):
     for given in (z.to(device), z.to(device).to(torch.complex128), short.t().to(device).t()):
         assert torch.equal(torch.view_as_real(given.to(torch.chalf).cpu()), torch.view_as_real(short))
     assert torch.equal(there.to(torch.complex64).cpu(), short.to(torch.complex64))
-    assert torch.equal(torch.view_as_real(torch.ones(2, device=device).to(torch.chalf).cpu()),
-                       torch.tensor([[1.0, 0.0]] * 2, dtype=torch.half))
+    assert torch.equal(
+        torch.view_as_real(torch.ones(2, device=device).to(torch.chalf).cpu()),
+        torch.tensor([[1.0, 0.0]] * 2, dtype=torch.half),
+    )
 
 
 def test_copies_between_interleaved_elements_need_no_memory(device):

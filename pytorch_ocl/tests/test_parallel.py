@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """torch.nn.parallel over ocl devices; with one device, that one stands for two."""
+
 import copy
 
 import pytest

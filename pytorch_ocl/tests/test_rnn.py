@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Recurrent modules and their cells against the CPU, with no operator left to the CPU."""
+
 import copy
 
 import pytest
@@ -27,9 +28,15 @@ def assert_follows_cpu(module, device, *inputs, rtol=1e-4, atol=1e-5):
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
-@pytest.mark.parametrize("options", [
-    {}, {"num_layers": 2, "bidirectional": True}, {"batch_first": True, "bias": False},
-], ids=["plain", "deep_bidirectional", "batch_first_no_bias"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"num_layers": 2, "bidirectional": True},
+        {"batch_first": True, "bias": False},
+    ],
+    ids=["plain", "deep_bidirectional", "batch_first_no_bias"],
+)
 def test_module(device, kind, options):
     torch.manual_seed(0)
     assert_follows_cpu(getattr(torch.nn, kind)(5, 7, **options), device, torch.randn(4, 3, 5))
@@ -98,8 +105,10 @@ def test_parts_of_the_gradient(device, kind):
     torch.testing.assert_close(2 * found[wanted].cpu(), gradient, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.skipif("getattr(torch.profiler.ProfilerActivity, 'OCL', None) not in "
-                    "torch.profiler.supported_activities()", reason="needs PyTorch 2.12 or later")
+@pytest.mark.skipif(
+    "getattr(torch.profiler.ProfilerActivity, 'OCL', None) not in torch.profiler.supported_activities()",
+    reason="needs PyTorch 2.12 or later",
+)
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 def test_a_step_takes_few_launches(device, kind):
     module, launches = getattr(torch.nn, kind)(16, 16).to(device), []

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Copies between host and devices, and between devices: through pinned memory, as GPUs do it, and directly."""
+
 import pytest
 import torch
 from processes import run_python

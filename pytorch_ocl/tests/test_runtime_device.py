@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Devices: counting, choosing, describing; the names torch.ocl and torch.backends.ocl offer."""
+
 import pytest
 import torch
 from processes import run_python
@@ -88,13 +89,22 @@ def test_properties(device):
 
 def test_names_of_torch_xpu():
     # Graphs and pluggable or private memory pools have no counterpart in OpenCL 1.2.
-    absent = {"XPUPluggableAllocator", "XPUGraph", "change_current_allocator", "graph", "graph_pool_handle",
-              "MemPool", "make_graphed_callables", "use_mem_pool"}
+    absent = {
+        "XPUPluggableAllocator",
+        "XPUGraph",
+        "change_current_allocator",
+        "graph",
+        "graph_pool_handle",
+        "MemPool",
+        "make_graphed_callables",
+        "use_mem_pool",
+    }
     assert [name for name in torch.xpu.__all__ if name not in absent and not hasattr(torch.ocl, name)] == []
-    assert all(getattr(torch.ocl, name).__doc__ for name in torch.xpu.__all__
-               if callable(getattr(torch.ocl, name, None)))
+    assert all(
+        getattr(torch.ocl, name).__doc__ for name in torch.xpu.__all__ if callable(getattr(torch.ocl, name, None))
+    )
     with pytest.raises(AttributeError, match="torch.ocl.*has no attribute 'graph'"):
-        torch.ocl.graph
+        torch.ocl.graph  # noqa: B018
 
 
 @pytest.mark.parametrize("name", ["clock_rate", "power_draw", "temperature", "utilization"])
@@ -135,6 +145,5 @@ def test_visible_devices():
             assert chosen in run_python(IDS, OCL_VISIBLE_DEVICES=pattern).split()
     order = ids[::-1]
     assert run_python(IDS, OCL_VISIBLE_DEVICES=", ".join(order)).split() == order
-    out = run_python("print(torch.ocl.is_available(), pytorch_ocl.unavailable_reason())",
-                     OCL_VISIBLE_DEVICES="nosuch")
+    out = run_python("print(torch.ocl.is_available(), pytorch_ocl.unavailable_reason())", OCL_VISIBLE_DEVICES="nosuch")
     assert out.startswith("False OCL_VISIBLE_DEVICES=nosuch matches none")

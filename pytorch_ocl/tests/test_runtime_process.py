@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """What needs a process of its own: loading, forks, the program cache, fallback modes, several processes."""
+
 import os
 import signal
 import sqlite3
 import time
 
 import pytest
-import torch
 from processes import run_python, start_python
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
@@ -22,12 +22,24 @@ def in_a_fork(function):
 
 
 @forks
-@pytest.mark.parametrize("use", ["torch.ones(1, device='ocl')", "x + 1", "x.cpu()", "torch.ocl.synchronize()",
-                                 "torch.ocl.current_device()", "torch.ones(3).pin_memory()",
-                                 "torch.ocl.Stream()", "torch.ocl.memory_allocated()"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        "torch.ones(1, device='ocl')",
+        "x + 1",
+        "x.cpu()",
+        "torch.ocl.synchronize()",
+        "torch.ocl.current_device()",
+        "torch.ones(3).pin_memory()",
+        "torch.ocl.Stream()",
+        "torch.ocl.memory_allocated()",
+    ],
+)
 def test_use_in_a_fork_is_reported(use):
-    out = run_python(IN_A_FORK + "x = torch.ones(1, device='ocl'); x.item()\n"
-                     f"in_a_fork(lambda: {use})\nprint(x.item(), torch.ocl._is_in_bad_fork())")
+    out = run_python(
+        IN_A_FORK + "x = torch.ones(1, device='ocl'); x.item()\n"
+        f"in_a_fork(lambda: {use})\nprint(x.item(), torch.ocl._is_in_bad_fork())"
+    )
     first, last = out.splitlines()
     assert first.startswith("RuntimeError Cannot re-initialize OpenCL in forked subprocess")
     assert "'spawn'" in first and last == "1.0 False"
@@ -35,9 +47,11 @@ def test_use_in_a_fork_is_reported(use):
 
 @forks
 def test_what_a_fork_may_do():
-    out = run_python(IN_A_FORK + "x = torch.ones(1, device='ocl'); x.item()\n"
-                     "in_a_fork(lambda: (torch.ocl._is_in_bad_fork(), torch.ocl.is_initialized()))\n"
-                     "in_a_fork(lambda: torch.ones(2).sum().item())")
+    out = run_python(
+        IN_A_FORK + "x = torch.ones(1, device='ocl'); x.item()\n"
+        "in_a_fork(lambda: (torch.ocl._is_in_bad_fork(), torch.ocl.is_initialized()))\n"
+        "in_a_fork(lambda: torch.ones(2).sum().item())"
+    )
     assert out == "(True, False)\n2.0"
     before = "torch.ocl.is_available(); torch.ocl.device_count(); torch.manual_seed(1)\n"
     assert run_python(IN_A_FORK + before + "in_a_fork(lambda: torch.ones(1, device='ocl').item())") == "1.0"
@@ -54,18 +68,21 @@ def test_multiprocessing_queue(tmp_path):
         "    process = context.Process(target=work, args=(there, back))\n    process.start()\n"
         "    there.put(torch.arange(3, device='ocl'))\n    result, device = back.get(timeout=240)\n"
         "    there.put(None)\n"
-        "    process.join()\n    print(result.tolist(), result.device, device, process.exitcode)\n")
+        "    process.join()\n    print(result.tolist(), result.device, device, process.exitcode)\n"
+    )
     out = run_python(f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')")
     assert out == "[0, 2, 4] ocl:0 ocl:0 0"
 
 
 def test_a_thread_that_waits_for_the_interpreter_at_exit_gets_it():
     # As PyTorch's backward threads do. Without a request to switch, only who waits lets another thread in.
-    out = run_python("import os, sys, threading, time\nx = torch.ones(1, device='ocl'); x.item()\n"
-                     "def work():\n    time.sleep(0.001)\n    os.write(1, b'let in')\n"
-                     "threading.Thread(target=work, daemon=True).start()\ntime.sleep(0.0005)\n"
-                     "sys.setswitchinterval(100)\nstart = time.perf_counter()\n"
-                     "while time.perf_counter() - start < 0.05: pass\n")
+    out = run_python(
+        "import os, sys, threading, time\nx = torch.ones(1, device='ocl'); x.item()\n"
+        "def work():\n    time.sleep(0.001)\n    os.write(1, b'let in')\n"
+        "threading.Thread(target=work, daemon=True).start()\ntime.sleep(0.0005)\n"
+        "sys.setswitchinterval(100)\nstart = time.perf_counter()\n"
+        "while time.perf_counter() - start < 0.05: pass\n"
+    )
     assert out == "let in"
 
 
@@ -73,11 +90,13 @@ def test_a_thread_that_waits_for_the_interpreter_at_exit_gets_it():
 @pytest.mark.parametrize("thread", ["0", "1"])
 def test_a_loop_of_long_work_can_be_interrupted(thread):
     # All of it takes minutes; what is in flight must end soon after the signal, and the device goes on working.
-    process = start_python("x = torch.rand(700, 700, device='ocl') / 700; (x @ x).cpu()\n"
-                           "print('ready', flush=True)\n"
-                           "try:\n    for _ in iter(int, 1): y = x @ x  # endless\n"
-                           "except KeyboardInterrupt: torch.ocl.synchronize(); print((x + 1).isfinite().all().item())",
-                           DLPRIM_SUBMIT_THREAD=thread)
+    process = start_python(
+        "x = torch.rand(700, 700, device='ocl') / 700; (x @ x).cpu()\n"
+        "print('ready', flush=True)\n"
+        "try:\n    for _ in iter(int, 1): y = x @ x  # endless\n"
+        "except KeyboardInterrupt: torch.ocl.synchronize(); print((x + 1).isfinite().all().item())",
+        DLPRIM_SUBMIT_THREAD=thread,
+    )
     assert process.stdout.readline() == "ready\n"
     time.sleep(3)
     process.send_signal(signal.SIGINT)
@@ -92,12 +111,15 @@ def loader_reads_vendors():
     return run_python("print(torch.ocl.device_count())", OCL_ICD_VENDORS="/nonexistent") == "0"
 
 
-@pytest.mark.parametrize("environment", [
-    {"DLPRIM_OPENCL_LIBRARY": "/nonexistent/libOpenCL.so"},
-    {"DLPRIM_OPENCL_LIBRARY": "/lib/x86_64-linux-gnu/libc.so.6"},  # a library that is none of OpenCL
-    {"OCL_ICD_VENDORS": "/nonexistent"},
-    {"OCL_VISIBLE_DEVICES": "nosuch"},
-])
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"DLPRIM_OPENCL_LIBRARY": "/nonexistent/libOpenCL.so"},
+        {"DLPRIM_OPENCL_LIBRARY": "/lib/x86_64-linux-gnu/libc.so.6"},  # a library that is none of OpenCL
+        {"OCL_ICD_VENDORS": "/nonexistent"},
+        {"OCL_VISIBLE_DEVICES": "nosuch"},
+    ],
+)
 def test_no_device_is_a_clear_error_and_no_crash(environment):
     if "OCL_ICD_VENDORS" in environment and not loader_reads_vendors():
         pytest.skip("the OpenCL loader does not read OCL_ICD_VENDORS")
@@ -109,7 +131,9 @@ def test_no_device_is_a_clear_error_and_no_crash(environment):
         "            torch.ocl.init, torch.ocl.get_device_name, lambda: torch.ocl.set_device(0),\n"
         "            torch.ocl.memory_allocated, lambda: torch.ones(3).to('ocl'), torch.ocl.Stream):\n"
         "    try: use()\n"
-        "    except RuntimeError as error: print('penCL' in str(error))\n", **environment)
+        "    except RuntimeError as error: print('penCL' in str(error))\n",
+        **environment,
+    )
     lines = out.splitlines()
     assert lines[0] == "False 0 False" and "OpenCL" in lines[1] and lines[2:] == ["True"] * 9
 
@@ -149,19 +173,23 @@ print([str(w.message) for w in caught if w.category is RuntimeWarning])""")
 
 
 def test_fallback_is_counted_and_can_be_forbidden():
-    code = ("x = torch.eye(3, device='ocl')\n"
-            "try:\n  torch.linalg.eigvals(x); print(sum('eig' in name for name in torch.ocl.fallbacks()))\n"
-            "except NotImplementedError as e: print('eig' in str(e) and 'PYTORCH_OCL_FALLBACK' in str(e))\n"
-            "torch.ocl.reset_fallbacks(); print(torch.ocl.fallbacks())")
+    code = (
+        "x = torch.eye(3, device='ocl')\n"
+        "try:\n  torch.linalg.eigvals(x); print(sum('eig' in name for name in torch.ocl.fallbacks()))\n"
+        "except NotImplementedError as e: print('eig' in str(e) and 'PYTORCH_OCL_FALLBACK' in str(e))\n"
+        "torch.ocl.reset_fallbacks(); print(torch.ocl.fallbacks())"
+    )
     assert run_python(code, PYTORCH_OCL_FALLBACK="") == "1\n{}"
     assert run_python(code, PYTORCH_OCL_FALLBACK="error") == "True\n{}"
 
 
 def test_fallback_warns_once_with_the_name():
-    code = ("import warnings\nx = torch.eye(3, device='ocl')\n"
-            "with warnings.catch_warnings(record=True) as seen:\n  warnings.simplefilter('always')\n"
-            "  for _ in range(3): torch.linalg.eigvals(x)\n"
-            "print(sum('aten::' in str(w.message) and 'eig' in str(w.message) for w in seen))")
+    code = (
+        "import warnings\nx = torch.eye(3, device='ocl')\n"
+        "with warnings.catch_warnings(record=True) as seen:\n  warnings.simplefilter('always')\n"
+        "  for _ in range(3): torch.linalg.eigvals(x)\n"
+        "print(sum('aten::' in str(w.message) and 'eig' in str(w.message) for w in seen))"
+    )
     assert run_python(code, PYTORCH_OCL_FALLBACK="") == "1"
 
 
@@ -225,8 +253,11 @@ def test_a_cache_that_cannot_be_written(folder):
 def test_what_is_built_is_told_on_request():
     errors = {}
     for wanted in ("", "off", "1"):
-        process = start_python("torch.ones(3, device='ocl').sin().cpu()", DLPRIM_CACHE_DISABLE="yes",
-                               **({"DLPRIM_DEBUG_BUILD": wanted} if wanted else {}))
+        process = start_python(
+            "torch.ones(3, device='ocl').sin().cpu()",
+            DLPRIM_CACHE_DISABLE="yes",
+            **({"DLPRIM_DEBUG_BUILD": wanted} if wanted else {}),
+        )
         errors[wanted] = process.communicate(timeout=300)[1]
         assert process.returncode == 0, errors
     assert "s to build pointwise_sin" in errors["1"] and "to build" not in errors[""] + errors["off"]

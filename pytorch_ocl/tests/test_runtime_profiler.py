@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
 """torch.profiler, torch.ocl.profile, torch.ocl.compile_kernel."""
+
 import json
 
 import pytest
 import torch
 from torch.profiler import profile, record_function
 
-native = pytest.mark.skipif("getattr(torch.profiler.ProfilerActivity, 'OCL', None) not in "
-                            "torch.profiler.supported_activities()", reason="needs PyTorch 2.12 or later")
+native = pytest.mark.skipif(
+    "getattr(torch.profiler.ProfilerActivity, 'OCL', None) not in torch.profiler.supported_activities()",
+    reason="needs PyTorch 2.12 or later",
+)
 
 
 def step(device):
@@ -53,8 +56,11 @@ def test_trace(device, tmp_path):
 def test_schedules_and_profiling_of_the_device_alone(device):
     activities, steps = [torch.profiler.ProfilerActivity.OCL], []
     schedule = torch.profiler.schedule(wait=1, warmup=1, active=1, repeat=2)
-    with profile(activities=activities, schedule=schedule,
-                 on_trace_ready=lambda p: steps.append({row.key for row in p.key_averages()})) as recorded:
+    with profile(
+        activities=activities,
+        schedule=schedule,
+        on_trace_ready=lambda p: steps.append({row.key for row in p.key_averages()}),
+    ) as recorded:
         for _ in range(6):
             step(device)
             recorded.step()
@@ -89,7 +95,7 @@ def test_profile(device, tmp_path):
     lines = (tmp_path / "kernels.csv").read_text().splitlines()
     assert lines[0] == "name,device,stream,start_ns,end_ns,bytes" and len(lines) == 1 + len(outer.commands)
     with pytest.raises(ZeroDivisionError), torch.ocl.profile() as failed:
-        1 // 0
+        1 // 0  # noqa: B018
     with torch.ocl.profile() as empty:
         pass
     assert failed.commands == [] == empty.commands and str(empty).startswith("kernel")
@@ -116,10 +122,12 @@ def test_compile_kernel(device):
 
 def test_wrong_use_of_kernels(device):
     kernel, x = torch.ocl.compile_kernel(AXPY, "axpy"), torch.ones(4, device=device)
-    for arguments, message in (((x, x), "axpy.*expected 4 arguments, got 2"),
-                               ((x, x, x, 1), "argument 2: expected a float, got a tensor"),
-                               ((1.0, x, 1.0, 1), "argument 0: expected a float\\*, got a number"),
-                               ((x, torch.ones(4), 1.0, 4), "axpy: expected tensors of one ocl device")):
+    for arguments, message in (
+        ((x, x), "axpy.*expected 4 arguments, got 2"),
+        ((x, x, x, 1), "argument 2: expected a float, got a tensor"),
+        ((1.0, x, 1.0, 1), "argument 0: expected a float\\*, got a number"),
+        ((x, torch.ones(4), 1.0, 4), "axpy: expected tensors of one ocl device"),
+    ):
         with pytest.raises(RuntimeError, match=message):
             kernel(*arguments)
     with pytest.raises(TypeError, match="axpy: expected tensors, ints and floats.*str"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Random state: seeds, generators, states."""
+
 import pytest
 import torch
 

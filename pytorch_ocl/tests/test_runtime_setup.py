@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Finding drivers and the library, without any of them being loaded."""
+
 import importlib.util
 import os
 import pathlib
@@ -119,6 +120,17 @@ def test_other_systems_are_left_alone(runtime, tmp_path, monkeypatch):
 def test_library_of_another_torch_is_refused(runtime):
     with pytest.raises(ImportError, match="not built for torch 1.2.3"):
         runtime.library_path("1.2.3+cpu")
+
+
+def test_refusal_names_the_versions_that_have_libraries(runtime, tmp_path, monkeypatch):
+    monkeypatch.setattr(runtime, "__file__", str(tmp_path / "_runtime.py"))
+    with pytest.raises(ImportError, match=r"has no library\. Install pytorch_ocl from its source"):
+        runtime.library_path("2.15.0")
+    stems = [f"libpytorch_ocl_torch2.{minor}" for minor in (14, 9, 11)]
+    make(tmp_path / "lib", *(f"{stem}.{ending}" for stem in stems for ending in ("so", "json")))
+    assert runtime.library_path("2.11.1+cpu") == str(tmp_path / "lib" / f"{stems[2]}.so")
+    with pytest.raises(ImportError, match=r"libraries for torch 2\.9, 2\.11, 2\.14\. Install one of these versions"):
+        runtime.library_path("2.15.0")
 
 
 def run_in_new_process(code, **environment):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Streams, events, and where the host waits for the device."""
+
 import warnings
 
 import pytest

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Tensors between devices, files, processes and libraries."""
+
 import copy
 import ctypes
 import io

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A training step: the host never waits, memory stays flat, data loaders pin."""
+
 import gc
 
 import pytest
@@ -11,8 +12,12 @@ class Block(nn.Module):
     def __init__(self, channels):
         super().__init__()
         self.body = nn.Sequential(
-            nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels), nn.ReLU(),
-            nn.Conv2d(channels, channels, 3, padding=1), nn.BatchNorm2d(channels))
+            nn.Conv2d(channels, channels, 3, padding=1, bias=False),
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, padding=1),
+            nn.BatchNorm2d(channels),
+        )
 
     def forward(self, x):
         return torch.relu(x + self.body(x))
@@ -20,9 +25,16 @@ class Block(nn.Module):
 
 def network(device, channels=8):
     torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(1, channels, 3, stride=2, padding=1), nn.MaxPool2d(2), Block(channels),
-                         nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Dropout(0.2), nn.LayerNorm(4 * channels),
-                         nn.Linear(4 * channels, 4)).to(device)
+    return nn.Sequential(
+        nn.Conv2d(1, channels, 3, stride=2, padding=1),
+        nn.MaxPool2d(2),
+        Block(channels),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(0.2),
+        nn.LayerNorm(4 * channels),
+        nn.Linear(4 * channels, 4),
+    ).to(device)
 
 
 OPTIMIZERS = {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Sparse tensors of coordinates: made, summed, multiplied, turned dense, and as gradients of embeddings."""
+
 import pytest
 import torch
 from torch import nn
@@ -11,8 +12,9 @@ def pair(device, dtype=torch.float32, dense_sizes=(), seed=0):
     indices = torch.tensor([[0, 2, 2, 1, 2], [3, 1, 1, 0, 1]])
     values = torch.randn(5, *dense_sizes).mul(4).to(dtype)
     sizes = (3, 4, *dense_sizes)
-    return torch.sparse_coo_tensor(indices, values, sizes), torch.sparse_coo_tensor(indices.to(device),
-                                                                                    values.to(device), sizes)
+    return torch.sparse_coo_tensor(indices, values, sizes), torch.sparse_coo_tensor(
+        indices.to(device), values.to(device), sizes
+    )
 
 
 def check(got, expected):
@@ -52,15 +54,20 @@ def test_products_with_dense_tensors(device):
 
 
 def test_empty_ones(device):
-    x = torch.sparse_coo_tensor(torch.empty(2, 0, dtype=torch.long, device=device), torch.empty(0, device=device), (3, 4))
+    x = torch.sparse_coo_tensor(
+        torch.empty(2, 0, dtype=torch.long, device=device), torch.empty(0, device=device), (3, 4)
+    )
     assert x.coalesce()._nnz() == 0 and x.to_dense().cpu().equal(torch.zeros(3, 4)) and (x + x)._nnz() == 0
     assert x.device.type == "ocl" and "layout=torch.sparse_coo" in repr(x)
 
 
 def test_refusals(device):
     x, y = pair(device)
-    for use in (lambda s, d: s + torch.ones(3, 4, device=d), lambda s, d: torch.ones(3, device=d) + s,
-                lambda s, d: s + s.new_empty((2, 2))):
+    for use in (
+        lambda s, d: s + torch.ones(3, 4, device=d),
+        lambda s, d: torch.ones(3, device=d) + s,
+        lambda s, d: s + s.new_empty((2, 2)),
+    ):
         for sparse, where in ((x, "cpu"), (y, device)):
             with pytest.raises(RuntimeError):
                 use(sparse, where)
@@ -79,8 +86,15 @@ def test_halves(device):
     torch.testing.assert_close(result.to_dense().cpu().float(), 2 * x.to_dense(), rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("make", [lambda p: torch.optim.SGD(p, 0.1), lambda p: torch.optim.SGD(p, 0.1, momentum=0.9),
-                                  lambda p: torch.optim.Adagrad(p, 0.1), lambda p: torch.optim.SparseAdam(p, 0.1)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: torch.optim.SGD(p, 0.1),
+        lambda p: torch.optim.SGD(p, 0.1, momentum=0.9),
+        lambda p: torch.optim.Adagrad(p, 0.1),
+        lambda p: torch.optim.SparseAdam(p, 0.1),
+    ],
+)
 @pytest.mark.parametrize("layer", [nn.Embedding, nn.EmbeddingBag])
 def test_sparse_gradients_train(device, layer, make):
     results = []

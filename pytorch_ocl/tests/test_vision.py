@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """torchvision's operators and detection networks against torchvision's own on the CPU."""
+
 import importlib.util
 import os
 import subprocess
@@ -70,7 +71,9 @@ def test_nms_decides_at_the_threshold_as_the_cpu_does(device):
     for threshold in (0.5, 0.49999999, 0.1, 1.0, -1.0):
         for dtype in (torch.float32, torch.float64):
             want = ops.nms(boxes.to(dtype)[:4], scores.to(dtype)[:4], threshold)
-            assert ops.nms(boxes[:4].to(device, dtype), scores[:4].to(device, dtype), threshold).tolist() == want.tolist()
+            assert (
+                ops.nms(boxes[:4].to(device, dtype), scores[:4].to(device, dtype), threshold).tolist() == want.tolist()
+            )
     assert 4 in ops.nms(boxes.to(device), scores.to(device), 0.1).tolist()
 
 
@@ -207,8 +210,15 @@ def small_network(kind):
     backbone = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3, 4, 1), torch.nn.ReLU(), torch.nn.Conv2d(16, 16, 3, 2, 1))
     backbone.out_channels = 16
     extra = {"num_keypoints": 5} if kind == "KeypointRCNN" else {}
-    return getattr(detection, kind)(backbone, num_classes=2, min_size=96, max_size=128, box_detections_per_img=20,
-                                    rpn_anchor_generator=detection.anchor_utils.AnchorGenerator(((16, 32, 64),)), **extra)
+    return getattr(detection, kind)(
+        backbone,
+        num_classes=2,
+        min_size=96,
+        max_size=128,
+        box_detections_per_img=20,
+        rpn_anchor_generator=detection.anchor_utils.AnchorGenerator(((16, 32, 64),)),
+        **extra,
+    )
 
 
 @pytest.mark.parametrize("kind", ["FasterRCNN", "MaskRCNN", "KeypointRCNN"])
@@ -278,6 +288,12 @@ assert torch.ops.torchvision.nms(regions[:, 1:], regions[:, 3], 0.5).tolist() ==
 
 
 def run_program(program, environment):
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300,
-                          cwd=os.path.dirname(__file__), env={**os.environ, **environment})
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=os.path.dirname(__file__),
+        env={**os.environ, **environment},
+    )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""torchvision with its own CPU kernels, as reference: also beside a PyTorch without CUDA, where its wheel from PyPI cannot
-be loaded for lack of CUDA's libraries. What it wants of those is replaced by functions that do nothing, which is enough
-for the kernels of the CPU."""
+"""torchvision with its own CPU kernels, as reference: also beside a PyTorch without CUDA, where its wheel from PyPI
+cannot be loaded for lack of CUDA's libraries. What it wants of those is replaced by functions that do nothing, which is
+enough for the kernels of the CPU."""
+
 import ctypes
 import importlib.util
 import pathlib
@@ -26,15 +27,18 @@ def _load_replacements(library):
     symbols, needed = _symbols(library)
     folder = pathlib.Path(tempfile.mkdtemp())
     runtime = next(name for name in needed if name.startswith("libcudart"))
-    code = "".join(f'void *f{i}(void) __asm__("{name}"); void *f{i}(void) {{ static char nothing[4096]; return nothing; }}\n'
-                   for i, name in enumerate(symbols))
+    code = "".join(
+        f'void *f{i}(void) __asm__("{name}"); void *f{i}(void) {{ static char nothing[4096]; return nothing; }}\n'
+        for i, name in enumerate(symbols)
+    )
     (folder / "all.c").write_text(code)
     (folder / "none.c").write_text("int unused;\n")
     (folder / "versions").write_text(f"{runtime} {{ global: cuda*; __cuda*; }};\n")
     for name in needed:
         source, extra = ("all.c", [f"-Wl,--version-script={folder}/versions"]) if name == runtime else ("none.c", [])
-        subprocess.run(["cc", "-shared", "-fPIC", f"-Wl,-soname,{name}", *extra, folder / source, "-o", folder / name],
-                       check=True)
+        subprocess.run(
+            ["cc", "-shared", "-fPIC", f"-Wl,-soname,{name}", *extra, folder / source, "-o", folder / name], check=True
+        )
         ctypes.CDLL(str(folder / name), ctypes.RTLD_GLOBAL)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """tools/check_kernels.py: registers, local memory and spills of programs, without their devices."""
+
 import pathlib
 import subprocess
 import sys
@@ -29,8 +30,12 @@ __kernel __attribute__((reqd_work_group_size(1024, 1, 1))) void spilling(__globa
 def check(folder, **programs):
     for name, text in programs.items():
         (folder / f"{name}.cl").write_text(text)
-    return subprocess.run([sys.executable, SCRIPT, folder, "--all", "--architecture", "gfx906"], capture_output=True,
-                          text=True, check=False)
+    return subprocess.run(
+        [sys.executable, SCRIPT, folder, "--all", "--architecture", "gfx906"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_lists_what_a_kernel_takes(tmp_path):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The checks catch what they are for, and the project passes them."""
+
 import pathlib
 import sys
 
@@ -10,33 +11,45 @@ import check_layers  # noqa: E402
 import check_sizes  # noqa: E402
 
 
-@pytest.mark.parametrize("path, text, expected", [
-    ("dlprim/runtime/a.cpp", "#include <dlprim/primitives/gemm.hpp>", "layer above"),
-    ("dlprim/include/dlprim/error.hpp", "#include <dlprim/primitives/gemm.hpp>", "layer above"),
-    ("dlprim/include/dlprim/tuning/a.hpp", '#include "dlprim/primitives/table.hpp"', "layer above"),
-    ("dlprim/primitives/a.cpp", '#include "../net/net.hpp"', "layer above"),
-    ("dlprim/primitives/gemm/a.cpp", '#include "../../include/dlprim/net/net.hpp"', "layer above"),
-    ("dlprim/tuning/a.cpp", '#include "../runtime/../primitives/select.hpp"', "layer above"),
-    ("dlprim/primitives/a.cpp", "#include <ATen/Tensor.h>", "belongs to PyTorch"),
-    ("dlprim/tests/a.cpp", "#  include <torch/library.h>", "belongs to PyTorch"),
-    ("dlprim/primitives/a.cpp", "int f() { return clFinish(0); }", "clFinish is called"),
-    ("pytorch_ocl/csrc/ops/a.cpp", "clSetKernelArg (k, 0, 4, p);", "clSetKernelArg is called"),
-    ("pytorch_ocl/csrc/runtime/a.cpp", '#include "ops/pointwise.hpp"', "layer above"),
-])
+@pytest.mark.parametrize(
+    "path, text, expected",
+    [
+        ("dlprim/runtime/a.cpp", "#include <dlprim/primitives/gemm.hpp>", "layer above"),
+        ("dlprim/include/dlprim/error.hpp", "#include <dlprim/primitives/gemm.hpp>", "layer above"),
+        ("dlprim/include/dlprim/tuning/a.hpp", '#include "dlprim/primitives/table.hpp"', "layer above"),
+        ("dlprim/primitives/a.cpp", '#include "../net/net.hpp"', "layer above"),
+        ("dlprim/primitives/gemm/a.cpp", '#include "../../include/dlprim/net/net.hpp"', "layer above"),
+        ("dlprim/tuning/a.cpp", '#include "../runtime/../primitives/select.hpp"', "layer above"),
+        ("dlprim/primitives/a.cpp", "#include <ATen/Tensor.h>", "belongs to PyTorch"),
+        ("dlprim/tests/a.cpp", "#  include <torch/library.h>", "belongs to PyTorch"),
+        ("dlprim/primitives/a.cpp", "int f() { return clFinish(0); }", "clFinish is called"),
+        ("pytorch_ocl/csrc/ops/a.cpp", "clSetKernelArg (k, 0, 4, p);", "clSetKernelArg is called"),
+        ("pytorch_ocl/csrc/runtime/a.cpp", '#include "ops/pointwise.hpp"', "layer above"),
+    ],
+)
 def test_layer_violations_are_found(path, text, expected):
-    (line, message), = check_layers.violations(pathlib.Path(path), "\n" + text)
+    ((line, message),) = check_layers.violations(pathlib.Path(path), "\n" + text)
     assert line == 2 and expected in message
 
 
-@pytest.mark.parametrize("path, text", [
-    ("dlprim/primitives/a.cpp", "#include <dlprim/runtime/launch.hpp>\n#include <dlprim/primitives/b.hpp>"),
-    ("dlprim/primitives/a.cpp", '// clFinish(queue)\nconst char* text = "clFinish(queue)"; /* #include <ATen/x.h> */'),
-    ("dlprim/primitives/gemm/a.cpp", '#include "../b.hpp"\n#include "../../tuning/c.hpp"'),
-    ("dlprim/runtime/a.cpp", "void f() { clFinish(0); }"),
-    ("dlprim/tests/a.cpp", "#include <dlprim/primitives/b.hpp>\nvoid f() { clFinish(0); }"),
-    ("pytorch_ocl/csrc/ops/a.cpp", '#include <ATen/Tensor.h>\n#include "runtime/stream.hpp"\nclamp(x); class Cl();'),
-    ("examples/libtorch/main.cpp", "#include <torch/torch.h>"),
-])
+@pytest.mark.parametrize(
+    "path, text",
+    [
+        ("dlprim/primitives/a.cpp", "#include <dlprim/runtime/launch.hpp>\n#include <dlprim/primitives/b.hpp>"),
+        (
+            "dlprim/primitives/a.cpp",
+            '// clFinish(queue)\nconst char* text = "clFinish(queue)"; /* #include <ATen/x.h> */',
+        ),
+        ("dlprim/primitives/gemm/a.cpp", '#include "../b.hpp"\n#include "../../tuning/c.hpp"'),
+        ("dlprim/runtime/a.cpp", "void f() { clFinish(0); }"),
+        ("dlprim/tests/a.cpp", "#include <dlprim/primitives/b.hpp>\nvoid f() { clFinish(0); }"),
+        (
+            "pytorch_ocl/csrc/ops/a.cpp",
+            '#include <ATen/Tensor.h>\n#include "runtime/stream.hpp"\nclamp(x); class Cl();',
+        ),
+        ("examples/libtorch/main.cpp", "#include <torch/torch.h>"),
+    ],
+)
 def test_sound_layers_pass(path, text):
     assert list(check_layers.violations(pathlib.Path(path), text)) == []
 
@@ -54,23 +67,28 @@ def body(lines):
     return "".join(f"  x += {n};\n" for n in range(lines - 2))
 
 
-@pytest.mark.parametrize("head", [
-    "int f(int x) {", "void A::f() const noexcept {", "A::A(int x) : a{x}, b(x) {",
-    "__kernel void f(__global int* x) {",
-    "template <class T>\nauto f(T x) -> int {",
-])
+@pytest.mark.parametrize(
+    "head",
+    [
+        "int f(int x) {",
+        "void A::f() const noexcept {",
+        "A::A(int x) : a{x}, b(x) {",
+        "__kernel void f(__global int* x) {",
+        "template <class T>\nauto f(T x) -> int {",
+    ],
+)
 def test_functions_are_measured(head):
     text = f"namespace n {{\nstruct A {{ int x = 1; }};\n{head}\n{body(20)}}}\n}}\n"
     assert [length for _, length in check_sizes.c_functions(text)] == [20 + head.count("\n")]
 
 
 def test_methods_are_measured_one_by_one():
-    text = 'class A {\n public:\n  int f() { return \'}\'; }  // {\n  int g() {\n    return 1;\n  }\n};\n'
+    text = "class A {\n public:\n  int f() { return '}'; }  // {\n  int g() {\n    return 1;\n  }\n};\n"
     assert [length for _, length in check_sizes.c_functions(text)] == [1, 3]
 
 
 def test_macros_and_tables_are_no_functions():
-    text = '#define F(x) \\\n  void x() { \\\n  }\nconst int table[] = {\n' + "1,\n" * 100 + "};\n"
+    text = "#define F(x) \\\n  void x() { \\\n  }\nconst int table[] = {\n" + "1,\n" * 100 + "};\n"
     assert list(check_sizes.c_functions(text)) == []
 
 
@@ -81,6 +99,7 @@ def test_python_functions_are_measured():
 
 def repository(folder, **files):
     import subprocess
+
     subprocess.run(["git", "init", "-q", folder], check=True)
     for name, text in files.items():
         (folder / name.replace("__", ".")).write_text(text)
@@ -88,8 +107,13 @@ def repository(folder, **files):
 
 
 def test_large_files_and_functions_fail(tmp_path, capsys):
-    root = repository(tmp_path, a__cpp="int x;\n" * 601, b__hpp=f"void f() {{\n{body(81)}}}\n",
-                      c__inc="ROW\n" * 900, d__cl=f"void f() {{\n{body(221)}}}\nvoid g() {{\n{body(199)}}}\n")
+    root = repository(
+        tmp_path,
+        a__cpp="int x;\n" * 601,
+        b__hpp=f"void f() {{\n{body(81)}}}\n",
+        c__inc="ROW\n" * 900,
+        d__cl=f"void f() {{\n{body(221)}}}\nvoid g() {{\n{body(199)}}}\n",
+    )
     assert check_sizes.main(root) == 1
     output = capsys.readouterr().out
     assert "a.cpp: 601 lines" in output and "b.hpp:1: a function of 81 lines" in output and "c.inc" not in output

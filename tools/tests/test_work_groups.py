@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Launches halve work-groups that a device or kernel does not allow, unless the kernel requires its size. So every kernel
-whose work-items share local memory, or that counts in work-groups, must require it."""
+"""Launches halve work-groups that a device or kernel does not allow, unless the kernel requires its size. So every
+kernel whose work-items share local memory, or that counts in work-groups, must require it."""
+
 import pathlib
 import re
 
@@ -12,7 +13,9 @@ ASKING = {"gemm_reduce", "foreach"}
 def test_kernels_that_rely_on_their_work_group_require_it():
     wanting = set()
     for file in KERNELS.rglob("*.cl"):
-        parts = re.split(r"((?:__attribute__\(\([^\n]*\)\)\s*(?:#endif\s*)?)?__kernel\b[^{;]*)\{", file.read_text(encoding="utf-8"))
+        parts = re.split(
+            r"((?:__attribute__\(\([^\n]*\)\)\s*(?:#endif\s*)?)?__kernel\b[^{;]*)\{", file.read_text(encoding="utf-8")
+        )
         for head, body in zip(parts[1::2], parts[2::2]):
             kernel = body.split("\n}")[0]
             if re.search(r"\b(barrier|__local|get_group_id)\b", kernel) and "reqd_work_group_size" not in head:

@@ -9,10 +9,21 @@ namespace dlprim {
 
 /// Element types of tensors; the closed list that kernels know (dlprim/kernels/lib/types.clh).
 enum class DataType : std::uint8_t {
-  float64, float32, float16, bfloat16,
-  int64, int32, int16, int8,
-  uint64, uint32, uint16, uint8,
-  boolean, complex64, complex128,
+  float64,
+  float32,
+  float16,
+  bfloat16,
+  int64,
+  int32,
+  int16,
+  int8,
+  uint64,
+  uint32,
+  uint16,
+  uint8,
+  boolean,
+  complex64,
+  complex128,
 };
 inline constexpr int data_type_count = 15;
 

@@ -16,7 +16,8 @@ class Scalar {
   template <std::floating_point F>
   constexpr Scalar(F value) noexcept : kind_(Kind::real), real_(value) {}
   template <class F>
-  constexpr Scalar(std::complex<F> value) noexcept : kind_(Kind::complex), real_(value.real()), imaginary_(value.imag()) {}
+  constexpr Scalar(std::complex<F> value) noexcept
+      : kind_(Kind::complex), real_(value.real()), imaginary_(value.imag()) {}
 
   double real() const noexcept { return kind_ == Kind::integer ? double(integer_) : real_; }
   double imaginary() const noexcept { return imaginary_; }

@@ -2,7 +2,7 @@
 // Depthwise convolution: each channel of x makes `multiplier` channels of y with a kernel of its own. The host defines
 //   TYPE, T, INDEX, TAPS_D TAPS_H TAPS_W, STRIDE_*, DILATION_*, BIAS, ACTIVATE(x), CHANNELS_LAST
 //   ROWS   rows of the result a work-item computes, sharing what they read        GROUP  work-items that sum weights
-//   FLIP   turns the kernel around: the data gradient at stride 1 is such a convolution of y's gradient
+//   FLIP   flips the kernel: the data gradient at stride 1 is such a convolution of y's gradient
 #include "lib/types.clh"
 
 #include "lib/depthwise.clh"

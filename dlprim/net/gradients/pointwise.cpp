@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/primitives/pointwise.hpp>
 #include <dlprim/primitives/random.hpp>
 
 #include <sstream>
@@ -65,7 +66,8 @@ void unary(GradientCall& call) {
   }
   std::vector<Tensor> inputs{dy};
   if (!row.reads.empty()) inputs.push_back(row.reads == "x0" ? call.input(0) : call.output(0));
-  call.add(0, apply(call.queue(), "y0 = " + row.code + ";", inputs, scalars, dy.dtype()));
+  const std::string code = find_pointwise(row.code) ? row.code : "y0 = " + row.code + ";";
+  call.add(0, apply(call.queue(), code, inputs, scalars, dy.dtype()));
 }
 
 void binary(GradientCall& call) {
@@ -94,8 +96,7 @@ void extreme(GradientCall& call, const char* first, const char* second) {
     return;
   }
   for (int i = 0; i < call.inputs(); i++)
-    if (call.needs(i))
-      call.add(i, apply(call.queue(), "y0 = x1 == x2 ? x0 : 0;", {dy, call.input(i), call.output(0)}));
+    if (call.needs(i)) call.add(i, apply(call.queue(), "y0 = x1 == x2 ? x0 : 0;", {dy, call.input(i), call.output(0)}));
 }
 
 void max(GradientCall& call) { extreme(call, "y0 = x1 >= x2 ? x0 : 0;", "y0 = x1 >= x2 ? 0 : x0;"); }

@@ -186,8 +186,12 @@ std::map<int, Tensor> run_direction(const Cell& cell, const Kind& kind, int dire
     copy(queue, narrow(dr, 0, 2 * cell.width, cell.width).view(queue),
          cell.product(transpose(rows(cell.gate(from_state, 2))), rows(resets)).view(queue));
   const Tensor both[] = {sums(from_x), sums(from_state)};
-  return {{0, cell.product(from_x, cell.weights)}, {1, cell.product(transpose(rows(from_x)), rows(x))}, {2, dr},
-          {3, concat(queue, both, 0)}, {5, dh}, {6, dc}};
+  return {{0, cell.product(from_x, cell.weights)},
+          {1, cell.product(transpose(rows(from_x)), rows(x))},
+          {2, dr},
+          {3, concat(queue, both, 0)},
+          {5, dh},
+          {6, dc}};
 }
 
 void recurrent_op(GradientCall& call) {

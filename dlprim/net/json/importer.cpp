@@ -39,9 +39,7 @@ std::string title(const Json& from, std::size_t number) {
 
 JsonOperator::JsonOperator(Network& network, std::map<std::string, std::size_t>& parameters, const Json& from,
                            std::size_t number)
-    : fields(from, title(from, number)),
-      options(options_of(from), title(from, number)),
-      network_(network),
+    : fields(from, title(from, number)), options(options_of(from), title(from, number)), network_(network),
       by_name_(parameters) {
   fields.has("options");
   name = fields.text("name"), type = fields.text("type");

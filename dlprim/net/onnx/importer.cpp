@@ -229,8 +229,14 @@ class Importer {
   // Files before IR version 4 may leave the kind out.
   static int kind(const onnx_format::Attribute& a) {
     if (a.type()) return a.type();
-    return a.has_f() ? 1 : a.has_i() ? 2 : a.has_s() ? 3 : a.has_t() ? 4 : a.has_g() ? 5 : a.floats_size() ? 6
-           : a.strings_size() ? 8 : 7;
+    return a.has_f()          ? 1
+           : a.has_i()        ? 2
+           : a.has_s()        ? 3
+           : a.has_t()        ? 4
+           : a.has_g()        ? 5
+           : a.floats_size()  ? 6
+           : a.strings_size() ? 8
+                              : 7;
   }
 
   const onnx_format::Model& model_;

@@ -120,8 +120,9 @@ void scan(Call& call) {
 void control(Registry& registry) {
   registry.add("If", if_op, "then_branch else_branch");
   registry.add("Loop", loop, "body");
-  registry.add("Scan", scan, "body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes "
-                             "scan_output_directions directions");
+  registry.add("Scan", scan,
+               "body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes "
+               "scan_output_directions directions");
 }
 
 }  // namespace dlprim::operators

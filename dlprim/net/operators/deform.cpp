@@ -13,7 +13,7 @@ using Part = Composition::Part;
 Tensor places(DataType type, const Window& w) {
   const Shape shape{w.kernel[0] * w.kernel[1], 2, w.out[0], w.out[1]};
   std::vector<double> values;
-  values.reserve(host_elements(shape.total_size(), "a number of places"));
+  values.reserve(host_elements(shape.total_size(), "a number of positions"));
   for (std::int64_t tap = 0; tap < w.kernel[0] * w.kernel[1]; tap++)
     for (std::size_t d = 0; d < 2; d++)
       for (std::int64_t y = 0; y < w.out[0]; y++)

@@ -95,8 +95,9 @@ void roi_pooling(Call& call) {
 
 void detection(Registry& registry) {
   registry.add("NonMaxSuppression", non_max_suppression, "center_point_box");
-  registry.add("RoiAlign", roi_pooling, "mode=avg|max output_height output_width sampling_ratio spatial_scale "
-                                        "coordinate_transformation_mode=half_pixel|output_half_pixel");
+  registry.add("RoiAlign", roi_pooling,
+               "mode=avg|max output_height output_width sampling_ratio spatial_scale "
+               "coordinate_transformation_mode=half_pixel|output_half_pixel");
   registry.add("MaxRoiPool", roi_pooling, "pooled_shape spatial_scale");
 }
 

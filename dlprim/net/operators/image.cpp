@@ -16,10 +16,12 @@ namespace dlprim {
 GridSampling read_grid_sampling(const Call& call) {
   const std::string mode = call.text("mode", "linear"), padding = call.text("padding_mode", "zeros");
   GridSampling how;
-  how.mode = mode == "nearest" ? GridSampling::nearest
-             : mode == "cubic" || mode == "bicubic" ? GridSampling::cubic : GridSampling::bilinear;
-  how.padding = padding == "border" ? GridSampling::border
-                : padding == "reflection" ? GridSampling::reflection : GridSampling::zeros;
+  how.mode = mode == "nearest"                      ? GridSampling::nearest
+             : mode == "cubic" || mode == "bicubic" ? GridSampling::cubic
+                                                    : GridSampling::bilinear;
+  how.padding = padding == "border"       ? GridSampling::border
+                : padding == "reflection" ? GridSampling::reflection
+                                          : GridSampling::zeros;
   how.align_corners = call.integer("align_corners", 0);
   return how;
 }
@@ -27,13 +29,19 @@ GridSampling read_grid_sampling(const Call& call) {
 ImageColumns read_image_columns(Call& call, const Shape& x) {
   const std::vector<std::int64_t> image = call.read_integers(1), block = call.read_integers(2);
   const std::size_t axes = image.size();
-  ImageColumns c{block, integer_list(call, "strides", axes, 1), integer_list(call, "dilations", axes, 1),
-                 integer_list(call, "pads", 2 * axes, 0), image, {}, {}};
+  ImageColumns c{block,
+                 integer_list(call, "strides", axes, 1),
+                 integer_list(call, "dilations", axes, 1),
+                 integer_list(call, "pads", 2 * axes, 0),
+                 image,
+                 {},
+                 {}};
   if (axes < 1 || block.size() != axes || x.size() != 3)
     call.fail("expected columns [N, C, L], an image and a block of one rank");
   const std::int64_t taps = Shape(block).total_size();
   const auto small = [](std::int64_t size) { return size < 1; };
-  if (std::any_of(block.begin(), block.end(), small) || std::any_of(image.begin(), image.end(), small) || x[1] % taps) call.fail("columns " + x.text() + " do not hold blocks of " + Shape(block).text());
+  if (std::any_of(block.begin(), block.end(), small) || std::any_of(image.begin(), image.end(), small) || x[1] % taps)
+    call.fail("columns " + x.text() + " do not hold blocks of " + Shape(block).text());
   c.shape = {x[0], x[1] / taps, taps}, c.padded = {x[0], x[1] / taps};
   for (std::size_t d = 0; d < axes; d++) {
     c.padded.push_back(checked_add(image[d], checked_add(c.pads[d], c.pads[d + axes])));
@@ -123,8 +131,9 @@ void col2im(Call& call) {
 }  // namespace
 
 void image(Registry& registry) {
-  registry.add("GridSample", grid_sample_op, "align_corners mode=linear|bilinear|nearest|cubic|bicubic "
-                                             "padding_mode=zeros|border|reflection");
+  registry.add("GridSample", grid_sample_op,
+               "align_corners mode=linear|bilinear|nearest|cubic|bicubic "
+               "padding_mode=zeros|border|reflection");
   compose<affine_grid>(registry, "AffineGrid", "align_corners");
   registry.add("Col2Im", col2im, "dilations pads strides");
 }

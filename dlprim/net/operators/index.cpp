@@ -98,8 +98,11 @@ void gather_nd(Call& call) {
 
 Update update_of(Call& call) {
   const std::string text = call.text("reduction", "none");
-  return text == "add" ? Update::add : text == "mul" ? Update::multiply : text == "max" ? Update::maximum
-         : text == "min" ? Update::minimum : Update::assign;
+  return text == "add"   ? Update::add
+         : text == "mul" ? Update::multiply
+         : text == "max" ? Update::maximum
+         : text == "min" ? Update::minimum
+                         : Update::assign;
 }
 
 Tensor copy_of(Queue& queue, const Tensor& x) {
@@ -122,8 +125,7 @@ void scatter_nd(Call& call) {
   const TupleLoop loop = tuple_loop(call, y, index_tensor(call, 1), 0);
   if (!(call.input(2).shape() == loop.shape))
     call.fail("expected updates of shape " + loop.shape.text() + ", got " + call.input(2).shape().text());
-  if (loop.shape.total_size())
-    indexed_write(call.queue(), loop.x, call.in(2), loop.dims, update_of(call), wrapping);
+  if (loop.shape.total_size()) indexed_write(call.queue(), loop.x, call.in(2), loop.dims, update_of(call), wrapping);
   call.set(0, y);
 }
 

@@ -30,8 +30,7 @@ void interpolation_op(Call& call) {
   const std::vector<std::int64_t> sizes = call.integers("sizes");
   const std::vector<double> scales = call.reals("scales");
   for (std::size_t i = 0; i < 2; i++)
-    shape[int(i) + 2] =
-        sizes.empty() ? checked_whole(double(shape[int(i) + 2]) * scales.at(i), "a size") : sizes.at(i);
+    shape[int(i) + 2] = sizes.empty() ? checked_whole(double(shape[int(i) + 2]) * scales.at(i), "a size") : sizes.at(i);
   if (shape[2] < 1 || shape[3] < 1) call.fail("the scale leaves nothing of " + x.shape().text());
   resample(call.queue(), call.in(0), call.out(0, x.dtype(), shape), read_resampling(call));
 }

@@ -67,8 +67,10 @@ void instance_norm(Call& call) {
   const Tensor& x = call.input(0);
   if (x.shape().size() < 3) call.fail("expected at least 3 dimensions, got " + x.shape().text());
   const std::int64_t channels = x.shape()[1];
-  run_group_norm(call, x, {x.shape()[0], channels, x.shape().product(2, x.shape().size()), channels, true,
-                           call.real("epsilon", 1e-5)}, call.input(1), call.input(2), {});
+  run_group_norm(
+      call, x,
+      {x.shape()[0], channels, x.shape().product(2, x.shape().size()), channels, true, call.real("epsilon", 1e-5)},
+      call.input(1), call.input(2), {});
 }
 
 void group_norm_op(Call& call) {
@@ -80,8 +82,10 @@ void group_norm_op(Call& call) {
     if (t.numel() == channels) return t;
     return reshape(queue, contiguous(queue, expand(unsqueeze(t, 1), {groups, channels / groups})), {channels});
   };
-  run_group_norm(call, x, {x.shape()[0], channels, x.shape().product(2, x.shape().size()), groups, true,
-                           call.real("epsilon", 1e-5)}, each_channel(call.input(1)), each_channel(call.input(2)), {});
+  run_group_norm(
+      call, x,
+      {x.shape()[0], channels, x.shape().product(2, x.shape().size()), groups, true, call.real("epsilon", 1e-5)},
+      each_channel(call.input(1)), each_channel(call.input(2)), {});
 }
 
 void rows_norm(Call& call, bool center) {

@@ -103,8 +103,8 @@ void pad_op(Call& call) {
   Tensor x = call.input(0);
   const Pads pads = read_pads(call, x.shape());
   if (call.text("mode", "constant") == "constant") {
-    const Tensor value = call.has(2) ? cast(queue, call.input(2), x.dtype())
-                                     : filled(queue, x.dtype(), {}, call.real("value", 0));
+    const Tensor value =
+        call.has(2) ? cast(queue, call.input(2), x.dtype()) : filled(queue, x.dtype(), {}, call.real("value", 0));
     return call.set(0, pad_constant(queue, x, pads, value));
   }
   for (int d = 0; d < x.shape().size(); d++) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include <limits>
+#include <dlprim/primitives/pointwise_code.hpp>
+
 #include <sstream>
 
 #include "../array.hpp"
@@ -9,27 +10,39 @@ namespace dlprim::operators {
 
 namespace {
 
-enum class Result { same, truth };
+// A scalar of a row: an attribute, one over it, or a number.
+struct Factor {
+  std::string attribute;
+  bool inverse;
+  double otherwise;
+};
 
 struct Row {
-  std::string code;
-  Result result;
-  std::vector<std::pair<std::string, double>> attributes;
+  PointwiseId id;
+  std::vector<Factor> scalars;
+  std::string with_relu;  // the row and ReLU behind it, as statements
 };
 
 const std::map<std::string, Row>& rows() {
   static const std::map<std::string, Row> table = [] {
     std::map<std::string, Row> rows;
-    auto add = [&](const char* type, const char* code, Result result, const char* attributes) {
-      Row row{code, result, {}};
-      std::istringstream words(attributes);
+    const std::string relu = assign_row(PointwiseId::relu, "y0", {"y0"});
+    auto add = [&](const char* type, PointwiseId id, const char* scalars) {
+      Row row{id, {}, std::string("y0 = ") + pointwise_row(id).expression + "; " + relu};
+      std::istringstream words(scalars);
       for (std::string word; words >> word;) {
         const auto colon = word.find(':');
-        row.attributes.emplace_back(word.substr(0, colon), std::stod(word.substr(colon + 1)));
+        if (word[0] == '/') row.scalars.push_back({word.substr(1), true, 0});
+        else if (colon == word.npos) row.scalars.push_back({"", false, std::stod(word)});
+        else row.scalars.push_back({word.substr(0, colon), false, std::stod(word.substr(colon + 1))});
       }
+      for (Factor& factor : row.scalars)
+        for (const Factor& other : row.scalars)
+          if (factor.inverse && other.attribute == factor.attribute && !other.inverse)
+            factor.otherwise = other.otherwise;
       rows[type] = std::move(row);
     };
-#define ROW(type, code, result, attributes) add(#type, code, Result::result, attributes);
+#define ROW(type, row, scalars) add(#type, PointwiseId::row, scalars);
 #include "pointwise_table.inc"
 #undef ROW
     return rows;
@@ -60,18 +73,26 @@ std::vector<Tensor> operands(Call& call) {
   return result;
 }
 
+double value_of(Call& call, const Factor& factor) {
+  const char* name = factor.attribute.c_str();
+  if (!*name) return factor.otherwise;
+  const bool integer = call.given(name) && std::holds_alternative<std::int64_t>(call.attribute(name));
+  return integer ? double(call.integer(name, 0)) : call.real(name, factor.otherwise);
+}
+
 void run_row(Call& call) {
   const Row& row = rows().at(call.type());
   std::vector<Scalar> scalars;
-  for (const auto& [name, otherwise] : row.attributes) {
-    const bool integer = call.given(name.c_str()) && std::holds_alternative<std::int64_t>(call.attribute(name.c_str()));
-    scalars.push_back(integer ? double(call.integer(name.c_str(), 0)) : call.real(name.c_str(), otherwise));
+  for (const Factor& factor : row.scalars) {
+    const double value = value_of(call, factor);
+    scalars.push_back(factor.inverse ? 1 / value : value);
   }
   const std::vector<Tensor> inputs = operands(call);
   if (inputs.empty()) call.fail("expected an input");
-  const DataType result = row.result == Result::truth ? DataType::boolean : inputs[0].dtype();
-  const std::string activation = call.given("activation") ? " y0 = nan_max(y0, 0);" : "";  // left by optimize()
-  call.set(0, apply(call.queue(), row.code + activation, inputs, scalars, result));
+  const PointwiseRow& expression = pointwise_row(row.id);
+  const DataType result = expression.result == ResultType::truth ? DataType::boolean : inputs[0].dtype();
+  const bool relu = call.given("activation");  // left by optimize()
+  call.set(0, apply(call.queue(), relu ? std::string_view(row.with_relu) : expression.name, inputs, scalars, result));
 }
 
 void div(Call& call) {
@@ -100,21 +121,19 @@ void gelu(Call& call) {
   call.set(0, apply(call.queue(), call.text("approximate", "none") == "tanh" ? "gelu_tanh" : "gelu", {call.input(0)}));
 }
 
-// Max, Min, Sum and Mean of any number of tensors, two at a time.
-void fold(Call& call, const char* code) {
+// Max, Min, Sum and Mean of any number of tensors: a row of two at a time.
+Tensor folded(Call& call, const char* row, std::initializer_list<Scalar> scalars = {}) {
   Tensor result = call.input(0);
-  for (int i = 1; i < call.inputs(); i++) result = apply(call.queue(), code, {result, call.input(i)});
-  call.set(0, result);
+  for (int i = 1; i < call.inputs(); i++) result = apply(call.queue(), row, {result, call.input(i)}, scalars);
+  return result;
 }
 
-void max(Call& call) { fold(call, "maximum"); }
-void min(Call& call) { fold(call, "minimum"); }
-void sum(Call& call) { fold(call, "y0 = x0 + x1;"); }
+void max(Call& call) { call.set(0, folded(call, "maximum")); }
+void min(Call& call) { call.set(0, folded(call, "minimum")); }
+void sum(Call& call) { call.set(0, folded(call, "add", {1})); }
 
 void mean(Call& call) {
-  Tensor result = call.input(0);
-  for (int i = 1; i < call.inputs(); i++) result = apply(call.queue(), "y0 = x0 + x1;", {result, call.input(i)});
-  call.set(0, apply(call.queue(), "y0 = x0 / w0;", {result}, {double(call.inputs())}));
+  call.set(0, apply(call.queue(), "y0 = x0 / w0;", {folded(call, "add", {1})}, {double(call.inputs())}));
 }
 
 // Bounds are attributes up to operator set 10, inputs later.
@@ -134,13 +153,13 @@ void where(Call& call) {
   call.set(0, apply(call.queue(), "where", inputs, {}, inputs[1].dtype(), inputs[1].dtype()));
 }
 
-
 }  // namespace
 
 void pointwise(Registry& registry) {
   for (const auto& [type, row] : rows()) {
     std::string attributes = "axis broadcast consumed_inputs";
-    for (const auto& [name, otherwise] : row.attributes) attributes += " " + name;
+    for (const Factor& factor : row.scalars)
+      if (!factor.inverse) attributes += " " + factor.attribute;
     registry.add(type.c_str(), run_row, attributes.c_str());
   }
   registry.add("PRelu", prelu, "consumed_inputs");

@@ -30,7 +30,7 @@ Tensor padded(Queue& queue, const Tensor& x, const Window& w) {
 }
 
 void for_each_tap(const Tensor& padded, const Window& w, const std::function<void(const Tensor&)>& function) {
-  checked_range(checked_product(w.kernel), 1, 1 << 16, "a number of places in a dilated window");
+  checked_range(checked_product(w.kernel), 1, 1 << 16, "a number of positions in a dilated window");
   std::vector<std::int64_t> tap(w.kernel.size(), 0);
   for (int d = 0; d >= 0;) {
     Tensor part = padded;

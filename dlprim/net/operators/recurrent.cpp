@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // RNN, GRU and LSTM: the input's products of all steps at once, then one product and a few elementwise kernels a step.
 #include <dlprim/primitives/copy.hpp>
+#include <dlprim/primitives/pointwise_code.hpp>
 
 #include <algorithm>
+#include <array>
 
 #include "../array.hpp"
 #include "../operator.hpp"
@@ -11,24 +13,45 @@ namespace dlprim::operators {
 
 namespace {
 
-// An activation as OpenCL C over the variable v.
-std::string activation_code(Call& call, std::string name, double alpha, double beta, bool given_alpha,
-                            bool given_beta) {
+// What w0, w1, ... of an activation's row are: the operator's alpha and beta, which the kernels get as w1 and w2, or
+// numbers. `alpha` and `beta` are the defaults.
+struct ActivationRow {
+  PointwiseId row;
+  std::vector<std::string> scalars;
+  double alpha = 0, beta = 0;
+};
+
+const std::map<std::string, ActivationRow>& activation_rows() {
+  static const std::map<std::string, ActivationRow> rows{
+      {"sigmoid", {PointwiseId::sigmoid, {}}},
+      {"tanh", {PointwiseId::tanh, {}}},
+      {"relu", {PointwiseId::relu, {}}},
+      {"affine", {PointwiseId::affine, {"w1", "w2"}, 1, 0}},
+      {"leakyrelu", {PointwiseId::leaky_relu, {"w1"}, 0.01}},
+      {"thresholdedrelu", {PointwiseId::from_or_zero, {"w1"}, 1}},
+      {"scaledtanh", {PointwiseId::tanh_scaled, {"w1", "w2"}, 1, 1}},
+      {"hardsigmoid", {PointwiseId::affine_clipped, {"w1", "w2"}, 0.2, 0.5}},
+      {"elu", {PointwiseId::elu, {"w1", "1", "1"}, 1}},
+      {"softsign", {PointwiseId::softsign, {}}},
+      {"softplus", {PointwiseId::softplus, {"1", "20"}}},
+  };
+  return rows;
+}
+
+// An activation of one cell: its row and the values of w1 and w2.
+struct CellActivation {
+  const ActivationRow* row;
+  double alpha, beta;
+
+  /// Statements that set y0 to the activation of `x`.
+  std::string of(const char* x) const { return assign_row(row->row, "y0", std::array{std::string(x)}, row->scalars); }
+};
+
+CellActivation activation(Call& call, std::string name) {
   std::transform(name.begin(), name.end(), name.begin(), [](char c) { return char(std::tolower(c)); });
-  auto a = [&](double otherwise) { return "(T)" + std::to_string(given_alpha ? alpha : otherwise); };
-  auto b = [&](double otherwise) { return "(T)" + std::to_string(given_beta ? beta : otherwise); };
-  if (name == "sigmoid") return "logistic(v)";
-  if (name == "tanh") return "tanh(v)";
-  if (name == "relu") return "nan_max(v, 0)";
-  if (name == "affine") return a(1) + " * v + " + b(0);
-  if (name == "leakyrelu") return "(v >= 0 ? v : " + a(0.01) + " * v)";
-  if (name == "thresholdedrelu") return "(v >= " + a(1) + " ? v : 0)";
-  if (name == "scaledtanh") return a(1) + " * tanh(" + b(1) + " * v)";
-  if (name == "hardsigmoid") return "nan_min(nan_max(" + a(0.2) + " * v + " + b(0.5) + ", 0), 1)";
-  if (name == "elu") return "(v >= 0 ? v : " + a(1) + " * expm1(v))";
-  if (name == "softsign") return "v / (1 + fabs(v))";
-  if (name == "softplus") return "soft_plus(v)";
-  call.fail("activation " + name + " is not supported");
+  const auto it = activation_rows().find(name);
+  if (it == activation_rows().end()) call.fail("activation " + name + " is not supported");
+  return {&it->second, it->second.alpha, it->second.beta};
 }
 
 // One direction of a recurrent operator, with what all of them share.
@@ -38,7 +61,7 @@ struct Cell {
   int direction, gates;
   std::int64_t width;
   Tensor weights, recurrence, bias, recurrent_bias, peepholes;
-  std::vector<std::string> activations;
+  std::vector<CellActivation> activations;
   bool clip = false;
   double limit = 0;
 
@@ -58,8 +81,9 @@ struct Cell {
     for (int f = 0; f < functions; f++) {
       const auto k = std::size_t(which * functions + f);
       const std::string name = names && k < names->size() ? (*names)[k] : *(defaults.begin() + f);
-      activations.push_back(activation_code(call, name, k < alphas.size() ? alphas[k] : 0,
-                                            k < betas.size() ? betas[k] : 0, k < alphas.size(), k < betas.size()));
+      CellActivation& last = activations.emplace_back(activation(call, name));
+      if (k < alphas.size()) last.alpha = alphas[k];
+      if (k < betas.size()) last.beta = betas[k];
     }
     clip = call.given("clip"), limit = call.real("clip", 0);
   }
@@ -71,9 +95,9 @@ struct Cell {
     std::string code = "T v = x0";
     for (std::size_t i = 1; i < sum.size(); i++) code += " + x" + std::to_string(i);
     code += clip ? "; v = clamp(v, -w0, w0); " : "; ";
-    code += "y0 = " + activations[std::size_t(f)] + ";";
-    const Scalar scalars[] = {limit};
-    return apply(queue, code, sum, std::span(scalars, clip ? 1 : 0), sum[0].dtype());
+    const CellActivation& activation = activations[std::size_t(f)];
+    const Scalar scalars[] = {limit, activation.alpha, activation.beta};
+    return apply(queue, code + activation.of("v"), sum, scalars, sum[0].dtype());
   }
   Tensor product(const Tensor& state) const { return matmul(queue, state, transpose(recurrence)); }
   Tensor with(const Tensor& x, const Tensor& more) const {
@@ -116,14 +140,16 @@ Tensor lstm_step(const Cell& cell, const Tensor& x, const Tensor& state, Tensor&
     return terms;
   };
   const Tensor i = cell.activate(0, sum(0, 0, memory));
-  const Tensor f = cell.call.integer("input_forget", 0) ? apply(queue, "y0 = 1 - x0;", {i})
-                                                        : cell.activate(0, sum(2, 2, memory));
+  const Tensor f =
+      cell.call.integer("input_forget", 0) ? apply(queue, "y0 = 1 - x0;", {i}) : cell.activate(0, sum(2, 2, memory));
   const Tensor g = cell.activate(1, sum(3, -1, memory));
   const Tensor next = apply(queue, "y0 = x0 * x1 + x2 * x3;", {f, memory, i, g});
   const Tensor o = cell.activate(0, sum(1, 1, next));
   memory = next;
   const Tensor inputs[] = {o, next};
-  return apply(queue, "T v = x1; y0 = x0 * (" + cell.activations[2] + ");", inputs, {}, o.dtype());
+  const CellActivation& shown = cell.activations[2];
+  const Scalar scalars[] = {0, shown.alpha, shown.beta};
+  return apply(queue, shown.of("x1") + " y0 = x0 * y0;", inputs, scalars, o.dtype());
 }
 
 using Step = Tensor (*)(const Cell&, const Tensor&, const Tensor&, Tensor&);
@@ -191,7 +217,8 @@ void rnn(Call& call) {
 }
 
 void gru(Call& call) {
-  run(call, 3, 2, {"Sigmoid", "Tanh"},
+  run(
+      call, 3, 2, {"Sigmoid", "Tanh"},
       [](const Cell& c, const Tensor& x, const Tensor& h, Tensor&) { return gru_step(c, x, h); }, false);
 }
 

@@ -72,7 +72,7 @@ void tf_idf(Call& call) {
   const std::string mode = call.text("mode", "TF");
   if (mode == "IDF") counts = apply(queue, "y0 = x0 > 0 ? 1 : 0;", {counts});
   if (const std::vector<double> weights = call.reals("weights"); mode != "TF" && !weights.empty()) {
-    if (std::int64_t(weights.size()) != width) call.fail("expected a weight for each place of the output");
+    if (std::int64_t(weights.size()) != width) call.fail("expected a weight for each element of the output");
     const std::vector<float> floats(weights.begin(), weights.end());
     counts = apply(queue, "y0 = x0 * x1;", {counts, Tensor::from_host(DataType::float32, {width}, floats.data())});
   }

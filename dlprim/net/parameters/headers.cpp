@@ -76,8 +76,8 @@ StoredIndex read_safetensors_index(std::istream& file, std::uint64_t size) {
     if (row == std::end(safetensors_types)) fields.fail("elements of type " + type + " are not supported");
     const std::vector<std::int64_t> place = fields.integers("data_offsets");
     if (place.size() != 2 || place[0] < 0 || place[1] < place[0]) fields.fail("expected two offsets, the end last");
-    index.tensors.push_back({member.key(), row->second, Shape(fields.integers("shape")), std::uint64_t(place[0]),
-                             std::uint64_t(place[1])});
+    index.tensors.push_back(
+        {member.key(), row->second, Shape(fields.integers("shape")), std::uint64_t(place[0]), std::uint64_t(place[1])});
   }
   return index;
 }

@@ -28,8 +28,8 @@ void require_sizes(const char* what, const TensorView& x, std::span<const std::i
 
 AttentionLayout layout_of(const char* what, const TensorView& x) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  DLPRIM_EXPECT(std::max(x.stride(2), -x.stride(2)) <= most && std::max(x.stride(3), -x.stride(3)) <= most,
-                "attention", what, " with rows less than 2^31 elements apart");
+  DLPRIM_EXPECT(std::max(x.stride(2), -x.stride(2)) <= most && std::max(x.stride(3), -x.stride(3)) <= most, "attention",
+                what, " with rows less than 2^31 elements apart");
   return {x.stride(0), x.stride(1), std::int32_t(x.stride(2)), std::int32_t(x.stride(3))};
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/conv.hpp>
-#include <dlprim/primitives/pointwise.hpp>
+#include <dlprim/primitives/pointwise_code.hpp>
 #include <dlprim/primitives/reduce.hpp>
 
 #include <vector>
@@ -55,12 +55,12 @@ void add_residual_behind(Queue& queue, const ConvProblem& problem, void (*run)(Q
 }
 
 std::string sum_code(Activation activation) {
-  return std::string("const T x = x0 + x1;\ny0 = ") + activation_code(activation) + ";";
+  const auto row = activation_row(activation);
+  return row ? assign_row(*row, "y0", {"x0 + x1"}) : "y0 = x0 + x1;";
 }
 
 void conv_forward(Queue& queue, const TensorView& x, const TensorView& weights, const TensorView& bias,
-                  const TensorView& y, const ConvOptions& options, Activation activation,
-                  const TensorView& residual) {
+                  const TensorView& y, const ConvOptions& options, Activation activation, const TensorView& residual) {
   ConvProblem problem(queue, ConvPass::forward, x, weights, y, options);
   check_bias("conv_forward", bias, problem.shape.y.channels, x.dtype);
   check_residual(residual, y);

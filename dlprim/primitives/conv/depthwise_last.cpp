@@ -43,7 +43,8 @@ Kernel& kernel_of(Device& device, const Key& key) {
     source.define("WORD", bytes == 2 ? "ushort" : bytes == 4 ? "uint" : bytes == 8 ? "uint2" : "uint4");
     source.define("LANES", key.lanes).define("LINES", group / key.lanes).define("ROWS", key.rows);
     source.define("BIAS", key.bias);
-    source.define("ACTIVATE(x)", activation_code(Activation(key.activation))).define("FLIP", key.pass == Pass::flipped);
+    source.define("ACTIVATE(x0)", activation_code(Activation(key.activation)))
+        .define("FLIP", key.pass == Pass::flipped);
     for (int i = 0; i < 2; i++) {
       const std::string direction = i ? "W" : "H";
       source.define("TAPS_" + direction, key.taps[i]).define("DILATION_" + direction, key.dilation[i]);
@@ -84,11 +85,25 @@ Key make_key(Pass pass, const ConvShape& s) {
 
 Shape make_shape(const ConvShape& s, const Volume& from, const Volume& to, const TensorView& bias) {
   auto narrow = [](std::int64_t v) { return std::int32_t(v); };
-  return {narrow(to.outer),      narrow(to.channels),  narrow(from.outer_stride), narrow(from.stride[1]),
-          narrow(from.stride[2]), narrow(to.outer_stride), narrow(to.stride[1]),  narrow(to.stride[2]),
-          narrow(from.size[1]),  narrow(from.size[2]), narrow(to.size[1]),        narrow(to.size[2]),
-          narrow(s.padding[1]),  narrow(s.padding[2]), narrow(s.w.outer_stride),  narrow(s.w.stride[1]),
-          narrow(s.w.stride[2]), narrow(bias.defined() ? bias.stride(0) : 0), 1};
+  return {narrow(to.outer),
+          narrow(to.channels),
+          narrow(from.outer_stride),
+          narrow(from.stride[1]),
+          narrow(from.stride[2]),
+          narrow(to.outer_stride),
+          narrow(to.stride[1]),
+          narrow(to.stride[2]),
+          narrow(from.size[1]),
+          narrow(from.size[2]),
+          narrow(to.size[1]),
+          narrow(to.size[2]),
+          narrow(s.padding[1]),
+          narrow(s.padding[2]),
+          narrow(s.w.outer_stride),
+          narrow(s.w.stride[1]),
+          narrow(s.w.stride[2]),
+          narrow(bias.defined() ? bias.stride(0) : 0),
+          1};
 }
 
 // Groups along the lines, so many that all have about as many of `lines` and the device is full a few times over.
@@ -107,8 +122,8 @@ void run_map(Queue& queue, Key key, const ConvShape& s, const Volume& from, cons
   key.bias = bias.defined();
   const bool data = key.pass == Pass::data;
   const std::int64_t rows = data ? key.stride[0] : key.rows, columns = data ? key.stride[1] : 1;
-  const std::int64_t bands = data ? (shape.out_h - 1 + shape.pad_h) / rows - shape.pad_h / rows + 1
-                                  : (shape.out_h + rows - 1) / rows;
+  const std::int64_t bands =
+      data ? (shape.out_h - 1 + shape.pad_h) / rows - shape.pad_h / rows + 1 : (shape.out_h + rows - 1) / rows;
   const std::int64_t steps = data ? (shape.out_w - 1 + shape.pad_w) / columns - shape.pad_w / columns + 1 : shape.out_w;
   const std::int64_t across = groups_along_channels(key, to.channels), units = queue.device().info().compute_units;
   // Strips as long as there are enough of them: each begins by reading what its neighbour has read.

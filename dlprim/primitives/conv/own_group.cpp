@@ -43,7 +43,7 @@ Kernel& kernel_for(Device& device, const Key& key) {
   static KernelCache<Key> cache;
   return cache.get(device, key, [&] {
     KernelSource source("conv/own_group.cl", "own_group");
-    source.define("TYPE", tag(DataType(key.type))).define("ACTIVATE(x)", activation_code(Activation(key.activation)));
+    source.define("TYPE", tag(DataType(key.type))).define("ACTIVATE(x0)", activation_code(Activation(key.activation)));
     source.define("BIAS", key.bias).define("RESIDUAL", key.residual).define("DATA", key.data);
     return source.define("ITEMS", std::int64_t(items));
   });
@@ -64,8 +64,8 @@ OwnGroup::OwnGroup(Queue& queue, const ConvProblem& problem, std::int64_t togeth
   out.data = flags_.data(), out.dtype = DataType::uint8;
   for (int d = 0; d < out.dims; d++) out.sizes[d] = d < 2 ? in.sizes[d] : 1, out.strides[d] = 0;
   out.strides[0] = sets_, out.strides[1] = 1;
-  static const ReduceProgram any_not_finite({"int found;", 1, "p->found = 0;", "p->found |= !isfinite(x0);",
-                                             "p->found |= q.found;", "y0 = p->found;"});
+  static const ReduceProgram any_not_finite(
+      {"int found;", 1, "p->found = 0;", "p->found |= !isfinite(x0);", "p->found |= q.found;", "y0 = p->found;"});
   reduce(queue, any_not_finite, DataType::float32, {{&out, 1}, {&in, 1}});
 }
 

@@ -29,15 +29,16 @@ ConvShape conv_shape(const char* operation, const Queue& queue, const TensorView
                 y);
   DLPRIM_EXPECT(options.groups > 0 && x.size(1) == weights.size(1) * options.groups && weights.size(0) == y.size(1) &&
                     y.size(1) % options.groups == 0,
-                operation, "channels of x ", x, " and y ", y, " for ", options.groups, " groups, got weights ", weights);
+                operation, "channels of x ", x, " and y ", y, " for ", options.groups, " groups, got weights ",
+                weights);
   ConvShape s;
-  s.rank = x.dims - 2, s.type = x.dtype, s.groups = options.groups;
+  s.rank = x.dims - 2, s.type = x.dtype, s.groups = options.groups, s.allow_tf32 = options.allow_tf32;
   s.x = volume(x), s.w = volume(weights), s.y = volume(y);
   for (int i = 0; i < s.rank; i++) {
     const int at = 3 - s.rank + i;
     s.stride[at] = options.stride[i], s.padding[at] = options.padding[i], s.dilation[at] = options.dilation[i];
-    DLPRIM_EXPECT(s.stride[at] > 0 && s.dilation[at] > 0, operation, "positive stride and dilation, got ",
-                  s.stride[at], " and ", s.dilation[at]);
+    DLPRIM_EXPECT(s.stride[at] > 0 && s.dilation[at] > 0, operation, "positive stride and dilation, got ", s.stride[at],
+                  " and ", s.dilation[at]);
   }
   return s;
 }

@@ -19,12 +19,13 @@ struct ConvShape {
   Volume x, w, y;  // w: outer is y's channels, channels those of one group of x
   std::int64_t stride[3]{1, 1, 1}, padding[3]{0, 0, 0}, dilation[3]{1, 1, 1};
   std::int64_t groups = 1;
+  bool allow_tf32 = false;
 
   std::int64_t taps() const { return w.size[0] * w.size[1] * w.size[2]; }
   std::int64_t points() const { return y.outer * y.size[0] * y.size[1] * y.size[2]; }
   /// Served by the depthwise kernels: one channel a group, few enough taps to unroll.
   bool depthwise() const {
-    auto small = [](const std::int64_t (&v)[3]) { return v[0] < 64 && v[1] < 64 && v[2] < 64; };
+    auto small = [](const std::int64_t(&v)[3]) { return v[0] < 64 && v[1] < 64 && v[2] < 64; };
     return is_floating(type) && w.channels == 1 && groups > 1 && taps() <= 128 && small(stride) && small(dilation);
   }
 };

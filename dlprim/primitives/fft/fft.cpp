@@ -31,8 +31,8 @@ void validate(const TensorView& y, const TensorView& x, std::span<const int> dim
   const int last = dims.back();
   for (int d = 0; d < x.dims; d++) {
     const std::int64_t from = x.sizes[d], to = y.sizes[d], half = std::max(from, to) / 2 + 1;
-    const bool halved = d == last && (is_complex(x.dtype) ? !is_complex(y.dtype) && from == half
-                                                          : is_complex(y.dtype) && to == half);
+    const bool halved =
+        d == last && (is_complex(x.dtype) ? !is_complex(y.dtype) && from == half : is_complex(y.dtype) && to == half);
     const bool equal = from == to && (d != last || is_complex(y.dtype));
     DLPRIM_EXPECT(halved || equal, "fft", "the sizes of a transform along dim ", last, ", got ", x, " and ", y);
     DLPRIM_EXPECT(std::max(from, to) < (std::int64_t(1) << 31), "fft", "sizes below 2^31, got ", x);
@@ -64,8 +64,7 @@ void transform(Queue& queue, const TensorView& y, const TensorView& x, int dim, 
   if ((to_complex || to_real) && length % 2 == 0) {
     pass.length = std::uint32_t(length / 2), pass.inputs = pass.outputs = std::uint64_t(length / 2);
     pass.load = to_complex ? Load::pairs : Load::tangled;
-    pass.store = to_real ? Store::pairs
-                         : y.sizes[dim] == length / 2 + 1 ? Store::untangled : Store::untangled_full;
+    pass.store = to_real ? Store::pairs : y.sizes[dim] == length / 2 + 1 ? Store::untangled : Store::untangled_full;
   } else if (to_complex) {
     pass.load = Load::real;
   } else if (to_real) {

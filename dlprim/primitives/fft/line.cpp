@@ -9,7 +9,7 @@ namespace dlprim::fft_detail {
 namespace {
 
 // Dimensions of the pass, each line `length` numbers behind the one before it in a workspace.
-void lay_out(Pass& pass, std::int64_t length, std::int64_t LineDim::*place) {
+void lay_out(Pass& pass, std::int64_t length, std::int64_t LineDim::* place) {
   for (int d = 0; d < pass.dims; d++) {
     pass.dim[std::size_t(d)].*place = length;
     length *= pass.dim[std::size_t(d)].size;
@@ -88,7 +88,8 @@ bool run_whole(Queue& queue, Pass pass) {
 void transform_lines(Queue& queue, Pass pass) {
   if (!is_smooth(pass.length)) pass.padded = padded_length(2 * std::uint64_t(pass.length) - 1);
   if (run_whole(queue, pass)) return;
-  if (!pass.untangles()) return pass.padded ? transform_chirped(queue, pass) : transform_parts(queue, (arrange(pass), pass));
+  if (!pass.untangles())
+    return pass.padded ? transform_chirped(queue, pass) : transform_parts(queue, (arrange(pass), pass));
   const Workspace workspace(queue, pass.count() * pass.length * pass.bytes());
   Pass pairs = pass, rest = pass;
   pairs.y = rest.x = workspace.data(), pairs.store = Store::complex, pairs.out_stride = 1, pairs.outputs = pass.length;

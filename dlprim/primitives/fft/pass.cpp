@@ -87,9 +87,8 @@ void arrange(Pass& pass) {
   auto begin = pass.dim.begin();
   pass.dims = int(std::remove_if(begin, begin + pass.dims, [](const LineDim& dim) { return dim.size == 1; }) - begin);
   const bool in = !along(pass, true);
-  std::stable_sort(begin, begin + pass.dims, [&](const LineDim& a, const LineDim& b) {
-    return distance(a, pass, in) < distance(b, pass, in);
-  });
+  std::stable_sort(begin, begin + pass.dims,
+                   [&](const LineDim& a, const LineDim& b) { return distance(a, pass, in) < distance(b, pass, in); });
   int kept = 0;
   for (int d = 0; d < pass.dims; d++) {
     const LineDim& next = pass.dim[std::size_t(d)];
@@ -130,18 +129,19 @@ void run(Queue& queue, const Pass& pass, const PassShape& shape) {
   const bool chirped = pass.chirp_in || pass.chirp_out || pass.chirp_both;
   Table root, turn, twist, chirps, spectrum;
   if (shape.stages > 1) root = roots(device, shape.length, pass.doubles);
-  if (turned) turn = turns(device, 2 * pass.inputs, pass.doubles), key.turn_bits = std::uint8_t(turn_bits(2 * pass.inputs));
-  if (pass.twists) twist = turns(device, pass.twists, pass.doubles), key.twist_bits = std::uint8_t(turn_bits(pass.twists));
+  if (turned)
+    turn = turns(device, 2 * pass.inputs, pass.doubles), key.turn_bits = std::uint8_t(turn_bits(2 * pass.inputs));
+  if (pass.twists)
+    twist = turns(device, pass.twists, pass.doubles), key.twist_bits = std::uint8_t(turn_bits(pass.twists));
   if (chirped) chirps = chirp(device, pass.inputs, pass.doubles);
-  if (pass.chirp_both || pass.spectrum_in)
-    spectrum = chirp_spectrum(device, pass.inputs, pass.padded, pass.doubles);
+  if (pass.chirp_both || pass.spectrum_in) spectrum = chirp_spectrum(device, pass.inputs, pass.padded, pass.doubles);
   auto data = [&](const Table& table) { return table ? table->data() : pass.y; };
   const Lines lines(pass);
   const std::size_t group = std::size_t(shape.lanes) * shape.lines;
   const std::size_t groups = (lines.count + shape.lines - 1) / shape.lines;
   launch(queue, pass_kernel(device, key, shape), NDRange(groups * group, group),
-         Traffic{2 * lines.count * pass.length * pass.bytes()}, lines.bytes(key.dims), pass.y, pass.x, data(root), data(turn),
-         data(twist), data(chirps), data(spectrum));
+         Traffic{2 * lines.count * pass.length * pass.bytes()}, lines.bytes(key.dims), pass.y, pass.x, data(root),
+         data(turn), data(twist), data(chirps), data(spectrum));
 }
 
 void run_untangle(Queue& queue, const Pass& pass) {

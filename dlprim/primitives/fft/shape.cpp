@@ -74,8 +74,7 @@ class Search {
     const std::size_t local = std::min<std::size_t>(info_.local_memory, 48 << 10) - 64;
     auto fits = [&](std::size_t lines, bool split) {
       const std::size_t bytes = number_ / (split ? 2 : 1), lanes = shape_.lanes;
-      return lines * lanes <= info_.max_work_group &&
-             padded(lines * shape_.length, padding(bytes)) * bytes <= local;
+      return lines * lanes <= info_.max_work_group && padded(lines * shape_.length, padding(bytes)) * bytes <= local;
     };
     auto choose = [&](std::size_t lines) {
       shape_.split = !fits(lines, false);
@@ -152,10 +151,11 @@ std::uint32_t first_part(const Device& device, std::uint32_t length, bool double
     for (std::uint32_t part = 2; std::uint64_t(part) * part <= length; part++)
       if (length % part == 0 && fits(part)) best = part;
     if (best > 1 && fits(length / best)) return best;
-    for (std::uint32_t part = best + 1; part < length && part <= 4096; part++)  // three parts or more: a great one first
+    for (std::uint32_t part = best + 1; part < length && part <= 4096;
+         part++)  // three parts or more: a great one first
       if (length % part == 0 && fits(part)) best = part;
-    if (best == 1) throw NotImplementedError("[fft] expected a device whose work-groups hold transforms, got " +
-                                             device.info().name);
+    if (best == 1)
+      throw NotImplementedError("[fft] expected a device whose work-groups hold transforms, got " + device.info().name);
     return best;
   });
 }

@@ -84,7 +84,10 @@ Kernel& pass_kernel(Device& device, const PassKey& key, const PassShape& shape) 
     source.define("DIMS", key.dims).define("LOAD_KIND", key.load).define("STORE_KIND", key.store);
     source.define("SWAP_IN", key.swap_in).define("SWAP_OUT", key.swap_out).define("PART", key.part);
     source.define("CHIRP_IN", key.chirp_in).define("CHIRP_OUT", key.chirp_out).define("CHIRP_BOTH", key.chirp_both);
-    source.define("SPECTRUM_IN", key.spectrum_in).define("TWIST", key.twist).define("LIMITED", key.limited).define("IN_PLACE", key.in_place);
+    source.define("SPECTRUM_IN", key.spectrum_in)
+        .define("TWIST", key.twist)
+        .define("LIMITED", key.limited)
+        .define("IN_PLACE", key.in_place);
     source.define("UNIT_IN", key.unit_in).define("UNIT_OUT", key.unit_out).define("UNIT_PAIRS", key.unit_pairs);
     source.define("TURN_BITS", key.turn_bits).define("TWIST_BITS", key.twist_bits);
     return source;

@@ -13,8 +13,8 @@ struct PassKey {
   std::uint16_t lanes = 1, lines = 1;
   std::uint8_t split = 0, columns = 0, staged_in = 0, staged_out = 0, dims = 1, load = 0, store = 0, swap_in = 0,
                swap_out = 0, chirp_in = 0, chirp_out = 0, chirp_both = 0, spectrum_in = 0, twist = 0, part = 0,
-               unit_pairs = 0, unit_in = 0, unit_out = 0, limited = 0, in_place = 0, wide = 0, doubles = 0, turn_bits = 32,
-               twist_bits = 32;
+               unit_pairs = 0, unit_in = 0, unit_out = 0, limited = 0, in_place = 0, wide = 0, doubles = 0,
+               turn_bits = 32, twist_bits = 32;
 };
 
 struct UntangleKey {

@@ -50,7 +50,7 @@ Key make_key(const Queue& queue, const GemmCore* core, const GemmProblem& proble
   Key key{problem.p.m, problem.p.n, k, problem.batches, std::int64_t(queue.device().index()), gemm_key(core, problem)};
   const Vectors v = vectors(problem, 1);
   key.core.a_along_k = v.a_along_k, key.core.b_along_k = v.b_along_k;
-  key.core.passes = std::uint8_t(tf32_passes(problem.type));
+  key.core.passes = std::uint8_t(tf32_passes(problem));
   return key;
 }
 

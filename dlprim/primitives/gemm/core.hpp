@@ -56,8 +56,8 @@ struct GemmKey {
   std::uint8_t unused[6]{};  // keys are compared byte by byte
 };
 
-/// On matrix units float32 takes 1 pass of tf32 where settings.tf32 allows it, else 3; other types none (0).
-int tf32_passes(DataType type);
+/// On matrix units float32 takes 1 pass of tf32 where the problem allows it, else 3; other types none (0).
+int tf32_passes(const GemmProblem& problem);
 GemmKey gemm_key(const GemmCore* core, const GemmProblem& problem);
 /// Defines the sizes of key.shape by these names.
 void define_shape(KernelSource& source, const GemmKey& key, std::initializer_list<const char*> names);

@@ -13,18 +13,22 @@ namespace gemm_cores {
 void add_all(GemmCores& cores);  // generated from the files of cores/
 }
 
-const char* activation_code(Activation activation) {
+std::optional<PointwiseId> activation_row(Activation activation) {
   switch (activation) {
-    case Activation::none: return "(x)";
-    case Activation::relu: return "relu(x)";
-    case Activation::gelu: return "((T)0.5 * (x) * (1 + erf((x) * (T)0.70710678118654752)))";
-    case Activation::gelu_tanh:
-      return "((T)0.5 * (x) * (1 + tanh((T)0.79788456080286536 * ((x) + (T)0.044715 * (x) * (x) * (x)))))";
-    case Activation::relu6: return "relu6(x)";
-    case Activation::silu: return "((x) / (1 + exp(-(x))))";
-    case Activation::hardswish: return "((x) * relu6((x) + 3) / 6)";
+    case Activation::none: return {};
+    case Activation::relu: return PointwiseId::relu;
+    case Activation::gelu: return PointwiseId::gelu;
+    case Activation::gelu_tanh: return PointwiseId::gelu_tanh;
+    case Activation::relu6: return PointwiseId::relu6;
+    case Activation::silu: return PointwiseId::silu;
+    case Activation::hardswish: return PointwiseId::hardswish;
   }
-  return "";
+  return {};
+}
+
+const char* activation_code(Activation activation) {
+  const auto row = activation_row(activation);
+  return row ? pointwise_row(*row).expression : "(x0)";
 }
 
 namespace {
@@ -36,7 +40,8 @@ const char* type_name(DataType type) {
     case DataType::float64: return "double";
     case DataType::complex64: return "float2";
     case DataType::complex128: return "double2";
-    case DataType::int64: case DataType::uint64: return "long";
+    case DataType::int64:
+    case DataType::uint64: return "long";
     default: return "float";
   }
 }
@@ -64,7 +69,7 @@ KernelSource gemm_source(const Device& device, const GemmKey& key) {
       .define("CHANNEL_INNER", key.channel_inner)
       .define("ADDEND", key.addend)
       .define("RESIDUAL", key.residual);
-  source.define("ACTIVATE(x)", activation_code(Activation(key.activation))).define("SPLIT", key.split);
+  source.define("ACTIVATE(x0)", activation_code(Activation(key.activation))).define("SPLIT", key.split);
   if (key.stream) source.define("STREAM", 1);
   if (key.stream && key.split && device.info().nv_inline_ptx)
     source.option("-cl-nv-maxrregcount=" + std::to_string(registers_of(key)));
@@ -83,7 +88,8 @@ std::span<const std::byte> scalar_bytes(DataType type, std::complex<double> valu
     case DataType::float64: return put(value.real());
     case DataType::complex64: return put(float(value.real()), float(value.imag()));
     case DataType::complex128: return put(value.real(), value.imag());
-    case DataType::int64: case DataType::uint64: return put(std::int64_t(value.real()));
+    case DataType::int64:
+    case DataType::uint64: return put(std::int64_t(value.real()));
     default: return put(float(value.real()));
   }
 }
@@ -135,7 +141,9 @@ void define_shape(KernelSource& source, const GemmKey& key, std::initializer_lis
   for (const std::uint16_t* size = key.shape; const char* name : names) source.define(name, *size++);
 }
 
-int tf32_passes(DataType type) { return type != DataType::float32 ? 0 : settings.tf32 ? 1 : 3; }
+int tf32_passes(const GemmProblem& problem) {
+  return problem.type != DataType::float32 ? 0 : problem.allow_tf32 ? 1 : 3;
+}
 
 GemmKey gemm_key(const GemmCore* core, const GemmProblem& problem) {
   GemmKey key{};
@@ -147,7 +155,7 @@ GemmKey gemm_key(const GemmCore* core, const GemmProblem& problem) {
   }
   key.addend = problem.addend.memory != nullptr, key.residual = problem.residual.memory != nullptr;
   key.activation = std::uint8_t(problem.activation);
-  if (core && core->passes) key.passes = std::uint8_t(tf32_passes(problem.type));
+  if (core && core->passes) key.passes = std::uint8_t(tf32_passes(problem));
   key.wide_index = !fits_32_bits(problem);
   return key;
 }
@@ -166,9 +174,7 @@ void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmPro
   const std::span<const BufferRef> residual(&problem.residual, key.residual);
   if (key.wide_index)
     launch(queue, kernel, range, a, problem.b, output, addend, problem.p, alpha_bytes, beta_bytes, residual);
-  else
-    launch(queue, kernel, range, a, problem.b, output, addend, narrow(problem.p), alpha_bytes, beta_bytes,
-           residual);
+  else launch(queue, kernel, range, a, problem.b, output, addend, narrow(problem.p), alpha_bytes, beta_bytes, residual);
 }
 
 namespace {
@@ -216,8 +222,8 @@ void make_plain(GemmProblem& problem) {
   if (problem.mode == GemmMode::plain || problem.check || problem.rank != 1) return;
   if (p.taps[2] != 1 || p.step[2] != 1 || p.start[2] != 0) return;
   const bool convolution = problem.mode == GemmMode::convolution;
-  if ((convolution ? p.n : p.k) > p.out[2] &&
-      (p.x_n != p.out[2] * p.x_stride[2] || p.y_n != p.out[2] * p.y_stride[2])) return;
+  if ((convolution ? p.n : p.k) > p.out[2] && (p.x_n != p.out[2] * p.x_stride[2] || p.y_n != p.out[2] * p.y_stride[2]))
+    return;
   problem.mode = GemmMode::plain, problem.channel_inner = false;
   (convolution ? p.b_k : p.b_n) = p.x_c, (convolution ? p.b_n : p.b_k) = p.x_stride[2];
   (convolution ? p.c_n : p.a_k) = p.y_stride[2];

@@ -3,6 +3,7 @@
 #pragma once
 #include <dlprim/primitives/gemm.hpp>
 #include <dlprim/primitives/indexing.hpp>
+#include <dlprim/primitives/pointwise.hpp>
 
 #include <algorithm>
 
@@ -49,6 +50,7 @@ struct GemmProblem {
   BufferRef a, b, c, addend;  // no addend: null
   BufferRef residual;         // added before the activation, in C's layout; null: none
   Activation activation = Activation::none;
+  bool allow_tf32 = false;
   std::complex<double> alpha = 1, beta = 0;
   std::int64_t batches = 1;
   // Of all problems that shall run by the same kernel: a divisor of their k, and the longest; 0: of this one alone.
@@ -67,7 +69,9 @@ void run_gemm(Queue& queue, const GemmProblem& problem);
 /// Writes a plain problem as its transpose: C^T = B^T A^T.
 void turn(GemmProblem& problem);
 
-/// The value of ACTIVATE(x) in epilogues: OpenCL C over x, the type T and lib/activations.clh.
+/// The row of the pointwise table that an activation is.
+std::optional<PointwiseId> activation_row(Activation activation);
+/// The value of ACTIVATE(x0) in epilogues: that row over lib/activations.clh, with its type T.
 const char* activation_code(Activation activation);
 
 /// True when the kernels read offsets of the problem in 32 bits.

@@ -44,6 +44,7 @@ void gemm(Queue& queue, const TensorView& a, const TensorView& b, const TensorVi
   problem.type = a.dtype, problem.int32_result = c.dtype != a.dtype;
   problem.a = a.data, problem.b = b.data, problem.c = c.data;
   problem.alpha = options.alpha, problem.beta = options.beta, problem.activation = options.activation;
+  problem.allow_tf32 = options.allow_tf32;
   const bool batched = c.dims == 3;
   problem.batches = batched ? c.size(0) : 1;
   auto& p = problem.p;

@@ -14,7 +14,7 @@ std::optional<TileShape> parse_tile(const std::string& line) {
   const std::vector<double> n = tuning::numbers_in(line);
   if (n.size() != 9 || std::ranges::any_of(n, [](double x) { return !(x > 0 && x < 65536); })) return std::nullopt;
   auto size = [&](std::size_t i) { return std::uint16_t(n[i]); };
-  const TileShape s{size(0), size(1), size(2), size(3), size(4), float(n[6]), float(n[7]), std::uint8_t(n[8]),
+  const TileShape s{size(0),           size(1), size(2), size(3), size(4), float(n[6]), float(n[7]), std::uint8_t(n[8]),
                     std::uint8_t(n[5])};
   const bool sound = s.tm > 0 && s.tn > 0 && s.bm >= s.tm && s.bn >= s.tn && s.resident > 0 && s.stages > 0;
   return sound ? std::optional(s) : std::nullopt;

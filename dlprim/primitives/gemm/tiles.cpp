@@ -39,9 +39,7 @@ struct Forced {
     const bool all = tile && std::sscanf(tile, form, &s.bm, &s.bn, &s.bk, &s.tm, &s.tn, &s.stages) == 6;
     return all ? std::optional(s) : std::nullopt;
   }
-  bool excludes(const TileShape& s) const {
-    return tile && !(text_of(s) + "x").starts_with(std::string(tile) + "x");
-  }
+  bool excludes(const TileShape& s) const { return tile && !(text_of(s) + "x").starts_with(std::string(tile) + "x"); }
   bool excludes(std::int64_t splits) const { return split && std::to_string(splits) != split; }
   bool excludes_stream() const { return split && std::string_view(split) != "stream"; }
 };
@@ -70,10 +68,10 @@ Vectors vectors(const GemmProblem& problem, int unit) {
     // Along the points where pixels are side by side, along the taps where channels are.
     const bool channels = p.x_c == 1 && p.x_stride[2] != 1;
     v.b_along_k = channels != gradient;
-    v.b = v.b && (channels ? problem.channel_inner &&
-                                 aligned({p.channels, p.x_n, p.x_stride[0], p.x_stride[1], p.x_stride[2]})
-                           : !problem.check && p.step[2] == 1 && point_runs(p.x_stride, p.x_n, p, aligned) &&
-                                 aligned({p.x_c, p.start[2]}) && p.taps[2] == 1);
+    v.b = v.b &&
+          (channels ? problem.channel_inner && aligned({p.channels, p.x_n, p.x_stride[0], p.x_stride[1], p.x_stride[2]})
+                    : !problem.check && p.step[2] == 1 && point_runs(p.x_stride, p.x_n, p, aligned) &&
+                          aligned({p.x_c, p.start[2]}) && p.taps[2] == 1);
   }
   v.c = aligned.at(problem.c, problem.type) && aligned({p.c_batch, p.c_m, p.n}) &&
         (problem.mode == GemmMode::convolution ? point_runs(p.y_stride, p.y_n, p, aligned) : p.c_n == 1);
@@ -120,9 +118,8 @@ std::vector<std::int64_t> splits_for(std::int64_t tiles, std::int64_t k, const T
   std::vector<std::int64_t> all;
   for (std::int64_t splits = 1; splits <= 512; splits *= 2) all.push_back(splits);
   for (std::int64_t groups = 1; groups <= s.resident; groups++) all.push_back(info.compute_units * groups / tiles);
-  std::erase_if(all, [&](std::int64_t splits) {
-    return splits < 1 || splits > 512 || (splits > 1 && k < 64 * splits);
-  });
+  std::erase_if(all,
+                [&](std::int64_t splits) { return splits < 1 || splits > 512 || (splits > 1 && k < 64 * splits); });
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
   return all;
@@ -136,8 +133,8 @@ std::int64_t stream_share(std::int64_t shares, std::int64_t slices, const TileSh
 
 double operand_bytes(const GemmProblem& problem) {
   const auto& p = problem.p;
-  const double elements = problem.mode == GemmMode::plain ? double(p.m + p.n) * double(p.k)
-                                                          : double(p.m) * double(p.k) + double(p.x_size);
+  const double elements =
+      problem.mode == GemmMode::plain ? double(p.m + p.n) * double(p.k) : double(p.m) * double(p.k) + double(p.x_size);
   return elements * double(problem.batches) * double(size_of(problem.type));
 }
 
@@ -187,7 +184,7 @@ void set_tiles(GemmProblem& problem, GemmKey& key, const TileChoice& choice) {
     p.share = choice.share;
     p.shares = p.tiles_m * p.tiles_n * problem.batches * p.slices;
     p.splits = divide_up(p.slices - 1, p.share) + 1;  // at most, of any tile
-    p.tile_m = s.bm, p.tile_n = s.bn;                 // for the reduction
+    p.tile_m = s.bm, p.tile_n = s.bn;  // for the reduction
     key.stream = s.resident;
   } else {
     p.k_split = divide_up(p.slices, std::max<std::int64_t>(choice.splits, 1)) * s.bk;

@@ -50,7 +50,8 @@ void update(Queue& queue, const TensorView& a, const TensorView& panel) {
   const std::int64_t n = a.size(1), k = panel.size(2), width = n <= 768 ? n : 512;
   for (std::int64_t j = 0; j < n; j += width) {
     const std::int64_t columns = std::min(width, n - j);
-    multiply(queue, block(panel, j, 0, n - j, k), block(right, 0, j, k, columns), block(a, j, j, n - j, columns), -1, 1);
+    multiply(queue, block(panel, j, 0, n - j, k), block(right, 0, j, k, columns), block(a, j, j, n - j, columns), -1,
+             1);
   }
 }
 

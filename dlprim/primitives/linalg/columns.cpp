@@ -119,8 +119,8 @@ void Columns::orthogonalize() {
 
 Kernel& column_kernel(Queue& queue, DataType type, ColumnKernel which) {
   static KernelCache<Key> cache;
-  constexpr const char* names[] = {"norms", "to_slots", "next_round", "column_products", "rank_values",
-                                   "divide", "shift_diagonal", "orient", "report"};
+  constexpr const char* names[] = {"norms",  "to_slots",       "next_round", "column_products", "rank_values",
+                                   "divide", "shift_diagonal", "orient",     "report"};
   return cache.get(queue.device(), Key{type, which}, [&] {
     return source("columns.cl", names[int(which)], type)
         .define("GROUP", std::int64_t(fitting_group(queue.device().info(), column_group)));

@@ -58,7 +58,8 @@ void solve_large(Queue& queue, const TensorView& a, const TensorView& values, co
 
 }  // namespace
 
-void eigen_hermitian(Queue& queue, const TensorView& a, const TensorView& values, const TensorView& info, bool vectors) {
+void eigen_hermitian(Queue& queue, const TensorView& a, const TensorView& values, const TensorView& info,
+                     bool vectors) {
   check_matrix("eigen_hermitian", a);
   const std::int64_t batch = a.size(0), n = a.size(1);
   check(a.size(2) == n && values.dtype == real_of(a.dtype) && values.is_contiguous() && values.dims == 2 &&

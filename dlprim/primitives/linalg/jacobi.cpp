@@ -33,8 +33,10 @@ void launch_jacobi(Queue& queue, const TensorView& a, const TensorView& vectors,
   const Key key{a.dtype, blocks, std::uint16_t(fitting_group(queue.device().info(), wish))};
   Kernel& kernel = cache.get(queue.device(), key, [&] {
     const bool two = real_of(a.dtype) == DataType::float64;
-    return source("jacobi.cl", "jacobi", a.dtype).define("GROUP", std::int64_t(key.group))
-        .define("EPSILON", two ? "1.2e-16" : "6e-8f").define("BLOCKS", std::int64_t(blocks));
+    return source("jacobi.cl", "jacobi", a.dtype)
+        .define("GROUP", std::int64_t(key.group))
+        .define("EPSILON", two ? "1.2e-16" : "6e-8f")
+        .define("BLOCKS", std::int64_t(blocks));
   });
   const Parameters p{strides_of(a), strides_of(vectors), cl_int(n), cl_int(n | 1), sweeps, want_vectors};
   const LocalMemory matrix{matrix_bytes(a.dtype, n)};

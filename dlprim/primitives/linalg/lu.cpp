@@ -27,8 +27,7 @@ Kernel& kernel_for(Queue& queue, DataType type, Which which, const PanelShape& s
   constexpr const char* names[] = {"lu_panel", "exchange_rows", "pivots_to_order"};
   return cache.get(queue.device(), Key{type, which, shape}, [&] {
     KernelSource result = source(which == panel ? "lu.cl" : "exchange.cl", names[which], type);
-    return define(result, shape)
-        .define("CANDIDATES", std::int64_t(1) << std::bit_width(unsigned(shape.group)) / 2);
+    return define(result, shape).define("CANDIDATES", std::int64_t(1) << std::bit_width(unsigned(shape.group)) / 2);
   });
 }
 
@@ -53,8 +52,8 @@ void exchange_others(Queue& queue, const TensorView& a, const TensorView& moves,
     Strides a;
     cl_long columns, chunks, skip_from, skip;
     cl_int m, n;
-  } p{strides_of(a), columns, (columns - width + shape.group - 1) / shape.group, start, width, cl_int(a.size(1)),
-      cl_int(width)};
+  } p{strides_of(a),     columns,      (columns - width + shape.group - 1) / shape.group, start, width,
+      cl_int(a.size(1)), cl_int(width)};
   launch(queue, kernel_for(queue, a.dtype, exchange, shape),
          NDRange(std::size_t(p.chunks * a.size(0)) * shape.group, shape.group), a.data, moves.data, p);
 }

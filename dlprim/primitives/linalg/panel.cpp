@@ -9,7 +9,8 @@ PanelShape panel_shape(const DeviceInfo& device, DataType type, std::int64_t row
                        std::size_t most_group) {
   constexpr std::uint64_t registers = 512, most_rows = 16;  // bytes of a work-item, of 1 KiB that GPUs have
   const auto size = size_of(type);
-  const std::size_t wish = std::clamp<std::size_t>(std::bit_ceil(std::uint64_t(rows)), 16, device.cpu ? 64 : most_group);
+  const std::size_t wish =
+      std::clamp<std::size_t>(std::bit_ceil(std::uint64_t(rows)), 16, device.cpu ? 64 : most_group);
   const std::size_t group = fitting_group(device, wish);
   const std::uint64_t each = std::bit_ceil(std::uint64_t((rows + group - 1) / group));
   if (each > most_rows) return {std::uint16_t(group), 0, 16};
@@ -19,7 +20,8 @@ PanelShape panel_shape(const DeviceInfo& device, DataType type, std::int64_t row
 }
 
 KernelSource& define(KernelSource& source, const PanelShape& shape) {
-  return source.define("GROUP", std::int64_t(shape.group)).define("ROWS", std::int64_t(shape.rows))
+  return source.define("GROUP", std::int64_t(shape.group))
+      .define("ROWS", std::int64_t(shape.rows))
       .define("WIDTH", std::int64_t(shape.width));
 }
 

@@ -65,8 +65,10 @@ Temporary reflector(Queue& queue, const TensorView& v, const TensorView& left, B
   const std::int64_t n = v.size(2);
   const ReflectorKey key{v.dtype, std::uint8_t(block_width(queue, v.dtype)), conjugate, adjoint};
   Kernel& kernel = cache.get(queue.device(), key, [&] {
-    return source("reflector.cl", "reflector", v.dtype).define("WIDTH", std::int64_t(key.width))
-        .define("CONJUGATE", std::int64_t(conjugate)).define("ADJOINT", std::int64_t(adjoint));
+    return source("reflector.cl", "reflector", v.dtype)
+        .define("WIDTH", std::int64_t(key.width))
+        .define("CONJUGATE", std::int64_t(conjugate))
+        .define("ADJOINT", std::int64_t(adjoint));
   });
   const Temporary gram(queue, v.dtype, {v.size(0), n, n});
   Temporary result(queue, v.dtype, {v.size(0), n, n});

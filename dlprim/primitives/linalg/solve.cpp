@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Triangular systems: halves of the matrix in turn, with a product between them; the smallest by substitution.
+// Triangular systems: halves of the matrix one after the other, with a product between them; the smallest by substitution.
 #include "linalg.hpp"
 
 namespace dlprim {
@@ -21,8 +21,10 @@ void substitute(Queue& queue, const TensorView& a, const TensorView& x, const Tr
   const bool small = device.cpu || is_complex(a.dtype);
   const Key key{a.dtype, std::uint8_t(small ? 16 : 32), std::uint8_t(fitting_group(device, 64)), t.unit, t.conjugate};
   Kernel& kernel = cache.get(queue.device(), key, [&] {
-    return source("solve.cl", "triangular_solve", key.type).define("TILE", std::int64_t(key.tile))
-        .define("GROUP", std::int64_t(key.group)).define("UNIT", std::int64_t(key.unit))
+    return source("solve.cl", "triangular_solve", key.type)
+        .define("TILE", std::int64_t(key.tile))
+        .define("GROUP", std::int64_t(key.group))
+        .define("UNIT", std::int64_t(key.unit))
         .define("CONJUGATE", std::int64_t(key.conjugate));
   });
   struct {

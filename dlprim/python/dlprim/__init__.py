@@ -1,20 +1,62 @@
 # SPDX-License-Identifier: MIT
 """dlprim: runs and trains neural networks on any OpenCL device, without PyTorch.
 
-    session = dlprim.InferenceSession("resnet18.onnx")
-    scores, = session.run(None, {"input": image})
+session = dlprim.InferenceSession("resnet18.onnx")
+scores, = session.run(None, {"input": image})
 """
+
 from . import _runtime
 
 _runtime.prepare()  # OpenCL drivers that pip installed
 
-from ._core import (SGD, Adam, AdamW, CalculationsMode, Context, Error, ExecutionContext, IndexError,  # noqa: E402
-                    JSONModel, Net, NotSupportedError, ONNXModel, OutOfMemoryError, Solver, Tensor, ValidationError,
-                    ValueInfo, devices, read_parameters, schedules, write_parameters)
+from ._core import (  # noqa: E402
+    SGD,
+    Adam,
+    AdamW,
+    CalculationsMode,
+    Context,
+    Error,
+    ExecutionContext,
+    IndexError,
+    JSONModel,
+    Net,
+    NotSupportedError,
+    ONNXModel,
+    OutOfMemoryError,
+    Solver,
+    Tensor,
+    ValidationError,
+    ValueInfo,
+    devices,
+    read_parameters,
+    schedules,
+    write_parameters,
+)
 from .config import NetConfig  # noqa: E402
 from .session import InferenceSession  # noqa: E402
 
-__all__ = ["SGD", "Adam", "AdamW", "CalculationsMode", "Context", "Error", "ExecutionContext", "IndexError",
-           "InferenceSession", "JSONModel", "Net", "NetConfig", "NotSupportedError", "ONNXModel", "OutOfMemoryError",
-           "Solver", "Tensor", "ValidationError", "ValueInfo", "devices", "read_parameters", "schedules",
-           "write_parameters"]
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "CalculationsMode",
+    "Context",
+    "Error",
+    "ExecutionContext",
+    "IndexError",
+    "InferenceSession",
+    "JSONModel",
+    "Net",
+    "NetConfig",
+    "NotSupportedError",
+    "ONNXModel",
+    "OutOfMemoryError",
+    "Solver",
+    "Tensor",
+    "ValidationError",
+    "ValueInfo",
+    "devices",
+    "read_parameters",
+    "schedules",
+    "write_parameters",
+]

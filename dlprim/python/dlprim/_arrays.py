@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Arrays as their dtype's name, shape and bytes: what crosses to C++ and back."""
+
 import numpy as np
 
 
 def _numpy_type(name):
     if name == "bfloat16":
         import ml_dtypes
+
         return np.dtype(ml_dtypes.bfloat16)
     return np.dtype(name)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """dlprim as a backend of the `onnx` package: onnx.backend.base.Backend."""
+
 import onnx.backend.base
 
 from . import _core

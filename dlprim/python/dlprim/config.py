@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Writes JSON networks."""
+
 from __future__ import annotations
 
 import json
@@ -14,11 +15,11 @@ def _names(value: str | Sequence[str]) -> list[str]:
 class NetConfig:
     """A JSON network, operator by operator; one without inputs reads what the one before it gave.
 
-        config = NetConfig()
-        config.add_input("data", [64, 784])
-        config.add("InnerProduct", {"outputs": 10})
-        config.add("Softmax")
-        net.load_from_json(config.to_str())
+    config = NetConfig()
+    config.add_input("data", [64, 784])
+    config.add("InnerProduct", {"outputs": 10})
+    config.add("Softmax")
+    net.load_from_json(config.to_str())
     """
 
     def __init__(self):
@@ -30,14 +31,26 @@ class NetConfig:
         self._last = self._last or [name]
         return self
 
-    def add(self, type: str, options: dict | None = None, *, name: str | None = None,
-            inputs: str | Sequence[str] | None = None, outputs: str | Sequence[str] | None = None,
-            params: Sequence[str] = (), frozen: bool = False) -> str:
+    def add(
+        self,
+        type: str,
+        options: dict | None = None,
+        *,
+        name: str | None = None,
+        inputs: str | Sequence[str] | None = None,
+        outputs: str | Sequence[str] | None = None,
+        params: Sequence[str] = (),
+        frozen: bool = False,
+    ) -> str:
         """Adds an operator and returns its first output's name, which is the operator's unless given."""
         name = name or f"{type.lower()}_{len(self._network['operators'])}"
         outputs = [name] if outputs is None else _names(outputs)
-        operator = {"name": name, "type": type, "inputs": self._last if inputs is None else _names(inputs),
-                    "outputs": outputs}
+        operator = {
+            "name": name,
+            "type": type,
+            "inputs": self._last if inputs is None else _names(inputs),
+            "outputs": outputs,
+        }
         given = {"options": options, "params": list(params), "frozen": frozen}
         operator |= {key: value for key, value in given.items() if value}
         self._network["operators"].append(operator)

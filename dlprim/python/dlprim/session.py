@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """ONNX models run in the manner of ONNX Runtime."""
+
 from __future__ import annotations
 
 import os

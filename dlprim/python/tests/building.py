@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What the tests of programs share: where they were built, running them, small networks."""
+
 import os
 import pathlib
 import re
@@ -36,15 +37,26 @@ def dlprim(*arguments, code=0, folder=ROOT):
 
 def write_classifier(path, size=224, batch=1, best=7):
     """A small network with the inputs and outputs of resnet18.onnx, in which one class always wins."""
-    weights = {"w": np.full((4, 3, 7, 7), 0.01, np.float32), "b": np.full(4, 1, np.float32),
-               "v": np.zeros((4, 1000), np.float32)}
+    weights = {
+        "w": np.full((4, 3, 7, 7), 0.01, np.float32),
+        "b": np.full(4, 1, np.float32),
+        "v": np.zeros((4, 1000), np.float32),
+    }
     weights["v"][:, best] = 1
-    nodes = [helper.make_node("Conv", ["input", "w", "b"], ["c"], name="first", strides=[4, 4]),
-             helper.make_node("Sigmoid", ["c"], ["r"]), helper.make_node("GlobalAveragePool", ["r"], ["p"]),
-             helper.make_node("Flatten", ["p"], ["f"]), helper.make_node("MatMul", ["f", "v"], ["scores"])]
+    nodes = [
+        helper.make_node("Conv", ["input", "w", "b"], ["c"], name="first", strides=[4, 4]),
+        helper.make_node("Sigmoid", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("MatMul", ["f", "v"], ["scores"]),
+    ]
     floats = onnx.TensorProto.FLOAT
-    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("input", floats, [batch, 3, size, size])],
-                              [helper.make_tensor_value_info("scores", floats, [batch, 1000])],
-                              [numpy_helper.from_array(value, name) for name, value in weights.items()])
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("input", floats, [batch, 3, size, size])],
+        [helper.make_tensor_value_info("scores", floats, [batch, 1000])],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
     return path

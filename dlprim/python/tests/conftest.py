@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The module is taken from the source tree, where the build puts its library."""
+
 import pathlib
 import sys
 

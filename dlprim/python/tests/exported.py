@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Networks as torch.onnx exports them, with random weights: what test_exported.py runs."""
+
 import importlib.util
 import io
 import pathlib
@@ -11,15 +12,34 @@ import torch
 from torch import nn
 
 IMAGES = {  # name: side of the image
-    "alexnet": 224, "vgg16": 224, "resnet18": 224, "resnext50_32x4d": 224, "wide_resnet50_2": 224,
+    "alexnet": 224,
+    "vgg16": 224,
+    "resnet18": 224,
+    "resnext50_32x4d": 224,
+    "wide_resnet50_2": 224,
     "efficientnet_b0": 224,
-    "efficientnet_b4": 224, "regnet_y_400mf": 224, "squeezenet1_0": 224, "mobilenet_v2": 224, "densenet121": 224,
-    "convnext_tiny": 224, "vit_b_16": 224, "swin_t": 224}
+    "efficientnet_b4": 224,
+    "regnet_y_400mf": 224,
+    "squeezenet1_0": 224,
+    "mobilenet_v2": 224,
+    "densenet121": 224,
+    "convnext_tiny": 224,
+    "vit_b_16": 224,
+    "swin_t": 224,
+}
 MORE_IMAGES = {
-    "inception_v3": 299, "googlenet": 224, "mobilenet_v3_small": 224, "shufflenet_v2_x1_0": 224, "mnasnet0_5": 224,
-    "swin_v2_t": 256, "maxvit_t": 224, "segmentation.fcn_resnet50": 128,
+    "inception_v3": 299,
+    "googlenet": 224,
+    "mobilenet_v3_small": 224,
+    "shufflenet_v2_x1_0": 224,
+    "mnasnet0_5": 224,
+    "swin_v2_t": 256,
+    "maxvit_t": 224,
+    "segmentation.fcn_resnet50": 128,
     "segmentation.deeplabv3_mobilenet_v3_large": 128,
-    "segmentation.lraspp_mobilenet_v3_large": 128, "video.r3d_18": 32}
+    "segmentation.lraspp_mobilenet_v3_large": 128,
+    "video.r3d_18": 32,
+}
 TEXT = ["gpt2", "bert"]
 MORE_TEXT = ["llama", "t5_encoder", "lstm", "gru", "encoder"]
 OPSETS = (9, 11, 13, 17, 0)  # 0: the newest, by torch.export
@@ -79,19 +99,26 @@ class Encoder(nn.Module):
 def language_model(name):
     torchvision_models()  # transformers imports it
     import transformers as t
-    size = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96,
-            "vocab_size": 100}
+
+    size = {
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 96,
+        "vocab_size": 100,
+    }
     attention = {"attn_implementation": "eager"}
     if name == "gpt2":
-        return t.GPT2LMHeadModel(t.GPT2Config(vocab_size=100, n_positions=64, n_embd=64, n_layer=2, n_head=4,
-                                              use_cache=False,
-                                              **attention))
+        return t.GPT2LMHeadModel(
+            t.GPT2Config(vocab_size=100, n_positions=64, n_embd=64, n_layer=2, n_head=4, use_cache=False, **attention)
+        )
     if name == "bert":
         return t.BertModel(t.BertConfig(**size, max_position_embeddings=64, **attention))
     if name == "llama":
         return t.LlamaForCausalLM(t.LlamaConfig(**size, num_key_value_heads=2, use_cache=False, **attention))
-    return t.T5EncoderModel(t.T5Config(vocab_size=100, d_model=64, d_kv=16, d_ff=96, num_layers=2, num_heads=4,
-                                       **attention))
+    return t.T5EncoderModel(
+        t.T5Config(vocab_size=100, d_model=64, d_kv=16, d_ff=96, num_layers=2, num_heads=4, **attention)
+    )
 
 
 def network(name):
@@ -110,8 +137,9 @@ def network(name):
         shape = (2, 3, 4, side, side) if folders == ["video"] else (2, 3, side, side)
         x = torch.randn(shape)
     else:
-        net = {"lstm": lambda: Recurrent(nn.LSTM), "gru": lambda: Recurrent(nn.GRU),
-               "encoder": Encoder}.get(name, lambda: language_model(name))()
+        net = {"lstm": lambda: Recurrent(nn.LSTM), "gru": lambda: Recurrent(nn.GRU), "encoder": Encoder}.get(
+            name, lambda: language_model(name)
+        )()
         x = torch.randint(0, 100, (2, 12))
     for module in net.modules():  # normalization and heads that do something
         if isinstance(module, nn.Linear) and not module.weight.any():
@@ -129,13 +157,30 @@ def export(net, x, opset):
         warnings.simplefilter("ignore")
         if opset:
             file = io.BytesIO()
-            torch.onnx.export(net, (x,), file, input_names=["x"], output_names=["y"], opset_version=opset, dynamo=False,
-                              dynamic_axes={"x": {0: "batch"}, "y": {0: "batch"}})
+            torch.onnx.export(
+                net,
+                (x,),
+                file,
+                input_names=["x"],
+                output_names=["y"],
+                opset_version=opset,
+                dynamo=False,
+                dynamic_axes={"x": {0: "batch"}, "y": {0: "batch"}},
+            )
             return file.getvalue()
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "net.onnx"
-            torch.onnx.export(net, (x,), path, input_names=["x"], output_names=["y"], dynamo=True, external_data=False,
-                              dynamic_shapes=({0: torch.export.Dim("batch")},), verbose=False)
+            torch.onnx.export(
+                net,
+                (x,),
+                path,
+                input_names=["x"],
+                output_names=["y"],
+                dynamo=True,
+                external_data=False,
+                dynamic_shapes=({0: torch.export.Dim("batch")},),
+                verbose=False,
+            )
             return path.read_bytes()
 
 

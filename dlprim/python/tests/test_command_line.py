@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The program `dlprim`: what each subcommand does, its exit codes and errors."""
+
 import contextlib
 import csv
 import json
@@ -127,13 +128,25 @@ def test_train_on_a_folder_of_images(tmp_path):
                 pixels = np.clip(random.normal(brightness, 20, (20, 24, 3)), 0, 255).astype(np.uint8)
                 Image.fromarray(pixels).save(tmp_path / part / name / f"{i}.png")
     net = tmp_path / "net.json"
-    net.write_text(json.dumps({
-        "inputs": [{"name": "data", "shape": [8, 3, 8, 8]}, {"name": "label", "shape": [8], "dtype": "int"}],
-        "outputs": ["prob", "loss"],
-        "operators": [{"name": "fc", "type": "InnerProduct", "inputs": ["data"], "outputs": ["fc"],
-                       "options": {"outputs": 2}},
-                      {"name": "prob", "type": "Softmax", "inputs": ["fc"], "outputs": ["prob"]},
-                      {"name": "loss", "type": "SoftmaxWithLoss", "inputs": ["fc", "label"], "outputs": ["loss"]}]}))
+    net.write_text(
+        json.dumps(
+            {
+                "inputs": [{"name": "data", "shape": [8, 3, 8, 8]}, {"name": "label", "shape": [8], "dtype": "int"}],
+                "outputs": ["prob", "loss"],
+                "operators": [
+                    {
+                        "name": "fc",
+                        "type": "InnerProduct",
+                        "inputs": ["data"],
+                        "outputs": ["fc"],
+                        "options": {"outputs": 2},
+                    },
+                    {"name": "prob", "type": "Softmax", "inputs": ["fc"], "outputs": ["prob"]},
+                    {"name": "loss", "type": "SoftmaxWithLoss", "inputs": ["fc", "label"], "outputs": ["loss"]},
+                ],
+            }
+        )
+    )
     assert accuracy(dlprim("train", net, tmp_path, "-e", 4, "-o", tmp_path, "--format", "safetensors"))[-1] == 100
     assert (tmp_path / "snap_4.safetensors").exists()
 

@@ -3,6 +3,7 @@
 and operator set.
 
 What the exporter itself cannot write is skipped with its words."""
+
 import importlib.util
 
 import numpy as np
@@ -13,12 +14,19 @@ for needed in ("torch", "torchvision", "transformers", "onnxscript"):
         pytest.skip(f"needs {needed}", allow_module_level=True)
 onnxruntime = pytest.importorskip("onnxruntime")
 
-import dlprim  # noqa: E402
 from exported import IMAGES, MORE_IMAGES, MORE_TEXT, OPSETS, TEXT, batch_of, export, network  # noqa: E402
 
-DEFAULT = [("squeezenet1_0", 9), ("regnet_y_400mf", 11), ("resnet18", 13), ("mobilenet_v2", 17), ("gpt2", 17),
-           ("bert", 0),
-           ("lstm", 0)]
+import dlprim  # noqa: E402
+
+DEFAULT = [
+    ("squeezenet1_0", 9),
+    ("regnet_y_400mf", 11),
+    ("resnet18", 13),
+    ("mobilenet_v2", 17),
+    ("gpt2", 17),
+    ("bert", 0),
+    ("lstm", 0),
+]
 NAMES = [*IMAGES, *TEXT, *MORE_IMAGES, *MORE_TEXT]
 
 

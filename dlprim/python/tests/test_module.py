@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
 """The Python module: tensors, networks, training, snapshots, threads, without PyTorch."""
+
 import gc
-import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
 import sklearn.datasets
-from building import ROOT, dlprim as command, run, write_classifier
+from building import ROOT, run, write_classifier
+from building import dlprim as command
 
 import dlprim
 

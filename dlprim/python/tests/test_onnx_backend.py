@@ -4,22 +4,25 @@
 expectations.txt lists what does not simply pass, with the reason. What is listed as refused must be refused with
 NotSupportedError; everything else must give the right numbers, twice, as the second run reuses what was computed for
 the shapes."""
+
 import pathlib
 import re
 
 import numpy as np
 import onnx
 import pytest
+from dlprim.backend import Backend
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
 import dlprim
-from dlprim.backend import Backend
 
-EXPECTATIONS = [line.split(maxsplit=2) for line in
-                (pathlib.Path(__file__).parent / "expectations.txt").read_text().splitlines()
-                if line and not line.startswith("#")]
+EXPECTATIONS = [
+    line.split(maxsplit=2)
+    for line in (pathlib.Path(__file__).parent / "expectations.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+]
 KINDS = ["node", "simple", "pytorch-converted", "pytorch-operator"]
 CASES = {f"{kind}-{case.name}": case for kind in KINDS for case in load_model_tests(kind=kind)}
 
@@ -50,9 +53,11 @@ def model_and_data(case):
     model = onnx.load(str(folder / "model.onnx"))
     data = []
     for path in sorted(folder.glob("test_data_set_*")):
+
         def values(what, infos, path=path):
             count = len(list(path.glob(f"{what}_*.pb")))
             return [read_value(path / f"{what}_{i}.pb", infos[i].type) for i in range(count)]
+
         data.append((values("input", model.graph.input), values("output", model.graph.output)))
     for path in sorted(folder.glob("test_data_*.npz")):
         arrays = np.load(path, encoding="bytes")
@@ -99,12 +104,18 @@ def test_light_models():
     for path in sorted(folder.glob("light_*.onnx")):
         model = onnx.load(str(path))
         weights = {tensor.name for tensor in model.graph.initializer}
-        shapes = {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
-                  for value in model.graph.input if value.name not in weights}
-        inputs = {name: np.linspace(0, 1, int(np.prod(shape)), False, dtype=np.float32).reshape(shape)
-                  for name, shape in shapes.items()}
-        expected = numpy_helper.to_array(onnx.TensorProto.FromString(
-            path.with_name(path.stem + "_output_0.pb").read_bytes()))
+        shapes = {
+            value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+            for value in model.graph.input
+            if value.name not in weights
+        }
+        inputs = {
+            name: np.linspace(0, 1, int(np.prod(shape)), False, dtype=np.float32).reshape(shape)
+            for name, shape in shapes.items()
+        }
+        expected = numpy_helper.to_array(
+            onnx.TensorProto.FromString(path.with_name(path.stem + "_output_0.pb").read_bytes())
+        )
         got = Backend.prepare(model).run(inputs)[0]
         np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-5, err_msg=path.stem)
 

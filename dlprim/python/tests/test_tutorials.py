@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The code of the tutorials runs: the C++ programs against an installed package, as a project of its own;
 Python's too."""
+
 import re
 import sys
 

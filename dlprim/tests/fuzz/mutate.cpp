@@ -78,8 +78,16 @@ std::string any_value(Graph* graph, Dice& dice) {
 
 // A size, or what is no number in range.
 double any_real(Dice& dice) {
-  constexpr double odd[] = {0, -1, 1e-300, 1e300, 1e19, -1e19, 3.5, std::numeric_limits<double>::infinity(),
-                            -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()};
+  constexpr double odd[] = {0,
+                            -1,
+                            1e-300,
+                            1e300,
+                            1e19,
+                            -1e19,
+                            3.5,
+                            std::numeric_limits<double>::infinity(),
+                            -std::numeric_limits<double>::infinity(),
+                            std::numeric_limits<double>::quiet_NaN()};
   return dice.one_in(2) ? odd[dice.below(std::size(odd))] : double(dice.number());
 }
 
@@ -106,8 +114,7 @@ void set_number(Tensor* tensor, Dice& dice) {
     const std::int64_t number = dice.number();
     std::memcpy(tensor->mutable_raw_data()->data() + 8 * dice.below(count), &number, 8);
     const auto real = float(any_real(dice));
-    if (tensor->data_type() == 1)
-      std::memcpy(tensor->mutable_raw_data()->data() + 4 * dice.below(2 * count), &real, 4);
+    if (tensor->data_type() == 1) std::memcpy(tensor->mutable_raw_data()->data() + 4 * dice.below(2 * count), &real, 4);
   }
 }
 

@@ -12,8 +12,7 @@ namespace dlprim::testing {
 namespace {
 
 tools::Image read(const std::string& contents) {
-  const auto path =
-      std::filesystem::temp_directory_path() / ("dlprim_image_" + std::to_string(std::random_device()()));
+  const auto path = std::filesystem::temp_directory_path() / ("dlprim_image_" + std::to_string(std::random_device()()));
   std::ofstream(path, std::ios::binary) << contents;
   struct Removed {
     const std::filesystem::path& path;

@@ -52,9 +52,11 @@ TEST(Json, ErrorsNameTheOperator) {
                            "options": {"kernel": [3, 3, 3], "channels_out": 4}})"),
                "expected an integer or two for 'kernel'");
   expect_error(network(R"({"name": "c", "type": "Convolution2D", "inputs": ["data"], "outputs": ["y"],
-                           "options": {"kernel": 7, "channels_out": 4}})"), "does not fit [2, 3, 4, 4]");
+                           "options": {"kernel": 7, "channels_out": 4}})"),
+               "does not fit [2, 3, 4, 4]");
   expect_error(network(R"({"name": "c", "type": "InnerProduct", "inputs": ["data"], "outputs": ["y"],
-                           "options": {"outputs": 1099511627776}})"), "is out of range");
+                           "options": {"outputs": 1099511627776}})"),
+               "is out of range");
   expect_error(R"({"inputs": [{"shape": [2, 0]}], "outputs": ["data"]})", "[input #0] expected sizes of 1 or more");
   expect_error(R"({"inputs": [{"shape": [2], "dtype": "quad"}], "outputs": ["data"]})", "quad");
 }

@@ -258,8 +258,11 @@ GRADIENTS(ControlFlow) {
     const int next = m.node(*body, "Mul", {m.node(*body, "Add", {body->inputs[0], body->inputs[1]}), w});
     body->outputs = {next, m.node(*body, "Tanh", {next})};
     const std::vector<int> outputs{m.output(), m.output()};
-    const Attributes how{{"body", body}, {"num_scan_inputs", std::int64_t(1)}, {"scan_input_axes", Integers{1}},
-                         {"scan_input_directions", Integers{reverse}}, {"scan_output_axes", Integers{-1}},
+    const Attributes how{{"body", body},
+                         {"num_scan_inputs", std::int64_t(1)},
+                         {"scan_input_axes", Integers{1}},
+                         {"scan_input_directions", Integers{reverse}},
+                         {"scan_output_axes", Integers{-1}},
                          {"scan_output_directions", Integers{1 - reverse}}};
     m.node(m.made.graph, "Scan", {start, x}, outputs, how);
     check(m);
@@ -268,14 +271,10 @@ GRADIENTS(ControlFlow) {
 
 // What has no gradient here, and why.
 const std::map<std::string, std::string> without = {
-    {"Optional", "gives what is no tensor"},
-    {"OptionalGetElement", "takes what is no tensor"},
-    {"SequenceAt", "takes a sequence"},
-    {"SequenceConstruct", "gives a sequence"},
-    {"SequenceErase", "gives a sequence"},
-    {"SequenceInsert", "gives a sequence"},
-    {"SequenceMap", "gives sequences"},
-    {"SplitToSequence", "gives a sequence"},
+    {"Optional", "gives what is no tensor"},    {"OptionalGetElement", "takes what is no tensor"},
+    {"SequenceAt", "takes a sequence"},         {"SequenceConstruct", "gives a sequence"},
+    {"SequenceErase", "gives a sequence"},      {"SequenceInsert", "gives a sequence"},
+    {"SequenceMap", "gives sequences"},         {"SplitToSequence", "gives a sequence"},
     {"ConcatFromSequence", "takes a sequence"},
 };
 

@@ -9,10 +9,10 @@ using Integers = std::vector<std::int64_t>;
 using Attributes = std::map<std::string, Attribute>;
 
 /// A group of cases is a test; all groups together are known, too.
-#define GRADIENTS(name)                                                   \
-  void name();                                                            \
+#define GRADIENTS(name)                                                    \
+  void name();                                                             \
   const bool name##_is_listed = (gradient_groups().push_back(name), true); \
-  TEST(OnnxGradient, name) { name(); }                                    \
+  TEST(OnnxGradient, name) { name(); }                                     \
   void name()
 
 inline std::vector<void (*)()>& gradient_groups() {

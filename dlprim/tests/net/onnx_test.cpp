@@ -118,8 +118,7 @@ TEST(Onnx, LoopsRunTheirBody) {
   for (const char* name : {"on", "w", "copy"}) body->add_output()->set_name(name);
   Net net{Context(device())};
   net.load_model(builder.model());
-  for (int round = 0; round < 2; round++)
-    EXPECT_EQ(run(net, {1, 3}), (std::vector<float>{2, 6, 4, 12, 8, 24}));
+  for (int round = 0; round < 2; round++) EXPECT_EQ(run(net, {1, 3}), (std::vector<float>{2, 6, 4, 12, 8, 24}));
 }
 
 // A function of the model: f(a) = a * a + a.

@@ -69,8 +69,7 @@ TEST(Parameters, DamagedFilesAreErrors) {
         write(path, bad);
         try {
           read_parameters(path);
-        } catch (const ValidationError&) {
-        }
+        } catch (const ValidationError&) {}
       }
     }
     write(path, good.substr(0, good.size() / 2));

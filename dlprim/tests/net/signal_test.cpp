@@ -7,11 +7,12 @@ namespace {
 
 using Attributes = std::map<std::string, std::int64_t>;
 
-std::vector<float> run_node(const std::string& type, const std::vector<std::int64_t>& sizes, const Attributes& attributes,
-                            const std::vector<float>& x, std::int64_t length = 0) {
+std::vector<float> run_node(const std::string& type, const std::vector<std::int64_t>& sizes,
+                            const Attributes& attributes, const std::vector<float>& x, std::int64_t length = 0) {
   ModelBuilder builder;
   builder.input("x", sizes).output("y", {-1, -1, -1}).integers("length", {length});
-  auto* node = builder.node(type, length ? std::vector<std::string>{"x", "length"} : std::vector<std::string>{"x"}, {"y"});
+  auto* node =
+      builder.node(type, length ? std::vector<std::string>{"x", "length"} : std::vector<std::string>{"x"}, {"y"});
   for (const auto& [name, value] : attributes) attribute(node, name, value);
   Net net{Context(device())};
   net.load_model(builder.model());

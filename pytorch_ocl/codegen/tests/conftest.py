@@ -27,8 +27,12 @@ class Workspace:
         self.tables[kind].write_text("".join(f'ROW({name}, "x")\n' for name in names))
 
     def generate(self):
-        return generate.generate(generate.package_dir("torchgen"), generate.package_dir("torch") / "include",
-                                 self.path / "operators", list(self.tables.items()))
+        return generate.generate(
+            generate.package_dir("torchgen"),
+            generate.package_dir("torch") / "include",
+            self.path / "operators",
+            list(self.tables.items()),
+        )
 
     def problems(self):
         """Messages of a generation that must fail."""

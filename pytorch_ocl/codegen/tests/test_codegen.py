@@ -68,8 +68,7 @@ def test_exclude_row_and_function(workspace):
 
 
 def test_exclude_from_a_shared_group(workspace):
-    workspace.family("basic", "shared: [max]\nexclude: [max.dim, max.dim_max]\n"
-                              "functions: [max.dim, max.dim_max]")
+    workspace.family("basic", "shared: [max]\nexclude: [max.dim, max.dim_max]\nfunctions: [max.dim, max.dim_max]")
     texts = workspace.generate()
     assert names(texts, kind="functions") == {"max.dim", "max.dim_max"}
     assert names(texts, kind="shared") == {"max", "max.unary_out"}
@@ -95,8 +94,10 @@ def test_structured(workspace):
     workspace.family("gemm", "structured: [mm.out]")
     texts = workspace.generate()
     assert "struct structured_mm_out : public at::meta::structured_mm" in texts["structured/mm_out.h"]
-    assert ("void impl(const at::Tensor & self, const at::Tensor & mat2, const at::Tensor & out);"
-            in texts["structured/mm_out.h"])
+    assert (
+        "void impl(const at::Tensor & self, const at::Tensor & mat2, const at::Tensor & out);"
+        in texts["structured/mm_out.h"]
+    )
     assert '#include "generated/structured/mm_out.h"' in code(texts, "gemm")
     assert "public pytorch_ocl::structured_mm_out" in code(texts, "gemm")
     assert "check_and_update_common_device(common_device, mat2" in code(texts, "gemm")
@@ -111,16 +112,15 @@ def test_structured_with_precomputed_arguments(workspace):
 
 
 def test_functions_are_declared_guarded_and_checked(workspace):
-    workspace.family("memory", "functions: [resize_, nonzero, as_strided, "
-                               "{name: _copy_from, device_check: false}]")
+    workspace.family("memory", "functions: [resize_, nonzero, as_strided, {name: _copy_from, device_check: false}]")
     texts = workspace.generate()
     header, source = texts["functions/memory.h"], code(texts, "memory")
     assert "at::Tensor nonzero(const at::Tensor & self);" in header
-    resize = source[source.index("resize_("):source.index("pytorch_ocl::ops::resize_")]
+    resize = source[source.index("resize_(") : source.index("pytorch_ocl::ops::resize_")]
     assert "OptionalDeviceGuard device_guard(device_of(self))" in resize
-    copy = source[source.index("_copy_from("):source.index("pytorch_ocl::ops::_copy_from")]
+    copy = source[source.index("_copy_from(") : source.index("pytorch_ocl::ops::_copy_from")]
     assert "No device check" in copy
-    strided = source[source.index("as_strided("):source.index("pytorch_ocl::ops::as_strided")]
+    strided = source[source.index("as_strided(") : source.index("pytorch_ocl::ops::as_strided")]
     assert "DeviceGuard omitted" in strided
 
 
@@ -133,8 +133,11 @@ def test_written_tensors_are_checked_for_overlap(workspace):
 
 
 def test_dtypes_are_checked(workspace):
-    workspace.family("gemm", "dtypes: [floating, complex]\nstructured: [mm.out]\n"
-                             "functions: [{name: nonzero.out, dtypes: [bytes]}, {name: eye.out, dtypes: [integers]}]")
+    workspace.family(
+        "gemm",
+        "dtypes: [floating, complex]\nstructured: [mm.out]\n"
+        "functions: [{name: nonzero.out, dtypes: [bytes]}, {name: eye.out, dtypes: [integers]}]",
+    )
     source = code(workspace.generate(), "gemm")
     mask = "pytorch_ocl::served::floating_ | pytorch_ocl::served::complex_"
     assert source.count(f'check_dtype(self, {mask}, "mm");') == 2
@@ -151,7 +154,9 @@ def test_layouts(workspace):
     assert "pytorch_ocl::nested::to_padded_tensor(" in code(texts, "nested")
     assert "namespace pytorch_ocl::nested {" in texts["functions/nested.h"]
     assert names(texts) == set() and json.loads(texts["operators.json"])["layouts"] == [
-        ["NestedTensor", "add.Tensor"], ["NestedTensor", "to_padded_tensor"]]
+        ["NestedTensor", "add.Tensor"],
+        ["NestedTensor", "to_padded_tensor"],
+    ]
 
 
 def test_symint(workspace):
@@ -173,32 +178,35 @@ def test_optional(workspace):
     assert names(workspace.generate()) == {"mm", "mm.out"}
 
 
-@pytest.mark.parametrize("text, message", [
-    ("structured: [mm.outt]", "structured: mm.outt: no such function in this torch; did you mean mm, mm.out"),
-    ("shared: [nothing]", "shared: nothing: no such function"),
-    ("structured: [mm]", "structured: mm: name the out overload, mm.out"),
-    ("structured: [nonzero.out]", "not a structured function"),
-    ("shared: [mm.out]", "CPU and CUDA share no host code (CPU: mm_out_cpu, CUDA: mm_out_cuda)"),
-    ("shared: [zeros_like]", "composite and needs no registration"),
-    ("functions: [linear]", "CompositeImplicitAutograd"),
-    ("functions: [{name: topk, gard: false}]", "unknown option 'gard'; known are: composite, device_check"),
-    ("functions: [{name: topk, guard: 1}]", "option guard must be true or false"),
-    ("functions: [{name: nonzero.out, variants: true}]", "variants needs the functional overload"),
-    ("functions: [topk, topk]\nstructured: [topk.values]", "registered already by operators/bad.yaml"),
-    ("dtypes: [half]\nfunctions: [topk]", "dtypes: expected a list of bool, bytes, integers, floating, complex"),
-    ("functions: [{name: topk, dtypes: floating}]", "topk: dtypes: expected a list of"),
-    ("layout: Jagged", "layout: expected one of NestedTensor, Sparse"),
-    ("layout: Sparse\nshared: [cumsum]", "shared: cumsum: PyTorch has no host code for Sparse"),
-    ("functons: []", "unknown key 'functons'"),
-    ("functions: topk", "functions: expected a list"),
-    ("functions: [3]", "expected a name, or a mapping"),
-    ("[1, 2]", "expected a mapping"),
-    ("a: b: c", "not valid yaml"),
-    ("optional: [mm.out]", "optional: mm.out: not in any list"),
-    ("exclude: [tan]", "exclude: tan: no row"),
-    ("stubs: {no_such_stub: sin}", "stubs: no_such_stub: no header in ATen/native declares this stub"),
-    ("stubs: {sin_stub: sine}", "stubs: sin_stub: no table has a row sine"),
-])
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("structured: [mm.outt]", "structured: mm.outt: no such function in this torch; did you mean mm, mm.out"),
+        ("shared: [nothing]", "shared: nothing: no such function"),
+        ("structured: [mm]", "structured: mm: name the out overload, mm.out"),
+        ("structured: [nonzero.out]", "not a structured function"),
+        ("shared: [mm.out]", "CPU and CUDA share no host code (CPU: mm_out_cpu, CUDA: mm_out_cuda)"),
+        ("shared: [zeros_like]", "composite and needs no registration"),
+        ("functions: [linear]", "CompositeImplicitAutograd"),
+        ("functions: [{name: topk, gard: false}]", "unknown option 'gard'; known are: composite, device_check"),
+        ("functions: [{name: topk, guard: 1}]", "option guard must be true or false"),
+        ("functions: [{name: nonzero.out, variants: true}]", "variants needs the functional overload"),
+        ("functions: [topk, topk]\nstructured: [topk.values]", "registered already by operators/bad.yaml"),
+        ("dtypes: [half]\nfunctions: [topk]", "dtypes: expected a list of bool, bytes, integers, floating, complex"),
+        ("functions: [{name: topk, dtypes: floating}]", "topk: dtypes: expected a list of"),
+        ("layout: Jagged", "layout: expected one of NestedTensor, Sparse, SparseCsr"),
+        ("layout: Sparse\nshared: [cumsum]", "shared: cumsum: PyTorch has no host code for Sparse"),
+        ("functons: []", "unknown key 'functons'"),
+        ("functions: topk", "functions: expected a list"),
+        ("functions: [3]", "expected a name, or a mapping"),
+        ("[1, 2]", "expected a mapping"),
+        ("a: b: c", "not valid yaml"),
+        ("optional: [mm.out]", "optional: mm.out: not in any list"),
+        ("exclude: [tan]", "exclude: tan: no row"),
+        ("stubs: {no_such_stub: sin}", "stubs: no_such_stub: no header in ATen/native declares this stub"),
+        ("stubs: {sin_stub: sine}", "stubs: sin_stub: no table has a row sine"),
+    ],
+)
 def test_refused(workspace, text, message):
     workspace.family("bad", text)
     problems = workspace.problems()
@@ -214,8 +222,10 @@ def test_all_problems_at_once(workspace):
 
 def test_table_syntax(tmp_path):
     table = tmp_path / "t.inc"
-    table.write_text('#define ROW(...) \\\n  ROW(continued)\n// ROW(comment)\n/* ROW(block)\nROW(block2) */\n'
-                     '  ROW(a, "x",\n      "y")\nROW(b)\n#undef ROW\n')
+    table.write_text(
+        "#define ROW(...) \\\n  ROW(continued)\n// ROW(comment)\n/* ROW(block)\nROW(block2) */\n"
+        '  ROW(a, "x",\n      "y")\nROW(b)\n#undef ROW\n'
+    )
     assert load_table("pointwise", table).rows == ("a", "b")
 
 

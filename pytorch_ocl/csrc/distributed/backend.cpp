@@ -30,8 +30,10 @@ void run_part(const c10::intrusive_ptr<StagedWork>& work, const Part& part, cons
 
 }  // namespace
 
-GlooBackend::GlooBackend(c10::intrusive_ptr<c10d::Backend> group, c10::intrusive_ptr<c10d::Store> store)
-    : Backend(group->getRank(), group->getSize()), group_(std::move(group)), store_(std::move(store)) {}
+GlooBackend::GlooBackend(c10::intrusive_ptr<c10d::Backend> group, c10::intrusive_ptr<c10d::Store> store,
+                         SharedOptions options)
+    : Backend(group->getRank(), group->getSize()), group_(std::move(group)), store_(std::move(store)),
+      options_(options), may_share_(options.enabled && size_ > 1) {}
 
 c10d::Backend& GlooBackend::gloo() {
   if (!gloo_) {
@@ -45,15 +47,16 @@ c10d::Backend& GlooBackend::gloo() {
   return *gloo_;
 }
 
-Streams GlooBackend::streams(c10::Device where) {
+// What goes through shared memory has streams of its own: on these, copies wait for calls made before them.
+Streams GlooBackend::streams(c10::Device where, bool shared) {
   std::lock_guard guard(mutex_);
-  auto found = streams_.find(where.index());
+  auto found = streams_.find({where.index(), shared});
   if (found == streams_.end()) {
     auto pooled = [&] {
       const std::int64_t queue = translated([&] { return device(where.index()).pooled_queue().id(); });
       return c10::Stream(c10::Stream::UNSAFE, where, queue);
     };
-    found = streams_.emplace(where.index(), Streams{pooled(), pooled()}).first;
+    found = streams_.emplace(std::pair(where.index(), shared), Streams{pooled(), pooled()}).first;
   }
   return found->second;
 }
@@ -80,10 +83,14 @@ WorkPtr GlooBackend::launch(Call call, std::vector<Part> parts, Images last) {
     arrived[i] = translated([&] { return queue_of(side->to_host).record(); });
     parts[i].to_host.clear();
   }
-  for (std::size_t i = 0; i < parts.size(); i++)
-    collectives_.post([this, work, part = std::move(parts[i]), event = std::move(arrived[i])] {
+  const bool at_once = collectives_.is_current();
+  for (std::size_t i = 0; i < parts.size(); i++) {
+    auto task = [this, work, part = std::move(parts[i]), event = std::move(arrived[i])] {
       run_part(work, part, event, [this]() -> c10d::Backend& { return gloo(); });
-    });
+    };
+    if (at_once) task();
+    else collectives_.post(std::move(task));
+  }
   return work;
 }
 

@@ -5,23 +5,35 @@
 #include <map>
 #include <utility>
 
+#include "shared_channel.hpp"
 #include "staging.hpp"
 #include "worker.hpp"
 
 namespace pytorch_ocl::distributed {
 
+/// How ranks of one host use shared memory; the same on every rank.
+struct SharedOptions {
+  bool enabled = true;
+  HostAccess access = HostAccess::measured;
+  std::int64_t piece_bytes = std::int64_t(4) << 20;
+  /// Smaller collectives go through Gloo, but for reductions of 16 bits, which Gloo does not do in float32.
+  std::int64_t least_bytes = std::int64_t(64) << 10;
+};
+
 /// c10d's backend for tensors of ocl devices: copies them to pinned host memory and runs Gloo there. A caller never
 /// waits for its device: a thread starts Gloo once the copies have arrived, in the order of the calls. Errors and
 /// time-outs are Gloo's, raised by wait(). What moves data takes tensors of any strides and dtype, reductions those of
-/// Gloo's dtypes.
+/// Gloo's dtypes. Where all ranks run on one host, large tensors go through a SharedChannel instead.
 class GlooBackend final : public c10d::Backend {
  public:
   /// `group`: Gloo of the process group, which serves point-to-point calls, under tags of their own. Collectives get a
   /// Gloo of theirs, connected through `store` by the first of them, so that programs for the CPU have none.
-  GlooBackend(c10::intrusive_ptr<c10d::Backend> group, c10::intrusive_ptr<c10d::Store> store);
+  GlooBackend(c10::intrusive_ptr<c10d::Backend> group, c10::intrusive_ptr<c10d::Store> store, SharedOptions options);
 
   const std::string getBackendName() const override { return "ocl_gloo"; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return group_->getBackendOptions(); }
+  /// Ends what is under way, and all that follows, with an error.
+  void abort() override;
   void setSequenceNumberForGroup() override { group_->setSequenceNumberForGroup(); }
   std::uint64_t getSequenceNumberForGroup() override { return group_->getSequenceNumberForGroup(); }
 
@@ -72,13 +84,36 @@ class GlooBackend final : public c10d::Backend {
   /// `receives`: which copies this rank needs. `view` makes of images what Gloo gets.
   WorkPtr launch_elementwise(Call call, bool sends, bool receives, Tensors (*view)(const Images&), Start start);
 
-  Streams streams(c10::Device device);
+  /// The same through shared memory, or null where it must go through Gloo. What it does not take is left to Gloo, for
+  /// its errors. `again` makes the call anew, should the ranks turn out not to share a host. (shared_collectives.cpp)
+  WorkPtr try_shared(Call call, std::vector<Exchange> exchanges, std::chrono::milliseconds timeout,
+                     std::function<WorkPtr()> again);
+  bool wants_shared(const std::vector<Exchange>& exchanges) const;
+  SharedChannel* channel(std::chrono::milliseconds timeout);
+  void start_shared(std::vector<Exchange>& exchanges, const c10::intrusive_ptr<StagedWork>& work,
+                    const dlprim::Event& ready, c10::Device where, std::chrono::milliseconds timeout,
+                    const std::function<WorkPtr()>& again);
+  void run_again(const c10::intrusive_ptr<StagedWork>& work, std::size_t parts, const dlprim::Event& ready,
+                 c10::Device where, const std::function<WorkPtr()>& again);
+  WorkPtr reduce_shared(Call call, const c10d::AllreduceOptions& options, std::function<WorkPtr()> again);
+  WorkPtr broadcast_shared(Tensors& tensors, const c10d::BroadcastOptions& options);
+  /// Forms into and out of one tensor.
+  WorkPtr move_shared(Call call, Exchange::Kind kind, Operation operation, std::chrono::milliseconds timeout,
+                      std::function<WorkPtr()> again);
+  /// Forms with a tensor for each rank.
+  WorkPtr gather_shared(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options);
+  WorkPtr scatter_shared(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ReduceScatterOptions& options);
+
+  Streams streams(c10::Device device, bool shared = false);
   c10d::Backend& gloo();
 
   c10::intrusive_ptr<c10d::Backend> group_, gloo_;
   c10::intrusive_ptr<c10d::Store> store_;
+  SharedOptions options_;
   std::mutex mutex_;
-  std::map<c10::DeviceIndex, Streams> streams_;
+  std::map<std::pair<c10::DeviceIndex, bool>, Streams> streams_;
+  std::atomic<bool> may_share_;
+  std::unique_ptr<SharedChannel> channel_;  // made by the first task of collectives_ that wants it
   Worker collectives_, sends_;  // last: their threads use the others
 };
 

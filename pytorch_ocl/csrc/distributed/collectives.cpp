@@ -55,20 +55,27 @@ c10::Device GlooBackend::device_of(const Call& call, bool lengths_fit) const {
 
 WorkPtr GlooBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   const bool root = options.rootRank == rank_;
+  if (WorkPtr work = broadcast_shared(tensors, options)) return work;
   return launch_elementwise({OpType::BROADCAST, "ocl_gloo:broadcast", tensors, {}}, root, !root, &carriers,
                             [options](Backend& gloo, Tensors& hosts) { return gloo.broadcast(hosts, options); });
 }
 
 WorkPtr GlooBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  auto again = [this, tensors, options]() mutable { return allreduce(tensors, options); };
+  if (WorkPtr work = reduce_shared({OpType::ALLREDUCE, "ocl_gloo:all_reduce", tensors, tensors}, options, again))
+    return work;
   return launch_elementwise({OpType::ALLREDUCE, "ocl_gloo:all_reduce", tensors, {}}, true, true, &reducibles,
                             [options](Backend& gloo, Tensors& hosts) { return gloo.allreduce(hosts, options); });
 }
 
 WorkPtr GlooBackend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
-  return launch_elementwise({OpType::ALLREDUCE_COALESCED, "ocl_gloo:all_reduce", tensors, {}}, true, true, &reducibles,
-                            [options](Backend& gloo, Tensors& hosts) {
-                              return gloo.allreduce_coalesced(hosts, options);
-                            });
+  auto again = [this, tensors, options]() mutable { return allreduce_coalesced(tensors, options); };
+  if (WorkPtr work =
+          reduce_shared({OpType::ALLREDUCE_COALESCED, "ocl_gloo:all_reduce", tensors, tensors}, options, again))
+    return work;
+  return launch_elementwise(
+      {OpType::ALLREDUCE_COALESCED, "ocl_gloo:all_reduce", tensors, {}}, true, true, &reducibles,
+      [options](Backend& gloo, Tensors& hosts) { return gloo.allreduce_coalesced(hosts, options); });
 }
 
 WorkPtr GlooBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
@@ -78,6 +85,7 @@ WorkPtr GlooBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options
 }
 
 WorkPtr GlooBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
+  if (WorkPtr work = gather_shared(outputs, inputs, options)) return work;
   return launch_whole({OpType::ALLGATHER, "ocl_gloo:all_gather", inputs, flat(outputs)},
                       [options, shape = shape_of(outputs)](Backend& gloo, const Images& in, const Images& out) {
                         Tensors from = carriers(in);
@@ -87,6 +95,9 @@ WorkPtr GlooBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs, c
 }
 
 WorkPtr GlooBackend::_allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) {
+  auto again = [this, output, input, options]() mutable { return _allgather_base(output, input, options); };
+  const Call call{OpType::_ALLGATHER_BASE, "ocl_gloo:_all_gather_base", {input}, {output}};
+  if (WorkPtr work = move_shared(call, Exchange::Kind::all_gather, {}, options.timeout, again)) return work;
   return launch_whole({OpType::_ALLGATHER_BASE, "ocl_gloo:_all_gather_base", {input}, {output}},
                       [options](Backend& gloo, const Images& in, const Images& out) {
                         return gloo._allgather_base(carriers(out).front(), carriers(in).front(), options);
@@ -107,6 +118,10 @@ WorkPtr GlooBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& 
                                                      const c10d::AllgatherOptions& options) {
   const Call call{OpType::COALESCED, "ocl_gloo:all_gather", inputs, outputs};
   const c10::DeviceGuard guard(device_of(call, outputs.size() == inputs.size()));
+  auto again = [this, outputs, inputs, options]() mutable {
+    return allgather_into_tensor_coalesced(outputs, inputs, options);
+  };
+  if (WorkPtr work = move_shared(call, Exchange::Kind::all_gather, {}, options.timeout, again)) return work;
   std::vector<Part> parts;
   for (std::size_t i = 0; i < inputs.size(); i++) {
     Part part{images_of({inputs[i]}), images_of({outputs[i]}), {}};
@@ -166,6 +181,7 @@ WorkPtr GlooBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inpu
                                     const c10d::ReduceScatterOptions& options) {
   const Call call{OpType::REDUCE_SCATTER, "ocl_gloo:reduce_scatter", flat(inputs), outputs};
   const c10::DeviceGuard guard(device_of(call, outputs.size() == 1 && inputs.size() == 1));
+  if (WorkPtr work = scatter_shared(outputs, inputs, options)) return work;
   return launch(call, {reduce_scatter_part(outputs.front(), inputs.front(), options)});
 }
 
@@ -173,6 +189,9 @@ WorkPtr GlooBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                           const c10d::ReduceScatterOptions& options) {
   const Call call{OpType::_REDUCE_SCATTER_BASE, "ocl_gloo:_reduce_scatter_base", {input}, {output}};
   const c10::DeviceGuard guard(device_of(call, true));
+  auto again = [this, output, input, options]() mutable { return _reduce_scatter_base(output, input, options); };
+  if (WorkPtr work = move_shared(call, Exchange::Kind::reduce_scatter, options.reduceOp, options.timeout, again))
+    return work;
   return launch(call, {reduce_scatter_part(output, {input}, options)});
 }
 
@@ -180,6 +199,11 @@ WorkPtr GlooBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& 
                                                      const c10d::ReduceScatterOptions& options) {
   const Call call{OpType::COALESCED, "ocl_gloo:reduce_scatter", inputs, outputs};
   const c10::DeviceGuard guard(device_of(call, outputs.size() == inputs.size()));
+  auto again = [this, outputs, inputs, options]() mutable {
+    return reduce_scatter_tensor_coalesced(outputs, inputs, options);
+  };
+  if (WorkPtr work = move_shared(call, Exchange::Kind::reduce_scatter, options.reduceOp, options.timeout, again))
+    return work;
   std::vector<Part> parts;
   for (std::size_t i = 0; i < inputs.size(); i++)
     parts.push_back(reduce_scatter_part(outputs[i], {inputs[i]}, options));

@@ -22,8 +22,8 @@ class OclTimer final : public Timer {
 
   std::optional<std::int64_t> measureDifference(Event start, Event end) override {
     if (!points_.contains(start) || !points_.contains(end)) return std::nullopt;
-    const auto [from, to] = pytorch_ocl::translated(
-        [&] { return std::pair(points_[start].nanoseconds(), points_[end].nanoseconds()); });
+    const auto [from, to] =
+        pytorch_ocl::translated([&] { return std::pair(points_[start].nanoseconds(), points_[end].nanoseconds()); });
     if (to < from) return std::nullopt;  // of different iterations
     return std::int64_t(to - from);
   }

@@ -13,9 +13,23 @@ namespace {
 
 using GroupPtr = c10::intrusive_ptr<c10d::ProcessGroup>;
 
+SharedOptions options_of(const std::string& way, std::int64_t piece_bytes, std::int64_t least_bytes) {
+  SharedOptions options;
+  options.enabled = way != "off";
+  if (way == "direct") options.access = HostAccess::direct;
+  else if (way == "staged") options.access = HostAccess::staged;
+  else TORCH_CHECK(way == "off" || way == "measured", "expected off, measured, direct or staged, but got ", way);
+  if (piece_bytes > 0) options.piece_bytes = piece_bytes;
+  if (least_bytes >= 0) options.least_bytes = least_bytes;
+  return options;
+}
+
 /// Has `group` use Gloo through host memory for ocl tensors; `holder` is a group whose backend for them is Gloo itself.
-void attach(const GroupPtr& group, const GroupPtr& holder) {
-  auto backend = c10::make_intrusive<GlooBackend>(holder->getBackend(device_type), group->getStore());
+/// `way` says how shared memory is used; `piece_bytes` 0 and `least_bytes` -1 stand for the defaults.
+void attach(const GroupPtr& group, const GroupPtr& holder, const std::string& way, std::int64_t piece_bytes,
+            std::int64_t least_bytes) {
+  auto backend = c10::make_intrusive<GlooBackend>(holder->getBackend(device_type), group->getStore(),
+                                                  options_of(way, piece_bytes, least_bytes));
   backend->setGroupUid(group->getGroupName());
   backend->setGroupDesc(group->getGroupDesc());
   group->setBackend(device_type, c10d::ProcessGroup::BackendType::CUSTOM, std::move(backend));
@@ -25,7 +39,8 @@ void attach(const GroupPtr& group, const GroupPtr& holder) {
 
 TORCH_LIBRARY_FRAGMENT(pytorch_ocl, m) {
   m.def("use_gloo(__torch__.torch.classes.c10d.ProcessGroup group, "
-        "__torch__.torch.classes.c10d.ProcessGroup holder) -> ()", &attach);
+        "__torch__.torch.classes.c10d.ProcessGroup holder, str way, int piece_bytes, int least_bytes) -> ()",
+        &attach);
 }
 
 }  // namespace pytorch_ocl::distributed

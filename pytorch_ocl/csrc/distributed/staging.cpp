@@ -23,8 +23,15 @@ at::Tensor pinned(at::IntArrayRef sizes, at::ScalarType type) {
 
 at::Tensor carrier(const at::Tensor& host) {
   switch (host.scalar_type()) {
-    case at::kFloat: case at::kDouble: case at::kHalf: case at::kBFloat16: case at::kBool:
-    case at::kChar: case at::kByte: case at::kInt: case at::kLong: return host;
+    case at::kFloat:
+    case at::kDouble:
+    case at::kHalf:
+    case at::kBFloat16:
+    case at::kBool:
+    case at::kChar:
+    case at::kByte:
+    case at::kInt:
+    case at::kLong: return host;
     default: break;
   }
   switch (host.itemsize()) {

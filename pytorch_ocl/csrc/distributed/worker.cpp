@@ -24,8 +24,13 @@ void Worker::post(std::function<void()> task) {
   changed_.notify_one();
 }
 
+bool Worker::is_current() const {
+  std::lock_guard guard(mutex_);
+  return thread_.get_id() == std::this_thread::get_id();
+}
+
 void Worker::run() {
-  c10::setThreadName("pt_ocl_gloo");
+  c10::setThreadName(name_);
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return ending_ || !tasks_.empty(); });

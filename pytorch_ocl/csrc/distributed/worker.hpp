@@ -11,18 +11,21 @@ namespace pytorch_ocl::distributed {
 /// A thread that runs tasks one after the other, started by the first.
 class Worker {
  public:
-  Worker() = default;
+  explicit Worker(const char* name = "pt_ocl_gloo") : name_(name) {}
   Worker(const Worker&) = delete;
   /// Returns once all tasks have run.
   ~Worker();
 
   /// Tasks must not throw.
   void post(std::function<void()> task);
+  /// Whether the caller is a task.
+  bool is_current() const;
 
  private:
   void run();
 
-  std::mutex mutex_;
+  const char* name_;  // of the thread, 15 characters at most
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
   bool ending_ = false;

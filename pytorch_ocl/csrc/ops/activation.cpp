@@ -12,6 +12,7 @@
 #include "generated/functions/pointwise.h"
 #include "generated/structured/gelu_backward_grad_input.h"
 #include "generated/structured/gelu_out.h"
+#include "ops/many_dims.hpp"
 #include "ops/pointwise.hpp"
 #include "runtime/tensor.hpp"
 
@@ -47,13 +48,20 @@ using OptionalTensor = std::optional<at::Tensor>;
 void compute(at::Tensor& out, std::initializer_list<at::Tensor> inputs, std::initializer_list<dlprim::Scalar> scalars,
              const char* statements, const char* op) {
   if (out.numel() == 0) return;
+  const bool many = out.dim() > dlprim::max_dims;
+  std::vector<at::Tensor> flat;
   std::vector<dlprim::TensorView> views;
-  for (const at::Tensor& input : inputs)
-    if (input.defined()) views.push_back(view_of(input, op));
-  const dlprim::TensorView result = view_of(out, op);
+  for (const at::Tensor& input : inputs) {
+    if (!input.defined()) continue;
+    if (many) flat.push_back(input.expand(out.sizes()).reshape({-1}));
+    views.push_back(view_of(many ? flat.back() : input, op));
+  }
+  const at::Tensor dense = many ? at::empty({out.numel()}, out.options()) : out;
+  const dlprim::TensorView result = view_of(dense, op);
   dlprim::pointwise_operation(current_queue(), views, std::span(&result, 1),
                               std::span<const dlprim::Scalar>(scalars.begin(), scalars.size()), statements,
                               data_type_of(out, op));
+  if (many) out.copy_(dense.view(out.sizes()));
 }
 
 at::Tensor reduced(const at::Tensor& loss, int64_t reduction) {
@@ -63,7 +71,8 @@ at::Tensor reduced(const at::Tensor& loss, int64_t reduction) {
 
 void check_bce(const at::Tensor& self, const at::Tensor& target) {
   TORCH_CHECK(self.sizes() == target.sizes(), "Using a target size (", target.sizes(),
-              ") that is different to the input size (", self.sizes(), ") is deprecated. Please ensure they have the "
+              ") that is different to the input size (", self.sizes(),
+              ") is deprecated. Please ensure they have the "
               "same size.");
 }
 
@@ -106,7 +115,7 @@ at::Tensor glu_backward(const at::Tensor& grad_output, const at::Tensor& self, i
 at::Tensor binary_cross_entropy(const at::Tensor& self, const at::Tensor& target, const OptionalTensor& weight,
                                 int64_t reduction) {
   check_bce(self, target);
-  dlprim::check_range(current_queue(), view_of(self.contiguous(), "binary_cross_entropy"), 0, 1,
+  dlprim::check_range(current_queue(), view_of(flattened(self.contiguous()), "binary_cross_entropy"), 0, 1,
                       "binary_cross_entropy: all elements of input should be between 0 and 1");
   at::Tensor loss = at::empty_like(self);
   const bool weighted = weight && weight->defined();
@@ -151,8 +160,10 @@ at::Tensor& _add_relu__Scalar(at::Tensor& self, const at::Scalar& other, const a
 }
 
 bool equal(const at::Tensor& self, const at::Tensor& other) {
-  TORCH_CHECK(self.device() == other.device(), "Expected all tensors to be on the same device, but found at least two "
-              "devices, ", self.device(), " and ", other.device(), "!");
+  TORCH_CHECK(self.device() == other.device(),
+              "Expected all tensors to be on the same device, but found at least two "
+              "devices, ",
+              self.device(), " and ", other.device(), "!");
   TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected object of data type ", self.scalar_type(),
               " but got data type ", other.scalar_type(), " for argument 'other' in call to equal");
   if (self.sizes() != other.sizes()) return false;

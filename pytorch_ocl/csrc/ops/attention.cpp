@@ -50,7 +50,8 @@ bool fused(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
   if (!same(key.sym_size(2), value.sym_size(2)) || !same(query.sym_size(3), key.sym_size(3))) return false;
   if (shared_heads && !TORCH_GUARD_OR_FALSE((query.sym_size(1) % key.sym_size(1)).sym_eq(0))) return false;
   if (mask && (!(at::isFloatingType(mask->scalar_type()) || mask->scalar_type() == at::kBool) || mask->dim() > 4 ||
-               (mask->requires_grad() && at::GradMode::is_enabled()))) return false;
+               (mask->requires_grad() && at::GradMode::is_enabled())))
+    return false;
   const auto width = query.sym_size(3).maybe_as_int(), value_width = value.sym_size(3).maybe_as_int();
   if (!width || !value_width) return false;
   dlprim::Device& device = current_queue(query.device()).device();
@@ -97,8 +98,8 @@ dlprim::AttentionOptions options_of(const at::Tensor& query, double dropout, boo
 OptionalTensor bias_of(const OptionalTensor& mask, std::optional<int64_t> type, const at::Tensor& query) {
   if (!mask || !mask->defined()) return {};
   const at::Tensor left_out = mask->to(at::kBool);
-  const at::Tensor bias = at::zeros_like(left_out, query.options()).masked_fill_(
-      left_out, -std::numeric_limits<double>::infinity());
+  const at::Tensor bias =
+      at::zeros_like(left_out, query.options()).masked_fill_(left_out, -std::numeric_limits<double>::infinity());
   return bias.dim() == 2 && type == 1 ? bias.unsqueeze(1).unsqueeze(1) : bias;
 }
 
@@ -127,8 +128,15 @@ _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const 
                             view_of(logsumexp, attention),
                             options_of(q, dropout_p, is_causal, scale, {random.seed, random.offset}));
   const auto host = at::device(at::kCPU).dtype(at::kLong);
-  return {out, logsumexp, {}, {}, q.size(2), k.size(2), at::scalar_tensor(int64_t(random.seed), host),
-          at::scalar_tensor(int64_t(random.offset), host), {}};
+  return {out,
+          logsumexp,
+          {},
+          {},
+          q.size(2),
+          k.size(2),
+          at::scalar_tensor(int64_t(random.seed), host),
+          at::scalar_tensor(int64_t(random.offset), host),
+          {}};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_fused_attention_overrideable_backward(
@@ -191,12 +199,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _transform_bias_rescale_qkv(const
   const at::Tensor in = qkv.unflatten(2, {3, num_heads, width}).permute({2, 0, 3, 1, 4});
   const at::Tensor bias = qkv_bias.view({3, 1, num_heads, 1, width});
   if (all.numel() > 0)
-    dlprim::pointwise_operation(
-        current_queue(qkv.device()),
-        {view_of(in[0], op), view_of(bias[0], op), view_of(in[1], op), view_of(bias[1], op), view_of(in[2], op),
-         view_of(bias[2], op)},
-        {view_of(all[0], op), view_of(all[1], op), view_of(all[2], op)},
-        {dlprim::Scalar(1 / std::sqrt(double(width)))}, "y0 = (x0 + x1) * w0; y1 = x2 + x3; y2 = x4 + x5;");
+    dlprim::pointwise_operation(current_queue(qkv.device()),
+                                {view_of(in[0], op), view_of(bias[0], op), view_of(in[1], op), view_of(bias[1], op),
+                                 view_of(in[2], op), view_of(bias[2], op)},
+                                {view_of(all[0], op), view_of(all[1], op), view_of(all[2], op)},
+                                {dlprim::Scalar(1 / std::sqrt(double(width)))},
+                                "y0 = (x0 + x1) * w0; y1 = x2 + x3; y2 = x4 + x5;");
   return {all[0], all[1], all[2]};
 }
 

@@ -8,6 +8,7 @@
 #include <dlprim/primitives/index.hpp>
 
 #include "generated/functions/compact.h"
+#include "ops/many_dims.hpp"
 #include "runtime/tensor.hpp"
 
 #include <mutex>
@@ -15,24 +16,42 @@
 
 namespace pytorch_ocl::ops {
 
+namespace {
+
+// Coordinates in `self` of the marked elements, in the rows of `out`. More dims than kernels take are told from the
+// positions in memory.
+void coordinates(dlprim::Compaction& compaction, const at::Tensor& self, const at::Tensor& out, int64_t count,
+                 const char* op) {
+  if (C10_LIKELY(self.dim() <= dlprim::max_dims)) return compaction.coordinates(view_of(out, op), count);
+  at::Tensor positions = at::full({out.size(0), 1}, -1, out.options());
+  compaction.coordinates(view_of(positions, op), count);
+  positions = positions.select(1, 0).narrow(0, 0, std::min(count, out.size(0)));
+  for (int64_t d = self.dim() - 1; d >= 0; d--) {
+    out.select(1, d).narrow(0, 0, positions.size(0)).copy_(positions.remainder(self.size(d)));
+    positions = positions.div(self.size(d), "floor");
+  }
+}
+
+}  // namespace
+
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
   TORCH_CHECK(out.scalar_type() == at::kLong, "nonzero: Expected out tensor to have scalar type Long but got ",
               out.scalar_type());
   const at::Tensor mask = self.contiguous();
-  dlprim::Compaction compaction(current_queue(self.device()), view_of(mask, "nonzero"));
+  dlprim::Compaction compaction(current_queue(self.device()), view_of(flattened(mask), "nonzero"));
   const int64_t count = compaction.count();
   out.resize_({count, self.dim()});
-  if (out.numel() > 0) compaction.coordinates(view_of(out, "nonzero"), count);
+  if (out.numel() > 0) coordinates(compaction, self, out, count, "nonzero");
   return out;
 }
 
 at::Tensor nonzero(const at::Tensor& self) {
   const at::Tensor mask = self.contiguous();
-  dlprim::Compaction compaction(current_queue(self.device()), view_of(mask, "nonzero"));
+  dlprim::Compaction compaction(current_queue(self.device()), view_of(flattened(mask), "nonzero"));
   const int64_t count = compaction.count();
   // Column by column, since indexing takes the columns apart.
   const at::Tensor out = at::empty({self.dim(), count}, self.options().dtype(at::kLong)).t();
-  if (out.numel() > 0) compaction.coordinates(view_of(out, "nonzero"), count);
+  if (out.numel() > 0) coordinates(compaction, self, out, count, "nonzero");
   return out;
 }
 
@@ -62,11 +81,11 @@ at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at
   at::assert_no_overlap(out, mask);
   const auto [wide_mask, wide_self] = at::expand_outplace(mask, self);
   const at::Tensor marks = wide_mask->contiguous(), source = wide_self->contiguous();
-  dlprim::Compaction compaction(current_queue(self.device()), view_of(marks, "masked_select"));
+  dlprim::Compaction compaction(current_queue(self.device()), view_of(flattened(marks), "masked_select"));
   out.resize_({compaction.count()});
   if (out.numel() == 0) return out;
   const at::Tensor dense = out.is_contiguous() ? out : at::empty(out.sizes(), out.options());
-  compaction.select(view_of(dense, "masked_select"), view_of(source, "masked_select"));
+  compaction.select(view_of(dense, "masked_select"), view_of(flattened(source), "masked_select"));
   if (!dense.is_same(out)) out.copy_(dense);
   return out;
 }
@@ -85,8 +104,8 @@ at::Tensor& masked_scatter_(at::Tensor& self, const at::Tensor& mask, const at::
   if (self.numel() == 0) return self;
   const at::Tensor marks = mask.expand(self.sizes()).contiguous(), dense = self.contiguous();
   const at::Tensor values = source.contiguous();
-  dlprim::Compaction compaction(current_queue(self.device()), view_of(marks, "masked_scatter_"));
-  compaction.scatter(view_of(dense, "masked_scatter_"), view_of(values, "masked_scatter_"));
+  dlprim::Compaction compaction(current_queue(self.device()), view_of(flattened(marks), "masked_scatter_"));
+  compaction.scatter(view_of(flattened(dense), "masked_scatter_"), view_of(flattened(values), "masked_scatter_"));
   if (!dense.is_same(self)) self.copy_(dense);
   return self;
 }

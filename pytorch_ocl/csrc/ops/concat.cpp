@@ -12,10 +12,14 @@ void structured_cat_out::impl(const at::ITensorListRef& tensors, int64_t dim, in
   if (out.numel() == 0) return;
   at::assert_no_internal_overlap(out);
   std::vector<dlprim::TensorView> inputs;
+  int64_t at = 0;
   for (const at::Tensor& tensor : tensors) {
     const bool legacy_empty = tensor.dim() == 1 && tensor.size(0) == 0;
-    if (!legacy_empty) inputs.push_back(view_of(tensor, "cat"));
+    if (legacy_empty) continue;
+    if (C10_LIKELY(out.dim() <= dlprim::max_dims)) inputs.push_back(view_of(tensor, "cat"));
+    else out.narrow(dim, at, tensor.size(dim)).copy_(tensor), at += tensor.size(dim);
   }
+  if (inputs.empty()) return;
   dlprim::concat(current_queue(out.device()), view_of(out, "cat"), inputs, int(dim));
 }
 

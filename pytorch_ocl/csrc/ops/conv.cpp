@@ -18,7 +18,7 @@ dlprim::ConvOptions conv_options(at::IntArrayRef stride, at::IntArrayRef padding
   std::copy(stride.begin(), stride.end(), options.stride.begin());
   std::copy(padding.begin(), padding.end(), options.padding.begin());
   std::copy(dilation.begin(), dilation.end(), options.dilation.begin());
-  options.groups = groups;
+  options.groups = groups, options.allow_tf32 = allows_tf32();
   return options;
 }
 
@@ -51,7 +51,6 @@ at::Tensor ops::convolution_overrideable(const at::Tensor& input, const at::Tens
                                          at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                                          at::IntArrayRef output_padding, int64_t groups) {
   check(input, weight);
-  follow_float32_precision();
   const auto options = conv_options(stride, padding, dilation, groups);
   const auto sizes = transposed
                          ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride,
@@ -64,8 +63,7 @@ at::Tensor ops::convolution_overrideable(const at::Tensor& input, const at::Tens
   auto& queue = current_queue(input.device());
   if (transposed)
     dlprim::conv_backward_data(queue, view_of(input), view_of(weight), view_or_none(added), view_of(output), options);
-  else
-    dlprim::conv_forward(queue, view_of(input), view_of(weight), view_or_none(added), view_of(output), options);
+  else dlprim::conv_forward(queue, view_of(input), view_of(weight), view_or_none(added), view_of(output), options);
   return output;
 }
 
@@ -75,7 +73,6 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> ops::convolution_backward_overrid
     std::array<bool, 3> output_mask) {
   check(input, weight);
   check(grad_output, weight);
-  follow_float32_precision();
   const auto options = conv_options(stride, padding, dilation, groups);
   auto& queue = current_queue(input.device());
   at::Tensor grad_input, grad_weight, grad_bias;
@@ -83,8 +80,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> ops::convolution_backward_overrid
     grad_input = empty(input.sizes(), input, format_of(input, weight));
     if (transposed)
       dlprim::conv_forward(queue, view_of(grad_output), view_of(weight), {}, view_of(grad_input), options);
-    else
-      dlprim::conv_backward_data(queue, view_of(grad_output), view_of(weight), {}, view_of(grad_input), options);
+    else dlprim::conv_backward_data(queue, view_of(grad_output), view_of(weight), {}, view_of(grad_input), options);
   }
   if (output_mask[1]) {
     grad_weight = empty(weight.sizes(), weight, format_of(weight, weight));

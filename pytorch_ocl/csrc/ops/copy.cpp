@@ -15,6 +15,7 @@
 #include "ops/many_dims.hpp"
 #include "runtime/device.hpp"
 #include "runtime/host_allocator.hpp"
+#include "runtime/small_floats.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl::ops {
@@ -63,6 +64,8 @@ bool same_memory(const at::Tensor& a, const at::Tensor& b) {
 }
 
 void copy_elements(dlprim::Queue& queue, const at::Tensor& to, const at::Tensor& from) {
+  if (to.scalar_type() != from.scalar_type() && (storage_only(to.scalar_type()) || storage_only(from.scalar_type())))
+    return convert_small_floats(queue, to, from);
   if (C10_LIKELY(to.dim() <= dlprim::max_dims))
     return dlprim::copy(queue, view_of(to, "copy_"), view_of(from, "copy_"));
   at::TensorIteratorConfig config;
@@ -93,8 +96,7 @@ void host_to_device(const at::Tensor& to, const at::Tensor& from, bool non_block
 }
 
 void device_to_host(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
-  const at::Tensor source =
-      same_layout(to, from) ? from : from.to(to.scalar_type()).contiguous();
+  const at::Tensor source = same_layout(to, from) ? from : from.to(to.scalar_type()).contiguous();
   const at::Tensor target = same_layout(to, source) ? to : at::empty(to.sizes(), to.options());
   const bool pinned = non_blocking && target.is_same(to) && is_pinned(to.const_data_ptr());
   dlprim::Queue& queue = current_queue(from.device());
@@ -107,7 +109,8 @@ void device_to_host(const at::Tensor& to, const at::Tensor& from, bool non_block
 void between_devices(const at::Tensor& to, const at::Tensor& from) {
   const at::Tensor source = same_layout(to, from) ? from : from.to(to.scalar_type()).contiguous();
   const at::Tensor target = same_layout(to, source) ? to : at::empty(to.sizes(), to.options());
-  current_queue(to.device()).copy_from(current_queue(from.device()), buffer_of(target), buffer_of(source), source.nbytes());
+  current_queue(to.device())
+      .copy_from(current_queue(from.device()), buffer_of(target), buffer_of(source), source.nbytes());
   if (!target.is_same(to)) within_device(to, target);
 }
 

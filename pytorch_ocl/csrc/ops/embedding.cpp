@@ -34,8 +34,8 @@ void check_bag(const at::Tensor& weight, const at::Tensor& indices, const at::Te
   TORCH_CHECK(mode == 0, "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
                          "mode='sum'");
   TORCH_CHECK(sample_weights->sizes() == indices.sizes() && sample_weights->scalar_type() == weight.scalar_type(),
-              "expected input to have the same shape as per_sample_weights and weight its dtype, got ",
-              indices.sizes(), " and ", sample_weights->sizes());
+              "expected input to have the same shape as per_sample_weights and weight its dtype, got ", indices.sizes(),
+              " and ", sample_weights->sizes());
 }
 
 }  // namespace
@@ -43,8 +43,8 @@ void check_bag(const at::Tensor& weight, const at::Tensor& indices, const at::Te
 at::Tensor embedding_dense_backward(const at::Tensor& grad_output, const at::Tensor& indices, int64_t num_weights,
                                     int64_t padding_idx, bool scale_grad_by_freq) {
   const char* op = "embedding_dense_backward";
-  TORCH_CHECK(indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
-              op, ": expected indices of dtype int64 or int32, got ", indices.scalar_type());
+  TORCH_CHECK(indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt, op,
+              ": expected indices of dtype int64 or int32, got ", indices.scalar_type());
   const int64_t columns = grad_output.size(-1), count = indices.numel();
   const at::Tensor rows = indices.reshape({count});
   const std::optional<int64_t> ignore = padding_idx >= 0 ? std::optional(padding_idx) : std::nullopt;
@@ -71,13 +71,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _embedding_bag(
   const at::Tensor out = at::zeros({bags, weight.size(1)}, weight.options()), sizes = at::zeros({bags}, options);
   const at::Tensor maxima = mode == 2 ? at::zeros({bags, weight.size(1)}, options) : at::empty({0}, options);
   if (bags == 0) return {out, at::zeros_like(rows), sizes, maxima};
-  const at::Tensor bag_of = at::searchsorted(starts.narrow(0, 0, bags), at::arange(rows.size(0), options),
-                                             type == at::kInt, true).sub_(1);
+  const at::Tensor bag_of =
+      at::searchsorted(starts.narrow(0, 0, bags), at::arange(rows.size(0), options), type == at::kInt, true).sub_(1);
   const at::Tensor dense = weight.contiguous(),
                    scales = given(per_sample_weights) ? per_sample_weights->contiguous() : at::Tensor();
   const char* op = "embedding_bag";
-  dlprim::EmbeddingBag bag{view_of(dense, op), view_of(rows, op), view_of(starts, op), {}, view_of(out, op),
-                           view_of(sizes, op), view_of(maxima, op)};
+  dlprim::EmbeddingBag bag{view_of(dense, op), view_of(rows, op),  view_of(starts, op), {},
+                           view_of(out, op),   view_of(sizes, op), view_of(maxima, op)};
   if (scales.defined()) bag.sample_weights = view_of(scales, op);
   dlprim::embedding_bag(current_queue(weight.device()), bag, dlprim::BagMode(mode), padding_idx);
   return {out, bag_of, sizes, maxima};
@@ -110,8 +110,7 @@ at::Tensor _embedding_bag_dense_backward(const at::Tensor& grad, const at::Tenso
 
 at::Tensor _embedding_bag_per_sample_weights_backward(const at::Tensor& grad, const at::Tensor& weight,
                                                       const at::Tensor& indices, const at::Tensor&,
-                                                      const at::Tensor& offset2bag, int64_t mode,
-                                                      int64_t padding_idx) {
+                                                      const at::Tensor& offset2bag, int64_t mode, int64_t padding_idx) {
   TORCH_CHECK(mode == 0, "embedding_bag_backward: per_sample_weights only supported for mode='sum'");
   const at::Tensor products = grad.index_select(0, offset2bag).mul(weight.index_select(0, indices)).sum(1);
   return padding_idx >= 0 ? products.masked_fill(indices.eq(padding_idx), 0) : products;

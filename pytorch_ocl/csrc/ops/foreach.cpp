@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The _foreach_* operators on lists of tensors: one kernel for all of them, driven by a table of expressions.
+// The _foreach_* operators on lists of tensors: one kernel for all of them, by rows of the pointwise table.
 // Lists that differ in dtype, layout or device take PyTorch's composite loop over single tensors.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/DeviceGuard.h>
 #include <dlprim/primitives/foreach.hpp>
+#include <dlprim/primitives/pointwise_code.hpp>
 #include <torch/library.h>
 
 #include "generated/functions/tensor.h"
@@ -13,31 +14,77 @@ namespace pytorch_ocl {
 
 namespace {
 
+using dlprim::PointwiseId;
+
+// An operator as a row of dlprim's pointwise table: what the row's x0, x1, ... and, behind a bar, w0, w1, ... are, by
+// letters for the arguments in the order of the schema (`a` is self), or digits for numbers.
 struct ForeachRow {
   const char* name;
   int arguments;  // operands, scalars included
-  const char* each;  // x0 is the result; a, b, c, d are the arguments in the order of the schema
+  PointwiseId row;
+  const char* operands;
 };
 
 constexpr ForeachRow rows[] = {
-    {"abs", 1, "fabs(a)"}, {"acos", 1, "acos(a)"}, {"asin", 1, "asin(a)"}, {"atan", 1, "atan(a)"},
-    {"ceil", 1, "ceil(a)"}, {"cos", 1, "cos(a)"}, {"cosh", 1, "cosh(a)"}, {"erf", 1, "erf(a)"},
-    {"erfc", 1, "erfc(a)"}, {"exp", 1, "exp(a)"}, {"expm1", 1, "expm1(a)"}, {"floor", 1, "floor(a)"},
-    {"frac", 1, "a - trunc(a)"}, {"log", 1, "log(a)"}, {"log10", 1, "log10(a)"}, {"log1p", 1, "log1p(a)"},
-    {"log2", 1, "log2(a)"}, {"neg", 1, "-a"}, {"reciprocal", 1, "1 / a"}, {"round", 1, "rint(a)"},
-    {"rsqrt", 1, "1 / sqrt(a)"}, {"sigmoid", 1, "1 / (1 + exp(-a))"},
-    {"sign", 1, "(a > 0) - (a < 0)"}, {"sin", 1, "sin(a)"}, {"sinh", 1, "sinh(a)"}, {"sqrt", 1, "sqrt(a)"},
-    {"tan", 1, "tan(a)"}, {"tanh", 1, "tanh(a)"}, {"trunc", 1, "trunc(a)"}, {"zero", 1, "0"},
-    {"add", 2, "a + b"}, {"add", 3, "a + c * b"}, {"sub", 2, "a - b"}, {"sub", 3, "a - c * b"},
-    {"mul", 2, "a * b"}, {"div", 2, "a / b"}, {"pow", 2, "pow(a, b)"}, {"copy", 2, "b"},
-    {"maximum", 2, "isnan(a) || isnan(b) ? a + b : fmax(a, b)"},
-    {"minimum", 2, "isnan(a) || isnan(b) ? a + b : fmin(a, b)"},
-    {"clamp_min", 2, "isnan(a) || isnan(b) ? a + b : fmax(a, b)"},
-    {"clamp_max", 2, "isnan(a) || isnan(b) ? a + b : fmin(a, b)"},
-    {"addcmul", 4, "a + d * b * c"}, {"addcdiv", 4, "a + d * (b / c)"},
-    // As at::lerp: from the nearer end, which is exact at both.
-    {"lerp", 3, "fabs(c) < (T)0.5 ? a + c * (b - a) : b - (b - a) * (1 - c)"},
+#define UNARY(name) {#name, 1, PointwiseId::name, "a"}
+    UNARY(abs),
+    UNARY(acos),
+    UNARY(asin),
+    UNARY(atan),
+    UNARY(ceil),
+    UNARY(cos),
+    UNARY(cosh),
+    UNARY(erf),
+    UNARY(erfc),
+    UNARY(exp),
+    UNARY(expm1),
+    UNARY(floor),
+    UNARY(frac),
+    UNARY(log),
+    UNARY(log10),
+    UNARY(log1p),
+    UNARY(log2),
+    UNARY(neg),
+    UNARY(reciprocal),
+    UNARY(round),
+    UNARY(rsqrt),
+    UNARY(sigmoid),
+    UNARY(sign),
+    UNARY(sin),
+    UNARY(sinh),
+    UNARY(sqrt),
+    UNARY(tan),
+    UNARY(tanh),
+    UNARY(trunc),
+#undef UNARY
+    {"zero", 1, PointwiseId::fill, "|0"},
+    {"copy", 2, PointwiseId::copy, "b"},
+    {"add", 2, PointwiseId::add, "ab|1"},
+    {"add", 3, PointwiseId::add, "ab|c"},
+    {"sub", 2, PointwiseId::sub, "ab|1"},
+    {"sub", 3, PointwiseId::sub, "ab|c"},
+    {"mul", 2, PointwiseId::mul, "ab"},
+    {"div", 2, PointwiseId::div_true, "ab"},
+    {"pow", 2, PointwiseId::pow_tensor_tensor, "ab"},
+    {"maximum", 2, PointwiseId::maximum, "ab"},
+    {"minimum", 2, PointwiseId::minimum, "ab"},
+    {"clamp_min", 2, PointwiseId::maximum, "ab"},
+    {"clamp_max", 2, PointwiseId::minimum, "ab"},
+    {"addcmul", 4, PointwiseId::addcmul, "abc|d"},
+    {"addcdiv", 4, PointwiseId::addcdiv, "abc|d"},
+    {"lerp", 3, PointwiseId::lerp_tensor, "abc"},
 };
+
+// The statement that sets `result` to the row's value of variables called as the letters.
+std::string code_of(const ForeachRow& row, const std::string& result) {
+  std::vector<std::string> inputs, scalars;
+  std::vector<std::string>* operands = &inputs;
+  for (const char* letter = row.operands; *letter; letter++) {
+    if (*letter == '|') operands = &scalars;
+    else operands->emplace_back(1, *letter);
+  }
+  return dlprim::assign_row(row.row, result, inputs, scalars);
+}
 
 const ForeachRow* find_row(std::string_view name, int arguments) {
   for (const ForeachRow& row : rows)
@@ -100,8 +147,11 @@ class ForeachKernel {
     int lists = 0, scalars = 0, letters = 0;
     for (const c10::Argument& argument : op_.schema().arguments()) {
       const std::string type = argument.type()->str();
-      kinds_ += char(type == "Tensor[]" ? Kind::list : type == "Tensor" ? Kind::tensor : type == "bool" ? Kind::flag
-                     : type.ends_with("[]") ? Kind::scalars : Kind::scalar);
+      kinds_ += char(type == "Tensor[]"     ? Kind::list
+                     : type == "Tensor"     ? Kind::tensor
+                     : type == "bool"       ? Kind::flag
+                     : type.ends_with("[]") ? Kind::scalars
+                                            : Kind::scalar);
       lists += type == "Tensor[]";
     }
     int tensors = lists;
@@ -114,7 +164,7 @@ class ForeachKernel {
                                                               : "t0";
       code_ += std::string("const T ") + char('a' + letters++) + " = " + source + "; ";
     }
-    code_ += "x" + (in_place ? "0" : std::to_string(tensors)) + " = " + row.each + ";";
+    code_ += code_of(row, "x" + (in_place ? "0" : std::to_string(tensors)));
   }
 
   // The kinds of the arguments, a letter each.
@@ -154,7 +204,7 @@ class ForeachKernel {
     for (const auto& single : operands.singles) lists.push_back({single, dtype, dlprim::ForeachMode::broadcast});
     if (in_place_) lists[0].mode = dlprim::ForeachMode::update;
     else lists.push_back({outputs, dtype, dlprim::ForeachMode::write});
-    dlprim::foreach(current_queue(), {code_.c_str(), code_.c_str()}, dtype, sizes, lists, operands.scalars,
+    dlprim::foreach(current_queue(), {code_.c_str(), code_.c_str(), "", true}, dtype, sizes, lists, operands.scalars,
                     operands.tensor_scalars);
     return results;
   }
@@ -180,8 +230,7 @@ bool implement(torch::Library& m, const char* name, const ForeachKernel& kernel,
   using Number = const at::Scalar&;
   using Numbers = at::ArrayRef<at::Scalar>;
   using Tensor = const at::Tensor&;
-  return implement_as<>(m, name, "L", kernel, in_place) ||
-         implement_as<List>(m, name, "LL", kernel, in_place) ||
+  return implement_as<>(m, name, "L", kernel, in_place) || implement_as<List>(m, name, "LL", kernel, in_place) ||
          implement_as<List, bool>(m, name, "LLB", kernel, in_place) ||
          implement_as<Number>(m, name, "LS", kernel, in_place) ||
          implement_as<Numbers>(m, name, "LN", kernel, in_place) ||

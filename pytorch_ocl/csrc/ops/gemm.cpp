@@ -31,7 +31,7 @@ void product(const char* op, const at::Tensor& a, const at::Tensor& b, const at:
   dlprim::GemmOptions options;
   options.alpha = std::complex<double>(alpha.toComplexDouble()),
   options.beta = std::complex<double>(beta.toComplexDouble());
-  options.activation = activation;
+  options.activation = activation, options.allow_tf32 = allows_tf32();
   at::Tensor expanded;
   if (options.beta != 0.0) {
     expanded = addend.resolve_conj().expand(out.sizes());
@@ -39,7 +39,6 @@ void product(const char* op, const at::Tensor& a, const at::Tensor& b, const at:
                 ", got ", expanded.scalar_type());
     options.addend = view_of(expanded, op);
   }
-  follow_float32_precision();
   dlprim::gemm(current_queue(out.device()), view_of(left, op), view_of(right, op), view_of(out, op), options);
 }
 
@@ -97,7 +96,8 @@ at::Tensor& ops::_int_mm_out(const at::Tensor& self, const at::Tensor& mat2, at:
   TORCH_CHECK(out.scalar_type() == at::kInt, "_int_mm: expected a result of dtype Int, got ", out.scalar_type());
   at::native::resize_output(out, {self.size(0), mat2.size(1)});
   if (out.numel() == 0) return out;
-  dlprim::gemm(current_queue(out.device()), view_of(self, "_int_mm"), view_of(mat2, "_int_mm"), view_of(out, "_int_mm"));
+  dlprim::gemm(current_queue(out.device()), view_of(self, "_int_mm"), view_of(mat2, "_int_mm"),
+               view_of(out, "_int_mm"));
   return out;
 }
 

@@ -29,8 +29,8 @@ at::Tensor sample(const at::Tensor& input, const at::Tensor& grid, int64_t mode,
 }
 
 std::tuple<at::Tensor, at::Tensor> gradients(const at::Tensor& grad_output, const at::Tensor& input,
-                                             const at::Tensor& grid, int64_t mode, int64_t padding,
-                                             bool align_corners, std::array<bool, 2> output_mask) {
+                                             const at::Tensor& grid, int64_t mode, int64_t padding, bool align_corners,
+                                             std::array<bool, 2> output_mask) {
   const char* op = "grid_sampler_backward";
   at::globalContext().alertNotDeterministic("grid_sampler_backward_ocl");
   const auto sum_type = input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;

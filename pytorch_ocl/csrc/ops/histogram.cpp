@@ -21,12 +21,15 @@ void check_points(const at::Tensor& self, std::size_t dims, const OptionalTensor
   TORCH_CHECK(std::int64_t(dims) == self.size(-1), op,
               ": The size of bins must be equal to the innermost dimension of the input.");
   if (!weight || !weight->defined()) return;
-  TORCH_CHECK(weight->scalar_type() == self.scalar_type(), op, ": if weight tensor is provided, input tensor and "
-              "weight tensor should have the same dtype, but got input ", self.scalar_type(), ", and weight ",
-              weight->scalar_type());
-  TORCH_CHECK(weight->sizes() == self.sizes().slice(0, std::size_t(self.dim() - 1)), op, ": if weight tensor is "
+  TORCH_CHECK(weight->scalar_type() == self.scalar_type(), op,
+              ": if weight tensor is provided, input tensor and "
+              "weight tensor should have the same dtype, but got input ",
+              self.scalar_type(), ", and weight ", weight->scalar_type());
+  TORCH_CHECK(weight->sizes() == self.sizes().slice(0, std::size_t(self.dim() - 1)), op,
+              ": if weight tensor is "
               "provided it should have the same shape as the input tensor excluding its innermost dimension, but got "
-              "input with shape ", self.sizes(), " and weight with shape ", weight->sizes());
+              "input with shape ",
+              self.sizes(), " and weight with shape ", weight->sizes());
 }
 
 std::vector<at::Tensor> bin_edges(const at::Tensor& self, at::IntArrayRef bins, Range range, const char* op) {

@@ -12,6 +12,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <dlprim/primitives/index.hpp>
 #include <dlprim/primitives/pointwise.hpp>
@@ -21,7 +22,9 @@
 #include "generated/structured/index_reduce_out.h"
 #include "ops/index.hpp"
 #include "ops/iterator.hpp"
+#include "ops/many_dims.hpp"
 #include "runtime/scalar.hpp"
+#include "runtime/small_floats.hpp"
 #include "runtime/tensor.hpp"
 
 #include <algorithm>
@@ -55,6 +58,52 @@ dlprim::IndexOptions options_for(const char* op, int64_t dim, int64_t size, bool
   return options;
 }
 
+// An iterator over the shape of `index`, along `dim` of which the addressed tensor stands still, in parts of as many
+// dims as kernels take. run(part) gets it with the operands `first`, `second` and the index.
+template <class Run>
+void along_in_parts(const at::Tensor& first, const at::Tensor& second, const at::Tensor& index, const Run& run) {
+  at::TensorIteratorConfig config;
+  config.add_output(first).add_const_input(second).add_const_input(index);
+  config.check_all_same_dtype(false).set_check_mem_overlap(false).resize_outputs(false);
+  at::TensorIterator it = config.build();
+  if (it.numel() > 0) in_parts(it, run);
+}
+
+// `tensor` as an index of the given sizes addresses it along `dim`.
+at::Tensor addressed(const at::Tensor& tensor, int64_t dim, at::IntArrayRef sizes) {
+  std::vector<int64_t> strides = tensor.strides().vec();
+  strides[std::size_t(dim)] = 0;
+  return tensor.as_strided(sizes, strides);
+}
+
+void gather_in_parts(const at::Tensor& result, const at::Tensor& self, int64_t dim, const at::Tensor& index,
+                     const char* op) {
+  const int64_t size = self.size(dim), stride = self.stride(dim);
+  along_in_parts(result, addressed(self, dim, index.sizes()), index, [&](at::TensorIteratorBase& part) {
+    const dlprim::IndexedDim dims[] = {{operand_view(part, 2, op), size, stride}};
+    dlprim::indexed_read(current_queue(self.device()), operand_view(part, 0, op), operand_view(part, 1, op), dims,
+                         options_for(op, dim, size));
+  });
+}
+
+void scatter_in_parts(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
+                      Update update, const dlprim::IndexOptions& options, const char* op) {
+  const int64_t size = self.size(dim), stride = self.stride(dim);
+  const at::Tensor values = src.as_strided(index.sizes(), src.strides());
+  along_in_parts(addressed(self, dim, index.sizes()), values, index, [&](at::TensorIteratorBase& part) {
+    const dlprim::IndexedDim dims[] = {{operand_view(part, 2, op), size, stride}};
+    dlprim::indexed_write(current_queue(self.device()), operand_view(part, 0, op), operand_view(part, 1, op), dims,
+                          update, options);
+  });
+}
+
+// A one-dimensional index as one of `sizes` that varies along `dim` only.
+at::Tensor spread_along(const at::Tensor& index, int64_t dim, at::IntArrayRef sizes) {
+  std::vector<int64_t> strides(sizes.size());
+  strides[std::size_t(dim)] = index.stride(0);
+  return index.as_strided(sizes, strides);
+}
+
 // Runs `write` on a tensor it may update: self, or a float32 copy of it, in which 16-bit floats are summed and
 // multiplied, to be rounded once. Updates in order round once by themselves.
 template <class Write>
@@ -83,6 +132,8 @@ void scatter(const at::Tensor& self, int64_t dim, const at::Tensor& index, const
   dim = at::maybe_wrap_dim(dim, to.dim());
   with_accumulator(to, update, options_for(op, dim, to.size(dim)),
                    [&](const at::Tensor& target, const dlprim::IndexOptions& options) {
+                     if (C10_UNLIKELY(to.dim() > dlprim::max_dims))
+                       return scatter_in_parts(target, dim, at, at_least_1d(src), update, options, op);
                      dlprim::scatter(current_queue(self.device()), view_of(target, op), int(dim), view_of(at, op),
                                      view_of(at_least_1d(src), op), update, options);
                    });
@@ -97,6 +148,7 @@ void gather_kernel(const at::Tensor& result, const at::Tensor& self, int64_t dim
   if (index.numel() == 0) return;
   const at::Tensor from = at_least_1d(self);
   dim = at::maybe_wrap_dim(dim, from.dim());
+  if (C10_UNLIKELY(from.dim() > dlprim::max_dims)) return gather_in_parts(result, from, dim, index, "gather");
   dlprim::gather(current_queue(self.device()), view_of(at_least_1d(result), "gather"), view_of(from, "gather"),
                  int(dim), view_of(at_least_1d(index), "gather"), options_for("gather", dim, from.size(dim)));
 }
@@ -118,8 +170,8 @@ void scatter_reduce_kernel(const at::Tensor& self, int64_t dim, const at::Tensor
   scatter(self, dim, index, src, update_of(type), "scatter_reduce");
 }
 
-void scatter_scalar_reduce_kernel(const at::Tensor& self, int64_t dim, const at::Tensor& index,
-                                  const at::Scalar& value, const at::native::ReductionType& type) {
+void scatter_scalar_reduce_kernel(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value,
+                                  const at::native::ReductionType& type) {
   scatter(self, dim, index, spread(value, index, self), update_of(type), "scatter");
 }
 
@@ -128,8 +180,8 @@ std::vector<dlprim::IndexedDim> indexed_dims(at::TensorIteratorBase& it, int fir
                                              at::IntArrayRef byte_strides, int64_t element, const char* op) {
   std::vector<dlprim::IndexedDim> dims;
   for (int i = first; i < it.ntensors(); i++)
-    dims.push_back({operand_view(it, i, op), sizes[std::size_t(i - first)],
-                    byte_strides[std::size_t(i - first)] / element});
+    dims.push_back(
+        {operand_view(it, i, op), sizes[std::size_t(i - first)], byte_strides[std::size_t(i - first)] / element});
   return dims;
 }
 
@@ -139,20 +191,32 @@ dlprim::IndexOptions wrapping(const char* op, at::IntArrayRef sizes) {
 
 void index_kernel(at::TensorIteratorBase& it, at::IntArrayRef sizes, at::IntArrayRef strides) {
   if (it.numel() == 0) return;
+  if (C10_UNLIKELY(it.ndim() > dlprim::max_dims))
+    return in_parts(it, [&](at::TensorIteratorBase& part) { index_kernel(part, sizes, strides); });
   const auto dims = indexed_dims(it, 2, sizes, strides, it.element_size(1), "index");
   dlprim::indexed_read(current_queue(it.device(0)), operand_view(it, 0, "index"), operand_view(it, 1, "index"), dims,
                        wrapping("index", sizes));
 }
 
+void check_sums(at::ScalarType type, bool accumulate) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!accumulate || !storage_only(type), "\"index_put\" not implemented for '",
+                              c10::toString(type), "'");
+}
+
 // For sums of 16-bit floats there is no float32 copy of what the iterator addresses; in order they round once, too.
-void index_put_kernel(at::TensorIterator& it, at::IntArrayRef sizes, at::IntArrayRef strides, bool accumulate) {
-  if (it.numel() == 0) return;
+void index_put_part(at::TensorIteratorBase& it, at::IntArrayRef sizes, at::IntArrayRef strides, bool accumulate) {
   const auto dims = indexed_dims(it, 2, sizes, strides, it.element_size(0), "index_put_");
   const Update update = accumulate ? Update::add : Update::assign;
   dlprim::IndexOptions options = wrapping("index_put_", sizes);
   options.ordered = needs_order(it.tensor(0), update) || needs_float(it.tensor(0), update);
   dlprim::indexed_write(current_queue(it.device(0)), operand_view(it, 0, "index_put_"),
                         operand_view(it, 1, "index_put_"), dims, update, options);
+}
+
+void index_put_kernel(at::TensorIterator& it, at::IntArrayRef sizes, at::IntArrayRef strides, bool accumulate) {
+  check_sums(it.dtype(0), accumulate);
+  if (it.numel() == 0) return;
+  in_parts(it, [&](at::TensorIteratorBase& part) { index_put_part(part, sizes, strides, accumulate); });
 }
 
 // The elements of a tensor that index tensors choose, as PyTorch lays them out: the index tensors' common shape takes
@@ -192,25 +256,38 @@ struct Chosen {
 void index_put_with_sort_kernel(at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices,
                                 const at::Tensor& values, bool accumulate, bool) {
   const char* op = "index_put_";
+  check_sums(self.scalar_type(), accumulate);
   if (self.numel() == 0) return;
   const Update update = accumulate ? Update::add : Update::assign;
   const Chosen shape(self, indices);
   const at::Tensor given = values.expand(shape.sizes);
   if (given.numel() == 0) return;
   if (shape.indices.empty()) return void(accumulate ? self.add_(given) : self.copy_(given));
-  with_accumulator(self, update, wrapping(op, shape.indexed_sizes), [&](const at::Tensor& target,
-                                                                        const dlprim::IndexOptions& options) {
-    const Chosen chosen = target.is_same(self) ? shape : Chosen(target, indices);
-    std::vector<dlprim::IndexedDim> dims;
-    for (std::size_t k = 0; k < chosen.indices.size(); k++)
-      dims.push_back({view_of(chosen.indices[k], op), chosen.indexed_sizes[k], chosen.indexed_strides[k]});
-    dlprim::indexed_write(current_queue(self.device()), view_of(target.as_strided(chosen.sizes, chosen.strides), op),
-                          view_of(given, op), dims, update, options);
-  });
+  with_accumulator(
+      self, update, wrapping(op, shape.indexed_sizes),
+      [&](const at::Tensor& target, const dlprim::IndexOptions& options) {
+        const Chosen chosen = target.is_same(self) ? shape : Chosen(target, indices);
+        const at::Tensor to = target.as_strided(chosen.sizes, chosen.strides);
+        if (C10_UNLIKELY(to.dim() > dlprim::max_dims)) {
+          at::TensorIteratorConfig config;
+          config.add_output(to).add_const_input(given);
+          for (const at::Tensor& index : chosen.indices) config.add_const_input(index);
+          config.check_all_same_dtype(false).set_check_mem_overlap(false).resize_outputs(false);
+          at::TensorIterator it = config.build();
+          return in_parts(it, [&](at::TensorIteratorBase& part) {
+            const auto dims = indexed_dims(part, 2, chosen.indexed_sizes, chosen.indexed_strides, 1, op);
+            dlprim::indexed_write(current_queue(self.device()), operand_view(part, 0, op), operand_view(part, 1, op),
+                                  dims, update, options);
+          });
+        }
+        std::vector<dlprim::IndexedDim> dims;
+        for (std::size_t k = 0; k < chosen.indices.size(); k++)
+          dims.push_back({view_of(chosen.indices[k], op), chosen.indexed_sizes[k], chosen.indexed_strides[k]});
+        dlprim::indexed_write(current_queue(self.device()), view_of(to, op), view_of(given, op), dims, update, options);
+      });
 }
 
-void index_copy_kernel(at::TensorIterator& it, int64_t dim, int64_t size, int64_t stride) {
-  if (it.numel() == 0) return;
+void index_copy_part(at::TensorIteratorBase& it, int64_t dim, int64_t size, int64_t stride) {
   const dlprim::IndexedDim dims[] = {{operand_view(it, 1, "index_copy_"), size, stride}};
   dlprim::IndexOptions options = options_for("index_copy_", dim, size);
   options.ordered = needs_order(it.tensor(0), Update::assign);
@@ -218,12 +295,20 @@ void index_copy_kernel(at::TensorIterator& it, int64_t dim, int64_t size, int64_
                         operand_view(it, 2, "index_copy_"), dims, Update::assign, options);
 }
 
+void index_copy_kernel(at::TensorIterator& it, int64_t dim, int64_t size, int64_t stride) {
+  if (it.numel() == 0) return;
+  in_parts(it, [&](at::TensorIteratorBase& part) { index_copy_part(part, dim, size, stride); });
+}
+
 void index_fill_kernel(at::TensorIterator& it, int64_t dim, int64_t size, int64_t stride, const at::Scalar& value) {
   if (it.numel() == 0) return;
   const at::Tensor number = at::full({}, value, it.tensor(0).options());
-  const dlprim::IndexedDim dims[] = {{operand_view(it, 1, "index_fill_"), size, stride}};
-  dlprim::indexed_write(current_queue(it.device(0)), operand_view(it, 0, "index_fill_"), view_of(number, "index_fill_"),
-                        dims, Update::assign, options_for("index_fill_", dim, size, true));
+  in_parts(it, [&](at::TensorIteratorBase& part) {
+    const dlprim::IndexedDim dims[] = {{operand_view(part, 1, "index_fill_"), size, stride}};
+    dlprim::indexed_write(current_queue(part.device(0)), operand_view(part, 0, "index_fill_"),
+                          view_of(number, "index_fill_"), dims, Update::assign,
+                          options_for("index_fill_", dim, size, true));
+  });
 }
 
 void take_kernel(at::TensorIterator& it, const at::TensorBase& input) {
@@ -234,8 +319,7 @@ void take_kernel(at::TensorIterator& it, const at::TensorBase& input) {
   from.data = buffer_of(source);
   from.strides.fill(0);
   const dlprim::IndexedDim dims[] = {{operand_view(it, 1, "take"), source.numel(), 1}};
-  dlprim::indexed_read(current_queue(it.device(0)), out, from, dims,
-                       options_for("take", -1, source.numel(), true));
+  dlprim::indexed_read(current_queue(it.device(0)), out, from, dims, options_for("take", -1, source.numel(), true));
 }
 
 void put_kernel(at::TensorIterator& it, const at::TensorBase& self, bool accumulate) {
@@ -297,6 +381,9 @@ void update_slices(const at::Tensor& self, int64_t dim, const at::Tensor& index,
   dlprim::IndexOptions options = options_for(op, dim, to.size(dim));
   options.ignore = ignore;
   with_accumulator(to, update, options, [&](const at::Tensor& target, const dlprim::IndexOptions& chosen) {
+    if (C10_UNLIKELY(target.dim() > dlprim::max_dims))
+      return scatter_in_parts(target, dim, spread_along(at_least_1d(index), dim, source.sizes()), source, update,
+                              chosen, op);
     dlprim::index_update(current_queue(self.device()), view_of(target, op), int(dim), view_of(at_least_1d(index), op),
                          view_of(at_least_1d(source), op), update, chosen);
   });
@@ -342,13 +429,17 @@ at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tens
   at::assert_no_overlap(out, self);
   at::assert_no_overlap(out, index);
   dim = at::maybe_wrap_dim(dim, self.dim());
-  TORCH_CHECK(self.dim() > 0 || index.numel() == 1,
-              "index_select(): Index to scalar can have only 1 value, got ", index.numel(), " value(s)");
+  TORCH_CHECK(self.dim() > 0 || index.numel() == 1, "index_select(): Index to scalar can have only 1 value, got ",
+              index.numel(), " value(s)");
   std::vector<int64_t> sizes = self.sizes().vec();
   if (self.dim() > 0) sizes[std::size_t(dim)] = index.numel();
   out.resize_(sizes);
   if (out.numel() == 0) return out;
   const at::Tensor from = at_least_1d(self);
+  if (C10_UNLIKELY(from.dim() > dlprim::max_dims)) {
+    gather_in_parts(out, from, dim, spread_along(at_least_1d(index), dim, out.sizes()), "index_select");
+    return out;
+  }
   dlprim::index_select(current_queue(self.device()), view_of(at_least_1d(out), "index_select"),
                        view_of(from, "index_select"), int(dim), view_of(at_least_1d(index), "index_select"),
                        options_for("index_select", dim, from.size(dim)));
@@ -361,9 +452,8 @@ at::Tensor index_select(const at::Tensor& self, int64_t dim, const at::Tensor& i
 }
 
 at::Tensor& masked_fill__Tensor(at::Tensor& self, const at::Tensor& mask, const at::Tensor& value) {
-  TORCH_CHECK(value.dim() == 0,
-              "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
-              " dimension(s).");
+  TORCH_CHECK(value.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+              value.dim(), " dimension(s).");
   if (value.is_cpu()) return masked_fill__Scalar(self, mask, value.item());
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
               mask.scalar_type());
@@ -375,6 +465,7 @@ at::Tensor& masked_fill__Tensor(at::Tensor& self, const at::Tensor& mask, const 
   at::assert_no_partial_overlap(self, mask);
   if (self.numel() == 0) return self;
   const at::Tensor converted = value.to(self.scalar_type());
+  if (C10_UNLIKELY(self.dim() > dlprim::max_dims)) return self.copy_(at::where(mask, converted, self));
   const dlprim::TensorView to = view_of(self, "masked_fill_");
   dlprim::pointwise_operation(
       current_queue(self.device()),

@@ -52,15 +52,14 @@ void nll_forward(const at::Tensor& self, const at::Tensor& target, const at::Ten
   if (none) total_weight.zero_();
 }
 
-void nll_backward(const at::Tensor& grad_output, const at::Tensor& target, const at::Tensor& weight,
-                  int64_t reduction, int64_t ignore_index, const at::Tensor& total_weight,
-                  const at::Tensor& grad_input, int dims, const char* op) {
+void nll_backward(const at::Tensor& grad_output, const at::Tensor& target, const at::Tensor& weight, int64_t reduction,
+                  int64_t ignore_index, const at::Tensor& total_weight, const at::Tensor& grad_input, int dims,
+                  const char* op) {
   const Targets targets(target, weight, dims - 1, ignore_index, op);
   const bool none = reduction == at::Reduction::None;
   dlprim::nll_loss_backward(current_queue(grad_input.device()),
                             none ? batched(grad_output, dims - 1, op) : view_of(grad_output, op), targets.view,
-                            dlprim::LossReduction(reduction), view_of(total_weight, op),
-                            batched(grad_input, dims, op));
+                            dlprim::LossReduction(reduction), view_of(total_weight, op), batched(grad_input, dims, op));
 }
 
 // (N, C, H, W) as (N, C, H W), and (N, H, W) as (N, H W).
@@ -72,8 +71,8 @@ at::Tensor flat_input(const at::Tensor& self) {
 void check_nll2d(const at::Tensor& self, const at::Tensor& target, const std::optional<at::Tensor>& weight) {
   TORCH_CHECK(target.dim() == 3,
               "only batches of spatial targets supported (3D tensors) but got targets of dimension: ", target.dim());
-  TORCH_CHECK(self.dim() == 4, "only batches of spatial inputs supported (4D tensors), but got input of dimension: ",
-              self.dim());
+  TORCH_CHECK(self.dim() == 4,
+              "only batches of spatial inputs supported (4D tensors), but got input of dimension: ", self.dim());
   TORCH_CHECK(!weight || !weight->defined() || weight->numel() == self.size(1),
               "weight tensor should be defined either for all or no classes");
   TORCH_CHECK(self.size(0) == target.size(0) && self.size(2) == target.size(1) && self.size(3) == target.size(2),
@@ -223,9 +222,8 @@ at::Tensor multi_margin_loss_backward(const at::Tensor& grad_output, const at::T
 }
 
 std::tuple<at::Tensor&, at::Tensor&> multilabel_margin_loss_forward_output(const at::Tensor& self,
-                                                                           const at::Tensor& target,
-                                                                           int64_t reduction, at::Tensor& output,
-                                                                           at::Tensor& is_target) {
+                                                                           const at::Tensor& target, int64_t reduction,
+                                                                           at::Tensor& output, at::Tensor& is_target) {
   const char* op = "multilabel_margin_loss";
   int64_t rows = 0, classes = 0;
   at::native::multilabel_margin_loss_shape_check(rows, classes, int(self.dim()), self, target);

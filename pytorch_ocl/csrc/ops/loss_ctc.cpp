@@ -48,8 +48,12 @@ struct Sequences {
                 given.dim() == 2 ? batch : first, " at dimension 0, but got ", given.sizes());
     targets = given.to(log_probs.device(), at::kLong).contiguous();
     lengths = host.to(log_probs.device());
-    view = {view_of(log_probs, "ctc_loss"), view_of(targets, "ctc_loss"), view_of(lengths, "ctc_loss"),
-            2 * longest + 1, blank, zero_infinity};
+    view = {view_of(log_probs, "ctc_loss"),
+            view_of(targets, "ctc_loss"),
+            view_of(lengths, "ctc_loss"),
+            2 * longest + 1,
+            blank,
+            zero_infinity};
   }
 };
 

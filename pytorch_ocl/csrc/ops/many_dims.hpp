@@ -2,6 +2,8 @@
 // Tensors of more dims than kernels take, which do not merge into fewer.
 #pragma once
 #include <ATen/TensorIterator.h>
+#include <ATen/core/Tensor.h>
+#include <c10/util/accumulate.h>
 #include <dlprim/tensor_view.hpp>
 
 namespace pytorch_ocl {
@@ -17,5 +19,18 @@ void in_parts(at::TensorIteratorBase& it, const Run& run) {
     in_parts(part, run);
   }
 }
+
+/// A contiguous tensor for a kernel that runs along `dim`: the tensor itself, or, where it has more dims than kernels
+/// take, one of three dims. The kernel then runs along around_dim(x, dim).
+inline at::Tensor around(const at::Tensor& x, int64_t dim) {
+  if (C10_LIKELY(x.dim() <= dlprim::max_dims)) return x;
+  const auto sizes = x.sizes();
+  return x.view({c10::multiply_integers(sizes.slice(0, std::size_t(dim))), sizes[std::size_t(dim)],
+                 c10::multiply_integers(sizes.slice(std::size_t(dim) + 1))});
+}
+inline int around_dim(const at::Tensor& x, int64_t dim) { return x.dim() <= dlprim::max_dims ? int(dim) : 1; }
+
+/// A contiguous tensor whose shape does not matter to the kernel, in one dim where it has more than kernels take.
+inline at::Tensor flattened(const at::Tensor& x) { return x.dim() <= dlprim::max_dims ? x : x.view({-1}); }
 
 }  // namespace pytorch_ocl

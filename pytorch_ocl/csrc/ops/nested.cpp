@@ -130,20 +130,22 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_layer_norm_backward(
     const at::Tensor& grad_out, const at::Tensor& input, at::IntArrayRef normalized_shape, const at::Tensor& mean,
     const at::Tensor& rstd, const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
     std::array<bool, 3> output_mask) {
-  auto [grad, weight_grad, bias_grad] = at::native_layer_norm_backward(
-      rows_of(grad_out, normalized_shape), rows_of(input, normalized_shape), normalized_shape, mean, rstd, weight, bias,
-      output_mask);
+  auto [grad, weight_grad, bias_grad] =
+      at::native_layer_norm_backward(rows_of(grad_out, normalized_shape), rows_of(input, normalized_shape),
+                                     normalized_shape, mean, rstd, weight, bias, output_mask);
   if (grad.defined()) grad = at::native::wrap_buffer(grad.reshape({-1}), sizes_of(input));
   return {grad, weight_grad, bias_grad};
 }
 
-at::Tensor _transformer_encoder_layer_fwd(
-    const at::Tensor& src, int64_t embed_dim, int64_t num_heads, const at::Tensor& qkv_weight,
-    const at::Tensor& qkv_bias, const at::Tensor& proj_weight, const at::Tensor& proj_bias, bool use_gelu,
-    bool norm_first, double eps, const at::Tensor& norm_weight_1, const at::Tensor& norm_bias_1,
-    const at::Tensor& norm_weight_2, const at::Tensor& norm_bias_2, const at::Tensor& ffn_weight_1,
-    const at::Tensor& ffn_bias_1, const at::Tensor& ffn_weight_2, const at::Tensor& ffn_bias_2,
-    const std::optional<at::Tensor>& mask, std::optional<int64_t>) {
+at::Tensor _transformer_encoder_layer_fwd(const at::Tensor& src, int64_t embed_dim, int64_t num_heads,
+                                          const at::Tensor& qkv_weight, const at::Tensor& qkv_bias,
+                                          const at::Tensor& proj_weight, const at::Tensor& proj_bias, bool use_gelu,
+                                          bool norm_first, double eps, const at::Tensor& norm_weight_1,
+                                          const at::Tensor& norm_bias_1, const at::Tensor& norm_weight_2,
+                                          const at::Tensor& norm_bias_2, const at::Tensor& ffn_weight_1,
+                                          const at::Tensor& ffn_bias_1, const at::Tensor& ffn_weight_2,
+                                          const at::Tensor& ffn_bias_2, const std::optional<at::Tensor>& mask,
+                                          std::optional<int64_t>) {
   TORCH_CHECK(is_sequences(src) && !(mask && mask->defined()),
               "_transformer_encoder_layer_fwd: expected a nested tensor of sequences of one width, and no mask");
   const Sequences sequences(sizes_of(src));

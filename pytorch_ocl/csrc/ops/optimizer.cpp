@@ -27,8 +27,9 @@ class Buffers {
                   ": expected tensors of an ocl device, got ", tensor.device());
       TORCH_CHECK(tensor.scalar_type() == tensors[0].scalar_type(), op, ": expected tensors of one dtype, got ",
                   tensors[0].scalar_type(), " and ", tensor.scalar_type());
-      if (like) TORCH_CHECK(tensor.sizes() == (*like)[i].sizes(), op, ": expected tensors of the same sizes, got ",
-                            (*like)[i].sizes(), " and ", tensor.sizes());
+      if (like)
+        TORCH_CHECK(tensor.sizes() == (*like)[i].sizes(), op, ": expected tensors of the same sizes, got ",
+                    (*like)[i].sizes(), " and ", tensor.sizes());
       if (like ? !same_layout(tensor, (*like)[i]) : !tensor.is_non_overlapping_and_dense()) copy(i, like);
       data.push_back(buffer_of((*this)[i]));
     }
@@ -149,7 +150,7 @@ void adagrad_step(at::TensorList self, at::TensorList grads, at::TensorList stat
 
 }  // namespace
 
-#define ADAM(name, suffix, rate_type, rate_value, rate_pointer, decoupled)                                         \
+#define ADAM(name, suffix, rate_type, rate_value, rate_pointer, decoupled)                                          \
   void name##suffix(at::TensorList self, at::TensorList grads, at::TensorList exp_avgs, at::TensorList exp_avg_sqs, \
                     at::TensorList max_exp_avg_sqs, at::TensorList state_steps, rate_type lr, double beta1,         \
                     double beta2, double weight_decay, double eps, bool amsgrad, bool maximize,                     \
@@ -201,12 +202,10 @@ void _amp_foreach_non_finite_check_and_unscale_(at::TensorList self, at::Tensor&
   const std::vector<dlprim::BufferRef> scale(self.size(), device_scalar(inv_scale, op));
   const Buffers gradients(self, op);
   // Every work-item that meets an infinity stores the same 1: the race is harmless.
-  const dlprim::ForeachList lists[] = {
-      {gradients.data, gradients.dtype, dlprim::ForeachMode::update},
-      {scale, dlprim::DataType::float32, dlprim::ForeachMode::broadcast},
-      {found, dlprim::DataType::float32, dlprim::ForeachMode::broadcast}};
-  dlprim::foreach(current_queue(),
-                  {"amp unscale", "if (!isfinite(x0)) *p2 = 1; if (x1 != 1) x0 *= x1;"},
+  const dlprim::ForeachList lists[] = {{gradients.data, gradients.dtype, dlprim::ForeachMode::update},
+                                       {scale, dlprim::DataType::float32, dlprim::ForeachMode::broadcast},
+                                       {found, dlprim::DataType::float32, dlprim::ForeachMode::broadcast}};
+  dlprim::foreach(current_queue(), {"amp unscale", "if (!isfinite(x0)) *p2 = 1; if (x1 != 1) x0 *= x1;"},
                   gradients.dtype, sizes_of(self), lists);
   gradients.write_back();
 }
@@ -219,16 +218,14 @@ at::Tensor& _amp_update_scale_(at::Tensor& self, at::Tensor& growth_tracker, con
   const dlprim::BufferRef scale = device_scalar(self, op), tracker = buffer_of(growth_tracker),
                           found = device_scalar(found_inf, op);
   using Buffer = std::span<const dlprim::BufferRef>;
-  const dlprim::ForeachList lists[] = {
-      {Buffer(&scale, 1), dlprim::DataType::float32, dlprim::ForeachMode::update},
-      {Buffer(&tracker, 1), dlprim::DataType::int32, dlprim::ForeachMode::update},
-      {Buffer(&found, 1), dlprim::DataType::float32, dlprim::ForeachMode::broadcast}};
+  const dlprim::ForeachList lists[] = {{Buffer(&scale, 1), dlprim::DataType::float32, dlprim::ForeachMode::update},
+                                       {Buffer(&tracker, 1), dlprim::DataType::int32, dlprim::ForeachMode::update},
+                                       {Buffer(&found, 1), dlprim::DataType::float32, dlprim::ForeachMode::broadcast}};
   const std::int64_t size = 1;
   const double scalars[] = {scale_growth_factor, scale_backoff_factor, double(growth_interval)};
   dlprim::foreach(current_queue(),
-                  {"amp update scale",
-                   "if (x2 != 0) { x0 *= s1; x1 = 0; } else if (x1 + 1 == s2) { "
-                   "if (isfinite(x0 * s0)) x0 *= s0; x1 = 0; } else x1 += 1;"},
+                  {"amp update scale", "if (x2 != 0) { x0 *= s1; x1 = 0; } else if (x1 + 1 == s2) { "
+                                       "if (isfinite(x0 * s0)) x0 *= s0; x1 = 0; } else x1 += 1;"},
                   dlprim::DataType::float32, std::span(&size, 1), lists, scalars);
   return self;
 }

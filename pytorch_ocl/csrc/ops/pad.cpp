@@ -125,26 +125,25 @@ void unfold_backward_kernel(at::Tensor& grad_in, const at::Tensor& grad, int64_t
 
 }  // namespace
 
-#define PAD(name, mode)                                                                                   \
-  void structured_##name##_out::impl(const at::Tensor& self, at::ArrayRef<int64_t> padding,               \
-                                     const at::Tensor& out) {                                             \
-    pad(out, self, padding, mode);                                                                        \
-  }                                                                                                       \
+#define PAD(name, mode)                                                                                              \
+  void structured_##name##_out::impl(const at::Tensor& self, at::ArrayRef<int64_t> padding, const at::Tensor& out) { \
+    pad(out, self, padding, mode);                                                                                   \
+  }                                                                                                                  \
   static_assert(true)
-#define PAD_BACKWARD(name, mode)                                                                          \
-  void structured_##name##_backward_grad_input::impl(const at::Tensor& grad_output, const at::Tensor&,    \
+#define PAD_BACKWARD(name, mode)                                                                                    \
+  void structured_##name##_backward_grad_input::impl(const at::Tensor& grad_output, const at::Tensor&,              \
                                                      at::ArrayRef<int64_t> padding, const at::Tensor& grad_input) { \
-    pad_backward(grad_input, grad_output, padding, mode);                                                 \
-  }                                                                                                       \
+    pad_backward(grad_input, grad_output, padding, mode);                                                           \
+  }                                                                                                                 \
   static_assert(true)
-#define PAD_BACKWARD_FUNCTIONS(name, mode)                                                                \
+#define PAD_BACKWARD_FUNCTIONS(name, mode)                                                                     \
   at::Tensor name##_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef padding) { \
-    return padded_gradient(grad_output, self, padding, mode);                                             \
-  }                                                                                                       \
-  at::Tensor& name##_backward_grad_input(const at::Tensor& grad_output, const at::Tensor& self,           \
-                                         at::IntArrayRef padding, at::Tensor& grad_input) {               \
-    return padded_gradient_out(grad_output, self, padding, mode, grad_input);                             \
-  }                                                                                                       \
+    return padded_gradient(grad_output, self, padding, mode);                                                  \
+  }                                                                                                            \
+  at::Tensor& name##_backward_grad_input(const at::Tensor& grad_output, const at::Tensor& self,                \
+                                         at::IntArrayRef padding, at::Tensor& grad_input) {                    \
+    return padded_gradient_out(grad_output, self, padding, mode, grad_input);                                  \
+  }                                                                                                            \
   static_assert(true)
 
 PAD(reflection_pad1d, PadMode::reflect);

@@ -4,8 +4,10 @@
 #include <ATen/ops/_local_scalar_dense.h>
 #include <dlprim/primitives/pointwise_types.hpp>
 
+#include "ops/iterator.hpp"
 #include "ops/many_dims.hpp"
 #include "runtime/scalar.hpp"
+#include "runtime/small_floats.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl {
@@ -37,11 +39,44 @@ void add_operand(dlprim::Plan& plan, at::TensorIteratorBase& it, int index, cons
   for (int d = 0; d < it.ndim(); d++) operand.strides[d] = it.strides(index)[d] / it.element_size(index);
 }
 
+// Operators that compute with small floats, as far as PyTorch has them: by way of float32.
+bool by_way_of_float(dlprim::PointwiseId id) {
+  using enum dlprim::PointwiseId;
+  return id == eq || id == ne || id == mul || id == abs;
+}
+
+void run_on_small_floats(at::TensorIteratorBase& it, dlprim::PointwiseId id, at::ScalarType compute) {
+  dlprim::Queue& queue = current_queue(it.device(0));
+  std::vector<dlprim::TensorView> views;
+  std::vector<dlprim::Workspace> memory;
+  std::vector<at::Tensor> numbers;  // factors from the host
+  for (int i = 0; i < it.ntensors(); i++) {
+    if (i >= it.noutputs() && it.is_cpu_scalar(i)) {
+      numbers.push_back(it.tensor(i).to(compute).to(at::kFloat).to(it.device(0)));
+      views.push_back(view_of(numbers.back(), "copy_"));
+      continue;
+    }
+    views.push_back(operand_view(it, i, "copy_"));
+    const auto kind = small_float(it.dtype(i));
+    if (!kind) continue;
+    const dlprim::TensorView bytes = views.back();
+    memory.emplace_back(queue, std::size_t(it.numel()) * sizeof(float));
+    views.back() = dlprim::TensorView(memory.back().data(), dlprim::DataType::float32, bytes.shape());
+    if (i >= it.noutputs()) dlprim::convert(queue, views.back(), {}, bytes, kind);
+  }
+  const auto outputs = std::size_t(it.noutputs());
+  dlprim::pointwise(queue, id, std::span(views).first(outputs), std::span(views).subspan(outputs));
+  if (const auto kind = small_float(it.dtype(0)))
+    dlprim::convert(queue, operand_view(it, 0, "copy_"), kind, views[0], {});
+}
+
 }  // namespace
 
 void run_pointwise(at::TensorIteratorBase& it, dlprim::PointwiseId id, c10::ArrayRef<c10::Scalar> scalars) {
   const char* op = dlprim::pointwise_row(id).name;
   const at::ScalarType compute = compute_type_of(it);
+  if (C10_UNLIKELY(small_float(compute) && by_way_of_float(id)))
+    return it.numel() == 0 ? void() : run_on_small_floats(it, id, compute);
   TORCH_CHECK_NOT_IMPLEMENTED(dlprim::serves(id, data_type_of(compute, op)), '"', op, "\" not implemented for '",
                               compute, "'");
   if (it.numel() == 0) return;

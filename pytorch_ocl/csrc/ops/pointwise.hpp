@@ -18,9 +18,8 @@ void run_pointwise(at::TensorIteratorBase& it, dlprim::PointwiseId id, c10::Arra
 /// `call` has the exact type `Fn` of a dispatch stub and forwards to run_pointwise.
 template <dlprim::PointwiseId id, class Fn>
 struct PointwiseStub {
-  static_assert(!std::is_same_v<Fn, Fn>,
-                "a row serves only stubs of the form void(TensorIterator&, scalars...): "
-                "map the stub to null in the family's yaml and register it by hand");
+  static_assert(!std::is_same_v<Fn, Fn>, "a row serves only stubs of the form void(TensorIterator&, scalars...): "
+                                         "map the stub to null in the family's yaml and register it by hand");
 };
 
 template <dlprim::PointwiseId id, class Iterator, class... Args>

@@ -50,18 +50,17 @@ void max_forward(int axes, const at::Tensor& self, const dlprim::PoolWindow& win
                    batched(indices, axes + 2, op), window);
 }
 
-void max_backward(int axes, const at::Tensor& grad_output, const at::Tensor& indices,
-                  const dlprim::PoolWindow& window, const at::Tensor& grad_input, const char* op) {
-  TORCH_CHECK(grad_output.scalar_type() == grad_input.scalar_type(), op, ": expected dtype ",
-              grad_input.scalar_type(), " for `gradOutput` but got dtype ", grad_output.scalar_type());
+void max_backward(int axes, const at::Tensor& grad_output, const at::Tensor& indices, const dlprim::PoolWindow& window,
+                  const at::Tensor& grad_input, const char* op) {
+  TORCH_CHECK(grad_output.scalar_type() == grad_input.scalar_type(), op, ": expected dtype ", grad_input.scalar_type(),
+              " for `gradOutput` but got dtype ", grad_output.scalar_type());
   dlprim::max_pool_backward(current_queue(grad_input.device()), batched(grad_output, axes + 2, op),
                             batched(indices, axes + 2, op), batched(grad_input, axes + 2, op), window);
 }
 
 // Sizes of max_pool3d's results, with PyTorch's checks.
 std::vector<int64_t> max_pool3d_sizes(const at::Tensor& self, const dlprim::PoolWindow& window, bool ceil_mode) {
-  const auto& [kernel, stride, pad, dilation] =
-      std::tie(window.kernel, window.stride, window.pad, window.dilation);
+  const auto& [kernel, stride, pad, dilation] = std::tie(window.kernel, window.stride, window.pad, window.dilation);
   TORCH_CHECK(self.dim() == 4 || self.dim() == 5, "max_pool3d: Expected 4D or 5D tensor, got ", self.sizes());
   std::array<int64_t, 3> in{}, out{};
   for (int axis = 0; axis < 3; axis++) {
@@ -100,10 +99,11 @@ void structured_max_pool2d_with_indices_out::impl(const at::Tensor& self, at::In
   max_forward(2, self, sliding(2, kernel_size, stride, padding, dilation), out, indices, "max_pool2d");
 }
 
-void structured_max_pool2d_with_indices_backward_grad_input::impl(
-    const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride,
-    at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode, const at::Tensor& indices,
-    const at::Tensor& grad_input) {
+void structured_max_pool2d_with_indices_backward_grad_input::impl(const at::Tensor& grad_output, const at::Tensor& self,
+                                                                  at::IntArrayRef kernel_size, at::IntArrayRef stride,
+                                                                  at::IntArrayRef padding, at::IntArrayRef dilation,
+                                                                  bool ceil_mode, const at::Tensor& indices,
+                                                                  const at::Tensor& grad_input) {
   max_backward(2, grad_output, indices, sliding(2, kernel_size, stride, padding, dilation), grad_input,
                "max_pool2d_backward");
 }

@@ -36,10 +36,10 @@ void max_forward(int axes, const at::Tensor& self, const dlprim::PoolWindow& win
                    batched(indices, axes + 2, op), window, numbers);
 }
 
-void max_backward(int axes, const at::Tensor& grad_output, const at::Tensor& indices,
-                  const dlprim::PoolWindow& window, const at::Tensor& grad_input, const char* op) {
-  TORCH_CHECK(grad_output.scalar_type() == grad_input.scalar_type(), op, ": expected dtype ",
-              grad_input.scalar_type(), " for `grad_output` but got dtype ", grad_output.scalar_type());
+void max_backward(int axes, const at::Tensor& grad_output, const at::Tensor& indices, const dlprim::PoolWindow& window,
+                  const at::Tensor& grad_input, const char* op) {
+  TORCH_CHECK(grad_output.scalar_type() == grad_input.scalar_type(), op, ": expected dtype ", grad_input.scalar_type(),
+              " for `grad_output` but got dtype ", grad_output.scalar_type());
   dlprim::max_pool_backward(current_queue(grad_input.device()), batched(grad_output, axes + 2, op),
                             batched(indices, axes + 2, op), batched(grad_input, axes + 2, op), window);
 }
@@ -50,8 +50,10 @@ std::vector<int64_t> adaptive_sizes(int axes, const at::Tensor& self, at::IntArr
   TORCH_CHECK(self.dim() == axes + 1 || self.dim() == axes + 2, op, ": Expected ", axes + 1, "D or ", axes + 2,
               "D tensor, but got ", self.sizes());
   for (int axis = -axes; axis < 0; axis++)
-    TORCH_CHECK(self.size(axis) > 0, op, ": Expected input to have non-zero size for non-batch dimensions, but input "
-                "has sizes ", self.sizes(), " with dimension ", self.dim() + axis, " being empty");
+    TORCH_CHECK(self.size(axis) > 0, op,
+                ": Expected input to have non-zero size for non-batch dimensions, but input "
+                "has sizes ",
+                self.sizes(), " with dimension ", self.dim() + axis, " being empty");
   std::vector<int64_t> sizes(self.sizes().begin(), self.sizes().end() - axes);
   sizes.insert(sizes.end(), output_size.begin(), output_size.end());
   return sizes;
@@ -77,8 +79,8 @@ at::Tensor& average_out(int axes, const at::Tensor& self, at::IntArrayRef output
 }
 
 at::Tensor average(int axes, const at::Tensor& self, at::IntArrayRef output_size, const char* op) {
-  const at::Tensor out = at::empty(adaptive_sizes(axes, self, output_size, op),
-                                   self.options().memory_format(format_of(axes, self)));
+  const at::Tensor out =
+      at::empty(adaptive_sizes(axes, self, output_size, op), self.options().memory_format(format_of(axes, self)));
   run_average(axes, self, out, op);
   return out;
 }
@@ -86,9 +88,9 @@ at::Tensor average(int axes, const at::Tensor& self, at::IntArrayRef output_size
 at::Tensor& average_backward_out(int axes, const at::Tensor& grad_output, const at::Tensor& self,
                                  at::Tensor& grad_input, const char* op) {
   at::native::adaptive_pool_empty_output_check(grad_output, op);
-  TORCH_CHECK(grad_output.dim() == self.dim() && (self.dim() == axes + 1 || self.dim() == axes + 2), op,
-              ": Expected ", axes + 1, "D or ", axes + 2, "D tensors of equal rank, but got ", grad_output.sizes(),
-              " and ", self.sizes());
+  TORCH_CHECK(grad_output.dim() == self.dim() && (self.dim() == axes + 1 || self.dim() == axes + 2), op, ": Expected ",
+              axes + 1, "D or ", axes + 2, "D tensors of equal rank, but got ", grad_output.sizes(), " and ",
+              self.sizes());
   TORCH_CHECK(grad_output.scalar_type() == self.scalar_type(), op, ": expected dtype ", self.scalar_type(),
               " for `grad_output` but got dtype ", grad_output.scalar_type());
   at::native::resize_output(grad_input, self.sizes());
@@ -105,8 +107,8 @@ at::Tensor average_backward(int axes, const at::Tensor& grad_output, const at::T
 
 at::Tensor& unpool(int axes, const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size,
                    at::Tensor& out, const char* op) {
-  TORCH_CHECK(indices.scalar_type() == at::kLong, "elements in indices should be type int64 but got: ",
-              indices.scalar_type());
+  TORCH_CHECK(indices.scalar_type() == at::kLong,
+              "elements in indices should be type int64 but got: ", indices.scalar_type());
   TORCH_CHECK(int(output_size.size()) == axes, "There should be exactly ", axes, " elements in output_size, but got ",
               output_size.size(), " elements.");
   TORCH_CHECK(self.dim() == axes + 1 || self.dim() == axes + 2, "Input to ", op, " should be a ", axes + 1, "d or ",
@@ -134,8 +136,7 @@ void structured_adaptive_max_pool2d_out::impl(const at::Tensor& self, at::IntArr
 }
 
 void structured_adaptive_max_pool2d_backward_grad_input::impl(const at::Tensor& grad_output, const at::Tensor& self,
-                                                              const at::Tensor& indices,
-                                                              const at::Tensor& grad_input) {
+                                                              const at::Tensor& indices, const at::Tensor& grad_input) {
   max_backward(2, grad_output, indices, adaptive, grad_input, "adaptive_max_pool2d_backward");
 }
 
@@ -145,8 +146,7 @@ void structured_adaptive_max_pool3d_out::impl(const at::Tensor& self, at::IntArr
 }
 
 void structured_adaptive_max_pool3d_backward_grad_input::impl(const at::Tensor& grad_output, const at::Tensor& self,
-                                                              const at::Tensor& indices,
-                                                              const at::Tensor& grad_input) {
+                                                              const at::Tensor& indices, const at::Tensor& grad_input) {
   max_backward(3, grad_output, indices, adaptive, grad_input, "adaptive_max_pool3d_backward");
 }
 
@@ -164,8 +164,8 @@ void structured_fractional_max_pool2d_backward_grad_input::impl(const at::Tensor
 }
 
 void structured_fractional_max_pool3d_output::impl(const at::Tensor& self, int64_t poolSizeT, int64_t poolSizeH,
-                                                   int64_t poolSizeW, int64_t outputT, int64_t outputH,
-                                                   int64_t outputW, const at::Tensor& random_samples, int64_t numBatch,
+                                                   int64_t poolSizeW, int64_t outputT, int64_t outputH, int64_t outputW,
+                                                   const at::Tensor& random_samples, int64_t numBatch,
                                                    int64_t numPlanes, int64_t inputT, int64_t inputH, int64_t inputW,
                                                    const at::Tensor& output, const at::Tensor& indices) {
   max_forward(3, self, fractional({poolSizeT, poolSizeH, poolSizeW}), output, indices, "fractional_max_pool3d",
@@ -238,8 +238,8 @@ at::Tensor& max_unpool3d_out(const at::Tensor& self, const at::Tensor& indices, 
   TORCH_CHECK(stride.size() == 3 && padding.size() == 3,
               "There should be exactly three elements (depth, height, width) in stride and padding, but got ",
               stride.size(), " and ", padding.size(), " elements.");
-  TORCH_CHECK(stride[0] > 0 && stride[1] > 0 && stride[2] > 0, "strides should be greater than zero, but got stride: ",
-              stride);
+  TORCH_CHECK(stride[0] > 0 && stride[1] > 0 && stride[2] > 0,
+              "strides should be greater than zero, but got stride: ", stride);
   return unpool(3, self, indices, output_size, out, "max_unpooling3d");
 }
 

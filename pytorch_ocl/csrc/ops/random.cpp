@@ -56,8 +56,10 @@ void fill_random(const at::TensorBase& base, dlprim::Distribution distribution, 
 }
 
 void check_continuous(const char* distribution, at::ScalarType type) {
-  TORCH_CHECK(at::isFloatingType(type), distribution, " distribution is a continuous probability distribution. dtype "
-              "must be a floating point but you specified ", type);
+  TORCH_CHECK(at::isFloatingType(type), distribution,
+              " distribution is a continuous probability distribution. dtype "
+              "must be a floating point but you specified ",
+              type);
 }
 
 void uniform_kernel(at::TensorIteratorBase& iter, double from, double to, Generator generator) {
@@ -149,8 +151,8 @@ void multinomial_kernel(at::Tensor& result, const at::Tensor& self, std::int64_t
   const at::Tensor sums = at::cumsum(small ? weights.to(at::kFloat) : weights, 1).contiguous();
   const at::Tensor out = at::empty({weights.size(0), samples}, result.options());
   if (out.numel() > 0)
-    dlprim::random_categorical(current_queue(self.device()), view_of(sums, "multinomial"),
-                               view_of(out, "multinomial"), next_state(generator));
+    dlprim::random_categorical(current_queue(self.device()), view_of(sums, "multinomial"), view_of(out, "multinomial"),
+                               next_state(generator));
   result.copy_(self.dim() == 1 ? out.squeeze(0) : out);
 }
 
@@ -169,12 +171,11 @@ namespace ops {
 std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
   if (!train.value_or(true) || input.numel() == 0)
     return {input.clone(), at::ones_like(input, input.options().dtype(at::kBool))};
-  TORCH_CHECK(at::isFloatingType(input.scalar_type()), "dropout: expected a floating dtype, got ",
-              input.scalar_type());
+  TORCH_CHECK(at::isFloatingType(input.scalar_type()), "dropout: expected a floating dtype, got ", input.scalar_type());
   const at::Tensor dense = input.is_non_overlapping_and_dense() ? input : input.contiguous();
   at::Tensor out = at::empty_like(dense), mask = at::empty_like(dense, dense.options().dtype(at::kBool));
-  dlprim::dropout(current_queue(input.device()), flat(dense, "dropout"), flat(out, "dropout"),
-                  flat(mask, "dropout"), p, next_state(std::nullopt));
+  dlprim::dropout(current_queue(input.device()), flat(dense, "dropout"), flat(out, "dropout"), flat(mask, "dropout"), p,
+                  next_state(std::nullopt));
   return {out, mask};
 }
 
@@ -195,8 +196,7 @@ at::Tensor& randperm_generator_out(int64_t n, Generator generator, at::Tensor& o
   at::native::check_supported_max_int_with_precision(n, out);
   out.resize_({n});
   const at::Tensor target = out.is_contiguous() ? out : at::empty({n}, out.options());
-  if (n > 0)
-    dlprim::random_permutation(current_queue(out.device()), flat(target, "randperm"), next_state(generator));
+  if (n > 0) dlprim::random_permutation(current_queue(out.device()), flat(target, "randperm"), next_state(generator));
   if (!target.is_same(out)) out.copy_(target);
   return out;
 }
@@ -242,8 +242,8 @@ at::Tensor& rrelu_with_noise_out(const at::Tensor& self, at::Tensor& noise, cons
   return at::mul_out(out, self, noise);
 }
 
-at::Tensor rrelu_with_noise(const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower,
-                            const at::Scalar& upper, bool training, Generator generator) {
+at::Tensor rrelu_with_noise(const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
+                            bool training, Generator generator) {
   at::Tensor out = at::empty_like(self);
   rrelu_with_noise_out(self, noise, lower, upper, training, std::move(generator), out);
   return out;

@@ -17,6 +17,7 @@
 #include "generated/structured/tril_out.h"
 #include "generated/structured/triu_out.h"
 #include "ops/iterator.hpp"
+#include "ops/many_dims.hpp"
 #include "runtime/scalar.hpp"
 #include "runtime/tensor.hpp"
 
@@ -38,8 +39,9 @@ void into_dense(const at::Tensor& out, Write write) {
 
 void triangle(const at::Tensor& self, int64_t diagonal, bool lower, const at::Tensor& out) {
   into_dense(out, [&](const at::Tensor& dense) {
-    dlprim::triangle(current_queue(out.device()), view_of(dense, "tril"), view_of(self.contiguous(), "tril"), diagonal,
-                     lower);
+    auto matrices = [](const at::Tensor& x) { return x.dim() <= dlprim::max_dims ? x : x.flatten(0, -3); };
+    dlprim::triangle(current_queue(out.device()), view_of(matrices(dense), "tril"),
+                     view_of(matrices(self.contiguous()), "tril"), diagonal, lower);
   });
 }
 
@@ -95,9 +97,8 @@ at::Tensor triangle_indices(int64_t rows, int64_t columns, int64_t offset, bool 
   const int64_t below = at::native::get_tril_size(rows, columns, lower ? offset : offset - 1);
   const int64_t count = lower ? below : rows * columns - below;
   const c10::OptionalDeviceGuard guard(device);
-  at::Tensor out = at::empty(
-      {2, count},
-      c10::TensorOptions().dtype(type).device(device).layout(layout).pinned_memory(pin_memory));
+  at::Tensor out =
+      at::empty({2, count}, c10::TensorOptions().dtype(type).device(device).layout(layout).pinned_memory(pin_memory));
   if (count > 0)
     dlprim::triangle_indices(current_queue(out.device()), view_of(out, "tril_indices"), rows, columns, offset, lower);
   return out;
@@ -106,7 +107,9 @@ at::Tensor triangle_indices(int64_t rows, int64_t columns, int64_t offset, bool 
 // TensorIterator gives the source negative strides along the flipped dims.
 void flip_kernel(at::TensorIterator& it, bool) {
   if (it.numel() == 0) return;
-  dlprim::copy(current_queue(it.device(0)), operand_view(it, 0, "flip"), operand_view(it, 1, "flip"));
+  in_parts(it, [](at::TensorIteratorBase& part) {
+    dlprim::copy(current_queue(part.device(0)), operand_view(part, 0, "flip"), operand_view(part, 1, "flip"));
+  });
 }
 
 // Rolls along dims[0 ..] by copying the two parts of each dimension to their places.

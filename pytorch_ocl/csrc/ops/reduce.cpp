@@ -122,8 +122,7 @@ void run_reduce(at::TensorIteratorBase& it, ReduceId id, c10::ArrayRef<c10::Scal
   if (it.numel() == 0) return;
   if (C10_UNLIKELY(it.ndim() > dlprim::max_dims)) {
     const at::Tensor out = it.tensor(0), in = it.tensor(1);
-    return reduce_rows(id, {out}, in, [&](int64_t d) { return out.size(d) == 1 && in.size(d) != 1; },
-                       numbers(scalars));
+    return reduce_rows(id, {out}, in, [&](int64_t d) { return out.size(d) == 1 && in.size(d) != 1; }, numbers(scalars));
   }
   const TensorView outputs[] = {operand(it, 0, dlprim::name(id))}, inputs[] = {operand(it, 1, dlprim::name(id))};
   dlprim::reduce(current_queue(), id, {outputs, inputs}, numbers(scalars));
@@ -158,8 +157,8 @@ void structured_sum_IntList_out::impl(const at::Tensor& self, at::OptionalIntArr
   reduce_dims(ReduceId::sum, {out}, self, dim);
 }
 
-void structured_mean_out::impl(const at::Tensor& self, at::OptionalIntArrayRef dim, bool,
-                               std::optional<at::ScalarType>, const at::Tensor& out) {
+void structured_mean_out::impl(const at::Tensor& self, at::OptionalIntArrayRef dim, bool, std::optional<at::ScalarType>,
+                               const at::Tensor& out) {
   reduce_dims(ReduceId::mean, {out}, self, dim);
 }
 
@@ -187,7 +186,7 @@ void moments(const char* op, bool root, const at::Tensor& self, at::OptionalIntA
   const int64_t count = self.numel() / std::max<int64_t>(1, result.numel());
   if (result.numel() > 0 && double(count) - shift <= 0)
     TORCH_WARN(op, "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input"
-               " numel divided by output numel).");
+                   " numel divided by output numel).");
   if (mean) reduce_dims(ReduceId::std_var, {result, *mean}, self, dims, {shift, double(root)});
   else reduce_dims(ReduceId::std_var, {result}, self, dims, {shift, double(root)});
 }

@@ -18,9 +18,8 @@ void run_reduce(at::TensorIteratorBase& it, dlprim::ReduceId id, c10::ArrayRef<c
 /// `call` has the exact type `Fn` of a dispatch stub and forwards to run_reduce.
 template <dlprim::ReduceId id, class Fn>
 struct ReduceStub {
-  static_assert(!std::is_same_v<Fn, Fn>,
-                "a row serves only stubs of the form void(TensorIterator&, scalars...): "
-                "map the stub to null in the family's yaml and register it by hand");
+  static_assert(!std::is_same_v<Fn, Fn>, "a row serves only stubs of the form void(TensorIterator&, scalars...): "
+                                         "map the stub to null in the family's yaml and register it by hand");
 };
 
 template <dlprim::ReduceId id, class Iterator, class... Args>

@@ -17,8 +17,10 @@
 #include "runtime/errors.hpp"
 
 /// Closes a generated function: what dlprim throws becomes the PyTorch error that says the same.
-#define OCL_TRANSLATE_ERRORS \
-  catch (const dlprim::Error&) { pytorch_ocl::rethrow_as_torch_error(); }
+#define OCL_TRANSLATE_ERRORS               \
+  catch (const dlprim::Error&) {           \
+    pytorch_ocl::rethrow_as_torch_error(); \
+  }
 
 namespace pytorch_ocl {
 
@@ -45,12 +47,10 @@ inline at::Tensor new_output(at::IntArrayRef sizes, const at::TensorOptions& opt
 }
 
 /// As new_output, with the strides asked for.
-inline at::Tensor new_strided_output(at::IntArrayRef sizes, at::IntArrayRef strides,
-                                     const at::TensorOptions& options) {
+inline at::Tensor new_strided_output(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) {
   constexpr c10::DispatchKeySet keys(c10::DispatchKey::PrivateUse1);
   c10::Allocator* allocator = c10::GetAllocator(c10::DeviceType::PrivateUse1);
-  return at::detail::empty_strided_generic(sizes, strides, allocator, keys,
-                                           c10::typeMetaToScalarType(options.dtype()));
+  return at::detail::empty_strided_generic(sizes, strides, allocator, keys, c10::typeMetaToScalarType(options.dtype()));
 }
 
 }  // namespace pytorch_ocl

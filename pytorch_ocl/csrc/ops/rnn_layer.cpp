@@ -34,8 +34,7 @@ variable_list run(const Layer& layer, Kept* kept) {
     if (layer.gru)
       std::tie(state, workspace) = at::_thnn_fused_gru_cell(input, hidden, state, layer.b_input, layer.b_hidden);
     else
-      std::tie(state, cell, workspace) =
-          at::_thnn_fused_lstm_cell(input, hidden, cell, layer.b_input, layer.b_hidden);
+      std::tie(state, cell, workspace) = at::_thnn_fused_lstm_cell(input, hidden, cell, layer.b_input, layer.b_hidden);
     outputs[std::size_t(layer.step(i))] = state;
     if (kept) kept->cells.push_back(cell), kept->workspaces.push_back(workspace);
   }
@@ -69,8 +68,12 @@ variable_list run_backward(const Layer& layer, const Kept& kept, const Tensor& o
   const Tensor hidden = layer.gru ? at::stack(of_hidden).flatten(0, 1) : gates;
   const bool bias = layer.b_input.defined();
   const Tensor b_input = bias ? gates.sum(0) : Tensor();
-  return {at::mm(gates, layer.w_input).view_as(layer.x), grad, layer.gru ? Tensor() : grad_cell,
-          at::mm(gates.t(), layer.x.flatten(0, 1)), at::mm(hidden.t(), states.flatten(0, 1)), b_input,
+  return {at::mm(gates, layer.w_input).view_as(layer.x),
+          grad,
+          layer.gru ? Tensor() : grad_cell,
+          at::mm(gates.t(), layer.x.flatten(0, 1)),
+          at::mm(hidden.t(), states.flatten(0, 1)),
+          b_input,
           bias && layer.gru ? hidden.sum(0) : b_input};
 }
 
@@ -82,8 +85,7 @@ variable_list compose(const Layer& layer) {
   if (bias) weights.insert(weights.end(), {layer.b_input, layer.b_hidden});
   const Tensor state = layer.state.unsqueeze(0);
   Tensor output, last, cell;
-  if (layer.gru)
-    std::tie(output, last) = at::native::gru(x, state, weights, bias, 1, 0, false, false, false);
+  if (layer.gru) std::tie(output, last) = at::native::gru(x, state, weights, bias, 1, 0, false, false, false);
   else
     std::tie(output, last, cell) =
         at::native::lstm(x, {state, layer.cell.unsqueeze(0)}, weights, bias, 1, 0, false, false, false);
@@ -102,8 +104,8 @@ struct LayerFunction : torch::autograd::Function<LayerFunction> {
                                const Optional& cell, const Tensor& w_input, const Tensor& w_hidden,
                                const Optional& b_input, const Optional& b_hidden) {
     at::AutoDispatchBelowADInplaceOrView below;
-    const variable_list operands{x, state, cell.value_or(Tensor()), w_input, w_hidden, b_input.value_or(Tensor()),
-                                 b_hidden.value_or(Tensor())};
+    const variable_list operands{
+        x, state, cell.value_or(Tensor()), w_input, w_hidden, b_input.value_or(Tensor()), b_hidden.value_or(Tensor())};
     Kept kept;
     const variable_list results = run(Layer::from(gru, reverse, operands), &kept);
     variable_list saved = operands;
@@ -138,8 +140,8 @@ struct LayerFunction : torch::autograd::Function<LayerFunction> {
     variable_list wanted;
     for (const Tensor& operand : operands)
       if (operand.defined() && operand.requires_grad()) wanted.push_back(operand);
-    const variable_list found = torch::autograd::grad(without_undefined(compose(layer)), wanted,
-                                                      without_undefined(grads), true, true, true);
+    const variable_list found =
+        torch::autograd::grad(without_undefined(compose(layer)), wanted, without_undefined(grads), true, true, true);
     variable_list all;
     auto next = found.begin();
     for (const Tensor& operand : operands)
@@ -153,8 +155,8 @@ struct LayerFunction : torch::autograd::Function<LayerFunction> {
 variable_list run_layer(const Layer& layer) {
   const variable_list operands = layer.operands();
   const bool differentiates = at::GradMode::is_enabled() && std::ranges::any_of(operands, [](const Tensor& t) {
-    return t.defined() && t.requires_grad();
-  });
+                                return t.defined() && t.requires_grad();
+                              });
   if (!differentiates) return run(layer, nullptr);
   const auto given = [](const Tensor& t) { return t.defined() ? Optional(t) : std::nullopt; };
   variable_list results =

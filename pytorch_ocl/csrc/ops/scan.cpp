@@ -9,6 +9,7 @@
 
 #include "generated/functions/scan.h"
 #include "ops/dtypes.hpp"
+#include "ops/many_dims.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl {
@@ -25,15 +26,17 @@ void scan(ScanId id, const char* op, const at::Tensor& self, const at::Tensor& o
   check_dtype(out, served::integers_ | served::floating_ | served::complex_, op);
   at::assert_no_partial_overlap(out, self);
   const at::Tensor x = self.to(out.scalar_type()).contiguous(), y = dense(out);
-  dlprim::scan(current_queue(), id, view_of(y, op), view_of(x, op), int(at::maybe_wrap_dim(dim, self.dim())));
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  dlprim::scan(current_queue(), id, view_of(around(y, dim), op), view_of(around(x, dim), op), around_dim(x, dim));
   if (!y.is_same(out)) out.copy_(y);
 }
 
 void scan_extreme(ScanId id, const char* op, const at::Tensor& self, const at::Tensor& values,
                   const at::Tensor& indices, int64_t dim) {
   const at::Tensor x = self.contiguous(), y = dense(values), where = dense(indices);
-  dlprim::scan(current_queue(), id, view_of(y, op), view_of(x, op), int(at::maybe_wrap_dim(dim, self.dim())),
-               view_of(where, op));
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  dlprim::scan(current_queue(), id, view_of(around(y, dim), op), view_of(around(x, dim), op), around_dim(x, dim),
+               view_of(around(where, dim), op));
   if (!y.is_same(values)) values.copy_(y);
   if (!where.is_same(indices)) indices.copy_(where);
 }

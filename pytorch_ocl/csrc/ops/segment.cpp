@@ -148,4 +148,4 @@ REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_lengths_stub, &pytorch_ocl::reduce
 REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_offsets_stub, &pytorch_ocl::reduce_offsets)
 REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_lengths_backward_stub, &pytorch_ocl::backward_lengths)
 REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_offsets_backward_stub, &pytorch_ocl::backward_offsets)
-}
+}  // namespace at::native

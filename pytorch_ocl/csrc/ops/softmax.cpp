@@ -13,6 +13,7 @@
 #include "generated/structured/_softmax_backward_data_out.h"
 #include "generated/structured/_softmax_out.h"
 #include "ops/dtypes.hpp"
+#include "ops/many_dims.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl {
@@ -29,14 +30,15 @@ at::Tensor dense(const at::Tensor& out) {
 void forward(SoftmaxKind kind, const char* op, const at::Tensor& self, int64_t dim, const at::Tensor& out) {
   check_dtype(self, served::floating_, op);
   const at::Tensor x = self.contiguous(), y = dense(out);
-  dlprim::softmax(current_queue(), kind, view_of(y, op), view_of(x, op), int(dim));
+  dlprim::softmax(current_queue(), kind, view_of(around(y, dim), op), view_of(around(x, dim), op), around_dim(x, dim));
   if (!y.is_same(out)) out.copy_(y);
 }
 
 void backward(SoftmaxKind kind, const char* op, const at::Tensor& grad, const at::Tensor& output, int64_t dim,
               const at::Tensor& grad_input) {
   const at::Tensor gy = grad.contiguous(), y = output.contiguous(), gx = dense(grad_input);
-  dlprim::softmax_backward(current_queue(), kind, view_of(gx, op), view_of(gy, op), view_of(y, op), int(dim));
+  dlprim::softmax_backward(current_queue(), kind, view_of(around(gx, dim), op), view_of(around(gy, dim), op),
+                           view_of(around(y, dim), op), around_dim(y, dim));
   if (!gx.is_same(grad_input)) grad_input.copy_(gx);
 }
 

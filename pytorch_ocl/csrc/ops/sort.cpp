@@ -6,11 +6,13 @@
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/Sorting.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <dlprim/primitives/sort.hpp>
 
 #include "generated/functions/sort.h"
 #include "generated/structured/topk_values.h"
+#include "ops/many_dims.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl {
@@ -28,6 +30,12 @@ at::Tensor order_of(const at::Tensor& keys, bool descending) {
   at::Tensor order = at::empty(keys.sizes(), keys.options().dtype(at::kLong));
   dlprim::sort_order(current_queue(keys.device()), view_of(keys, "sort"), view_of(order, "sort"), descending);
   return order;
+}
+
+// Sorts rows; `sorted` and `order` are contiguous and of their size.
+void sort_into(const at::Tensor& sorted, const at::Tensor& order, const at::Tensor& keys, bool descending) {
+  dlprim::sort_order(current_queue(keys.device()), view_of(keys, "sort"), view_of(order.view(keys.sizes()), "sort"),
+                     descending, view_of(sorted.view(keys.sizes()), "sort"));
 }
 
 // The first k of order_of.
@@ -48,14 +56,23 @@ void put_rows(const at::Tensor& to, const at::Tensor& rows, int64_t dim) {
 void sort_kernel(const at::TensorBase& self, const at::TensorBase& values, const at::TensorBase& indices, int64_t dim,
                  bool descending, bool) {
   if (self.numel() == 0) return;
-  const at::Tensor keys = rows_of(at::Tensor(self), dim), order = order_of(keys, descending);
+  const at::Tensor keys = rows_of(at::Tensor(self), dim);
+  const bool last = self.dim() == 0 || at::maybe_wrap_dim(dim, self.dim()) == self.dim() - 1;
+  const bool direct =
+      last && values.is_contiguous() && indices.is_contiguous() && !at::Tensor(values).is_alias_of(keys);
+  const at::Tensor sorted = direct ? at::Tensor(values) : at::empty_like(keys);
+  const at::Tensor order = direct ? at::Tensor(indices) : at::empty(keys.sizes(), keys.options().dtype(at::kLong));
+  sort_into(sorted, order, keys, descending);
+  if (direct) return;
   put_rows(at::Tensor(indices), order, dim);
-  put_rows(at::Tensor(values), keys.gather(1, order), dim);
+  put_rows(at::Tensor(values), sorted, dim);
 }
 
 // The elements of each row that `rank` selects, with their positions.
 std::pair<at::Tensor, at::Tensor> select(const at::Tensor& self, int64_t dim, dlprim::Rank rank, int64_t k = 0) {
-  const at::Tensor keys = rows_of(self, dim), order = order_of(keys, false), sorted = keys.gather(1, order);
+  const at::Tensor keys = rows_of(self, dim), sorted = at::empty_like(keys);
+  const at::Tensor order = at::empty(keys.sizes(), keys.options().dtype(at::kLong));
+  sort_into(sorted, order, keys, false);
   const at::Tensor place = at::empty({keys.size(0), 1}, order.options());
   dlprim::rank_place(current_queue(self.device()), view_of(sorted, "select"), view_of(place, "select"), rank, k);
   return {sorted.gather(1, place), order.gather(1, place)};
@@ -89,17 +106,18 @@ at::Tensor& search(const at::Tensor& sequence, const at::Tensor& values, bool ou
   at::native::searchsorted_pre_check(sequence, values, out, out_int32, right, side, sorter);
   out.resize_(values.sizes());
   if (values.numel() == 0) return out;
-  const at::ScalarType common = values.scalar_type() == sequence.scalar_type() ? values.scalar_type()
-                                                                               : at::result_type(sequence, values);
+  const at::ScalarType common =
+      values.scalar_type() == sequence.scalar_type() ? values.scalar_type() : at::result_type(sequence, values);
   const at::Tensor keys = sequence.to(common).contiguous(), wanted = values.to(common).contiguous();
   const at::Tensor order = sorter.defined() ? sorter.contiguous() : sorter;
   const at::Tensor dense = out.is_contiguous() ? out : at::empty(out.sizes(), out.options());
   const bool from_right = right || (side && *side == "right");
-  const int64_t n = keys.size(-1);
-  dlprim::search_sorted(current_queue(out.device()), view_of(dense, "searchsorted"),
+  const int64_t n = keys.size(-1), last = wanted.dim() - 1;
+  dlprim::search_sorted(current_queue(out.device()), view_of(around(dense, last), "searchsorted"),
                         view_of(keys.view({n == 0 ? 1 : keys.numel() / n, n}), "searchsorted"),
-                        view_of(wanted, "searchsorted"),
-                        order.defined() ? view_of(order, "searchsorted") : dlprim::TensorView{}, from_right);
+                        view_of(around(wanted, last), "searchsorted"),
+                        order.defined() ? view_of(around(order, last), "searchsorted") : dlprim::TensorView{},
+                        from_right);
   if (!dense.is_same(out)) out.copy_(dense);
   return out;
 }
@@ -110,7 +128,7 @@ at::Tensor index_result(const at::Tensor& like, bool out_int32) {
 
 }  // namespace
 
-void structured_topk_values::impl(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool, // sorted anyway
+void structured_topk_values::impl(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool,  // sorted anyway
                                   const at::Tensor& values, const at::Tensor& indices) {
   if (self.dim() == 0) {
     if (k == 0) return;
@@ -151,8 +169,8 @@ std::tuple<at::Tensor&, at::Tensor&> nanmedian_dim_values(const at::Tensor& self
   return {values, indices};
 }
 
-std::tuple<at::Tensor&, at::Tensor&> mode_values(const at::Tensor& self, int64_t dim, bool keepdim,
-                                                 at::Tensor& values, at::Tensor& indices) {
+std::tuple<at::Tensor&, at::Tensor&> mode_values(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values,
+                                                 at::Tensor& indices) {
   select_into(values, indices, self, dim, keepdim, dlprim::Rank::mode, "mode()");
   return {values, indices};
 }

@@ -4,26 +4,18 @@
 #include <ATen/native/SparseTensorUtils.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_sparse_coo_tensor_unsafe.h>
-#include <ATen/ops/_unique2.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/result_type.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/zeros.h>
 
 #include "generated/functions/sparse.h"
+#include "ops/sparse_rows.hpp"
 
 namespace pytorch_ocl::sparse {
 
 namespace {
-
-// Positions of the elements along the sparse dimensions as one row-major number.
-at::Tensor flat(const at::Tensor& indices, at::IntArrayRef sizes) {
-  at::Tensor result = at::zeros({indices.size(1)}, indices.options());
-  for (int64_t d = 0; d < indices.size(0); d++) result.mul_(sizes[std::size_t(d)]).add_(indices.select(0, d));
-  return result;
-}
 
 at::Tensor indices_of(const at::Tensor& positions, at::IntArrayRef sizes, int64_t sparse_dims) {
   if (sparse_dims == 0) return at::empty({0, positions.size(0)}, positions.options());
@@ -63,10 +55,11 @@ at::Tensor& add_to_dense(const at::Tensor& dense, const at::Tensor& other, const
               " (FYI: dense-sparse addition does not currently support broadcasting)");
   const at::ScalarType common = at::result_type(dense, other);
   check_result("add", common, out);
-  at::Tensor sum = dense.to(common, false, /*copy=*/!(out.is_same(dense) && dense.scalar_type() == common)).contiguous();
+  at::Tensor sum =
+      dense.to(common, false, /*copy=*/!(out.is_same(dense) && dense.scalar_type() == common)).contiguous();
   if (other._nnz() > 0 && other.numel() > 0)
     rows_of(sum, other.sparse_dim())
-        .index_add_(0, flat(other._indices(), other.sizes()), other._values().to(common), alpha);
+        .index_add_(0, flat_positions(other._indices(), other.sizes()), other._values().to(common), alpha);
   if (sum.is_same(out)) return out;
   if (!out.is_same(dense)) out.resize_(dense.sizes());
   return out.copy_(sum);
@@ -77,7 +70,7 @@ at::Tensor& multiply_sparse(const at::Tensor& a, const at::Tensor& b, at::Scalar
   TORCH_CHECK(a.sizes() == b.sizes() && a.sparse_dim() == b.sparse_dim(),
               "mul: expected sparse tensors of equal sizes and sparse dimensions, got ", a.sizes(), " and ", b.sizes());
   const at::Tensor x = a.coalesce(), y = b.coalesce();
-  const at::Tensor at_x = flat(x._indices(), x.sizes()), at_y = flat(y._indices(), y.sizes());
+  const at::Tensor at_x = flat_positions(x._indices(), x.sizes()), at_y = flat_positions(y._indices(), y.sizes());
   if (at_x.numel() == 0 || at_y.numel() == 0)
     return set(out, a.sizes(), x._indices().narrow(1, 0, 0), x._values().narrow(0, 0, 0).to(common), true);
   const at::Tensor place = at::searchsorted(at_y, at_x).clamp_max(at_y.size(0) - 1);
@@ -91,13 +84,9 @@ at::Tensor& multiply_sparse(const at::Tensor& a, const at::Tensor& b, at::Scalar
 
 at::Tensor _coalesce(const at::Tensor& self) {
   if (self._nnz() < 2) return at::Tensor(self.clone())._coalesced_(true);
-  const at::Tensor values = self._values();
-  const auto [positions, inverse, counts] = at::_unique2(flat(self._indices(), self.sizes()), true, true);
-  std::vector<int64_t> sizes = values.sizes().vec();
-  sizes[0] = positions.size(0);
-  at::Tensor sums = at::zeros(sizes, values.options());
-  if (sums.numel() > 0) sums.index_add_(0, inverse, values);
-  return at::_sparse_coo_tensor_unsafe(indices_of(positions, self.sizes(), self.sparse_dim()), sums, self.sizes())
+  const Runs runs = runs_of(flat_positions(self._indices(), self.sizes()));
+  const at::Tensor sums = sums_of_runs(runs, self._values());
+  return at::_sparse_coo_tensor_unsafe(indices_of(runs.keys, self.sizes(), self.sparse_dim()), sums, self.sizes())
       ._coalesced_(true);
 }
 
@@ -107,8 +96,10 @@ at::Tensor& add_out(const at::Tensor& self, const at::Tensor& other, const at::S
   TORCH_CHECK(out.is_sparse(), "add: expected a sparse result of two sparse tensors");
   TORCH_CHECK(self.sizes() == other.sizes(), "add: expected sizes of 'self' and 'other' to match, but ", self.sizes(),
               " != ", other.sizes());
-  TORCH_CHECK(self.sparse_dim() == other.sparse_dim(), "add: expected 'self' and 'other' to have same number of sparse "
-              "dimensions, got ", self.sparse_dim(), " and ", other.sparse_dim());
+  TORCH_CHECK(self.sparse_dim() == other.sparse_dim(),
+              "add: expected 'self' and 'other' to have same number of sparse "
+              "dimensions, got ",
+              self.sparse_dim(), " and ", other.sparse_dim());
   const at::ScalarType common = at::result_type(self, other);
   check_result("add", common, out);
   const bool coalesced = self.is_coalesced() && other.is_coalesced();
@@ -132,10 +123,9 @@ at::Tensor& mul_out(const at::Tensor& self, const at::Tensor& other, at::Tensor&
               "mul: expected a dense tensor that broadcasts to the sizes of the sparse one, got ", dense.sizes(),
               " and ", sparse.sizes());
   const at::Tensor values = sparse._values().to(common);
-  const at::Tensor factors =
-      dense.dim() == 0 ? dense
-                       : rows_of(dense.expand(sparse.sizes()), sparse.sparse_dim())
-                             .index_select(0, flat(sparse._indices(), sparse.sizes()));
+  const at::Tensor factors = dense.dim() == 0 ? dense
+                                              : rows_of(dense.expand(sparse.sizes()), sparse.sparse_dim())
+                                                    .index_select(0, flat_positions(sparse._indices(), sparse.sizes()));
   return set(out, sparse.sizes(), sparse._indices().clone(), values.mul(factors), sparse.is_coalesced());
 }
 

@@ -15,6 +15,7 @@
 #include "runtime/allocator.hpp"
 #include "runtime/device.hpp"
 #include "runtime/scalar.hpp"
+#include "runtime/small_floats.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl::ops {
@@ -47,8 +48,8 @@ at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarTyp
                                std::optional<bool> pin_memory, std::optional<at::MemoryFormat> memory_format) {
   check_options(layout, pin_memory);
   const c10::DeviceGuard guard(resolve(device));
-  at::Tensor tensor = at::detail::empty_generic(size, &device_allocator(), ocl_keys, c10::dtype_or_default(dtype),
-                                                memory_format);
+  at::Tensor tensor =
+      at::detail::empty_generic(size, &device_allocator(), ocl_keys, c10::dtype_or_default(dtype), memory_format);
   return deterministic(tensor);
 }
 
@@ -57,8 +58,8 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
                          std::optional<bool> pin_memory) {
   check_options(layout, pin_memory);
   const c10::DeviceGuard guard(resolve(device));
-  at::Tensor tensor = at::detail::empty_strided_generic(size, stride, &device_allocator(), ocl_keys,
-                                                        c10::dtype_or_default(dtype));
+  at::Tensor tensor =
+      at::detail::empty_strided_generic(size, stride, &device_allocator(), ocl_keys, c10::dtype_or_default(dtype));
   return deterministic(tensor);
 }
 
@@ -130,6 +131,12 @@ bool _has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor&
 }
 
 at::Tensor& fill__Scalar(at::Tensor& self, const at::Scalar& value) {
+  if (storage_only(self.scalar_type())) {
+    const at::Tensor number = at::empty({}, self.options().device(at::kCPU)).fill_(value);
+    const at::ScalarType bits = self.element_size() == 1 ? at::kByte : at::kInt;
+    self.view(bits).fill_(number.view(bits).item());
+    return self;
+  }
   check_fits(value, self.scalar_type());
   if (self.numel() == 0) return self;
   const dlprim::Scalar number = to_scalar(value, self.scalar_type());
@@ -140,9 +147,8 @@ at::Tensor& fill__Scalar(at::Tensor& self, const at::Scalar& value) {
   at::TensorIteratorConfig config;
   config.add_output(self).check_all_same_dtype(false).set_check_mem_overlap(false).resize_outputs(false);
   at::TensorIterator it = config.build();
-  in_parts(it, [&](at::TensorIteratorBase& part) {
-    dlprim::fill(current_queue(), operand_view(part, 0, "fill_"), number);
-  });
+  in_parts(
+      it, [&](at::TensorIteratorBase& part) { dlprim::fill(current_queue(), operand_view(part, 0, "fill_"), number); });
   return self;
 }
 
@@ -160,6 +166,9 @@ at::Tensor _efficientzerotensor(at::IntArrayRef size, std::optional<at::ScalarTy
                                    c10::dtype_or_default(dtype), std::nullopt);
 }
 
-at::Tensor& zero_(at::Tensor& self) { return fill__Scalar(self, 0); }
+at::Tensor& zero_(at::Tensor& self) {
+  if (self.scalar_type() == at::kFloat4_e2m1fn_x2) return self.view(at::kByte).zero_(), self;  // holds no number
+  return fill__Scalar(self, 0);
+}
 
 }  // namespace pytorch_ocl::ops

@@ -128,8 +128,7 @@ at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
   TORCH_CHECK(self.min().item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
   const int64_t bins = std::max(self.max().item<int64_t>() + 1, minlength);
   at::Tensor out = at::zeros({bins}, self.options().dtype(type));
-  return out.index_add_(0, self.to(at::kLong),
-                        weighted ? weights->to(type) : at::ones(self.sizes(), out.options()));
+  return out.index_add_(0, self.to(at::kLong), weighted ? weights->to(type) : at::ones(self.sizes(), out.options()));
 }
 
 // Places are computed and rounded in the input's dtype, step by step, as PyTorch does; those of integers exactly.

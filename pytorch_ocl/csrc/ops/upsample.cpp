@@ -78,14 +78,14 @@ void backward(const at::Tensor& grad_output, const at::Tensor& grad_input, const
     backward(grad_output, grad_input, how(dlprim::ResampleMode::mode, false, false, NAMES_##axes));            \
   }
 
-#define INTERPOLATE(op, axes, mode, antialias)                                                                      \
-  void structured_##op##_out::impl(const at::Tensor& self, Sizes, bool corners, SCALES_##axes,                      \
-                                   const at::Tensor& out) {                                                         \
-    forward(self, out, how(dlprim::ResampleMode::mode, corners, antialias, NAMES_##axes));                          \
-  }                                                                                                                 \
-  void structured_##op##_backward_grad_input::impl(const at::Tensor& grad_output, Sizes, Sizes, bool corners,       \
-                                                   SCALES_##axes, const at::Tensor& grad_input) {                   \
-    backward(grad_output, grad_input, how(dlprim::ResampleMode::mode, corners, antialias, NAMES_##axes));           \
+#define INTERPOLATE(op, axes, mode, antialias)                                                                \
+  void structured_##op##_out::impl(const at::Tensor& self, Sizes, bool corners, SCALES_##axes,                \
+                                   const at::Tensor& out) {                                                   \
+    forward(self, out, how(dlprim::ResampleMode::mode, corners, antialias, NAMES_##axes));                    \
+  }                                                                                                           \
+  void structured_##op##_backward_grad_input::impl(const at::Tensor& grad_output, Sizes, Sizes, bool corners, \
+                                                   SCALES_##axes, const at::Tensor& grad_input) {             \
+    backward(grad_output, grad_input, how(dlprim::ResampleMode::mode, corners, antialias, NAMES_##axes));     \
   }
 
 NEAREST(upsample_nearest1d, 1, nearest)

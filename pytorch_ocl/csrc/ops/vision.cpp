@@ -31,8 +31,8 @@ struct OnDevice<function> {
     auto visit = [&](const auto& argument) {
       if constexpr (std::is_same_v<std::decay_t<decltype(argument)>, Tensor>) {
         TORCH_CHECK(!device || argument.device() == *device,
-                    "Expected all tensors to be on the same device, but found at least two devices, ", *device,
-                    " and ", argument.device(), "!");
+                    "Expected all tensors to be on the same device, but found at least two devices, ", *device, " and ",
+                    argument.device(), "!");
         device = argument.device();
       }
     };
@@ -139,7 +139,8 @@ struct Derivative : torch::autograd::Function<Derivative> {
     return tensors_of(call_below(name, std::move(stack)));
   }
   static variable_list backward(AutogradContext* context, const variable_list&) {
-    TORCH_CHECK(false, "double backwards on torchvision::", context->saved_data["name"].toStringRef(), " not supported");
+    TORCH_CHECK(false, "double backwards on torchvision::", context->saved_data["name"].toStringRef(),
+                " not supported");
   }
 };
 

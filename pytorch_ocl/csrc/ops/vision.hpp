@@ -32,9 +32,9 @@ Tensor ps_roi_align_backward(const Tensor& grad, const Tensor& rois, const Tenso
                              int64_t batch_size, int64_t channels, int64_t height, int64_t width);
 std::tuple<Tensor, Tensor> ps_roi_pool(const Tensor& input, const Tensor& rois, double spatial_scale,
                                        int64_t pooled_height, int64_t pooled_width);
-Tensor ps_roi_pool_backward(const Tensor& grad, const Tensor& rois, const Tensor& channel_mapping,
-                            double spatial_scale, int64_t pooled_height, int64_t pooled_width, int64_t batch_size,
-                            int64_t channels, int64_t height, int64_t width);
+Tensor ps_roi_pool_backward(const Tensor& grad, const Tensor& rois, const Tensor& channel_mapping, double spatial_scale,
+                            int64_t pooled_height, int64_t pooled_width, int64_t batch_size, int64_t channels,
+                            int64_t height, int64_t width);
 
 /// Convolution of places shifted by `offset` and scaled by `mask`, which is read where use_mask says so.
 Tensor deform_conv2d(const Tensor& input, const Tensor& weight, const Tensor& offset, const Tensor& mask,

@@ -54,8 +54,14 @@ Problem problem(const Tensor& input, const Tensor& weight, const Tensor& offset,
               offset.sizes(), ", ", weight.sizes(), " and ", mask.sizes());
   check_types(input, {&weight, &offset, &bias});
   if (use_mask) check_types(input, {&mask});
-  Problem p{input.contiguous(), weight.contiguous(), offset.contiguous(), use_mask ? mask.contiguous() : Tensor(),
-            numbers, groups, 0, 0};
+  Problem p{input.contiguous(),
+            weight.contiguous(),
+            offset.contiguous(),
+            use_mask ? mask.contiguous() : Tensor(),
+            numbers,
+            groups,
+            0,
+            0};
   int64_t out[2];
   for (int d = 0; d < 2; d++) {
     p.how.kernel[d] = weight.size(2 + d);
@@ -68,9 +74,10 @@ Problem problem(const Tensor& input, const Tensor& weight, const Tensor& offset,
   }
   p.out_height = out[0], p.out_width = out[1];
   const int64_t taps = p.how.kernel[0] * p.how.kernel[1];
-  TORCH_CHECK(groups > 0 && weight.size(1) * groups == input.size(1) && weight.size(0) % groups == 0,
-              "deform_conv2d: expected input channels of groups * weight.size(1) and a multiple of groups weights, got ",
-              input.size(1), " channels, ", groups, " groups and weight ", weight.sizes());
+  TORCH_CHECK(
+      groups > 0 && weight.size(1) * groups == input.size(1) && weight.size(0) % groups == 0,
+      "deform_conv2d: expected input channels of groups * weight.size(1) and a multiple of groups weights, got ",
+      input.size(1), " channels, ", groups, " groups and weight ", weight.sizes());
   TORCH_CHECK(offset_groups > 0 && input.size(1) % offset_groups == 0,
               "deform_conv2d: expected input channels that offset_groups divides, got ", input.size(1), " and ",
               offset_groups);
@@ -127,7 +134,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> deform_conv2d_backward(
               ": expected a gradient of the result's shape, got ", grad.sizes());
   const auto type = input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const Tensor sums = at::zeros(input.sizes(), input.options().dtype(type)), grad_weight = at::zeros_like(weight);
-  const Tensor grad_offset = at::zeros_like(p.offset), grad_mask = use_mask ? at::zeros_like(p.mask) : at::zeros_like(mask);
+  const Tensor grad_offset = at::zeros_like(p.offset),
+               grad_mask = use_mask ? at::zeros_like(p.mask) : at::zeros_like(mask);
   const Tensor all = grad.contiguous();
   for (int64_t first = 0; all.numel() > 0 && first < p.batch(); first += p.step()) {
     const int64_t count = std::min(p.step(), p.batch() - first);

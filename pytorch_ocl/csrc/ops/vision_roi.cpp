@@ -25,7 +25,8 @@ void check(const char* op, const Tensor& input, const char* input_name, const Te
   TORCH_CHECK(input.scalar_type() == rois.scalar_type(), "Expected tensor for ", input_name,
               " to have the same type as tensor for rois; but type ", input.scalar_type(), " does not equal ",
               rois.scalar_type(), " (while checking arguments for ", op, ")");
-  TORCH_CHECK(height > 0 && width > 0, op, ": expected a pooled height and width above 0, got ", height, " and ", width);
+  TORCH_CHECK(height > 0 && width > 0, op, ": expected a pooled height and width above 0, got ", height, " and ",
+              width);
 }
 
 RegionPooling how(RegionPooling::Kind kind, double scale, int64_t sampling, bool aligned) {
@@ -81,8 +82,9 @@ Tensor nms(const Tensor& dets, const Tensor& scores, double iou_threshold) {
   TORCH_CHECK(dets.dim() == 2, "boxes should be a 2d tensor, got ", dets.dim(), "D");
   TORCH_CHECK(dets.size(1) == 4, "boxes should have 4 elements in dimension 1, got ", dets.size(1));
   TORCH_CHECK(scores.dim() == 1, "scores should be a 1d tensor, got ", scores.dim(), "D");
-  TORCH_CHECK(dets.size(0) == scores.size(0), "boxes and scores should have same number of elements in dimension 0, got ",
-              dets.size(0), " and ", scores.size(0));
+  TORCH_CHECK(dets.size(0) == scores.size(0),
+              "boxes and scores should have same number of elements in dimension 0, got ", dets.size(0), " and ",
+              scores.size(0));
   TORCH_CHECK(dets.scalar_type() == scores.scalar_type(), "dets should have the same type as scores, got ",
               dets.scalar_type(), " and ", scores.scalar_type());
   TORCH_CHECK(at::isFloatingType(dets.scalar_type()), "\"nms\" not implemented for '", dets.scalar_type(), "'");
@@ -119,7 +121,8 @@ std::tuple<Tensor, Tensor> roi_pool(const Tensor& input, const Tensor& rois, dou
   const Tensor places =
       at::empty({rois.size(0), input.size(1), pooled_height, pooled_width}, input.options().dtype(at::kInt));
   return {forward("roi_pool", input, rois, pooled_height, pooled_width,
-                  how(RegionPooling::pool, spatial_scale, 0, false), places), places};
+                  how(RegionPooling::pool, spatial_scale, 0, false), places),
+          places};
 }
 
 Tensor roi_pool_backward(const Tensor& grad, const Tensor& rois, const Tensor& argmax, double, int64_t pooled_height,
@@ -129,7 +132,8 @@ Tensor roi_pool_backward(const Tensor& grad, const Tensor& rois, const Tensor& a
   const Tensor sums = at::zeros({batch_size * channels * height * width}, grad.options().dtype(type));
   if (grad.numel() > 0) {
     const auto integers = grad.options().dtype(at::kLong);
-    const Tensor planes = rois.select(1, 0).to(at::kLong).mul(channels).unsqueeze(1).add(at::arange(channels, integers));
+    const Tensor planes =
+        rois.select(1, 0).to(at::kLong).mul(channels).unsqueeze(1).add(at::arange(channels, integers));
     const Tensor places = planes.mul(height * width).view({-1, channels, 1, 1}).add(argmax.clamp_min(0));
     sums.scatter_add_(0, places.flatten(), grad.to(type).masked_fill(argmax.lt(0), 0).flatten());
   }

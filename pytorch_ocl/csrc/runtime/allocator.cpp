@@ -84,9 +84,7 @@ class OclAllocator final : public c10::DeviceAllocator {
     return stats;
   }
 
-  void resetAccumulatedStats(c10::DeviceIndex index) override {
-    device(index).allocator().reset_accumulated_stats();
-  }
+  void resetAccumulatedStats(c10::DeviceIndex index) override { device(index).allocator().reset_accumulated_stats(); }
   void resetPeakStats(c10::DeviceIndex index) override { device(index).allocator().reset_peak_stats(); }
 
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex index) override {

@@ -34,7 +34,8 @@ struct Access : Engine {
 // guard counts none.
 bool has_no_device(c10::DeviceType type) {
 #ifdef __linux__
-  return type == c10::DeviceType::CUDA && !std::filesystem::exists("/dev/nvidia0") && !std::filesystem::exists("/dev/dxg");
+  return type == c10::DeviceType::CUDA && !std::filesystem::exists("/dev/nvidia0") &&
+         !std::filesystem::exists("/dev/dxg");
 #else
   return false;
 #endif

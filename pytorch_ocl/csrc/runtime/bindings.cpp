@@ -84,9 +84,8 @@ std::vector<std::int64_t> memory_segments(std::int64_t index) {
                               std::int64_t(segment.small), std::int64_t(segment.pieces.size())})
       numbers.push_back(number);
     for (const auto& piece : segment.pieces)
-      for (const auto number : {std::int64_t(piece.address), std::int64_t(piece.size),
-                                std::int64_t(piece.requested), std::int64_t(piece.used),
-                                std::int64_t(piece.waiting)})
+      for (const auto number : {std::int64_t(piece.address), std::int64_t(piece.size), std::int64_t(piece.requested),
+                                std::int64_t(piece.used), std::int64_t(piece.waiting)})
         numbers.push_back(number);
   }
   return numbers;
@@ -111,19 +110,16 @@ TORCH_LIBRARY(pytorch_ocl, m) {
   m.def("current_stream(int index) -> Stream",
         [](std::int64_t index) { return current_stream(resolve_device(device_index(index))); });
   m.def("set_stream(Stream stream) -> ()", [](c10::Stream stream) { exchange_stream(stream); });
-  m.def("default_generator(int index) -> Generator?", [](std::int64_t index) -> std::optional<at::Generator> {
-    return default_generator(device_index(index));
-  });
+  m.def("default_generator(int index) -> Generator?",
+        [](std::int64_t index) -> std::optional<at::Generator> { return default_generator(device_index(index)); });
   m.def("host_memory_stats() -> Dict(str, int)", &host_memory_stats);
   m.def("reset_peak_host_memory_stats() -> ()", [] { host_allocator().reset_peak_stats(); });
   m.def("reset_accumulated_host_memory_stats() -> ()", [] { host_allocator().reset_accumulated_stats(); });
   m.def("empty_host_cache() -> ()", [] { host_allocator().empty_cache(); });
   m.def("memory_segments(int index) -> int[]", &memory_segments);
-  m.def("memory_fraction(int index) -> float",
-        [](std::int64_t index) { return allocator(index).fraction(); });
-  m.def("set_memory_fraction(int index, float fraction) -> ()", [](std::int64_t index, double fraction) {
-    translated([&] { allocator(index).set_fraction(fraction); });
-  });
+  m.def("memory_fraction(int index) -> float", [](std::int64_t index) { return allocator(index).fraction(); });
+  m.def("set_memory_fraction(int index, float fraction) -> ()",
+        [](std::int64_t index, double fraction) { translated([&] { allocator(index).set_fraction(fraction); }); });
   m.def("benchmark() -> bool", [] { return dlprim::settings.benchmark.load(); });
   m.def("set_benchmark(bool wanted) -> ()", [](bool wanted) { dlprim::settings.benchmark = wanted; });
   m.def("tuning_progress() -> (int, int)", [] {

@@ -31,8 +31,8 @@ void watch_forks() {
 
 void check_index(c10::DeviceIndex index) {
   TORCH_CHECK(device_count() > 0, "No OpenCL device is available: ", dlprim::Device::missing_reason());
-  TORCH_CHECK(index >= 0 && index < device_count(), "ocl: invalid device ordinal ", int(index),
-              ", expected 0 to ", int(device_count()) - 1);
+  TORCH_CHECK(index >= 0 && index < device_count(), "ocl: invalid device ordinal ", int(index), ", expected 0 to ",
+              int(device_count()) - 1);
 }
 
 }  // namespace

@@ -33,8 +33,7 @@ bool count(const std::string& name) {
 
 // Tensors with elements must share a device, as for an operator with a kernel; CPU scalars may join in.
 void check_devices(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  constexpr const char* mixed =
-      "Expected all tensors to be on the same device, but found at least two devices, ";
+  constexpr const char* mixed = "Expected all tensors to be on the same device, but found at least two devices, ";
   std::optional<c10::Device> common, host;
   auto visit = [&](const at::Tensor& tensor) {
     if (!tensor.defined()) return;
@@ -49,8 +48,8 @@ void check_devices(const c10::OperatorHandle& op, const torch::jit::Stack& stack
     if (value.isTensorList())
       for (const at::Tensor& tensor : value.toTensorVector()) visit(tensor);
   }
-  TORCH_CHECK(!common || !host, mixed, common.value_or(c10::Device(device_type)), " and cpu! (",
-              op.operator_name(), ")");
+  TORCH_CHECK(!common || !host, mixed, common.value_or(c10::Device(device_type)), " and cpu! (", op.operator_name(),
+              ")");
 }
 
 }  // namespace
@@ -76,8 +75,6 @@ void reset_fallback_counts() {
   counts.clear();
 }
 
-TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
-}
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
 
 }  // namespace pytorch_ocl

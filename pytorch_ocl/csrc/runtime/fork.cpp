@@ -47,13 +47,11 @@ int call_in_child(int (*function)(), int seconds) noexcept {
   int result = 0;
   ssize_t received = 0;
   if (child > 0 && readable(ends[0], seconds))
-    while ((received = read(ends[0], &result, sizeof result)) < 0 && errno == EINTR) {
-    }
+    while ((received = read(ends[0], &result, sizeof result)) < 0 && errno == EINTR) {}
   close(ends[0]);
   // One that has answered may still hang in a driver's end.
   if (child > 0) kill(child, SIGKILL);
-  while (child > 0 && waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  while (child > 0 && waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
   return received == sizeof result ? result : function();
 }
 

@@ -3,6 +3,7 @@
 
 #include <ATen/Utils.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
+#include <dlprim/runtime/recording.hpp>
 
 #include <cstring>
 #include <mutex>
@@ -48,6 +49,7 @@ c10::intrusive_ptr<c10::TensorImpl> OclGenerator::get_state() const {
 }
 
 PhiloxState OclGenerator::reserve(std::uint64_t counters) {
+  dlprim::Recording::refuse("it draws random numbers");
   const PhiloxState start = state_;
   state_.offset += counters;
   return start;

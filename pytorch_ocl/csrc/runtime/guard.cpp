@@ -49,12 +49,8 @@ class OclGuard final : public c10::impl::DeviceGuardImplInterface {
     start_backward_threads();
     return current_stream(device.index());
   }
-  c10::Stream getDefaultStream(c10::Device where) const override {
-    return stream(resolve_device(where.index()), 0);
-  }
-  c10::Stream getStreamFromGlobalPool(c10::Device where, bool) const override {
-    return getNewStream(where, 0);
-  }
+  c10::Stream getDefaultStream(c10::Device where) const override { return stream(resolve_device(where.index()), 0); }
+  c10::Stream getStreamFromGlobalPool(c10::Device where, bool) const override { return getNewStream(where, 0); }
   c10::Stream getNewStream(c10::Device where, int) const override {
     const c10::DeviceIndex index = resolve_device(where.index());
     return stream(index, translated([&] { return device(index).pooled_queue().id(); }));
@@ -71,8 +67,7 @@ class OclGuard final : public c10::impl::DeviceGuardImplInterface {
     translated([&] { device(index).synchronize(); });
   }
 
-  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,
-              const c10::EventFlag) const override {
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex, const c10::EventFlag) const override {
     if (!*event) *event = new dlprim::Event;
     translated([&] { event_of(*event) = queue_of(stream).record(); });
   }

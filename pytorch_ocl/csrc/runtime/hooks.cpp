@@ -30,9 +30,7 @@ struct OclHooks final : at::PrivateUse1HooksInterface {
     if (index >= 0) set_device(index);
     return former;
   }
-  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
-    return exchangeDevice(index);
-  }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override { return exchangeDevice(index); }
 
   // Where PyTorch has CUDA, memory of the CPU is pinned by it (c10/core: GetCPUAllocatorMaybePinned).
   bool isPinnedPtr(const void* data) const override {
@@ -46,9 +44,7 @@ struct OclHooks final : at::PrivateUse1HooksInterface {
     return {device_type, c10::DeviceIndex(owner->index())};
   }
 
-  const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
-    return default_generator(index);
-  }
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override { return default_generator(index); }
   at::Generator getNewGenerator(c10::DeviceIndex index) const override {
     return at::make_generator<OclGenerator>(resolve_device(index));
   }

@@ -35,9 +35,7 @@ class PinnedAllocator final : public at::HostAllocator {
     return {memory, memory, &release, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override {
-    std::memcpy(to, from, bytes);
-  }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
   bool record_event(void* address, void*, c10::Stream stream) override {
     dlprim::HostMemory* own = owner(address);
     return own && translated([&] { return own->record(address, queue_of(stream)); });

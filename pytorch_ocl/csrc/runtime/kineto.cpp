@@ -48,14 +48,14 @@ class Session final : public libkineto::IActivityProfilerSession {
     processTrace(logger, [](std::int32_t) { return nullptr; }, 0, std::numeric_limits<std::int64_t>::max());
   }
 
-  void processTrace(libkineto::ActivityLogger& logger, libkineto::getLinkedActivityCallback linked,
-                    std::int64_t begin, std::int64_t end) override {
+  void processTrace(libkineto::ActivityLogger& logger, libkineto::getLinkedActivityCallback linked, std::int64_t begin,
+                    std::int64_t end) override {
     buffer_->span = libkineto::TraceSpan(begin, end, "ocl");
     std::set<std::pair<int, std::int64_t>> seen;
     for (const auto& command : commands_) {
       if (seen.emplace(command.device, command.queue).second)
-        logger.handleResourceInfo({command.queue, command.queue, command.device,
-                                   "stream " + std::to_string(command.queue)}, begin);
+        logger.handleResourceInfo(
+            {command.queue, command.queue, command.device, "stream " + std::to_string(command.queue)}, begin);
       buffer_->emplace_activity(buffer_->span, type_of(command.name), command.name);
       libkineto::GenericTraceActivity& activity = *buffer_->activities.back();
       activity.startTime = std::int64_t(command.host_start);
@@ -107,8 +107,7 @@ class OclProfiler final : public libkineto::IActivityProfiler {
 
  private:
   std::string name_ = "ocl";
-  std::set<ActivityType> types_{ActivityType::CONCURRENT_KERNEL, ActivityType::GPU_MEMCPY,
-                                ActivityType::GPU_MEMSET};
+  std::set<ActivityType> types_{ActivityType::CONCURRENT_KERNEL, ActivityType::GPU_MEMCPY, ActivityType::GPU_MEMSET};
 };
 
 REGISTER_PRIVATEUSE1_PROFILER(OclProfiler);

@@ -61,7 +61,8 @@ void record(std::int64_t limit, std::int64_t stacks, bool of_releases, bool clea
   History& own = history();
   std::lock_guard guard(own.mutex);
   if (clear) own.entries.clear();
-  own.limit = std::size_t(limit), own.with_stacks = stacks > 0, own.with_cpp = stacks > 1, own.of_releases = of_releases;
+  own.limit = std::size_t(limit), own.with_stacks = stacks > 0, own.with_cpp = stacks > 1,
+  own.of_releases = of_releases;
   while (own.entries.size() > own.limit) own.entries.pop_front();
   MemoryContext::recording = true;
   dlprim::Allocator::on_event(&note);
@@ -84,9 +85,7 @@ class Frames {
       if (stack && places_.try_emplace(stack.get(), known.size()).second) known.push_back(stack.get());
     symbolized_ = torch::symbolize(known);
   }
-  std::int64_t place_of(const Traceback& stack) const {
-    return stack ? std::int64_t(places_.at(stack.get())) : -1;
-  }
+  std::int64_t place_of(const Traceback& stack) const { return stack ? std::int64_t(places_.at(stack.get())) : -1; }
   const torch::SymbolizedTracebacks& all() const { return symbolized_; }
 
  private:
@@ -98,7 +97,8 @@ using Numbers = std::vector<std::int64_t>;
 
 // Of a device: entries (kind, address, size, stream, microseconds, stack) and blocks in use (address, stack), stacks as
 // numbers of frames, each stack after its length, and the frames: files, functions, lines.
-std::tuple<Numbers, Numbers, Numbers, std::vector<std::string>, std::vector<std::string>, Numbers> read(std::int64_t index) {
+std::tuple<Numbers, Numbers, Numbers, std::vector<std::string>, std::vector<std::string>, Numbers> read(
+    std::int64_t index) {
   std::deque<Entry> entries;
   std::vector<std::pair<std::uint64_t, Traceback>> held;
   {

@@ -33,9 +33,8 @@ struct Stubs final : torch::profiler::impl::ProfilerStubs {
     if (cpu_ns) *cpu_ns = host_nanoseconds();
   }
   float elapsed(const ProfilerVoidEventStub* first, const ProfilerVoidEventStub* second) const override {
-    return translated([&] {
-      return float(double(event_of(second).nanoseconds()) - double(event_of(first).nanoseconds())) * 1e-3f;
-    });
+    return translated(
+        [&] { return float(double(event_of(second).nanoseconds()) - double(event_of(first).nanoseconds())) * 1e-3f; });
   }
   // OpenCL has nothing that shows marks and ranges.
   void mark(const char*) const override {}

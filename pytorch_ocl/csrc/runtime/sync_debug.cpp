@@ -19,8 +19,8 @@ void report(const char* what) {
 }
 
 void set_mode(std::int64_t wanted) {
-  TORCH_CHECK(wanted >= 0 && wanted <= 2,
-              "set_sync_debug_mode: expected 0 (default), 1 (warn) or 2 (error), got ", wanted);
+  TORCH_CHECK(wanted >= 0 && wanted <= 2, "set_sync_debug_mode: expected 0 (default), 1 (warn) or 2 (error), got ",
+              wanted);
   mode = Mode(wanted);
   dlprim::Queue::on_blocking(wanted ? &report : nullptr);
 }

@@ -3,6 +3,7 @@
 
 #include "device.hpp"
 #include "errors.hpp"
+#include "small_floats.hpp"
 
 namespace pytorch_ocl {
 
@@ -25,8 +26,9 @@ dlprim::DataType data_type_of(at::ScalarType type, const char* op) {
     case at::kComplexFloat: return DataType::complex64;
     case at::kComplexDouble: return DataType::complex128;
     default:
-      TORCH_CHECK_NOT_IMPLEMENTED(false, "\"", op, "\" not implemented for '", c10::toString(type),
-                                  "' on ocl");
+      if (storage_only(type) && moves_elements(op))
+        return c10::elementSize(type) == 1 ? DataType::uint8 : DataType::uint32;
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "\"", op, "\" not implemented for '", c10::toString(type), "' on ocl");
   }
 }
 
@@ -38,9 +40,9 @@ dlprim::BufferRef buffer_of(const at::Tensor& tensor) {
 
 dlprim::TensorView view_of(const at::Tensor& tensor, const char* op) {
   const auto sizes = tensor.sizes(), strides = tensor.strides();
+  TORCH_CHECK(tensor.dim() <= dlprim::max_dims, op, ": tensor has too many (>", dlprim::max_dims, ") dims");
   return translated([&] {
-    return dlprim::TensorView(buffer_of(tensor), data_type_of(tensor, op),
-                              std::span(sizes.data(), sizes.size()),
+    return dlprim::TensorView(buffer_of(tensor), data_type_of(tensor, op), std::span(sizes.data(), sizes.size()),
                               std::span(strides.data(), strides.size()));
   });
 }

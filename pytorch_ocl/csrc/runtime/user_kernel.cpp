@@ -54,8 +54,8 @@ void run(std::int64_t number, at::TensorList tensors, at::IntArrayRef kinds, at:
       std::lock_guard guard(kernels().mutex);
       kernel = kernels().all.at(std::size_t(number)).get();
     }
-    kernel->run(queue_of(current_stream(device_index(index))), arguments,
-                std::span(global.data(), global.size()), std::span(local.data(), local.size()));
+    kernel->run(queue_of(current_stream(device_index(index))), arguments, std::span(global.data(), global.size()),
+                std::span(local.data(), local.size()));
   });
 }
 
@@ -77,7 +77,8 @@ std::tuple<std::vector<std::string>, std::vector<std::int64_t>> profile_stop(std
 TORCH_LIBRARY_FRAGMENT(pytorch_ocl, m) {
   m.def("compile_kernel(str source, str name, str options, int device) -> int", &compile);
   m.def("run_kernel(int kernel, Tensor[] tensors, int[] kinds, int[] integers, float[] reals, "
-        "int[] global_size, int[] local_size, int device) -> ()", &run);
+        "int[] global_size, int[] local_size, int device) -> ()",
+        &run);
   m.def("profile_start() -> int", [] { return std::int64_t(dlprim::Profiler::start()); });
   m.def("profile_stop(int first) -> (str[], int[])", &profile_stop);
 }

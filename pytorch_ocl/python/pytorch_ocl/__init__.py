@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """PyTorch on OpenCL devices: importing this package adds the device "ocl". Where PyTorch has no other
 accelerator, `import torch` does so by itself (pytorch_ocl_autoload)."""
+
 import os
 import warnings
 
@@ -13,6 +14,16 @@ __version__ = "0.1.0"
 _problem = None
 
 
+# Names of pytorch_dlprim, whose module pytorch_ocl was torch.ocl as well.
+_MOVED = ("device", "empty_cache", "enable_profiling", "manual_seed_all", "profile", "synchronize")
+
+
+def __getattr__(name):
+    if name in _MOVED:
+        return getattr(torch.ocl, name)
+    raise AttributeError(f"module 'pytorch_ocl' has no attribute '{name}'")
+
+
 def unavailable_reason() -> str:
     """Why no OpenCL device can be used; an empty string when one can."""
     if _problem is not None:
@@ -22,9 +33,13 @@ def unavailable_reason() -> str:
 
 def _warn_beside(other):
     """Tells what a process loses that has another accelerator and asked for this one (PyTorch 2.11 to 2.14)."""
-    warnings.warn(f"pytorch_ocl beside {other}: PyTorch follows one accelerator's streams in a process, from now on ocl's, "
-                  f"so backward passes on {other} tensors raise an INTERNAL ASSERT (opt_ready_stream). Train on {other} in "
-                  "a process that does not import pytorch_ocl", RuntimeWarning, stacklevel=3)
+    warnings.warn(
+        f"pytorch_ocl beside {other}: PyTorch follows one accelerator's streams in a process, from now on ocl's, "
+        f"so backward passes on {other} tensors raise an INTERNAL ASSERT (opt_ready_stream). Train on {other} in "
+        "a process that does not import pytorch_ocl",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 def _register():
@@ -45,7 +60,6 @@ def _register():
     inductor.install()
     parallel.install()
     adapters.install()
-    ocl._watch_forks()
     return other
 
 
@@ -62,5 +76,7 @@ if not hasattr(torch, "ocl"):
             torch.ocl = ocl
     if _other:
         _warn_beside(_other)
-    if os.environ.get("PYTORCH_OCL_AS_CUDA") == "1":  # set by `python -m pytorch_ocl run` for the processes that it starts
+    if (
+        os.environ.get("PYTORCH_OCL_AS_CUDA") == "1"
+    ):  # set by `python -m pytorch_ocl run` for the processes that it starts
         import pytorch_ocl.as_cuda  # noqa: F401

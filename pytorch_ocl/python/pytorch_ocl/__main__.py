@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Command line: python -m pytorch_ocl info | check | validate | tune | run | cache."""
+
 import argparse
 import importlib
 import sys
@@ -20,8 +21,9 @@ def main(arguments=None):
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
     for name, summary in COMMANDS.items():
         module = importlib.import_module(f"pytorch_ocl.cli.{name}")
-        command = commands.add_parser(name, help=summary, description=module.__doc__,
-                                      formatter_class=argparse.RawDescriptionHelpFormatter)
+        command = commands.add_parser(
+            name, help=summary, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
         module.add_arguments(command)
         command.set_defaults(run=module.run)
     options = parser.parse_args(arguments)

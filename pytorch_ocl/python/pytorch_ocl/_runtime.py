@@ -7,6 +7,7 @@ entry there: Intel's CPU runtime from PyPI (intel-opencl-rt), and NVIDIA's in co
 these beside the system's own in a folder and points the loader at it. It imports nothing but the standard
 library.
 """
+
 import ctypes
 import hashlib
 import os
@@ -17,8 +18,9 @@ import tempfile
 import warnings
 
 SYSTEM_VENDORS = pathlib.Path("/etc/OpenCL/vendors")
-SYSTEM_LIBRARIES = [pathlib.Path("/usr", name)
-                    for name in ("lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "lib64", "lib")]
+SYSTEM_LIBRARIES = [
+    pathlib.Path("/usr", name) for name in ("lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "lib64", "lib")
+]
 LOADER = "libOpenCL.so.1"
 # Set by the user, these say where drivers are: then nothing is changed.
 USER_CHOICES = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH", "DLPRIM_OPENCL_LIBRARY")
@@ -38,8 +40,10 @@ def intel_runtime():
         driver = folder / "libintelocl.so"
         if driver.exists():
             if missing := [name for name in INTEL_LIBRARIES if not (folder / name).exists()]:
-                warnings.warn(f"Intel's OpenCL runtime in {folder} lacks {missing[0]}: "
-                              "pip install intel-cmplr-lib-rt")
+                warnings.warn(
+                    f"Intel's OpenCL runtime in {folder} lacks {missing[0]}: pip install intel-cmplr-lib-rt",
+                    stacklevel=2,
+                )
                 return None
             return driver
     return None
@@ -135,8 +139,12 @@ def library_path(torch_version):
     name = f"pytorch_ocl_torch{version}"
     library = folder / (f"{name}.dll" if os.name == "nt" else f"lib{name}.so")
     if not library.exists():
-        found = sorted(p.stem.split("torch")[-1] for p in folder.glob("*pytorch_ocl_torch*"))
-        raise ImportError(f"pytorch_ocl was not built for torch {torch_version}: {folder} has "
-                          f"{'libraries for torch ' + ', '.join(found) if found else 'no library'}; "
-                          f"install it again with this torch (pip install --no-build-isolation .)")
+        found = {p.stem.split("torch")[-1] for p in folder.glob("*pytorch_ocl_torch*")}
+        found = sorted(found, key=lambda text: (len(text), text))  # 2.9 before 2.11
+        raise ImportError(
+            f"pytorch_ocl was not built for torch {torch_version}: {folder} has "
+            f"{'libraries for torch ' + ', '.join(found) if found else 'no library'}. Install "
+            f"{'one of these versions of torch, or ' if found else ''}pytorch_ocl from its source beside this torch "
+            f"(pip install --no-build-isolation .)"
+        )
     return str(library)

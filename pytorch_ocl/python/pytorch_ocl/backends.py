@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """torch.backends.ocl: whether OpenCL can be used, and how kernels are chosen."""
+
 import contextlib
 import sys
 import types

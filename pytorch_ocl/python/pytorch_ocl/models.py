@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Networks by name, from torchvision or timm, for the command line and the tests."""
+
 import importlib
 
 import torch
@@ -11,32 +12,32 @@ from torch.overrides import TorchFunctionMode
 _SCHEMAS = {
     "nms": "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "roi_align": "(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
-                 "int sampling_ratio, bool aligned) -> Tensor",
+    "int sampling_ratio, bool aligned) -> Tensor",
     "_roi_align_backward": "(Tensor grad, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
-                           "SymInt batch_size, SymInt channels, SymInt height, SymInt width, int sampling_ratio, "
-                           "bool aligned) -> Tensor",
+    "SymInt batch_size, SymInt channels, SymInt height, SymInt width, int sampling_ratio, "
+    "bool aligned) -> Tensor",
     "roi_pool": "(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) "
-                "-> (Tensor, Tensor)",
+    "-> (Tensor, Tensor)",
     "_roi_pool_backward": "(Tensor grad, Tensor rois, Tensor argmax, float spatial_scale, SymInt pooled_height, "
-                          "SymInt pooled_width, SymInt batch_size, SymInt channels, SymInt height, SymInt width) "
-                          "-> Tensor",
+    "SymInt pooled_width, SymInt batch_size, SymInt channels, SymInt height, SymInt width) "
+    "-> Tensor",
     "ps_roi_align": "(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
-                    "int sampling_ratio) -> (Tensor, Tensor)",
+    "int sampling_ratio) -> (Tensor, Tensor)",
     "_ps_roi_align_backward": "(Tensor grad, Tensor rois, Tensor channel_mapping, float spatial_scale, "
-                              "SymInt pooled_height, SymInt pooled_width, int sampling_ratio, SymInt batch_size, "
-                              "SymInt channels, SymInt height, SymInt width) -> Tensor",
+    "SymInt pooled_height, SymInt pooled_width, int sampling_ratio, SymInt batch_size, "
+    "SymInt channels, SymInt height, SymInt width) -> Tensor",
     "ps_roi_pool": "(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) "
-                   "-> (Tensor, Tensor)",
+    "-> (Tensor, Tensor)",
     "_ps_roi_pool_backward": "(Tensor grad, Tensor rois, Tensor channel_mapping, float spatial_scale, "
-                             "SymInt pooled_height, SymInt pooled_width, SymInt batch_size, SymInt channels, "
-                             "SymInt height, SymInt width) -> Tensor",
+    "SymInt pooled_height, SymInt pooled_width, SymInt batch_size, SymInt channels, "
+    "SymInt height, SymInt width) -> Tensor",
     "deform_conv2d": "(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, "
-                     "SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, "
-                     "SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor",
+    "SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, "
+    "SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor",
     "_deform_conv2d_backward": "(Tensor grad, Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, "
-                               "SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, "
-                               "SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) "
-                               "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, "
+    "SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) "
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 }
 _SCHEMAS |= {"qnms": _SCHEMAS["nms"], "qroi_align": _SCHEMAS["roi_align"]}
 _library = None
@@ -94,8 +95,16 @@ def remove_randomness(model):
 class WithoutDropout(TorchFunctionMode):
     """Inside, dropout that a network calls as a function passes its input on."""
 
-    DROPOUTS = frozenset({functional.dropout, functional.dropout1d, functional.dropout2d, functional.dropout3d,
-                          functional.alpha_dropout, functional.feature_alpha_dropout})
+    DROPOUTS = frozenset(
+        {
+            functional.dropout,
+            functional.dropout1d,
+            functional.dropout2d,
+            functional.dropout3d,
+            functional.alpha_dropout,
+            functional.feature_alpha_dropout,
+        }
+    )
 
     def __torch_function__(self, function, types, arguments=(), options=None):
         options = options or {}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """torch.optim on OpenCL devices: which implementation an optimizer takes when it was not told."""
+
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -20,8 +21,9 @@ def _prefer_fused(optimizer, args, kwargs) -> None:
         if group["fused"] is not None or group["foreach"] is not None or group["differentiable"] or group["capturable"]:
             continue
         parameters = group["params"]
-        if not parameters or not all(type(p) in PLAIN and p.device.type == "ocl" and p.is_floating_point()
-                                     for p in parameters):
+        if not parameters or not all(
+            type(p) in PLAIN and p.device.type == "ocl" and p.is_floating_point() for p in parameters
+        ):
             continue
         group["fused"] = True
         for parameter in parameters:  # of a state that was loaded

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """torch.nn.DataParallel and torch.nn.parallel.scatter, gather and replicate over ocl devices (read in PyTorch 2.11 to
 2.14, whose own functions below torch.nn.parallel.comm are CUDA's)."""
+
 import itertools
 
 import torch
@@ -58,7 +59,7 @@ def _gather_out(tensors, out, dim):
 
 
 def _ours(values) -> bool:
-    """Whether a tensor, or the first of several, is for ocl devices: on one, or on the CPU where there are no others."""
+    """Whether a tensor, or the first of several, is for ocl devices: on one, or on the CPU where no others are."""
     first = values if isinstance(values, torch.Tensor) else next(iter(values), None)
     kind = first.device.type if first is not None else "cpu"
     return kind == "ocl" or (kind == "cpu" and _get_available_device_type() == "ocl")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Fine-tuning a latent diffusion model: frozen encoders in half precision, a UNet with cross-attention, checkpointed
 activations, EMA, xFormers-like switches, memory statistics, sampling."""
+
 import copy
 import gc
 import os
@@ -85,7 +86,9 @@ generator = torch.Generator("cuda").manual_seed(1)
 sample = torch.randn((1, 4, 8, 8), generator=generator, device="cuda", dtype=torch.float32)
 with torch.inference_mode(), torch.autocast("cuda", dtype=weight_dtype):
     for t in reversed(range(0, 100, 25)):
-        sample = sample - 0.1 * ema(sample, torch.full((1,), float(t), device="cuda"), text_encoder(input_ids[:1])).float()
+        sample = (
+            sample - 0.1 * ema(sample, torch.full((1,), float(t), device="cuda"), text_encoder(input_ids[:1])).float()
+        )
 assert sample.isfinite().all().item() and sample.is_cuda
 del unet
 gc.collect()

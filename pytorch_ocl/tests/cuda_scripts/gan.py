@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """DCGAN the way the tutorials do it: ngpu, weights_init, CUDA tensor types, events for timing, streams."""
+
 import torch
 import torch.nn as nn
 import torch.nn.parallel
@@ -20,12 +21,25 @@ def weights_init(m):
         nn.init.constant_(m.bias.data, 0)
 
 
-netG = nn.Sequential(nn.ConvTranspose2d(nz, nf * 2, 4, 1, 0, bias=False), nn.BatchNorm2d(nf * 2), nn.ReLU(True),
-                     nn.ConvTranspose2d(nf * 2, nf, 4, 2, 1, bias=False), nn.BatchNorm2d(nf), nn.ReLU(True),
-                     nn.ConvTranspose2d(nf, 1, 4, 2, 1, bias=False), nn.Tanh()).to(device)
-netD = nn.Sequential(nn.Conv2d(1, nf, 4, 2, 1, bias=False), nn.LeakyReLU(0.2, inplace=True),
-                     nn.Conv2d(nf, nf * 2, 4, 2, 1, bias=False), nn.BatchNorm2d(nf * 2), nn.LeakyReLU(0.2, inplace=True),
-                     nn.Conv2d(nf * 2, 1, 4, 1, 0, bias=False), nn.Sigmoid())
+netG = nn.Sequential(
+    nn.ConvTranspose2d(nz, nf * 2, 4, 1, 0, bias=False),
+    nn.BatchNorm2d(nf * 2),
+    nn.ReLU(True),
+    nn.ConvTranspose2d(nf * 2, nf, 4, 2, 1, bias=False),
+    nn.BatchNorm2d(nf),
+    nn.ReLU(True),
+    nn.ConvTranspose2d(nf, 1, 4, 2, 1, bias=False),
+    nn.Tanh(),
+).to(device)
+netD = nn.Sequential(
+    nn.Conv2d(1, nf, 4, 2, 1, bias=False),
+    nn.LeakyReLU(0.2, inplace=True),
+    nn.Conv2d(nf, nf * 2, 4, 2, 1, bias=False),
+    nn.BatchNorm2d(nf * 2),
+    nn.LeakyReLU(0.2, inplace=True),
+    nn.Conv2d(nf * 2, 1, 4, 1, 0, bias=False),
+    nn.Sigmoid(),
+)
 if cuda:
     netD.cuda()
 if (device.type == "cuda") and (ngpu > 1):

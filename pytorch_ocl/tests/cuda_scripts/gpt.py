@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A character model trained the way small GPT repositories do it: settings as globals, context for autocast, fused AdamW,
-gradient accumulation, a checkpoint that is loaded again."""
+"""A character model trained the way small GPT repositories do it: settings as globals, context for autocast, fused
+AdamW, gradient accumulation, a checkpoint that is loaded again."""
+
 import math
 import os
 import sys
@@ -31,8 +32,8 @@ data = torch.tensor([chars.index(c) for c in text], dtype=torch.long)
 
 def get_batch():
     ix = torch.randint(len(data) - block_size, (batch_size,))
-    x = torch.stack([data[i:i + block_size] for i in ix])
-    y = torch.stack([data[i + 1:i + 1 + block_size] for i in ix])
+    x = torch.stack([data[i : i + block_size] for i in ix])
+    y = torch.stack([data[i + 1 : i + 1 + block_size] for i in ix])
     if device_type == "cuda":
         return x.pin_memory().to(device, non_blocking=True), y.pin_memory().to(device, non_blocking=True)
     return x.to(device), y.to(device)
@@ -98,6 +99,8 @@ again = GPT().to(device)
 again.load_state_dict(checkpoint["model"])
 with torch.no_grad(), ctx:
     assert torch.equal(again(X)[0], model(X)[0])
-print(f"loss {losses[0]:.3f} -> {losses[-1]:.3f}, {time.time() - t0:.1f} s, "
-      f"{torch.cuda.max_memory_allocated() / 2**20:.1f} MiB on {torch.cuda.get_device_name()}")
+print(
+    f"loss {losses[0]:.3f} -> {losses[-1]:.3f}, {time.time() - t0:.1f} s, "
+    f"{torch.cuda.max_memory_allocated() / 2**20:.1f} MiB on {torch.cuda.get_device_name()}"
+)
 assert losses[-1] < losses[0]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A classifier trained the way PyTorch's ImageNet example does it: arguments, DataParallel, cudnn, meters, resuming."""
+
 import argparse
 import os
 import random
@@ -22,9 +23,17 @@ parser.add_argument("--resume", default="", type=str)
 
 
 def network():
-    return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2),
-                         nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
-                         nn.Linear(16, 4))
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1, bias=False),
+        nn.BatchNorm2d(8),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3, padding=1),
+        nn.ReLU(inplace=True),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 4),
+    )
 
 
 def accuracy(output, target, topk=(1,)):
@@ -67,9 +76,14 @@ def main():
         print(f"=> loaded checkpoint (epoch {start_epoch})")
     labels = torch.arange(64) % 4
     images = torch.randn(64, 3, 16, 16) * 0.3
-    images[torch.arange(64), labels % 3] += (labels.view(-1, 1, 1).float() - 1.5)
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images, labels), batch_size=args.batch_size,
-                                         shuffle=True, num_workers=1, pin_memory=True)
+    images[torch.arange(64), labels % 3] += labels.view(-1, 1, 1).float() - 1.5
+    loader = torch.utils.data.DataLoader(
+        torch.utils.data.TensorDataset(images, labels),
+        batch_size=args.batch_size,
+        shuffle=True,
+        num_workers=1,
+        pin_memory=True,
+    )
     first = last = None
     for epoch in range(start_epoch, start_epoch + args.epochs):
         model.train()
@@ -86,8 +100,15 @@ def main():
             first = last if first is None else first
         scheduler.step()
         best_acc1 = max(acc1.sum(), best_acc1.to(device))
-        torch.save({"epoch": epoch + 1, "state_dict": model.state_dict(), "best_acc1": best_acc1,
-                    "optimizer": optimizer.state_dict()}, os.path.join(args.folder, "checkpoint.pth.tar"))
+        torch.save(
+            {
+                "epoch": epoch + 1,
+                "state_dict": model.state_dict(),
+                "best_acc1": best_acc1,
+                "optimizer": optimizer.state_dict(),
+            },
+            os.path.join(args.folder, "checkpoint.pth.tar"),
+        )
     print(f"Epoch: [{epoch}] Loss {first:.4f} -> {last:.4f} Acc@1 {acc1.item():6.2f} Acc@2 {acc2.item():6.2f}")
     assert last < first or args.resume
 

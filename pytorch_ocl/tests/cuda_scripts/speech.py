@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A speech recognizer: convolution, bidirectional GRU, CTC; float16 with GradScaler, a default device, a generator."""
+
 import argparse
 
 import torch
@@ -25,7 +26,9 @@ class SpeechModel(nn.Module):
         self.norm = nn.LayerNorm(n_feats // 2)
         self.fc = nn.Linear(4 * n_feats // 2, rnn_dim)
         self.rnn = nn.GRU(rnn_dim, rnn_dim, num_layers=1, batch_first=True, bidirectional=True)
-        self.classifier = nn.Sequential(nn.Linear(2 * rnn_dim, rnn_dim), nn.GELU(), nn.Dropout(0.1), nn.Linear(rnn_dim, n_class))
+        self.classifier = nn.Sequential(
+            nn.Linear(2 * rnn_dim, rnn_dim), nn.GELU(), nn.Dropout(0.1), nn.Linear(rnn_dim, n_class)
+        )
 
     def forward(self, x):
         x = self.norm(F.gelu(self.cnn(x).transpose(2, 3)).contiguous())

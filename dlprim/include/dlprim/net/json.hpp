@@ -39,7 +39,7 @@ class NetConfig {
   struct Operator {
     std::string type;
     JSONOptions options = {};
-    std::string name = {};                 ///< default: the type and a number
+    std::string name = {};  ///< default: the type and a number
     std::vector<std::string> inputs = {};  ///< default: the last output, or the first input of the network
     std::vector<std::string> outputs = {};  ///< default: the operator's name
     std::vector<std::string> params = {};

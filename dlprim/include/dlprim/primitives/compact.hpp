@@ -25,7 +25,7 @@ class Compaction {
   void emit(int kind, const TensorView& out, const TensorView& source, std::int64_t limit);
   Queue& queue_;
   TensorView mask_;
-  Workspace starts_;  // int64: elements before each chunk, then the total
+  Workspace ends_;  // int64: elements up to the end of each chunk
   std::int64_t chunks_;
 };
 

@@ -10,6 +10,7 @@ struct ConvOptions {
   std::array<std::int64_t, 3> padding{0, 0, 0};  ///< before the first element; what is needed behind follows from sizes
   std::array<std::int64_t, 3> dilation{1, 1, 1};
   std::int64_t groups = 1;
+  bool allow_tf32 = false;  ///< as in GemmOptions
 };
 
 // x [N, C, spatial...], weights [K, C / groups, kernel...], y [N, K, spatial...], bias [K] or undefined. Tensors have

@@ -14,7 +14,7 @@ struct Deformation {
 struct DeformedImage {
   TensorView in;      ///< [N, C, H, W]
   TensorView shifts;  ///< [N, groups * kh * kw * 2, oh, ow]: rows, then columns to add to each place; groups divides C
-  TensorView mask;    ///< [N, groups * kh * kw, oh, ow], factors; or undefined
+  TensorView mask;  ///< [N, groups * kh * kw, oh, ow], factors; or undefined
 };
 
 /// columns [N, C * kh * kw, oh * ow] (contiguous, the image's dtype): what a convolution multiplies with its weights,

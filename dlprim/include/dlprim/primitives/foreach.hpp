@@ -32,6 +32,7 @@ struct ForeachCode {
   const char* name;
   const char* each;
   const char* once = "";
+  bool rows = false;  ///< `each` holds rows of the pointwise table (pointwise_code.hpp); `compute` is floating
 };
 
 /// Applies `code` to tensors of `sizes[i]` elements in as few launches as kernel parameters allow.

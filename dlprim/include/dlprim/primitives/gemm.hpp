@@ -14,6 +14,8 @@ struct GemmOptions {
   std::complex<double> beta = 0;
   TensorView addend;  ///< of c's shape, strides may be 0; not read when beta is 0. May be `c` itself.
   Activation activation = Activation::none;
+  /// Operands of float32 may be rounded to tf32 (10 bits of mantissa) where that is faster.
+  bool allow_tf32 = false;
 };
 
 /// c = activation(alpha * a b + beta * addend) for matrices a [M, K], b [K, N], c [M, N], or for batches of them

@@ -8,13 +8,13 @@ namespace dlprim {
 // Dense linear algebra. Matrices come as batches [B, rows, columns] with any strides, so that a transposed matrix is a
 // view; all of one dtype of float32, float64, complex64 and complex128. Nothing waits for the device except where said.
 // What LAPACK returns in `info`, of int32 [B], is written by the device. Sizes of 0 are allowed. float32 is
-// computed in full precision, whatever settings.tf32 says. Functions throw ValidationError for other arguments.
+// computed in full precision, never in tf32. Functions throw ValidationError for other arguments.
 // docs/linalg.md has the algorithms.
 
 /// Which half of a square matrix is read, as what, in triangular_solve.
 struct Triangle {
   bool upper = false;
-  bool unit = false;       ///< ones on the diagonal, which is not read
+  bool unit = false;  ///< ones on the diagonal, which is not read
   bool conjugate = false;  ///< the conjugate of the matrix
 };
 
@@ -43,8 +43,8 @@ enum class MatrixPart : std::uint8_t {
   lower,
   upper,
   unit_lower,  ///< below the diagonal, with ones on it
-  identity,    ///< nothing
-  hermitian,   ///< the lower triangle and its mirror image
+  identity,  ///< nothing
+  hermitian,  ///< the lower triangle and its mirror image
 };
 /// out = a part of in [B, m, n], or of its conjugate, with zeros elsewhere. `in` is not read for `identity`.
 void copy_part(Queue& queue, const TensorView& out, const TensorView& in, MatrixPart part, bool conjugate = false);

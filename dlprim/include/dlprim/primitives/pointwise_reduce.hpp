@@ -37,9 +37,11 @@ class PointwiseOperationBroadcastReduce {
                const std::vector<double>& beta = {}) const;
 
   /// The same for tensors of networks (dlprim/net/operations.hpp). Throws also for shapes that do not broadcast.
-  static std::unique_ptr<PointwiseOperationBroadcastReduce> create(
-      const Context& context, const std::vector<TensorSpecs>& xs, const std::vector<TensorSpecs>& ys, int weights,
-      DataType weight_type, const std::string& compute, const std::string& init, const std::string& combine);
+  static std::unique_ptr<PointwiseOperationBroadcastReduce> create(const Context& context,
+                                                                   const std::vector<TensorSpecs>& xs,
+                                                                   const std::vector<TensorSpecs>& ys, int weights,
+                                                                   DataType weight_type, const std::string& compute,
+                                                                   const std::string& init, const std::string& combine);
   void enqueue(const std::vector<Tensor>& xs, const std::vector<Tensor>& ys, const std::vector<double>& weights,
                const std::vector<double>& alpha, const std::vector<double>& beta,
                const ExecutionContext& context) const;

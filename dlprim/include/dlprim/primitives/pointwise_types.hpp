@@ -7,7 +7,7 @@ namespace dlprim {
 /// What a row of the pointwise table computes in, as its second column says. Complex types need a complex expression
 /// besides.
 ///   same      any type, and gives that type; so do the following
-///   floats    floating and complex types
+///   floats    floating and complex types; `wide` only such of 32 bits and more
 ///   numbers   any but bool
 ///   integers  integers; `bits` bool, too
 ///   truth, real, pair   any type: see ResultType

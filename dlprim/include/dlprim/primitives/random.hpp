@@ -24,8 +24,7 @@ enum class Distribution : std::uint8_t {
 
 /// Fills `out` (contiguous; any dtype but complex, uniform and the like meaningful for floating ones) with numbers from
 /// Philox4x32-10. Throws ValidationError when `out` is not contiguous.
-void random_fill(Queue& queue, const TensorView& out, Distribution distribution, double a, double b,
-                 PhiloxState state);
+void random_fill(Queue& queue, const TensorView& out, Distribution distribution, double a, double b, PhiloxState state);
 
 /// Integers uniform in [base, base + range) as any dtype; range 0 stands for all 2^64.
 void random_integers(Queue& queue, const TensorView& out, std::uint64_t range, std::int64_t base, PhiloxState state);
@@ -37,8 +36,7 @@ void random_bernoulli(Queue& queue, const TensorView& out, const TensorView& pro
 /// are contiguous, of equal size and floating dtype.
 void random_gamma(Queue& queue, const TensorView& out, const TensorView& a, PhiloxState state);
 void random_poisson(Queue& queue, const TensorView& out, const TensorView& a, PhiloxState state);
-void random_binomial(Queue& queue, const TensorView& out, const TensorView& a, const TensorView& b,
-                     PhiloxState state);
+void random_binomial(Queue& queue, const TensorView& out, const TensorView& a, const TensorView& b, PhiloxState state);
 
 /// A random permutation of 0 ... numel-1 in `out` (contiguous, any real dtype).
 void random_permutation(Queue& queue, const TensorView& out, PhiloxState state);

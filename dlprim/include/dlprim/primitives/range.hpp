@@ -19,7 +19,7 @@ void spaced(Queue& queue, const TensorView& out, double start, double end, std::
 void triangle(Queue& queue, const TensorView& out, const TensorView& in, std::int64_t diagonal, bool lower);
 /// Row and column of each element of a triangle of a rows x columns matrix, row by row: out is [2, elements], int32 or
 /// int64.
-void triangle_indices(Queue& queue, const TensorView& out, std::int64_t rows, std::int64_t columns,
-                      std::int64_t offset, bool lower);
+void triangle_indices(Queue& queue, const TensorView& out, std::int64_t rows, std::int64_t columns, std::int64_t offset,
+                      bool lower);
 
 }  // namespace dlprim

@@ -15,8 +15,8 @@ struct RegionPooling {
     position_pool,  ///< the mean of each bin, with coordinates rounded, from channels of its own (R-FCN); 0 for no element
   };
   Kind kind = mean;
-  double scale = 1;     ///< from the boxes' coordinates to the image's
-  int sampling = 0;     ///< samples along each axis of a bin; 0: as many as the bin has elements
+  double scale = 1;  ///< from the boxes' coordinates to the image's
+  int sampling = 0;  ///< samples along each axis of a bin; 0: as many as the bin has elements
   bool aligned = true;  ///< elements are centred at half coordinates, and small regions stay small
 };
 

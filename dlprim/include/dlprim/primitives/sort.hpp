@@ -5,10 +5,13 @@
 namespace dlprim {
 
 /// Stable order of each row of `keys` [rows, n] (contiguous, any real dtype): order[row, i] (int64, contiguous) is the
-/// position of the i-th smallest (largest, when descending) element. NaN counts as the largest, -0 equals 0.
-/// GPUs sort by digits (Merrill and Grimshaw 2011); elsewhere, and for short rows, runs of 16 are sorted by insertion,
-/// then merged pairwise along merge paths (Green, McColl and Bader 2012). DLPRIM_SORT=radix or merge forces one.
-void sort_order(Queue& queue, const TensorView& keys, const TensorView& order, bool descending);
+/// position of the i-th smallest (largest, when descending) element; `sorted` (contiguous, optional) gets the elements.
+/// NaN counts as the largest, -0 equals 0. Three ways, of which DLPRIM_SORT forces one where it can run: sweep (GPUs
+/// whose work-items exchange by shuffles: Adinets and Merrill 2022), radix (other GPUs: Merrill and Grimshaw 2011), and
+/// merge (elsewhere, and for short rows: runs of 16 are sorted by insertion, then merged pairwise along merge paths;
+/// Green, McColl and Bader 2012).
+void sort_order(Queue& queue, const TensorView& keys, const TensorView& order, bool descending,
+                const TensorView& sorted = {});
 
 /// places[row, i] (int64, contiguous, [rows, k] with 0 < k <= n): positions, in ascending order, of the k smallest
 /// (largest, when descending) elements of each row of `keys` [rows, n] (contiguous, any real dtype), the first ones of
@@ -21,10 +24,10 @@ void sort_rows(Queue& queue, const TensorView& keys, const TensorView& order);
 
 /// Element of each sorted row that a selection by rank takes.
 enum class Rank : std::uint8_t {
-  kth,        ///< the k-th smallest, k from 0
-  median,     ///< the lower median; NaN where the row holds one
+  kth,  ///< the k-th smallest, k from 0
+  median,  ///< the lower median; NaN where the row holds one
   nanmedian,  ///< the lower median of those that are no NaN
-  mode,       ///< the most frequent value, the smallest of several
+  mode,  ///< the most frequent value, the smallest of several
 };
 
 /// place[row] (int64, contiguous): position in the sorted row of the element `rank` selects. `sorted` [rows, n] is

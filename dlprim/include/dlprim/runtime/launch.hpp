@@ -79,8 +79,7 @@ void enqueue(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic
 /// holds a struct laid out at run time; a span of BufferRefs fills two for each. Nothing runs for an empty range.
 /// Throws DeviceError, where the queue has a Submission for a launch before this one.
 template <class... Arguments>
-void launch(Queue& queue, Kernel& kernel, const NDRange& range, const Traffic& traffic,
-            const Arguments&... arguments) {
+void launch(Queue& queue, Kernel& kernel, const NDRange& range, const Traffic& traffic, const Arguments&... arguments) {
   if (range.global[0] == 0 || range.global[1] == 0 || range.global[2] == 0) return;
   const detail::Argument all[] = {detail::argument(arguments)...};
   detail::launch(queue, kernel, range, traffic, all);

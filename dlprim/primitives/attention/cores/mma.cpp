@@ -81,8 +81,9 @@ void run(Queue& queue, const AttentionProblem& x) {
     return run(queue, key, AttentionPass::forward, x, x.out, x.logsumexp);
   }
   key.vector = std::uint8_t(vector_of({{p.grad_out, x.grad_out, p.value_width}}, key.vector));
-  key.pairs = vector_of({{p.grad_q, x.grad_q, p.width}, {p.grad_k, x.grad_k, p.width},
-                         {p.grad_v, x.grad_v, p.value_width}}, 2) == 2;
+  key.pairs =
+      vector_of({{p.grad_q, x.grad_q, p.width}, {p.grad_k, x.grad_k, p.width}, {p.grad_v, x.grad_v, p.value_width}},
+                2) == 2;
   const Workspace delta = attention_delta(queue, x);
   run(queue, key, AttentionPass::keys, x, x.grad_out, x.logsumexp, delta.data(), x.grad_k, x.grad_v);
   run(queue, key, AttentionPass::queries, x, x.grad_out, x.logsumexp, delta.data(), x.grad_q);

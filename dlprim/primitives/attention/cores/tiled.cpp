@@ -43,8 +43,8 @@ void run(Queue& queue, const AttentionProblem& x) {
   Key key{};
   key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal, key.dropout = x.dropout;
   // 64 rows take 28 KB of local memory and 256 work-items, 32 take 10 KB and 64.
-  const bool large = !info.cpu && info.max_work_group >= 256 && info.local_memory >= 32768 &&
-                     std::max(p.width, p.value_width) <= 128;
+  const bool large =
+      !info.cpu && info.max_work_group >= 256 && info.local_memory >= 32768 && std::max(p.width, p.value_width) <= 128;
   key.block = large ? 64 : 32;
   key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
   const std::size_t group = std::size_t(key.block) * key.block / 16;
@@ -53,8 +53,8 @@ void run(Queue& queue, const AttentionProblem& x) {
     return launch_attention(queue, kernel_of(device, key, AttentionPass::forward), blocks(p.queries) * p.heads, group,
                             x, x.out, x.logsumexp);
   const Workspace delta = attention_delta(queue, x);
-  launch_attention(queue, kernel_of(device, key, AttentionPass::keys), blocks(p.keys) * (p.heads / p.sharing), group,
-                   x, x.grad_out, x.logsumexp, delta.data(), x.grad_k, x.grad_v);
+  launch_attention(queue, kernel_of(device, key, AttentionPass::keys), blocks(p.keys) * (p.heads / p.sharing), group, x,
+                   x.grad_out, x.logsumexp, delta.data(), x.grad_k, x.grad_v);
   launch_attention(queue, kernel_of(device, key, AttentionPass::queries), blocks(p.queries) * p.heads, group, x,
                    x.grad_out, x.logsumexp, delta.data(), x.grad_q);
 }

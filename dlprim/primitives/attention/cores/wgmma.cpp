@@ -93,8 +93,8 @@ void run(Queue& queue, const AttentionProblem& x) {
   key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
   key.scale_first = x.bias_type || p.scale <= 0;
   key.pairs = vector_of({{p.out, x.out, p.value_width}}, 2) == 2;
-  key.bias_pairs = x.bias_type && size_of(*x.bias_type) == 2 && p.bias.column == 1 &&
-                   vector_of({{p.bias, x.bias, p.keys}}, 2) == 2;
+  key.bias_pairs =
+      x.bias_type && size_of(*x.bias_type) == 2 && p.bias.column == 1 && vector_of({{p.bias, x.bias, p.keys}}, 2) == 2;
   key.shape = shape_of(x, std::max(key.width, key.value_width));
   const std::int64_t block = 64 * key.shape.fours, blocks = (p.queries + block - 1) / block * p.batch * p.heads;
   const std::int64_t groups = std::min(blocks, std::int64_t(info.compute_units) * key.shape.resident);
@@ -104,8 +104,7 @@ void run(Queue& queue, const AttentionProblem& x) {
   launch_attention(queue, kernel, groups, group, x, x.out, x.logsumexp, heads_together(x));
 }
 
-constexpr AttentionCore core{.name = "wgmma", .order = 100, .decline = decline, .run = run,
-                            .may_fail_to_build = true};
+constexpr AttentionCore core{.name = "wgmma", .order = 100, .decline = decline, .run = run, .may_fail_to_build = true};
 
 }  // namespace
 

@@ -74,11 +74,10 @@ Kernel& kernel_of(Device& device, const Key& key) {
       source.define("T", "float" + std::to_string(key.vector))
           .define("V", key.vector)
           .define("CAPACITY", strip_capacity);
-    else
-      source.define("T", type == DataType::float64 ? "double" : "float");
+    else source.define("T", type == DataType::float64 ? "double" : "float");
     source.define("TYPE", tag(type));
     source.define("INDEX", key.wide ? "long" : "int").define("ROWS", key.rows).define("BIAS", key.bias);
-    source.define("ACTIVATE(x)", activation_code(Activation(key.activation)));
+    source.define("ACTIVATE(x0)", activation_code(Activation(key.activation)));
     source.define("CHANNELS_LAST", key.channels_last)
         .define("FLIP", key.pass == Pass::flipped)
         .define("GROUP", key.group);
@@ -171,7 +170,7 @@ void forward(Queue& queue, const ConvProblem& problem) {
 
 void data_gradient(Queue& queue, const ConvShape& s, const TensorView& bias) {
   if (depthwise_last_serves(queue.device(), s)) return depthwise_last_backward_data(queue, s, bias);
-  // A convolution with the kernel turned around; of what is spread out by the stride, which only strips can do.
+  // A convolution with the kernel flipped; of what is spread out by the stride, which only strips can do.
   const Shape shape = make_shape(s, s.y, s.x, bias);
   Shape flipped = shape;
   for (int i = 0; i < 3; i++) flipped.padding[i] = s.dilation[i] * (s.w.size[i] - 1) - s.padding[i];

@@ -25,8 +25,7 @@ void set_gather(GemmProblem& problem, const Volume& x, const std::int64_t (&out)
   auto& p = problem.p;
   problem.b = x.data;
   p.x_size = extent(x), p.x_n = x.outer_stride, p.x_c = x.channel_stride, p.channels = channels;
-  for (int i = 0; i < 3; i++)
-    p.x_stride[i] = x.stride[i], p.in[i] = x.size[i], p.out[i] = out[i], p.taps[i] = taps[i];
+  for (int i = 0; i < 3; i++) p.x_stride[i] = x.stride[i], p.in[i] = x.size[i], p.out[i] = out[i], p.taps[i] = taps[i];
 }
 
 // Drops what needs no code: bounds that always hold, dimensions that can be merged into the next inner one.
@@ -92,8 +91,8 @@ std::vector<Phases> find_phases(const ConvShape& s) {
       for (at[2] = 0; at[2] < std::min(s.stride[2], s.x.size[2]); at[2]++) {
         Phases& phases = all.emplace_back(Phases{{}, {at[0], at[1], at[2]}});
         for (int i = 0; i < 3; i++)
-          phases.in[i] = find_phase(at[i], s.x.size[i], empty ? 0 : s.w.size[i], s.stride[i], s.padding[i],
-                                    s.dilation[i]);
+          phases.in[i] =
+              find_phase(at[i], s.x.size[i], empty ? 0 : s.w.size[i], s.stride[i], s.padding[i], s.dilation[i]);
       }
   return all;
 }
@@ -105,10 +104,11 @@ void backward_data_phase(Queue& queue, const ConvShape& s, const TensorView& bia
   const std::int64_t per_group_x = s.w.channels, per_group_y = s.y.channels / s.groups;
   const bool tap_outer = channels_last(s.y);
   GemmProblem problem;
-  problem.mode = GemmMode::convolution, problem.type = s.type, problem.batches = s.groups;
+  problem.mode = GemmMode::convolution, problem.type = s.type, problem.allow_tf32 = s.allow_tf32,
+  problem.batches = s.groups;
   problem.channel_inner = tap_outer;
-  WeightOrder order{per_group_x, per_group_y, s.w.channel_stride, s.w.outer_stride, per_group_y * s.w.outer_stride,
-                    {}, {}, {}, tap_outer};
+  WeightOrder order{per_group_x, per_group_y, s.w.channel_stride, s.w.outer_stride, per_group_y * s.w.outer_stride, {},
+                    {},          {},          tap_outer};
   std::int64_t out[3], taps[3], places = 1, tap_count = 1, base = 0;
   for (int i = 0; i < 3; i++) {
     out[i] = phase[i].size, taps[i] = phase[i].taps;
@@ -122,7 +122,8 @@ void backward_data_phase(Queue& queue, const ConvShape& s, const TensorView& bia
   Workspace weights;
   set_gather(problem, s.y, out, taps, per_group_y);
   if (p.k > 0) weights = ordered_weights(queue, s, order);
-  else for (auto& t : p.taps) t = 1;
+  else
+    for (auto& t : p.taps) t = 1;
   problem.a = p.k > 0 ? weights.data() : s.w.data;
   p.a_m = p.k, p.a_k = 1, p.a_batch = p.m * p.k, p.b_batch = per_group_y * s.y.channel_stride;
   problem.c = at(s.x.data, base, s.type), p.c_m = s.x.channel_stride, p.c_batch = per_group_x * p.c_m;
@@ -139,7 +140,8 @@ void backward_data_phase(Queue& queue, const ConvShape& s, const TensorView& bia
 void forward(Queue& queue, const ConvProblem& c) {
   const ConvShape& s = c.shape;
   GemmProblem problem;
-  problem.mode = GemmMode::convolution, problem.type = s.type, problem.activation = c.activation;
+  problem.mode = GemmMode::convolution, problem.type = s.type, problem.allow_tf32 = s.allow_tf32,
+  problem.activation = c.activation;
   problem.batches = s.groups, problem.channel_inner = channels_last(s.x);
   auto& p = problem.p;
   p.m = s.y.channels / s.groups, p.n = s.points(), p.k = s.w.channels * s.taps();
@@ -148,8 +150,15 @@ void forward(Queue& queue, const ConvProblem& c) {
   if (p.k > 0 && dense(s.w, problem.channel_inner)) {
     problem.a = s.w.data, p.a_m = s.w.outer_stride;
   } else if (p.k > 0) {
-    WeightOrder order{p.m, s.w.channels, s.w.outer_stride, s.w.channel_stride, p.m * s.w.outer_stride,
-                      {s.w.size[0], s.w.size[1], s.w.size[2]}, {0, 0, 0}, {1, 1, 1}, problem.channel_inner};
+    WeightOrder order{p.m,
+                      s.w.channels,
+                      s.w.outer_stride,
+                      s.w.channel_stride,
+                      p.m * s.w.outer_stride,
+                      {s.w.size[0], s.w.size[1], s.w.size[2]},
+                      {0, 0, 0},
+                      {1, 1, 1},
+                      problem.channel_inner};
     copy = ordered_weights(queue, s, order);
     problem.a = copy.data(), p.a_m = p.k;
   } else {
@@ -189,7 +198,8 @@ void data_gradient(Queue& queue, const ConvProblem& c) {
 void weights_gradient(Queue& queue, const ConvProblem& c) {
   const ConvShape& s = c.shape;
   GemmProblem problem;
-  problem.mode = GemmMode::weights_gradient, problem.type = s.type, problem.batches = s.groups;
+  problem.mode = GemmMode::weights_gradient, problem.type = s.type, problem.allow_tf32 = s.allow_tf32,
+  problem.batches = s.groups;
   const bool tap_inner = dense(s.w, false), tap_outer = dense(s.w, true);
   problem.channel_inner = tap_outer && (!tap_inner || channels_last(s.x));
   if (!tap_inner && !tap_outer)

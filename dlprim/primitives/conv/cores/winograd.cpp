@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t tile = 4, domain = 36;
 
-// Bytes of workspace a call takes; more images are taken in turns. On CPUs it shall stay in the cache.
+// Bytes of workspace a call takes; more images go in batches. On CPUs it shall stay in the cache.
 std::size_t workspace_limit(const DeviceInfo& device) {
   return std::size_t(environment::number("DLPRIM_CONV_WORKSPACE").value_or(device.cpu ? 16 : 256)) << 20;
 }
@@ -71,7 +71,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
     const bool back = key.matrix >= Matrix::to_output;
     KernelSource source("conv/winograd.cl", back ? "winograd_from" : "winograd_into");
     source.define("L", info.name).define("R", info.rows).define("S", info.columns);
-    if (back) source.define("ADDEND", key.addend).define("ACTIVATE(x)", activation_code(Activation(key.activation)));
+    if (back) source.define("ADDEND", key.addend).define("ACTIVATE(x0)", activation_code(Activation(key.activation)));
     return source;
   });
 }
@@ -104,8 +104,8 @@ Patches tiles(const Volume& v, const Volume& tiled, std::int64_t images, std::in
 Patches kernels(const Volume& w, std::int64_t rows, std::int64_t row_stride, std::int64_t channels,
                 std::int64_t channel_stride) {
   const std::int64_t pitch = round_up(rows);
-  return {row_stride, channel_stride, w.stride[1], w.stride[2], channels * pitch, 3, 3, 0, 0, 1, 1,
-          std::uint32_t(rows), std::uint32_t(pitch)};
+  return {row_stride, channel_stride,      w.stride[1],         w.stride[2], channels * pitch, 3, 3, 0, 0, 1,
+          1,          std::uint32_t(rows), std::uint32_t(pitch)};
 }
 
 Workspace in_domain(Queue& queue, const Patches& patches) {
@@ -121,7 +121,7 @@ TensorView matrix_of(const Workspace& data, const Patches& patches, std::int64_t
   return view;
 }
 
-// Images a turn takes, so that `bytes` for each stay within the limit.
+// Images in a batch, so that `bytes` for each stay within the limit.
 std::int64_t images_a_turn(const Queue& queue, std::int64_t images, std::int64_t channels, const Volume& tiled) {
   const std::int64_t count = (tiled.size[1] + tile - 1) / tile * ((tiled.size[2] + tile - 1) / tile);
   const auto bytes = std::size_t(domain * channels * count) * sizeof(float);
@@ -130,7 +130,10 @@ std::int64_t images_a_turn(const Queue& queue, std::int64_t images, std::int64_t
 
 // y = x * weights: `weights` are patches of y's channels for each channel of x.
 void convolve(Queue& queue, const Volume& x, const Volume& y, const BufferRef& w, const Patches& weights,
-              std::int64_t origin_h, std::int64_t origin_w, const TensorView& bias, Activation activation) {
+              std::int64_t origin_h, std::int64_t origin_w, const TensorView& bias, Activation activation,
+              bool allow_tf32) {
+  GemmOptions options;
+  options.allow_tf32 = allow_tf32;
   const Workspace u = in_domain(queue, weights);
   into(queue, Matrix::from_weights, w, u, weights, x.channels);
   const std::int64_t turn = images_a_turn(queue, x.outer, x.channels + y.channels, y);
@@ -141,7 +144,7 @@ void convolve(Queue& queue, const Volume& x, const Volume& y, const BufferRef& w
     const Workspace v = in_domain(queue, in), m = in_domain(queue, out);
     into(queue, Matrix::from_data, at(x.data, first * x.outer_stride), v, in, x.channels);
     gemm(queue, matrix_of(u, weights, y.channels, x.channels, true), matrix_of(v, in, x.channels, in.pitch, false),
-         matrix_of(m, out, y.channels, out.pitch, false));
+         matrix_of(m, out, y.channels, out.pitch, false), options);
     launch(queue, kernel_of(queue.device(), back), range_of(out, y.channels), m.data(),
            at(y.data, first * y.outer_stride), bias.defined() ? bias.data : y.data,
            cl_long(bias.defined() ? bias.stride(0) : 0), out);
@@ -151,15 +154,16 @@ void convolve(Queue& queue, const Volume& x, const Volume& y, const BufferRef& w
 void forward(Queue& queue, const ConvProblem& problem) {
   const ConvShape& s = problem.shape;
   const Patches weights = kernels(s.w, s.y.channels, s.w.outer_stride, s.x.channels, s.w.channel_stride);
-  convolve(queue, s.x, s.y, s.w.data, weights, -s.padding[1], -s.padding[2], problem.bias, problem.activation);
+  convolve(queue, s.x, s.y, s.w.data, weights, -s.padding[1], -s.padding[2], problem.bias, problem.activation,
+           s.allow_tf32);
 }
 
-// The gradient is a convolution of y's by the weights turned by 180 degrees.
+// The gradient is a convolution of y's by the weights rotated by 180 degrees.
 void data_gradient(Queue& queue, const ConvShape& s, const TensorView& bias) {
   Patches weights = kernels(s.w, s.x.channels, s.w.channel_stride, s.y.channels, s.w.outer_stride);
   const BufferRef last = at(s.w.data, 2 * (s.w.stride[1] + s.w.stride[2]));
   weights.row = -weights.row, weights.column = -weights.column;
-  convolve(queue, s.y, s.x, last, weights, s.padding[1] - 2, s.padding[2] - 2, bias, Activation::none);
+  convolve(queue, s.y, s.x, last, weights, s.padding[1] - 2, s.padding[2] - 2, bias, Activation::none, s.allow_tf32);
 }
 
 // The transposed algorithm: in the domain, the product of y's gradient and x over all tiles.
@@ -169,7 +173,7 @@ void weights_gradient(Queue& queue, const ConvShape& s) {
   const TensorView sums = matrix_of(d, weights, s.y.channels, s.x.channels, false);
   const std::int64_t turn = images_a_turn(queue, s.x.outer, s.x.channels + s.y.channels, s.y);
   GemmOptions options;
-  options.addend = sums;
+  options.addend = sums, options.allow_tf32 = s.allow_tf32;
   for (std::int64_t first = 0; first < s.x.outer; first += turn, options.beta = 1) {
     const std::int64_t images = std::min(turn, s.x.outer - first);
     const Patches in = tiles(s.x, s.y, images, -s.padding[1], -s.padding[2]), out = tiles(s.y, s.y, images, 0, 0);

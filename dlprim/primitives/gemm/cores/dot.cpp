@@ -41,7 +41,12 @@ void define(KernelSource& source, const Device& device, const GemmKey& key) {
   if (extension) source.option("-cl-std=CL3.0");
 }
 
-constexpr GemmCore core{.name = "dot", .order = 900, .kernel = "dot", .decline = decline, .run = run, .define = define,
+constexpr GemmCore core{.name = "dot",
+                        .order = 900,
+                        .kernel = "dot",
+                        .decline = decline,
+                        .run = run,
+                        .define = define,
                         .may_fail_to_build = true};
 
 }  // namespace

@@ -145,7 +145,8 @@ void define(KernelSource& source, const Device&, const GemmKey& key) {
   source.define("A_BYTES", key.va * bytes).define("B_BYTES", key.vb * bytes).define("SHUFFLES", is_floating(type));
 }
 
-constexpr GemmCore core{.name = "gemv", .order = 200, .kernel = "gemv", .decline = decline, .run = run, .define = define};
+constexpr GemmCore core{
+    .name = "gemv", .order = 200, .kernel = "gemv", .decline = decline, .run = run, .define = define};
 
 }  // namespace
 

@@ -8,8 +8,7 @@ namespace {
 
 // Matrix units of sub-groups: Intel's by the size of their sub-groups, AMD's by architecture.
 enum class MatrixUnit : std::uint8_t { none, intel8, intel16, rdna3, rdna4, cdna };
-constexpr const char* names[] = {"", "matrix_intel8", "matrix_intel16", "matrix_rdna3", "matrix_rdna4",
-                                 "matrix_cdna"};
+constexpr const char* names[] = {"", "matrix_intel8", "matrix_intel16", "matrix_rdna3", "matrix_rdna4", "matrix_cdna"};
 
 template <MatrixUnit unit>
 const GemmCore& core();
@@ -78,12 +77,10 @@ const char* decline(const Device& device, const GemmProblem& problem, bool force
 
 template <MatrixUnit unit>
 void run(Queue& queue, const GemmProblem& problem) {
-  static tuning::PerDevice<TileTable> real([](const DeviceInfo& info) {
-    return read_tiles(info, names[int(unit)], "matrix");
-  });
-  static tuning::PerDevice<TileTable> emulated([](const DeviceInfo& info) {
-    return read_tiles(info, "matrix.emulated", "matrix");
-  });
+  static tuning::PerDevice<TileTable> real(
+      [](const DeviceInfo& info) { return read_tiles(info, names[int(unit)], "matrix"); });
+  static tuning::PerDevice<TileTable> emulated(
+      [](const DeviceInfo& info) { return read_tiles(info, "matrix.emulated", "matrix"); });
   const TileTable& tiles = (has_unit(queue.device(), unit) ? real : emulated)(queue.device());
   run_with<unit>(queue, problem, choose_tile(queue, core<unit>(), problem, tiles, run_with<unit>));
 }
@@ -98,8 +95,12 @@ void define(KernelSource& source, const Device&, const GemmKey& key) {
 
 template <MatrixUnit unit>
 const GemmCore& core() {
-  static constexpr GemmCore one{.name = names[int(unit)], .order = 700 + int(unit), .kernel = "matrix",
-                                .decline = decline<unit>, .run = run<unit>, .define = define,
+  static constexpr GemmCore one{.name = names[int(unit)],
+                                .order = 700 + int(unit),
+                                .kernel = "matrix",
+                                .decline = decline<unit>,
+                                .run = run<unit>,
+                                .define = define,
                                 .may_fail_to_build = true};
   return one;
 }

@@ -55,9 +55,13 @@ void define(KernelSource& source, const Device&, const GemmKey& key) {
 
 template <int lanes>
 const GemmCore& core() {
-  static constexpr GemmCore one{.name = lanes == 8 ? "matrix_bytes8" : "matrix_bytes16", .order = 750 + lanes,
-                                .kernel = "matrix_bytes", .decline = decline<lanes>, .run = run<lanes>,
-                                .define = define<lanes>, .may_fail_to_build = true};
+  static constexpr GemmCore one{.name = lanes == 8 ? "matrix_bytes8" : "matrix_bytes16",
+                                .order = 750 + lanes,
+                                .kernel = "matrix_bytes",
+                                .decline = decline<lanes>,
+                                .run = run<lanes>,
+                                .define = define<lanes>,
+                                .may_fail_to_build = true};
   return one;
 }
 

@@ -93,8 +93,14 @@ void define(KernelSource& source, const Device& device, const GemmKey& key) {
   if (bytes * std::min(key.va, key.vb) < 4 && device.info().nv_inline_ptx) source.option("-cl-nv-opt-level=2");
 }
 
-constexpr GemmCore core{.name = "mma", .order = 600, .kernel = "mma", .decline = decline, .run = run, .define = define,
-                        .passes = true, .lanes = 32};
+constexpr GemmCore core{.name = "mma",
+                        .order = 600,
+                        .kernel = "mma",
+                        .decline = decline,
+                        .run = run,
+                        .define = define,
+                        .passes = true,
+                        .lanes = 32};
 
 }  // namespace
 

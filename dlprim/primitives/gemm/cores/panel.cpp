@@ -81,8 +81,8 @@ Packed pack(Queue& queue, const GemmProblem& problem, const Operand& x) {
   const std::int64_t size = std::max(divide_up(x.count, x.width) * x.panel, x.lines * x.pitch);
   Packed result{Workspace(queue, std::size_t(size * batches) * size_of(sums)), x.batch ? size : 0};
   launch(queue, kernel,
-         NDRange(std::size_t(divide_up(x.lines, lines)), std::size_t(divide_up(x.count, columns)),
-                 std::size_t(batches), 1, 1, 1),
+         NDRange(std::size_t(divide_up(x.lines, lines)), std::size_t(divide_up(x.count, columns)), std::size_t(batches),
+                 1, 1, 1),
          x.data, result.memory.data(), x.lines, x.count, x.batch, x.line, x.step, result.batch, std::int32_t(x.width),
          x.panel, x.pitch);
   return result;
@@ -129,15 +129,29 @@ void pack_and_run(Queue& queue, GemmProblem problem) {
   auto& p = problem.p;
   const PanelShape shape = packed_shape(queue.device(), problem.type);
   const Packed b = pack(queue, problem,
-                        {.data = problem.b, .lines = p.k, .count = p.n, .line = p.b_k, .step = p.b_n,
-                         .batch = p.b_batch, .width = shape.nr, .panel = p.k * shape.nr, .pitch = shape.nr});
+                        {.data = problem.b,
+                         .lines = p.k,
+                         .count = p.n,
+                         .line = p.b_k,
+                         .step = p.b_n,
+                         .batch = p.b_batch,
+                         .width = shape.nr,
+                         .panel = p.k * shape.nr,
+                         .pitch = shape.nr});
   std::optional<Packed> a;
   if (!reads_directly(problem)) {
     constexpr std::int64_t width = 256;  // no panels
     const std::int64_t pitch = divide_up(p.k, 16) * 16 + 16;  // off the powers of two that would share cache sets
     a = pack(queue, problem,
-             {.data = problem.a, .lines = p.m, .count = p.k, .line = p.a_m, .step = p.a_k, .batch = p.a_batch,
-              .width = width, .panel = width, .pitch = pitch});
+             {.data = problem.a,
+              .lines = p.m,
+              .count = p.k,
+              .line = p.a_m,
+              .step = p.a_k,
+              .batch = p.a_batch,
+              .width = width,
+              .panel = width,
+              .pitch = pitch});
     problem.a = a->memory.data(), p.a_batch = a->batch, p.a_m = pitch, p.a_k = 1;
   }
   problem.b = b.memory.data(), p.b_batch = b.batch, p.b_k = shape.nr, p.b_n = p.k;
@@ -173,11 +187,21 @@ void define_panels(KernelSource& source, const Device&, const GemmKey& key) {
   define_shape(source, key, {"MR", "NR", "MB", "NB", "KB"});
 }
 
-constexpr GemmCore on_packed{.name = "packed", .order = 300, .kernel = "panel", .decline = decline_packed,
-                             .run = run_packed, .define = define_panels, .copies = true, .a_of_sums = true,
+constexpr GemmCore on_packed{.name = "packed",
+                             .order = 300,
+                             .kernel = "panel",
+                             .decline = decline_packed,
+                             .run = run_packed,
+                             .define = define_panels,
+                             .copies = true,
+                             .a_of_sums = true,
                              .b_of_sums = true};
-constexpr GemmCore on_operands{.name = "panel", .order = 400, .kernel = "panel", .decline = decline_panel,
-                               .run = run_panel, .define = define_panels};
+constexpr GemmCore on_operands{.name = "panel",
+                               .order = 400,
+                               .kernel = "panel",
+                               .decline = decline_panel,
+                               .run = run_panel,
+                               .define = define_panels};
 
 }  // namespace
 

@@ -49,13 +49,15 @@ void run(Queue& queue, const GemmProblem& given) {
   p.splits = divide_up(p.k, p.k_split);
   GemmKey key = gemm_key(&core, problem);
   key.wide_index = !fits_32_bits(problem);
-  key.shape[0] = std::uint16_t(row_tiles), key.shape[1] = std::uint16_t(tiles), key.shape[2] = std::uint16_t(steps / tiles);
+  key.shape[0] = std::uint16_t(row_tiles), key.shape[1] = std::uint16_t(tiles),
+  key.shape[2] = std::uint16_t(steps / tiles);
   launch_tiles(queue, key, problem, std::size_t(32 * warps));
 }
 
 void define(KernelSource& source, const Device&, const GemmKey& key) { define_shape(source, key, {"MT", "R", "U"}); }
 
-constexpr GemmCore core{.name = "skinny", .order = 150, .kernel = "skinny", .decline = decline, .run = run, .define = define};
+constexpr GemmCore core{
+    .name = "skinny", .order = 150, .kernel = "skinny", .decline = decline, .run = run, .define = define};
 
 }  // namespace
 

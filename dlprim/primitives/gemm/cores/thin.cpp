@@ -42,7 +42,8 @@ void define(KernelSource& source, const Device&, const GemmKey& key) {
   source.define("MR", key.shape[0]).define("B_ALONG_K", key.b_along_k);
 }
 
-constexpr GemmCore core{.name = "thin", .order = 100, .kernel = "thin", .decline = decline, .run = run, .define = define};
+constexpr GemmCore core{
+    .name = "thin", .order = 100, .kernel = "thin", .decline = decline, .run = run, .define = define};
 
 }  // namespace
 

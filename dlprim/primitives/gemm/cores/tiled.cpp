@@ -56,7 +56,8 @@ void define(KernelSource& source, const Device&, const GemmKey& key) {
   source.define("FULL_K", key.full_k);
 }
 
-constexpr GemmCore core{.name = "tiled", .order = 800, .kernel = "tiled", .decline = decline, .run = run, .define = define};
+constexpr GemmCore core{
+    .name = "tiled", .order = 800, .kernel = "tiled", .decline = decline, .run = run, .define = define};
 
 }  // namespace
 

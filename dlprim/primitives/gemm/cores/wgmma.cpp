@@ -12,7 +12,7 @@ constexpr std::int64_t longest = 1000000;  // of packed operands: groups of 4 ch
 
 // Numbers for each element: three passes work on two.
 int parts(int passes) { return passes == 3 ? 2 : 1; }
-int parts(const GemmProblem& problem) { return parts(tf32_passes(problem.type)); }
+int parts(const GemmProblem& problem) { return parts(tf32_passes(problem)); }
 
 struct PackKey {
   std::uint16_t rows;
@@ -77,7 +77,7 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
 
 // 16-bit floats, tf32, float32.
 std::size_t kind(const GemmProblem& problem) {
-  const int passes = tf32_passes(problem.type);
+  const int passes = tf32_passes(problem);
   return passes == 0 ? 0 : passes == 1 ? 1 : 2;
 }
 
@@ -106,7 +106,7 @@ const char* decline(const Device& device, const GemmProblem& problem, bool force
   if (std::max({p.m, p.n, p.k}) > longest || problem.batches > 65535) return "too large to be packed";
   if (device.info().max_work_group < 128) return "the device's work-groups are too small";
   if (forced) return nullptr;
-  if (device.info().nv_compute_capability != 90) return "the device is none of the Hopper architecture";
+  if (device.info().nv_compute_capability != 90) return "the device is not of the Hopper architecture";
   if (saved_time(device, problem) < packing_time(device, problem)) return "too small a product for packing to pay";
   return nullptr;
 }
@@ -126,8 +126,15 @@ void define(KernelSource& source, const Device&, const GemmKey& key) {
   source.define("BYTES", std::int64_t(size_of(DataType(key.type)))).define("PASSES", key.passes);
 }
 
-constexpr GemmCore core{.name = "wgmma", .order = 500, .kernel = "wgmma", .decline = decline, .run = run, .define = define,
-                        .copies = true, .may_fail_to_build = true, .passes = true};
+constexpr GemmCore core{.name = "wgmma",
+                        .order = 500,
+                        .kernel = "wgmma",
+                        .decline = decline,
+                        .run = run,
+                        .define = define,
+                        .copies = true,
+                        .may_fail_to_build = true,
+                        .passes = true};
 
 }  // namespace
 

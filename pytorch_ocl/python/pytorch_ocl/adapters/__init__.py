@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Adapters for libraries that choose a device themselves: one file a library, applied when, and only when, one of the
 modules that it names is imported. PYTORCH_OCL_ADAPTERS=0 switches them off. docs/libraries.md lists them."""
+
 import importlib
 import importlib.abc
 import os
@@ -14,6 +15,7 @@ TABLE = {
     "accelerate.accelerator": "accelerate:accelerator",
     "accelerate.state": "accelerate:state",
     "accelerate.utils.modeling": "accelerate:modeling",
+    "bitsandbytes": "bitsandbytes:package",
     "fastai.torch_core": "fastai:torch_core",
     "lightning.fabric.accelerators": "lightning:accelerators",
     "lightning.fabric.connector": "lightning:connector",
@@ -26,6 +28,8 @@ TABLE = {
     "safetensors": "safetensors:package",
     "sentence_transformers.util.environment": "sentence_transformers:environment",
     "stable_baselines3.common.utils": "stable_baselines3:utils",
+    "torch.nn.attention.flex_attention": "flex_attention:module",
+    "torchao.quantization.quantize_.workflows.int4.int4_tile_packed_to_4d_tensor": "torchao:tile_packed",
     "torchvision.extension": "torchvision:extension",
     "transformers.pipelines.base": "transformers:pipelines",
     "transformers.training_args": "transformers:training_args",
@@ -44,8 +48,12 @@ def _apply(name) -> None:
     try:
         getattr(importlib.import_module(f"pytorch_ocl.adapters.{file}"), function)(sys.modules[name])
     except Exception as error:  # noqa: BLE001  no adapter may break an import
-        warnings.warn(f"pytorch_ocl: the adapter of {name} does not fit this version of it ({type(error).__name__}: {error}); "
-                      "PYTORCH_OCL_ADAPTERS=0 switches adapters off", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"pytorch_ocl: the adapter of {name} does not fit this version of it ({type(error).__name__}: {error}); "
+            "PYTORCH_OCL_ADAPTERS=0 switches adapters off",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 class _Loader(importlib.abc.Loader):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""accelerate, and with it transformers' Trainer and TRL: the device, float16, and the memory that device_map="auto" counts on
-(read in 1.15). ACCELERATE_TORCH_DEVICE=ocl:0 chooses a device whatever its kind."""
+"""accelerate, and with it transformers' Trainer and TRL: the device, float16, and the memory that
+device_map="auto" counts on (read in 1.15). ACCELERATE_TORCH_DEVICE=ocl:0 chooses a device whatever its kind."""
+
 import functools
 
 import torch
@@ -29,7 +30,10 @@ def modeling(module) -> None:
             return original(max_memory)
         if max_memory is None:
             devices = (i for i in range(torch.ocl.device_count()) if torch.ocl.get_device_properties(i).type != "cpu")
-            max_memory = {**{i: torch.ocl.mem_get_info(i)[0] for i in devices}, "cpu": psutil.virtual_memory().available}
+            max_memory = {
+                **{i: torch.ocl.mem_get_info(i)[0] for i in devices},
+                "cpu": psutil.virtual_memory().available,
+            }
         return {place: module.convert_file_size_to_int(size) for place, size in max_memory.items()}
 
     module.get_max_memory = get_max_memory
@@ -45,7 +49,9 @@ def accelerator(module) -> None:
 
     @functools.wraps(original)
     def get_grad_scaler(distributed_type=None, **options):
-        if module.PartialState().device.type == "ocl" and (distributed_type is None or "FSDP" not in str(distributed_type)):
+        if module.PartialState().device.type == "ocl" and (
+            distributed_type is None or "FSDP" not in str(distributed_type)
+        ):
             return torch.amp.GradScaler("ocl", **options)
         return original(distributed_type, **options)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """fastai's default device (read in 2.8)."""
+
 import functools
 
 import torch

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Lightning: the accelerator "ocl", chosen for "auto" and "gpu" where the device is a GPU, on one device or several (read in
-2.6; the packages lightning, pytorch_lightning and lightning_fabric)."""
+"""Lightning: the accelerator "ocl", chosen for "auto" and "gpu" where the device is a GPU, on one device or several
+(read in 2.6; the packages lightning, pytorch_lightning and lightning_fabric)."""
+
 import functools
 
 import torch
@@ -22,6 +23,7 @@ def _devices(wanted) -> list:
 
 def _accelerator(base):
     """The class, for one of Lightning's two base classes."""
+
     class OCLAccelerator(base):
         """OpenCL devices."""
 
@@ -74,8 +76,12 @@ def _is_ours(connector) -> bool:
 
 def connector(module) -> None:
     kind = getattr(module, "_AcceleratorConnector", None) or module._Connector
-    auto, gpu, strategy, precision = (kind._choose_auto_accelerator, kind._choose_gpu_accelerator_backend,
-                                      kind._choose_strategy, kind._check_and_init_precision)
+    auto, gpu, strategy, precision = (
+        kind._choose_auto_accelerator,
+        kind._choose_gpu_accelerator_backend,
+        kind._choose_strategy,
+        kind._check_and_init_precision,
+    )
 
     def choose_auto():
         chosen = auto()

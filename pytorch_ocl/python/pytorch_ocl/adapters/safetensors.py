@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Safetensors files straight to "ocl:0" (read in 0.4 to 0.8, whose core knows the names of devices it serves)."""
+
 import torch
 
 

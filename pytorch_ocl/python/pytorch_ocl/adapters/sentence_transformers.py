@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """sentence-transformers' choice of a device (read in 6.2)."""
+
 import functools
 import os
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """stable-baselines3's device "auto" (read in 2.9)."""
+
 import functools
 
 import torch

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""torchvision beside a PyTorch without CUDA, whose wheel from PyPI cannot load its compiled half there: its operators are
-declared, so that networks can be imported and run on "ocl" (read in 0.16 to 0.28)."""
+"""torchvision beside a PyTorch without CUDA, whose wheel from PyPI cannot load its compiled half there: its operators
+are declared, so that networks can be imported and run on "ocl" (read in 0.16 to 0.28)."""
+
 import importlib.util
 
 import torch

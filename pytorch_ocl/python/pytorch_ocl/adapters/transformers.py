@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""transformers.pipeline and the Trainer's arguments, which take the first device of the kinds that they know (read in 5.23).
-The Trainer puts batches where accelerate does."""
+"""transformers.pipeline and the Trainer's arguments, which take the first device of the kinds that they know (read in
+5.23). The Trainer puts batches where accelerate does."""
+
 import functools
 import os
 

@@ -7,6 +7,7 @@ The program sees a CUDA device: torch.cuda, "cuda" as the name of a device where
 RuntimeError with the alternative. docs/cuda_programs.md lists what is replaced (read in PyTorch 2.11 to 2.14). It holds
 for the process; nothing happens without the import.
 """
+
 import torch
 
 import pytorch_ocl  # noqa: F401  (adds the device)
@@ -17,8 +18,10 @@ _PARTS = (devices, factories, tensors, amp, loading, settings, module, refused) 
 
 def _install() -> None:
     if torch.cuda.is_available():
-        raise RuntimeError("pytorch_ocl.as_cuda: this process has a CUDA device, which the program would use by itself. Hide "
-                           "it with CUDA_VISIBLE_DEVICES= to run the program on OpenCL")
+        raise RuntimeError(
+            "pytorch_ocl.as_cuda: this process has a CUDA device, which the program uses by itself. A PyTorch built "
+            "without CUDA runs it on OpenCL (CUDA_VISIBLE_DEVICES= hides NVIDIA's devices from OpenCL, too)"
+        )
     if not torch.ocl.is_available():
         raise RuntimeError(f"pytorch_ocl.as_cuda: no OpenCL device: {pytorch_ocl.unavailable_reason()}")
     for part in _PARTS:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """autocast("cuda"), torch.cuda.amp and GradScaler."""
+
 import functools
 
 import torch
@@ -12,6 +13,7 @@ _OF_CUDA = {"get_autocast_gpu_dtype": "get_autocast_dtype", "set_autocast_gpu_dt
 
 def _with_type(original):
     """__init__ with the device's type as first argument, "cuda" when there is none."""
+
     @functools.wraps(original)
     def __init__(self, device_type="ocl", *arguments, **options):
         if "device" in options:  # GradScaler's name of it

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Names of devices: torch.device and torch.Generator take "cuda" for "ocl", and devices show the program the type "cuda"."""
+"""Names of devices: torch.device and torch.Generator take "cuda" for "ocl", and devices show it the type "cuda"."""
+
 import ctypes
 import functools
 import gc
@@ -27,6 +28,7 @@ def translate(device):
 
 def translated(function):
     """`function`, called with each argument translated."""
+
     @functools.wraps(function)
     def call(*arguments, **options):
         return function(*map(translate, arguments), **{name: translate(value) for name, value in options.items()})
@@ -58,8 +60,16 @@ class _StandIn(type):
 
 def stand_in(original):
     """A class that makes objects of `original`, with devices translated. Cannot be derived from to any effect."""
-    return _StandIn(original.__name__, (), {"_original": original, "__module__": original.__module__,
-                                            "__qualname__": original.__qualname__, "__doc__": original.__doc__})
+    return _StandIn(
+        original.__name__,
+        (),
+        {
+            "_original": original,
+            "__module__": original.__module__,
+            "__qualname__": original.__qualname__,
+            "__doc__": original.__doc__,
+        },
+    )
 
 
 _TYPE = Device.type.__get__

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Functions that make tensors, with device="cuda"."""
+
 import functools
 import inspect
 
@@ -26,6 +27,7 @@ def _with_device(function):
 
 def _as_tensor(original):
     """as_tensor alone takes a device by position."""
+
     @functools.wraps(original)
     def as_tensor(data, dtype=None, device=None):
         return original(data, dtype=dtype, device=translate(device))

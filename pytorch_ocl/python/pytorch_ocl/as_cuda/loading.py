@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """torch.load of files that were saved on CUDA devices, and map_location="cuda"."""
+
 import functools
 
 import torch
@@ -30,8 +31,10 @@ def _restore(storage, location):
     device = Device(translate(location))
     count = torch.ocl.device_count()
     if device.index is not None and device.index >= count:
-        raise RuntimeError(f"Attempting to deserialize object on CUDA device {device.index}, but there are {count} devices. "
-                           "Please use torch.load with map_location to map your storages to an existing device.")
+        raise RuntimeError(
+            f"Attempting to deserialize object on CUDA device {device.index}, but there are {count} devices. "
+            "Please use torch.load with map_location to map your storages to an existing device."
+        )
     return storage.to(device=device)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """torch.cuda: torch.ocl under its names, with CUDA's signatures where they differ."""
+
 import contextlib
 import functools
 import inspect
@@ -10,14 +11,19 @@ from pytorch_ocl.as_cuda.devices import asked_by_program, stand_in, translated
 from pytorch_ocl.as_cuda.tensors import tensor_types
 
 # Names of torch.cuda that torch.ocl has under another one.
-_RENAMED = {"memory_cached": "memory_reserved", "max_memory_cached": "max_memory_reserved",
-            "reset_max_memory_allocated": "reset_peak_memory_stats", "reset_max_memory_cached": "reset_peak_memory_stats"}
+_RENAMED = {
+    "memory_cached": "memory_reserved",
+    "max_memory_cached": "max_memory_reserved",
+    "reset_max_memory_allocated": "reset_peak_memory_stats",
+    "reset_max_memory_cached": "reset_peak_memory_stats",
+}
 _PRIVATE = ("_is_in_bad_fork", "_lazy_init", "_get_generator")
 _SUBMODULES = ("memory", "random", "streams")
 
 
 def _for_program(ours, original):
     """A question that PyTorch's own code asks, too, which must not take the device for CUDA's."""
+
     @functools.wraps(original)
     def ask(*arguments, **options):
         return (ours if asked_by_program() else original)(*arguments, **options)

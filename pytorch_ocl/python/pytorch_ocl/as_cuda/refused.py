@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What OpenCL cannot express raises RuntimeError and names the alternative."""
+
 import functools
 
 import torch
@@ -52,8 +53,10 @@ def _without_nccl(original):
     @functools.wraps(original)
     def init(backend=None, *arguments, **options):
         if isinstance(backend, str) and "nccl" in backend.lower():
-            raise RuntimeError(f"init_process_group: backend {backend!r} needs NCCL, which drives CUDA devices only. Use "
-                               "backend='gloo', or none")
+            raise RuntimeError(
+                f"init_process_group: backend {backend!r} needs NCCL, which drives CUDA devices only. Use "
+                "backend='gloo', or none"
+            )
         return original(backend, *arguments, **options)
 
     return init
@@ -61,8 +64,10 @@ def _without_nccl(original):
 
 def _extension(name):
     def refuse(*arguments, **options):
-        raise RuntimeError(f"torch.utils.cpp_extension.{name}: CUDA sources cannot be built for OpenCL devices. Kernels of "
-                           "one's own are OpenCL C: torch.ocl.compile_kernel; C++ without kernels: CppExtension")
+        raise RuntimeError(
+            f"torch.utils.cpp_extension.{name}: CUDA sources cannot be built for OpenCL devices. Kernels of "
+            "one's own are OpenCL C: torch.ocl.compile_kernel; C++ without kernels: CppExtension"
+        )
 
     return refuse
 
@@ -72,7 +77,11 @@ def _without_cuda_sources(original, name):
     def load(*arguments, **options):
         sources = options.get("sources", arguments[1] if name == "load" and len(arguments) > 1 else ())
         sources = [sources] if isinstance(sources, str) else sources
-        if options.get("with_cuda") or options.get("cuda_sources") or any(str(each).endswith(".cu") for each in sources):
+        if (
+            options.get("with_cuda")
+            or options.get("cuda_sources")
+            or any(str(each).endswith(".cu") for each in sources)
+        ):
             _extension(name)()
         return original(*arguments, **options)
 

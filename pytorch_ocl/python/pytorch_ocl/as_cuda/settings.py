@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """torch.backends.cudnn and torch.backends.cuda, and the profiler's activity CUDA. Settings that PyTorch keeps for all
 devices (precision of float32, determinism, which attention) are its own and hold for "ocl" already."""
+
 import functools
 
 import torch
@@ -11,8 +12,10 @@ from pytorch_ocl.as_cuda.devices import asked_by_program
 
 def _benchmark():
     """torch.backends.cudnn.benchmark as torch.backends.ocl's: kernels are timed at their first use."""
-    return property(lambda self: torch.backends.ocl.benchmark,
-                    lambda self, wanted: setattr(torch.backends.ocl, "benchmark", bool(wanted)))
+    return property(
+        lambda self: torch.backends.ocl.benchmark,
+        lambda self, wanted: setattr(torch.backends.ocl, "benchmark", bool(wanted)),
+    )
 
 
 def _for_program(original, answer):

@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: MIT
 """Tensors, modules and storages: .to("cuda"), .cuda(), .is_cuda, .type("torch.cuda.FloatTensor")."""
+
 import functools
 
 import torch
 
 from pytorch_ocl.as_cuda.devices import Device, asked_by_program, translate, translated
 
-_KINDS = {"Float": torch.float32, "Double": torch.float64, "Half": torch.float16, "BFloat16": torch.bfloat16,
-          "Byte": torch.uint8, "Char": torch.int8, "Short": torch.int16, "Int": torch.int32, "Long": torch.int64,
-          "Bool": torch.bool}
+_KINDS = {
+    "Float": torch.float32,
+    "Double": torch.float64,
+    "Half": torch.float16,
+    "BFloat16": torch.bfloat16,
+    "Byte": torch.uint8,
+    "Char": torch.int8,
+    "Short": torch.int16,
+    "Int": torch.int32,
+    "Long": torch.int64,
+    "Bool": torch.bool,
+}
 
 
 def _current(device):
@@ -38,6 +48,7 @@ def _storage_cuda(self, device=None, non_blocking=False):
 
 def _is_cuda(original):
     """Property that says True to the program for what lies on "ocl"."""
+
     def is_cuda(self):
         return original(self) or (self.device.type == "ocl" and asked_by_program())
 
@@ -56,8 +67,10 @@ class _TypeOfTensors(type):
 
 def tensor_types() -> dict:
     """{name: class} of torch.cuda's types of tensors."""
-    return {f"{kind}Tensor": _TypeOfTensors(f"{kind}Tensor", (), {"dtype": dtype, "__module__": "torch.cuda"})
-            for kind, dtype in _KINDS.items()}
+    return {
+        f"{kind}Tensor": _TypeOfTensors(f"{kind}Tensor", (), {"dtype": dtype, "__module__": "torch.cuda"})
+        for kind, dtype in _KINDS.items()
+    }
 
 
 def _dtype_of(kind):
@@ -97,7 +110,12 @@ def install() -> None:
     tensor, untyped, typed = torch.Tensor, torch.UntypedStorage, torch.TypedStorage
     for name in ("to", "pin_memory", "is_pinned"):
         setattr(tensor, name, translated(getattr(tensor, name)))
-    tensor.cuda, torch.nn.Module.cuda, untyped.cuda, typed.cuda = _tensor_cuda, _module_cuda, _storage_cuda, _storage_cuda
+    tensor.cuda, torch.nn.Module.cuda, untyped.cuda, typed.cuda = (
+        _tensor_cuda,
+        _module_cuda,
+        _storage_cuda,
+        _storage_cuda,
+    )
     packed = torch.nn.utils.rnn.PackedSequence
     packed.cuda = lambda self, *arguments, **options: self.to(_current(*arguments, **options))
     tensor.type = _type(tensor.type)

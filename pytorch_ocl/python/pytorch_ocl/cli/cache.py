@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Shows where compiled kernels and what `tune` measured are kept, or clears both (kernels are rebuilt when needed)."""
+
 import torch
 
 import pytorch_ocl  # noqa: F401  (registers torch.ops.pytorch_ocl)

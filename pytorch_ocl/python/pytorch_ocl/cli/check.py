@@ -8,6 +8,7 @@ exit code is 1 when a family is wrong or fails.
 
 Drivers known to compute a family wrong are listed in dlprim/runtime/driver_defects.inc: there it is refused.
 """
+
 import json
 import pathlib
 import platform
@@ -69,8 +70,12 @@ def check_family(function, device):
         message = "" if error <= TOLERANCE else "differs from the CPU"
     except Exception as failure:  # whatever a driver does: the report says it
         error, message = float("inf"), f"{type(failure).__name__}: {failure}"
-    return {"error": min(error, sys.float_info.max), "ok": not message, "message": message,
-            "on_cpu": sorted(torch.ocl.fallbacks())}
+    return {
+        "error": min(error, sys.float_info.max),
+        "ok": not message,
+        "message": message,
+        "on_cpu": sorted(torch.ocl.fallbacks()),
+    }
 
 
 def seconds(step, device, limit=1.0):
@@ -95,7 +100,7 @@ def speed(device):
     y = torch.empty_like(x)
     stream = torch.ocl.compile_kernel(STREAM, "stream")
     fma = torch.ocl.compile_kernel(FMA, "fma_rate")
-    items = y[:1 << 20 if gpu else 1 << 12]
+    items = y[: 1 << 20 if gpu else 1 << 12]
     bandwidth = 8 * count / seconds(lambda: stream(y, x, global_size=count // 4), device) / 1e9
     rate = FLOPS_A_TURN * turns * len(items) / seconds(lambda: fma(items, turns), device) / 1e9
     copied = 8 * count / seconds(lambda: y.copy_(x), device) / 1e9
@@ -103,18 +108,28 @@ def speed(device):
     a, b = torch.randn(n, n, device=device), torch.randn(n, n, device=device)
     product = 2 * n**3 / seconds(lambda: a @ b, device) / 1e9
     bandwidth, rate = max(bandwidth, copied, added), max(rate, product)
-    return [{"name": "copy", "value": copied, "limit": bandwidth, "unit": "GB/s"},
-            {"name": "addition", "value": added, "limit": bandwidth, "unit": "GB/s"},
-            {"name": f"float32 product of {n} x {n}", "value": product, "limit": rate, "unit": "GFLOP/s"}]
+    return [
+        {"name": "copy", "value": copied, "limit": bandwidth, "unit": "GB/s"},
+        {"name": "addition", "value": added, "limit": bandwidth, "unit": "GB/s"},
+        {"name": f"float32 product of {n} x {n}", "value": product, "limit": rate, "unit": "GFLOP/s"},
+    ]
 
 
 def show(families, speeds):
     """Prints the two tables, by rich where it is installed."""
-    rows = [(name, "ok" if f["ok"] else "WRONG", f"{f['error']:.1e}",
-             f["message"].split("\n")[0][:100] or (f"on the CPU: {', '.join(f['on_cpu'])}" if f["on_cpu"] else ""))
-            for name, f in families.items()]
-    rates = [(s["name"], f"{s['value']:.1f}", s["unit"], f"{100 * s['value'] / s['limit']:.0f} % of {s['limit']:.1f}")
-             for s in speeds]
+    rows = [
+        (
+            name,
+            "ok" if f["ok"] else "WRONG",
+            f"{f['error']:.1e}",
+            f["message"].split("\n")[0][:100] or (f"on the CPU: {', '.join(f['on_cpu'])}" if f["on_cpu"] else ""),
+        )
+        for name, f in families.items()
+    ]
+    rates = [
+        (s["name"], f"{s['value']:.1f}", s["unit"], f"{100 * s['value'] / s['limit']:.0f} % of {s['limit']:.1f}")
+        for s in speeds
+    ]
     tables = [(("family", "", "error", ""), rows), (("speed", "", "", "of the device's limit"), rates)]
     try:
         from rich.console import Console
@@ -139,6 +154,7 @@ def draw(report, file):
         return False
     matplotlib.use("Agg")
     from matplotlib import pyplot
+
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 5), width_ratios=(2, 1), layout="constrained")
     families, speeds = report["families"], report["speed"]
     errors = [min(max(f["error"], 1e-9), 1) for f in families.values()]
@@ -156,10 +172,21 @@ def draw(report, file):
 
 
 def run(options):
-    properties = {name: value for name, value in vars(torch.ocl.get_device_properties(options.device)).items()
-                  if isinstance(value, (str, int, float, bool))}
-    report = {"pytorch_ocl": pytorch_ocl.__version__, "torch": torch.__version__, "python": platform.python_version(),
-              "system": platform.platform(), "device": properties, "tolerance": TOLERANCE, "families": {}, "speed": []}
+    properties = {
+        name: value
+        for name, value in vars(torch.ocl.get_device_properties(options.device)).items()
+        if isinstance(value, (str, int, float, bool))
+    }
+    report = {
+        "pytorch_ocl": pytorch_ocl.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "device": properties,
+        "tolerance": TOLERANCE,
+        "families": {},
+        "speed": [],
+    }
     print(f"{options.device}: {properties['name']}, driver {properties['driver_version']}")
     families = report["families"]
     with Progress("checking", lambda: (len(families), len(check_families.FAMILIES))):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Small calculations that stand for the families of kernels. Each is a function of `x`, which gives numbers of a shape
 on the device, the same on every device, and returns a tensor or several. Sizes are off the tiles' multiples."""
+
 import torch
 from torch.nn import functional
 
@@ -65,8 +66,10 @@ def scan(x):
 def fourier(x):
     a = x(7, 90, 121)
     z = torch.complex(a, x(7, 90, 121))
-    return tuple(torch.view_as_real(y) for y in (torch.fft.fft(z), torch.fft.ifft(z, dim=1), torch.fft.rfft2(a),
-                                                 torch.fft.fft(x(3, 1021)))) + (torch.fft.irfftn(z), )
+    return tuple(
+        torch.view_as_real(y)
+        for y in (torch.fft.fft(z), torch.fft.ifft(z, dim=1), torch.fft.rfft2(a), torch.fft.fft(x(3, 1021)))
+    ) + (torch.fft.irfftn(z),)
 
 
 @family
@@ -96,20 +99,21 @@ def differentiated(function, *inputs):
 
 @family
 def convolution(x):
-    return differentiated(lambda a, w, b: functional.conv2d(a, w, b, padding=1),
-                          x(2, 19, 23, 29), x(33, 19, 3, 3), x(33))
+    return differentiated(
+        lambda a, w, b: functional.conv2d(a, w, b, padding=1), x(2, 19, 23, 29), x(33, 19, 3, 3), x(33)
+    )
 
 
 @family
 def convolution_strided(x):
-    return differentiated(lambda a, w: functional.conv2d(a, w, stride=2, padding=2, groups=2),
-                          x(2, 8, 21, 20), x(6, 4, 5, 5))
+    return differentiated(
+        lambda a, w: functional.conv2d(a, w, stride=2, padding=2, groups=2), x(2, 8, 21, 20), x(6, 4, 5, 5)
+    )
 
 
 @family
 def convolution_depthwise(x):
-    return differentiated(lambda a, w: functional.conv2d(a, w, padding=1, groups=24),
-                          x(2, 24, 17, 19), x(24, 1, 3, 3))
+    return differentiated(lambda a, w: functional.conv2d(a, w, padding=1, groups=24), x(2, 24, 17, 19), x(24, 1, 3, 3))
 
 
 @family
@@ -119,37 +123,56 @@ def convolution_transposed(x):
 
 @family
 def normalization(x):
-    return (*differentiated(lambda a, w, b: functional.batch_norm(a, None, None, w, b, True),
-                            x(8, 12, 9, 11), x(12), x(12)),
-            *differentiated(lambda a, w, b: functional.layer_norm(a, (257,), w, b), x(33, 257), x(257), x(257)),
-            *differentiated(lambda a: functional.group_norm(a, 3), x(4, 12, 7, 9)))
+    return (
+        *differentiated(
+            lambda a, w, b: functional.batch_norm(a, None, None, w, b, True), x(8, 12, 9, 11), x(12), x(12)
+        ),
+        *differentiated(lambda a, w, b: functional.layer_norm(a, (257,), w, b), x(33, 257), x(257), x(257)),
+        *differentiated(lambda a: functional.group_norm(a, 3), x(4, 12, 7, 9)),
+    )
 
 
 @family
 def pooling(x):
-    return (*differentiated(lambda a: functional.max_pool2d(a, 3, 2, 1), x(3, 5, 23, 21)),
-            *differentiated(lambda a: functional.adaptive_avg_pool2d(a, 5), x(3, 5, 23, 21)),
-            *differentiated(lambda a: functional.interpolate(a, scale_factor=1.7, mode="bilinear"), x(2, 3, 11, 13)))
+    return (
+        *differentiated(lambda a: functional.max_pool2d(a, 3, 2, 1), x(3, 5, 23, 21)),
+        *differentiated(lambda a: functional.adaptive_avg_pool2d(a, 5), x(3, 5, 23, 21)),
+        *differentiated(lambda a: functional.interpolate(a, scale_factor=1.7, mode="bilinear"), x(2, 3, 11, 13)),
+    )
 
 
 @family
 def softmax_and_losses(x):
     labels = x.integers(301, 45)
-    return (*differentiated(lambda a: a.softmax(1), x(45, 301)),
-            *differentiated(lambda a: functional.cross_entropy(a, labels), x(45, 301)))
+    return (
+        *differentiated(lambda a: a.softmax(1), x(45, 301)),
+        *differentiated(lambda a: functional.cross_entropy(a, labels), x(45, 301)),
+    )
 
 
 @family
 def attention(x):
-    return (*differentiated(lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True),
-                            x(2, 3, 65, 64), x(2, 3, 65, 64), x(2, 3, 65, 64)),)
+    return (
+        *differentiated(
+            lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True),
+            x(2, 3, 65, 64),
+            x(2, 3, 65, 64),
+            x(2, 3, 65, 64),
+        ),
+    )
 
 
 @family
 def indexing(x):
     a, rows = x(50, 70), x.integers(50, 333)
-    return (a[rows], a.gather(1, x.integers(70, 50, 9)), torch.zeros_like(a).index_add(0, rows, x(333, 70)),
-            a.nonzero(), a.masked_select(a > 0), functional.embedding(rows, a))
+    return (
+        a[rows],
+        a.gather(1, x.integers(70, 50, 9)),
+        torch.zeros_like(a).index_add(0, rows, x(333, 70)),
+        a.nonzero(),
+        a.masked_select(a > 0),
+        functional.embedding(rows, a),
+    )
 
 
 @family

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Lists what PyTorch can use through OpenCL here: platforms, devices, capabilities, versions and the program cache."""
+
+import json
 import platform
 import sys
 
 import torch
 
 import pytorch_ocl
-from pytorch_ocl.cli import cache
+from pytorch_ocl.cli import cache, report
 
 HINT = """\
 No OpenCL device can be used: {reason}
@@ -20,7 +22,9 @@ FLAGS = ("has_fp64", "has_fp16", "has_subgroups", "has_int64_atomics", "unified_
 
 
 def add_arguments(parser):
-    del parser
+    parser.add_argument(
+        "--json", action="store_true", help="print a report for programs and bug reports, also where there is no device"
+    )
 
 
 def describe(index):
@@ -37,9 +41,14 @@ def describe(index):
 
 
 def run(options):
-    del options
-    print(f"pytorch_ocl {pytorch_ocl.__version__}, torch {torch.__version__}, Python {platform.python_version()}, "
-          f"{platform.platform()}")
+    if options.json:
+        contents = report.collect()
+        print(json.dumps(contents, indent=2))
+        return 0 if contents["available"] else 1
+    print(
+        f"pytorch_ocl {pytorch_ocl.__version__}, torch {torch.__version__}, Python {platform.python_version()}, "
+        f"{platform.platform()}"
+    )
     if not torch.ocl.is_available():
         print(HINT.format(reason=pytorch_ocl.unavailable_reason()), file=sys.stderr)
         return 1

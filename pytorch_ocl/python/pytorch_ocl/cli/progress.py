@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A progress bar on the terminal."""
+
 import shutil
 import sys
 import threading

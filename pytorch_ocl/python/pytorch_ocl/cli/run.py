@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Runs a program written for CUDA on an OpenCL device, unchanged: its "cuda" is "ocl" (docs/cuda_programs.md).
 
-    python -m pytorch_ocl run train.py --epochs 3
-    python -m pytorch_ocl run -m package.module --epochs 3
+python -m pytorch_ocl run train.py --epochs 3
+python -m pytorch_ocl run -m package.module --epochs 3
 """
+
 import argparse
 import importlib
 import os

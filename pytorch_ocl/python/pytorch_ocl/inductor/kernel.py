@@ -3,9 +3,10 @@
 
 Three forms, which macros of dlprim/kernels/lib/fused.clh make loops of: "elements" without a reduction; "rows" where
 those who share a row combine their partial results; "columns" where reduced elements lie far apart or are few, so that
-neighbouring columns are reduced side by side. A kernel of several reductions that need each other's results has a loop for
-each, a phase.
+neighbouring columns are reduced side by side. A kernel of several reductions that need each other's results has a loop
+for each, a phase.
 """
+
 import re
 
 import sympy
@@ -23,8 +24,12 @@ from pytorch_ocl.inductor.reductions import reduction
 
 NAME = "KERNEL_NAME"  # stands for the kernel's name until it is known
 # Parts of lib/fused.clh, by the names of what they define: the others need not be compiled.
-_SECTIONS = {"INTEGERS": r"(quotient|modulo|power|shift)_", "REALS": r"(modulo|power)_|welford_|softmax_",
-             "POSITIONS": r"position_", "RANDOM": r"random_"}
+_SECTIONS = {
+    "INTEGERS": r"(quotient|modulo|power|shift)_",
+    "REALS": r"(modulo|power)_|welford_|softmax_",
+    "POSITIONS": r"position_",
+    "RANDOM": r"random_",
+}
 _SHORT_ROW = 16  # elements up to which rows are reduced side by side
 
 
@@ -71,7 +76,7 @@ class OclKernel(SIMDKernel):
             body = node._body
             for expression in body.get_read_exprs():
                 strides = sizes.stride_hints(expression, [*body.iter_vars, *body.reduce_vars])
-                kept, reduced = strides[:len(body.iter_vars)], strides[len(body.iter_vars):]
+                kept, reduced = strides[: len(body.iter_vars)], strides[len(body.iter_vars) :]
                 along += 1 in reduced
                 across += 1 in kept and 1 not in reduced and any(reduced)
         return across > along
@@ -284,9 +289,16 @@ class OclKernel(SIMDKernel):
         lines = []
         if self.special_type:
             kind = self.special_type
-            lines += [f"#define T {kind}", f"#define COMPUTE {'f64' if kind == 'double' else 'f32'}",
-                      f"#define COMPUTE_DOUBLE {int(kind == 'double')}", "#define COMPUTE_FLOATING 1",
-                      "#define COMPUTE_COMPLEX 0", "#define COMPUTE_NARROW 0", "#define COMPUTE_SIGNED 1", "#define SPECIAL"]
+            lines += [
+                f"#define T {kind}",
+                f"#define COMPUTE {'f64' if kind == 'double' else 'f32'}",
+                f"#define COMPUTE_DOUBLE {int(kind == 'double')}",
+                "#define COMPUTE_FLOATING 1",
+                "#define COMPUTE_COMPLEX 0",
+                "#define COMPUTE_NARROW 0",
+                "#define COMPUTE_SIGNED 1",
+                "#define SPECIAL",
+            ]
         text = self.indexing_code.getvalue() + self.body.getvalue()
         lines += [f"#define {name}" for name, pattern in _SECTIONS.items() if re.search(pattern, text)]
         lines.append('#include "lib/fused.clh"')
@@ -348,7 +360,9 @@ class OclKernel(SIMDKernel):
         for _, caller, _, _ in self._buffers():
             buffer = V.graph.try_get_buffer(caller)
             device = buffer.get_device() if buffer is not None else None
-            tensors.append(f"{caller}.to({str(self._device())!r})" if device is not None and device.type == "cpu" else caller)
+            tensors.append(
+                f"{caller}.to({str(self._device())!r})" if device is not None and device.type == "cpu" else caller
+            )
         numbers = []
         for expression in self._parameters().values():
             for symbol in getattr(expression, "free_symbols", ()):

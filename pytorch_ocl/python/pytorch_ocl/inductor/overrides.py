@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What each operation of Inductor's loops is in OpenCL C. An argument is a variable that knows its dtype."""
+
 import torch
 from torch._inductor.codegen.common import OpOverrides
 from torch._inductor.ops_handler import OP_NAMES
@@ -8,25 +9,50 @@ from torch._inductor.virtualized import V, ops
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from pytorch_ocl.inductor import types
+from pytorch_ocl.inductor.printer import is_real
 
 # Functions of OpenCL C that take float or double.
-_BUILT_IN = ("exp2 expm1 sin cos tan sinh cosh asin acos atan asinh acosh atanh atan2 log log2 log10 log1p lgamma "
-             "erfc copysign hypot fma").split()
+_BUILT_IN = (
+    "exp2 expm1 sin cos tan sinh cosh asin acos atan asinh acosh atanh atan2 log log2 log10 log1p lgamma "
+    "erfc copysign hypot fma"
+).split()
 # Those of which lib/fused.clh has forms for processors.
 _BY_TYPE = ("exp", "erf", "tanh", "sqrt", "rsqrt")
 _ROUNDING = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint"}
 # Functions of lib/math.clh and lib/special.clh that take numbers of one type, which the kernel defines.
-_SPECIAL = {"erfinv": "special_erfinv", "erfcx": "special_erfcx", "digamma": "special_digamma", "zeta": "special_zeta",
-            "i0": "special_i0", "i0e": "special_i0e", "i1": "special_i1", "i1e": "special_i1e",
-            "modified_bessel_i0": "special_i0", "modified_bessel_i1": "special_i1", "modified_bessel_k0": "special_k0",
-            "modified_bessel_k1": "special_k1", "scaled_modified_bessel_k0": "special_k0e",
-            "scaled_modified_bessel_k1": "special_k1e", "bessel_j0": "special_j0", "bessel_j1": "special_j1",
-            "bessel_y0": "special_y0", "bessel_y1": "special_y1", "spherical_bessel_j0": "spherical_j0",
-            "airy_ai": "airy_ai", "log_ndtr": "special_log_ndtr", "ndtri": "special_ndtri", "ndtr": "normal_cdf",
-            "chebyshev_polynomial_t": "chebyshev_t", "chebyshev_polynomial_u": "chebyshev_u",
-            "chebyshev_polynomial_v": "chebyshev_v", "chebyshev_polynomial_w": "chebyshev_w",
-            "hermite_polynomial_h": "hermite_h", "hermite_polynomial_he": "hermite_he",
-            "laguerre_polynomial_l": "laguerre_l", "legendre_polynomial_p": "legendre_p"}
+_SPECIAL = {
+    "erfinv": "special_erfinv",
+    "erfcx": "special_erfcx",
+    "digamma": "special_digamma",
+    "zeta": "special_zeta",
+    "i0": "special_i0",
+    "i0e": "special_i0e",
+    "i1": "special_i1",
+    "i1e": "special_i1e",
+    "modified_bessel_i0": "special_i0",
+    "modified_bessel_i1": "special_i1",
+    "modified_bessel_k0": "special_k0",
+    "modified_bessel_k1": "special_k1",
+    "scaled_modified_bessel_k0": "special_k0e",
+    "scaled_modified_bessel_k1": "special_k1e",
+    "bessel_j0": "special_j0",
+    "bessel_j1": "special_j1",
+    "bessel_y0": "special_y0",
+    "bessel_y1": "special_y1",
+    "spherical_bessel_j0": "spherical_j0",
+    "airy_ai": "airy_ai",
+    "log_ndtr": "special_log_ndtr",
+    "ndtri": "special_ndtri",
+    "ndtr": "normal_cdf",
+    "chebyshev_polynomial_t": "chebyshev_t",
+    "chebyshev_polynomial_u": "chebyshev_u",
+    "chebyshev_polynomial_v": "chebyshev_v",
+    "chebyshev_polynomial_w": "chebyshev_w",
+    "hermite_polynomial_h": "hermite_h",
+    "hermite_polynomial_he": "hermite_he",
+    "laguerre_polynomial_l": "laguerre_l",
+    "legendre_polynomial_p": "legendre_p",
+}
 
 
 def _is_real(value):
@@ -75,8 +101,8 @@ class OclOverrides(OpOverrides):
     @staticmethod
     def index_expr(expr, dtype):
         text = V.kernel.index_to_str(V.kernel.prepare_indexing(expr))
-        value = V.kernel.cse.generate(V.kernel.compute, text, bounds=get_bounds_index_expr(expr),
-                                      dtype=V.kernel.get_index_dtype_as_torch_dtype())
+        kind = torch.float32 if is_real(expr) else V.kernel.get_index_dtype_as_torch_dtype()
+        value = V.kernel.cse.generate(V.kernel.compute, text, bounds=get_bounds_index_expr(expr), dtype=kind)
         return ops.to_dtype(value, dtype)
 
     @staticmethod

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Index expressions (sympy) as OpenCL C. Their variables are int or long, sizes included."""
+
 import sympy
 from sympy.printing.precedence import PRECEDENCE
+from torch.utils._sympy.functions import FloatPow, FloatTrueDiv, IntTrueDiv, ToFloat
 from torch.utils._sympy.printers import ExprPrinter
 
 _FUNCTIONS = ("cos", "cosh", "acos", "sin", "sinh", "asin", "tan", "tanh", "atan", "sqrt", "log2")
@@ -15,14 +17,14 @@ class OclPrinter(ExprPrinter):
 
     def _print_Integer(self, expr):
         value = int(expr)
-        if value == -2**63:
+        if value == -(2**63):
             return "LONG_MIN"
         return f"{value}L" if abs(value) >= 2**31 else str(value)
 
     def _divided(self, dividend, divisor):
         if divisor == 1:
             return self._atom(dividend)
-        if dividend.is_nonnegative and divisor.is_positive:
+        if dividend.is_nonnegative and divisor.is_nonnegative:  # nothing is divided by sizes that are 0
             return f"({self._atom(dividend)} / {self._atom(divisor)})"
         return f"quotient_floor_i64({self._print(dividend)}, {self._print(divisor)})"
 
@@ -32,7 +34,7 @@ class OclPrinter(ExprPrinter):
     def _print_ModularIndexing(self, expr):
         dividend, divisor, modulus = expr.args
         quotient = self._divided(dividend, divisor)
-        if dividend.is_nonnegative and divisor.is_positive:
+        if dividend.is_nonnegative and divisor.is_nonnegative:
             return f"({quotient} % {self._atom(modulus)})"
         return f"modulo_floor_i64({quotient}, {self._print(modulus)})"
 
@@ -93,11 +95,24 @@ class OclPrinter(ExprPrinter):
     def _print_Float(self, expr):
         return f"{float(expr)!r}f" if float(expr) != int(expr) else str(int(expr))
 
+    def _print_Rational(self, expr):
+        return f"({expr.p}.0f / {expr.q}.0f)"
+
+    _print_Half = _print_Rational
+
+    def _print_Pow(self, expr):
+        base, exponent = expr.args
+        if exponent.is_integer and exponent.is_number and exponent < 0:
+            return f"(1.0f / {self._atom(base**-exponent)})"
+        return super()._print_Pow(expr)
+
     def _print_ToFloat(self, expr):
         return f"((float)({self._print(expr.args[0])}))"
 
     def _print_IntTrueDiv(self, expr):
         return f"((float)({self._print(expr.args[0])}) / (float)({self._print(expr.args[1])}))"
+
+    _print_FloatTrueDiv = _print_IntTrueDiv
 
     def _print_FloatPow(self, expr):
         return f"pow((float)({self._print(expr.args[0])}), (float)({self._print(expr.args[1])}))"
@@ -154,6 +169,13 @@ for _name in _FUNCTIONS:
     setattr(OclPrinter, f"_print_OpaqueUnaryFn_{_name}", _function(_name))
 
 print_index = OclPrinter().doprint
+
+
+def is_real(expr) -> bool:
+    """Whether what an expression is printed as may be no whole number."""
+    if expr.is_integer:
+        return False
+    return expr.is_integer is False or expr.has(IntTrueDiv, FloatTrueDiv, FloatPow, ToFloat, sympy.Float)
 
 
 def is_symbol(expr) -> bool:

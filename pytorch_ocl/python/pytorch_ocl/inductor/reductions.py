@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Reductions as generated code writes them: a partial result for each work-item, then their combination."""
+
 import dataclasses
 
 import torch
@@ -10,6 +11,7 @@ from pytorch_ocl.inductor import types
 @dataclasses.dataclass
 class Reduction:
     """How one kind of reduction goes on in OpenCL C."""
+
     kind: str  # type of a partial result
     start: str  # a partial result of no elements
     update: str  # of partial result {acc} by {value}, or by {value0}, {value1} ...
@@ -23,7 +25,9 @@ _SIMPLE = {"sum": "SUM", "prod": "PRODUCT", "xor_sum": "DIFFERENT", "any": "EITH
 def _simple(dtype, name):
     start = types.literal(1 if name == "prod" else 0, dtype)
     combine = _SIMPLE[name]
-    return Reduction(types.computed(dtype), start, "{acc} = %s({acc}, {value});" % combine, combine, (("{acc}", dtype),))
+    return Reduction(
+        types.computed(dtype), start, "{acc} = %s({acc}, {value});" % combine, combine, (("{acc}", dtype),)
+    )
 
 
 def _extreme(dtype, name):
@@ -31,16 +35,20 @@ def _extreme(dtype, name):
     combine = {"max": "GREATER", "min": "LESSER"}[name]
     if types.is_real(dtype):
         combine = {"max": "NAN_MAX", "min": "NAN_MIN"}[name]
-    return Reduction(types.computed(dtype), start, "{acc} = %s({acc}, {value});" % combine, combine, (("{acc}", dtype),))
+    return Reduction(
+        types.computed(dtype), start, "{acc} = %s({acc}, {value});" % combine, combine, (("{acc}", dtype),)
+    )
 
 
 def _position(dtype, name, index):
     """argmax and argmin, of the value's position {index} or of both."""
-    function = name[:len("argmax")]
+    function = name[: len("argmax")]
     tag = types.value_tag(dtype)
     start = types.lowest(dtype) if function == "argmax" else types.highest(dtype)
-    update = (f"{{{{ const position_{tag} candidate = {{{{{{value}}, {index}}}}}; "
-              f"{{acc}} = {function}_{tag}({{acc}}, candidate); }}}}")
+    update = (
+        f"{{{{ const position_{tag} candidate = {{{{{{value}}, {index}}}}}; "
+        f"{{acc}} = {function}_{tag}({{acc}}, candidate); }}}}"
+    )
     value, place = ("{acc}.value", dtype), ("{acc}.index", torch.int64)
     results = (value, place) if name.endswith("with_value") else (value,) if name.endswith("value") else (place,)
     return Reduction(f"position_{tag}", f"{{{start}, LONG_MAX}}", update, f"{function}_{tag}", results)
@@ -50,17 +58,29 @@ def _welford(dtype, name):
     tag = types.value_tag(dtype)
     update = "{acc} = welford_add_%s({acc}, {value});" % tag
     if name == "welford_combine":
-        update = ("{{ const welford_%s part = {{{value0}, {value1}, {value2}}}; {acc} = welford_join_%s({acc}, part); }}"
-                  % (tag, tag))
-    return Reduction(f"welford_{tag}", "{0, 0, 0}", update, f"welford_join_{tag}",
-                     tuple((f"{{acc}}.{field}", dtype) for field in ("mean", "m2", "weight")))
+        update = (
+            "{{ const welford_%s part = {{{value0}, {value1}, {value2}}}; {acc} = welford_join_%s({acc}, part); }}"
+            % (tag, tag)
+        )
+    return Reduction(
+        f"welford_{tag}",
+        "{0, 0, 0}",
+        update,
+        f"welford_join_{tag}",
+        tuple((f"{{acc}}.{field}", dtype) for field in ("mean", "m2", "weight")),
+    )
 
 
 def _softmax(dtype):
     tag = types.value_tag(dtype)
     update = "{{ const softmax_%s part = {{{value}, 1}}; {acc} = softmax_join_%s({acc}, part); }}" % (tag, tag)
-    return Reduction(f"softmax_{tag}", "{-INFINITY, 0}", update, f"softmax_join_{tag}",
-                     (("{acc}.largest", dtype), ("{acc}.sum", dtype)))
+    return Reduction(
+        f"softmax_{tag}",
+        "{-INFINITY, 0}",
+        update,
+        f"softmax_join_{tag}",
+        (("{acc}.largest", dtype), ("{acc}.sum", dtype)),
+    )
 
 
 def reduction(name, dtype, src_dtype, index):

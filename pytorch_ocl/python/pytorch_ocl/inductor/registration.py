@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Makes "ocl" known to Dynamo and Inductor. Importing this imports both; pytorch_ocl.inductor does at the first graph."""
+"""Makes "ocl" known to Dynamo and Inductor. Importing this imports both; pytorch_ocl.inductor does so for a graph."""
+
 import functools
 import hashlib
 import logging
@@ -9,8 +10,12 @@ import types
 import torch
 import torch._inductor.utils as inductor_utils
 from torch._dynamo.device_interface import DeviceInterface, register_interface_for_device
-from torch._inductor.codegen.common import (DeviceOpOverrides, init_backend_registration, register_backend_for_device,
-                                            register_device_op_overrides)
+from torch._inductor.codegen.common import (
+    DeviceOpOverrides,
+    init_backend_registration,
+    register_backend_for_device,
+    register_device_op_overrides,
+)
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch._inductor.scheduler import Scheduler
 
@@ -26,9 +31,14 @@ def _properties(device=None):
     found = torch.ocl.get_device_properties(device)
     on_cpu = found.type == "cpu"
     return types.SimpleNamespace(
-        name=found.name, type="ocl", total_memory=found.total_memory, multi_processor_count=found.max_compute_units,
+        name=found.name,
+        type="ocl",
+        total_memory=found.total_memory,
+        multi_processor_count=found.max_compute_units,
         warp_size=_CPU_WIDTH if on_cpu else max(found.warp_size, _GPU_WIDTH),
-        max_threads_per_multi_processor=_ITEMS, max_threads_per_block=found.max_work_group_size)
+        max_threads_per_multi_processor=_ITEMS,
+        max_threads_per_block=found.max_work_group_size,
+    )
 
 
 class OclInterface(DeviceInterface):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What programs that Inductor generated call: their kernels, built in threads while the rest is loaded."""
+
 import concurrent.futures
 import os
 
@@ -63,8 +64,9 @@ class FusedKernel:
         self._parts = _PARTS * properties.max_compute_units if on_cpu else 0
         self._number = None
         self._run = torch.ops.pytorch_ocl.run_fused.default
-        self._built = _executor().submit(torch.ops.pytorch_ocl.build_fused, source, name, f"-DGROUP={self.local}",
-                                         messages, device)
+        self._built = _executor().submit(
+            torch.ops.pytorch_ocl.build_fused, source, name, f"-DGROUP={self.local}", messages, device
+        )
         _pending.append(self._built)
 
     def _share(self, items):

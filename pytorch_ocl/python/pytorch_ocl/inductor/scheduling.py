@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What Inductor's scheduler asks of a device: what can be fused, and where kernels are defined."""
+
 import torch
 from torch._inductor import config
 from torch._inductor.codegen.common import BackendFeature
@@ -48,8 +49,10 @@ class OclScheduling(SIMDScheduling):
         for line in kernel.describe(node_schedule).splitlines():
             wrapper.header.writeline(line)
         source = src_code.replace(NAME, name).replace("\\", "\\\\")
-        wrapper.header.writeline(f"{name} = FusedKernel({name!r}, device={device}, form={kernel.form!r}, "
-                                 f"length={kernel.row_length()}, messages={list(messages)!r}, source='''")
+        wrapper.header.writeline(
+            f"{name} = FusedKernel({name!r}, device={device}, form={kernel.form!r}, "
+            f"length={kernel.row_length()}, messages={list(messages)!r}, source='''"
+        )
         for line in source.splitlines():
             wrapper.header.writeline(line)
         wrapper.header.writeline("''')")

@@ -3,18 +3,53 @@
 
 16-bit floats are computed in float, bool in int, as comparisons give it.
 """
+
 import math
 
 import torch
 
-TAGS = {torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
-        torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint64: "u64",
-        torch.uint32: "u32", torch.uint16: "u16", torch.uint8: "u8", torch.bool: "b8"}
-_COMPUTED = {torch.float64: "double", torch.float32: "float", torch.float16: "float", torch.bfloat16: "float",
-             torch.int64: "long", torch.int32: "int", torch.int16: "short", torch.int8: "char", torch.uint64: "ulong",
-             torch.uint32: "uint", torch.uint16: "ushort", torch.uint8: "uchar", torch.bool: "int"}
-_VALUE_TAGS = {"double": "f64", "float": "f32", "long": "i64", "int": "i32", "short": "i16", "char": "i8",
-               "ulong": "u64", "uint": "u32", "ushort": "u16", "uchar": "u8"}
+TAGS = {
+    torch.float64: "f64",
+    torch.float32: "f32",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.int16: "i16",
+    torch.int8: "i8",
+    torch.uint64: "u64",
+    torch.uint32: "u32",
+    torch.uint16: "u16",
+    torch.uint8: "u8",
+    torch.bool: "b8",
+}
+_COMPUTED = {
+    torch.float64: "double",
+    torch.float32: "float",
+    torch.float16: "float",
+    torch.bfloat16: "float",
+    torch.int64: "long",
+    torch.int32: "int",
+    torch.int16: "short",
+    torch.int8: "char",
+    torch.uint64: "ulong",
+    torch.uint32: "uint",
+    torch.uint16: "ushort",
+    torch.uint8: "uchar",
+    torch.bool: "int",
+}
+_VALUE_TAGS = {
+    "double": "f64",
+    "float": "f32",
+    "long": "i64",
+    "int": "i32",
+    "short": "i16",
+    "char": "i8",
+    "ulong": "u64",
+    "uint": "u32",
+    "ushort": "u16",
+    "uchar": "u8",
+}
 NARROW = (torch.float16, torch.bfloat16)
 
 
@@ -55,9 +90,9 @@ def literal(value, dtype):
     if dtype == torch.bool:
         return "1" if value else "0"
     value = int(value)
-    if value == -2**63:
+    if value == -(2**63):
         return "LONG_MIN"
-    if value == -2**31 and kind == "int":
+    if value == -(2**31) and kind == "int":
         return "INT_MIN"
     suffix = {"long": "L", "ulong": "UL", "uint": "u"}.get(kind, "")
     if kind == "ulong":

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The Python program around the kernels: Inductor's own, but for results of operators that run as they are.
 
-Inductor plans with the strides that an operator's fake kernel gives, and its program asserts that they are so. Kernels of
-this device may choose others; then the result is copied to the planned strides.
+Inductor plans with the strides that an operator's fake kernel gives, and its program asserts that they are so. Kernels
+of this device may choose others; then the result is copied to the planned strides.
 """
+
 import re
 
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen

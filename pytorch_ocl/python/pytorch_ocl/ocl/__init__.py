@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
 """torch.ocl: what torch.cuda offers, for OpenCL devices."""
+
 from pytorch_ocl.ocl.device import *  # noqa: F403
-from pytorch_ocl.ocl.device import _is_in_bad_fork, _lazy_init, _watch_forks  # noqa: F401
+from pytorch_ocl.ocl.device import _is_in_bad_fork, _lazy_init  # noqa: F401
 from pytorch_ocl.ocl.fallback import fallbacks, reset_fallbacks  # noqa: F401
 from pytorch_ocl.ocl.host_memory import *  # noqa: F403
 from pytorch_ocl.ocl.kernel import compile_kernel  # noqa: F401
 from pytorch_ocl.ocl.memory import *  # noqa: F403
-from pytorch_ocl.ocl.profile import profile  # noqa: F401
+from pytorch_ocl.ocl.profile import enable_profiling, profile  # noqa: F401
 from pytorch_ocl.ocl.random import *  # noqa: F403
 from pytorch_ocl.ocl.random import _get_generator  # noqa: F401
 from pytorch_ocl.ocl.storages import *  # noqa: F403

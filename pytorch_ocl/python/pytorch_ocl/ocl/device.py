@@ -1,18 +1,32 @@
 # SPDX-License-Identifier: MIT
 """Devices: counting, choosing and describing them."""
+
 import atexit
-import ctypes
-import pathlib
 import time
 import types
 
 import torch
 from torch.types import Device
 
-__all__ = ["is_available", "is_initialized", "init", "device_count", "current_device", "set_device", "device",
-           "device_of", "synchronize", "get_device_name", "get_device_properties", "get_device_capability",
-           "get_amp_supported_dtype", "is_bf16_supported", "is_tf32_supported", "set_sync_debug_mode",
-           "get_sync_debug_mode"]
+__all__ = [
+    "is_available",
+    "is_initialized",
+    "init",
+    "device_count",
+    "current_device",
+    "set_device",
+    "device",
+    "device_of",
+    "synchronize",
+    "get_device_name",
+    "get_device_properties",
+    "get_device_capability",
+    "get_amp_supported_dtype",
+    "is_bf16_supported",
+    "is_tf32_supported",
+    "set_sync_debug_mode",
+    "get_sync_debug_mode",
+]
 
 _SYNC_DEBUG_MODES = ("default", "warn", "error")
 
@@ -88,8 +102,7 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
     "error" (2) raise RuntimeError instead of waiting. Raises RuntimeError for other modes."""
     if isinstance(debug_mode, str):
         if debug_mode not in _SYNC_DEBUG_MODES:
-            raise RuntimeError(f"invalid value of debug_mode: expected one of {_SYNC_DEBUG_MODES}, got "
-                               f"{debug_mode!r}")
+            raise RuntimeError(f"invalid value of debug_mode: expected one of {_SYNC_DEBUG_MODES}, got {debug_mode!r}")
         debug_mode = _SYNC_DEBUG_MODES.index(debug_mode)
     _lazy_init()
     torch.ops.pytorch_ocl.set_sync_debug_mode(debug_mode)
@@ -147,8 +160,10 @@ def _lazy_init() -> None:
     """Raises RuntimeError when OpenCL cannot be used in this process. PyTorch calls it at the first use of a
     device."""
     if _is_in_bad_fork():
-        raise RuntimeError("Cannot re-initialize OpenCL in forked subprocess. To use OpenCL with "
-                           "multiprocessing, you must use the 'spawn' start method")
+        raise RuntimeError(
+            "Cannot re-initialize OpenCL in forked subprocess. To use OpenCL with "
+            "multiprocessing, you must use the 'spawn' start method"
+        )
     if not is_available():
         import pytorch_ocl
 
@@ -162,8 +177,9 @@ def init() -> None:
 
 def is_initialized() -> bool:
     """Whether a device has been used in this process."""
-    return (hasattr(torch.ops.pytorch_ocl, "initialized") and torch.ops.pytorch_ocl.initialized()
-            and not _is_in_bad_fork())
+    return (
+        hasattr(torch.ops.pytorch_ocl, "initialized") and torch.ops.pytorch_ocl.initialized() and not _is_in_bad_fork()
+    )
 
 
 @atexit.register
@@ -172,14 +188,3 @@ def _let_threads_finish() -> None:
     comes when it is shutting down ends the process (std::terminate), so it is let in before."""
     if is_initialized():
         time.sleep(0.005)
-
-
-def _watch_forks() -> None:
-    """Lets PyTorch call _lazy_init() again in forked processes. Where PyTorch's library has no such function,
-    the backend reports the fork at the first use of a device all the same."""
-    try:
-        library = ctypes.CDLL(str(pathlib.Path(torch.__file__).parent / "lib" / "libtorch_python.so"))
-        register = library._ZN5torch5utils37register_fork_handler_for_device_initEN3c1010DeviceTypeE
-    except (OSError, AttributeError):
-        return
-    register(ctypes.c_int8(20))  # c10::DeviceType::PrivateUse1

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Counting of operators that ran on the CPU for want of a kernel."""
+
 import torch
 
 

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Pinned memory: host memory that devices read and write without making the host wait."""
+
 import torch
 
 from pytorch_ocl.ocl.memory import _nested
 
-__all__ = ["empty_host_cache", "host_memory_stats", "host_memory_stats_as_nested_dict",
-           "reset_peak_host_memory_stats", "reset_accumulated_host_memory_stats"]
+__all__ = [
+    "empty_host_cache",
+    "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
+    "reset_peak_host_memory_stats",
+    "reset_accumulated_host_memory_stats",
+]
 
 
 def empty_host_cache() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What PyTorch does by the device's name where it does not ask the device: DLPack, sending between
 processes."""
+
 import multiprocessing.reduction
 
 import torch
@@ -27,12 +28,15 @@ def _from_host(kind, host, device, requires_grad):
 
 def _reduce_tensor(original):
     """OpenCL memory belongs to one process: tensors travel through the host."""
+
     def reduce_tensor(tensor):
         if tensor.device.type != "ocl":
             return original(tensor)
         if tensor.requires_grad and not tensor.is_leaf:
-            raise RuntimeError("cannot send a non-leaf tensor that requires grad to another process: its "
-                               "graph stays here; detach() it first")
+            raise RuntimeError(
+                "cannot send a non-leaf tensor that requires grad to another process: its "
+                "graph stays here; detach() it first"
+            )
         return _from_host, (type(tensor), tensor.detach().cpu(), str(tensor.device), tensor.requires_grad)
 
     return reduce_tensor

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Kernels written by the user in OpenCL C."""
+
 import torch
 
 from pytorch_ocl.ocl.device import _index
@@ -17,8 +18,7 @@ class _Kernel:
 
     def _compiled(self, device):
         if device not in self._numbers:
-            self._numbers[device] = torch.ops.pytorch_ocl.compile_kernel(
-                self._source, self.name, self._options, device)
+            self._numbers[device] = torch.ops.pytorch_ocl.compile_kernel(self._source, self.name, self._options, device)
         return self._numbers[device]
 
     def __call__(self, *arguments, global_size=None, local_size=()):
@@ -34,8 +34,7 @@ class _Kernel:
         tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
         devices = {a.device for a in tensors}
         if len(devices) > 1 or any(d.type != "ocl" for d in devices):
-            raise RuntimeError(f"{self.name}: expected tensors of one ocl device, got "
-                               f"{sorted(map(str, devices))}")
+            raise RuntimeError(f"{self.name}: expected tensors of one ocl device, got {sorted(map(str, devices))}")
         device = tensors[0].device.index if tensors else _index(None)
         if global_size is None:
             if not tensors:
@@ -45,8 +44,9 @@ class _Kernel:
         reals = [a for a in arguments if isinstance(a, float)]
         kinds = [0 if isinstance(a, torch.Tensor) else 1 if isinstance(a, int) else 2 for a in arguments]
         if len(tensors) + len(integers) + len(reals) != len(arguments):
-            raise TypeError(f"{self.name}: expected tensors, ints and floats, got "
-                            f"{[type(a).__name__ for a in arguments]}")
+            raise TypeError(
+                f"{self.name}: expected tensors, ints and floats, got {[type(a).__name__ for a in arguments]}"
+            )
         sizes = [(s,) if isinstance(s, int) else tuple(s) for s in (global_size, local_size)]
         number = self._compiled(device)
         torch.ops.pytorch_ocl.run_kernel(number, tensors, kinds, integers, reals, *sizes, device)

@@ -1,14 +1,28 @@
 # SPDX-License-Identifier: MIT
 """Device memory: what is allocated, what the caching allocator holds. All sizes are in bytes."""
+
 import torch
 from torch.types import Device
 
 from pytorch_ocl.ocl.device import _index, get_device_name
 
-__all__ = ["OutOfMemoryError", "empty_cache", "mem_get_info", "memory_allocated", "max_memory_allocated",
-           "memory_reserved", "max_memory_reserved", "memory_stats", "memory_stats_as_nested_dict",
-           "memory_summary", "memory_snapshot", "reset_peak_memory_stats", "reset_accumulated_memory_stats",
-           "get_per_process_memory_fraction", "set_per_process_memory_fraction"]
+__all__ = [
+    "OutOfMemoryError",
+    "empty_cache",
+    "mem_get_info",
+    "memory_allocated",
+    "max_memory_allocated",
+    "memory_reserved",
+    "max_memory_reserved",
+    "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
+    "memory_snapshot",
+    "reset_peak_memory_stats",
+    "reset_accumulated_memory_stats",
+    "get_per_process_memory_fraction",
+    "set_per_process_memory_fraction",
+]
 
 OutOfMemoryError = torch.OutOfMemoryError
 
@@ -105,11 +119,19 @@ def memory_snapshot(device: Device = None) -> list[dict]:
             at, length, requested, used, waiting = (next(numbers) for _ in range(5))
             state = "active_allocated" if used else "active_awaiting_free" if waiting else "inactive"
             blocks.append({"address": at, "size": length, "requested_size": requested, "state": state})
-        segments.append({"device": index, "address": address, "total_size": size, "stream": stream,
-                         "segment_type": "small" if small else "large", "blocks": blocks,
-                         "allocated_size": sum(b["size"] for b in blocks if b["state"] == "active_allocated"),
-                         "active_size": sum(b["size"] for b in blocks if b["state"] != "inactive"),
-                         "requested_size": sum(b["requested_size"] for b in blocks)})
+        segments.append(
+            {
+                "device": index,
+                "address": address,
+                "total_size": size,
+                "stream": stream,
+                "segment_type": "small" if small else "large",
+                "blocks": blocks,
+                "allocated_size": sum(b["size"] for b in blocks if b["state"] == "active_allocated"),
+                "active_size": sum(b["size"] for b in blocks if b["state"] != "inactive"),
+                "requested_size": sum(b["requested_size"] for b in blocks),
+            }
+        )
     return segments
 
 
@@ -124,15 +146,24 @@ def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
     """A table of the caching allocator's counters; `abbreviated` leaves out the totals."""
     stats = memory_stats(device)
     columns = ["current", "peak"] + ([] if abbreviated else ["allocated", "freed"])
-    rows = [("Allocated memory", "allocated_bytes", _human), ("Active memory", "active_bytes", _human),
-            ("Requested memory", "requested_bytes", _human), ("Reserved memory", "reserved_bytes", _human),
-            ("Allocations", "allocation", str), ("Segments", "segment", str)]
-    lines = [f"OpenCL memory of ocl:{_index(device)} ({get_device_name(device)})",
-             f"{'':18}" + "".join(f"{column:>14}" for column in columns)]
+    rows = [
+        ("Allocated memory", "allocated_bytes", _human),
+        ("Active memory", "active_bytes", _human),
+        ("Requested memory", "requested_bytes", _human),
+        ("Reserved memory", "reserved_bytes", _human),
+        ("Allocations", "allocation", str),
+        ("Segments", "segment", str),
+    ]
+    lines = [
+        f"OpenCL memory of ocl:{_index(device)} ({get_device_name(device)})",
+        f"{'':18}" + "".join(f"{column:>14}" for column in columns),
+    ]
     for title, key, form in rows:
         lines.append(f"{title:18}" + "".join(f"{form(stats.get(f'{key}.all.{c}', 0)):>14}" for c in columns))
-    lines.append(f"Retries after freeing the cache: {stats.get('num_alloc_retries', 0)}, "
-                 f"out of memory: {stats.get('num_ooms', 0)}")
+    lines.append(
+        f"Retries after freeing the cache: {stats.get('num_alloc_retries', 0)}, "
+        f"out of memory: {stats.get('num_ooms', 0)}"
+    )
     return "\n".join(lines)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Which code holds and held device memory, in the format of PyTorch's viewer (pytorch.org/memory_viz)."""
+
 import itertools
 import pickle
 import sys
@@ -20,9 +21,14 @@ def _check(name, value, allowed):
         raise RuntimeError(f"_record_memory_history: expected {name} to be one of {allowed}, got {value!r}")
 
 
-def _record_memory_history(enabled: str | None = "all", context: str | None = "all", stacks: str = "all",
-                           max_entries: int = sys.maxsize, device: Device = None,
-                           clear_history: bool = False) -> None:
+def _record_memory_history(
+    enabled: str | None = "all",
+    context: str | None = "all",
+    stacks: str = "all",
+    max_entries: int = sys.maxsize,
+    device: Device = None,
+    clear_history: bool = False,
+) -> None:
     """Records what is done with the memory of all devices from now on, as torch.cuda.memory._record_memory_history
     does. `enabled`: "all", "state" (only where present memory was allocated) or None (no more); `context`: "all",
     "alloc", "state" (no stacks where memory is freed) or None (no stacks); `stacks`: "python" or "all" (with C++
@@ -35,13 +41,15 @@ def _record_memory_history(enabled: str | None = "all", context: str | None = "a
         torch.ops.pytorch_ocl.stop_memory_history()
         return
     depth = 0 if context is None else 1 + _STACKS.index(stacks)
-    torch.ops.pytorch_ocl.record_memory_history(max_entries if enabled == "all" else 0, depth, context == "all",
-                                                clear_history)
+    torch.ops.pytorch_ocl.record_memory_history(
+        max_entries if enabled == "all" else 0, depth, context == "all", clear_history
+    )
 
 
 def _stacks(tracebacks, files, functions, lines):
-    frames = [{"filename": file, "name": function, "line": line}
-              for file, function, line in zip(files, functions, lines)]
+    frames = [
+        {"filename": file, "name": function, "line": line} for file, function, line in zip(files, functions, lines)
+    ]
     numbers, stacks = iter(tracebacks), []
     for length in numbers:
         stacks.append([frames[number] for number in itertools.islice(numbers, length)])
@@ -53,8 +61,13 @@ def _device_snapshot(index: int):
     stacks = [*_stacks(*described), []]  # the last for number -1, no stack
     trace = []
     for kind, address, size, stream, microseconds, stack in zip(*[iter(entries)] * 6):
-        entry = {"action": _ACTIONS[kind], "size": size, "stream": stream, "time_us": microseconds,
-                 "frames": stacks[stack]}
+        entry = {
+            "action": _ACTIONS[kind],
+            "size": size,
+            "stream": stream,
+            "time_us": microseconds,
+            "frames": stacks[stack],
+        }
         entry["device_free" if _ACTIONS[kind] == "oom" else "addr"] = address
         trace.append(entry)
     allocated_at = {address: stacks[stack] for address, stack in zip(*[iter(held)] * 2)}

@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: MIT
 """Random numbers: seeds and states of the generators, one a device (Philox 4x32-10)."""
+
 import torch
 from torch.types import Device
 
 from pytorch_ocl.ocl.device import _index, device_count
 
-__all__ = ["manual_seed", "manual_seed_all", "seed", "seed_all", "initial_seed", "get_rng_state",
-           "get_rng_state_all", "set_rng_state", "set_rng_state_all"]
+__all__ = [
+    "manual_seed",
+    "manual_seed_all",
+    "seed",
+    "seed_all",
+    "initial_seed",
+    "get_rng_state",
+    "get_rng_state_all",
+    "set_rng_state",
+    "set_rng_state_all",
+]
 
 
 def _generator(device: Device = None) -> torch.Generator:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Streams (in-order queues) and events."""
+
 import torch
 from torch.types import Device
 
@@ -30,8 +31,7 @@ class Event(torch.Event, metaclass=_EventType):
 
     def __new__(cls, enable_timing=False, blocking=False, interprocess=False):
         if interprocess:
-            raise NotImplementedError("torch.ocl.Event: OpenCL events belong to one process, got "
-                                      "interprocess=True")
+            raise NotImplementedError("torch.ocl.Event: OpenCL events belong to one process, got interprocess=True")
         return torch.Event(device="ocl", enable_timing=enable_timing, blocking=blocking)
 
 

@@ -1,14 +1,25 @@
 # SPDX-License-Identifier: MIT
 """Names of torch.xpu and torch.cuda that OpenCL answers in one way, or cannot."""
+
 import torch
 from torch.types import Device
 
 from pytorch_ocl.ocl.device import _index
 from pytorch_ocl.ocl.memory import memory_reserved
 
-__all__ = ["can_device_access_peer", "device_memory_used", "get_arch_list", "get_gencode_flags",
-           "get_stream_from_external", "is_current_stream_capturing", "memory_usage",
-           "clock_rate", "power_draw", "temperature", "utilization"]
+__all__ = [
+    "can_device_access_peer",
+    "device_memory_used",
+    "get_arch_list",
+    "get_gencode_flags",
+    "get_stream_from_external",
+    "is_current_stream_capturing",
+    "memory_usage",
+    "clock_rate",
+    "power_draw",
+    "temperature",
+    "utilization",
+]
 
 
 def can_device_access_peer(device: Device, peer: Device) -> bool:
@@ -60,5 +71,4 @@ utilization = _not_told("utilization", "utilization")
 
 def get_stream_from_external(data_ptr: int, device: Device = None):
     """Raises NotImplementedError: queues made elsewhere belong to other contexts."""
-    raise NotImplementedError("torch.ocl.get_stream_from_external: a queue made elsewhere belongs to another "
-                              "context")
+    raise NotImplementedError("torch.ocl.get_stream_from_external: a queue made elsewhere belongs to another context")

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#include "exchange.hpp"
+
+#include <algorithm>
+
+namespace pytorch_ocl::distributed {
+
+namespace {
+
+// Elements that shares are multiples of, so that they begin where vectors do.
+constexpr std::size_t unit = 64;
+constexpr std::size_t largest_item = 16;
+
+std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
+
+}  // namespace
+
+Signature Exchange::signature() const {
+  return {std::int32_t(kind), std::int32_t(input.scalar_type()), reduces() ? std::int32_t(operation) : 0,
+          kind == Kind::broadcast ? root : 0, std::int64_t(input.nbytes())};
+}
+
+Layout Layout::of(std::size_t piece_bytes, int ranks) {
+  const std::size_t least = unit * largest_item * std::size_t(ranks);
+  const std::size_t inputs = round_up(std::max(piece_bytes, least), std::max<std::size_t>(least, 4096));
+  return {inputs, round_up(inputs / std::size_t(ranks) + unit * largest_item, 4096)};
+}
+
+Plan::Plan(const Exchange& exchange, const Layout& layout, int rank, int ranks)
+    : kind_(exchange.kind), root_(exchange.root), rank_(rank), ranks_(ranks), item_(exchange.input.itemsize()) {
+  const bool scatters = kind_ == Exchange::Kind::reduce_scatter;
+  count_ = std::size_t((scatters ? exchange.output : exchange.input).numel());
+  step_ = layout.inputs / item_ / (scatters ? std::size_t(ranks) : 1) / unit * unit;
+}
+
+Plan::Extent Plan::extent(std::uint32_t piece) const noexcept {
+  const std::size_t begin = piece * step_;
+  return {begin, std::min(step_, count_ - begin)};
+}
+
+Plan::Extent Plan::share_of(int rank, std::size_t count) const noexcept {
+  const std::size_t each = round_up((count + std::size_t(ranks_) - 1) / std::size_t(ranks_), unit);
+  const std::size_t begin = std::min(std::size_t(rank) * each, count);
+  return {begin, std::min(each, count - begin)};
+}
+
+std::vector<Move> Plan::sent(std::uint32_t piece) const {
+  const auto [begin, count] = extent(piece);
+  std::vector<Move> moves;
+  if (kind_ == Exchange::Kind::broadcast && rank_ != root_) return moves;
+  if (kind_ != Exchange::Kind::reduce_scatter) {
+    moves.push_back({rank_, false, 0, begin * item_, count * item_});
+    return moves;
+  }
+  for (std::size_t to = 0; to < std::size_t(ranks_); to++)
+    moves.push_back({rank_, false, to * step_ * item_, (to * count_ + begin) * item_, count * item_});
+  return moves;
+}
+
+Plan::Share Plan::share(std::uint32_t piece) const {
+  const std::size_t count = extent(piece).count;
+  if (kind_ == Exchange::Kind::reduce_scatter) return {std::size_t(rank_) * step_ * item_, count};
+  if (kind_ != Exchange::Kind::all_reduce) return {0, 0};
+  const Extent own = share_of(rank_, count);
+  return {own.begin * item_, own.count};
+}
+
+std::vector<Move> Plan::received(std::uint32_t piece) const {
+  const auto [begin, count] = extent(piece);
+  std::vector<Move> moves;
+  switch (kind_) {
+    case Exchange::Kind::reduce_scatter: moves.push_back({rank_, true, 0, begin * item_, count * item_}); break;
+    case Exchange::Kind::broadcast:
+      if (rank_ != root_) moves.push_back({root_, false, 0, begin * item_, count * item_});
+      break;
+    case Exchange::Kind::all_gather:
+      for (int from = 0; from < ranks_; from++)
+        if (from != rank_)
+          moves.push_back({from, false, 0, (std::size_t(from) * count_ + begin) * item_, count * item_});
+      break;
+    case Exchange::Kind::all_reduce:
+      for (int from = 0; from < ranks_; from++)
+        if (const Extent part = share_of(from, count); part.count > 0)
+          moves.push_back({from, true, 0, (begin + part.begin) * item_, part.count * item_});
+  }
+  return moves;
+}
+
+}  // namespace pytorch_ocl::distributed

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// Which bytes each piece of a collective moves between devices and the ranks' segments.
+#pragma once
+#include "host_reduce.hpp"
+#include "shared_segment.hpp"
+#include "staging.hpp"
+
+namespace pytorch_ocl::distributed {
+
+/// A collective on one flat tensor of each rank, as shared memory runs it.
+struct Exchange {
+  enum class Kind : std::int32_t {
+    all_reduce,  ///< all ranks get all inputs reduced
+    reduce_scatter,  ///< rank r gets part r of the inputs reduced
+    all_gather,  ///< all ranks get all inputs, one behind the other
+    broadcast,  ///< all ranks get the root's input
+  };
+  Kind kind;
+  at::Tensor input, output;  ///< contiguous; of broadcast, the same
+  Operation operation = Operation::SUM;
+  int root = 0;
+  Images after{};  ///< what `output` is copied to in the end
+
+  bool reduces() const noexcept { return kind == Kind::all_reduce || kind == Kind::reduce_scatter; }
+  Signature signature() const;
+};
+
+/// Where a rank's segment holds what: in each slot the inputs of a piece, and what the rank has reduced of it.
+struct Layout {
+  std::size_t inputs = 0, results = 0;  ///< bytes of a slot
+
+  static Layout of(std::size_t piece_bytes, int ranks);
+  std::size_t input(std::size_t slot) const noexcept { return slot * (inputs + results); }
+  std::size_t result(std::size_t slot) const noexcept { return input(slot) + inputs; }
+  std::size_t bytes() const noexcept { return input(SharedHeader::slots); }
+};
+
+/// Bytes that move between a device's tensor and a slot.
+struct Move {
+  int rank;  ///< whose segment
+  bool result;  ///< from its results rather than its inputs
+  std::size_t in_slot, in_tensor, bytes;
+};
+
+/// An exchange cut into pieces, as one rank sees it.
+class Plan {
+ public:
+  Plan(const Exchange& exchange, const Layout& layout, int rank, int ranks);
+
+  std::uint32_t pieces() const noexcept { return std::uint32_t((count_ + step_ - 1) / step_); }
+  /// From the input to this rank's slot.
+  std::vector<Move> sent(std::uint32_t piece) const;
+  /// From slots to the output.
+  std::vector<Move> received(std::uint32_t piece) const;
+  /// What this rank reduces: elements of every rank's inputs.
+  struct Share {
+    std::size_t in_slot, count;  ///< bytes, elements
+  };
+  Share share(std::uint32_t piece) const;
+
+ private:
+  struct Extent {
+    std::size_t begin, count;
+  };
+  Extent extent(std::uint32_t piece) const noexcept;
+  Extent share_of(int rank, std::size_t count) const noexcept;
+
+  Exchange::Kind kind_;
+  int root_, rank_, ranks_;
+  std::size_t item_, count_, step_;
+};
+
+}  // namespace pytorch_ocl::distributed

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+#include "host_lane.hpp"
+
+#include <ATen/EmptyTensor.h>
+#include <c10/core/DeviceGuard.h>
+#include <dlprim/runtime/parallel.hpp>
+
+#include <algorithm>
+
+#include "runtime/device.hpp"
+#include "runtime/host_allocator.hpp"
+#include "runtime/tensor.hpp"
+
+namespace pytorch_ocl::distributed {
+
+namespace {
+
+// One moves while another is waited for.
+constexpr std::size_t most_pending = 2;
+// Of the speed of pinned memory: less means that the driver copies by way of memory of its own.
+constexpr double enough = 0.6;
+
+at::Tensor bytes_of(std::size_t count, c10::Device device) {
+  return at::empty({std::int64_t(count)}, at::TensorOptions().dtype(at::kByte).device(device));
+}
+
+at::Tensor pinned_bytes(std::size_t count) {
+  const c10::DispatchKeySet cpu(c10::DispatchKey::CPU);
+  return at::detail::empty_generic({std::int64_t(count)}, &host_allocator(), cpu, at::kByte, std::nullopt);
+}
+
+// Seconds that a queue takes to copy between `there` and memory of the host.
+double seconds_of(dlprim::Queue& queue, const at::Tensor& there, void* here, bool to_host) {
+  double best = 1e9;
+  for (int i = 0; i < 4; i++) {
+    const auto start = std::chrono::steady_clock::now();
+    if (to_host) queue.read(here, buffer_of(there), there.nbytes(), false);
+    else queue.write(buffer_of(there), here, there.nbytes(), false);
+    queue.record().wait();
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return best;
+}
+
+}  // namespace
+
+Lane::Lane(c10::Stream stream, const std::vector<SharedSegment>& segments, int rank, const Layout& layout,
+           HostAccess access, bool to_host)
+    : stream_(stream), segments_(segments), layout_(layout), to_host_(to_host) {
+  const dlprim::DeviceInfo& info = translated([&] { return device(stream.device_index()).info(); });
+  if (access == HostAccess::measured && (info.cpu || info.unified_memory)) return;  // its memory is the host's
+  const c10::DeviceGuard guard(stream.device());
+  direct_ = access != HostAccess::staged && register_segments() && (access == HostAccess::direct || is_fast(rank));
+  if (direct_) return;
+  registered_.clear();
+  // To the device, one is filled while two move.
+  for (std::size_t i = 0; i <= most_pending; i++) pinned_.push_back(pinned_bytes(layout.inputs + layout.results));
+}
+
+Lane::~Lane() {
+  try {
+    wait_for_all();
+  } catch (...) {
+    // Whoever used the lane has heard of it, or does not listen any more.
+  }
+}
+
+bool Lane::register_segments() {
+  dlprim::Device& owner = device(stream_.device_index());
+  for (const SharedSegment& segment : segments_) {
+    registered_.emplace_back(owner, segment.data(), segment.data_bytes());
+    if (!registered_.back()) return false;
+  }
+  return true;
+}
+
+bool Lane::is_fast(int rank) const {
+  const std::size_t bytes = std::min<std::size_t>(layout_.inputs, 4 << 20);
+  const at::Tensor there = bytes_of(bytes, stream_.device()), pinned = pinned_bytes(bytes);
+  return translated([&] {
+    device(stream_.device_index()).default_queue().finish();  // `there` may be used by other queues then
+    dlprim::Queue& queue = queue_of(stream_);
+    return seconds_of(queue, there, pinned.data_ptr(), to_host_) >
+           enough * seconds_of(queue, there, segments_[rank].data(), to_host_);
+  });
+}
+
+std::byte* Lane::address(const Move& move, std::size_t slot) const {
+  return segments_[move.rank].data() + (move.result ? layout_.result(slot) : layout_.input(slot)) + move.in_slot;
+}
+
+void Lane::begin(const at::Tensor& tensor, const std::vector<Move>& moves, std::size_t slot,
+                 std::function<void()> done) {
+  wait_for_room();
+  Pending piece;
+  piece.done = std::move(done);
+  translated([&] {
+    dlprim::Queue& queue = queue_of(stream_);
+    std::byte* stage = direct_ ? nullptr : static_cast<std::byte*>(pinned_[next_++ % pinned_.size()].data_ptr());
+    const dlprim::BufferRef whole = buffer_of(tensor);
+    for (const Move& move : moves) {
+      const dlprim::BufferRef there{whole.memory, whole.offset + move.in_tensor};
+      std::byte* shared = address(move, slot);
+      std::byte* here = direct_ ? shared : stage;
+      if (to_host_) {
+        queue.read(here, there, move.bytes, false);
+        if (!direct_) piece.copies.push_back({shared, here, move.bytes});
+      } else {
+        if (!direct_) dlprim::parallel_copy(here, shared, move.bytes);
+        queue.write(there, here, move.bytes, false);
+      }
+      if (!direct_) stage += move.bytes;
+    }
+    if (!moves.empty()) piece.event = queue.record();
+  });
+  pending_.push_back(std::move(piece));
+}
+
+void Lane::end_oldest() {
+  const Pending piece = std::move(pending_.front());
+  pending_.pop_front();
+  translated([&] { piece.event.wait(); });
+  for (const Copy& copy : piece.copies) dlprim::parallel_copy(copy.to, copy.from, copy.bytes);
+  piece.done();
+}
+
+void Lane::wait_for_room() {
+  while (pending_.size() >= most_pending) end_oldest();
+}
+
+void Lane::wait_for_all() {
+  while (!pending_.empty()) end_oldest();
+}
+
+}  // namespace pytorch_ocl::distributed

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+#include "rendezvous.hpp"
+
+#include <c10/util/Exception.h>
+
+#include <thread>
+
+namespace pytorch_ocl::distributed {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What ranks tell each other: where their segment is, or why there is none.
+struct Word {
+  std::string host, bytes, place, secret, error;
+
+  std::string text() const {
+    std::string all;
+    for (const std::string* field : {&host, &bytes, &place, &secret, &error}) all += *field + '\n';
+    return all;
+  }
+  static Word of(const std::string& text) {
+    Word word;
+    std::size_t at = 0;
+    for (std::string* field : {&word.host, &word.bytes, &word.place, &word.secret, &word.error}) {
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      *field = text.substr(std::min(at, end), end - std::min(at, end));
+      at = end + 1;
+    }
+    return word;
+  }
+};
+
+// The store as a group's ranks use it to tell each other something.
+class Board {
+ public:
+  Board(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout)
+      : store_(store), rank_(rank), size_(size), timeout_(timeout), end_(Clock::now() + timeout) {}
+
+  // What every rank says under a name.
+  std::vector<std::string> exchange(const std::string& name, const std::string& text) {
+    store_.set(name + std::to_string(rank_), text);
+    std::vector<std::string> texts;
+    for (int rank = 0; rank < size_; rank++) texts.push_back(rank == rank_ ? text : read(name, rank));
+    return texts;
+  }
+
+ private:
+  // A store that waits for a key keeps other threads from using it: this one asks again and again.
+  std::string read(const std::string& name, int rank) {
+    const std::string key = name + std::to_string(rank);
+    for (auto pause = std::chrono::microseconds(200);; pause = std::min(2 * pause, std::chrono::microseconds(10000))) {
+      if (store_.check({key})) return store_.get_to_str(key);
+      TORCH_CHECK_WITH(DistBackendError, Clock::now() < end_, "Timed out after ", timeout_.count(),
+                       " ms waiting for rank ", rank, " of the group to take part in its first collective on ocl");
+      std::this_thread::sleep_for(pause);
+    }
+  }
+
+  c10d::Store& store_;
+  int rank_, size_;
+  std::chrono::milliseconds timeout_;
+  Clock::time_point end_;
+};
+
+std::string first_error(const std::vector<Word>& words) {
+  for (std::size_t rank = 0; rank < words.size(); rank++) {
+    if (!words[rank].error.empty()) return "rank " + std::to_string(rank) + ": " + words[rank].error;
+    if (words[rank].host != words[0].host) return "ranks on several hosts";
+    if (words[rank].bytes != words[0].bytes) return "ranks with different PYTORCH_OCL_SHARED_PIECE";
+  }
+  return {};
+}
+
+std::vector<Word> words_of(const std::vector<std::string>& texts) {
+  std::vector<Word> words;
+  for (const std::string& text : texts) words.push_back(Word::of(text));
+  return words;
+}
+
+// In one line.
+std::string message(const c10::Error& error) {
+  std::string text = error.what_without_backtrace();
+  return text.substr(0, text.find('\n'));
+}
+
+// Tries one place for segments.
+std::vector<SharedSegment> attempt(Board& board, int rank, std::size_t bytes, const std::string& folder,
+                                   std::string& reason) {
+  Word mine{host_identity(), std::to_string(bytes), {}, {}, {}};
+  SharedSegment own;
+  try {
+    own = SharedSegment::make(bytes, folder);
+    mine.place = own.place();
+    mine.secret = own.secret();
+  } catch (const c10::Error& error) {
+    mine.error = message(error);
+  }
+  std::vector<Word> words = words_of(board.exchange(folder + "/made/", mine.text()));
+  reason = first_error(words);
+  if (!reason.empty()) return {};
+
+  std::vector<SharedSegment> segments;
+  Word opened;
+  try {
+    for (int i = 0; i < int(words.size()); i++)
+      segments.push_back(i == rank ? std::move(own) : SharedSegment::open(bytes, words[i].place, words[i].secret));
+  } catch (const c10::Error& error) {
+    opened.error = message(error);
+  }
+  words = words_of(board.exchange(folder + "/opened/", opened.text()));
+  reason = first_error(words);
+  if (!reason.empty()) return {};
+  segments[rank].remove_name();
+  return segments;
+}
+
+}  // namespace
+
+std::vector<SharedSegment> share_segments(c10d::Store& store, int rank, int size, std::size_t bytes,
+                                          std::chrono::milliseconds timeout, std::string& reason) {
+  Board board(store, rank, size, timeout);
+  // Memory without a name first: it takes nothing of /dev/shm, which is small in containers.
+  std::vector<SharedSegment> segments = attempt(board, rank, bytes, {}, reason);
+  if (!segments.empty() || reason == "ranks on several hosts") return segments;
+  std::string second;
+  segments = attempt(board, rank, bytes, "/dev/shm", second);
+  if (!segments.empty()) reason.clear();
+  return segments;
+}
+
+}  // namespace pytorch_ocl::distributed

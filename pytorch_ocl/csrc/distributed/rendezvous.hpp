@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <vector>
+
+#include "shared_segment.hpp"
+
+namespace pytorch_ocl::distributed {
+
+/// The segments of all ranks of a group, by rank, this rank's own among them, where all ranks can reach all of them;
+/// otherwise none, on every rank alike, and `reason` says why on the first. Every rank calls it with the same `bytes`.
+/// Raises DistBackendError where ranks do not come in time.
+std::vector<SharedSegment> share_segments(c10d::Store& store, int rank, int size, std::size_t bytes,
+                                          std::chrono::milliseconds timeout, std::string& reason);
+
+}  // namespace pytorch_ocl::distributed

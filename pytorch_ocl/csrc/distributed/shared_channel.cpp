@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+#include "shared_channel.hpp"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/StreamGuard.h>
+
+#include <algorithm>
+
+#include "runtime/device.hpp"
+
+namespace pytorch_ocl::distributed {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How often a rank that waits looks whether the others still live.
+constexpr auto glance = std::chrono::milliseconds(50);
+// How long the end of a group waits for ranks that do not move on.
+constexpr auto farewell = std::chrono::seconds(3);
+
+}  // namespace
+
+struct SharedChannel::Running {
+  Exchange exchange;
+  Plan plan;
+  std::uint32_t first;
+  c10::intrusive_ptr<StagedWork> work;
+  dlprim::Event ready;
+  Lanes& lanes;
+  std::chrono::milliseconds timeout;
+};
+
+SharedChannel::SharedChannel(std::vector<SharedSegment> segments, int rank, const Layout& layout, HostAccess access)
+    : segments_(std::move(segments)), rank_(rank), ranks_(int(segments_.size())), layout_(layout), access_(access) {}
+
+SharedChannel::~SharedChannel() { ending_ = true; }
+
+SharedChannel::Lanes& SharedChannel::lanes(const Streams& streams) {
+  std::unique_ptr<Lanes>& found = lanes_[streams.to_host.device_index()];
+  if (!found) {
+    // Only an empty segment can be used for measuring.
+    const HostAccess access = access_ == HostAccess::measured && next_ != 0 ? HostAccess::staged : access_;
+    found.reset(new Lanes{{streams.to_host, segments_, rank_, layout_, access, true},
+                          {streams.to_device, segments_, rank_, layout_, access, false}});
+  }
+  return *found;
+}
+
+void SharedChannel::start(Exchange exchange, c10::intrusive_ptr<StagedWork> work, dlprim::Event ready,
+                          const Streams& streams, std::chrono::milliseconds timeout) {
+  const Plan plan(exchange, layout_, rank_, ranks_);
+  Lanes& copies = lanes(streams);
+  const RunningPtr running(
+      new Running{std::move(exchange), plan, next_, std::move(work), std::move(ready), copies, timeout});
+  next_ += plan.pieces();
+  sender_.post([this, running] { run_stage(*running, &SharedChannel::send); });
+  reducer_.post([this, running] { run_stage(*running, &SharedChannel::combine); });
+  receiver_.post([this, running] { receive(*running); });
+}
+
+void SharedChannel::abort(const std::string& reason) {
+  close(std::make_exception_ptr(
+      c10::DistBackendError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, reason)));
+}
+
+void SharedChannel::close(std::exception_ptr error) noexcept {
+  std::lock_guard guard(mutex_);
+  if (!error_) error_ = std::move(error);
+  closed_ = true;
+  segments_[rank_].header().failed.reach(1);
+}
+
+void SharedChannel::check_open() const {
+  if (!closed_) return;
+  std::lock_guard guard(mutex_);
+  std::rethrow_exception(error_);
+}
+
+void SharedChannel::await_own(Counter counter, std::uint32_t count) const {
+  const SharedCount& own = segments_[rank_].header().*counter;
+  while (!own.has_reached(count)) {
+    check_open();
+    own.await(count, glance);
+  }
+}
+
+void SharedChannel::await_all(const Running& running, Counter counter, std::uint32_t count) const {
+  const auto start = Clock::now();
+  for (int rank = 0; rank < ranks_; rank++) {
+    const SharedHeader& header = segments_[rank].header();
+    const SharedCount& count_there = header.*counter;
+    while (!count_there.has_reached(count)) {
+      check_open();
+      count_there.await(count, glance);
+      if (count_there.has_reached(count)) break;
+      const bool gone = !segments_[rank].has_owner();
+      if (gone && count_there.has_reached(count)) break;  // it had ended all that was asked of it
+      TORCH_CHECK_WITH(DistBackendError, !gone, "Connection closed by peer: rank ", rank, " of the group has ended");
+      TORCH_CHECK_WITH(DistBackendError, !header.failed.has_reached(1) || rank == rank_, "Rank ", rank,
+                       " of the group has stopped with an error");
+      const auto waited = Clock::now() - start;
+      TORCH_CHECK_WITH(DistBackendError, waited < running.timeout, "Timed out waiting ", running.timeout.count(),
+                       "ms for rank ", rank, " of the group to take part in a collective");
+      TORCH_CHECK_WITH(DistBackendError, !ending_ || waited < farewell, "The process group was destroyed while rank ",
+                       rank, " had not taken part in a collective");
+    }
+  }
+}
+
+// A stage of an exchange; what it throws ends the channel, and the last stage hears of it.
+void SharedChannel::run_stage(Running& running, void (SharedChannel::*stage)(Running&)) {
+  try {
+    check_open();
+    (this->*stage)(running);
+  } catch (...) {
+    close(std::current_exception());
+  }
+}
+
+void SharedChannel::send(Running& running) {
+  translated([&] { running.ready.wait(); });
+  Lane& lane = running.lanes.to_host;
+  SharedHeader& header = segments_[rank_].header();
+  const Signature signature = running.exchange.signature();
+  for (std::uint32_t piece = 0; piece < running.plan.pieces(); piece++) {
+    const std::uint32_t number = running.first + piece;
+    // Pieces that wait for others' progress must not keep this rank's own from them.
+    if (!std::ranges::all_of(segments_, [&](const SharedSegment& segment) {
+          return segment.header().received.has_reached(number + 1 - SharedHeader::slots);
+        }))
+      lane.wait_for_all();
+    await_all(running, &SharedHeader::received, number + 1 - SharedHeader::slots);
+    const std::size_t slot = number % SharedHeader::slots;
+    header.signatures[slot] = signature;
+    lane.begin(running.exchange.input, running.plan.sent(piece), slot,
+               [&header, number] { header.sent.reach(number + 1); });
+  }
+  lane.wait_for_all();
+}
+
+void SharedChannel::check_signatures(const Running& running, std::size_t slot) const {
+  const Signature own = running.exchange.signature();
+  for (int rank = 0; rank < ranks_; rank++) {
+    const Signature& other = segments_[rank].header().signatures[slot];
+    TORCH_CHECK(other == own, "Ranks of a group called collectives that do not match: rank ", rank_, " (kind ",
+                own.kind, ", dtype ", own.dtype, ", operation ", own.operation, ", root ", own.root, ", ", own.bytes,
+                " bytes) and rank ", rank, " (kind ", other.kind, ", dtype ", other.dtype, ", operation ",
+                other.operation, ", root ", other.root, ", ", other.bytes, " bytes)");
+  }
+}
+
+void SharedChannel::reduce_share(const Running& running, std::uint32_t piece, std::size_t slot) {
+  const Plan::Share share = running.plan.share(piece);
+  if (share.count == 0) return;
+  std::vector<const void*> sources;
+  for (const SharedSegment& segment : segments_)
+    sources.push_back(segment.data() + layout_.input(slot) + share.in_slot);
+  reduce(running.exchange.input.scalar_type(), running.exchange.operation,
+         segments_[rank_].data() + layout_.result(slot), sources, share.count);
+}
+
+void SharedChannel::combine(Running& running) {
+  for (std::uint32_t piece = 0; piece < running.plan.pieces(); piece++) {
+    const std::uint32_t number = running.first + piece;
+    const std::size_t slot = number % SharedHeader::slots;
+    await_own(&SharedHeader::sent, number + 1);
+    await_all(running, &SharedHeader::sent, number + 1);
+    check_signatures(running, slot);
+    reduce_share(running, piece, slot);
+    segments_[rank_].header().reduced.reach(number + 1);
+  }
+}
+
+void SharedChannel::receive_pieces(Running& running) {
+  const Exchange& exchange = running.exchange;
+  Lane& lane = running.lanes.to_device;
+  SharedHeader& header = segments_[rank_].header();
+  for (std::uint32_t piece = 0; piece < running.plan.pieces(); piece++) {
+    const std::uint32_t number = running.first + piece;
+    await_own(&SharedHeader::reduced, number + 1);
+    if (exchange.reduces()) await_all(running, &SharedHeader::reduced, number + 1);
+    lane.begin(exchange.output, running.plan.received(piece), number % SharedHeader::slots,
+               [&header, number] { header.received.reach(number + 1); });
+  }
+  if (exchange.kind != Exchange::Kind::all_gather) return;
+  // This rank's own part does not leave the device.
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::StreamGuard guard(lane.stream());
+  const std::int64_t count = exchange.input.numel();
+  exchange.output.view(-1).narrow(0, count * rank_, count).copy_(exchange.input.view(-1));
+}
+
+void SharedChannel::receive(Running& running) {
+  Lane& lane = running.lanes.to_device;
+  try {
+    check_open();
+    receive_pieces(running);
+  } catch (...) {
+    close(std::current_exception());
+  }
+  std::exception_ptr error;
+  if (closed_) {
+    std::lock_guard guard(mutex_);
+    error = error_;
+  }
+  running.work->end_part(running.exchange.after, error);
+  // The tensors' memory may be used for something else when this returns.
+  try {
+    lane.wait_for_all();
+    translated([&] { queue_of(lane.stream()).record().wait(); });
+  } catch (...) {
+    close(std::current_exception());
+  }
+}
+
+}  // namespace pytorch_ocl::distributed

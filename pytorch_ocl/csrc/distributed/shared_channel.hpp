@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// Collectives of ranks on one host, through memory that they share.
+#pragma once
+#include <atomic>
+#include <map>
+#include <memory>
+
+#include "exchange.hpp"
+#include "host_lane.hpp"
+#include "worker.hpp"
+
+namespace pytorch_ocl::distributed {
+
+/// Runs exchanges in the order in which they are given, on every rank the same. Three threads work on different pieces at
+/// once: one copies inputs from the device to this rank's segment, one reduces this rank's share of all inputs, one
+/// copies the results of all ranks to the device. Ranks wait for each other on counters in the segments.
+///
+/// A rank that dies, is aborted or does not come in time ends all exchanges, these and later ones, with DistBackendError.
+class SharedChannel {
+ public:
+  SharedChannel(std::vector<SharedSegment> segments, int rank, const Layout& layout, HostAccess access);
+  /// Ends what is under way, at the latest when ranks have not moved on for some seconds.
+  ~SharedChannel();
+
+  /// Starts one that reads its input after `ready`; `work` gets a part's end.
+  void start(Exchange exchange, c10::intrusive_ptr<StagedWork> work, dlprim::Event ready, const Streams& streams,
+             std::chrono::milliseconds timeout);
+  /// Ends everything under way with an error; may be called from any thread.
+  void abort(const std::string& reason);
+
+ private:
+  struct Running;
+  using Counter = SharedCount SharedHeader::*;
+  using RunningPtr = std::shared_ptr<Running>;
+
+  void send(Running& running);
+  void combine(Running& running);
+  void receive(Running& running);
+  void receive_pieces(Running& running);
+  void run_stage(Running& running, void (SharedChannel::*stage)(Running&));
+  void reduce_share(const Running& running, std::uint32_t piece, std::size_t slot);
+  void check_signatures(const Running& running, std::size_t slot) const;
+
+  /// Waits until this rank has done `count` pieces, without limit: its device may be busy.
+  void await_own(Counter counter, std::uint32_t count) const;
+  /// Waits for all ranks; throws when one is gone or does not move for the exchange's timeout.
+  void await_all(const Running& running, Counter counter, std::uint32_t count) const;
+  void check_open() const;
+  void close(std::exception_ptr error) noexcept;
+  /// The copies of a device, in both directions.
+  struct Lanes {
+    Lane to_host, to_device;
+  };
+  Lanes& lanes(const Streams& streams);
+
+  std::vector<SharedSegment> segments_;
+  int rank_, ranks_;
+  Layout layout_;
+  HostAccess access_;
+  std::uint32_t next_ = 0;  // piece, counted from the beginning of the channel
+  std::atomic<bool> closed_{false}, ending_{false};
+  mutable std::mutex mutex_;
+  std::exception_ptr error_;
+  std::map<c10::DeviceIndex, std::unique_ptr<Lanes>> lanes_;
+  Worker sender_{"pt_ocl_send"}, reducer_{"pt_ocl_reduce"}, receiver_{"pt_ocl_recv"};  // last: they use the others
+};
+
+}  // namespace pytorch_ocl::distributed

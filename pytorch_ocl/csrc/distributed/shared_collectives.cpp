@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+// Collectives as exchanges through shared memory, where that can take them.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/StreamGuard.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+#include "backend.hpp"
+#include "rendezvous.hpp"
+#include "runtime/device.hpp"
+
+namespace pytorch_ocl::distributed {
+
+namespace {
+
+using c10d::OpType;
+using Kind = Exchange::Kind;
+
+// Segments grow with the number of ranks, and so do the ways between them.
+constexpr int most_ranks = 64;
+
+// The tensor itself, or its elements in order elsewhere.
+at::Tensor dense(const at::Tensor& tensor) { return tensor.resolve_conj().resolve_neg().contiguous(); }
+
+// Has an exchange write to its output by way of dense memory, where it must.
+void set_output(Exchange& exchange, const at::Tensor& output) {
+  if (output.is_contiguous() && !output.is_conj() && !output.is_neg()) {
+    exchange.output = output;
+    return;
+  }
+  exchange.output = at::empty(output.sizes(), output.options().memory_format(at::MemoryFormat::Contiguous));
+  exchange.after = {{output, exchange.output}};
+}
+
+bool is_narrow(const Exchange& exchange) {
+  const c10::ScalarType type = exchange.input.scalar_type();
+  return exchange.reduces() && (type == at::kHalf || type == at::kBFloat16);
+}
+
+bool alike(const Tensors& tensors, const at::Tensor& model) {
+  return std::ranges::all_of(tensors, [&](const at::Tensor& tensor) {
+    return tensor.numel() == model.numel() && tensor.scalar_type() == model.scalar_type();
+  });
+}
+
+// Tensors that a Call's checks let pass: of one device, dense.
+bool on_one_device(const Tensors& tensors) {
+  return std::ranges::all_of(tensors, [&](const at::Tensor& tensor) {
+    return tensor.device() == tensors.front().device() && tensor.device().type() == device_type &&
+           tensor.layout() == at::kStrided;
+  });
+}
+
+}  // namespace
+
+bool GlooBackend::wants_shared(const std::vector<Exchange>& exchanges) const {
+  if (!may_share_ || exchanges.empty() || size_ > most_ranks) return false;
+  std::int64_t bytes = 0;
+  bool narrow = false;
+  for (const Exchange& exchange : exchanges) {
+    if (exchange.input.numel() == 0 || exchange.output.numel() == 0) return false;
+    if (exchange.reduces() && !can_reduce(exchange.input.scalar_type(), exchange.operation)) return false;
+    bytes += std::int64_t(exchange.input.nbytes());
+    narrow |= is_narrow(exchange);
+  }
+  return narrow || bytes >= options_.least_bytes;
+}
+
+SharedChannel* GlooBackend::channel(std::chrono::milliseconds timeout) {
+  if (channel_ || !may_share_) return channel_.get();
+  const Layout layout = Layout::of(std::size_t(options_.piece_bytes), size_);
+  c10d::PrefixStore store("ocl_shared", store_);
+  std::string reason;
+  std::vector<SharedSegment> segments =
+      share_segments(store, rank_, size_, layout.bytes() + SharedSegment::header_bytes, timeout, reason);
+  if (segments.empty()) {
+    may_share_ = false;
+    if (rank_ == 0) TORCH_WARN("Tensors of ocl devices go through Gloo's sockets, not through shared memory: ", reason);
+    return nullptr;
+  }
+  auto made = std::make_unique<SharedChannel>(std::move(segments), rank_, layout, options_.access);
+  std::lock_guard guard(mutex_);
+  channel_ = std::move(made);
+  return channel_.get();
+}
+
+// Gloo does it after all, from a stream that has waited for `ready`.
+void GlooBackend::run_again(const c10::intrusive_ptr<StagedWork>& work, std::size_t parts, const dlprim::Event& ready,
+                            c10::Device where, const std::function<WorkPtr()>& again) {
+  const c10::Stream stream = streams(where).to_host;
+  translated([&] { queue_of(stream).wait(ready); });
+  const c10::StreamGuard guard(stream);
+  again()->getFuture()->addCallback([work, parts](c10::ivalue::Future& future) {
+    for (std::size_t i = 0; i < parts; i++) work->end_part({}, future.hasError() ? future.exception_ptr() : nullptr);
+  });
+}
+
+void GlooBackend::start_shared(std::vector<Exchange>& exchanges, const c10::intrusive_ptr<StagedWork>& work,
+                               const dlprim::Event& ready, c10::Device where, std::chrono::milliseconds timeout,
+                               const std::function<WorkPtr()>& again) {
+  std::size_t left = exchanges.size();
+  try {
+    SharedChannel* shared = channel(timeout);
+    if (!shared) return run_again(work, left, ready, where, again);
+    for (Exchange& exchange : exchanges) {
+      shared->start(std::move(exchange), work, ready, streams(where, true), timeout);
+      left--;
+    }
+  } catch (...) {
+    for (; left > 0; left--) work->end_part({}, std::current_exception());
+  }
+}
+
+WorkPtr GlooBackend::try_shared(Call call, std::vector<Exchange> exchanges, std::chrono::milliseconds timeout,
+                                std::function<WorkPtr()> again) {
+  if (!wants_shared(exchanges)) return {};
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::Device where = call.inputs.front().device();
+  const c10::DeviceGuard guard(where);
+  for (Exchange& exchange : exchanges) {
+    const at::Tensor output = exchange.output;
+    const bool in_place = output.is_same(exchange.input);
+    exchange.input = dense(exchange.input);
+    if (!in_place) set_output(exchange, output);
+    else if (exchange.input.is_same(output)) exchange.output = output;
+    else exchange.output = exchange.input, exchange.after = {{output, exchange.output}};
+  }
+  const dlprim::Event ready = translated([&] { return queue_of(current_stream(where.index())).record(); });
+  auto work = c10::make_intrusive<StagedWork>(rank_, call.type, call.title, streams(where, true).to_device, ready,
+                                              exchanges.size(), Images{}, std::move(call.outputs));
+  if (timeout == c10d::kUnsetTimeout) timeout = group_->getBackendOptions()->timeout;
+  collectives_.post(
+      [this, exchanges = std::move(exchanges), work, ready, where, timeout, again = std::move(again)]() mutable {
+        start_shared(exchanges, work, ready, where, timeout, again);
+      });
+  return work;
+}
+
+WorkPtr GlooBackend::reduce_shared(Call call, const c10d::AllreduceOptions& options, std::function<WorkPtr()> again) {
+  if (!may_share_ || !on_one_device(call.inputs)) return {};
+  std::vector<Exchange> exchanges;
+  for (const at::Tensor& tensor : call.inputs)
+    exchanges.push_back({Kind::all_reduce, tensor, tensor, options.reduceOp, 0, {}});
+  return try_shared(std::move(call), std::move(exchanges), options.timeout, std::move(again));
+}
+
+WorkPtr GlooBackend::broadcast_shared(Tensors& tensors, const c10d::BroadcastOptions& options) {
+  if (!may_share_ || tensors.size() != 1 || !on_one_device(tensors) || options.rootRank < 0 ||
+      options.rootRank >= size_)
+    return {};
+  const Exchange exchange{Kind::broadcast, tensors.front(), tensors.front(), Operation::SUM, int(options.rootRank), {}};
+  return try_shared({OpType::BROADCAST, "ocl_gloo:broadcast", tensors, tensors}, {exchange}, options.timeout,
+                    [this, tensors, options]() mutable { return broadcast(tensors, options); });
+}
+
+WorkPtr GlooBackend::move_shared(Call call, Kind kind, Operation operation, std::chrono::milliseconds timeout,
+                                 std::function<WorkPtr()> again) {
+  Tensors all = call.inputs;
+  all.insert(all.end(), call.outputs.begin(), call.outputs.end());
+  if (!may_share_ || !on_one_device(all)) return {};
+  std::vector<Exchange> exchanges;
+  for (std::size_t i = 0; i < call.inputs.size(); i++) {
+    const at::Tensor &input = call.inputs[i], &output = call.outputs[i];
+    const at::Tensor &whole = kind == Kind::all_gather ? output : input, &part = whole.is_same(output) ? input : output;
+    if (whole.numel() != part.numel() * size_ || whole.scalar_type() != part.scalar_type()) return {};
+    exchanges.push_back({kind, input, output, operation, 0, {}});
+  }
+  return try_shared(std::move(call), std::move(exchanges), timeout, std::move(again));
+}
+
+WorkPtr GlooBackend::gather_shared(std::vector<Tensors>& outputs, Tensors& inputs,
+                                   const c10d::AllgatherOptions& options) {
+  if (!may_share_ || inputs.size() != 1 || outputs.size() != 1 || int(outputs.front().size()) != size_) return {};
+  const at::Tensor& input = inputs.front();
+  const Tensors& parts = outputs.front();
+  if (!on_one_device(inputs) || !on_one_device(parts) || parts.front().device() != input.device() ||
+      !alike(parts, input))
+    return {};
+  Exchange exchange{Kind::all_gather, input, input, Operation::SUM, 0, {}};
+  if (!wants_shared({exchange})) return {};
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  exchange.output = at::empty({size_, input.numel()}, input.options());
+  Images after;
+  for (int rank = 0; rank < size_; rank++)
+    after.push_back({parts[rank], exchange.output.select(0, rank).view(parts[rank].sizes())});
+  exchange.after = std::move(after);
+  return try_shared({OpType::ALLGATHER, "ocl_gloo:all_gather", inputs, parts}, {std::move(exchange)}, options.timeout,
+                    [this, outputs, inputs, options]() mutable { return allgather(outputs, inputs, options); });
+}
+
+WorkPtr GlooBackend::scatter_shared(Tensors& outputs, std::vector<Tensors>& inputs,
+                                    const c10d::ReduceScatterOptions& options) {
+  const at::Tensor& output = outputs.front();
+  const Tensors& parts = inputs.front();
+  if (!may_share_ || int(parts.size()) != size_ || !alike(parts, output)) return {};
+  if (!wants_shared({{Kind::reduce_scatter, output, output, options.reduceOp, 0, {}}})) return {};
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::DeviceGuard guard(output.device());
+  Tensors flat;
+  for (const at::Tensor& part : parts) flat.push_back(part.reshape(-1));
+  Exchange exchange{Kind::reduce_scatter, at::cat(flat), output, options.reduceOp, 0, {}};
+  return try_shared({OpType::REDUCE_SCATTER, "ocl_gloo:reduce_scatter", parts, outputs}, {std::move(exchange)},
+                    options.timeout,
+                    [this, outputs, inputs, options]() mutable { return reduce_scatter(outputs, inputs, options); });
+}
+
+void GlooBackend::abort() {
+  std::lock_guard guard(mutex_);
+  if (channel_) channel_->abort("The process group was aborted");
+}
+
+}  // namespace pytorch_ocl::distributed

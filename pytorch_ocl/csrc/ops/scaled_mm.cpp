@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// Products of matrices of 8-bit floats with scales, under the conditions of the CUDA device.
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <dlprim/primitives/gemm.hpp>
+
+#include "generated/functions/quantized.h"
+#include "runtime/tensor.hpp"
+
+namespace pytorch_ocl::ops {
+
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+bool scales_match(const at::Tensor& scale_a, const at::Tensor& scale_b, int64_t m, int64_t n) {
+  if (scale_a.scalar_type() != at::kFloat || scale_b.scalar_type() != at::kFloat) return false;
+  if (scale_a.numel() == 1 && scale_b.numel() == 1) return true;
+  return scale_a.dim() == 2 && scale_b.dim() == 2 && scale_a.size(0) == m && scale_a.size(1) == 1 &&
+         scale_b.size(0) == 1 && scale_b.size(1) == n && scale_a.is_contiguous() && scale_b.is_contiguous();
+}
+
+void check_arguments(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale_a, const at::Tensor& scale_b,
+                     const OptionalTensor& bias, const OptionalTensor& scale_result, at::ScalarType out) {
+  TORCH_CHECK(a.dim() == 2, "mat1 must be a matrix");
+  TORCH_CHECK(b.dim() == 2, "mat2 must be a matrix");
+  const int64_t m = a.size(0), k = a.size(1), n = b.size(1);
+  TORCH_CHECK(k == b.size(0), "mat1 and mat2 shapes cannot be multiplied (", m, "x", k, " and ", b.size(0), "x", n,
+              ")");
+  TORCH_CHECK_VALUE(scales_match(scale_a, scale_b, m, n),
+                    "Invalid scaling configuration. For tensor-wise scaling, both scales must be float32 and hold one "
+                    "element; for row-wise scaling, scale_a must be contiguous float32 of shape (",
+                    m, ", 1) and scale_b of shape (1, ", n, "). Got scale_a of dtype ", scale_a.scalar_type(),
+                    " and shape ", scale_a.sizes(), ", scale_b of dtype ", scale_b.scalar_type(), " and shape ",
+                    scale_b.sizes());
+  TORCH_CHECK(!scale_result || (scale_result->numel() == 1 && scale_result->scalar_type() == at::kFloat),
+              "scale_result must be a float scalar");
+  TORCH_CHECK(!bias || bias->numel() == n, "Bias must be size ", n, " but got ", bias ? bias->numel() : 0);
+  TORCH_CHECK(k % 16 == 0, "Expected trailing dimension of mat1 to be divisible by 16 but got mat1 shape: (", m, "x", k,
+              ").");
+  TORCH_CHECK(n % 16 == 0, "mat2 shape (", b.size(0), "x", n, ") must be divisible by 16");
+  for (const at::Tensor* each : {&a, &b})
+    TORCH_CHECK(each->scalar_type() == at::kFloat8_e4m3fn || each->scalar_type() == at::kFloat8_e5m2 ||
+                    each->scalar_type() == at::kFloat8_e4m3fnuz || each->scalar_type() == at::kFloat8_e5m2fnuz,
+                "Expected ", each == &a ? "mat1" : "mat2", " to be Float8 matrix got ", each->scalar_type());
+  TORCH_CHECK(a.scalar_type() != at::kFloat8_e5m2 || b.scalar_type() != at::kFloat8_e5m2,
+              "Multiplication of two Float8_e5m2 matrices is not supported");
+  TORCH_CHECK(!bias || out != at::kFloat, "Bias is not supported when out_dtype is set to Float32");
+}
+
+// Sums of exact products: tf32 holds every 8-bit float.
+at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor left = a.to(at::kFloat), right = b.to(at::kFloat);
+  at::Tensor out = at::empty({a.size(0), b.size(1)}, left.options().memory_format(at::MemoryFormat::Contiguous));
+  if (out.numel() == 0) return out;
+  dlprim::GemmOptions options;
+  options.allow_tf32 = true;
+  dlprim::gemm(current_queue(left.device()), view_of(left, "_scaled_mm"), view_of(right, "_scaled_mm"),
+               view_of(out, "_scaled_mm"), options);
+  return out;
+}
+
+}  // namespace
+
+at::Tensor& _scaled_mm_out(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& scale_a,
+                           const at::Tensor& scale_b, const OptionalTensor& bias, const OptionalTensor& scale_result,
+                           std::optional<at::ScalarType> out_dtype, bool, at::Tensor& out) {
+  check_arguments(self, mat2, scale_a, scale_b, bias, scale_result, out.scalar_type());
+  TORCH_CHECK(!out_dtype || *out_dtype == out.scalar_type(), "out_dtype must match output matrix type");
+  at::native::resize_output(out, {self.size(0), mat2.size(1)});
+  if (out.numel() == 0) return out;
+  at::Tensor result = product(self, mat2).mul_(scale_a.numel() == 1 ? scale_a.reshape({}) : scale_a);
+  result.mul_(scale_b.numel() == 1 ? scale_b.reshape({}) : scale_b);
+  if (bias) result.add_(bias->to(at::kFloat).reshape({mat2.size(1)}));
+  if (scale_result) result.mul_(scale_result->reshape({}));
+  out.copy_(result);
+  return out;
+}
+
+at::Tensor _scaled_mm(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& scale_a,
+                      const at::Tensor& scale_b, const OptionalTensor& bias, const OptionalTensor& scale_result,
+                      std::optional<at::ScalarType> out_dtype, bool use_fast_accum) {
+  at::Tensor out = at::empty({0}, self.options().dtype(out_dtype.value_or(self.scalar_type())));
+  return _scaled_mm_out(self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum, out);
+}
+
+}  // namespace pytorch_ocl::ops

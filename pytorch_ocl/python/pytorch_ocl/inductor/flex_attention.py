@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""FlexAttention in compiled graphs: matrix products, between which Inductor fuses score_mod, mask_mod and softmax."""
+
+import torch
+from torch._higher_order_ops.flex_attention import (
+    flex_attention,
+    flex_attention_backward,
+    sdpa_dense,
+    sdpa_dense_backward,
+)
+from torch._inductor.decomposition import select_decomp_table
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+_FUNCTIONS = {flex_attention: sdpa_dense, flex_attention_backward: sdpa_dense_backward}
+_SCORE_BUFFERS = -2  # the argument with the tensors that score_mod captures
+
+
+def _submodule(module, value):
+    """The graph that an argument names, if it does."""
+    if isinstance(value, Node) and value.op == "get_attr":
+        found = getattr(module, value.target, None)
+        return found if isinstance(found, GraphModule) else None
+    return None
+
+
+def _example(node):
+    return node.meta["val"]
+
+
+def _decompositions():
+    """Inductor's, where a captured number may change its type as tensors do."""
+    table = dict(select_decomp_table())
+    to_copy = table[torch.ops.aten._to_copy.default]
+
+    def _to_copy(x, *, dtype=None, **options):
+        if isinstance(x, (torch.SymInt, torch.SymFloat)):
+            return torch.sym_float(x) if dtype is not None and dtype.is_floating_point else x
+        return to_copy(x, dtype=dtype, **options)
+
+    return {**table, torch.ops.aten._to_copy.default: _to_copy}
+
+
+def _trace(module, node):
+    """The node's operators as a graph, the nodes that it takes, and the mode of their examples."""
+    function = _FUNCTIONS[node.target]
+    flat, spec = tree_flatten((node.args, node.kwargs))
+    graphs = [_submodule(module, value) for value in flat]
+    taken = [value for value, graph in zip(flat, graphs) if isinstance(value, Node) and graph is None]
+    wants_gradients = node.target is flex_attention_backward
+    gradients = _example(node)[3] if wants_gradients else ()
+
+    def dense(*values):
+        rest = iter(values)
+        filled = [
+            graph if graph is not None else next(rest) if isinstance(value, Node) else value
+            for value, graph in zip(flat, graphs)
+        ]
+        args, kwargs = tree_unflatten(filled, spec)
+        for buffer, gradient in zip(args[_SCORE_BUFFERS], gradients):
+            if isinstance(buffer, torch.Tensor):
+                buffer.requires_grad_(gradient is not None)
+        return function(*args, **kwargs)
+
+    examples = [_example(value) for value in taken]
+    mode = next(value.fake_mode for value in examples if isinstance(value, torch.Tensor))
+    with mode, torch.no_grad():
+        examples = [v.detach() if isinstance(v, torch.Tensor) else v for v in examples]
+        traced = make_fx(dense, decomposition_table=_decompositions())(*examples)
+    return traced, taken, mode
+
+
+def _constant(graph, tensor, mode):
+    """A number that the trace holds as a tensor, as a node."""
+    held = tensor if getattr(tensor, "constant", None) is None else tensor.constant
+    with unset_fake_temporarily():
+        number = held.item()
+    options = {"dtype": tensor.dtype, "device": tensor.device}
+    made = graph.call_function(torch.ops.aten.full.default, ([], number), options)
+    with mode:
+        made.meta["val"] = torch.full([], number, **options)
+    return made
+
+
+def _inline(module, node, traced, taken, mode):
+    """Puts a traced graph in the place of a node."""
+    values = dict(zip((n for n in traced.graph.nodes if n.op == "placeholder"), taken))
+    with module.graph.inserting_before(node):
+        for inner in traced.graph.nodes:
+            if inner.op == "get_attr":
+                values[inner] = _constant(module.graph, getattr(traced, inner.target), mode)
+            elif inner.op == "call_function":
+                values[inner] = module.graph.node_copy(inner, values.__getitem__)
+                if inner.target is torch.ops.aten.copy_.default:  # traced so that later uses take its result
+                    values[inner].target = torch.ops.aten.copy.default
+    result = next(n for n in traced.graph.nodes if n.op == "output").args[0]
+    result = tree_map(lambda value: values[value] if isinstance(value, Node) else value, result)
+    _replace(module.graph, node, result)
+
+
+def _with(arguments, node, value):
+    """Arguments with a value in the place of a node."""
+    return tree_map(lambda argument: value if argument is node else argument, arguments)
+
+
+def _replace(graph, node, result):
+    """Has the users of a node's parts take those of `result`."""
+    for user in list(node.users):
+        part = result[user.args[1]]
+        if isinstance(part, Node):
+            user.replace_all_uses_with(part)
+            graph.erase_node(user)
+        elif isinstance(part, (tuple, list)):
+            _replace(graph, user, part)
+        else:
+            for outer in list(user.users):
+                outer.args = _with(outer.args, user, part)
+            graph.erase_node(user)
+    graph.erase_node(node)
+
+
+def expand(module) -> None:
+    """Replaces the graph's FlexAttention by the operators it consists of."""
+    found = [n for n in module.graph.nodes if n.op == "call_function" and n.target in _FUNCTIONS]
+    for node in found:
+        _inline(module, node, *_trace(module, node))
+    if found:
+        module.graph.lint()
+        module.recompile()

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""What tools/run_tests.py runs: the steps for CPUs, which need no GPU, and those for one."""
+
+import collections
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+OCLGRIND = "/usr/lib/oclgrind/liboclgrind-rt.so"
+BUILD = "build/make"
+CONFORMANCE = "dlprim/python/tests/test_onnx_backend.py"
+# PoCL builds kernels in half the time when it does not optimize; these must not get into the user's cache.
+DEVICES = {
+    "Intel": {"OCL_VISIBLE_DEVICES": "Intel"},
+    "PoCL": {
+        "OCL_VISIBLE_DEVICES": "Portable",
+        "POCL_EXTRA_BUILD_FLAGS": "-cl-opt-disable",
+        "DLPRIM_CACHE_DIR": str(ROOT / "build/pocl_cache"),
+    },
+}
+# A device with the least of everything, on Intel's: small work-groups and local memory, no float64, no 64-bit atomics.
+SMALL_DEVICE = {
+    "DLPRIM_SIMULATE": "gpu=1,work_group=64,local_memory=16384,parameters=1024,fp64=0,fp16=0,"
+    "int64_atomics=0,subgroups=0,allocation=1073741824,warp=8",
+    "DLPRIM_CACHE_DIR": str(ROOT / "build/small_cache"),
+}
+SMALL_DEVICE_TESTS = ":".join(
+    """
+    Device.* Queue.* Loss.* Compact.* Copy.* Concat.J* Scan.EveryK* Sort.* Index.Selects* Softmax.Inf*
+    Fft.Columns Fft.Real*""".split()
+)
+# What Oclgrind, a thousand times slower than a device, can afford: small tests of each kind of kernel, none that makes
+# an OpenCL call fail on purpose, which it reports. The simulated device has 16 KB of local memory.
+OCLGRIND_TESTS = ":".join(
+    """
+    *.Small */GemmCandidate.Small/* */Attention.Small*/tiled BatchNorm.E* BatchNorm.G* BatchNorm.H* Concat.*
+    Conv.Depthwise Copy.* Ctc.* Distance.* Embedding.* Fill.*
+    Foreach.Adds* Gemm.Integers GridSample.Identity* Index.Selects* Index.Gathers* Index.Ordered* Loss.L* Loss.M*
+    Optimizer.Sgd* Pad.FoldIs* PointwiseOperation.* PointwiseReduce.Broadcasts* PointwiseReduce.Nothing* Pool.Dilated*
+    Pool.NanWins Pool.Fractional* Pool.Unpooling* Queue.CopiesAndFills Random.Phil* Random.Dropout* Range.*
+    Reduce.EveryRow* Reduce.Strided* Rnn.*Small Scan.EveryDtype Softmax.EveryDtype Softmax.Infinities* Sort.* Status.*
+    Upsample.Linear* Upsample.Nearest""".split()
+)
+
+# These make kernels of the families whose registers matter.
+DUMPED_TESTS = "Softmax.Inf*:Conv.Small*:Attention.Small*:BatchNorm.E*:Gemm.Small*:Reduce.Strided*"
+
+# counted: the output tells how many tests passed; otherwise the program is one test, and its exit code tells.
+Step = collections.namedtuple("Step", "name command environment minutes counted", defaults=[True])
+
+
+def pytest_command(*arguments):
+    return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+
+
+def without(*names):
+    """Arguments that leave tests of the backend out."""
+    return [f"--ignore=pytorch_ocl/tests/test_{name}.py" for name in names]
+
+
+def sharded(program, processes=2):
+    """The GoogleTest program with its tests dealt out to several processes."""
+    script = (
+        f"for i in $(seq 0 {processes - 1}); do GTEST_TOTAL_SHARDS={processes} GTEST_SHARD_INDEX=$i {program} & "
+        "pids+=($!); done; code=0; for pid in ${pids[@]}; do wait $pid || code=$?; done; exit $code"
+    )
+    return ["bash", "-c", script]
+
+
+def checks():
+    """Of the sources."""
+    yield Step("project checks", pytest_command("tools/tests", "pytorch_ocl/codegen/tests"), {}, 10)
+    yield Step("documents", [sys.executable, "tools/operator_table.py", "--check"], {}, 2, False)
+    # The rest of the files by hand: they take ten times as long.
+    yield Step("clang-tidy", [sys.executable, "tools/tidy.py", "dlprim/runtime"], {}, 6, False)
+
+
+def on_platform(platform, environment):
+    """dlprim's and the backend's tests on an OpenCL platform."""
+    # What is for GPUs only is slow to build, above all for PoCL, and the same code everywhere.
+    chosen = " '--gtest_filter=-*/mma:*/wgmma:*/gemv:Conv.RoundsToTf32*'" if platform == "PoCL" else ""
+    yield Step(f"dlprim on {platform}", sharded(f"{BUILD}/dlprim/dlprim_tests{chosen}"), environment, 15)
+    # With a thread that submits, as on GPUs; PoCL's go without.
+    thread = {"DLPRIM_SUBMIT_THREAD": "1" if platform == "Intel" else "0"}
+    # What runs above the operators is the same on every device.
+    above = [] if platform == "Intel" else ["adapters", "as_cuda", "distributed", "pointwise_dtypes"]
+    backend = pytest_command("-n", "2", "pytorch_ocl/tests", *without("opinfo", *above))
+    yield Step(f"backend on {platform}", backend, {**environment, **thread}, 25)
+    yield Step(f"networks on {platform}", sharded(f"{BUILD}/dlprim/dlprim_net_tests"), environment, 10)
+    yield Step(f"libtorch example on {platform}", ["examples/libtorch/run.sh"], environment, 5, False)
+
+
+def across_devices():
+    tests = ["pytorch_ocl/tests/test_parallel.py", "pytorch_ocl/tests/test_distributed.py"]
+    yield Step(
+        "several devices",
+        pytest_command(*tests, "-k", "test_parallel or different_devices"),
+        {**DEVICES["PoCL"], "OCL_VISIBLE_DEVICES": "Intel,Portable"},
+        8,
+    )
+
+
+def networks():
+    """dlprim without PyTorch: its Python module and program, and models from others."""
+    intel = {**DEVICES["Intel"], "DLPRIM_BUILD": BUILD}
+    python = pytest_command("-n", "2", "--dist", "loadfile", "dlprim/python/tests", f"--ignore={CONFORMANCE}")
+    yield Step("Python module, command line, tutorials on Intel", python, intel, 10)
+    for platform, environment in DEVICES.items():
+        yield Step(f"ONNX conformance on {platform}", pytest_command("-n", "2", CONFORMANCE), environment, 12)
+    fuzz = [sys.executable, "tools/fuzz.py", f"{BUILD}/dlprim/dlprim_fuzz", "--cases", "1000"]
+    yield Step("mutated networks", fuzz, intel, 5)
+
+
+def other_machines():
+    """What can be known here of systems and devices that are not here."""
+    yield Step("compiling for Windows", ["tools/compile_mingw.sh"], {}, 15, False)
+    # What the compilers of GPUs make of kernels in the forms that GPUs get; a spill of registers fails.
+    dump = f"{BUILD}/kernels"
+    script = (
+        f"rm -rf {dump}; mkdir {dump}; {BUILD}/dlprim/dlprim_tests "
+        f"--gtest_brief=1 '--gtest_filter={DUMPED_TESTS}'; {sys.executable} tools/check_kernels.py {dump}"
+    )
+    gpu = {"DLPRIM_CACHE_DISABLE": "1", "DLPRIM_SIMULATE": "gpu=1,warp=64", "DLPRIM_KERNEL_DUMP": dump}
+    yield Step("kernels for other GPUs", ["bash", "-ec", script], {**DEVICES["Intel"], **gpu}, 10, False)
+    small = sharded(f"{BUILD}/dlprim/dlprim_tests '--gtest_filter={SMALL_DEVICE_TESTS}'")
+    yield Step("dlprim on a small device", small, {**DEVICES["Intel"], **SMALL_DEVICE}, 10)
+    oclgrind = {
+        "DLPRIM_OPENCL_LIBRARY": OCLGRIND,
+        "OCLGRIND_DATA_RACES": "1",
+        "OCLGRIND_CHECK_API": "1",
+        "OCLGRIND_LOCAL_MEM_SIZE": "16384",
+    }
+    command = [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={OCLGRIND_TESTS}"]
+    yield Step("dlprim under Oclgrind", command, oclgrind, 10)
+
+
+def operators():
+    # Workers, so that a crash is one failed test and not the end of the run.
+    op_db = pytest_command("-n", "2", "pytorch_ocl/tests/test_opinfo.py")
+    yield Step("op_db on Intel", op_db, DEVICES["Intel"], 25)
+    yield Step("op_db on PoCL", [*op_db, "-m", "representative"], DEVICES["PoCL"], 15)
+
+
+def steps():
+    """Everything that needs no GPU, in this order: quick and general first."""
+    yield from checks()
+    for platform, environment in DEVICES.items():
+        yield from on_platform(platform, environment)
+    yield from across_devices()
+    yield from networks()
+    yield from other_machines()
+    yield from operators()
+
+
+def gpu_steps():
+    """For a machine with a GPU: the devices are those that OCL_VISIBLE_DEVICES leaves, and
+    tests beside CUDA run where the PyTorch at hand has it. PYTORCH_OCL_LARGE=<GiB> adds tensors of 2^31 elements."""
+    yield Step("gpu: dlprim", sharded(f"{BUILD}/dlprim/dlprim_tests", 4), {}, 20)
+    yield Step("gpu: networks", sharded(f"{BUILD}/dlprim/dlprim_net_tests", 4), {}, 10)
+    yield Step("gpu: beside CUDA", pytest_command("pytorch_ocl/tests/test_beside.py"), {}, 15)
+    alone = ["opinfo", "beside", "large"]
+    yield Step("gpu: backend", pytest_command("-n", "4", "pytorch_ocl/tests", *without(*alone)), {}, 25)
+    # One after the other: each may take all of the device's memory.
+    yield Step("gpu: large tensors", pytest_command("pytorch_ocl/tests/test_large.py"), {}, 30)
+    yield Step("gpu: op_db", pytest_command("-n", "8", "pytorch_ocl/tests/test_opinfo.py"), {}, 30)
+    yield Step("gpu: libtorch example", ["examples/libtorch/run.sh"], {}, 5, False)
