@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Batch normalization's elementwise halves. The data are `outer` x `inner` elements, inner ones contiguous: rows of one
 // channel (outer % channels), or with CHANNELS_LAST columns of one channel. ROWS x LANES work-items walk over them,
-// VECTOR elements at a time.
+// PACK elements at a time.
 // Defines: X_TAG, G_TAG, Y_TAG (result), S_TAG (statistics), W_TAG (parameters), D_TAG (sums), REAL; HAS_WEIGHT,
 // HAS_BIAS, HAS_SUMS, VARIANCE; BACKWARD.
 #include "lib/types.clh"
@@ -53,26 +53,7 @@ typedef struct {
 #define MORE(c, channel, invstd)
 #endif
 
-#if VECTOR == 4
-typedef struct {
-  REAL v[4];
-} pack;
-#define LOAD_PACK(tag, p, i, out)                                                               \
-  do {                                                                                          \
-    const FOUR(tag) raw_ = *(__global const FOUR(tag) *)((p) + (i));                            \
-    (out).v[0] = DECODE(tag, raw_.s0), (out).v[1] = DECODE(tag, raw_.s1);                       \
-    (out).v[2] = DECODE(tag, raw_.s2), (out).v[3] = DECODE(tag, raw_.s3);                       \
-  } while (0)
-#define STORE_PACK(tag, p, i, in)                                                               \
-  (*(__global FOUR(tag) *)((p) + (i)) = (FOUR(tag))(ENCODE(tag, (in).v[0]), ENCODE(tag, (in).v[1]), \
-                                                  ENCODE(tag, (in).v[2]), ENCODE(tag, (in).v[3])))
-#else
-typedef struct {
-  REAL v[1];
-} pack;
-#define LOAD_PACK(tag, p, i, out) ((out).v[0] = LOAD(tag, p, i))
-#define STORE_PACK(tag, p, i, in) STORE(tag, p, i, (in).v[0])
-#endif
+#include "lib/packs.clh"
 
 #if BACKWARD
 #define LOAD_GRADIENT(i, g) LOAD_PACK(G_TAG, gy, i, g)
@@ -90,16 +71,16 @@ void normalize_channels(KERNEL_PARAMETERS) {
   const ulong outer = shape.outer, inner = shape.inner;
   const ulong first = get_global_id(1), rows = get_global_size(1);
 #if CHANNELS_LAST
-  for (ulong b = get_global_id(0) * VECTOR; b < inner; b += get_global_size(0) * VECTOR) {
-    coefficients c[VECTOR];
+  for (ulong b = get_global_id(0) * PACK; b < inner; b += get_global_size(0) * PACK) {
+    coefficients c[PACK];
 #pragma unroll
-    for (int k = 0; k < VECTOR; k++) COEFFICIENTS(c[k], b + k)
+    for (int k = 0; k < PACK; k++) COEFFICIENTS(c[k], b + k)
     for (ulong a = first; a < outer; a += rows) {
-      pack in, g, out;
+      REAL in[PACK], g[PACK], out[PACK];
       LOAD_PACK(X_TAG, x, a * inner + b, in);
       LOAD_GRADIENT(a * inner + b, g);
 #pragma unroll
-      for (int k = 0; k < VECTOR; k++) out.v[k] = RESULT(c[k], in.v[k], g.v[k]);
+      for (int k = 0; k < PACK; k++) out[k] = RESULT(c[k], in[k], g[k]);
       STORE_PACK(Y_TAG, y, a * inner + b, out);
     }
   }
@@ -107,12 +88,12 @@ void normalize_channels(KERNEL_PARAMETERS) {
   for (ulong a = first; a < outer; a += rows) {
     coefficients c;
     COEFFICIENTS(c, a % shape.channels)
-    for (ulong b = get_global_id(0) * VECTOR; b < inner; b += get_global_size(0) * VECTOR) {
-      pack in, g, out;
+    for (ulong b = get_global_id(0) * PACK; b < inner; b += get_global_size(0) * PACK) {
+      REAL in[PACK], g[PACK], out[PACK];
       LOAD_PACK(X_TAG, x, a * inner + b, in);
       LOAD_GRADIENT(a * inner + b, g);
 #pragma unroll
-      for (int k = 0; k < VECTOR; k++) out.v[k] = RESULT(c, in.v[k], g.v[k]);
+      for (int k = 0; k < PACK; k++) out[k] = RESULT(c, in[k], g[k]);
       STORE_PACK(Y_TAG, y, a * inner + b, out);
     }
   }

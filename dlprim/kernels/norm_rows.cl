@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Layer, group and root-mean-square norm: each row is normalized by its own statistics (lib/rows.clh).
 // Defines: X_TAG, G_TAG, Y_TAG (result), S_TAG (statistics), W_TAG, REAL, HAS_WEIGHT, HAS_BIAS, CENTER; CHANNELWISE
-// where a parameter belongs to each element of a row, else to `inner` neighbours of group row % groups.
+// where a parameter belongs to each element of a row, else to `inner` neighbours of group row % groups; PACK elements are
+// loaded at once.
 #include "lib/rows.clh"
+#include "lib/packs.clh"
 
 typedef struct {
   ulong rows, length, inner, groups;
@@ -16,12 +18,15 @@ typedef struct {
   const IDX wanted = (IDX)get_group_id(0) * ROWS + row, o = min(wanted, rows - 1);          \
   const bool valid = wanted < rows;                                                         \
   const IDX base = o * length;
-#define EACH_ITEM(i, r) for (uint i = 0, r = lane; i < ITEMS; i++, r += LANES)
+#define EACH_ITEM(i, r) for (uint i = 0, r = lane * PACK; i < ITEMS; i += PACK, r += LANES * PACK)
+#define EACH_OF_PACK(k) for (uint k = 0; k < PACK; k++)
 #define EACH_ELEMENT(r) for (IDX r = lane; r < length; r += LANES)
 
 #if CHANNELWISE
 #define CHANNEL(r) (r)
+#define LOAD_PARAMETERS(data, i, values) LOAD_PACK(W_TAG, data, i, values)
 #else
+#define LOAD_PARAMETERS(data, i, values) ((values)[0] = LOAD(W_TAG, data, CHANNEL(i)))
 #define CHANNEL(r) (o % (IDX)shape.groups * (length / (IDX)shape.inner) + (r) / (IDX)shape.inner)
 #endif
 #define WEIGHT(r) (HAS_WEIGHT ? LOAD(W_TAG, weight, CHANNEL(r)) : 1)
@@ -41,10 +46,10 @@ void norm_rows_forward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), GL
   REAL v[ITEMS];
 #pragma unroll
   EACH_ITEM(i, r) {
-    v[i] = r < length ? LOAD(X_TAG, x, base + r) : 0;
-    mean += v[i];
+    EACH_OF_PACK(k) v[i + k] = 0;
+    if (r < length) LOAD_PACK(X_TAG, x, base + r, v + i);
+    EACH_OF_PACK(k) mean += v[i + k];
   }
-#define ELEMENT(i, r) v[i]
 #else
   if (CENTER) EACH_ELEMENT(r) mean += LOAD(X_TAG, x, base + r);
 #endif
@@ -56,7 +61,7 @@ void norm_rows_forward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), GL
 #endif
 #if ITEMS > 0
 #pragma unroll
-  EACH_ITEM(i, r) squares += r < length ? (v[i] - mean) * (v[i] - mean) : 0;
+  EACH_ITEM(i, r) EACH_OF_PACK(k) squares += r < length ? (v[i + k] - mean) * (v[i + k] - mean) : 0;
 #else
   EACH_ELEMENT(r) {
     const REAL d = LOAD(X_TAG, x, base + r) - mean;
@@ -72,7 +77,14 @@ void norm_rows_forward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), GL
   }
 #if ITEMS > 0
 #pragma unroll
-  EACH_ITEM(i, r) if (r < length) STORE(Y_TAG, y, base + r, (v[i] - mean) * rstd * WEIGHT(r) + BIAS(r));
+  EACH_ITEM(i, r) if (r < length) {
+    REAL w[PACK], b[PACK], out[PACK];
+    EACH_OF_PACK(k) w[k] = 1, b[k] = 0;
+    if (HAS_WEIGHT) LOAD_PARAMETERS(weight, r, w);
+    if (HAS_BIAS) LOAD_PARAMETERS(bias, r, b);
+    EACH_OF_PACK(k) out[k] = (v[i + k] - mean) * rstd * w[k] + b[k];
+    STORE_PACK(Y_TAG, y, base + r, out);
+  }
 #else
   EACH_ELEMENT(r) STORE(Y_TAG, y, base + r, (LOAD(X_TAG, x, base + r) - mean) * rstd * WEIGHT(r) + BIAS(r));
 #endif
@@ -94,10 +106,19 @@ void norm_rows_backward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), gx_data), 
   REAL g[ITEMS], h[ITEMS];
 #pragma unroll
   EACH_ITEM(i, r) {
-    g[i] = r < length ? LOAD(G_TAG, gy, base + r) * WEIGHT(r) : 0;
-    h[i] = r < length ? (LOAD(X_TAG, x, base + r) - mean) * rstd : 0;
-    sum += g[i];
-    dot += g[i] * h[i];
+    REAL w[PACK];
+    EACH_OF_PACK(k) g[i + k] = h[i + k] = 0, w[k] = 1;
+    if (r < length) {
+      LOAD_PACK(G_TAG, gy, base + r, g + i);
+      LOAD_PACK(X_TAG, x, base + r, h + i);
+      if (HAS_WEIGHT) LOAD_PARAMETERS(weight, r, w);
+    }
+    EACH_OF_PACK(k) {
+      g[i + k] *= w[k];
+      h[i + k] = (h[i + k] - mean) * rstd;
+      sum += g[i + k];
+      dot += g[i + k] * h[i + k];  // of nothing beyond the row: g is 0
+    }
   }
 #else
   EACH_ELEMENT(r) {
@@ -113,7 +134,11 @@ void norm_rows_backward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), gx_data), 
   if (!valid) return;
 #if ITEMS > 0
 #pragma unroll
-  EACH_ITEM(i, r) if (r < length) STORE(Y_TAG, gx, base + r, rstd * (g[i] - sum - h[i] * dot));
+  EACH_ITEM(i, r) if (r < length) {
+    REAL out[PACK];
+    EACH_OF_PACK(k) out[k] = rstd * (g[i + k] - sum - h[i + k] * dot);
+    STORE_PACK(Y_TAG, gx, base + r, out);
+  }
 #else
   EACH_ELEMENT(r) {
     const REAL g = LOAD(G_TAG, gy, base + r) * WEIGHT(r), h = (LOAD(X_TAG, x, base + r) - mean) * rstd;
@@ -121,3 +146,68 @@ void norm_rows_backward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), gx_data), 
   }
 #endif
 }
+
+#if ITEMS > 0 && CHANNELWISE
+// gx and sums of all gradients in one pass: each row of work-items walks over every get_num_groups(0) * ROWS-th row and
+// keeps its share of the sums in registers. partial: [2 (weight, bias), get_num_groups(0) * ROWS, length].
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void norm_rows_gradients(const row_shape shape, GLOBAL(STORAGE(Y_TAG), gx_data), CONST_GLOBAL(STORAGE(G_TAG), gy_data),
+               CONST_GLOBAL(STORAGE(X_TAG), x_data), CONST_GLOBAL(STORAGE(S_TAG), mean_data),
+               CONST_GLOBAL(STORAGE(S_TAG), rstd_data), CONST_GLOBAL(STORAGE(W_TAG), weight_data),
+               GLOBAL(REAL, partial_data)) {
+  __global STORAGE(Y_TAG) *gx = POINTER(STORAGE(Y_TAG), gx_data);
+  __global const STORAGE(G_TAG) *gy = CONST_POINTER(STORAGE(G_TAG), gy_data);
+  __global const STORAGE(X_TAG) *x = CONST_POINTER(STORAGE(X_TAG), x_data);
+  __global const STORAGE(W_TAG) *weight = CONST_POINTER(STORAGE(W_TAG), weight_data);
+  __local REAL scratch[GROUP];
+  const uint row = ROW_OF(get_local_id(0)), lane = LANE_OF(get_local_id(0));
+  const IDX length = (IDX)shape.length, rows = (IDX)shape.rows, slots = (IDX)get_num_groups(0) * ROWS;
+  const IDX slot = (IDX)get_group_id(0) * ROWS + row;
+  REAL w[ITEMS], weights[ITEMS], biases[ITEMS];
+#pragma unroll
+  EACH_ITEM(i, r) {
+    EACH_OF_PACK(k) weights[i + k] = biases[i + k] = 0, w[i + k] = 1;
+    if (HAS_WEIGHT && r < length) LOAD_PARAMETERS(weight, r, w + i);
+  }
+  for (IDX first = (IDX)get_group_id(0) * ROWS; first < rows; first += slots) {
+    const bool valid = first + row < rows;
+    const IDX o = min(first + row, rows - 1), base = o * length;
+    const REAL rstd = LOAD(S_TAG, CONST_POINTER(STORAGE(S_TAG), rstd_data), o);
+    const REAL mean = CENTER ? LOAD(S_TAG, CONST_POINTER(STORAGE(S_TAG), mean_data), o) : 0;
+    REAL g[ITEMS], h[ITEMS], sum = 0, dot = 0;
+#pragma unroll
+    EACH_ITEM(i, r) {
+      EACH_OF_PACK(k) g[i + k] = h[i + k] = 0;
+      if (valid && r < length) {
+        LOAD_PACK(G_TAG, gy, base + r, g + i);
+        LOAD_PACK(X_TAG, x, base + r, h + i);
+        EACH_OF_PACK(k) h[i + k] = (h[i + k] - mean) * rstd;
+      }
+      EACH_OF_PACK(k) {
+        weights[i + k] += g[i + k] * h[i + k];
+        if (CENTER) biases[i + k] += g[i + k];
+        g[i + k] *= w[i + k];
+        sum += g[i + k];
+        dot += g[i + k] * h[i + k];
+      }
+    }
+    if (CENTER) ALL_LANES(REAL, PLUS, scratch, sum, lane, row);
+    ALL_LANES(REAL, PLUS, scratch, dot, lane, row);
+    sum = CENTER ? sum / (REAL)length : 0;
+    dot /= (REAL)length;
+#pragma unroll
+    EACH_ITEM(i, r) if (valid && r < length) {
+      REAL out[PACK];
+      EACH_OF_PACK(k) out[k] = rstd * (g[i + k] - sum - h[i + k] * dot);
+      STORE_PACK(Y_TAG, gx, base + r, out);
+    }
+  }
+  __global REAL *weight_sums = POINTER(REAL, partial_data) + (ulong)slot * length;
+  __global REAL *bias_sums = weight_sums + (ulong)slots * length;
+#pragma unroll
+  EACH_ITEM(i, r) EACH_OF_PACK(k) if (r < length) {
+    weight_sums[r + k] = weights[i + k];
+    if (CENTER) bias_sums[r + k] = biases[i + k];
+  }
+}
+#endif

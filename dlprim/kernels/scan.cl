@@ -3,8 +3,8 @@
 // counts chunks of a row. Defines: T_TAG, ACC_TAG, ACC_T, IDENTITY, COMBINE (of a, then b), INDEXED; FOURS: rows are
 // dense and begin where vectors of four elements may; PHASE:
 //   0 scan rows whole   1 totals of chunks   2 scan the totals   3 scan chunks, each after the total before it
-#include "lib/reduction_limits.clh"
 #include "lib/rows.clh"
+#include "lib/scan.clh"
 
 typedef struct {
   ulong rows, length, inner, chunk;
@@ -30,9 +30,6 @@ typedef struct {
     (q).v = (COMBINE);                            \
   } while (0)
 #endif
-
-#define logaddexp(a, b) \
-  ((a) == (b) && isinf(a) ? (a) : (a) != (a) || (b) != (b) ? (a) + (b) : fmax(a, b) + log1p(exp(-fabs((a) - (b)))))
 
 // From each lane's total: *before becomes itself and all lanes before this one combined, *all every lane of the row.
 // Inclusive scan of the totals by Hillis and Steele (1986).

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Softmax, its logarithm, their gradients. Defines: X_TAG, Y_TAG, G_TAG (tags), REAL, LOG, LANES, ROWS, ITEMS, COLUMNS,
-// BATCH (elements a work-item has in flight where rows are read again; 1 on CPUs), SAFE (rows of -infinity become 0).
+// BATCH (elements a work-item has in flight where rows are read again; 1 on CPUs), PACK (elements it loads at once), SAFE
+// (rows of -infinity become 0).
+#include "lib/packs.clh"
 #include "lib/rows.clh"
 
 typedef struct {
@@ -16,7 +18,14 @@ typedef struct {
   const bool valid = wanted < rows;                                                            \
   const IDX base = COLUMNS ? o / inner * inner * length + o % inner : o * length;
 
-#define EACH_ITEM(i, r) for (uint i = 0, r = lane; i < ITEMS; i++, r += LANES)
+#define EACH_ITEM(i, r) for (uint i = 0, r = lane * PACK; i < ITEMS; i += PACK, r += LANES * PACK)
+#define EACH_OF_PACK(k) for (uint k = 0; k < PACK; k++)
+// Elements of a row from r on, `beyond` for those that it does not have; and back.
+#define LOAD_ROW(tag, p, r, values, beyond)               \
+  do {                                                    \
+    EACH_OF_PACK(k_)(values)[k_] = (beyond);              \
+    if ((r) < length) LOAD_PACK(tag, p, AT(r), values);   \
+  } while (0)
 // Rows that do not fit, a batch at a time. GPUs read them again from their end, the part that caches still hold.
 #define BATCHES ((length - 1) / (BATCH * LANES) + 1)
 #define EACH_BATCH for (IDX batch = 0; batch < BATCHES; batch++)
@@ -31,7 +40,7 @@ typedef struct {
 #define AT(r) ((r) * inner)
 #endif
 #define EACH_HELD(i, r) \
-  _Pragma("unroll") for (IDX i = 0, r = batch * (BATCH * LANES) + lane; i < BATCH; i++, r += LANES)
+  _Pragma("unroll") for (IDX i = 0, r = batch * (BATCH * LANES) + lane * PACK; i < BATCH; i += PACK, r += LANES * PACK)
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void softmax_forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), CONST_GLOBAL(STORAGE(X_TAG), x_data)) {
@@ -43,35 +52,37 @@ void softmax_forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), 
   REAL v[ITEMS];
 #pragma unroll
   EACH_ITEM(i, r) {
-    v[i] = r < length ? LOAD(X_TAG, x, AT(r)) : -(REAL)INFINITY;
-    largest = v[i] > largest || v[i] != v[i] ? v[i] : largest;
+    LOAD_ROW(X_TAG, x, r, v + i, -(REAL)INFINITY);
+    EACH_OF_PACK(k) largest = v[i + k] > largest || v[i + k] != v[i + k] ? v[i + k] : largest;
   }
   ALL_LANES(REAL, LARGER, scratch, largest, lane, row);
 #if SAFE
   if (largest == -INFINITY) largest = 0;  // so that the sum is 0, or NaN with a NaN
 #endif
 #pragma unroll
-  EACH_ITEM(i, r) {
-    const REAL e = exp(v[i] - largest);
+  EACH_ITEM(i, r) EACH_OF_PACK(k) {
+    const REAL e = exp(v[i + k] - largest);
     sum += r < length ? e : 0;
 #if LOG
-    v[i] -= largest;
+    v[i + k] -= largest;
 #else
-    v[i] = e;
+    v[i + k] = e;
 #endif
   }
   ALL_LANES(REAL, PLUS, scratch, sum, lane, row);
   if (!valid) return;
   const REAL norm = LOG ? log(sum) : sum;
 #pragma unroll
-  EACH_ITEM(i, r)
-    if (r < length) STORE(Y_TAG, y, AT(r), LOG ? v[i] - norm : SAFE && norm == 0 ? 0 : v[i] / norm);
+  EACH_ITEM(i, r) if (r < length) {
+    EACH_OF_PACK(k) v[i + k] = LOG ? v[i + k] - norm : SAFE && norm == 0 ? 0 : v[i + k] / norm;
+    STORE_PACK(Y_TAG, y, AT(r), v + i);
+  }
 #else
   EACH_BATCH {
     REAL v[BATCH], high = largest;
     EACH_HELD(i, r) {
-      v[i] = r < length ? LOAD(X_TAG, x, AT(r)) : -(REAL)INFINITY;
-      high = v[i] > high ? v[i] : high;
+      LOAD_ROW(X_TAG, x, r, v + i, -(REAL)INFINITY);
+      EACH_OF_PACK(k) high = v[i + k] > high ? v[i + k] : high;
     }
 #if BATCH == 1  // an exponential does for both
     const REAL e = v[0] == largest ? 1 : exp(-fabs(v[0] - largest));
@@ -79,7 +90,7 @@ void softmax_forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), 
 #else
     const REAL origin = high == -INFINITY ? 0 : high;
     sum *= high == largest ? 1 : exp(largest - high);
-    EACH_HELD(i, r) sum += exp(v[i] - origin);
+    EACH_HELD(i, r) EACH_OF_PACK(k) sum += exp(v[i + k] - origin);
 #endif
     largest = high;
   }
@@ -93,9 +104,14 @@ void softmax_forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), 
   const bool empty = SAFE && largest == -INFINITY && sum == sum;
   EACH_BATCH_AGAIN {
     REAL v[BATCH];
-    EACH_HELD(i, r) v[i] = r < length ? LOAD(X_TAG, x, AT(r)) - largest : 0;
-    EACH_HELD(i, r)
-      if (r < length) STORE(Y_TAG, y, AT(r), LOG ? v[i] - norm : empty ? 0 : exp(v[i]) / norm);
+    EACH_HELD(i, r) LOAD_ROW(X_TAG, x, r, v + i, 0);
+    EACH_HELD(i, r) if (r < length) {
+      EACH_OF_PACK(k) {
+        v[i + k] -= largest;
+        v[i + k] = LOG ? v[i + k] - norm : empty ? 0 : exp(v[i + k]) / norm;
+      }
+      STORE_PACK(Y_TAG, y, AT(r), v + i);
+    }
   }
 #endif
 }
@@ -112,35 +128,39 @@ void softmax_backward(const softmax_shape shape, GLOBAL(STORAGE(X_TAG), gx_data)
   REAL g[ITEMS], v[ITEMS];
 #pragma unroll
   EACH_ITEM(i, r) {
-    g[i] = r < length ? LOAD(G_TAG, gy, AT(r)) : 0;
-    v[i] = r < length ? LOAD(Y_TAG, y, AT(r)) : 0;
-    sum += LOG ? g[i] : g[i] * v[i];
+    LOAD_ROW(G_TAG, gy, r, g + i, 0);
+    LOAD_ROW(Y_TAG, y, r, v + i, 0);
+    EACH_OF_PACK(k) sum += LOG ? g[i + k] : g[i + k] * v[i + k];
   }
 #else
   EACH_BATCH {
-    REAL g[BATCH];
+    REAL g[BATCH], v[BATCH];
     EACH_HELD(i, r) {
-      g[i] = r < length ? LOAD(G_TAG, gy, AT(r)) : 0;
-      if (!LOG) g[i] *= r < length ? LOAD(Y_TAG, y, AT(r)) : 0;
+      LOAD_ROW(G_TAG, gy, r, g + i, 0);
+      if (!LOG) LOAD_ROW(Y_TAG, y, r, v + i, 0);
     }
-    EACH_HELD(i, r) sum += g[i];
+    EACH_HELD(i, r) EACH_OF_PACK(k) sum += LOG ? g[i + k] : g[i + k] * v[i + k];
   }
 #endif
   ALL_LANES(REAL, PLUS, scratch, sum, lane, row);
   if (!valid) return;
 #if ITEMS > 0
 #pragma unroll
-  EACH_ITEM(i, r)
-    if (r < length) STORE(X_TAG, gx, AT(r), LOG ? g[i] - exp(v[i]) * sum : (g[i] - sum) * v[i]);
+  EACH_ITEM(i, r) if (r < length) {
+    EACH_OF_PACK(k) g[i + k] = LOG ? g[i + k] - exp(v[i + k]) * sum : (g[i + k] - sum) * v[i + k];
+    STORE_PACK(X_TAG, gx, AT(r), g + i);
+  }
 #else
   EACH_BATCH_AGAIN {
     REAL g[BATCH], v[BATCH];
     EACH_HELD(i, r) {
-      g[i] = r < length ? LOAD(G_TAG, gy, AT(r)) : 0;
-      v[i] = r < length ? LOAD(Y_TAG, y, AT(r)) : 0;
+      LOAD_ROW(G_TAG, gy, r, g + i, 0);
+      LOAD_ROW(Y_TAG, y, r, v + i, 0);
     }
-    EACH_HELD(i, r)
-      if (r < length) STORE(X_TAG, gx, AT(r), LOG ? g[i] - exp(v[i]) * sum : (g[i] - sum) * v[i]);
+    EACH_HELD(i, r) if (r < length) {
+      EACH_OF_PACK(k) g[i + k] = LOG ? g[i + k] - exp(v[i + k]) * sum : (g[i + k] - sum) * v[i + k];
+      STORE_PACK(X_TAG, gx, AT(r), g + i);
+    }
   }
 #endif
 }

@@ -108,7 +108,7 @@ KernelSource source_of(const Key& key) {
   KernelSource source("norm.cl", "normalize_channels");
   source.define("X_TAG", tag(key.x)).define("G_TAG", tag(key.g)).define("Y_TAG", tag(key.y));
   source.define("S_TAG", tag(key.statistics)).define("W_TAG", tag(key.weight)).define("D_TAG", tag(key.sums));
-  source.define("REAL", wide(key.x) ? "double" : "float").define("VECTOR", key.vector);
+  source.define("REAL", wide(key.x) ? "double" : "float").define("PACK", key.vector);
   source.define("LANES", key.lanes).define("ROWS", key.rows).define("CHANNELS_LAST", key.channels_last);
   source.define("HAS_WEIGHT", key.has_weight).define("HAS_BIAS", key.has_bias).define("HAS_SUMS", key.has_sums);
   source.define("VARIANCE", key.variance).define("BACKWARD", key.backward);

@@ -4,8 +4,10 @@
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/settings.hpp>
 
+#include <algorithm>
 #include <vector>
 
+#include "norm_columns.hpp"
 #include "norm_sums.hpp"
 #include "rows.hpp"
 #include "two_floats.hpp"
@@ -22,8 +24,11 @@ struct RowShape {
 struct Key {
   RowLayout layout;
   DataType x{}, g{}, y{}, statistics{}, weight{};
-  std::uint8_t has_weight = 0, has_bias = 0, center = 0, channelwise = 0, backward = 0, wide = 0, unused = 0;
+  std::uint8_t has_weight = 0, has_bias = 0, center = 0, channelwise = 0, pass = 0, wide = 0, pack = 1;
 };
+
+constexpr const char* passes[] = {"norm_rows_forward", "norm_rows_backward", "norm_rows_gradients"};
+enum Pass : std::uint8_t { forward_pass, backward_pass, gradients_pass };
 
 [[noreturn]] void fail(const std::string& message) { throw ValidationError("[group_norm] expected " + message); }
 
@@ -43,27 +48,31 @@ RowShape rows_of(const GroupShape& shape, const TensorView& x, std::initializer_
 Kernel& kernel_of(Device& device, const Key& key) {
   static KernelCache<Key> cache;
   return cache.get(device, key, [&] {
-    KernelSource source("norm_rows.cl", key.backward ? "norm_rows_backward" : "norm_rows_forward");
+    KernelSource source("norm_rows.cl", passes[key.pass]);
     source.define("X_TAG", tag(key.x)).define("G_TAG", tag(key.g)).define("Y_TAG", tag(key.y));
     source.define("S_TAG", tag(key.statistics)).define("W_TAG", tag(key.weight));
     source.define("REAL", key.x == DataType::float64 ? "double" : "float");
     source.define("HAS_WEIGHT", key.has_weight).define("HAS_BIAS", key.has_bias);
     source.define("CENTER", key.center).define("CHANNELWISE", key.channelwise);
     source.define("LANES", key.layout.lanes).define("ROWS", key.layout.rows).define("ITEMS", key.layout.items);
-    source.define("COLUMNS", key.layout.columns);
+    source.define("COLUMNS", key.layout.columns).define("PACK", key.pack);
     if (key.wide) source.define("WIDE");
     return source;
   });
 }
 
-Key key_of(Queue& queue, const GroupShape& shape, const RowShape& rows, const TensorView& x, const TensorView& weight,
-           const TensorView& rstd, int max_items) {
+// Of a pass over `data`; each work-item keeps at most `max_items` elements of a row.
+Key key_of(Queue& queue, const GroupShape& shape, const RowShape& rows, std::initializer_list<const TensorView*> data,
+           const TensorView& x, const TensorView& weight, const TensorView& rstd, int max_items) {
+  const DeviceInfo& info = queue.device().info();
   Key key;
-  key.layout = row_layout(queue.device().info(), std::int64_t(rows.length), 1, max_items);
+  key.channelwise = shape.groups == 1 && shape.inner == 1;
+  key.pack = key.channelwise && takes_fours(info, shape.channels, data) ? 4 : 1;
+  key.layout = row_layout(info, std::int64_t(rows.length), 1, max_items, key.pack > 1 ? 1024 : 256, key.pack);
+  if (key.layout.items == 0) key.pack = 1;
   key.x = x.dtype, key.statistics = rstd.dtype;
   key.weight = weight.defined() ? weight.dtype : x.dtype;
   key.has_weight = weight.defined(), key.center = shape.center;
-  key.channelwise = shape.groups == 1 && shape.inner == 1;
   key.wide = rows.rows * rows.length > std::uint64_t(settings.index_limit);
   if (weight.defined() && weight.numel() != shape.channels)
     fail("a weight of " + std::to_string(shape.channels) + " elements, got " + std::to_string(weight.numel()));
@@ -77,12 +86,35 @@ NDRange range_of(const Key& key, const RowShape& rows) {
 
 std::uint64_t bytes(const TensorView& view) { return std::uint64_t(view.numel()) * size_of(view.dtype); }
 
+// Groups of the pass that computes all gradients: as many as a GPU runs at once. 0: it does not pay, as partial sums
+// would be as large as a good part of the data.
+std::size_t persistent_groups(const DeviceInfo& info, const Key& key, const RowShape& rows) {
+  if (key.pack == 1) return 0;
+  const std::size_t group = std::size_t(key.layout.lanes) * key.layout.rows;
+  const std::size_t groups = info.compute_units * std::max<std::size_t>(1, 2048 / group);
+  return rows.rows >= 4 * groups * key.layout.rows ? groups : 0;
+}
+
+struct Gradients {
+  const GroupShape& shape;
+  const TensorView &gx, &gy, &x, &mean, &rstd, &weight, &grad_weight, &grad_bias;
+};
+
+void one_pass_gradients(Queue& queue, const Key& key, const RowShape& rows, std::size_t groups, const Gradients& all) {
+  const PartialSums partials(queue, std::int64_t(groups) * key.layout.rows, all.shape, key.x);
+  const std::size_t group = std::size_t(key.layout.lanes) * key.layout.rows;
+  launch(queue, kernel_of(queue.device(), key), NDRange(groups * group, group),
+         Traffic{bytes(all.x) + bytes(all.gx) + bytes(all.gy)}, rows, all.gx.data, all.gy.data, all.x.data,
+         all.mean.data, all.rstd.data, all.weight.defined() ? all.weight.data : all.x.data, partials.data());
+  partials.add_up(queue, all.grad_weight, all.grad_bias);
+}
+
 }  // namespace
 
 void group_norm(Queue& queue, const GroupShape& shape, const TensorView& y, const TensorView& mean,
                 const TensorView& rstd, const TensorView& x, const TensorView& weight, const TensorView& bias) {
   const RowShape rows = rows_of(shape, x, {&x, &y});
-  Key key = key_of(queue, shape, rows, x, weight, rstd, 16);
+  Key key = key_of(queue, shape, rows, {&x, &y, &weight, &bias}, x, weight, rstd, 16);
   key.g = x.dtype, key.y = y.dtype, key.has_bias = bias.defined();
   if (bias.defined() && weight.defined() && bias.dtype != weight.dtype) fail("weight and bias of one dtype");
   if (bias.defined()) key.weight = bias.dtype;
@@ -94,20 +126,29 @@ void group_norm(Queue& queue, const GroupShape& shape, const TensorView& y, cons
 }
 
 void group_norm_backward(Queue& queue, const GroupShape& shape, const TensorView& gx, const TensorView& gy,
-                         const TensorView& x, const TensorView& mean, const TensorView& rstd,
-                         const TensorView& weight) {
+                         const TensorView& x, const TensorView& mean, const TensorView& rstd, const TensorView& weight,
+                         const TensorView& grad_weight, const TensorView& grad_bias) {
   const RowShape rows = rows_of(shape, x, {&x, &gx, &gy});
-  Key key = key_of(queue, shape, rows, x, weight, rstd, 8);
-  key.g = gy.dtype, key.y = gx.dtype, key.backward = 1;
   if (rows.rows == 0 || rows.length == 0) return;
+  const bool sums = grad_weight.defined();
+  Key key = key_of(queue, shape, rows, {&x, &gx, &gy, &weight}, x, weight, rstd, 8);
+  key.g = gy.dtype, key.y = gx.dtype, key.pass = backward_pass;
+  const TensorView& means = mean.defined() ? mean : rstd;
+  if (const std::size_t groups = sums ? persistent_groups(queue.device().info(), key, rows) : 0) {
+    key.pass = gradients_pass;
+    const Gradients all{shape, gx, gy, x, means, rstd, weight, grad_weight, grad_bias};
+    return one_pass_gradients(queue, key, rows, groups, all);
+  }
   launch(queue, kernel_of(queue.device(), key), range_of(key, rows), Traffic{bytes(x) + bytes(gx) + bytes(gy)}, rows,
-         gx.data, gy.data, x.data, mean.defined() ? mean.data : rstd.data, rstd.data,
-         weight.defined() ? weight.data : x.data);
+         gx.data, gy.data, x.data, means.data, rstd.data, weight.defined() ? weight.data : x.data);
+  if (sums) group_norm_sums(queue, shape, grad_weight, grad_bias, gy, x, mean, rstd);
 }
 
 void group_norm_sums(Queue& queue, const GroupShape& shape, const TensorView& grad_weight, const TensorView& grad_bias,
                      const TensorView& gy, const TensorView& x, const TensorView& mean, const TensorView& rstd) {
-  rows_of(shape, x, {&x, &gy});
+  const RowShape rows = rows_of(shape, x, {&x, &gy});
+  if (shape.groups == 1 && shape.inner == 1 && rows.rows > 0 && !decline_norm_columns(queue.device().info(), shape))
+    return norm_columns(queue, shape, grad_weight, grad_bias, {gy, x, mean.defined() ? mean : rstd, rstd});
   const std::int64_t width = shape.channels / shape.groups;
   const std::int64_t sizes[] = {shape.rows, shape.groups, width, shape.inner};
   const std::int64_t moving[] = {shape.groups, 1, 0, 0};

@@ -3,10 +3,12 @@
 #pragma once
 #include <dlprim/runtime/device.hpp>
 #include <dlprim/runtime/settings.hpp>
+#include <dlprim/tensor_view.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <initializer_list>
 
 namespace dlprim {
 
@@ -18,9 +20,10 @@ struct RowLayout {
 };
 
 /// `inner`: distance between elements of a row; rows next to each other start at neighbouring elements if above 1.
-/// `most`: lanes that GPUs take for rows that are too long for the usual 256.
+/// `most`: lanes that GPUs take for rows that are too long for the usual 256. `pack`: elements next to each other that a
+/// work-item loads at once; `items` is a multiple of it.
 inline RowLayout row_layout(const DeviceInfo& device, std::int64_t length, std::int64_t inner, int max_items,
-                            std::size_t most = 256) {
+                            std::size_t most = 256, int pack = 1) {
   RowLayout layout;
   layout.columns = inner > 1;
   const bool cpu = device.cpu && !settings.gpu_forms;
@@ -32,9 +35,9 @@ inline RowLayout row_layout(const DeviceInfo& device, std::int64_t length, std::
   } else {
     // Shuffles make whole warps of few lanes with many elements best, local memory many lanes with few.
     const bool shuffles = device.nv_inline_ptx && !layout.columns;
-    const std::int64_t wanted = shuffles
-                                    ? std::max((length + max_items - 1) / max_items, std::min<std::int64_t>(length, 32))
-                                    : (length + 3) / 4;
+    const std::int64_t wanted = shuffles ? std::max((length + max_items - 1) / max_items,
+                                                    std::min<std::int64_t>((length + pack - 1) / pack, 32))
+                                         : (length + 3) / 4;
     const std::int64_t least = layout.columns ? group / std::min<std::int64_t>(inner, 32) : 1;
     lanes = std::int64_t(std::bit_ceil(std::uint64_t(std::clamp<std::int64_t>(wanted, 1, group))));
     if (layout.columns)
@@ -43,9 +46,18 @@ inline RowLayout row_layout(const DeviceInfo& device, std::int64_t length, std::
   }
   layout.lanes = std::uint16_t(lanes);
   layout.rows = std::uint16_t(std::max<std::int64_t>(1, group / lanes));
-  const std::int64_t items = (length + lanes - 1) / lanes;
-  layout.items = std::uint16_t(items <= max_items ? std::bit_ceil(std::uint64_t(std::max<std::int64_t>(items, 1))) : 0);
+  std::int64_t items = std::max<std::int64_t>((length + lanes - 1) / lanes, 1);
+  items = pack > 1 ? (items + pack - 1) / pack * pack : std::int64_t(std::bit_ceil(std::uint64_t(items)));
+  layout.items = std::uint16_t(items <= max_items ? items : 0);
   return layout;
+}
+
+/// Whether GPUs may load four neighbours of every row of `length` dense elements as one vector; undefined views may.
+inline bool takes_fours(const DeviceInfo& device, std::int64_t length, std::initializer_list<const TensorView*> data) {
+  if ((device.cpu && !settings.gpu_forms) || length % 4 != 0) return false;
+  return std::ranges::all_of(data, [](const TensorView* view) {
+    return !view->defined() || view->data.offset % (4 * size_of(view->dtype)) == 0;
+  });
 }
 
 }  // namespace dlprim

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "rows.hpp"
+#include "scan_sweep.hpp"
 
 namespace dlprim {
 
@@ -38,16 +39,8 @@ struct Key {
 Kernel& kernel_of(Device& device, const Key& key) {
   static KernelCache<Key> cache;
   return cache.get(device, key, [&] {
-    const Row& row = rows[key.id];
     KernelSource source("scan.cl", "scan");
-    const std::string choice = std::string("((") + row.combine + ") ? b : a)";
-    const bool chooses = key.id >= int(ScanId::max), complex = is_complex(key.type);
-    source.define("T_TAG", tag(key.type)).define("ACC_TAG", tag(key.accumulate));
-    source.define("ACC_T", std::string("VALUE(") + tag(key.accumulate) + ")");
-    source.define("IDENTITY", complex ? std::string("((ACC_T)(") + row.identity + ", 0))" : row.identity);
-    const std::string product = "(ACC_T)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x)";
-    const bool multiplies = complex && key.id == int(ScanId::prod);
-    source.define("COMBINE", multiplies ? product : chooses && !key.indexed ? choice : row.combine);
+    define_scan(source, ScanId(key.id), key.type, key.accumulate, key.indexed);
     source.define("INDEXED", key.indexed).define("PHASE", key.phase).define("FOURS", key.fours);
     source.define("LANES", key.layout.lanes).define("ROWS", key.layout.rows).define("ITEMS", key.layout.items);
     source.define("COLUMNS", key.layout.columns);
@@ -92,6 +85,17 @@ void validate(ScanId id, const TensorView& y, const TensorView& x, const TensorV
 
 }  // namespace
 
+void define_scan(KernelSource& source, ScanId id, DataType type, DataType accumulate, bool indexed) {
+  const Row& row = rows[int(id)];
+  const bool chooses = id >= ScanId::max, complex = is_complex(type);
+  const std::string choice = std::string("((") + row.combine + ") ? b : a)";
+  const std::string product = "(ACC_T)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x)";
+  source.define("T_TAG", tag(type)).define("ACC_TAG", tag(accumulate));
+  source.define("ACC_T", std::string("VALUE(") + tag(accumulate) + ")");
+  source.define("IDENTITY", complex ? std::string("((ACC_T)(") + row.identity + ", 0))" : row.identity);
+  source.define("COMBINE", complex && id == ScanId::prod ? product : chooses && !indexed ? choice : row.combine);
+}
+
 void scan(Queue& queue, ScanId id, const TensorView& y, const TensorView& x, int dim, const TensorView& indices) {
   if (dim < 0) dim += std::max(x.dims, 1);
   validate(id, y, x, indices, dim);
@@ -127,6 +131,10 @@ void scan(Queue& queue, ScanId id, const TensorView& y, const TensorView& x, int
   if (chunks < 2) {
     shape.chunk = shape.length;
     return run(0, shape, y.data, 1);
+  }
+  if (shape.inner == 1 && !key.indexed && !decline_scan_sweep(info, key.accumulate)) {
+    const bool fours = takes_fours(x, shape) && takes_fours(y, shape);
+    return scan_sweep(queue, {id, key.type, key.accumulate, fours}, {y.data, x.data, shape.rows, shape.length});
   }
   shape.chunk = ((shape.length + chunks - 1) / chunks + tile - 1) / tile * tile;
   const std::uint64_t used = (shape.length + shape.chunk - 1) / shape.chunk;

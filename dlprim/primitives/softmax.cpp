@@ -17,7 +17,7 @@ struct Shape {
 struct Key {
   RowLayout layout;
   DataType x{}, y{}, g{};
-  std::uint8_t log = 0, backward = 0, wide = 0, safe = 0, batch = 0;
+  std::uint8_t log = 0, backward = 0, wide = 0, safe = 0, batch = 0, pack = 1, unused = 0;
 };
 
 void validate(const TensorView& like, const TensorView& view) {
@@ -46,25 +46,28 @@ Kernel& kernel_of(Device& device, const Key& key) {
     source.define("X_TAG", tag(key.x)).define("Y_TAG", tag(key.y)).define("G_TAG", tag(key.g));
     source.define("REAL", wide ? "double" : "float").define("LOG", key.log).define("SAFE", key.safe);
     source.define("LANES", key.layout.lanes).define("ROWS", key.layout.rows).define("ITEMS", key.layout.items);
-    source.define("COLUMNS", key.layout.columns).define("BATCH", key.batch);
+    source.define("COLUMNS", key.layout.columns).define("BATCH", key.batch).define("PACK", key.pack);
     if (key.wide) source.define("WIDE");
     return source;
   });
 }
 
 template <class... Buffers>
-void run(Queue& queue, Key key, Shape shape, int max_items, std::uint64_t bytes, const Buffers&... buffers) {
+void run(Queue& queue, Key key, Shape shape, int max_items, std::initializer_list<const TensorView*> data,
+         const Buffers&... buffers) {
   if (shape.rows == 0 || shape.length == 0) return;
   Device& device = queue.device();
-  key.layout = row_layout(device.info(), std::int64_t(shape.length), std::int64_t(shape.inner), max_items, 1024);
+  std::uint64_t bytes = 0;
+  for (const TensorView* view : data) bytes += std::uint64_t(view->numel()) * size_of(view->dtype);
+  key.pack = shape.inner == 1 && takes_fours(device.info(), std::int64_t(shape.length), data) ? 4 : 1;
+  key.layout =
+      row_layout(device.info(), std::int64_t(shape.length), std::int64_t(shape.inner), max_items, 1024, key.pack);
   key.batch = device.info().cpu && !settings.gpu_forms ? 1 : 8;
   key.wide = shape.rows * shape.length > std::uint64_t(settings.index_limit);
   const std::size_t group = std::size_t(key.layout.lanes) * key.layout.rows;
   const std::size_t groups = (shape.rows + key.layout.rows - 1) / key.layout.rows;
   launch(queue, kernel_of(device, key), NDRange(groups * group, group), Traffic{bytes}, shape, buffers...);
 }
-
-std::uint64_t bytes(const TensorView& view) { return std::uint64_t(view.numel()) * size_of(view.dtype); }
 
 }  // namespace
 
@@ -74,7 +77,7 @@ void softmax(Queue& queue, SoftmaxKind kind, const TensorView& y, const TensorVi
   Key key;
   key.x = x.dtype, key.y = y.dtype, key.g = y.dtype, key.log = kind == SoftmaxKind::log_softmax;
   key.safe = kind == SoftmaxKind::safe_softmax;
-  run(queue, key, shape, 16, bytes(x) + bytes(y), y.data, x.data);
+  run(queue, key, shape, 16, {&x, &y}, y.data, x.data);
 }
 
 void softmax_backward(Queue& queue, SoftmaxKind kind, const TensorView& grad_x, const TensorView& grad_y,
@@ -84,7 +87,7 @@ void softmax_backward(Queue& queue, SoftmaxKind kind, const TensorView& grad_x, 
   Key key;
   key.x = grad_x.dtype, key.y = y.dtype, key.g = grad_y.dtype, key.backward = 1;
   key.log = kind == SoftmaxKind::log_softmax;
-  run(queue, key, shape, 8, bytes(grad_x) + bytes(grad_y) + bytes(y), grad_x.data, grad_y.data, y.data);
+  run(queue, key, shape, 8, {&grad_x, &grad_y, &y}, grad_x.data, grad_y.data, y.data);
 }
 
 }  // namespace dlprim

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/norm.hpp>
+#include <dlprim/runtime/settings.hpp>
 
+#include "setting.hpp"
 #include "tensors.hpp"
 
 namespace dlprim {
@@ -129,8 +131,7 @@ void compare_rows(const GroupShape& shape, DataType type) {
   DeviceTensor mean(DataType::float32, {rows}), rstd(DataType::float32, {rows}), y(type, flat), gx(type, flat),
       gw(DataType::float32, channels), gb(DataType::float32, channels);
   group_norm(queue(), shape, y, mean, rstd, x, w, b);
-  group_norm_backward(queue(), shape, gx, gy, x, mean, rstd, w);
-  group_norm_sums(queue(), shape, gw, gb, gy, x, mean, rstd);
+  group_norm_backward(queue(), shape, gx, gy, x, mean, rstd, w, gw, gb);
   const std::vector<double> xs = x.read(), gs = gy.read(), ws = w.read(), bs = b.read();
   std::vector<double> ys(count), gxs(count), gws(shape.channels, 0), gbs(shape.channels, 0);
   for (std::int64_t r = 0; r < rows; r++) {
@@ -165,6 +166,15 @@ TEST(GroupNorm, LayerGroupAndRootMeanSquare) {
   compare_rows({6, 300, 1, 1, false}, DataType::float32);
   compare_rows({6, 300, 1, 1}, DataType::bfloat16);
   compare_rows({2, 32, 9, 4}, DataType::float16);
+}
+
+TEST(GroupNorm, GradientsInOnePass) {
+  const Setting forced(settings.gpu_forms);
+  const std::int64_t rows = 32 * 4 * queue().device().info().compute_units + 3;
+  for (DataType type : {DataType::float32, DataType::bfloat16}) compare_rows({rows, 96, 1, 1}, type);
+  compare_rows({rows, 20, 1, 1, false}, DataType::float32);
+  for (std::int64_t length : {768, 5120}) compare_rows({40, length, 1, 1}, DataType::float32);
+  compare_rows({40, 301, 1, 1, false}, DataType::float16);
 }
 
 TEST(GroupNorm, RefusesWhatDoesNotFit) {

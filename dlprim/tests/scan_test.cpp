@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/scan.hpp>
+#include <dlprim/runtime/settings.hpp>
 
+#include "setting.hpp"
 #include "tensors.hpp"
 
 namespace dlprim {
@@ -46,11 +48,19 @@ void compare(ScanId id, std::int64_t outer, std::int64_t length, std::int64_t in
 
 TEST(Scan, EveryKindAndShape) {
   const std::int64_t shapes[][3] = {{1, 1, 1},      {3, 5, 1},     {1, 257, 1}, {7, 1030, 1},
-                                    {1, 100003, 1}, {3, 20004, 1}, {2, 3, 40},  {3, 1025, 3},
+                                    {1, 100003, 1}, {3, 50004, 1}, {2, 3, 40},  {3, 1025, 3},
                                     {1, 70001, 2},  {0, 3, 1},     {2, 0, 3}};
   for (ScanId id : {ScanId::sum, ScanId::prod, ScanId::logsumexp, ScanId::max, ScanId::min})
     for (const auto& s : shapes)
       compare(id, s[0], s[1], s[2], DataType::float32, id < ScanId::max ? (s[1] > 10000 ? 1e-3 : 1e-4) : 0);
+}
+
+// Whatever sweeps on GPUs, and enough tiles for totals of blocks of them.
+TEST(Scan, LongRowsInOneSweep) {
+  const Setting forced(settings.gpu_forms);
+  for (ScanId id : {ScanId::sum, ScanId::prod, ScanId::logsumexp}) compare(id, 1, 200003, 1, DataType::float32, 2e-3);
+  compare(ScanId::sum, 2, 100004, 1, DataType::int32, 0);
+  compare(ScanId::sum, 3, 50001, 1, DataType::int64, 0);
 }
 
 TEST(Scan, EveryDtype) {

@@ -37,16 +37,18 @@ void grouped(GradientCall& call, const GroupShape& shape, const Tensor& weight, 
   const Tensor scratch(queue, x.dtype(), x.shape());
   group_norm(queue, shape, scratch.view(queue), mean_view, rstd.view(queue), x.view(queue), {}, {});
   const TensorView weights = weight.defined() ? weight.view(queue) : TensorView();
+  const bool sums = call.needs(1) || call.needs(2);
+  const Tensor dw = sums ? Tensor(queue, type, {shape.channels}) : Tensor();
+  const Tensor db = sums ? Tensor(queue, type, {shape.channels}) : Tensor();
+  const TensorView dw_view = sums ? dw.view(queue) : TensorView(), db_view = sums ? db.view(queue) : TensorView();
   if (call.needs(0)) {
     group_norm_backward(queue, shape, scratch.view(queue), dy.view(queue), x.view(queue), mean_view, rstd.view(queue),
-                        weights);
+                        weights, dw_view, db_view);
     call.add(0, scratch);
+  } else if (sums) {
+    group_norm_sums(queue, shape, dw_view, db_view, dy.view(queue), x.view(queue), mean_view, rstd.view(queue));
   }
-  if (!call.needs(1) && !call.needs(2)) return;
-  const Tensor dw(queue, type, {shape.channels}), db(queue, type, {shape.channels});
-  group_norm_sums(queue, shape, dw.view(queue), db.view(queue), dy.view(queue), x.view(queue), mean_view,
-                  rstd.view(queue));
-  call.add(1, reshape(queue, dw, parameter)), call.add(2, reshape(queue, db, parameter));
+  if (sums) call.add(1, reshape(queue, dw, parameter)), call.add(2, reshape(queue, db, parameter));
 }
 
 void rows(GradientCall& call, bool center) {

@@ -61,14 +61,16 @@ std::tuple<Tensor, Tensor, Tensor> backward(const char* op, const GroupShape& sh
   const Tensor mean = saved.mean.defined() ? saved.mean.contiguous() : Tensor(), rstd = saved.rstd.contiguous();
   const at::ScalarType type = statistics_type(input, weight);
   Tensor gx, grad_weight, grad_bias;
+  const bool sums = mask[1] || mask[2];
+  if (sums)
+    grad_weight = at::empty(parameter_sizes, input.options().dtype(type)), grad_bias = at::empty_like(grad_weight);
   if (mask[0]) {
     gx = at::empty_like(x);
     const Tensor w = parameter(weight, type);
     dlprim::group_norm_backward(current_queue(), shape, view_of(gx, op), view_of(gy, op), view_of(x, op),
-                                optional_view(mean, op), view_of(rstd, op), optional_view(w, op));
-  }
-  if (mask[1] || mask[2]) {
-    grad_weight = at::empty(parameter_sizes, input.options().dtype(type)), grad_bias = at::empty_like(grad_weight);
+                                optional_view(mean, op), view_of(rstd, op), optional_view(w, op),
+                                optional_view(grad_weight, op), optional_view(grad_bias, op));
+  } else if (sums) {
     dlprim::group_norm_sums(current_queue(), shape, view_of(grad_weight, op), view_of(grad_bias, op), view_of(gy, op),
                             view_of(x, op), optional_view(mean, op), view_of(rstd, op));
   }

@@ -54,9 +54,11 @@ struct GroupShape {
 void group_norm(Queue& queue, const GroupShape& shape, const TensorView& y, const TensorView& mean,
                 const TensorView& rstd, const TensorView& x, const TensorView& weight, const TensorView& bias);
 
-/// gx of group_norm from contiguous gy and x.
+/// gx of group_norm from contiguous gy and x; where grad_weight (and grad_bias, unless centered is false) are defined,
+/// what group_norm_sums gives, too, in the same pass over the data where the rows allow it.
 void group_norm_backward(Queue& queue, const GroupShape& shape, const TensorView& gx, const TensorView& gy,
-                         const TensorView& x, const TensorView& mean, const TensorView& rstd, const TensorView& weight);
+                         const TensorView& x, const TensorView& mean, const TensorView& rstd, const TensorView& weight,
+                         const TensorView& grad_weight = {}, const TensorView& grad_bias = {});
 
 /// Gradients of weight and bias [channels] of group_norm from contiguous gy and x.
 void group_norm_sums(Queue& queue, const GroupShape& shape, const TensorView& grad_weight, const TensorView& grad_bias,
