@@ -171,6 +171,48 @@ TEST(Linalg, LuTellsTheFirstZeroPivot) {
   EXPECT_EQ(info.read(), Values{5});
 }
 
+// Zeros on the diagonal ask for blocks of two rows.
+void check_ldl(DataType type, std::int64_t n, bool zeros) {
+  SCOPED_TRACE(::testing::Message() << name(type) << " " << n << " " << zeros);
+  const std::int64_t batch = 2;
+  Values values = random_values(std::size_t(batch * n * n), -1, 1, 7);
+  for (std::int64_t b = 0; b < batch; b++)
+    for (std::int64_t i = 0; i < n; i++) {
+      double* rows = values.data() + b * n * n;
+      for (std::int64_t j = 0; j < i; j++) rows[j * n + i] = rows[i * n + j];
+      if (zeros && n > 1) rows[i * n + i] = 0;
+    }
+  const DeviceTensor a(type, {batch, n, n}, values), pivots(DataType::int32, {batch, n}),
+      info(DataType::int32, {batch}), x = random_matrices(type, batch, n, 3);
+  const Values before = a.read(), right = x.read();
+  ldl_factor(queue(), a, pivots, info, false);
+  EXPECT_EQ(info.read(), Values(2, 0));
+  ldl_solve(queue(), a, pivots, x, false);
+  for (std::int64_t b = 0; b < batch; b++) {
+    const Host solution = slice(x.read(), b, n, 3);
+    double size = 1;
+    for (const double v : solution.values) size = std::max(size, std::fabs(v));
+    expect_near(product(slice(before, b, n, n), solution), slice(right, b, n, 3), type, 200 * size);
+  }
+}
+
+TEST(Linalg, LdlOfSmallMatrices) {
+  for (DataType type : types())
+    for (std::int64_t n : {1, 2, 7}) check_ldl(type, n, false), check_ldl(type, n, true);
+}
+
+TEST(Linalg, Ldl) { check_ldl(DataType::float32, 70, true); }
+
+TEST(Linalg, LdlTellsTheFirstZeroBlock) {
+  Values values(25, 0.0);
+  for (int i = 0; i < 5; i++) values[std::size_t(i * 6)] = i == 3 ? 0 : i + 1;
+  const DeviceTensor a(DataType::float32, {1, 5, 5}, values), pivots(DataType::int32, {1, 5}),
+      info(DataType::int32, {1});
+  ldl_factor(queue(), a, pivots, info, false);
+  EXPECT_EQ(info.read(), Values{4});
+  EXPECT_EQ(pivots.read(), (Values{1, 2, 3, 4, 5}));
+}
+
 void check_qr(DataType type, std::int64_t m, std::int64_t n) {
   SCOPED_TRACE(::testing::Message() << name(type) << " " << m << "x" << n);
   const std::int64_t batch = 2, k = std::min(m, n);

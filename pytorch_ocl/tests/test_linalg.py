@@ -70,6 +70,25 @@ def test_solves_of_every_layout(left, dtype, device):
         assert_near(t @ x if left else x @ t, b)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64], ids=str)
+@pytest.mark.parametrize("hermitian", [False, True])
+def test_ldl(hermitian, dtype, device):
+    """Pivots are LAPACK's, of blocks of one row and of two."""
+    for n in (6, 40):
+        a = matrices(2, n, n, dtype=dtype)
+        a = a + a.mH if hermitian else a + a.mT
+        a[1].diagonal().zero_()
+        expected, got = (torch.linalg.ldl_factor_ex(x, hermitian=hermitian) for x in (a, a.to(device)))
+        assert got.info.tolist() == [0, 0] and (got.pivots < 0).any().item()
+        assert got.pivots.cpu().equal(expected.pivots)
+        assert_near(got.LD, expected.LD)
+        b = matrices(2, n, 3, dtype=dtype)
+        x = torch.linalg.ldl_solve(got.LD, got.pivots, b.to(device), hermitian=hermitian).cpu()
+        assert_near(a @ x, b, 3000)
+    zero = torch.linalg.ldl_factor_ex(torch.zeros(3, 3, dtype=dtype, device=device), hermitian=hermitian)
+    assert zero.info.item() == 1 and zero.pivots.tolist() == [1, 2, 3]
+
+
 def test_least_squares(device):
     for m, n in ((40, 7), (7, 40), (9, 9)):
         a, b = matrices(3, m, n, dtype=torch.float64), matrices(3, m, 2, dtype=torch.float64)

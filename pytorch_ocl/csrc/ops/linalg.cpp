@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Triangular systems, Cholesky and LU factors.
+// Triangular systems, Cholesky, LU and LDL factors.
 #include "ops/linalg.hpp"
 
 #include <ATen/TensorIterator.h>
@@ -127,6 +127,30 @@ void lu_solve_kernel(const at::Tensor& lu, const at::Tensor& pivots, const at::T
   });
 }
 
+// Of the lower triangle: PyTorch asks for no other.
+void ldl_factor_kernel(const at::Tensor& input, const at::Tensor& pivots, const at::Tensor& infos, bool,
+                       bool hermitian) {
+  translated([&] {
+    const InPlace a(input, as_matrices), exchanges(pivots, as_vectors);
+    const at::Tensor info = infos.contiguous();
+    dlprim::ldl_factor(current_queue(input.device()), a.view("linalg.ldl_factor"), exchanges.view("linalg.ldl_factor"),
+                       view_of(info.view({-1})), hermitian);
+    a.finish(), exchanges.finish();
+    if (!info.is_same(infos)) infos.copy_(info);
+  });
+}
+
+void ldl_solve_kernel(const at::Tensor& factors, const at::Tensor& pivots, const at::Tensor& b, bool, bool hermitian) {
+  if (b.numel() == 0) return;
+  translated([&] {
+    const InPlace x(b, as_matrices);
+    const at::Tensor matrices = as_matrices(factors), exchanges = as_vectors(pivots);
+    dlprim::ldl_solve(current_queue(b.device()), view_of(matrices, "linalg.ldl_solve"), view_of(exchanges),
+                      x.view("linalg.ldl_solve"), hermitian);
+    x.finish();
+  });
+}
+
 }  // namespace
 
 at::Tensor ops::_cholesky_solve_helper(const at::Tensor& self, const at::Tensor& A, bool upper) {
@@ -144,4 +168,6 @@ REGISTER_PRIVATEUSE1_DISPATCH(cholesky_inverse_stub, &pytorch_ocl::cholesky_inve
 REGISTER_PRIVATEUSE1_DISPATCH(lu_factor_stub, &pytorch_ocl::lu_factor_kernel)
 REGISTER_PRIVATEUSE1_DISPATCH(unpack_pivots_stub, &pytorch_ocl::unpack_pivots_kernel)
 REGISTER_PRIVATEUSE1_DISPATCH(lu_solve_stub, &pytorch_ocl::lu_solve_kernel)
+REGISTER_PRIVATEUSE1_DISPATCH(ldl_factor_stub, &pytorch_ocl::ldl_factor_kernel)
+REGISTER_PRIVATEUSE1_DISPATCH(ldl_solve_stub, &pytorch_ocl::ldl_solve_kernel)
 }  // namespace at::native

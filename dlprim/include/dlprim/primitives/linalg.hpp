@@ -30,6 +30,14 @@ void cholesky(Queue& queue, const TensorView& a, const TensorView& info);
 /// exchanged, from 1, as LAPACK's; `pivot` false exchanges none. info: 0, or where U has its first zero on the diagonal.
 void lu_factor(Queue& queue, const TensorView& a, const TensorView& pivots, const TensorView& info, bool pivot = true);
 
+/// a = L D L^T, or L D L^H where `hermitian`, in place, with Bunch and Kaufman's pivoting: D of blocks of one and two
+/// rows, L and D in the lower triangle of a [B, n, n], of which no more is read. pivots: int32 [B, n], contiguous, and
+/// info as LAPACK's sytrf and hetrf.
+void ldl_factor(Queue& queue, const TensorView& a, const TensorView& pivots, const TensorView& info, bool hermitian);
+
+/// x = m^-1 x for x [B, n, k] and a matrix m of which ldl_factor left a [B, n, n] and pivots.
+void ldl_solve(Queue& queue, const TensorView& a, const TensorView& pivots, const TensorView& x, bool hermitian);
+
 /// order: int32 [B, n], the row of a matrix that exchanges by `pivots` (int32 [B, k], k <= n) bring to each place. Both
 /// contiguous. Pivots outside 1 ... n are left out.
 void pivots_to_order(Queue& queue, const TensorView& pivots, const TensorView& order);
