@@ -124,5 +124,44 @@ TEST(Sparse, SmallRefusals) {
   EXPECT_THROW(sampled_product(queue(), view, view, view, view, {}, view, 1.0, 0.0), ValidationError);
 }
 
+template <class Index>
+void triangular_solve(std::int64_t n, std::int64_t k, bool upper, bool unit, DataType index) {
+  Rows rows;  // every third place, and the diagonal
+  for (std::int64_t i = 0; i < n; i++) {
+    for (std::int64_t j = 0; j < n; j++)
+      if (i == j || (i + 2 * j) % 3 == 0) {
+        rows.columns.push_back(j);
+        rows.values.push_back(i == j ? 2 + 0.1f * float(i % 5) : 0.3f / float(1 + (i + j) % 7));
+      }
+    rows.starts.push_back(std::int64_t(rows.columns.size()));
+  }
+  const auto b = testing::random_floats(std::size_t(n * k));
+  DeviceVector<Index> starts(as<Index>(rows.starts)), columns(as<Index>(rows.columns));
+  DeviceVector<float> values(rows.values), x(b);
+  const SparseRows matrix{{starts.data(), index, {n + 1}},
+                          {columns.data(), index, {std::int64_t(rows.columns.size())}},
+                          {values.data(), DataType::float32, {std::int64_t(rows.columns.size())}},
+                          n};
+  sparse_triangular_solve(queue(), matrix, {x.data(), DataType::float32, {n, k}}, upper, unit);
+  const auto got = x.read();
+  for (std::int64_t i = 0; i < n; i++)
+    for (std::int64_t c = 0; c < k; c++) {
+      double sum = unit ? got[std::size_t(i * k + c)] : 0;
+      for (auto e = std::size_t(rows.starts[std::size_t(i)]); e < std::size_t(rows.starts[std::size_t(i) + 1]); e++) {
+        const std::int64_t j = rows.columns[e];
+        if (upper ? j > i : j < i) sum += double(rows.values[e]) * got[std::size_t(j * k + c)];
+        if (j == i && !unit) sum += double(rows.values[e]) * got[std::size_t(i * k + c)];
+      }
+      ASSERT_NEAR(sum, b[std::size_t(i * k + c)], 1e-4) << i << ' ' << c << ' ' << n << upper << unit;
+    }
+}
+
+TEST(Sparse, SmallTriangularSolve) {
+  for (int form = 0; form < 4; form++) {
+    triangular_solve<std::int64_t>(20, 1, form & 1, form & 2, DataType::int64);
+    triangular_solve<std::int32_t>(9, 40, form & 1, form & 2, DataType::int32);
+  }
+}
+
 }  // namespace
 }  // namespace dlprim

@@ -92,6 +92,39 @@ def test_products_of_sparse_matrices(device, layout, dtype):
     assert all(p.cpu().equal(q.cpu()) for p, q in zip(parts(product), parts(again)))
 
 
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_csc])
+def test_sums_of_sparse_matrices_and_products(device, layout):
+    x, y, z = (dense(9, 9, seed=seed) for seed in range(3))
+    a, b, c = (t.to(device).to_sparse(layout=layout) for t in (x, y, z))
+    expected = torch.addmm(x, y, z, beta=0.5, alpha=2)
+    with torch.sparse.check_sparse_tensor_invariants():
+        got = torch.addmm(a, b, c, beta=0.5, alpha=2)
+        assert got.layout == layout
+        torch.testing.assert_close(got.to_dense().cpu(), expected, rtol=1e-4, atol=1e-4)
+        into = c.clone()
+        assert torch.addmm(a, b, c, beta=0.5, alpha=2, out=into) is into
+        torch.testing.assert_close(into.to_dense().cpu(), expected, rtol=1e-4, atol=1e-4)
+        if layout == torch.sparse_csr:
+            torch.testing.assert_close((a * b).to_dense().cpu(), x * y)
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_bsr])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+@pytest.mark.filterwarnings("ignore:torch.triangular_solve is deprecated")
+def test_triangular_systems(device, layout, dtype):
+    whole, b = dense(12, 12, dtype=dtype) / 4, dense(12, 5, dtype=dtype, seed=1)
+    for upper in (True, False):
+        x = (whole.triu(1) if upper else whole.tril(-1)) + 2 * torch.eye(12, dtype=dtype)
+        a = x.to(device).to_sparse(layout=layout, **LAYOUTS[layout])
+        for form in range(4):
+            how = {"upper": upper, "transpose": form > 1, "unitriangular": form % 2 == 1}
+            got = torch.triangular_solve(b.to(device), a, **how)
+            assert got.cloned_coefficient.numel() == 0
+            torch.testing.assert_close(got.solution.cpu(), torch.triangular_solve(b, x, **how).solution)
+    nothing = torch.zeros(12, 12, dtype=dtype, device=device).to_sparse(layout=layout, **LAYOUTS[layout])
+    assert torch.triangular_solve(b.to(device), nothing).solution.isnan().all().item()
+
+
 def test_long_rows_and_many_columns(device):
     x = torch.zeros(5, 3000)
     x[2], x[4, ::7] = torch.randn(3000), 1.0

@@ -17,6 +17,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_native.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/repeat_interleave.h>
@@ -122,6 +123,21 @@ EntriesByRow stacked_rows(const at::Tensor& matrices) {
 }
 
 }  // namespace
+
+// PyTorch's host code leaves the compressed indices as they come, which a check of them may refuse.
+at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
+                               std::optional<at::Layout> layout, std::optional<at::Device> device,
+                               std::optional<bool> pin_memory, std::optional<at::MemoryFormat> memory_format) {
+  const bool plain = (layout == at::kSparseCsr || layout == at::kSparseCsc) && size.size() >= 2;
+  if (!plain) return at::native::empty_sparse_compressed(size, dtype, layout, device, pin_memory, memory_format);
+  for (const int64_t length : size)
+    TORCH_CHECK(length >= 0, "Trying to create tensor with negative dimension ", length, ": ", size);
+  std::vector<int64_t> batch = size.slice(0, size.size() - 2).vec(), starts = batch;
+  starts.push_back(size[size.size() - (layout == at::kSparseCsr ? 2 : 1)] + 1), batch.push_back(0);
+  const auto options = at::TensorOptions().device(device);
+  return made(at::zeros(starts, options.dtype(at::kLong)), at::empty(batch, options.dtype(at::kLong)),
+              at::empty(batch, options.dtype(dtype)), size, *layout);
+}
 
 at::Tensor _to_sparse_bsr(const at::Tensor& self, at::IntArrayRef blocksize, std::optional<int64_t> dense_dim) {
   const bool plain = self.layout() == at::kSparseCsr && self.dim() - self.dense_dim() == 2 && !dense_dim &&
@@ -332,6 +348,38 @@ at::Tensor _sparse_csr_sum_dim_dtype(const at::Tensor& self, at::IntArrayRef dim
 at::Tensor _sparse_csr_prod_dim_dtype(const at::Tensor& self, at::IntArrayRef dim, bool keepdim,
                                       std::optional<at::ScalarType> dtype) {
   return reduced(self, dim, keepdim, dtype, true);
+}
+
+// As CUDA's: the second result stays empty.
+std::tuple<at::Tensor&, at::Tensor&> triangular_solve_X(const at::Tensor& self, const at::Tensor& A, bool upper,
+                                                        bool transpose, bool unitriangular, at::Tensor& X,
+                                                        at::Tensor& M) {
+  const char* op = "triangular_solve";
+  TORCH_CHECK(self.layout() == at::kStrided && X.layout() == at::kStrided, op,
+              ": expected a strided right side and result, got ", self.layout(), " and ", X.layout());
+  TORCH_CHECK(A.dim() == 2 && self.dim() == 2 && A.size(0) == A.size(1) && A.size(0) == self.size(0), op,
+              ": expected a square sparse matrix and a right side of as many rows, got ", A.sizes(), " and ",
+              self.sizes());
+  TORCH_CHECK(A.scalar_type() == self.scalar_type(), op, ": expected operands of one dtype, got ", A.scalar_type(),
+              " and ", self.scalar_type());
+  TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() == at::kFloat || self.scalar_type() == at::kDouble ||
+                                  self.scalar_type() == at::kComplexFloat || self.scalar_type() == at::kComplexDouble,
+                              "\"", op, "\" not implemented for '", self.scalar_type(), "'");
+  at::native::resize_output(X, self.sizes());
+  if (X.numel() == 0) return {X, M};
+  if (A._nnz() == 0) {
+    X.fill_(std::numeric_limits<double>::quiet_NaN());  // whatever the diagonal is said to be
+    return {X, M};
+  }
+  const EntriesByRow rows = transpose ? columns_of_sparse(A) : rows_of_sparse(A);
+  if (!X.is_same(self)) X.copy_(self);
+  const at::Tensor x = X.is_conj() ? at::Tensor(X.resolve_conj()) : X;
+  dlprim::sparse_triangular_solve(
+      current_queue(X.device()),
+      {view_of(rows.starts, op), view_of(rows.columns, op), view_of(rows.values, op), A.size(0)}, view_of(x, op),
+      upper != transpose, unitriangular);
+  if (!x.is_same(X)) X.copy_(x);
+  return {X, M};
 }
 
 }  // namespace pytorch_ocl::sparse_csr

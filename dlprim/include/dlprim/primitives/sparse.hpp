@@ -29,4 +29,10 @@ void sampled_product(Queue& queue, const TensorView& rows, const TensorView& col
                      const TensorView& right, const TensorView& base, const TensorView& out, std::complex<double> alpha,
                      std::complex<double> beta);
 
+/// x = matrix^-1 x for a square matrix and x [n, k] of any strides, in float32, float64, complex64 or complex128. Entries
+/// on the other side of the diagonal are not counted, with `unit` neither those on it. Of equal positions the sum counts;
+/// a row without diagonal gives infinities or NaN. Row after row: no faster for matrices whose rows need few others.
+/// Indices out of range are reported as above and count as 0. Throws ValidationError for other dtypes and sizes.
+void sparse_triangular_solve(Queue& queue, const SparseRows& matrix, const TensorView& x, bool upper, bool unit);
+
 }  // namespace dlprim
