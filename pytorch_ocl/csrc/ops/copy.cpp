@@ -126,7 +126,13 @@ void copy_memory(const at::Tensor& to, const at::Tensor& from, bool non_blocking
 bool copy_chalf(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   const bool into = to.scalar_type() == at::kComplexHalf, out_of = from.scalar_type() == at::kComplexHalf;
   if (into == out_of && !into) return false;
-  auto parts = [](const at::Tensor& x) { return at::view_as_real(x.resolve_conj()); };
+  if (to.is_conj()) return copy_chalf(to.conj(), from.conj(), non_blocking);
+  auto parts = [](const at::Tensor& x) {
+    if (!x.is_conj()) return at::view_as_real(x);
+    at::Tensor plain = at::view_as_real(x.conj()).clone();
+    plain.select(-1, 1).neg_();
+    return plain;
+  };
   if (into && out_of) at::view_as_real(to).copy_(parts(from), non_blocking);
   else if (into) at::view_as_real(to).copy_(parts(from.to(at::kComplexFloat)), non_blocking);
   else to.copy_(at::view_as_complex(parts(from).to(at::kFloat)), non_blocking);

@@ -2,6 +2,7 @@
 #include "ops/pointwise.hpp"
 
 #include <ATen/ops/_local_scalar_dense.h>
+#include <dlprim/primitives/copy.hpp>
 #include <dlprim/primitives/pointwise_types.hpp>
 
 #include "ops/iterator.hpp"
@@ -70,6 +71,52 @@ void run_on_small_floats(at::TensorIteratorBase& it, dlprim::PointwiseId id, at:
     dlprim::convert(queue, operand_view(it, 0, "copy_"), kind, views[0], {});
 }
 
+// Numbers of two float16 in an operand of an iterator, and room for them as complex64.
+struct Widened {
+  dlprim::TensorView narrow, wide;  // the parts
+  dlprim::Workspace memory;
+
+  Widened(at::TensorIteratorBase& it, int index, const char* op) : narrow(operand_view(it, index, "copy_")) {
+    TORCH_CHECK(narrow.dims < dlprim::max_dims, op, ": expected at most ", dlprim::max_dims - 1,
+                " dims of ComplexHalf, got ", narrow.dims);
+    for (int d = 0; d < narrow.dims; d++) narrow.strides[std::size_t(d)] *= 2;
+    narrow.sizes[std::size_t(narrow.dims)] = 2, narrow.strides[std::size_t(narrow.dims)] = 1, narrow.dims++;
+    narrow.dtype = dlprim::DataType::float16;
+    memory = dlprim::Workspace(current_queue(it.device(0)), std::size_t(it.numel()) * 2 * sizeof(float));
+    wide = dlprim::TensorView(memory.data(), dlprim::DataType::float32, narrow.shape());
+  }
+};
+
+// Every operator that complex64 has: by way of that.
+void run_on_complex_halves(at::TensorIteratorBase& it, dlprim::PointwiseId id, c10::ArrayRef<c10::Scalar> scalars) {
+  using dlprim::DataType;
+  const char* op = dlprim::pointwise_row(id).name;
+  dlprim::Queue& queue = current_queue(it.device(0));
+  std::vector<Widened> results, read;
+  dlprim::Plan plan;
+  plan.dims = it.ndim();
+  for (int d = 0; d < it.ndim(); d++) plan.sizes[d] = it.shape()[d];
+  for (int i = 0; i < it.ntensors(); i++) {
+    const bool output = i < it.noutputs();
+    if (it.dtype(i) != at::kComplexHalf) {
+      add_operand(plan, it, i, op);
+    } else if (!output && it.is_cpu_scalar(i)) {
+      plan.add_constant(to_scalar(at::_local_scalar_dense(it.tensor(i)), at::kComplexFloat), DataType::complex64);
+    } else {
+      const Widened& widened = (output ? results : read).emplace_back(it, i, op);
+      if (!output) dlprim::copy(queue, widened.wide, widened.narrow);
+      dlprim::Operand& operand = plan.add({widened.memory.data(), DataType::complex64, {it.numel()}}, output);
+      for (int64_t d = 0, stride = 1; d < it.ndim(); stride *= it.shape()[d++]) operand.strides[d] = stride;
+    }
+  }
+  plan.coalesce();
+  std::array<dlprim::Scalar, 8> values;
+  TORCH_INTERNAL_ASSERT(scalars.size() <= values.size());
+  for (std::size_t i = 0; i < scalars.size(); i++) values[i] = to_scalar(scalars[i], at::kComplexFloat);
+  dlprim::pointwise(queue, id, plan, DataType::complex64, std::span(values.data(), scalars.size()));
+  for (const Widened& widened : results) dlprim::copy(queue, widened.narrow, widened.wide);
+}
+
 }  // namespace
 
 void run_pointwise(at::TensorIteratorBase& it, dlprim::PointwiseId id, c10::ArrayRef<c10::Scalar> scalars) {
@@ -77,6 +124,9 @@ void run_pointwise(at::TensorIteratorBase& it, dlprim::PointwiseId id, c10::Arra
   const at::ScalarType compute = compute_type_of(it);
   if (C10_UNLIKELY(small_float(compute) && by_way_of_float(id)))
     return it.numel() == 0 ? void() : run_on_small_floats(it, id, compute);
+  if (C10_UNLIKELY(compute == at::kComplexHalf && !moves_elements(op) &&
+                   dlprim::serves(id, dlprim::DataType::complex64)))
+    return it.numel() == 0 ? void() : run_on_complex_halves(it, id, scalars);
   TORCH_CHECK_NOT_IMPLEMENTED(dlprim::serves(id, data_type_of(compute, op)), '"', op, "\" not implemented for '",
                               compute, "'");
   if (it.numel() == 0) return;

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""Complex numbers of two float16: every elementwise operator that complex64 has, computed in that."""
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+
+OPERATORS = {
+    "add": lambda x, y: torch.add(x, y, alpha=2),
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "number": lambda x, y: x * 2.5 + (1 + 1j),
+    "conjugate": lambda x, y: x.conj() * y.t().t(),
+    "in_place": lambda x, y: x.clone().mul_(y),
+    "into_conjugate": lambda x, y: x.clone().conj().copy_(y).conj(),
+    "transposed": lambda x, y: x.t() * y.t(),
+    "expanded": lambda x, y: x * y[:1],
+    "eq": lambda x, y: x == x,
+    "ne": lambda x, y: x != y,
+    "neg": lambda x, y: -x,
+    "abs": lambda x, y: x.abs(),
+    "real": lambda x, y: x.real,
+    "imag": lambda x, y: x.conj().imag,
+    "sqrt": lambda x, y: x.sqrt(),
+    "sigmoid": lambda x, y: x.sigmoid(),
+    "half": lambda x, y: x * y.real,
+}
+
+
+@pytest.fixture(autouse=True)
+def on_the_device(set_variable):
+    set_variable("PYTORCH_OCL_FALLBACK", "error")
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_elementwise(name, device):
+    generator = torch.Generator().manual_seed(1)
+    x, y = (torch.randn(4, 5, dtype=torch.complex64, generator=generator).to(torch.complex32) for _ in range(2))
+    got = OPERATORS[name](x.to(device), y.to(device)).cpu()
+    wide = OPERATORS[name](x.to(torch.complex64), y.to(torch.complex64))
+    narrow = {torch.complex64: torch.complex32, torch.float32: torch.float16}.get(wide.dtype, wide.dtype)
+    assert got.dtype == narrow
+    if wide.is_complex():
+        got = got.to(wide.dtype)
+    torch.testing.assert_close(got.to(wide.dtype), wide, rtol=2e-3, atol=2e-3)
