@@ -26,6 +26,8 @@ OPERATORS = {
     "sqrt": lambda x, y: x.sqrt(),
     "sigmoid": lambda x, y: x.sigmoid(),
     "half": lambda x, y: x * y.real,
+    "complex": lambda x, y: torch.complex(x.real, y.real),
+    "polar": lambda x, y: torch.polar(x.abs(), y.real),
 }
 
 

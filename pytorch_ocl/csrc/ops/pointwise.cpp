@@ -87,8 +87,9 @@ struct Widened {
   }
 };
 
-// Every operator that complex64 has: by way of that.
-void run_on_complex_halves(at::TensorIteratorBase& it, dlprim::PointwiseId id, c10::ArrayRef<c10::Scalar> scalars) {
+// Every operator that complex64 has: by way of that. Those that make complex numbers of real ones compute in float32.
+void run_on_complex_halves(at::TensorIteratorBase& it, dlprim::PointwiseId id, at::ScalarType wide,
+                           c10::ArrayRef<c10::Scalar> scalars) {
   using dlprim::DataType;
   const char* op = dlprim::pointwise_row(id).name;
   dlprim::Queue& queue = current_queue(it.device(0));
@@ -112,8 +113,8 @@ void run_on_complex_halves(at::TensorIteratorBase& it, dlprim::PointwiseId id, c
   plan.coalesce();
   std::array<dlprim::Scalar, 8> values;
   TORCH_INTERNAL_ASSERT(scalars.size() <= values.size());
-  for (std::size_t i = 0; i < scalars.size(); i++) values[i] = to_scalar(scalars[i], at::kComplexFloat);
-  dlprim::pointwise(queue, id, plan, DataType::complex64, std::span(values.data(), scalars.size()));
+  for (std::size_t i = 0; i < scalars.size(); i++) values[i] = to_scalar(scalars[i], wide);
+  dlprim::pointwise(queue, id, plan, data_type_of(wide, op), std::span(values.data(), scalars.size()));
   for (const Widened& widened : results) dlprim::copy(queue, widened.narrow, widened.wide);
 }
 
@@ -124,9 +125,11 @@ void run_pointwise(at::TensorIteratorBase& it, dlprim::PointwiseId id, c10::Arra
   const at::ScalarType compute = compute_type_of(it);
   if (C10_UNLIKELY(small_float(compute) && by_way_of_float(id)))
     return it.numel() == 0 ? void() : run_on_small_floats(it, id, compute);
-  if (C10_UNLIKELY(compute == at::kComplexHalf && !moves_elements(op) &&
-                   dlprim::serves(id, dlprim::DataType::complex64)))
-    return it.numel() == 0 ? void() : run_on_complex_halves(it, id, scalars);
+  if (C10_UNLIKELY((compute == at::kComplexHalf || it.dtype(0) == at::kComplexHalf) && !moves_elements(op))) {
+    const at::ScalarType wide = compute == at::kComplexHalf ? at::kComplexFloat : at::kFloat;
+    if (dlprim::serves(id, data_type_of(wide, op)))
+      return it.numel() == 0 ? void() : run_on_complex_halves(it, id, wide, scalars);
+  }
   TORCH_CHECK_NOT_IMPLEMENTED(dlprim::serves(id, data_type_of(compute, op)), '"', op, "\" not implemented for '",
                               compute, "'");
   if (it.numel() == 0) return;
