@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Complex numbers of two float16: every elementwise operator that complex64 has, computed in that."""
+"""Complex numbers of two float16: every elementwise operator that complex64 has, sums and means, computed in that."""
 
 import pytest
 import torch
@@ -26,6 +26,8 @@ OPERATORS = {
     "sqrt": lambda x, y: x.sqrt(),
     "sigmoid": lambda x, y: x.sigmoid(),
     "half": lambda x, y: x * y.real,
+    "sum": lambda x, y: x.sum(0),
+    "mean": lambda x, y: y.mean(),
     "complex": lambda x, y: torch.complex(x.real, y.real),
     "polar": lambda x, y: torch.polar(x.abs(), y.real),
 }

@@ -131,6 +131,13 @@ void run_reduce(at::TensorIteratorBase& it, ReduceId id, c10::ArrayRef<c10::Scal
 void reduce_dims(ReduceId id, c10::ArrayRef<at::Tensor> results, const at::Tensor& self, at::OptionalIntArrayRef dims,
                  std::initializer_list<double> scalars) {
   check_order(id, self.scalar_type());
+  if (self.scalar_type() == at::kComplexHalf || results[0].scalar_type() == at::kComplexHalf) {
+    TORCH_CHECK_NOT_IMPLEMENTED(results.size() == 1, '"', dlprim::name(id), "\" not implemented for 'ComplexHalf'");
+    const at::Tensor wide = at::empty(results[0].sizes(), results[0].options().dtype(at::kComplexFloat));
+    reduce_dims(id, {wide}, self.to(at::kComplexFloat), dims, scalars);
+    results[0].copy_(wide);
+    return;
+  }
   const auto mask = at::native::make_dim_mask(dims, self.dim(), /*allow_empty_dims=*/false);
   if (C10_UNLIKELY(self.dim() > dlprim::max_dims))
     return reduce_rows(id, results, self, [&](int64_t d) { return mask[std::size_t(d)]; }, scalars);
