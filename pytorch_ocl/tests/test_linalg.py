@@ -85,6 +85,8 @@ def test_ldl(hermitian, dtype, device):
         b = matrices(2, n, 3, dtype=dtype)
         x = torch.linalg.ldl_solve(got.LD, got.pivots, b.to(device), hermitian=hermitian).cpu()
         assert_near(a @ x, b, 3000)
+        x = torch.linalg.ldl_solve(got.LD[1], got.pivots[1], b.to(device), hermitian=hermitian).cpu()
+        assert_near(a[1] @ x, b, 3000)
     zero = torch.linalg.ldl_factor_ex(torch.zeros(3, 3, dtype=dtype, device=device), hermitian=hermitian)
     assert zero.info.item() == 1 and zero.pivots.tolist() == [1, 2, 3]
 

@@ -144,7 +144,8 @@ void ldl_solve_kernel(const at::Tensor& factors, const at::Tensor& pivots, const
   if (b.numel() == 0) return;
   translated([&] {
     const InPlace x(b, as_matrices);
-    const at::Tensor matrices = as_matrices(factors), exchanges = as_vectors(pivots);
+    const at::Tensor matrices = matrices_for(factors, b);
+    const at::Tensor exchanges = matrices_for(pivots.unsqueeze(-1), b).squeeze(-1).contiguous();
     dlprim::ldl_solve(current_queue(b.device()), view_of(matrices, "linalg.ldl_solve"), view_of(exchanges),
                       x.view("linalg.ldl_solve"), hermitian);
     x.finish();
