@@ -6,6 +6,7 @@
 void info(CLI::App& program);
 void benchmark(CLI::App& program);
 void flops(CLI::App& program);
+void generate(CLI::App& program);
 void predict(CLI::App& program);
 void train(CLI::App& program);
 void convert(CLI::App& program);

@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   info(program);
   benchmark(program);
   flops(program);
+  generate(program);
   predict(program);
   train(program);
   convert(program);

@@ -2,6 +2,7 @@
 /// Everything of dlprim that a program needs to load, run and train networks.
 #pragma once
 #include <dlprim/net/json.hpp>
+#include <dlprim/net/language.hpp>
 #include <dlprim/net/net.hpp>
 #include <dlprim/net/onnx.hpp>
 #include <dlprim/net/operations.hpp>

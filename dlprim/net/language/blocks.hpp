@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Blocks of packed weights as GGUF files have them, taken apart on the host.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "gguf.hpp"
+
+namespace dlprim {
+
+/// How the device holds weights of a type: numbers q of `bits`, and for each `group` of them a scale s and perhaps a
+/// number z: a weight is s (q - middle) + z.
+struct PackedLayout {
+  int bits, group, middle;
+  bool zeros;
+};
+/// Null for types whose weights are numbers.
+const PackedLayout* packed_layout(GgufType type) noexcept;
+
+/// Takes `blocks` blocks apart. `data` gets the numbers (two of four bits in a byte, the first in the low bits),
+/// `scales` and `zeros` one element for each group.
+void unpack_blocks(GgufType type, const std::byte* from, std::int64_t blocks, std::uint8_t* data, float* scales,
+                   float* zeros);
+
+float half_to_float(std::uint16_t half) noexcept;
+std::uint16_t float_to_half(float value) noexcept;  ///< to nearest, ties to even
+
+}  // namespace dlprim

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+#include "decoder.hpp"
+
+#include <dlprim/error.hpp>
+#include <dlprim/primitives/attention.hpp>
+#include <dlprim/primitives/copy.hpp>
+#include <dlprim/primitives/norm.hpp>
+#include <dlprim/primitives/pointwise.hpp>
+#include <dlprim/primitives/range.hpp>
+
+#include <cmath>
+#include <set>
+
+#include "../array.hpp"
+
+namespace dlprim {
+
+Joined::Joined(Queue& queue, const GgufFile& file, const std::vector<const GgufTensor*>& tensors, DataType dtype) {
+  for (std::size_t first = 0; first < tensors.size();) {
+    std::size_t last = first;
+    while (last < tensors.size() && tensors[last]->type == tensors[first]->type) last++;
+    parts_.emplace_back(queue, file, std::vector(tensors.begin() + std::ptrdiff_t(first),
+                                                 tensors.begin() + std::ptrdiff_t(last)), dtype);
+    first = last;
+  }
+}
+
+std::int64_t Joined::n() const noexcept {
+  std::int64_t n = 0;
+  for (const Weights& part : parts_) n += part.n();
+  return n;
+}
+
+std::size_t Joined::bytes() const noexcept {
+  std::size_t sum = 0;
+  for (const Weights& part : parts_) sum += part.bytes();
+  return sum;
+}
+
+void Joined::multiply(Queue& queue, const Tensor& x, const Tensor& out, const Tensor& bias) const {
+  std::int64_t first = 0;
+  for (const Weights& part : parts_) {
+    const Tensor place = narrow(out, 1, first, part.n());
+    const Tensor addend = bias.defined() ? narrow(bias, 0, first, part.n()) : Tensor();
+    if (place.is_contiguous()) {
+      part.multiply(queue, x, place, addend);
+    } else {
+      const Tensor result(queue, out.dtype(), place.shape());
+      part.multiply(queue, x, result, addend);
+      copy(queue, place.view(queue), result.view(queue));
+    }
+    first += part.n();
+  }
+}
+
+// The file's tensors by name, of the sizes that the model needs; remembers which were asked for.
+class Decoder::Reader {
+ public:
+  Reader(Queue& queue, const GgufFile& file, DataType dtype) : queue_(queue), file_(file), dtype_(dtype) {}
+
+  bool has(const std::string& name) const { return file_.find(name) != nullptr; }
+
+  const GgufTensor* matrix(const std::string& name, std::int64_t n, std::int64_t k) {
+    const GgufTensor* t = file_.find(name);
+    if (!t) throw ValidationError("[language] the file has no tensor '" + name + "'");
+    if (t->sizes != std::vector{n, k})
+      throw ValidationError("[language] expected a matrix [" + std::to_string(n) + ", " + std::to_string(k) +
+                            "], got " + t->text());
+    used_.insert(name);
+    return t;
+  }
+  Weights weights(const std::string& name, std::int64_t n, std::int64_t k) {
+    return Weights(queue_, file_, {matrix(name, n, k)}, dtype_);
+  }
+  Joined joined(const std::vector<const GgufTensor*>& tensors) { return Joined(queue_, file_, tensors, dtype_); }
+
+  Tensor vector(const std::string& name, std::int64_t size, DataType dtype) {
+    const GgufTensor* t = file_.find(name);
+    if (!t) throw ValidationError("[language] the file has no tensor '" + name + "'");
+    used_.insert(name);
+    return read_vector(queue_, file_, *t, size, dtype);
+  }
+  // Undefined where the file has none.
+  Tensor bias(const std::string& name, std::int64_t size) {
+    return has(name) ? vector(name, size, dtype_) : Tensor();
+  }
+
+  // A tensor that nobody asked for may be what makes the model another one.
+  void expect_all_used() {
+    used_.insert("rope_freqs.weight");
+    for (const GgufTensor& t : file_.tensors())
+      if (!used_.contains(t.name))
+        throw NotImplementedError("[language] the tensor " + t.text() + " belongs to no model that is supported");
+  }
+
+ private:
+  Queue& queue_;
+  const GgufFile& file_;
+  DataType dtype_;
+  std::set<std::string> used_;
+};
+
+Decoder::Decoder(Queue& queue, const GgufFile& file, const LanguageShape& shape, std::int64_t context, DataType dtype)
+    : queue_(queue), shape_(shape), context_(context), dtype_(dtype) {
+  Reader reader(queue, file, dtype);
+  embeddings_ = reader.weights("token_embd.weight", shape.vocabulary, shape.width);
+  output_norm_ = reader.vector("output_norm.weight", shape.width, DataType::float32);
+  if (reader.has("output.weight")) output_ = reader.weights("output.weight", shape.vocabulary, shape.width);
+  for (std::int64_t i = 0; i < shape.layers; i++)
+    read_layer(reader, layers_.emplace_back(), "blk." + std::to_string(i) + ".");
+  reader.expect_all_used();
+  for (Layer& layer : layers_) layer.cache = Tensor(queue, dtype, {context, 2 * shape.key_heads, shape.head_width});
+  make_tables();
+}
+
+void Decoder::read_layer(Reader& reader, Layer& layer, const std::string& name) {
+  const std::int64_t width = shape_.width, d = shape_.head_width, q = shape_.heads * d, k = shape_.key_heads * d;
+  layer.attention_norm = reader.vector(name + "attn_norm.weight", width, DataType::float32);
+  layer.inner_norm = reader.vector(name + "ffn_norm.weight", width, DataType::float32);
+  layer.qkv = reader.joined({reader.matrix(name + "attn_q.weight", q, width),
+                             reader.matrix(name + "attn_k.weight", k, width),
+                             reader.matrix(name + "attn_v.weight", k, width)});
+  const Tensor biases[] = {reader.bias(name + "attn_q.bias", q), reader.bias(name + "attn_k.bias", k),
+                           reader.bias(name + "attn_v.bias", k)};
+  if (biases[0].defined() != biases[1].defined() || biases[0].defined() != biases[2].defined())
+    throw NotImplementedError("[language] biases of some of queries, keys and values are not supported");
+  if (biases[0].defined()) layer.qkv_bias = concat(queue_, biases, 0);
+  if (shape_.head_norms) {  // a row for each head of queries and keys
+    const Tensor of_q = reader.vector(name + "attn_q_norm.weight", d, DataType::float32),
+                 of_k = reader.vector(name + "attn_k_norm.weight", d, DataType::float32);
+    layer.head_norms = Tensor(queue_, DataType::float32, {shape_.heads + shape_.key_heads, d});
+    copy(queue_, narrow(layer.head_norms, 0, 0, shape_.heads).view(queue_), of_q.view(queue_));
+    copy(queue_, narrow(layer.head_norms, 0, shape_.heads, shape_.key_heads).view(queue_), of_k.view(queue_));
+  }
+  layer.attention_out = reader.weights(name + "attn_output.weight", width, q);
+  layer.attention_bias = reader.bias(name + "attn_output.bias", width);
+  layer.gates = reader.joined({reader.matrix(name + "ffn_gate.weight", shape_.inner, width),
+                               reader.matrix(name + "ffn_up.weight", shape_.inner, width)});
+  layer.inner_out = reader.weights(name + "ffn_down.weight", width, shape_.inner);
+}
+
+// Cosine and sine of each position's angles.
+void Decoder::make_tables() {
+  const std::int64_t half = shape_.rotated / 2;
+  std::vector<float> cosines(std::size_t(context_ * half)), sines(cosines.size());
+  for (std::int64_t i = 0; i < half; i++) {
+    double frequency = shape_.rope_scale * std::pow(shape_.rope_base, -2.0 * double(i) / double(shape_.rotated));
+    if (!shape_.rope_factors.empty()) frequency /= shape_.rope_factors[std::size_t(i)];
+    for (std::int64_t p = 0; p < context_; p++) {
+      const double angle = double(p) * frequency;
+      cosines[std::size_t(p * half + i)] = float(std::cos(angle)), sines[std::size_t(p * half + i)] = float(std::sin(angle));
+    }
+  }
+  for (auto [tensor, values] : {std::pair(&cosines_, &cosines), std::pair(&sines_, &sines)}) {
+    *tensor = Tensor(queue_, DataType::float32, {context_, 1, half});
+    queue_.write(tensor->view(queue_).data, values->data(), tensor->bytes(), true);
+  }
+}
+
+std::size_t Decoder::weight_bytes() const noexcept {
+  std::size_t sum = (output_.defined() ? output_ : embeddings_).bytes();
+  for (const Layer& layer : layers_)
+    sum += layer.qkv.bytes() + layer.attention_out.bytes() + layer.gates.bytes() + layer.inner_out.bytes();
+  return sum;
+}
+
+void Decoder::shorten(std::int64_t length) { length_ = std::clamp<std::int64_t>(length, 0, length_); }
+
+Tensor Decoder::normalized(const Tensor& x, const Tensor& weight) const {
+  const std::int64_t groups = weight.shape().size() == 2 ? weight.shape()[0] : 1;
+  const Tensor result(queue_, x.dtype(), x.shape()), deviations(queue_, DataType::float32, {x.shape()[0], groups});
+  GroupShape shape{x.shape()[0], weight.numel(), 1, groups};
+  shape.center = false, shape.eps = shape_.norm_eps;
+  group_norm(queue_, shape, result.view(queue_), {}, deviations.view(queue_), x.view(queue_), weight.view(queue_), {});
+  return result;
+}
+
+// Turns the pairs of elements of heads [m, heads, width], in place, by the angles of positions past, past + 1 ...
+void Decoder::rotate(const Tensor& heads, std::int64_t past) const {
+  const std::int64_t m = heads.shape()[0], half = shape_.rotated / 2, step = shape_.neighbours ? 2 : 1;
+  const TensorView a = narrow(heads, 2, 0, half, step).view(queue_),
+                   b = narrow(heads, 2, shape_.neighbours ? 1 : half, half, step).view(queue_);
+  const TensorView cosine = narrow(cosines_, 0, past, m).view(queue_), sine = narrow(sines_, 0, past, m).view(queue_);
+  pointwise_operation(queue_, {a, b, cosine, sine}, {a, b}, {}, "y0 = x0 * x2 - x1 * x3; y1 = x0 * x3 + x1 * x2;");
+}
+
+// Which of the keys 0 .. past + count - 1 each query may see, as (1, 1, count, keys).
+Tensor Decoder::mask(std::int64_t past, std::int64_t count) const {
+  const Tensor queries(queue_, DataType::float32, {count, 1}), keys(queue_, DataType::float32, {past + count});
+  sequence(queue_, queries.view(queue_), double(past), 1.), sequence(queue_, keys.view(queue_), 0., 1.);
+  const Tensor seen = apply(queue_, "y0 = x1 <= x0;", {queries, keys}, {}, DataType::boolean);
+  return seen.strided({1, shape_.heads, count, past + count}, {0, 0, past + count, 1});
+}
+
+Tensor Decoder::attended(const Layer& layer, const Tensor& x, std::int64_t past) const {
+  const std::int64_t m = x.shape()[0], d = shape_.head_width, heads = shape_.heads, kv = shape_.key_heads;
+  const std::int64_t row = (heads + 2 * kv) * d, turned = heads + kv;
+  const Tensor qkv(queue_, dtype_, {m, row});
+  layer.qkv.multiply(queue_, normalized(x, layer.attention_norm), qkv, layer.qkv_bias);
+  Tensor q = qkv.strided({m, turned, d}, {row, d, 1});  // and keys
+  const Tensor values = qkv.strided({m, kv, d}, {row, d, 1}, turned * d);
+  if (layer.head_norms.defined()) q = normalized(contiguous(queue_, q), layer.head_norms);
+  rotate(q, past);
+  const Tensor place = narrow(layer.cache, 0, past, m);
+  if (layer.head_norms.defined()) {
+    copy(queue_, narrow(place, 1, 0, kv).view(queue_), narrow(q, 1, heads, kv).view(queue_));
+    copy(queue_, narrow(place, 1, kv, kv).view(queue_), values.view(queue_));
+  } else {
+    copy(queue_, place.view(queue_), qkv.strided({m, 2 * kv, d}, {row, d, 1}, heads * d).view(queue_));
+  }
+  const Tensor cached = narrow(layer.cache, 0, 0, past + m);
+  const auto by_heads = [&](const Tensor& t, std::int64_t first, std::int64_t count) {
+    return unsqueeze(permute(narrow(t, 1, first, count), {1, 0, 2}), 0).view(queue_);
+  };
+  const Tensor out(queue_, dtype_, {m, heads, d}), sums(queue_, DataType::float32, {1, heads, m});
+  AttentionOptions options;
+  options.scale = 1 / std::sqrt(double(d)), options.causal = past == 0 && m > 1;
+  AttentionInputs inputs{by_heads(q, 0, heads), by_heads(cached, 0, kv), by_heads(cached, kv, kv), std::nullopt};
+  if (mask_.defined()) inputs.bias = mask_.view(queue_);
+  attention_forward(queue_, inputs, by_heads(out, 0, heads), sums.view(queue_), options);
+  const Tensor result(queue_, dtype_, x.shape());
+  layer.attention_out.multiply(queue_, out.strided({m, heads * d}, {heads * d, 1}), result, x);
+  if (layer.attention_bias.defined())
+    pointwise(queue_, PointwiseId::add, {result.view(queue_)}, {result.view(queue_), layer.attention_bias.view(queue_)},
+              {1});
+  return result;
+}
+
+Tensor Decoder::gated(const Layer& layer, const Tensor& x) const {
+  const std::int64_t m = x.shape()[0], inner = shape_.inner;
+  const Tensor gates(queue_, dtype_, {m, 2 * inner}), product(queue_, dtype_, {m, inner});
+  layer.gates.multiply(queue_, normalized(x, layer.inner_norm), gates, {});
+  const TensorView gate = narrow(gates, 1, 0, inner).view(queue_), up = narrow(gates, 1, inner, inner).view(queue_);
+  pointwise_operation(queue_, {gate, up}, {product.view(queue_)}, {},
+                      shape_.gelu ? "y0 = 0.5f * x0 * (1 + tanh(0.7978845608028654f * (x0 + 0.044715f * x0 * x0 * x0))) * x1;"
+                                  : "y0 = x0 / (1 + exp(-x0)) * x1;");
+  const Tensor result(queue_, dtype_, x.shape());
+  layer.inner_out.multiply(queue_, product, result, x);
+  return result;
+}
+
+Tensor Decoder::run(const Tensor& tokens, bool all) {
+  const std::int64_t m = tokens.numel(), past = length_;
+  if (m < 1 || m > context_ - past)
+    throw ValidationError("[language] " + std::to_string(m) + " tokens behind " + std::to_string(past) +
+                          " do not fit a context of " + std::to_string(context_));
+  Tensor x = embeddings_.rows(queue_, tokens);
+  if (shape_.scaled_embeddings) x = apply(queue_, "y0 = x0 * w0;", {x}, {std::sqrt(double(shape_.width))});
+  mask_ = past > 0 && m > 1 ? mask(past, m) : Tensor();
+  for (const Layer& layer : layers_) x = gated(layer, attended(layer, x, past));
+  length_ = past + m;
+  const std::int64_t rows = all ? m : 1;
+  x = normalized(narrow(x, 0, m - rows, rows), output_norm_);
+  const Tensor scores(queue_, dtype_, {rows, shape_.vocabulary});
+  (output_.defined() ? output_ : embeddings_).multiply(queue_, x, scores);
+  return scores;
+}
+
+}  // namespace dlprim

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// A language model on a device: tokens in, scores of the next one out.
+#pragma once
+#include <map>
+
+#include "shape.hpp"
+#include "weights.hpp"
+
+namespace dlprim {
+
+/// Matrices that multiply the same input; those of one type lie together.
+class Joined {
+ public:
+  Joined() = default;
+  Joined(Queue& queue, const GgufFile& file, const std::vector<const GgufTensor*>& tensors, DataType dtype);
+  std::int64_t n() const noexcept;
+  std::size_t bytes() const noexcept;
+  /// out [m, n] = x w^T + bias; contiguous.
+  void multiply(Queue& queue, const Tensor& x, const Tensor& out, const Tensor& bias) const;
+
+ private:
+  std::vector<Weights> parts_;
+};
+
+class Decoder {
+ public:
+  /// Reads the weights. `context`: positions that the cache of keys and values has room for. Throws ValidationError for
+  /// tensors that are missing or of other sizes, NotImplementedError for tensors that nothing here knows.
+  Decoder(Queue& queue, const GgufFile& file, const LanguageShape& shape, std::int64_t context, DataType dtype);
+
+  const LanguageShape& shape() const noexcept { return shape_; }
+  std::int64_t context() const noexcept { return context_; }
+  DataType dtype() const noexcept { return dtype_; }
+  std::size_t weight_bytes() const noexcept;
+  /// Positions in the cache.
+  std::int64_t length() const noexcept { return length_; }
+  /// Forgets positions from `length` on.
+  void shorten(std::int64_t length);
+
+  /// Enqueues the pass of `tokens` (int64 [m]) behind those in the cache, and gives scores [m or 1, vocabulary]: of
+  /// every token's successor, or of the last one's. Throws ValidationError where the cache is too short.
+  Tensor run(const Tensor& tokens, bool all = false);
+
+ private:
+  struct Layer {
+    Tensor attention_norm, inner_norm, head_norms;
+    Joined qkv, gates;
+    Tensor qkv_bias;
+    Weights attention_out, inner_out;
+    Tensor attention_bias;
+    Tensor cache;  // [context, keys' and values' heads, width]
+  };
+  class Reader;
+  void read_layer(Reader& reader, Layer& layer, const std::string& name);
+  void make_tables();
+  Tensor normalized(const Tensor& x, const Tensor& weight) const;
+  Tensor attended(const Layer& layer, const Tensor& x, std::int64_t past) const;
+  Tensor gated(const Layer& layer, const Tensor& x) const;
+  void rotate(const Tensor& heads, std::int64_t past) const;
+  Tensor mask(std::int64_t past, std::int64_t count) const;
+
+  Queue& queue_;
+  LanguageShape shape_;
+  std::int64_t context_, length_ = 0;
+  DataType dtype_;
+  Weights embeddings_, output_;  // the second undefined where the first serves
+  Tensor output_norm_, cosines_, sines_, mask_;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace dlprim

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+#include "shape.hpp"
+
+#include <dlprim/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+#include "../checked.hpp"
+#include "weights.hpp"
+
+namespace dlprim {
+
+namespace {
+
+struct Architecture {
+  const char* name;
+  bool neighbours, head_norms, gelu, scaled_embeddings;
+};
+constexpr Architecture architectures[] = {{"llama", true, false, false, false},
+                                          {"qwen2", false, false, false, false},
+                                          {"qwen3", false, true, false, false},
+                                          {"gemma", false, false, true, true}};
+
+const Architecture& architecture_of(const GgufFile& file) {
+  const std::string* name = file.text("general.architecture");
+  if (!name) throw ValidationError("[language] the file names no general.architecture");
+  std::string known;
+  for (const Architecture& a : architectures) {
+    if (*name == a.name) return a;
+    known += (known.empty() ? "" : ", ") + std::string(a.name);
+  }
+  throw NotImplementedError("[language] models of the architecture '" + *name + "' are not supported; expected " +
+                            known);
+}
+
+// Numbers of one architecture, by the rest of their keys.
+struct Keys {
+  const GgufFile& file;
+  std::string prefix;
+
+  std::int64_t integer(const std::string& key, std::int64_t most, std::optional<std::int64_t> otherwise = {}) const {
+    const std::optional<std::int64_t> found = file.integer(prefix + key);
+    if (!found && !otherwise) throw ValidationError("[language] the file has no '" + prefix + key + "'");
+    try {
+      return checked_range(found.value_or(otherwise.value_or(0)), 1, most, "a number");
+    } catch (const ValidationError& problem) {
+      throw ValidationError("[language] '" + prefix + key + "': " + problem.what());
+    }
+  }
+  double real(const std::string& key, double least, double most, std::optional<double> otherwise = {}) const {
+    const std::optional<double> found = file.real(prefix + key);
+    if (!found && !otherwise) throw ValidationError("[language] the file has no '" + prefix + key + "'");
+    const double value = found.value_or(otherwise.value_or(0));
+    if (!(value >= least && value <= most))
+      throw ValidationError("[language] '" + prefix + key + "': expected a number of " + std::to_string(least) + " to " +
+                            std::to_string(most) + ", got " + std::to_string(value));
+    return value;
+  }
+};
+
+void read_rotation(const Keys& keys, LanguageShape& shape) {
+  const GgufFile& file = keys.file;
+  shape.rotated = keys.integer("rope.dimension_count", shape.head_width, shape.head_width);
+  if (shape.rotated % 2) throw ValidationError("[language] an odd number of elements turn with the position");
+  shape.rope_base = keys.real("rope.freq_base", 1, 1e12, 10000);
+  const std::string* scaling = file.text(keys.prefix + "rope.scaling.type");
+  if (scaling && *scaling != "none" && *scaling != "linear")
+    throw NotImplementedError("[language] positions scaled by '" + *scaling + "' are not supported; expected linear");
+  if (scaling && *scaling == "linear") shape.rope_scale = 1 / keys.real("rope.scaling.factor", 1e-3, 1e6, 1);
+  if (const GgufTensor* factors = file.find("rope_freqs.weight")) {
+    if (factors->elements() != shape.rotated / 2)
+      throw ValidationError("[language] expected " + std::to_string(shape.rotated / 2) + " factors of frequencies, got " +
+                            factors->text());
+    const std::vector<float> numbers = read_numbers(file, *factors);
+    shape.rope_factors.assign(numbers.begin(), numbers.end());
+    for (double factor : shape.rope_factors)
+      if (!(factor > 1e-6 && factor < 1e9)) throw ValidationError("[language] a frequency is divided by " +
+                                                                std::to_string(factor));
+  }
+}
+
+}  // namespace
+
+LanguageShape read_shape(const GgufFile& file) {
+  constexpr std::int64_t most = 1 << 20;
+  const Architecture& a = architecture_of(file);
+  const Keys keys{file, std::string(a.name) + "."};
+  LanguageShape shape;
+  shape.architecture = a.name, shape.neighbours = a.neighbours, shape.head_norms = a.head_norms;
+  shape.gelu = a.gelu, shape.scaled_embeddings = a.scaled_embeddings;
+  if (keys.file.integer(keys.prefix + "expert_count").value_or(0) > 0)
+    throw NotImplementedError("[language] mixtures of experts are not supported");
+  shape.layers = keys.integer("block_count", 4096), shape.width = keys.integer("embedding_length", most);
+  shape.heads = keys.integer("attention.head_count", 4096);
+  shape.key_heads = keys.integer("attention.head_count_kv", 4096, shape.heads);
+  shape.head_width = keys.integer("attention.key_length", 256, std::max<std::int64_t>(1, shape.width / shape.heads));
+  if (keys.integer("attention.value_length", most, shape.head_width) != shape.head_width)
+    throw NotImplementedError("[language] keys and values of unequal width are not supported");
+  if (shape.heads % shape.key_heads)
+    throw ValidationError("[language] " + std::to_string(shape.heads) + " heads do not share " +
+                          std::to_string(shape.key_heads) + " heads of keys");
+  shape.inner = keys.integer("feed_forward_length", most);
+  shape.context = keys.integer("context_length", std::int64_t(1) << 30, 4096);
+  shape.context = std::min(shape.context, keys.integer("attention.sliding_window", std::int64_t(1) << 30, shape.context));
+  shape.norm_eps = keys.real("attention.layer_norm_rms_epsilon", 0, 1);
+  read_rotation(keys, shape);
+  const GgufTensor* embeddings = file.find("token_embd.weight");
+  if (!embeddings || embeddings->sizes.size() != 2)
+    throw ValidationError("[language] the file has no matrix 'token_embd.weight'");
+  shape.vocabulary = embeddings->sizes[0];
+  return shape;
+}
+
+}  // namespace dlprim

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// What a language model is made of, as the metadata of its file say.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gguf.hpp"
+
+namespace dlprim {
+
+/// A decoder of blocks of attention and gated products, each behind a root-mean-square norm.
+struct LanguageShape {
+  std::string architecture;
+  std::int64_t layers = 0, width = 0, heads = 0, key_heads = 0, head_width = 0, inner = 0;
+  std::int64_t context = 0;     ///< positions that the model was trained for
+  std::int64_t vocabulary = 0;
+  std::int64_t rotated = 0;     ///< elements of a head that turn with the position
+  double rope_base = 10000, rope_scale = 1, norm_eps = 1e-5;
+  std::vector<double> rope_factors;  ///< that frequencies are divided by; none: 1
+  bool neighbours = false;      ///< elements 2 i and 2 i + 1 turn together; otherwise i and i + rotated / 2
+  bool head_norms = false;      ///< queries and keys are normalized by heads
+  bool gelu = false;            ///< the gate is GELU's tanh form; otherwise SiLU
+  bool scaled_embeddings = false;  ///< by sqrt(width)
+};
+
+/// Throws NotImplementedError for architectures and options that are not supported, ValidationError for numbers that
+/// make no model.
+LanguageShape read_shape(const GgufFile& file);
+
+}  // namespace dlprim
