@@ -26,6 +26,7 @@ Tensor to_tensor(nb::handle array);
 /// A new NumPy array; waits for the device.
 nb::object to_array(const ExecutionContext& context, const Tensor& tensor);
 
+void bind_language(nb::module_& m);
 void bind_tensor(nb::module_& m);
 void bind_net(nb::module_& m);
 void bind_training(nb::module_& m);

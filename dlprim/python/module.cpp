@@ -68,5 +68,6 @@ NB_MODULE(_core, m) {
   bind_tensor(m);
   bind_models(m);
   bind_net(m);
+  bind_language(m);
   bind_training(m);
 }

@@ -34,6 +34,17 @@ std::size_t open_bytes(std::string_view text) {
   return 0;
 }
 
+// The same with U+FFFD for each byte that belongs to no character.
+std::string repaired(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t count = character_bytes(text);
+    result += count ? text.substr(0, count) : "\xef\xbf\xbd";
+    text.remove_prefix(std::max<std::size_t>(1, count));
+  }
+  return result;
+}
+
 DataType computed_type(const Context& context, const GeneratorOptions& options) {
   const DataType type =
       options.dtype.value_or(context.device().info().cpu ? DataType::float32 : DataType::bfloat16);
@@ -169,18 +180,20 @@ std::optional<std::int64_t> Generator::next() {
 std::string Generator::generate(std::string_view prompt, const SamplingOptions& options,
                                 const std::function<bool(std::string_view)>& take) {
   start(encode(prompt), options);
-  std::string text;
-  std::size_t given = 0;
+  std::string text, rest;
+  const auto give = [&](std::size_t count) {
+    const std::string part = repaired(std::string_view(rest).substr(0, count));
+    rest.erase(0, count), text += part;
+    return part.empty() || !take || take(part);
+  };
   while (const std::optional<std::int64_t> token = next()) {
-    text += piece(*token);
-    const std::size_t whole = text.size() - open_bytes(text);
-    if (take && whole > given && !take(std::string_view(text).substr(given, whole - given))) {
+    rest += piece(*token);
+    if (!give(rest.size() - open_bytes(rest))) {
       state_->left = 0;
-      return text.substr(0, whole);
+      return text;
     }
-    given = std::max(given, whole);
   }
-  if (take && given < text.size()) take(std::string_view(text).substr(given));
+  give(rest.size());
   return text;
 }
 

@@ -33,6 +33,7 @@ from ._core import (  # noqa: E402
     write_parameters,
 )
 from .config import NetConfig  # noqa: E402
+from .generator import Generator  # noqa: E402
 from .session import InferenceSession  # noqa: E402
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "Context",
     "Error",
     "ExecutionContext",
+    "Generator",
     "IndexError",
     "InferenceSession",
     "JSONModel",

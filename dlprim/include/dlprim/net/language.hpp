@@ -61,7 +61,8 @@ class Generator {
   std::vector<std::int64_t> encode(std::string_view text, bool begin = true) const;
   std::string decode(std::span<const std::int64_t> tokens) const;
 
-  /// The text that follows `prompt`. `take` gets it piece by piece, whole characters; it may return false to end.
+  /// The text that follows `prompt`. `take` gets it piece by piece, whole characters (U+FFFD for
+  /// bytes that make none); it may return false to end.
   std::string generate(std::string_view prompt, const SamplingOptions& options = {},
                        const std::function<bool(std::string_view)>& take = {});
   /// The same step by step: tokens are read, then next() gives one after the other, and nothing at the end.

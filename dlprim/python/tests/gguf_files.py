@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT
+"""GGUF files written for tests: metadata, tensors in every type that is read, and models of transformers."""
+
+import struct
+
+import numpy as np
+
+F32, F16, Q4_0, Q8_0, Q4_K, Q6_K, BF16 = 0, 1, 2, 8, 12, 14, 30
+U32, F32_VALUE, BOOL, TEXT, ARRAY, I32 = 4, 6, 7, 8, 9, 5
+
+
+def text(value):
+    data = value if isinstance(value, bytes) else value.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def value(x):
+    """A value with its kind."""
+    if isinstance(x, bool):
+        return struct.pack("<I?", BOOL, x)
+    if isinstance(x, int):
+        return struct.pack("<II", U32, x)
+    if isinstance(x, float):
+        return struct.pack("<If", F32_VALUE, x)
+    if isinstance(x, str):
+        return struct.pack("<I", TEXT) + text(x)
+    x = list(x)
+    if isinstance(x[0], str):
+        return struct.pack("<IIQ", ARRAY, TEXT, len(x)) + b"".join(map(text, x))
+    code, kind = ("f", F32_VALUE) if isinstance(x[0], float) else ("i", I32)
+    return struct.pack("<IIQ", ARRAY, kind, len(x)) + struct.pack(f"<{len(x)}{code}", *x)
+
+
+def blocks(x, size):
+    return np.asarray(x, np.float32).reshape(-1, size)
+
+
+def halves(x):
+    return np.asarray(x, np.float16).reshape(len(x), -1).view(np.uint8)
+
+
+def pack_q8_0(x):
+    x = blocks(x, 32)
+    scale = (np.abs(x).max(1) / 127).astype(np.float16)
+    step = np.where(scale == 0, 1, scale).astype(np.float32)
+    q = np.clip(np.rint(x / step[:, None]), -127, 127).astype(np.int8)
+    return np.hstack([halves(scale), q.view(np.uint8)]), scale.astype(np.float32)[:, None] * q
+
+
+def pack_q4_0(x):
+    x = blocks(x, 32)
+    scale = (np.abs(x).max(1) / 7).astype(np.float16)
+    step = np.where(scale == 0, 1, scale).astype(np.float32)
+    q = np.clip(np.rint(x / step[:, None]) + 8, 0, 15).astype(np.uint8)
+    return np.hstack([halves(scale), q[:, :16] | q[:, 16:] << 4]), scale.astype(np.float32)[:, None] * (q - 8.0)
+
+
+def pack_q4_k(x):
+    """Groups of 32 with scales and minima of six bits, as near as a simple choice comes."""
+    x = blocks(x, 256).reshape(-1, 8, 32)
+    low = np.minimum(x.min(2), 0)
+    spread = (x.max(2) - low) / 15
+    d, m = (spread.max(1) / 63).astype(np.float16), (-low.min(1) / 63).astype(np.float16)
+    safe = [np.where(v == 0, 1, v).astype(np.float32)[:, None] for v in (d, m)]
+    scale = np.clip(np.rint(spread / safe[0]), 0, 63).astype(np.uint8)
+    least = np.clip(np.rint(-low / safe[1]), 0, 63).astype(np.uint8)
+    factor = d.astype(np.float32)[:, None] * scale
+    minimum = m.astype(np.float32)[:, None] * least
+    q = np.rint((x + minimum[..., None]) / np.where(factor == 0, 1, factor)[..., None])
+    q = np.clip(q, 0, 15).astype(np.uint8)
+    six = np.zeros((len(x), 12), np.uint8)
+    six[:, 0:4] = scale[:, :4] | (scale[:, 4:] >> 4) << 6
+    six[:, 4:8] = least[:, :4] | (least[:, 4:] >> 4) << 6
+    six[:, 8:12] = (scale[:, 4:] & 15) | (least[:, 4:] & 15) << 4
+    packed = (q[:, 0::2] | q[:, 1::2] << 4).reshape(len(x), -1)
+    return np.hstack([halves(d), halves(m), six, packed]), factor[..., None] * q - minimum[..., None]
+
+
+def pack_q6_k(x):
+    x = blocks(x, 256).reshape(-1, 16, 16)
+    spread = np.abs(x).max(2) / 31
+    d = (spread.max(1) / 127).astype(np.float16)
+    scale = np.rint(spread / np.where(d == 0, 1, d).astype(np.float32)[:, None]).astype(np.int8)
+    factor = d.astype(np.float32)[:, None] * scale
+    q = np.clip(np.rint(x / np.where(factor == 0, 1, factor)[..., None]), -32, 31).astype(np.int8)
+    u = (q + 32).astype(np.uint8).reshape(-1, 2, 4, 32)  # halves, quarters
+    low = (u & 15)[:, :, :2] | (u & 15)[:, :, 2:] << 4
+    high = sum((u[:, :, i] >> 4) << (2 * i) for i in range(4))
+    parts = [low.reshape(len(x), -1), high.reshape(len(x), -1), scale.view(np.uint8), halves(d)]
+    return np.hstack(parts), factor[..., None] * q
+
+
+PACKERS = {Q8_0: pack_q8_0, Q4_0: pack_q4_0, Q4_K: pack_q4_k, Q6_K: pack_q6_k}
+
+
+def pack(x, kind):
+    """The bytes of an array in a type, and the numbers that they stand for."""
+    x = np.asarray(x, np.float32)
+    if kind in PACKERS:
+        data, numbers = PACKERS[kind](x)
+        return np.ascontiguousarray(data, np.uint8).tobytes(), np.asarray(numbers, np.float32).reshape(x.shape)
+    if kind == BF16:
+        bits = (x.view(np.uint32) + 0x7FFF + (x.view(np.uint32) >> 16 & 1)) >> 16
+        return bits.astype(np.uint16).tobytes(), (bits << 16).astype(np.uint32).view(np.float32)
+    y = x.astype(np.float16 if kind == F16 else np.float32)
+    return y.tobytes(), y.astype(np.float32)
+
+
+def write(path, values, tensors, alignment=32):
+    """tensors: name -> (array, type)."""
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values))
+    head += b"".join(text(key) + value(x) for key, x in values.items())
+    data = b""
+    for name, (x, kind) in tensors.items():
+        head += text(name) + struct.pack(f"<I{x.ndim}Q", x.ndim, *reversed(x.shape)) + struct.pack("<IQ", kind, len(data))
+        data += pack(x, kind)[0]
+        data += b"\0" * (-len(data) % alignment)
+    path.write_bytes(head + b"\0" * (-len(head) % alignment) + data)
+    return path
+
+
+LAYER = {
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+}
+TOP = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+
+
+def gguf_name(name):
+    stem, last = name.rsplit(".", 1)
+    if stem in TOP:
+        return f"{TOP[stem]}.{last}"
+    _, _, layer, rest = stem.split(".", 3)
+    return f"blk.{layer}.{LAYER[rest]}.{last}"
+
+
+def neighbours(x, heads):
+    """Rows of queries or keys as llama's files order them: pairs that turn together side by side."""
+    rest = x.shape[1:]
+    return x.reshape(heads, 2, -1, *rest).swapaxes(1, 2).reshape(x.shape)
+
+
+def model_values(config, architecture):
+    a = architecture + "."
+    return {
+        "general.architecture": architecture,
+        "general.name": "tiny",
+        a + "block_count": config.num_hidden_layers,
+        a + "embedding_length": config.hidden_size,
+        a + "feed_forward_length": config.intermediate_size,
+        a + "context_length": config.max_position_embeddings,
+        a + "attention.head_count": config.num_attention_heads,
+        a + "attention.head_count_kv": config.num_key_value_heads,
+        a + "attention.key_length": config.head_dim or config.hidden_size // config.num_attention_heads,
+        a + "attention.value_length": config.head_dim or config.hidden_size // config.num_attention_heads,
+        a + "attention.layer_norm_rms_epsilon": config.rms_norm_eps,
+        a + "rope.freq_base": float(config.rope_parameters["rope_theta"]),
+    }
+
+
+def character_vocabulary(size):
+    """A vocabulary of bytes without merges, filled up to a size; its last token ends texts."""
+    signs = [chr(b) if 33 <= b <= 126 or 161 <= b <= 172 or b >= 174 else None for b in range(256)]
+    others = iter(range(256, 512))
+    tokens = [sign or chr(next(others)) for sign in signs]
+    tokens += [f"<{i}>" for i in range(256, size)]
+    return {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "gpt-2",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": [1] * 256 + [3] * (size - 256),
+        "tokenizer.ggml.merges": ["a b"],
+        "tokenizer.ggml.eos_token_id": size - 1,
+    }
+
+
+def write_model(path, model, architecture, kind=F32, extra=None):
+    """A model of transformers; its weights become what the file holds of them."""
+    import torch
+
+    config, tensors = model.config, {}
+    for name, parameter in model.named_parameters():
+        own = kind if parameter.ndim == 2 else F32
+        x = parameter.detach().numpy()
+        if architecture == "gemma" and name.endswith("norm.weight"):
+            x = x + 1
+        heads = {"q": config.num_attention_heads, "k": config.num_key_value_heads}.get(name.split("_proj")[0][-1])
+        if architecture == "llama" and heads and "self_attn" in name and "_proj" in name:
+            x = neighbours(x, heads)
+        numbers = pack(x, own)[1]
+        if own != F32:
+            back = numbers
+            if architecture == "llama" and heads and "self_attn" in name and "_proj" in name:
+                back = numbers.reshape(heads, -1, 2, *numbers.shape[1:]).swapaxes(1, 2).reshape(numbers.shape)
+            parameter.data = torch.tensor(np.array(back))
+        tensors[gguf_name(name)] = (x, own)
+    values = {**model_values(config, architecture), **character_vocabulary(config.vocab_size), **(extra or {})}
+    return write(path, values, tensors)

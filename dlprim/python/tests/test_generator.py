@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+"""dlprim.Generator against transformers: scores and greedy tokens of tiny random models, tokenizers, sampling."""
+
+import gguf_files
+import numpy as np
+import pytest
+from building import dlprim as program
+
+import dlprim
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+ARCHITECTURES = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "gemma": "Gemma"}
+TOKENS = np.random.default_rng(3).integers(0, 256, 19).tolist()
+
+
+def tiny(architecture, width=64, inner=96, **more):
+    name = ARCHITECTURES[architecture]
+    config = getattr(transformers, name + "Config")(
+        vocab_size=260,
+        hidden_size=width,
+        intermediate_size=inner,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=more.pop("head_dim", 16),
+        max_position_embeddings=64,
+        tie_word_embeddings=architecture in ("gemma", "qwen2"),
+        bos_token_id=None,
+        eos_token_id=259,
+        **more,
+    )
+    torch.manual_seed(0)
+    model = getattr(transformers, name + "ForCausalLM")(config).float().eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():  # norms and biases that matter
+            parameter.add_(0.1 * torch.randn_like(parameter) if parameter.ndim == 1 else 0)
+            parameter.mul_(1 if parameter.ndim == 1 else 5)
+    return model
+
+
+def expected_scores(model, tokens):
+    with torch.no_grad():
+        return model(torch.tensor([tokens])).logits[0].numpy()
+
+
+def check(path, model, tolerance=2e-4):
+    generator = dlprim.Generator(path)
+    want, got = expected_scores(model, TOKENS), generator.scores(TOKENS)
+    assert np.abs(got - want).max() <= tolerance * np.abs(want).max()
+    with torch.no_grad():
+        text = model.generate(torch.tensor([TOKENS]), max_new_tokens=12, do_sample=False, eos_token_id=None)
+    assert list(generator.tokens(TOKENS, tokens=12, stop=False)) == text[0, len(TOKENS) :].tolist()
+    return generator
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_architectures(architecture, tmp_path):
+    model = tiny(architecture)
+    generator = check(gguf_files.write_model(tmp_path / "tiny.gguf", model, architecture), model)
+    assert generator.summary["architecture"] == architecture and generator.summary["layers"] == 2
+
+
+@pytest.mark.parametrize("kind", ["F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q6_K"])
+def test_element_types(kind, tmp_path):
+    """The model has the very numbers of the file: only the order of sums differs."""
+    wide = kind.endswith("_K")
+    model = tiny("llama", width=256 if wide else 64, inner=256 if wide else 96, head_dim=64 if wide else 16)
+    check(gguf_files.write_model(tmp_path / "tiny.gguf", model, "llama", getattr(gguf_files, kind)), model)
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    model = tiny("llama")
+    return model, gguf_files.write_model(tmp_path_factory.mktemp("llama") / "tiny.gguf", model, "llama")
+
+
+def test_a_prompt_in_parts(tmp_path):
+    """Longer than what goes through at once: later parts see what is in the cache."""
+    model = tiny("llama")
+    model.config.max_position_embeddings = 600
+    path = gguf_files.write_model(tmp_path / "tiny.gguf", model, "llama")
+    tokens = np.random.default_rng(5).integers(0, 256, 560).tolist()
+    want = expected_scores(model, tokens)[-1].argmax()
+    assert next(dlprim.Generator(path).tokens(tokens, tokens=1, stop=False)) == want
+
+
+def test_frequencies(tmp_path):
+    """Positions scaled and divided as files may say."""
+    model = tiny("llama", rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0})
+    extra = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}
+    check(gguf_files.write_model(tmp_path / "tiny.gguf", model, "llama", extra=extra), model)
+
+
+def test_sampling(llama):
+    generator = dlprim.Generator(llama[1])
+    options = {"tokens": 20, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "stop": False}
+    first = list(generator.tokens(TOKENS, seed=1, **options))
+    assert first == list(generator.tokens(TOKENS, seed=1, **options))
+    assert first != list(generator.tokens(TOKENS, seed=2, **options))
+    greedy = list(generator.tokens(TOKENS, tokens=20, stop=False))
+    assert list(generator.tokens(TOKENS, **{**options, "top_k": 1})) == greedy
+    assert list(generator.tokens(TOKENS, **{**options, "top_p": 1e-6})) == greedy
+    with pytest.raises(ValueError, match="top_p"):
+        next(generator.tokens(TOKENS, top_p=0.0))
+
+
+def test_frequencies_of_choices(llama):
+    """Of many draws with top_k 3, each candidate comes as often as its probability says."""
+    generator = dlprim.Generator(llama[1])
+    scores = generator.scores(TOKENS)[-1].astype(np.float64)
+    best = np.argsort(-scores)[:3]
+    p = np.exp((scores[best] - scores[best[0]]) / 2)
+    draws = [next(generator.tokens(TOKENS, tokens=1, temperature=2.0, top_k=3, top_p=1.0, seed=s)) for s in range(200)]
+    counts = [draws.count(token) / 200 for token in best]
+    np.testing.assert_allclose(counts, p / p.sum(), atol=0.12)
+
+
+def test_the_end_of_a_text(llama):
+    model, path = llama
+    generator = dlprim.Generator(path, context=24)
+    assert len(list(generator.tokens(TOKENS, tokens=100, stop=False))) == 24 - 19 + 1  # the context is full
+    assert list(generator.tokens(TOKENS, tokens=0)) == []
+    with pytest.raises(ValueError, match="context"):
+        next(generator.tokens(TOKENS * 2))
+    with pytest.raises(ValueError, match="vocabulary"):
+        next(generator.tokens([1000]))
+
+
+def test_text_and_program(llama):
+    _, path = llama
+    generator = dlprim.Generator(path)
+    text = generator.generate("Hello", tokens=8)
+    assert "".join(generator.stream("Hello", tokens=8)) == text and generator.times["prompt_tokens"] == 5
+    assert generator.decode(generator.encode("Grüße 12 <258>!")) == "Grüße 12 !"
+    output = program("generate", path, "--prompt", "Hello", "--tokens", 8)
+    assert "prompt: 5 tokens" in output and "tokens/s" in output
+    assert program("generate", path, "-p", "Hello", "-n", 3, "-t", 1, "-k", 5, "-s", 7, "-q").endswith("\n")
+    (path.parent / "no.gguf").write_bytes(b"no model")
+    assert "no GGUF file" in program("generate", path.parent / "no.gguf", "-p", "x", code=1)
