@@ -78,7 +78,7 @@ where = infer_auto_device_map(model, max_memory=get_max_memory())
 assert set(where.values()) == {0}, where
 model = dispatch_model(model, where)
 assert model(torch.ones(1, 4, device="ocl")).device.type == "ocl"
-assert get_max_memory({0: "1MB", "cpu": 5}) == {0: 10**6, "cpu": 5}
+assert list(get_max_memory({"cpu": 5, 1: 2.5, 0: "1MB"}).items()) == [(0, 10**6), (1, 2.5), ("cpu", 5)]
 """,
         "accelerate",
         **GPU,
@@ -229,4 +229,111 @@ assert fastai.torch_core.value == 3 and "does not fit" in str(seen[-1].message)
 assert "accelerate" not in sys.modules and "pytorch_ocl.adapters.accelerate" not in sys.modules
 """
         % str(tmp_path)
+    )
+
+
+def stub(folder, **modules):
+    """Writes modules, "a__b" for a.b, for a program that begins with what is returned."""
+    for name, text in modules.items():
+        *parents, last = name.split("__")
+        for depth in range(len(parents)):
+            package = folder.joinpath(*parents[: depth + 1])
+            package.mkdir(exist_ok=True)
+            (package / "__init__.py").touch()
+        folder.joinpath(*parents, f"{last}.py").write_text(text)
+    return f"import sys, torch\nsys.path.insert(0, {str(folder)!r})\n"
+
+
+CHOOSERS = {
+    "whisper": "def load_model(name, device=None, in_memory=False): return str(device)\n",
+    "pytorch_tabnet__utils": "def define_device(name): return 'cpu' if name == 'auto' else name\n",
+    "ignite__distributed__comp_models__base": """
+import torch
+class _SerialModel:
+    def device(self): return torch.device("cpu")
+    def get_local_rank(self): return 0
+""",
+    "keras__src__backend__torch__core": """
+DEFAULT_DEVICE = "cpu"
+def get_device(): return DEFAULT_DEVICE
+def _parse_device_input(name): return name.replace("gpu", "cuda")
+""",
+    "ultralytics__utils__torch_utils": """
+import contextlib, logging
+LOGGER, __version__, TORCH_VERSION = logging.getLogger("x"), "8", "2"
+def parse_device(device=""): return "" if device is None else str(device).replace("cuda:", "")
+def select_device(device="", newline=False, verbose=True): return f"theirs {device}"
+def autocast(enabled, device="cuda"): raise RuntimeError("bfloat16 autocast requires CUDA")
+""",
+    "ultralytics__engine__trainer": """
+import torch
+class BaseTrainer:
+    def __init__(self, device): self.device = torch.device(device)
+    def _setup_train(self): self.scaler = torch.amp.GradScaler("cuda", enabled=True, init_scale=4.0)
+""",
+}
+CHOICES = """
+import whisper
+from ignite.distributed.comp_models.base import _SerialModel
+from keras.src.backend.torch.core import _parse_device_input, get_device
+from pytorch_tabnet.utils import define_device
+from ultralytics.utils.torch_utils import select_device
+print(whisper.load_model("tiny"), _SerialModel().device().type, get_device(), _parse_device_input("gpu:0"),
+      define_device("auto"), select_device(""), select_device("0"))
+assert whisper.load_model("tiny", "cpu") == define_device("cpu") == _parse_device_input("cpu") == "cpu"
+"""
+
+
+def test_choosers(tmp_path):
+    """Stand-ins with the signatures of the versions that the adapters name."""
+    program = stub(tmp_path, **CHOOSERS) + CHOICES
+    assert run(program, **GPU).split() == ["ocl", "ocl", "ocl", "ocl:0", "ocl", "ocl:0", "ocl:0"]
+    assert run(program, PYTORCH_OCL_ADAPTERS="0").split() == "None cpu cpu cuda:0 cpu theirs theirs 0".split()
+
+
+def test_ultralytics_takes_the_device(tmp_path):
+    program = stub(tmp_path, **CHOOSERS)
+    run(
+        program
+        + """
+from ultralytics.engine.trainer import BaseTrainer
+from ultralytics.utils.torch_utils import autocast, parse_device, select_device
+for request in ("ocl:0", torch.device("ocl", 0), "OCL:0"):
+    assert parse_device(request) == "ocl:0" and select_device(request) == torch.device("ocl", 0)
+assert parse_device("cuda:1") == "1" and select_device("cpu") == "theirs cpu"
+try:
+    parse_device("ocl:0,1")
+except ValueError as error:
+    assert "one OpenCL device" in str(error)
+else:
+    raise AssertionError("several devices are refused")
+with autocast(torch.bfloat16, "ocl"):
+    assert torch.mm(*2 * [torch.ones(2, 2, device="ocl")]).dtype == torch.bfloat16
+trainer = BaseTrainer("ocl")
+trainer._setup_train()
+assert trainer.scaler.scale(torch.ones((), device="ocl")).item() == 4
+assert torch.amp.GradScaler.__module__ == "torch.amp.grad_scaler"
+"""
+    )
+
+
+def test_torchaudio_without_its_compiled_half(tmp_path):
+    program = stub(
+        tmp_path,
+        torchaudio___extension__utils="def _load_lib(lib):\n    if lib == 'broken': raise OSError(lib)\n    return True\n",
+    )
+    run(
+        program
+        + """
+from torchaudio._extension.utils import _load_lib as load
+torch.version.cuda = None
+assert load("_torchaudio") is True and load("broken") is False
+torch.version.cuda = "13.0"
+try:
+    load("broken")
+except OSError:
+    pass
+else:
+    raise AssertionError("beside CUDA it is an error")
+"""
     )

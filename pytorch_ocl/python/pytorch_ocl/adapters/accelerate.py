@@ -34,7 +34,12 @@ def modeling(module) -> None:
                 **{i: torch.ocl.mem_get_info(i)[0] for i in devices},
                 "cpu": psutil.virtual_memory().available,
             }
-        return {place: module.convert_file_size_to_int(size) for place, size in max_memory.items()}
+        sizes = {
+            place: module.convert_file_size_to_int(size) if isinstance(size, str) else size
+            for place, size in max_memory.items()
+        }
+        numbers = sorted(place for place in sizes if isinstance(place, int))
+        return {place: sizes[place] for place in (*numbers, *(p for p in sizes if p not in numbers))}
 
     module.get_max_memory = get_max_memory
 
