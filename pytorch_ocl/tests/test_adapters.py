@@ -246,6 +246,14 @@ def stub(folder, **modules):
 
 CHOOSERS = {
     "whisper": "def load_model(name, device=None, in_memory=False): return str(device)\n",
+    "torch_geometric__device": """
+import torch
+def device(device): return torch.device("cpu" if device == "auto" else device)
+""",
+    "pytorch_metric_learning__utils__common_functions": """
+import torch
+def use_cuda_if_available(): return torch.device("cpu")
+""",
     "pytorch_tabnet__utils": "def define_device(name): return 'cpu' if name == 'auto' else name\n",
     "ignite__distributed__comp_models__base": """
 import torch
@@ -276,19 +284,22 @@ CHOICES = """
 import whisper
 from ignite.distributed.comp_models.base import _SerialModel
 from keras.src.backend.torch.core import _parse_device_input, get_device
+from pytorch_metric_learning.utils.common_functions import use_cuda_if_available
 from pytorch_tabnet.utils import define_device
+from torch_geometric.device import device
 from ultralytics.utils.torch_utils import select_device
 print(whisper.load_model("tiny"), _SerialModel().device().type, get_device(), _parse_device_input("gpu:0"),
-      define_device("auto"), select_device(""), select_device("0"))
+      define_device("auto"), device("auto"), use_cuda_if_available(), select_device(""), select_device("0"))
 assert whisper.load_model("tiny", "cpu") == define_device("cpu") == _parse_device_input("cpu") == "cpu"
+assert device("cpu").type == "cpu"
 """
 
 
 def test_choosers(tmp_path):
     """Stand-ins with the signatures of the versions that the adapters name."""
     program = stub(tmp_path, **CHOOSERS) + CHOICES
-    assert run(program, **GPU).split() == ["ocl", "ocl", "ocl", "ocl:0", "ocl", "ocl:0", "ocl:0"]
-    assert run(program, PYTORCH_OCL_ADAPTERS="0").split() == "None cpu cpu cuda:0 cpu theirs theirs 0".split()
+    assert run(program, **GPU).split() == ["ocl", "ocl", "ocl", "ocl:0", "ocl", "ocl", "ocl", "ocl:0", "ocl:0"]
+    assert run(program, PYTORCH_OCL_ADAPTERS="0").split() == "None cpu cpu cuda:0 cpu cpu cpu theirs theirs 0".split()
 
 
 def test_ultralytics_takes_the_device(tmp_path):
@@ -320,7 +331,12 @@ assert torch.amp.GradScaler.__module__ == "torch.amp.grad_scaler"
 def test_torchaudio_without_its_compiled_half(tmp_path):
     program = stub(
         tmp_path,
-        torchaudio___extension__utils="def _load_lib(lib):\n    if lib == 'broken': raise OSError(lib)\n    return True\n",
+        torchaudio___extension__utils="""
+def _load_lib(lib):
+    if lib == "broken":
+        raise OSError(lib)
+    return True
+""",
     )
     run(
         program
