@@ -113,6 +113,24 @@ with tempfile.TemporaryDirectory() as folder:
     )
 
 
+def test_transformers_offloaded_cache():
+    run(
+        """
+import torch, transformers
+config = transformers.GPT2Config(vocab_size=32, n_positions=16, n_embd=16, n_layer=3, n_head=2,
+                                 bos_token_id=1, eos_token_id=2)
+model = transformers.GPT2LMHeadModel(config).to("ocl").eval()
+tokens = torch.tensor([[3, 4, 5]], device="ocl")
+plain, offloaded = (
+    model.generate(tokens, max_new_tokens=4, do_sample=False, pad_token_id=0, cache_implementation=kind).tolist()
+    for kind in (None, "offloaded")
+)
+assert plain == offloaded
+""",
+        "transformers",
+    )
+
+
 LIGHTNING = """
 import torch, lightning as L
 class Module(L.LightningModule):
@@ -188,12 +206,19 @@ def test_torchvision_without_its_compiled_half():
     run(
         """
 import torchvision, torch
-boxes, scores = torch.tensor([[0.0, 0, 2, 2], [0, 0, 2, 1.9]], device="ocl"), torch.tensor([0.1, 0.2], device="ocl")
-if torchvision.extension._has_ops():
-    assert torchvision.ops.nms(boxes, scores, 0.5).tolist() == [1]
-else:
-    assert torch.ops.torchvision.nms
-assert torchvision.models.resnet18
+assert torchvision.extension._has_ops()
+boxes, scores = torch.tensor([[0.0, 0, 2, 2], [0, 0, 2, 1.9]]), torch.tensor([0.1, 0.2])
+x, region = torch.arange(16.0).view(1, 1, 4, 4), torch.tensor([[0.0, 0, 0, 3, 3]])
+gradients = []
+for device in ("cpu", "ocl"):
+    kept = torchvision.ops.nms(boxes.to(device), scores.to(device), 0.5)
+    assert kept.tolist() == [1] and kept.device.type == device
+    image = x.detach().clone().to(device).requires_grad_(True)
+    torchvision.ops.roi_align(image, region.to(device), (2, 2)).square().sum().backward()
+    gradients.append(image.grad.cpu())
+    with torch.inference_mode():
+        assert torchvision.ops.roi_pool(x.to(device), region.to(device), 2).flatten().tolist() == [5, 7, 13, 15]
+torch.testing.assert_close(*gradients)
 """,
         "torchvision",
     )

@@ -38,6 +38,7 @@ TABLE = {
     "torchao.quantization.quantize_.workflows.int4.int4_tile_packed_to_4d_tensor": "torchao:tile_packed",
     "torchaudio._extension.utils": "torchaudio:extension_utils",
     "torchvision.extension": "torchvision:extension",
+    "transformers.cache_utils": "transformers:cache_utils",
     "transformers.pipelines.base": "transformers:pipelines",
     "transformers.training_args": "transformers:training_args",
     "ultralytics.engine.trainer": "ultralytics:trainer",

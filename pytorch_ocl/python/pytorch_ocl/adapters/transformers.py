@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""transformers.pipeline and the Trainer's arguments, which take the first device of the kinds that they know (read in
-5.23). The Trainer puts batches where accelerate does."""
+"""transformers.pipeline and the Trainer's arguments, which take the first device of the kinds that they know, and
+offloaded caches (read in 5.23). The Trainer puts batches where accelerate does."""
 
 import functools
 import os
@@ -47,3 +47,25 @@ def training_args(module) -> None:
         return bf16_available() or named or chosen_automatically()
 
     module.is_torch_bf16_gpu_available = is_torch_bf16_gpu_available
+
+
+def cache_utils(module) -> None:
+    """Caches offloaded to the CPU: their update waits for streams of CUDA by name. The order of steps is the same."""
+    kind = module.Cache
+    original = kind.update
+
+    @functools.wraps(original)
+    def update(self, key_states, value_states, layer_idx, *arguments, **options):
+        if not self.offloading or key_states.device.type != "ocl":
+            return original(self, key_states, value_states, layer_idx, *arguments, **options)
+        while self.layer_class_to_replicate is not None and len(self.layers) <= layer_idx:
+            self.layers.append(self.layer_class_to_replicate())
+        stream = torch.ocl.current_stream(key_states.device)
+        stream.wait_stream(self.prefetch_stream)
+        self.prefetch_stream.wait_stream(stream)
+        self.prefetch(layer_idx + 1, self.only_non_sliding)
+        states = self.layers[layer_idx].update(key_states, value_states, *arguments, **options)
+        self.offload(layer_idx, self.only_non_sliding)
+        return states
+
+    kind.update = update
