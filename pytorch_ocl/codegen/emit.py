@@ -1,32 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Prints units and stubs as C++, with torchgen doing the wrappers."""
+"""Prints units and stubs as C++, a file a family."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import re
-import textwrap
 import zlib
 
-import torchgen.api.meta as meta
-import torchgen.api.structured as structured
 from catalog import Catalog
 from plan import Plan, Stub, Unit
-from torchgen import dest
-from torchgen.api.types import kernel_signature
+from torchgen.api import meta, structured
 from torchgen.context import native_function_manager
-from torchgen.dest.register_dispatch_key import StructuredRegisterDispatchKey
-from torchgen.model import (
-    BackendIndex,
-    BackendMetadata,
-    DeviceCheckType,
-    DispatchKey,
-    NativeFunction,
-    OperatorName,
-)
-from torchgen.selective_build.selector import SelectiveBuilder
-from torchgen.utils import Target
+from wrappers import flat, kernel_of, namespace_of, signature_of, wrappers
 
 SHARDS = 4
 HEADER = """\
@@ -35,50 +19,9 @@ HEADER = """\
 """
 
 
-def flat(name: object) -> str:
-    """A C++ identifier for a function: dots become underscores."""
-    return str(name).replace(".", "_")
-
-
-def namespace_of(unit: Unit) -> str:
-    """Of the authors' functions: those for a layout have the names of those for dense tensors."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", unit.layout.removesuffix("Tensor")).lower() if unit.layout else "ops"
-
-
 def shard_of(unit: Unit) -> int:
     """By name, so that a new row changes one shard only."""
     return zlib.crc32(str(unit.functions[0].func.name).encode()) % SHARDS
-
-
-WRAPPER = re.compile(r"^(\S[^\n]*\bwrapper_OCL\w*\([^\n]*\)) \{\n(.*?)^\}", re.M | re.S)
-
-
-def translating_errors(text: str) -> str:
-    """The wrappers with their bodies in a try block that turns dlprim's errors into PyTorch's."""
-    return WRAPPER.sub(r"\1 try {\n\2} OCL_TRANSLATE_ERRORS", text)
-
-
-def checking_overlap(text: str, f: NativeFunction, unit: Unit) -> str:
-    """The wrapper of a function, with a check that what it writes overlaps neither itself nor part of what it reads."""
-    if unit.entry.options.get("overlap", False):
-        return text
-    tensors = [a for a in f.func.arguments.flat_all if a.type.is_tensor_like() and not a.type.is_list_like()]
-    written = [a for a in tensors if a.annotation is not None and a.annotation.is_write]
-    read = [a.name for a in tensors if a not in written]
-    checks = [f"  pytorch_ocl::check_overlap({', '.join([a.name, *read])});\n" for a in written]
-    return WRAPPER.sub(lambda m: f"{m[1]} {{\n{''.join(checks)}{m[2]}}}", text)
-
-
-def checking_dtype(text: str, f: NativeFunction, unit: Unit) -> str:
-    """The wrapper of a function with a check that its first tensor's dtype is among those its entry lists."""
-    served = unit.entry.options.get("dtypes") if unit.entry else None
-    first = next((a.name for a in f.func.arguments.flat_all if str(a.type) == "Tensor"), None)
-    if not served or first is None:
-        return text
-    mask = " | ".join(f"pytorch_ocl::served::{kind}_" for kind in served)
-    name = str(f.func.name.name.base).strip("_")
-    check = f'  pytorch_ocl::check_dtype({first}, {mask}, "{name}");\n'
-    return WRAPPER.sub(lambda m: f"{m[1]} {{\n{check}{m[2]}}}", text)
 
 
 class Emitter:
@@ -116,78 +59,25 @@ class Emitter:
         """One source file: wrappers in an anonymous namespace, and their TORCH_LIBRARY_IMPL."""
         if not units:
             return HEADER
-        headers = {
-            f"ATen/ops/{f.root_name}_native.h" for u in units for f in u.functions if u.kind in ("shared", "row")
-        }
-        definitions, registrations = [], []
-        for unit in units:
-            definitions += self.wrappers(unit, Target.ANONYMOUS_DEFINITION)
-            registrations += self.wrappers(unit, Target.REGISTRATION)
-        lines = [f'#include "{h}"' for h in ["ops/registration.hpp", *includes]]
+        own = ["ops/registration.hpp", *includes]
+        if any(u.structured for u in units):
+            own.append("ops/structured.hpp")
         if any(u.entry and "dtypes" in u.entry.options for u in units):
-            lines.append('#include "ops/dtypes.hpp"')
-        lines += [f"#include <{h}>" for h in sorted(headers)]
-        body = translating_errors("\n".join(definitions)).replace("at::detail::empty_xpu", "pytorch_ocl::new_output")
-        return (
-            f"{HEADER}"
-            + "\n".join(lines)
-            + "\n\nnamespace at {\nnamespace {\n\n"
-            + "\n".join(self.helpers())
-            + body
-            + "\n} // namespace\n\n"
-            + f"TORCH_LIBRARY_IMPL(aten, {units[0].layout}PrivateUse1, m) {{\n"
-            + textwrap.indent("\n".join(r.replace(",\n", ", ").strip() for r in registrations), "  ")
-            + "\n}\n\n} // namespace at\n"
-        )
+            own.append("ops/dtypes.hpp")
+        native = {f"ATen/ops/{f.root_name}_native.h" for u in units for f in u.functions if u.kind in ("shared", "row")}
+        printed = [wrapper for unit in units for wrapper in wrappers(unit, self.catalog_)]
+        return f"""{HEADER}{include_lines(own, sorted(native))}
+namespace at {{
+namespace {{
 
-    def helpers(self) -> list[str]:
-        text = "\n".join(dest.gen_registration_helpers(backend_index({})))
-        text = text.replace("at::detail::empty_strided_xpu", "pytorch_ocl::new_strided_output")
-        return [text.replace("at::detail::empty_xpu", "pytorch_ocl::new_output")]
+{chr(10).join(wrapper.definition() for wrapper in printed)}
+}} // namespace
 
-    def wrappers(self, unit: Unit, target: Target) -> list[str]:
-        """What torchgen prints for each function of the unit, for our device."""
-        selector = SelectiveBuilder.get_nop_selector()
-        index = self.index_of(unit)
-        options = dict(
-            backend_index=index,
-            target=target,
-            selector=selector,
-            rocm=False,
-            symint=True,
-            class_method_name=None,
-            skip_dispatcher_op_registration=False,
-        )
-        if unit.structured:
-            printer = StructuredRegisterDispatchKey(**options, g=unit.group)
-            texts = [printer.gen_one(f) for f in unit.functions]
-        else:
-            printer = dest.RegisterDispatchKey(**options)
-            texts = [printer.gen_unstructured(adjusted(f, unit), unit.group) for f in unit.functions]
-        texts = [text and text.replace("XPU", "OCL") for text in texts]
-        if target is Target.ANONYMOUS_DEFINITION and unit.kind in ("structured", "functions"):
-            texts = [
-                text and checking_dtype(checking_overlap(text, f, unit), f, unit)
-                for text, f in zip(texts, unit.functions)
-            ]
-        return [text for text in texts if text]
+TORCH_LIBRARY_IMPL(aten, {units[0].layout}PrivateUse1, m) {{
+{"".join(f"  {wrapper.registration()}{chr(10)}" for wrapper in printed)}}}
 
-    def index_of(self, unit: Unit) -> BackendIndex:
-        if unit.kind == "structured":
-            out = unit.group.out.func.name
-            return backend_index({out: BackendMetadata(flat(out), True, "pytorch_ocl")})
-        if unit.kind == "functions":
-            name = unit.entry.name
-            kernel = flat(name) + ("_symint" if unit.entry.options.get("symint") else "")
-            f = self.catalog_.find(name)
-            return backend_index(
-                {f.func.name: BackendMetadata(kernel, False, f"pytorch_ocl::{namespace_of(unit)}")},
-                use_out_as_primary=not unit.entry.options.get("variants", False),
-            )
-        if unit.layout:
-            return backend_index({f.func.name: self.catalog_.layout_kernel(unit.layout, f) for f in unit.functions})
-        members = [unit.group.out] if unit.structured else unit.functions
-        return backend_index({f.func.name: self.catalog_.cpu_kernel(f) for f in members})
+}} // namespace at
+"""
 
     def structured_header(self, unit: Unit) -> str:
         return f"""{HEADER}#pragma once
@@ -229,9 +119,9 @@ namespace pytorch_ocl::{namespace_of(units[0]) if units else "ops"} {{
 
     def declaration(self, unit: Unit) -> str:
         f = self.catalog_.find(unit.entry.name)
-        index = self.index_of(unit)
+        kernel = kernel_of(unit, f, self.catalog_)
         with native_function_manager(f):
-            return kernel_signature(f, index).decl(name=index.get_kernel(f).kernel) + ";"
+            return signature_of(kernel, f).decl(name=kernel.kernel) + ";"
 
     def listing(self) -> str:
         operators = [
@@ -255,32 +145,15 @@ namespace pytorch_ocl::{namespace_of(units[0]) if units else "ops"} {{
         return json.dumps({"operators": operators, "layouts": layouts, "stubs": stubs}, indent=1) + "\n"
 
 
-def backend_index(index: dict[OperatorName, BackendMetadata], use_out_as_primary: bool = True) -> BackendIndex:
-    """XPU is printed with what our device needs (guards, helper names); the caller renames it."""
-    return BackendIndex(
-        dispatch_key=DispatchKey.XPU,
-        use_out_as_primary=use_out_as_primary,
-        external=False,
-        device_guard=True,
-        index=index,
-    )
-
-
-def adjusted(f: NativeFunction, unit: Unit) -> NativeFunction:
-    """The function with device guard and check as our entry wants them; the guard is on except for views."""
-    options = unit.entry.options if unit.entry else {}
-    check = f.device_check if options.get("device_check", True) else DeviceCheckType.NoCheck
-    return dataclasses.replace(f, device_guard=options.get("guard", not f.is_view_op), device_check=check)
+def include_lines(own: list[str], torch: list[str]) -> str:
+    return "".join([f'#include "{header}"\n' for header in own] + [f"#include <{header}>\n" for header in torch])
 
 
 def stub_registrations(kind: str, stubs: list[Stub]) -> str:
     title = kind.capitalize()
     headers = sorted({stub.header for stub in stubs})
-    lines = [f'#include "ops/{kind}.hpp"'] + [f"#include <{h}>" for h in headers]
     body = "".join(f"OCL_STUB({stub.name}, {stub.row})\n" for stub in stubs)
-    return f"""{HEADER}{chr(10).join(lines)}
-#include <ATen/native/DispatchStub.h>
-
+    return f"""{HEADER}{include_lines([f"ops/{kind}.hpp"], [*headers, "ATen/native/DispatchStub.h"])}
 #define OCL_STUB(stub, row) \\
   REGISTER_PRIVATEUSE1_DISPATCH( \\
       stub, (&pytorch_ocl::{title}Stub<dlprim::{title}Id::row, stub##_DECLARE_DISPATCH_type::FnPtr>::call))

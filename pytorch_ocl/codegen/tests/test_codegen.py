@@ -27,7 +27,8 @@ def test_row_takes_stub_and_shared_functions(workspace):
     assert {"eq.Tensor", "eq.Scalar_out", "eq_.Scalar"} <= names(texts, row="eq")
     shards = "".join(text for path, text in texts.items() if path.startswith("register_rows_"))
     assert 'm.impl("sin.out", TORCH_FN(wrapper_OCL_sin_out_out))' in shards
-    assert "at::native::structured_sin_out" in shards and "OptionalDeviceGuard guard_" in shards
+    for kind, arguments in (("Functional", ""), ("Inplace", "(self)"), ("Out", "(out)")):
+        assert f"pytorch_ocl::{kind}Kernel<at::native::structured_sin_out, 1> op{arguments};" in shards
 
 
 def test_ufunc_counts_as_shared(workspace):
@@ -99,7 +100,8 @@ def test_structured(workspace):
         in texts["structured/mm_out.h"]
     )
     assert '#include "generated/structured/mm_out.h"' in code(texts, "gemm")
-    assert "public pytorch_ocl::structured_mm_out" in code(texts, "gemm")
+    assert "pytorch_ocl::OutKernel<pytorch_ocl::structured_mm_out, 1> op(out);" in code(texts, "gemm")
+    assert '#include "ops/structured.hpp"' in code(texts, "gemm")
     assert "check_and_update_common_device(common_device, mat2" in code(texts, "gemm")
     assert names(texts) == {"mm", "mm.out"}
 
@@ -119,9 +121,9 @@ def test_functions_are_declared_guarded_and_checked(workspace):
     resize = source[source.index("resize_(") : source.index("pytorch_ocl::ops::resize_")]
     assert "OptionalDeviceGuard device_guard(device_of(self))" in resize
     copy = source[source.index("_copy_from(") : source.index("pytorch_ocl::ops::_copy_from")]
-    assert "No device check" in copy
+    assert "common_device" not in copy
     strided = source[source.index("as_strided(") : source.index("pytorch_ocl::ops::as_strided")]
-    assert "DeviceGuard omitted" in strided
+    assert "device_guard" not in strided
 
 
 def test_written_tensors_are_checked_for_overlap(workspace):
