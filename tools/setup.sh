@@ -90,7 +90,7 @@ demo() {
 
 test_() {
   system_packages libgtest-dev pocl-opencl-icd oclgrind libprotobuf-dev protobuf-compiler nlohmann-json3-dev \
-    libcli11-dev libstb-dev libhdf5-dev libpcre2-dev g++-mingw-w64-x86-64-posix libclc-15 clang-19
+    libcli11-dev libstb-dev libhdf5-dev libpcre2-dev g++-mingw-w64-x86-64-posix libclc-15 clang-19 debootstrap?
   "$python" -c "import os, sysconfig; os.stat(sysconfig.get_path('include') + '/Python.h')" 2> /dev/null ||
     system_packages python3-dev
   has sklearn matplotlib rich pytest xdist expecttest hypothesis scipy ||
@@ -102,7 +102,11 @@ test_() {
   has torchvision || pip_install --no-deps "$TORCHVISION"
   has timm || { pip_install huggingface_hub && pip_install --no-deps timm; }
   [[ -e $VENV/lib/libintelocl.so ]] || cpu_driver
+  mkdir -p build
+  tools/rusticl.sh setup > build/rusticl.log 2>&1 &
+  local rusticl=$!
   build ON
+  wait $rusticl || say "no rusticl: $(tail -n 1 build/rusticl.log)"
 }
 
 case ${1:-} in

@@ -29,9 +29,10 @@ SMALL_DEVICE_TESTS = ":".join(
     Device.* Queue.* Loss.* Compact.* Copy.* Concat.J* Scan.EveryK* Sort.* Index.Selects* Softmax.Inf*
     Fft.Columns Fft.Real*""".split()
 )
-# What Oclgrind, a thousand times slower than a device, can afford: small tests of each kind of kernel, none that makes
-# an OpenCL call fail on purpose, which it reports. The simulated device has 16 KB of local memory.
-OCLGRIND_TESTS = ":".join(
+# What Oclgrind, a thousand times slower than a device, can afford, and rusticl, slow at building kernels: small tests of
+# each kind of kernel, none that makes an OpenCL call fail on purpose, which Oclgrind reports. Its simulated device has
+# 16 KB of local memory.
+SMALL_TESTS = ":".join(
     """
     *.Small */GemmCandidate.Small/* */Attention.Small*/tiled BatchNorm.E* BatchNorm.G* BatchNorm.H* Concat.*
     Conv.Depthwise Copy.* Ctc.* Distance.* Embedding.* Fill.*
@@ -42,6 +43,8 @@ OCLGRIND_TESTS = ":".join(
     Upsample.Linear* Upsample.Nearest""".split()
 )
 
+# Slow to build, above all for PoCL, and the same code everywhere.
+FOR_GPUS = "*/mma:*/wgmma:*/gemv:Conv.RoundsToTf32*"
 # These make kernels of the families whose registers matter.
 DUMPED_TESTS = "Softmax.Inf*:Conv.Small*:Attention.Small*:BatchNorm.E*:Gemm.Small*:Reduce.Strided*"
 
@@ -77,8 +80,7 @@ def checks():
 
 def on_platform(platform, environment):
     """dlprim's and the backend's tests on an OpenCL platform."""
-    # What is for GPUs only is slow to build, above all for PoCL, and the same code everywhere.
-    chosen = " '--gtest_filter=-*/mma:*/wgmma:*/gemv:Conv.RoundsToTf32*'" if platform == "PoCL" else ""
+    chosen = f" '--gtest_filter=-{FOR_GPUS}'" if platform == "PoCL" else ""
     yield Step(f"dlprim on {platform}", sharded(f"{BUILD}/dlprim/dlprim_tests{chosen}"), environment, 15)
     # With a thread that submits, as on GPUs; PoCL's go without.
     thread = {"DLPRIM_SUBMIT_THREAD": "1" if platform == "Intel" else "0"}
@@ -130,8 +132,10 @@ def other_machines():
         "OCLGRIND_CHECK_API": "1",
         "OCLGRIND_LOCAL_MEM_SIZE": "16384",
     }
-    command = [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={OCLGRIND_TESTS}"]
+    command = [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={SMALL_TESTS}"]
     yield Step("dlprim under Oclgrind", command, oclgrind, 10)
+    tests = [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={SMALL_TESTS}-{FOR_GPUS}"]
+    yield Step("dlprim on rusticl", ["tools/rusticl.sh", "run", *tests], {}, 10)
 
 
 def operators():
