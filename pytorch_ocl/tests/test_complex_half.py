@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Complex numbers of two float16: every elementwise operator that complex64 has, sums and means, computed in that."""
+"""Complex numbers of two float16: every elementwise operator that complex64 has, sums, means and products, computed
+in that."""
 
 import pytest
 import torch
@@ -28,6 +29,8 @@ OPERATORS = {
     "half": lambda x, y: x * y.real,
     "sum": lambda x, y: x.sum(0),
     "mean": lambda x, y: y.mean(),
+    "prod": lambda x, y: x[:2].prod(0),
+    "prod_of_all": lambda x, y: x[0, :3].prod(),
     "complex": lambda x, y: torch.complex(x.real, y.real),
     "polar": lambda x, y: torch.polar(x.abs(), y.real),
 }

@@ -120,9 +120,16 @@ void extremes_of_all(const at::Tensor& self, at::Tensor& low, at::Tensor& high) 
 void run_reduce(at::TensorIteratorBase& it, ReduceId id, c10::ArrayRef<c10::Scalar> scalars) {
   check_order(id, it.dtype(1));
   if (it.numel() == 0) return;
-  if (C10_UNLIKELY(it.ndim() > dlprim::max_dims)) {
+  const bool halves = it.dtype(1) == at::kComplexHalf;
+  if (C10_UNLIKELY(it.ndim() > dlprim::max_dims || halves)) {
     const at::Tensor out = it.tensor(0), in = it.tensor(1);
-    return reduce_rows(id, {out}, in, [&](int64_t d) { return out.size(d) == 1 && in.size(d) != 1; }, numbers(scalars));
+    const auto reduced = [&](int64_t d) { return out.size(d) == 1 && in.size(d) != 1; };
+    if (!halves) return reduce_rows(id, {out}, in, reduced, numbers(scalars));
+    const at::ScalarType type = out.is_complex() ? at::kComplexFloat : at::kFloat;
+    const at::Tensor wide = at::empty(out.sizes(), out.options().dtype(type));
+    reduce_rows(id, {wide}, in.to(at::kComplexFloat), reduced, numbers(scalars));
+    out.copy_(wide);
+    return;
   }
   const TensorView outputs[] = {operand(it, 0, dlprim::name(id))}, inputs[] = {operand(it, 1, dlprim::name(id))};
   dlprim::reduce(current_queue(), id, {outputs, inputs}, numbers(scalars));
