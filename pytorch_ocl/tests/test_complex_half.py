@@ -31,6 +31,8 @@ OPERATORS = {
     "mean": lambda x, y: y.mean(),
     "prod": lambda x, y: x[:2].prod(0),
     "prod_of_all": lambda x, y: x[0, :3].prod(),
+    "fft": lambda x, y: torch.fft.fft(x, dim=0),
+    "irfft": lambda x, y: torch.fft.irfft2(x, norm="ortho"),
     "complex": lambda x, y: torch.complex(x.real, y.real),
     "polar": lambda x, y: torch.polar(x.abs(), y.real),
 }

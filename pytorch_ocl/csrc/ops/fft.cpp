@@ -38,6 +38,13 @@ double scale_of(int64_t normalization, at::IntArrayRef sizes, at::IntArrayRef di
 // `sizes`: of the signal, whose real side has them.
 void transform(const char* op, const at::Tensor& out, const at::Tensor& self, at::IntArrayRef dims,
                FftDirection direction, int64_t normalization, at::IntArrayRef sizes) {
+  if (self.scalar_type() == at::kComplexHalf || out.scalar_type() == at::kComplexHalf) {
+    const auto wide = [](const at::Tensor& x) { return x.is_complex() ? at::kComplexFloat : at::kFloat; };
+    const at::Tensor result = at::empty(out.sizes(), out.options().dtype(wide(out)));
+    transform(op, result, self.to(wide(self)), dims, direction, normalization, sizes);
+    out.copy_(result);
+    return;
+  }
   const std::vector<int> places(dims.begin(), dims.end());
   dlprim::fft(current_queue(), view_of(out, op), view_of(self, op), places, direction,
               scale_of(normalization, sizes, dims));
