@@ -25,19 +25,19 @@ void sparse_triangular_solve(Queue& queue, const SparseRows& matrix, const Tenso
   struct Key {
     DataType type, index;
     std::uint8_t upper, unit;
-    std::uint16_t across, along;
+    std::uint16_t across, rows;
   };
-  const std::size_t group = fitting_group(queue.device().info(), 64);
-  const auto across = std::min<std::size_t>(std::bit_ceil(std::size_t(x.size(1))), group);
-  const std::size_t each = std::size_t(matrix.columns.numel() / x.size(0)) / 2;
-  const auto along = std::min(std::bit_ceil(std::max<std::size_t>(each, 1)), std::min<std::size_t>(group / across, 16));
-  const Key key{type, index, upper, unit, std::uint16_t(across), std::uint16_t(along)};
+  const bool cpu = queue.device().info().cpu;
+  const std::size_t group = fitting_group(queue.device().info(), cpu ? 16 : 256);
+  const auto across = std::min<std::size_t>(std::bit_ceil(std::size_t(x.size(1))), 4);
+  const std::size_t rows = std::min<std::size_t>(group / across, 128);
+  const Key key{type, index, upper, unit, std::uint16_t(across), std::uint16_t(rows)};
   static KernelCache<Key> cache;
   Kernel& kernel = cache.get(queue.device(), key, [&] {
     return source("sparse_solve.cl", "sparse_triangular_solve", type)
         .define("INDEX", tag(index))
         .define("ACROSS", std::int64_t(across))
-        .define("ALONG", std::int64_t(along))
+        .define("ROWS", std::int64_t(rows))
         .define("UPPER", std::int64_t(upper))
         .define("UNIT", std::int64_t(unit));
   });
@@ -53,7 +53,7 @@ void sparse_triangular_solve(Queue& queue, const SparseRows& matrix, const Tenso
       status.arm("sparse triangular solve: index %lld of the sparse matrix is out of range"),
       0};
   const std::size_t groups = (std::size_t(x.size(1)) + across - 1) / across;
-  launch(queue, kernel, NDRange(groups * across * along, across * along), matrix.starts.data, matrix.columns.data,
+  launch(queue, kernel, NDRange(groups * across * rows, across * rows), matrix.starts.data, matrix.columns.data,
          matrix.values.data, x.data, status.buffer(), p);
 }
 

@@ -31,7 +31,7 @@ void sampled_product(Queue& queue, const TensorView& rows, const TensorView& col
 
 /// x = matrix^-1 x for a square matrix and x [n, k] of any strides, in float32, float64, complex64 or complex128. Entries
 /// on the other side of the diagonal are not counted, with `unit` neither those on it. Of equal positions the sum counts;
-/// a row without diagonal gives infinities or NaN. Row after row: no faster for matrices whose rows need few others.
+/// a row without diagonal gives infinities or NaN. Rows of a block go side by side as far as they do not need each other.
 /// Indices out of range are reported as above and count as 0. Throws ValidationError for other dtypes and sizes.
 void sparse_triangular_solve(Queue& queue, const SparseRows& matrix, const TensorView& x, bool upper, bool unit);
 
