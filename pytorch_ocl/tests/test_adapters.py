@@ -155,6 +155,8 @@ def test_lightning():
         LIGHTNING
         + """
 assert train(accelerator="ocl", devices=1) == train(accelerator="ocl", devices=[0], precision="bf16-mixed") == "ocl"
+strategy = L.pytorch.strategies.SingleDeviceStrategy(torch.device("ocl", 0))
+assert train(strategy=strategy) == "ocl"
 print(train(), L.Fabric(accelerator="auto").device.type)
 """,
         "lightning",

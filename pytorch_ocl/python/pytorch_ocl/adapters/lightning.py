@@ -76,9 +76,10 @@ def _is_ours(connector) -> bool:
 
 def connector(module) -> None:
     kind = getattr(module, "_AcceleratorConnector", None) or module._Connector
-    auto, gpu, strategy, precision = (
+    auto, gpu, flags, strategy, precision = (
         kind._choose_auto_accelerator,
         kind._choose_gpu_accelerator_backend,
+        kind._check_config_and_set_final_flags,
         kind._choose_strategy,
         kind._check_and_init_precision,
     )
@@ -91,6 +92,13 @@ def connector(module) -> None:
         if not torch.cuda.is_available() and chosen_automatically():
             return "ocl"
         return gpu()
+
+    @functools.wraps(flags)
+    def check_config_and_set_final_flags(self, *arguments, **options):
+        flags(self, *arguments, **options)
+        root = getattr(self._strategy_flag, "_root_device", None)
+        if self._accelerator_flag in ("auto", "cpu") and getattr(root, "type", None) == "ocl":
+            self._accelerator_flag = "ocl"  # a strategy that names its device decides
 
     @functools.wraps(strategy)
     def choose_strategy(self):
@@ -109,4 +117,5 @@ def connector(module) -> None:
         return plugin
 
     kind._choose_auto_accelerator, kind._choose_gpu_accelerator_backend = map(staticmethod, (choose_auto, choose_gpu))
+    kind._check_config_and_set_final_flags = check_config_and_set_final_flags
     kind._choose_strategy, kind._check_and_init_precision = choose_strategy, check_and_init_precision
