@@ -264,6 +264,24 @@ TEST(AttentionSplit, FewQueries) {
   }
 }
 
+// Processors pass over the keys for each query alone: slices that end early, biases, causal, heads that share keys.
+TEST(AttentionRows, FewQueries) {
+  const Variable forced("DLPRIM_ATTENTION", "rows");
+  using C = Case;
+  int at = 0;
+  for (Case c :
+       {C{.batch = 2, .heads = 8, .key_heads = 2, .queries = 1, .keys = 300, .width = 64},
+        C{.heads = 6, .key_heads = 2, .queries = 5, .keys = 33, .width = 20, .value_width = 40, .bias = C::added},
+        C{.batch = 2, .heads = 2, .key_heads = 2, .queries = 8, .keys = 65, .width = 15, .bias = C::mask},
+        C{.heads = 4, .queries = 7, .keys = 64, .width = 16, .causal = true, .heads_last = true, .scale = -0.5},
+        C{.heads = 2, .key_heads = 2, .queries = 3, .keys = 1, .width = 16}, C{.queries = 2, .keys = 0, .width = 16}}) {
+    constexpr DataType types[] = {DataType::float32, DataType::float16, DataType::bfloat16};
+    c.type = types[at++ % 3];
+    Problem problem(c);
+    expect_expected(problem);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Candidates, Attention, ::testing::Values("wgmma", "mma", "tiled"),
                          [](const auto& info) { return std::string(info.param); });
 

@@ -108,14 +108,23 @@ def pack(x, kind):
 
 def write(path, values, tensors, alignment=32):
     """tensors: name -> (array, type)."""
-    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values))
+    entries = [(name, x.shape, kind, pack(x, kind)[0]) for name, (x, kind) in tensors.items()]
+    return write_packed(path, values, entries, alignment)
+
+
+def write_packed(path, values, entries, alignment=32):
+    """entries: name, shape, type and bytes of each tensor."""
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(entries), len(values))
     head += b"".join(text(key) + value(x) for key, x in values.items())
-    data = b""
-    for name, (x, kind) in tensors.items():
-        head += text(name) + struct.pack(f"<I{x.ndim}Q", x.ndim, *reversed(x.shape)) + struct.pack("<IQ", kind, len(data))
-        data += pack(x, kind)[0]
-        data += b"\0" * (-len(data) % alignment)
-    path.write_bytes(head + b"\0" * (-len(head) % alignment) + data)
+    begin = 0
+    for name, shape, kind, data in entries:
+        head += text(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
+        head += struct.pack("<IQ", kind, begin)
+        begin += len(data) + -len(data) % alignment
+    with open(path, "wb") as file:
+        file.write(head + b"\0" * (-len(head) % alignment))
+        for *_, data in entries:
+            file.write(data + b"\0" * (-len(data) % alignment))
     return path
 
 

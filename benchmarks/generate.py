@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Tokens a second of a language model of 0.5 billion random weights in Q4_0: dlprim, llama.cpp (llama-cpp-python) and
+ONNX Runtime (MatMulNBits), alternating in one run.
+
+python benchmarks/generate.py [--tokens 32] [--prompt 128] [--device cpu] [--only dlprim ...] [--folder DIR]
+
+What is not installed is left out. The file of random weights stays in the folder."""
+
+import argparse
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "dlprim/python"), str(ROOT / "dlprim/python/tests")]
+import gguf_files  # noqa: E402
+
+LAYERS, WIDTH, HEADS, KEY_HEADS, INNER, VOCABULARY = 24, 896, 14, 2, 4864, 151936
+
+
+def random_blocks(random, rows, columns, kind):
+    """Bytes of a matrix of random weights, about 0.02 large."""
+    bytes_, step = {gguf_files.Q4_0: (16, 0.005), gguf_files.Q8_0: (32, 0.0003)}[kind]
+    blocks = random.integers(0, 256, (rows * columns // 32, 2 + bytes_), np.uint8)
+    blocks[:, :2] = np.frombuffer(np.float16(step).tobytes(), np.uint8)
+    return blocks.tobytes()
+
+
+def write_model(path):
+    random, q4 = np.random.default_rng(0), gguf_files.Q4_0
+    key = KEY_HEADS * WIDTH // HEADS
+    matrices = {"token_embd": (VOCABULARY, WIDTH, gguf_files.Q8_0)}
+    vectors = {"output_norm.weight": np.ones(WIDTH)}
+    for i in range(LAYERS):
+        block = f"blk.{i}."
+        for name, rows, columns in (
+            ("attn_q", WIDTH, WIDTH),
+            ("attn_k", key, WIDTH),
+            ("attn_v", key, WIDTH),
+            ("attn_output", WIDTH, WIDTH),
+            ("ffn_gate", INNER, WIDTH),
+            ("ffn_up", INNER, WIDTH),
+            ("ffn_down", WIDTH, INNER),
+        ):
+            matrices[block + name] = (rows, columns, q4)
+        vectors |= {block + name + ".weight": np.ones(WIDTH) for name in ("attn_norm", "ffn_norm")}
+        vectors |= {f"{block}attn_{n}.bias": np.zeros(s) for n, s in (("q", WIDTH), ("k", key), ("v", key))}
+    values = {
+        "general.architecture": "qwen2",
+        "general.name": "random 0.5B",
+        "qwen2.block_count": LAYERS,
+        "qwen2.embedding_length": WIDTH,
+        "qwen2.feed_forward_length": INNER,
+        "qwen2.context_length": 4096,
+        "qwen2.attention.head_count": HEADS,
+        "qwen2.attention.head_count_kv": KEY_HEADS,
+        "qwen2.attention.layer_norm_rms_epsilon": 1e-6,
+        "qwen2.rope.freq_base": 1000000.0,
+        **gguf_files.character_vocabulary(VOCABULARY),
+        "tokenizer.ggml.bos_token_id": VOCABULARY - 1,
+    }
+    entries = [(name, x.shape, gguf_files.F32, x.astype(np.float32).tobytes()) for name, x in vectors.items()]
+    entries += [(f"{n}.weight", (r, c), kind, random_blocks(random, r, c, kind)) for n, (r, c, kind) in matrices.items()]
+    gguf_files.write_packed(path, values, entries)
+
+
+def with_dlprim(path, prompt, tokens, device):
+    import dlprim
+
+    generator = dlprim.Generator(path, device=device)
+
+    def run():
+        list(generator.tokens(prompt, tokens=tokens, stop=False))
+        t = generator.times
+        return t["prompt_tokens"] / t["prompt_seconds"], (t["tokens"] - 1) / t["seconds"]
+
+    return run
+
+
+def with_llama_cpp(path, prompt, tokens, device):
+    import time
+
+    import llama_cpp
+
+    model = llama_cpp.Llama(str(path), n_ctx=4096, n_threads=os.cpu_count(), n_batch=512, verbose=False)
+
+    def run():
+        model.reset()
+        start = time.perf_counter()
+        model.eval(prompt)
+        token = int(np.argmax(model._scores[-1])) if model._scores.size else model.sample(temp=0)
+        first = time.perf_counter()
+        for _ in range(tokens - 1):
+            model.eval([token])
+            token = model.sample(temp=0)
+        end = time.perf_counter()
+        return len(prompt) / (first - start), (tokens - 1) / (end - first)
+
+    return run
+
+
+RUNNERS = {"dlprim": with_dlprim, "llama.cpp": with_llama_cpp}
+
+
+def serve(o):
+    """One engine in a process of its own: a line of input, a run."""
+    prompt = np.random.default_rng(1).integers(0, 256, o.prompt).tolist()
+    run = RUNNERS[o.serve](o.folder / "random-0.5B-q4_0.gguf", prompt, o.tokens, o.device)
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        print(*run(), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--prompt", type=int, default=128)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--only", nargs="*", default=list(RUNNERS))
+    parser.add_argument("--python", default=sys.executable, help="of the environment that has llama-cpp-python")
+    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()) / "dlprim_generate")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    o = parser.parse_args()
+    if o.serve:
+        return serve(o)
+    o.folder.mkdir(exist_ok=True)
+    path = o.folder / "random-0.5B-q4_0.gguf"
+    if not path.exists():
+        write_model(path)
+    arguments = ["--tokens", o.tokens, "--prompt", o.prompt, "--device", o.device, "--folder", o.folder]
+    engines, results = {}, {}
+    for name in o.only:
+        python = o.python if name == "llama.cpp" else sys.executable
+        command = [python, __file__, *map(str, arguments), "--serve", name]
+        engine = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if engine.stdout.readline().strip() == "ready":
+            engines[name] = engine
+        else:
+            print(f"{name}: left out")
+    for repeat in range(o.repeats + 1):  # the first one builds kernels
+        for name, engine in engines.items():
+            engine.stdin.write("run\n")
+            engine.stdin.flush()
+            rates = [float(word) for word in engine.stdout.readline().split()]
+            if repeat:
+                results.setdefault(name, []).append(rates)
+    print(f"{path.stat().st_size / 2**20:.0f} MiB of weights, prompt of {o.prompt} tokens, {o.tokens} more")
+    for name, rates in results.items():
+        prompt, text = (statistics.median(r) for r in zip(*rates, strict=True))
+        print(f"{name:10} prompt {prompt:8.1f} tokens/s   text {text:7.2f} tokens/s")
+    for engine in engines.values():
+        engine.stdin.close()
+
+
+if __name__ == "__main__":
+    main()
