@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Tokens a second of a language model of 0.5 billion random weights in Q4_0: dlprim, llama.cpp (llama-cpp-python) and
-ONNX Runtime (MatMulNBits), alternating in one run.
+"""Tokens a second of a language model of 0.5 billion random weights in Q4_0: dlprim and llama.cpp (the package
+xllamacpp, which has it compiled), alternating in one run, and the processor time of each.
 
-python benchmarks/generate.py [--tokens 32] [--prompt 128] [--device cpu] [--only dlprim ...] [--folder DIR]
+python benchmarks/generate.py [--tokens 32] [--prompt 128] [--device cpu] [--only dlprim ...] [--python FILE]
+[--folder DIR]
 
 What is not installed is left out. The file of random weights stays in the folder."""
 
@@ -14,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 
@@ -84,23 +86,18 @@ def with_dlprim(path, prompt, tokens, device):
 
 
 def with_llama_cpp(path, prompt, tokens, device):
-    import time
+    import xllamacpp
 
-    import llama_cpp
-
-    model = llama_cpp.Llama(str(path), n_ctx=4096, n_threads=os.cpu_count(), n_batch=512, verbose=False)
+    options = xllamacpp.CommonParams()
+    options.model.path, options.n_ctx, options.n_parallel, options.warmup = str(path), 4096, 1, False
+    options.cpuparams.n_threads = options.cpuparams_batch.n_threads = len(os.sched_getaffinity(0))
+    server = xllamacpp.Server(options)
+    request = {"prompt": prompt, "n_predict": tokens, "temperature": 0, "ignore_eos": True, "cache_prompt": False}
 
     def run():
-        model.reset()
-        start = time.perf_counter()
-        model.eval(prompt)
-        token = int(np.argmax(model._scores[-1])) if model._scores.size else model.sample(temp=0)
-        first = time.perf_counter()
-        for _ in range(tokens - 1):
-            model.eval([token])
-            token = model.sample(temp=0)
-        end = time.perf_counter()
-        return len(prompt) / (first - start), (tokens - 1) / (end - first)
+        answer = server.handle_completions(request)
+        t = (answer if isinstance(answer, dict) else answer[0])["timings"]
+        return t["prompt_per_second"], (t["predicted_n"] - 1) * 1000 / t["predicted_ms"]
 
     return run
 
@@ -114,7 +111,9 @@ def serve(o):
     run = RUNNERS[o.serve](o.folder / "random-0.5B-q4_0.gguf", prompt, o.tokens, o.device)
     print("ready", flush=True)
     for _ in sys.stdin:
-        print(*run(), flush=True)
+        start = time.process_time()
+        rates = run()
+        print(*rates, time.process_time() - start, flush=True)
 
 
 def main():
@@ -124,7 +123,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--only", nargs="*", default=list(RUNNERS))
-    parser.add_argument("--python", default=sys.executable, help="of the environment that has llama-cpp-python")
+    parser.add_argument("--python", default=sys.executable, help="of the environment that has xllamacpp")
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()) / "dlprim_generate")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     o = parser.parse_args()
@@ -153,8 +152,8 @@ def main():
                 results.setdefault(name, []).append(rates)
     print(f"{path.stat().st_size / 2**20:.0f} MiB of weights, prompt of {o.prompt} tokens, {o.tokens} more")
     for name, rates in results.items():
-        prompt, text = (statistics.median(r) for r in zip(*rates, strict=True))
-        print(f"{name:10} prompt {prompt:8.1f} tokens/s   text {text:7.2f} tokens/s")
+        prompt, text, seconds = (statistics.median(r) for r in zip(*rates, strict=True))
+        print(f"{name:10} prompt {prompt:8.1f} tokens/s   text {text:7.2f} tokens/s   {seconds:.2f} s of processors")
     for engine in engines.values():
         engine.stdin.close()
 
