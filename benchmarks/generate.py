@@ -68,7 +68,9 @@ def write_model(path):
         "tokenizer.ggml.bos_token_id": VOCABULARY - 1,
     }
     entries = [(name, x.shape, gguf_files.F32, x.astype(np.float32).tobytes()) for name, x in vectors.items()]
-    entries += [(f"{n}.weight", (r, c), kind, random_blocks(random, r, c, kind)) for n, (r, c, kind) in matrices.items()]
+    entries += [
+        (f"{n}.weight", (r, c), kind, random_blocks(random, r, c, kind)) for n, (r, c, kind) in matrices.items()
+    ]
     gguf_files.write_packed(path, values, entries)
 
 

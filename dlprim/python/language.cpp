@@ -39,8 +39,7 @@ nb::object scores(Generator& generator, const Tokens& tokens) {
     values = generator.scores(tokens);
   }
   const auto rows = std::int64_t(tokens.size());
-  const Tensor tensor =
-      Tensor::from_host(DataType::float32, {rows, std::int64_t(values.size()) / rows}, values.data());
+  const Tensor tensor = Tensor::from_host(DataType::float32, {rows, std::int64_t(values.size()) / rows}, values.data());
   return to_array(Context().make_execution_context(), tensor);
 }
 
@@ -80,9 +79,8 @@ void bind_language(nb::module_& m) {
       .def(
           "start",
           [](Generator& g, const Tokens& prompt, std::int64_t tokens, double temperature, std::int64_t top_k,
-             double top_p, std::uint64_t seed, bool stop) {
-            g.start(prompt, sampling(tokens, temperature, top_k, top_p, seed, stop));
-          },
+             double top_p, std::uint64_t seed,
+             bool stop) { g.start(prompt, sampling(tokens, temperature, top_k, top_p, seed, stop)); },
           "prompt"_a, "tokens"_a, "temperature"_a, "top_k"_a, "top_p"_a, "seed"_a, "stop"_a, Release())
       .def("next", &Generator::next, Release())
       .def("scores", &scores, "tokens"_a);

@@ -40,9 +40,7 @@ const PackedLayout* packed_layout(GgufType type) noexcept {
 
 namespace {
 
-float half_at(const std::uint8_t* from) {
-  return half_to_float(std::uint16_t(from[0] | from[1] << 8));
-}
+float half_at(const std::uint8_t* from) { return half_to_float(std::uint16_t(from[0] | from[1] << 8)); }
 
 // Two halves of 16 numbers each in the low and the high bits of 16 bytes become neighbours.
 void interleave(const std::uint8_t* from, std::uint8_t* to) {
@@ -77,8 +75,7 @@ void unpack_q4_k(const std::uint8_t* from, std::uint8_t* data, float* scales, fl
     const std::uint8_t* bytes = numbers + g / 2 * 32;
     const int shift = g % 2 * 4;
     for (int i = 0; i < 16; i++)
-      data[16 * g + i] =
-          std::uint8_t((bytes[2 * i] >> shift & 15) | (bytes[2 * i + 1] >> shift & 15) << 4);
+      data[16 * g + i] = std::uint8_t((bytes[2 * i] >> shift & 15) | (bytes[2 * i + 1] >> shift & 15) << 4);
   }
 }
 

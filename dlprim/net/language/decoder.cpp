@@ -19,8 +19,9 @@ Joined::Joined(Queue& queue, const GgufFile& file, const std::vector<const GgufT
   for (std::size_t first = 0; first < tensors.size();) {
     std::size_t last = first;
     while (last < tensors.size() && tensors[last]->type == tensors[first]->type) last++;
-    parts_.emplace_back(queue, file, std::vector(tensors.begin() + std::ptrdiff_t(first),
-                                                 tensors.begin() + std::ptrdiff_t(last)), dtype);
+    parts_.emplace_back(queue, file,
+                        std::vector(tensors.begin() + std::ptrdiff_t(first), tensors.begin() + std::ptrdiff_t(last)),
+                        dtype);
     first = last;
   }
 }
@@ -81,9 +82,7 @@ class Decoder::Reader {
     return read_vector(queue_, file_, *t, size, dtype);
   }
   // Undefined where the file has none.
-  Tensor bias(const std::string& name, std::int64_t size) {
-    return has(name) ? vector(name, size, dtype_) : Tensor();
-  }
+  Tensor bias(const std::string& name, std::int64_t size) { return has(name) ? vector(name, size, dtype_) : Tensor(); }
 
   // A tensor that nobody asked for may be what makes the model another one.
   void expect_all_used() {
@@ -117,9 +116,9 @@ void Decoder::read_layer(Reader& reader, Layer& layer, const std::string& name) 
   const std::int64_t width = shape_.width, d = shape_.head_width, q = shape_.heads * d, k = shape_.key_heads * d;
   layer.attention_norm = reader.vector(name + "attn_norm.weight", width, DataType::float32);
   layer.inner_norm = reader.vector(name + "ffn_norm.weight", width, DataType::float32);
-  layer.qkv = reader.joined({reader.matrix(name + "attn_q.weight", q, width),
-                             reader.matrix(name + "attn_k.weight", k, width),
-                             reader.matrix(name + "attn_v.weight", k, width)});
+  layer.qkv =
+      reader.joined({reader.matrix(name + "attn_q.weight", q, width), reader.matrix(name + "attn_k.weight", k, width),
+                     reader.matrix(name + "attn_v.weight", k, width)});
   const Tensor biases[] = {reader.bias(name + "attn_q.bias", q), reader.bias(name + "attn_k.bias", k),
                            reader.bias(name + "attn_v.bias", k)};
   if (biases[0].defined() != biases[1].defined() || biases[0].defined() != biases[2].defined())
@@ -148,7 +147,8 @@ void Decoder::make_tables() {
     if (!shape_.rope_factors.empty()) frequency /= shape_.rope_factors[std::size_t(i)];
     for (std::int64_t p = 0; p < context_; p++) {
       const double angle = double(p) * frequency;
-      cosines[std::size_t(p * half + i)] = float(std::cos(angle)), sines[std::size_t(p * half + i)] = float(std::sin(angle));
+      cosines[std::size_t(p * half + i)] = float(std::cos(angle)),
+                                     sines[std::size_t(p * half + i)] = float(std::sin(angle));
     }
   }
   for (auto [tensor, values] : {std::pair(&cosines_, &cosines), std::pair(&sines_, &sines)}) {
@@ -232,8 +232,9 @@ Tensor Decoder::gated(const Layer& layer, const Tensor& x) const {
   layer.gates.multiply(queue_, normalized(x, layer.inner_norm), gates, {});
   const TensorView gate = narrow(gates, 1, 0, inner).view(queue_), up = narrow(gates, 1, inner, inner).view(queue_);
   pointwise_operation(queue_, {gate, up}, {product.view(queue_)}, {},
-                      shape_.gelu ? "y0 = 0.5f * x0 * (1 + tanh(0.7978845608028654f * (x0 + 0.044715f * x0 * x0 * x0))) * x1;"
-                                  : "y0 = x0 / (1 + exp(-x0)) * x1;");
+                      shape_.gelu
+                          ? "y0 = 0.5f * x0 * (1 + tanh(0.7978845608028654f * (x0 + 0.044715f * x0 * x0 * x0))) * x1;"
+                          : "y0 = x0 / (1 + exp(-x0)) * x1;");
   const Tensor result(queue_, dtype_, x.shape());
   layer.inner_out.multiply(queue_, product, result, x);
   return result;

@@ -19,9 +19,7 @@ namespace {
 constexpr std::int64_t most_at_once = 512;  // tokens of a prompt in one pass
 constexpr std::int64_t usual_context = 4096;
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // Bytes at the end of a text that begin a character whose rest is yet to come.
 std::size_t open_bytes(std::string_view text) {
@@ -46,8 +44,7 @@ std::string repaired(std::string_view text) {
 }
 
 DataType computed_type(const Context& context, const GeneratorOptions& options) {
-  const DataType type =
-      options.dtype.value_or(context.device().info().cpu ? DataType::float32 : DataType::bfloat16);
+  const DataType type = options.dtype.value_or(context.device().info().cpu ? DataType::float32 : DataType::bfloat16);
   if (!is_floating(type) || type == DataType::float64)
     throw ValidationError(std::string("[language] expected float32, float16 or bfloat16, got ") + name(type));
   return type;
@@ -67,8 +64,8 @@ struct Generator::State {
       : queue(context.device().default_queue()), shape(read_shape(file)), tokenizer(file),
         decoder(queue, file, shape, room(shape, options), computed_type(context, options)) {
     if (tokenizer.size() > shape.vocabulary)
-      throw ValidationError("[language] a vocabulary of " + std::to_string(tokenizer.size()) + " pieces, with scores of " +
-                            std::to_string(shape.vocabulary));
+      throw ValidationError("[language] a vocabulary of " + std::to_string(tokenizer.size()) +
+                            " pieces, with scores of " + std::to_string(shape.vocabulary));
     if (const std::string* text = file.text("general.name")) name = *text;
   }
 
@@ -117,8 +114,14 @@ Generator::~Generator() {
 
 ModelSummary Generator::summary() const {
   const LanguageShape& s = state_->shape;
-  return {s.architecture, state_->name, s.layers, s.width, s.vocabulary, state_->decoder.context(),
-          state_->decoder.weight_bytes(), state_->decoder.dtype()};
+  return {s.architecture,
+          state_->name,
+          s.layers,
+          s.width,
+          s.vocabulary,
+          state_->decoder.context(),
+          state_->decoder.weight_bytes(),
+          state_->decoder.dtype()};
 }
 
 std::vector<std::int64_t> Generator::encode(std::string_view text, bool begin) const {

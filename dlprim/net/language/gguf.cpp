@@ -21,10 +21,10 @@ constexpr std::uint64_t largest_header = std::uint64_t(512) << 20;
 constexpr int deepest_array = 8;
 constexpr std::size_t most_dims = 4;
 
-constexpr GgufLayout layouts[] = {
-    {GgufType::f32, "F32", 1, 4},      {GgufType::f16, "F16", 1, 2},      {GgufType::bf16, "BF16", 1, 2},
-    {GgufType::q4_0, "Q4_0", 32, 18},  {GgufType::q8_0, "Q8_0", 32, 34},  {GgufType::q4_k, "Q4_K", 256, 144},
-    {GgufType::q6_k, "Q6_K", 256, 210}};
+constexpr GgufLayout layouts[] = {{GgufType::f32, "F32", 1, 4},      {GgufType::f16, "F16", 1, 2},
+                                  {GgufType::bf16, "BF16", 1, 2},    {GgufType::q4_0, "Q4_0", 32, 18},
+                                  {GgufType::q8_0, "Q8_0", 32, 34},  {GgufType::q4_k, "Q4_K", 256, 144},
+                                  {GgufType::q6_k, "Q6_K", 256, 210}};
 
 // Kinds of values in metadata, by their numbers.
 enum Kind : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64, kinds };
@@ -143,8 +143,7 @@ template <class Reader>
 GgufValue read_array(Reader& r) {
   const auto kind = r.template number<std::uint32_t>();
   if (kind >= kinds) fail("an array of kind " + std::to_string(kind));
-  const std::uint64_t n =
-      r.count("elements of an array", r.template number<std::uint64_t>(), least_bytes[kind]);
+  const std::uint64_t n = r.count("elements of an array", r.template number<std::uint64_t>(), least_bytes[kind]);
   switch (kind) {
     case u8:
     case boolean: return r.template numbers<std::int64_t, std::uint8_t>(n);

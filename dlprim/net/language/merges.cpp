@@ -8,9 +8,7 @@ namespace dlprim {
 
 namespace {
 
-std::uint64_t key(std::int64_t left, std::int64_t right) {
-  return std::uint64_t(left) << 32 | std::uint64_t(right);
-}
+std::uint64_t key(std::int64_t left, std::int64_t right) { return std::uint64_t(left) << 32 | std::uint64_t(right); }
 
 }  // namespace
 
@@ -65,7 +63,12 @@ void PairMerges::apply(std::vector<std::int64_t>& tokens) const {
 std::size_t character_bytes(std::string_view text) noexcept {
   if (text.empty()) return 0;
   const auto first = static_cast<unsigned char>(text[0]);
-  const std::size_t bytes = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+  const std::size_t bytes = first < 0x80   ? 1
+                            : first < 0xc2 ? 0
+                            : first < 0xe0 ? 2
+                            : first < 0xf0 ? 3
+                            : first < 0xf5 ? 4
+                                           : 0;
   if (bytes == 0 || bytes > text.size()) return 0;
   for (std::size_t i = 1; i < bytes; i++)
     if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return 0;

@@ -53,8 +53,8 @@ struct Keys {
     if (!found && !otherwise) throw ValidationError("[language] the file has no '" + prefix + key + "'");
     const double value = found.value_or(otherwise.value_or(0));
     if (!(value >= least && value <= most))
-      throw ValidationError("[language] '" + prefix + key + "': expected a number of " + std::to_string(least) + " to " +
-                            std::to_string(most) + ", got " + std::to_string(value));
+      throw ValidationError("[language] '" + prefix + key + "': expected a number of " + std::to_string(least) +
+                            " to " + std::to_string(most) + ", got " + std::to_string(value));
     return value;
   }
 };
@@ -70,13 +70,13 @@ void read_rotation(const Keys& keys, LanguageShape& shape) {
   if (scaling && *scaling == "linear") shape.rope_scale = 1 / keys.real("rope.scaling.factor", 1e-3, 1e6, 1);
   if (const GgufTensor* factors = file.find("rope_freqs.weight")) {
     if (factors->elements() != shape.rotated / 2)
-      throw ValidationError("[language] expected " + std::to_string(shape.rotated / 2) + " factors of frequencies, got " +
-                            factors->text());
+      throw ValidationError("[language] expected " + std::to_string(shape.rotated / 2) +
+                            " factors of frequencies, got " + factors->text());
     const std::vector<float> numbers = read_numbers(file, *factors);
     shape.rope_factors.assign(numbers.begin(), numbers.end());
     for (double factor : shape.rope_factors)
-      if (!(factor > 1e-6 && factor < 1e9)) throw ValidationError("[language] a frequency is divided by " +
-                                                                std::to_string(factor));
+      if (!(factor > 1e-6 && factor < 1e9))
+        throw ValidationError("[language] a frequency is divided by " + std::to_string(factor));
   }
 }
 
@@ -102,7 +102,8 @@ LanguageShape read_shape(const GgufFile& file) {
                           std::to_string(shape.key_heads) + " heads of keys");
   shape.inner = keys.integer("feed_forward_length", most);
   shape.context = keys.integer("context_length", std::int64_t(1) << 30, 4096);
-  shape.context = std::min(shape.context, keys.integer("attention.sliding_window", std::int64_t(1) << 30, shape.context));
+  shape.context =
+      std::min(shape.context, keys.integer("attention.sliding_window", std::int64_t(1) << 30, shape.context));
   shape.norm_eps = keys.real("attention.layer_norm_rms_epsilon", 0, 1);
   read_rotation(keys, shape);
   const GgufTensor* embeddings = file.find("token_embd.weight");

@@ -17,8 +17,8 @@ namespace {
 // Contractions, letters, numbers, other signs, and spaces, of which the last belongs to the word behind it.
 #define GPT2 R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"
 #define DIGITS_ALONE R"(\p{N}|'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+)"
-#define BY_LINES(digits)                                                                   \
-  R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})" digits                  \
+#define BY_LINES(digits)                                                  \
+  R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})" digits \
   R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"
 
 struct Way {
@@ -66,7 +66,7 @@ bool Splitter::whole_words() const noexcept { return state_->way.whole_words; }
 
 void Splitter::split(std::string_view text, const std::function<void(std::string_view)>& take) const {
   const std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data*)> match(pcre2_match_data_create(1, nullptr),
-                                                                           pcre2_match_data_free);
+                                                                             pcre2_match_data_free);
   for (std::size_t at = 0; at < text.size();) {
     const int found = pcre2_match(state_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), at,
                                   PCRE2_NO_UTF_CHECK, match.get(), nullptr);

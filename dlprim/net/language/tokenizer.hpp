@@ -54,7 +54,7 @@ class Tokenizer {
   std::int64_t begin_ = -1, unknown_ = -1;
   std::unordered_map<std::string, std::int64_t> numbers_;
   std::vector<Special> specials_[256];  // by their first byte, the longest first
-  std::int64_t bytes_[256];             // the token of each byte, or -1
+  std::int64_t bytes_[256];  // the token of each byte, or -1
   std::unique_ptr<Splitter> splitter_;
   PairMerges pairs_;
 };

@@ -36,7 +36,7 @@ class Weights {
   std::int64_t n_ = 0, k_ = 0;
   DataType dtype_ = DataType::float32;
   GgufType type_ = GgufType::f32;
-  Tensor data_;           // [n, k] of dtype_, or bytes [n, row]
+  Tensor data_;  // [n, k] of dtype_, or bytes [n, row]
   Tensor scales_, zeros_;  // [n, groups]
 };
 

@@ -23,9 +23,7 @@ class Generator:
     dtype: "float32", "float16" or "bfloat16"; default: float32 on CPUs, bfloat16 elsewhere. Threads may share it: one
     text is generated at a time."""
 
-    def __init__(
-        self, path: str | os.PathLike, device: str | None = None, context: int = 0, dtype: str | None = None
-    ):
+    def __init__(self, path: str | os.PathLike, device: str | None = None, context: int = 0, dtype: str | None = None):
         place = _core.Context(device) if device else _core.Context()
         self._core = _core.GeneratorCore(place, os.fspath(path), context, dtype)
         self._lock = threading.Lock()

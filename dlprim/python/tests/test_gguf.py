@@ -78,7 +78,11 @@ HOSTILE = {
         with_value(9, struct.pack("<IQIQ", 9, 1, 4, 2**62)),
     ],
     "bytes, with": [head(0, 1) + struct.pack("<Q", HUGE) + bytes(16), with_value(8, struct.pack("<Q", 2**40))],
-    "kind 99": [with_value(99, b""), with_value(9, struct.pack("<IQ", 99, 1)), with_value(9, struct.pack("<IQI", 9, 1, 99) + bytes(8))],
+    "kind 99": [
+        with_value(99, b""),
+        with_value(9, struct.pack("<IQ", 99, 1)),
+        with_value(9, struct.pack("<IQI", 9, 1, 99) + bytes(8)),
+    ],
     "deep in each other": [with_value(9, NESTED)],
     "cut off": [
         head(0, 1) + struct.pack("<Q", 3) + b"keyxx",

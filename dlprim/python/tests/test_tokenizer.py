@@ -59,7 +59,10 @@ def test_bytes(way, tmp_path):
         ]
     )
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=420, initial_alphabet=pre.ByteLevel.alphabet(), special_tokens=["<|end|>", "<|user|>"], show_progress=False
+        vocab_size=420,
+        initial_alphabet=pre.ByteLevel.alphabet(),
+        special_tokens=["<|end|>", "<|user|>"],
+        show_progress=False,
     )
     reference.train_from_iterator(CORPUS, trainer)
     model = json.loads(reference.to_str())["model"]
