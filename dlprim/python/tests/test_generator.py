@@ -34,7 +34,7 @@ def tiny(architecture, width=64, inner=96, **more):
     torch.manual_seed(0)
     model = getattr(transformers, name + "ForCausalLM")(config).float().eval()
     with torch.no_grad():
-        for name, parameter in model.named_parameters():  # norms and biases that matter
+        for parameter in model.parameters():  # norms and biases that matter
             parameter.add_(0.1 * torch.randn_like(parameter) if parameter.ndim == 1 else 0)
             parameter.mul_(1 if parameter.ndim == 1 else 5)
     return model
