@@ -74,16 +74,18 @@ def test_multiprocessing_queue(tmp_path):
     assert out == "[0, 2, 4] ocl:0 ocl:0 0"
 
 
-def test_a_thread_that_waits_for_the_interpreter_at_exit_gets_it():
-    # As PyTorch's backward threads do. Without a request to switch, only who waits lets another thread in.
+def test_backward_threads_give_back_objects_before_the_interpreter_ends():
+    # The thread of the device holds the callback when backward() has returned, and needs the interpreter to drop it.
     out = run_python(
-        "import os, sys, threading, time\nx = torch.ones(1, device='ocl'); x.item()\n"
-        "def work():\n    time.sleep(0.001)\n    os.write(1, b'let in')\n"
-        "threading.Thread(target=work, daemon=True).start()\ntime.sleep(0.0005)\n"
-        "sys.setswitchinterval(100)\nstart = time.perf_counter()\n"
-        "while time.perf_counter() - start < 0.05: pass\n"
+        "import os, time\n"
+        "class Late:\n"
+        "    def __call__(self): pass\n"
+        "    def __del__(self): time.sleep(0.2); os.write(1, b'given back')\n"
+        "x = torch.ones(3, device='ocl', requires_grad=True)\ny = x * 2\n"
+        "y.register_hook(lambda _: torch.autograd.Variable._execution_engine.queue_callback(Late()))\n"
+        "y.sum().backward()\n"
     )
-    assert out == "let in"
+    assert out == "given back"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the system has no such signals")

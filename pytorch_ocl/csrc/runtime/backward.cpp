@@ -7,6 +7,7 @@
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -73,6 +74,36 @@ void start_threads() {
   engine.initialize_device_threads_pool();
   if (!Access::has_queues(engine)) Access::start(engine);
   has_threads = true;
+}
+
+namespace {
+
+// A node that does nothing, on the thread of the device that its gradient names.
+struct Barrier : torch::autograd::Node {
+  explicit Barrier(const at::Tensor& gradient) { add_input_metadata(gradient); }
+  torch::autograd::variable_list apply(torch::autograd::variable_list&&) override { return {}; }
+};
+
+// Edges hold nodes by std::shared_ptr before PyTorch 2.13, by c10::intrusive_ptr since.
+template <class Pointer, class Node>
+Pointer make_node(const at::Tensor& gradient) {
+  if constexpr (std::is_same_v<Pointer, std::shared_ptr<torch::autograd::Node>>)
+    return std::make_shared<Node>(gradient);
+  else return c10::make_intrusive<Node>(gradient);
+}
+
+}  // namespace
+
+void finish_threads() {
+  if (!has_threads) return;
+  for (c10::DeviceIndex i = 0; i < device_count(); i++) {
+    // No elements and no memory: the device need not have been used.
+    const at::Tensor gradient =
+        at::detail::make_tensor<c10::TensorImpl>(c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                                 caffe2::TypeMeta::Make<float>(), c10::Device(device_type, i));
+    const torch::autograd::Edge barrier(make_node<decltype(torch::autograd::Edge::function), Barrier>(gradient), 0);
+    Engine::get_default_engine().execute({barrier}, {gradient}, false, false, true);
+  }
 }
 
 }  // namespace backward

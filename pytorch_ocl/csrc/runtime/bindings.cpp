@@ -2,6 +2,7 @@
 // What the Python package calls: torch.ops.pytorch_ocl.*
 #include <torch/library.h>
 
+#include "backward.hpp"
 #include "device.hpp"
 #include "device_index.hpp"
 #include "errors.hpp"
@@ -106,6 +107,7 @@ TORCH_LIBRARY(pytorch_ocl, m) {
   m.def("current_device() -> int", [] { return std::int64_t(current_device()); });
   m.def("set_device(int index) -> ()", [](std::int64_t index) { set_device(device_index(index)); });
   m.def("initialized() -> bool", [] { return initialized(); });
+  m.def("finish_backward_threads() -> ()", &backward::finish_threads);
   m.def("in_bad_fork() -> bool", [] { return in_bad_fork(); });
   m.def("current_stream(int index) -> Stream",
         [](std::int64_t index) { return current_stream(resolve_device(device_index(index))); });

@@ -2,7 +2,6 @@
 """Devices: counting, choosing and describing them."""
 
 import atexit
-import time
 import types
 
 import torch
@@ -183,8 +182,8 @@ def is_initialized() -> bool:
 
 
 @atexit.register
-def _let_threads_finish() -> None:
-    """PyTorch's backward threads need the interpreter for a moment after their caller has its gradients. One that
-    comes when it is shutting down ends the process (std::terminate), so it is let in before."""
+def _finish_backward_threads() -> None:
+    """PyTorch's backward threads may still hold Python objects of a pass when its caller has the gradients already. One
+    that gives them back when the interpreter is shutting down ends the process (std::terminate), so they do it before."""
     if is_initialized():
-        time.sleep(0.005)
+        torch.ops.pytorch_ocl.finish_backward_threads()
