@@ -46,6 +46,7 @@ std::vector<Composition::Part> Composition::run(const char* type, std::vector<Pa
   for (const Part& part : inputs) node.inputs.push_back(place(part));
   for (int i = 0; i < outputs; i++) node.outputs.push_back(int(values_.size())), values_.emplace_back();
   if (recorded_) choose_training_form(node, values_);
+  parse_attributes(node);
   executor_.run(Graph{"", {node}, {}, {}});
   std::vector<Part> results;
   for (int i = 0; i < outputs; i++) {

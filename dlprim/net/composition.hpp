@@ -63,5 +63,10 @@ template <void (*function)(Composition&)>
 void compose(Registry& registry, const char* type, const char* attributes = "") {
   registry.add(type, composed<function>, attributes, "", function);
 }
+/// One that reads its attributes as a struct T.
+template <class T, void (*function)(Composition&)>
+void compose(Registry& registry, const char* type, const char* attributes) {
+  registry.add<T>(type, composed<function>, attributes, "", function);
+}
 
 }  // namespace dlprim

@@ -7,6 +7,10 @@
 namespace dlprim {
 
 /// What a RoiAlign or MaxRoiPool node asks for.
-RegionPooling read_region_pooling(Call& call);
+struct RegionAttributes {
+  explicit RegionAttributes(const AttributeReader& reader);
+  RegionPooling pooling;
+  std::vector<std::int64_t> size;  ///< height and width of the result
+};
 
 }  // namespace dlprim

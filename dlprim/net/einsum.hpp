@@ -11,7 +11,13 @@ struct Equation {
   std::string result;
 };
 
-/// Reads the node's equation for inputs of these shapes. Throws ValidationError.
+/// The equation as the node gives it.
+struct EinsumAttributes {
+  explicit EinsumAttributes(const AttributeReader& reader) : equation(reader.text("equation", "")) {}
+  std::string equation;
+};
+
+/// Reads the equation of a node with EinsumAttributes for inputs of these shapes. Throws ValidationError.
 Equation read_equation(Call& call, const std::vector<Shape>& shapes);
 
 }  // namespace dlprim

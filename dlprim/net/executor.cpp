@@ -63,7 +63,10 @@ void Executor::run(const Graph& graph) {
 void Executor::run(const Node& node) {
   with_name(node, [&] {
     if (!node.implementation) throw NotImplementedError("no such operator");
-    Call call(*this, node);
+    // Nodes of networks are set up; one that runs for itself, while loading, is not.
+    const bool late = node.implementation->parse && !node.parsed.has_value();
+    const std::any parsed = late ? node.implementation->parse(AttributeReader(node)) : std::any();
+    Call call(*this, node, late ? parsed : node.parsed);
     node.implementation->function(call);
     random_ |= call.random_;
   });

@@ -27,9 +27,10 @@ Fourier Fourier::of(Call& call, const Shape& x) {
   const int rank = x.size();
   if (rank < 2 || x[rank - 1] < 1 || x[rank - 1] > 2) call.fail("expected [..., 1] or [..., 2], got " + x.text());
   Fourier how;
-  how.dim = x.axis(call.has(2) ? call.read_integers(2).at(0) : call.integer("axis", call.version() < 20 ? 1 : -2));
+  const auto& attributes = call.attributes<FourierAttributes>();
+  how.dim = x.axis(call.has(2) ? call.read_integers(2).at(0) : attributes.axis);
   if (how.dim == rank - 1) call.fail("the last dimension holds real and imaginary part");
-  how.inverse = call.integer("inverse", 0), how.onesided = call.integer("onesided", 0);
+  how.inverse = attributes.inverse, how.onesided = attributes.onesided;
   how.length = x[how.dim];
   if (how.inverse && how.onesided) how.length = 2 * (how.length - 1);
   if (call.has(1)) how.length = call.read_integers(1).at(0);

@@ -5,6 +5,15 @@
 
 namespace dlprim {
 
+/// The attributes of a node DFT.
+struct FourierAttributes {
+  explicit FourierAttributes(const AttributeReader& reader)
+      : axis(reader.integer("axis", reader.node().version < 20 ? 1 : -2)), inverse(reader.integer("inverse", 0)),
+        onesided(reader.integer("onesided", 0)) {}
+  std::int64_t axis;
+  bool inverse, onesided;
+};
+
 /// What a node DFT asks for.
 struct Fourier {
   int dim = 0;
@@ -13,7 +22,7 @@ struct Fourier {
   std::int64_t bins() const { return length / 2 + 1; }
   double scale() const { return inverse ? 1 / double(length) : 1; }
 
-  /// Reads the node's attributes and inputs 1 (length) and 2 (axis) for an input of the given sizes. Fails for what ONNX
+  /// Reads the node's FourierAttributes and inputs 1 (length) and 2 (axis) for an input of the given sizes. Fails for what ONNX
   /// does not allow.
   static Fourier of(Call& call, const Shape& x);
 };

@@ -32,7 +32,7 @@ const Shape& GradientCall::output_shape(int i) const { return result(i).tensor.s
 std::vector<Tensor> GradientCall::run_again(const Tensor& x) {
   std::vector<Tensor> inputs{x};
   for (int i = 1; i < this->inputs(); i++) inputs.push_back(value(i).tensor);
-  return run(type().c_str(), inputs, attributes(), outputs());
+  return run(type().c_str(), inputs, named_attributes(), outputs());
 }
 
 bool GradientCall::needs(int i) const { return i < inputs() && needs_value(node_.inputs[std::size_t(i)]); }
@@ -59,6 +59,15 @@ const Gradient* GradientRegistry::find(const Node& node) const {
   static const Gradient composed{composed_gradient, "x*"};
   if (auto it = gradients_.find(node.type); it != gradients_.end()) return &it->second;
   return node.implementation && node.implementation->composition ? &composed : nullptr;
+}
+
+std::any GradientRegistry::parse(const Gradient& gradient, const Node& node) {
+  // A gradient that follows from a composition reads what the composition reads.
+  const bool composed = gradient.function == composed_gradient;
+  const ParseFunction parse = composed ? node.implementation->parse : gradient.parse;
+  std::any parsed;
+  if (parse) with_name(node, [&] { parsed = parse(AttributeReader(node)); });
+  return parsed;
 }
 
 const GradientRegistry& GradientRegistry::get() {

@@ -12,8 +12,9 @@ namespace dlprim {
 /// The gradient of one node: reads what its row says it reads and adds to the gradients of its inputs.
 class GradientCall : public Call {
  public:
-  GradientCall(Executor& executor, const Node& node, const std::set<int>& needs, std::map<int, Tensor>& gradients)
-      : Call(executor, node), needs_(needs), gradients_(gradients) {}
+  GradientCall(Executor& executor, const Node& node, const std::any& parsed, const std::set<int>& needs,
+               std::map<int, Tensor>& gradients)
+      : Call(executor, node, parsed), needs_(needs), gradients_(gradients) {}
 
   /// Sizes and types are known of all inputs and outputs, read or not.
   const Shape& shape(int i) const { return value(i).tensor.shape(); }
@@ -21,7 +22,8 @@ class GradientCall : public Call {
   const Tensor& output(int i) const;
   const Shape& output_shape(int i) const;
 
-  const std::map<std::string, Attribute>& attributes() const noexcept { return node_.attributes; }
+  /// The node's attributes, for operators that run in its gradient.
+  const std::map<std::string, Attribute>& named_attributes() const noexcept { return node_.attributes; }
   const Operator& implementation() const noexcept { return *node_.implementation; }
   /// What the operator gives for `x` as its first input.
   std::vector<Tensor> run_again(const Tensor& x);
@@ -55,15 +57,24 @@ struct Gradient {
   GradientFunction function = nullptr;
   std::string reads;
   int outputs = 0;
+  ParseFunction parse = nullptr;
 };
 
 class GradientRegistry {
  public:
+  void add(const char* type, GradientFunction function, const char* reads = "", int outputs = 0,
+           ParseFunction parse = nullptr) {
+    gradients_[type] = {function, reads, outputs, parse};
+  }
+  /// A gradient that reads the node's attributes as a struct T, which is made of an AttributeReader.
+  template <class T>
   void add(const char* type, GradientFunction function, const char* reads = "", int outputs = 0) {
-    gradients_[type] = {function, reads, outputs};
+    add(type, function, reads, outputs, parse_attributes<T>);
   }
   /// Null when there is none. ONNX's main domain and dlprim's own share their names.
   const Gradient* find(const Node& node) const;
+  /// The attributes as the node's gradient reads them.
+  static std::any parse(const Gradient& gradient, const Node& node);
   static const GradientRegistry& get();
 
  private:

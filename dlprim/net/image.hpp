@@ -8,7 +8,17 @@
 namespace dlprim {
 
 /// What a GridSample node asks for.
-GridSampling read_grid_sampling(const Call& call);
+struct GridSampleAttributes {
+  explicit GridSampleAttributes(const AttributeReader& reader);
+  GridSampling sampling;
+};
+
+/// The attributes of a Col2Im node.
+struct ColumnsAttributes {
+  explicit ColumnsAttributes(const AttributeReader& reader)
+      : strides(reader.integers("strides")), dilations(reader.integers("dilations")), pads(reader.integers("pads")) {}
+  std::vector<std::int64_t> strides, dilations, pads;
+};
 
 /// The geometry of Col2Im over any number of spatial dimensions.
 struct ImageColumns {
@@ -22,7 +32,7 @@ struct ImageColumns {
   Tensor image(const Tensor& padded) const;
 };
 
-/// Reads a Col2Im node for columns [N, C * taps, windows]. Throws ValidationError.
+/// Reads a node with ColumnsAttributes for columns [N, C * taps, windows]. Throws ValidationError.
 ImageColumns read_image_columns(Call& call, const Shape& x);
 
 }  // namespace dlprim

@@ -7,6 +7,11 @@
 namespace dlprim {
 
 /// What a node of type Interpolation asks for.
-Resampling read_resampling(const Call& call);
+struct InterpolationAttributes {
+  explicit InterpolationAttributes(const AttributeReader& reader);
+  Resampling resampling;
+  std::vector<std::int64_t> sizes;
+  std::vector<double> scales;
+};
 
 }  // namespace dlprim

@@ -101,6 +101,7 @@ void Net::State::build() {
     for (std::size_t id = 0; id < plan.values.size(); id++) kept.insert(int(id));
   if (!train && !keep) optimize(plan, queue);
   mark_dead(plan.graph, kept);
+  parse_attributes(plan.graph);
   executor = std::make_unique<Executor>(queue);
   executor->seed(0x5eed + builds++);
   for (const auto& [id, tensor] : plan.constants)

@@ -11,14 +11,6 @@ namespace dlprim {
 
 namespace {
 
-template <class T>
-const T* find_attribute(const Node& node, const char* name) {
-  auto it = node.attributes.find(name);
-  if (it == node.attributes.end()) return nullptr;
-  if (const T* value = std::get_if<T>(&it->second)) return value;
-  throw ValidationError("attribute '" + std::string(name) + "' has the wrong type");
-}
-
 // Attributes that number an element type.
 bool names_type(const std::string& attribute) {
   return attribute == "to" || attribute == "dtype" || attribute == "output_dtype" || attribute == "output_datatype" ||
@@ -39,8 +31,27 @@ std::optional<std::string> judge(const std::string& word, const std::string& nam
 
 }  // namespace
 
-Call::Call(Executor& executor, const Node& node)
-    : executor_(executor), node_(node), data_(Known::always), shape_(Known::always) {
+double AttributeReader::number(const char* name, double otherwise) const {
+  const auto it = source_.attributes.find(name);
+  const auto* whole = it == source_.attributes.end() ? nullptr : std::get_if<std::int64_t>(&it->second);
+  return whole ? double(*whole) : real(name, otherwise);
+}
+
+std::optional<std::uint64_t> AttributeReader::seed() const {
+  const auto it = source_.attributes.find("seed");
+  if (it == source_.attributes.end()) return {};
+  const auto* whole = std::get_if<std::int64_t>(&it->second);
+  return whole ? std::uint64_t(*whole) : std::bit_cast<std::uint64_t>(real("seed", 0));
+}
+
+std::shared_ptr<const Graph> AttributeReader::graph(const char* name) const {
+  const auto graph = find<std::shared_ptr<Graph>>(name);
+  if (!graph || !*graph) throw ValidationError("attribute '" + std::string(name) + "' is missing");
+  return *graph;
+}
+
+Call::Call(Executor& executor, const Node& node, const std::any& parsed)
+    : executor_(executor), node_(node), parsed_(parsed), data_(Known::always), shape_(Known::always) {
   auto consider = [&](int id) {
     if (id < 0) return;
     const Value& value = executor_.value(id);
@@ -85,45 +96,6 @@ void Call::set(int i, Tensor tensor, Known known) {
   if (wants(i)) executor_.slot(node_.outputs[std::size_t(i)]) = Value{std::move(tensor), nullptr, known, known};
 }
 
-bool Call::given(const char* name) const { return node_.attributes.contains(name); }
-
-std::int64_t Call::integer(const char* name, std::int64_t otherwise) const {
-  const auto* value = find_attribute<std::int64_t>(node_, name);
-  return value ? *value : otherwise;
-}
-
-double Call::real(const char* name, double otherwise) const {
-  const auto* value = find_attribute<double>(node_, name);
-  return value ? *value : otherwise;
-}
-
-std::string Call::text(const char* name, const char* otherwise) const {
-  const auto* value = find_attribute<std::string>(node_, name);
-  return value ? *value : otherwise;
-}
-
-std::vector<std::int64_t> Call::integers(const char* name) const {
-  const auto* value = find_attribute<std::vector<std::int64_t>>(node_, name);
-  return value ? *value : std::vector<std::int64_t>();
-}
-
-std::vector<double> Call::reals(const char* name) const {
-  const auto* value = find_attribute<std::vector<double>>(node_, name);
-  return value ? *value : std::vector<double>();
-}
-
-const Attribute& Call::attribute(const char* name) const {
-  auto it = node_.attributes.find(name);
-  if (it == node_.attributes.end()) fail("attribute '" + std::string(name) + "' is missing");
-  return it->second;
-}
-
-const Graph& Call::graph(const char* name) const {
-  const auto* graph = std::get_if<std::shared_ptr<Graph>>(&attribute(name));
-  if (!graph) fail("attribute '" + std::string(name) + "' is no graph");
-  return **graph;
-}
-
 void Call::depends_on(int i) { shape_ = std::min(shape_, value(i).data); }
 
 std::vector<std::int64_t> Call::read_integers(int i) {
@@ -136,13 +108,9 @@ std::vector<double> Call::read_reals(int i) {
   return to_reals(queue(), input(i));
 }
 
-PhiloxState Call::philox() {
+PhiloxState Call::philox(std::optional<std::uint64_t> seed) {
   random();
-  if (given("seed")) {
-    const Attribute& seed = attribute("seed");
-    const auto* whole = std::get_if<std::int64_t>(&seed);
-    return {whole ? std::uint64_t(*whole) : std::bit_cast<std::uint64_t>(real("seed", 0)), 0};
-  }
+  if (seed) return {*seed, 0};
   executor_.philox_.offset++;
   return executor_.philox_;
 }
@@ -176,6 +144,7 @@ std::vector<Tensor> Call::run(const char* type, const std::vector<Tensor>& input
   for (int i = 0; i < outputs; i++) node.outputs.push_back(int(inputs.size()) + i);
   Graph graph;
   node.implementation = Registry::get().find("", type);
+  parse_attributes(node);
   graph.nodes.push_back(std::move(node));
   inner.run(graph);
   std::vector<Tensor> result;
@@ -185,9 +154,14 @@ std::vector<Tensor> Call::run(const char* type, const std::vector<Tensor>& input
 
 void Call::fail(const std::string& message) const { throw ValidationError(message); }
 
+void parse_attributes(Node& node) {
+  if (node.implementation && node.implementation->parse)
+    with_name(node, [&] { node.parsed = node.implementation->parse(AttributeReader(node)); });
+}
+
 void Registry::add(const char* type, OperatorFunction function, const char* attributes, const char* domain,
-                   CompositionFunction composition) {
-  operators_[{domain, type}] = {type, function, attributes, domain, composition};
+                   CompositionFunction composition, ParseFunction parse) {
+  operators_[{domain, type}] = {type, function, attributes, domain, composition, parse};
 }
 
 const Operator* Registry::find(const std::string& domain, const std::string& type) const {

@@ -5,6 +5,7 @@
 #include <dlprim/net/graph.hpp>
 #include <dlprim/primitives/random.hpp>
 
+#include <any>
 #include <deque>
 #include <functional>
 #include <optional>
@@ -26,13 +27,61 @@ struct Value {
   bool present() const noexcept { return tensor.defined() || sequence; }
 };
 
+/// The attributes of a node by name, for those who read them once: when a network is set up.
+class AttributeReader {
+ public:
+  explicit AttributeReader(const Node& node) : source_(node) {}
+  const Node& node() const noexcept { return source_; }
+
+  bool given(const char* name) const { return source_.attributes.contains(name); }
+  /// Nothing when it is not given. Throws ValidationError for another type.
+  template <class T>
+  std::optional<T> find(const char* name) const {
+    const auto it = source_.attributes.find(name);
+    if (it == source_.attributes.end()) return {};
+    if (const T* value = std::get_if<T>(&it->second)) return *value;
+    throw ValidationError("attribute '" + std::string(name) + "' has the wrong type");
+  }
+  std::int64_t integer(const char* name, std::int64_t otherwise) const {
+    return find<std::int64_t>(name).value_or(otherwise);
+  }
+  double real(const char* name, double otherwise) const { return find<double>(name).value_or(otherwise); }
+  /// A number that files give as real or as integer.
+  double number(const char* name, double otherwise) const;
+  std::string text(const char* name, const char* otherwise) const {
+    return find<std::string>(name).value_or(otherwise);
+  }
+  /// Lists are empty when not given.
+  std::vector<std::int64_t> integers(const char* name) const {
+    return find<std::vector<std::int64_t>>(name).value_or(std::vector<std::int64_t>());
+  }
+  std::vector<double> reals(const char* name) const {
+    return find<std::vector<double>>(name).value_or(std::vector<double>());
+  }
+  /// The attribute "seed", of random operators.
+  std::optional<std::uint64_t> seed() const;
+  /// Throws ValidationError when it is not given.
+  std::shared_ptr<const Graph> graph(const char* name) const;
+
+ private:
+  const Node& source_;
+};
+
+/// Makes the struct that an operator keeps its attributes in. Null for operators without.
+using ParseFunction = std::any (*)(const AttributeReader&);
+template <class T>
+std::any parse_attributes(const AttributeReader& reader) {
+  return std::make_any<T>(reader);
+}
+
 class Executor;
 
 /// One node being run. Errors it throws name the operator. Operators read inputs, set every wanted output, and enqueue
 /// work by primitives only.
 class Call {
  public:
-  Call(Executor& executor, const Node& node);
+  /// `parsed`: the node's attributes as the operator reads them.
+  Call(Executor& executor, const Node& node, const std::any& parsed);
 
   Queue& queue() const noexcept;
   const std::string& type() const noexcept { return node_.type; }
@@ -55,14 +104,11 @@ class Call {
   /// An output known as soon as `known` says (Shape, Size): its own data depends on sizes only.
   void set(int i, Tensor tensor, Known known);
 
-  bool given(const char* name) const;
-  std::int64_t integer(const char* name, std::int64_t otherwise) const;
-  double real(const char* name, double otherwise) const;
-  std::string text(const char* name, const char* otherwise) const;
-  std::vector<std::int64_t> integers(const char* name) const;  ///< empty when not given
-  std::vector<double> reals(const char* name) const;
-  const Attribute& attribute(const char* name) const;  ///< ValidationError when not given
-  const Graph& graph(const char* name) const;
+  /// The struct that the operator was registered with.
+  template <class T>
+  const T& attributes() const {
+    return std::any_cast<const T&>(parsed_);
+  }
 
   /// Elements of an input, waiting for the device if need be; real numbers of any type, or integers.
   std::vector<std::int64_t> read_integers(int i);
@@ -73,8 +119,8 @@ class Call {
   void random() noexcept { random_ = true; }
   /// Says that inner graphs gave values whose sizes may differ every time, unless all inputs are known.
   void varies() noexcept { shape_ = Known::never; }
-  /// The next state of the network's generator; `seed` (attribute) makes the node reproducible.
-  PhiloxState philox();
+  /// The next state of the network's generator, or that of a seed, which makes the node reproducible.
+  PhiloxState philox(std::optional<std::uint64_t> seed);
 
   /// Runs a graph of this node's attributes with `inputs` as its inputs; gives its outputs.
   std::vector<Value> run(const Graph& graph, const std::vector<Value>& inputs);
@@ -90,6 +136,7 @@ class Call {
 
  private:
   friend class Executor;
+  const std::any& parsed_;
   Known data_, shape_;
   bool random_ = false;
 };
@@ -110,13 +157,23 @@ struct Operator {
   std::string attributes;
   std::string domain;
   CompositionFunction composition = nullptr;
+  ParseFunction parse = nullptr;
 };
+
+/// Keeps a node's attributes with it, as its operator reads them.
+void parse_attributes(Node& node);
 
 /// All operators by domain and type.
 class Registry {
  public:
   void add(const char* type, OperatorFunction function, const char* attributes = "", const char* domain = "",
-           CompositionFunction composition = nullptr);
+           CompositionFunction composition = nullptr, ParseFunction parse = nullptr);
+  /// An operator that reads its attributes as a struct T, which is made of an AttributeReader.
+  template <class T>
+  void add(const char* type, OperatorFunction function, const char* attributes = "", const char* domain = "",
+           CompositionFunction composition = nullptr) {
+    add(type, function, attributes, domain, composition, parse_attributes<T>);
+  }
   /// Null when there is none.
   const Operator* find(const std::string& domain, const std::string& type) const;
   /// What of the node is not supported, or an empty text.

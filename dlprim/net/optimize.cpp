@@ -230,7 +230,7 @@ class Optimizer {
 
 void optimize(Network& network, Queue& queue) { Optimizer(network).run(queue); }
 
-Activation fused_activation(const Call& call) {
+Activation fused_activation(const AttributeReader& reader) {
   static const std::map<std::string, Activation> names{{"", Activation::none},
                                                        {"Relu", Activation::relu},
                                                        {"Relu6", Activation::relu6},
@@ -238,7 +238,7 @@ Activation fused_activation(const Call& call) {
                                                        {"Gelu", Activation::gelu},
                                                        {"GeluTanh", Activation::gelu_tanh},
                                                        {"HardSwish", Activation::hardswish}};
-  return names.at(call.text("activation", ""));
+  return names.at(reader.text("activation", ""));
 }
 
 }  // namespace dlprim

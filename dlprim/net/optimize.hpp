@@ -16,8 +16,8 @@ void optimize(Network& network, Queue& queue);
 /// Computes the nodes that read constants only.
 void fold_constants(Network& network, Queue& queue);
 
-class Call;
+class AttributeReader;
 /// The activation that optimize() left in a node.
-Activation fused_activation(const Call& call);
+Activation fused_activation(const AttributeReader& reader);
 
 }  // namespace dlprim

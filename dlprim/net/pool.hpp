@@ -7,6 +7,16 @@
 
 namespace dlprim {
 
+/// The attributes of pools.
+struct PoolAttributes {
+  explicit PoolAttributes(const AttributeReader& reader)
+      : window(reader), storage_order(reader.integer("storage_order", 0)),
+        count_include_pad(reader.integer("count_include_pad", 0)), p(reader.number("p", 2)) {}
+  WindowAttributes window;
+  bool storage_order, count_include_pad;
+  double p;  ///< the exponent of an LpPool
+};
+
 /// The window with room after the input for the last window too, where ceil_mode lets it reach beyond the padding.
 Window with_room(const Shape& x, Window w);
 /// x with the window's padding around it.
@@ -15,9 +25,7 @@ Tensor padded(Queue& queue, const Tensor& x, const Window& w);
 void for_each_tap(const Tensor& padded, const Window& w, const std::function<void(const Tensor&)>& function);
 /// How many elements each window averages.
 Tensor window_counts(Queue& queue, DataType type, const Shape& x, const Window& w, bool count_padding);
-/// The exponent of an LpPool node.
-double lp_order(const Call& call);
 /// What MaxUnpool makes of an input of shape `x` before output_shape widens it. Throws ValidationError.
-Shape unpooled_shape(Call& call, const Shape& x);
+Shape unpooled_shape(const Call& call, const WindowAttributes& attributes, const Shape& x);
 
 }  // namespace dlprim

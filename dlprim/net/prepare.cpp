@@ -94,6 +94,13 @@ void mark_dead(Graph& graph, const std::set<int>& kept) {
   }
 }
 
+void parse_attributes(Graph& graph) {
+  for (Node& node : graph.nodes) {
+    for_each_inner_graph(node, [](Graph& inner) { parse_attributes(inner); });
+    parse_attributes(node);
+  }
+}
+
 void resolve(Network& network) {
   Preparation preparation(network);
   preparation.visit(network.graph);

@@ -10,15 +10,21 @@ namespace dlprim {
 
 Training::Training(Graph& graph, std::vector<std::string>& values, const std::set<int>& sources)
     : graph_(graph), sources_(sources) {
-  for (Node& node : graph_.nodes) choose_training_form(node, values);
+  for (Node& node : graph_.nodes) {
+    choose_training_form(node, values);
+    if (!node.parsed.has_value()) parse_attributes(node);
+  }
   find_needs(sources);
+  set_up_steps();
 }
 
 void choose_training_form(Node& node, std::vector<std::string>& values) {
   const Gradient* gradient = GradientRegistry::get().find(node);
   if (!gradient || !node.domain.empty()) return;
-  if (const Operator* form = Registry::get().find("dlprim.training", node.type))
+  if (const Operator* form = Registry::get().find("dlprim.training", node.type)) {
     node.implementation = form, node.domain = form->domain;
+    node.parsed.reset();
+  }
   while (int(node.outputs.size()) < gradient->outputs) node.outputs.push_back(-1);
   for (int i = 0; i < gradient->outputs; i++)
     if (int& id = node.outputs[std::size_t(i)]; id < 0) {
@@ -65,24 +71,34 @@ void Training::find_needs(const std::set<int>& sources) {
   }
 }
 
+void Training::set_up_steps() {
+  auto needed = [&](int id) { return needs_.contains(id); };
+  for (const Node& node : graph_.nodes) {
+    Step& step = steps_.emplace_back();
+    const Gradient* gradient = GradientRegistry::get().find(node);
+    if (!gradient || !gradient->function) continue;
+    if (std::any_of(node.inputs.begin(), node.inputs.end(), needed) ||
+        std::any_of(node.captured.begin(), node.captured.end(), needed))
+      step = {gradient, GradientRegistry::parse(*gradient, node)};
+  }
+}
+
 std::map<int, Tensor> Training::backward(Executor& executor, std::map<int, Tensor> gradients) const {
   if (!refused_.empty()) {
     std::string message = "[Net] " + std::to_string(refused_.size()) + " operators have no gradient:";
     for (const std::string& line : refused_) message += "\n  " + line;
     throw NotImplementedError(message);
   }
-  for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
-    const Gradient* gradient = GradientRegistry::get().find(*node);
-    auto needed = [&](int id) { return needs_.contains(id); };
+  for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
+    const Node& node = graph_.nodes[i];
+    const Step& step = steps_[i];
     auto arrived = [&](int id) { return gradients.contains(id); };
-    auto any = [](const std::vector<int>& ids, auto&& test) { return std::any_of(ids.begin(), ids.end(), test); };
-    if (gradient && gradient->function && (any(node->inputs, needed) || any(node->captured, needed)) &&
-        any(node->outputs, arrived))
-      with_name(*node, [&] {
-        GradientCall call(executor, *node, needs_, gradients);
-        gradient->function(call);
+    if (step.gradient && std::any_of(node.outputs.begin(), node.outputs.end(), arrived))
+      with_name(node, [&] {
+        GradientCall call(executor, node, step.parsed, needs_, gradients);
+        step.gradient->function(call);
       });
-    for (int id : node->outputs) {
+    for (int id : node.outputs) {
       if (id < 0) continue;
       if (!sources_.contains(id)) gradients.erase(id);
       if (executor.value(id).data == Known::never) executor.slot(id) = {};

@@ -21,9 +21,17 @@ class Training {
   std::map<int, Tensor> backward(Executor& executor, std::map<int, Tensor> gradients) const;
 
  private:
+  /// The gradient of a node; without a function where none is computed.
+  struct Step {
+    const struct Gradient* gradient = nullptr;
+    std::any parsed;
+  };
+
   void find_needs(const std::set<int>& sources);
+  void set_up_steps();
 
   Graph& graph_;
+  std::vector<Step> steps_;  // of the graph's nodes
   std::set<int> sources_, needs_, kept_;
   std::vector<std::string> refused_;
 };

@@ -10,15 +10,16 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-Window common(Call& call, const Shape& x, Integers kernel) {
+Window common(const Call& call, const WindowAttributes& a, const Shape& x, Integers kernel) {
   Window w;
   const std::size_t dims = kernel.size();
   if (dims == 0 || dims > 3 || x.size() != int(dims) + 2)
     call.fail("expected 1 to 3 spatial dimensions and a kernel for them, got " + x.text() + " and " +
               Shape(kernel).text());
   w.kernel = std::move(kernel);
-  w.stride = integer_list(call, "strides", dims, 1), w.dilation = integer_list(call, "dilations", dims, 1);
-  const Integers pads = integer_list(call, "pads", 2 * dims, 0);
+  w.stride = integer_list(call, "strides", a.strides, dims, 1);
+  w.dilation = integer_list(call, "dilations", a.dilations, dims, 1);
+  const Integers pads = integer_list(call, "pads", a.pads, 2 * dims, 0);
   w.before.assign(pads.begin(), pads.begin() + std::ptrdiff_t(dims));
   w.after.assign(pads.begin() + std::ptrdiff_t(dims), pads.end());
   w.out.resize(dims);
@@ -36,11 +37,23 @@ void set_padding(Window& w, std::size_t i, std::int64_t total, bool upper) {
   w.before[i] = upper ? total / 2 : total - total / 2, w.after[i] = total - w.before[i];
 }
 
+WindowAttributes::Padding padding_of(const std::string& auto_pad) {
+  if (auto_pad == "VALID") return WindowAttributes::valid;
+  if (!auto_pad.starts_with("SAME")) return WindowAttributes::listed;
+  return auto_pad == "SAME_UPPER" ? WindowAttributes::same_upper : WindowAttributes::same_lower;
+}
+
 }  // namespace
 
-std::vector<std::int64_t> integer_list(Call& call, const char* name, std::size_t count, std::int64_t otherwise) {
-  Integers values = call.integers(name);
-  if (values.empty()) values.assign(count, otherwise);
+WindowAttributes::WindowAttributes(const AttributeReader& reader)
+    : kernel(reader.integers("kernel_shape")), strides(reader.integers("strides")),
+      dilations(reader.integers("dilations")), pads(reader.integers("pads")),
+      output_padding(reader.integers("output_padding")), output_shape(reader.integers("output_shape")),
+      padding(padding_of(reader.text("auto_pad", "NOTSET"))), ceil(reader.integer("ceil_mode", 0)) {}
+
+std::vector<std::int64_t> integer_list(const Call& call, const char* name, const std::vector<std::int64_t>& values,
+                                       std::size_t count, std::int64_t otherwise) {
+  if (values.empty()) return Integers(count, otherwise);
   if (values.size() != count)
     call.fail("expected " + std::to_string(count) + " " + name + ", got " + Shape(values).text());
   return values;
@@ -62,16 +75,16 @@ bool dilated(const Window& w) {
   return std::any_of(w.dilation.begin(), w.dilation.end(), [](std::int64_t d) { return d != 1; });
 }
 
-Window read_window(Call& call, const Shape& x, Integers kernel) {
-  Window w = common(call, x, std::move(kernel));
-  const std::string pad = call.text("auto_pad", "NOTSET");
-  const bool ceil = call.integer("ceil_mode", 0);
+Window read_window(const Call& call, const WindowAttributes& attributes, const Shape& x, Integers kernel) {
+  Window w = common(call, attributes, x, std::move(kernel));
+  const WindowAttributes::Padding pad = attributes.padding;
+  const bool ceil = attributes.ceil, same = pad >= WindowAttributes::same_upper;
   for (std::size_t i = 0; i < w.kernel.size(); i++) {
     const std::int64_t size = x[int(i) + 2], stride = w.stride[i], span = (w.kernel[i] - 1) * w.dilation[i] + 1;
-    if (pad == "VALID") w.before[i] = w.after[i] = 0;
-    if (pad.starts_with("SAME")) {
+    if (pad == WindowAttributes::valid) w.before[i] = w.after[i] = 0;
+    if (same) {
       w.out[i] = divide_up(size, stride);
-      set_padding(w, i, (w.out[i] - 1) * stride + span - size, pad == "SAME_UPPER");
+      set_padding(w, i, (w.out[i] - 1) * stride + span - size, pad == WindowAttributes::same_upper);
       continue;
     }
     const std::int64_t room = size + w.before[i] + w.after[i] - span;
@@ -82,20 +95,21 @@ Window read_window(Call& call, const Shape& x, Integers kernel) {
   return w;
 }
 
-Window read_transposed_window(Call& call, const Shape& x, Integers kernel) {
-  Window w = common(call, x, std::move(kernel));
+Window read_transposed_window(const Call& call, const WindowAttributes& attributes, const Shape& x, Integers kernel) {
+  Window w = common(call, attributes, x, std::move(kernel));
   const std::size_t dims = w.kernel.size();
-  const std::string pad = call.text("auto_pad", "NOTSET");
-  const Integers extra = integer_list(call, "output_padding", dims, 0);
-  Integers wanted = call.integers("output_shape");
+  const WindowAttributes::Padding pad = attributes.padding;
+  const bool same = pad >= WindowAttributes::same_upper;
+  const Integers extra = integer_list(call, "output_padding", attributes.output_padding, dims, 0);
+  Integers wanted = attributes.output_shape;
   if (wanted.size() == dims + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
   for (std::size_t i = 0; i < dims; i++) {
     const std::int64_t size = x[int(i) + 2], span = (w.kernel[i] - 1) * w.dilation[i] + 1;
     const std::int64_t full = checked_add(checked_multiply(size - 1, w.stride[i]), checked_add(extra[i], span));
-    if (pad == "VALID") w.before[i] = w.after[i] = 0;
-    if (wanted.size() == dims || pad.starts_with("SAME")) {
+    if (pad == WindowAttributes::valid) w.before[i] = w.after[i] = 0;
+    if (wanted.size() == dims || same) {
       w.out[i] = wanted.size() == dims ? wanted[i] : checked_multiply(size, w.stride[i]);
-      set_padding(w, i, checked_subtract(full, w.out[i]), pad == "SAME_UPPER");
+      set_padding(w, i, checked_subtract(full, w.out[i]), pad == WindowAttributes::same_upper);
     }
     w.out[i] = checked_subtract(checked_subtract(full, w.before[i]), w.after[i]);
     if (wanted.size() == dims) w.out[i] = wanted[i];

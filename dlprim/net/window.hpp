@@ -13,16 +13,28 @@ struct Window {
   int dims() const noexcept { return int(kernel.size()); }
 };
 
-/// An attribute of `count` integers, or as many times `otherwise` where it is not given. Throws ValidationError.
-std::vector<std::int64_t> integer_list(Call& call, const char* name, std::size_t count, std::int64_t otherwise);
+/// The attributes that say so; lists are empty when they are not given.
+struct WindowAttributes {
+  enum Padding : std::uint8_t { listed, valid, same_upper, same_lower };
+  explicit WindowAttributes(const AttributeReader& reader);
+  std::vector<std::int64_t> kernel, strides, dilations, pads, output_padding, output_shape;
+  Padding padding;
+  bool ceil;
+};
+
+/// The attribute `name` of `count` integers, or as many times `otherwise` where it is empty. Throws ValidationError.
+std::vector<std::int64_t> integer_list(const Call& call, const char* name, const std::vector<std::int64_t>& values,
+                                       std::size_t count, std::int64_t otherwise);
 
 /// The primitives' window; its arrays are aligned at the end.
 PoolWindow pool_window(const Window& w);
 bool dilated(const Window& w);
 
-/// Reads strides, dilations, pads, auto_pad and ceil_mode for an input [N, C, spatial...]. Throws ValidationError.
-Window read_window(Call& call, const Shape& x, std::vector<std::int64_t> kernel);
+/// For an input [N, C, spatial...]. Throws ValidationError.
+Window read_window(const Call& call, const WindowAttributes& attributes, const Shape& x,
+                   std::vector<std::int64_t> kernel);
 /// The same for a transposed convolution, with output_padding and output_shape.
-Window read_transposed_window(Call& call, const Shape& x, std::vector<std::int64_t> kernel);
+Window read_transposed_window(const Call& call, const WindowAttributes& attributes, const Shape& x,
+                              std::vector<std::int64_t> kernel);
 
 }  // namespace dlprim

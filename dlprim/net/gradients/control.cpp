@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "../control.hpp"
 #include "../gradient.hpp"
 #include "../training.hpp"
 
@@ -32,7 +33,7 @@ class Trip {
     if (inputs.size() != graph.inputs.size()) call.fail("the inner graph does not take the values that it is given");
     for (Node& node : graph_.nodes) {
       node.dead.clear();
-      if (node.type == "BatchNormalization") node.attributes["is_test"] = std::int64_t(1);
+      if (node.type == "BatchNormalization") node.attributes["is_test"] = std::int64_t(1), node.parsed.reset();
     }
     std::set<int> sources;
     for (int id : call.captured()) {
@@ -75,14 +76,14 @@ class Trip {
 };
 
 void if_op(GradientCall& call) {
-  Trip trip(call, call.graph(call.read_integers(0).at(0) ? "then_branch" : "else_branch"), {});
+  Trip trip(call, *call.attributes<IfAttributes>().branches[call.read_integers(0).at(0) ? 0 : 1], {});
   std::vector<Tensor> gradients;
   for (int i = 0; i < call.outputs(); i++) gradients.push_back(call.gradient(i));
   trip.backward(gradients);
 }
 
 void loop(GradientCall& call) {
-  const Graph& body = call.graph("body");
+  const Graph& body = *call.attributes<LoopAttributes>().body;
   const std::int64_t trips = call.has(0) ? call.read_integers(0).at(0) : std::numeric_limits<std::int64_t>::max();
   const auto carried = std::size_t(std::max(0, call.inputs() - 2));
   bool go_on = !call.has(1) || call.read_integers(1).at(0);
@@ -117,16 +118,14 @@ void loop(GradientCall& call) {
 
 void scan(GradientCall& call) {
   if (call.version() < 9) throw NotImplementedError("there is no gradient for Scan before operator set 9");
-  const Graph& body = call.graph("body");
-  const auto sequences = std::size_t(call.integer("num_scan_inputs", 0)),
-             states = std::size_t(call.inputs()) - sequences;
-  auto number = [&](const char* list, std::size_t i) {
-    const std::vector<std::int64_t> all = call.integers(list);
-    return i < all.size() ? all[i] : 0;
-  };
-  auto dim = [&](std::size_t k) { return call.shape(int(states + k)).axis(number("scan_input_axes", k)); };
+  const auto& attributes = call.attributes<ScanAttributes>();
+  const Graph& body = *attributes.body;
+  const auto sequences = std::size_t(attributes.inputs), states = std::size_t(call.inputs()) - sequences;
+  using Integers = std::vector<std::int64_t>;
+  auto number = [](const Integers& list, std::size_t i) { return i < list.size() ? list[i] : 0; };
+  auto dim = [&](std::size_t k) { return call.shape(int(states + k)).axis(number(attributes.input_axes, k)); };
   const std::int64_t length = call.shape(int(states))[dim(0)];
-  auto place = [&](const char* directions, std::size_t k, std::int64_t t) {
+  auto place = [&](const Integers& directions, std::size_t k, std::int64_t t) {
     return number(directions, k) ? length - 1 - t : t;
   };
   std::vector<Tensor> state;
@@ -135,7 +134,7 @@ void scan(GradientCall& call) {
   for (std::int64_t t = 0; t < length; t++) {
     std::vector<Tensor> inputs = state;
     for (std::size_t k = 0; k < sequences; k++)
-      inputs.push_back(select(call.input(int(states + k)), dim(k), place("scan_input_directions", k, t)));
+      inputs.push_back(select(call.input(int(states + k)), dim(k), place(attributes.input_directions, k, t)));
     Trip& trip = *done.emplace_back(std::make_unique<Trip>(call, body, inputs));
     for (std::size_t k = 0; k < states; k++) state[k] = trip.output(k);
   }
@@ -146,13 +145,13 @@ void scan(GradientCall& call) {
     std::vector<Tensor> gradients = of_state;
     for (std::size_t k = 0; states + k < body.outputs.size(); k++) {
       const Tensor all = call.gradient(int(states + k));
-      const int axis = all.defined() ? all.shape().axis(number("scan_output_axes", k)) : 0;
-      gradients.push_back(all.defined() ? select(all, axis, place("scan_output_directions", k, t)) : Tensor());
+      const int axis = all.defined() ? all.shape().axis(number(attributes.output_axes, k)) : 0;
+      gradients.push_back(all.defined() ? select(all, axis, place(attributes.output_directions, k, t)) : Tensor());
     }
     const std::vector<Tensor> results = done[std::size_t(t)]->backward(gradients);
     of_state.assign(results.begin(), results.begin() + std::ptrdiff_t(states));
     for (std::size_t k = 0; k < sequences; k++)
-      slices[k][std::size_t(place("scan_input_directions", k, t))] = results[states + k];
+      slices[k][std::size_t(place(attributes.input_directions, k, t))] = results[states + k];
     done.pop_back();
   }
   for (std::size_t k = 0; k < states; k++)
@@ -172,9 +171,9 @@ void scan(GradientCall& call) {
 }  // namespace
 
 void control(GradientRegistry& registry) {
-  registry.add("If", if_op, "x* c*");
-  registry.add("Loop", loop, "x* c*");
-  registry.add("Scan", scan, "x* c*");
+  registry.add<IfAttributes>("If", if_op, "x* c*");
+  registry.add<LoopAttributes>("Loop", loop, "x* c*");
+  registry.add<ScanAttributes>("Scan", scan, "x* c*");
 }
 
 }  // namespace dlprim::gradients

@@ -8,15 +8,23 @@ namespace dlprim::gradients {
 
 namespace {
 
+struct ConvAttributes {
+  explicit ConvAttributes(const AttributeReader& reader) : window(reader), group(reader.integer("group", 1)) {}
+  WindowAttributes window;
+  std::int64_t group;
+};
+
+const ConvAttributes& attributes_of(const Call& call) { return call.attributes<ConvAttributes>(); }
+
 ConvOptions options_of(GradientCall& call, bool transposed) {
   const Shape& weights = call.shape(1);
   std::vector<std::int64_t> kernel(weights.begin() + 2, weights.end());
-  const Window w =
-      transposed ? read_transposed_window(call, call.shape(0), kernel) : read_window(call, call.shape(0), kernel);
+  const Window w = transposed ? read_transposed_window(call, attributes_of(call).window, call.shape(0), kernel)
+                              : read_window(call, attributes_of(call).window, call.shape(0), kernel);
   ConvOptions options;
   for (std::size_t i = 0; i < std::size_t(w.dims()); i++)
     options.stride[i] = w.stride[i], options.padding[i] = w.before[i], options.dilation[i] = w.dilation[i];
-  options.groups = call.integer("group", 1);
+  options.groups = attributes_of(call).group;
   return options;
 }
 
@@ -65,8 +73,8 @@ void conv_transpose(GradientCall& call) {
 }  // namespace
 
 void conv(GradientRegistry& registry) {
-  registry.add("Conv", conv_op, "x0 x1");
-  registry.add("ConvTranspose", conv_transpose, "x0 x1");
+  registry.add<ConvAttributes>("Conv", conv_op, "x0 x1");
+  registry.add<ConvAttributes>("ConvTranspose", conv_transpose, "x0 x1");
 }
 
 }  // namespace dlprim::gradients

@@ -10,7 +10,7 @@ namespace {
 // Of the images only: boxes are taken as given.
 void roi_pooling(GradientCall& call) {
   Queue& queue = call.queue();
-  const RegionPooling how = read_region_pooling(call);
+  const RegionPooling how = call.attributes<RegionAttributes>().pooling;
   const Tensor x = contiguous(queue, call.input(0)), boxes = contiguous(queue, cast(queue, call.input(1), x.dtype()));
   const Tensor dy = contiguous(queue, cast(queue, call.gradient(), x.dtype()));
   const Tensor dx = filled(queue, x.dtype() == DataType::float64 ? x.dtype() : DataType::float32, x.shape(), 0);
@@ -24,8 +24,8 @@ void roi_pooling(GradientCall& call) {
 }  // namespace
 
 void detection(GradientRegistry& registry) {
-  registry.add("RoiAlign", roi_pooling, "x0 x1 x2");
-  registry.add("MaxRoiPool", roi_pooling, "x0 x1");
+  registry.add<RegionAttributes>("RoiAlign", roi_pooling, "x0 x1 x2");
+  registry.add<RegionAttributes>("MaxRoiPool", roi_pooling, "x0 x1");
 }
 
 }  // namespace dlprim::gradients

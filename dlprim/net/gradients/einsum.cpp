@@ -72,6 +72,6 @@ void einsum_op(GradientCall& call) {
 
 }  // namespace
 
-void einsum(GradientRegistry& registry) { registry.add("Einsum", einsum_op, "x*"); }
+void einsum(GradientRegistry& registry) { registry.add<EinsumAttributes>("Einsum", einsum_op, "x*"); }
 
 }  // namespace dlprim::gradients

@@ -18,7 +18,7 @@ void grid_sample_op(GradientCall& call) {
   if (call.needs(1)) dgrid = filled(queue, grid.dtype(), grid.shape(), 0);
   auto view = [&](const Tensor& t) { return t.defined() ? t.view(queue) : TensorView(); };
   grid_sample_backward(queue, dy.view(queue), x.view(queue), grid.view(queue), view(dx), view(dgrid),
-                       read_grid_sampling(call));
+                       call.attributes<GridSampleAttributes>().sampling);
   if (dx.defined()) call.add(0, dx);
   if (dgrid.defined()) call.add(1, dgrid);
 }
@@ -37,8 +37,8 @@ void col2im(GradientCall& call) {
 }  // namespace
 
 void image(GradientRegistry& registry) {
-  registry.add("GridSample", grid_sample_op, "x0 x1");
-  registry.add("Col2Im", col2im, "x1 x2");
+  registry.add<GridSampleAttributes>("GridSample", grid_sample_op, "x0 x1");
+  registry.add<ColumnsAttributes>("Col2Im", col2im, "x1 x2");
 }
 
 }  // namespace dlprim::gradients

@@ -10,12 +10,14 @@ namespace {
 void interpolation_op(GradientCall& call) {
   Queue& queue = call.queue();
   const Tensor dy = call.gradient(), dx(queue, dy.dtype(), call.shape(0));
-  resample_backward(queue, dy.view(queue), dx.view(queue), read_resampling(call));
+  resample_backward(queue, dy.view(queue), dx.view(queue), call.attributes<InterpolationAttributes>().resampling);
   call.add(0, dx);
 }
 
 }  // namespace
 
-void interpolation(GradientRegistry& registry) { registry.add("Interpolation", interpolation_op); }
+void interpolation(GradientRegistry& registry) {
+  registry.add<InterpolationAttributes>("Interpolation", interpolation_op);
+}
 
 }  // namespace dlprim::gradients

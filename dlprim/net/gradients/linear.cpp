@@ -5,6 +5,16 @@ namespace dlprim::gradients {
 
 namespace {
 
+struct LinearAttributes {
+  explicit LinearAttributes(const AttributeReader& reader)
+      : alpha(reader.real("alpha", 1)), beta(reader.real("beta", 1)), transA(reader.integer("transA", 0)),
+        transB(reader.integer("transB", 0)) {}
+  double alpha, beta;
+  std::int64_t transA, transB;
+};
+
+const LinearAttributes& attributes_of(const Call& call) { return call.attributes<LinearAttributes>(); }
+
 Tensor scaled(Queue& queue, const Tensor& x, double factor) {
   return factor == 1 ? x : apply(queue, "y0 = x0 * w0;", {x}, {factor});
 }
@@ -37,8 +47,8 @@ void mat_mul(GradientCall& call) {
 // y = alpha a' b' + beta c
 void gemm(GradientCall& call) {
   Queue& queue = call.queue();
-  const Tensor dy = call.gradient(), scaled_dy = scaled(queue, dy, call.real("alpha", 1));
-  const bool flip_a = call.integer("transA", 0), flip_b = call.integer("transB", 0);
+  const Tensor dy = call.gradient(), scaled_dy = scaled(queue, dy, attributes_of(call).alpha);
+  const bool flip_a = attributes_of(call).transA, flip_b = attributes_of(call).transB;
   if (call.needs(0)) {
     const Tensor b = flip_b ? transpose(call.input(1)) : call.input(1), da = matmul(queue, scaled_dy, transpose(b));
     call.add(0, flip_a ? transpose(da) : da);
@@ -47,14 +57,14 @@ void gemm(GradientCall& call) {
     const Tensor a = flip_a ? transpose(call.input(0)) : call.input(0);
     call.add(1, flip_b ? matmul(queue, transpose(scaled_dy), a) : matmul(queue, transpose(a), scaled_dy));
   }
-  if (call.needs(2)) call.add(2, scaled(queue, dy, call.real("beta", 1)));
+  if (call.needs(2)) call.add(2, scaled(queue, dy, attributes_of(call).beta));
 }
 
 }  // namespace
 
 void linear(GradientRegistry& registry) {
-  registry.add("MatMul", mat_mul, "x0 x1");
-  registry.add("Gemm", gemm, "x0 x1");
+  registry.add<LinearAttributes>("MatMul", mat_mul, "x0 x1");
+  registry.add<LinearAttributes>("Gemm", gemm, "x0 x1");
 }
 
 }  // namespace dlprim::gradients

@@ -9,9 +9,17 @@ namespace dlprim::gradients {
 
 namespace {
 
+struct LinearMapsAttributes {
+  explicit LinearMapsAttributes(const AttributeReader& reader)
+      : reverse(reader.integer("reverse", 0)), batch_dims(reader.integer("batch_dims", 0)) {}
+  std::int64_t reverse, batch_dims;
+};
+
+const LinearMapsAttributes& attributes_of(const Call& call) { return call.attributes<LinearMapsAttributes>(); }
+
 void cum_sum(GradientCall& call) {
-  std::map<std::string, Attribute> attributes = call.attributes();
-  attributes["reverse"] = std::int64_t(!call.integer("reverse", 0));
+  std::map<std::string, Attribute> attributes = call.named_attributes();
+  attributes["reverse"] = std::int64_t(!attributes_of(call).reverse);
   call.add(0, call.run("CumSum", {call.gradient(), call.input(1)}, attributes)[0]);
 }
 
@@ -22,7 +30,7 @@ void trilu(GradientCall& call) { call.add(0, call.run_again(call.gradient())[0])
 void gather_nd(GradientCall& call) {
   Queue& queue = call.queue();
   Tensor index = cast(queue, call.input(1), DataType::int64);
-  const int batch = checked_int(call.integer("batch_dims", 0), "batch_dims"), last = index.shape().size() - 1;
+  const int batch = checked_int(attributes_of(call).batch_dims, "batch_dims"), last = index.shape().size() - 1;
   for (int d = batch - 1; d >= 0; d--) {
     std::vector<std::int64_t> places(static_cast<std::size_t>(index.shape()[d]));
     std::iota(places.begin(), places.end(), 0);
@@ -38,9 +46,9 @@ void gather_nd(GradientCall& call) {
 }  // namespace
 
 void linear_maps(GradientRegistry& registry) {
-  registry.add("CumSum", cum_sum, "x1");
-  registry.add("Trilu", trilu, "x1");
-  registry.add("GatherND", gather_nd, "x1");
+  registry.add<LinearMapsAttributes>("CumSum", cum_sum, "x1");
+  registry.add<LinearMapsAttributes>("Trilu", trilu, "x1");
+  registry.add<LinearMapsAttributes>("GatherND", gather_nd, "x1");
 }
 
 }  // namespace dlprim::gradients

@@ -11,6 +11,16 @@ namespace dlprim::gradients {
 
 namespace {
 
+struct LossAttributes {
+  explicit LossAttributes(const AttributeReader& reader)
+      : ignore_index(reader.integer("ignore_index", std::numeric_limits<std::int64_t>::min())),
+        reduction(reader.text("reduction", "mean")) {}
+  std::int64_t ignore_index;
+  std::string reduction;
+};
+
+const LossAttributes& attributes_of(const Call& call) { return call.attributes<LossAttributes>(); }
+
 // Gradient of the log-probabilities `logs`.
 Tensor likelihood(GradientCall& call, const Tensor& logs) {
   Queue& queue = call.queue();
@@ -22,8 +32,8 @@ Tensor likelihood(GradientCall& call, const Tensor& logs) {
   ClassTargets targets;
   targets.target = target.view(queue);
   if (weights.defined()) targets.weights = weights.view(queue);
-  targets.ignore_index = call.integer("ignore_index", std::numeric_limits<std::int64_t>::min());
-  const std::string how = call.text("reduction", "mean");
+  targets.ignore_index = attributes_of(call).ignore_index;
+  const std::string how = attributes_of(call).reduction;
   const LossReduction reduction = how == "none"  ? LossReduction::none
                                   : how == "sum" ? LossReduction::sum
                                                  : LossReduction::mean;
@@ -48,8 +58,8 @@ void cross_entropy(GradientCall& call) {
 }  // namespace
 
 void loss(GradientRegistry& registry) {
-  registry.add("NegativeLogLikelihoodLoss", nll, "x0 x1 x2");
-  registry.add("SoftmaxCrossEntropyLoss", cross_entropy, "x1 x2 y1", 2);
+  registry.add<LossAttributes>("NegativeLogLikelihoodLoss", nll, "x0 x1 x2");
+  registry.add<LossAttributes>("SoftmaxCrossEntropyLoss", cross_entropy, "x1 x2 y1", 2);
 }
 
 }  // namespace dlprim::gradients

@@ -8,12 +8,26 @@ namespace dlprim::gradients {
 
 namespace {
 
+struct NormAttributes {
+  explicit NormAttributes(const AttributeReader& reader)
+      : is_test(reader.integer("is_test", 0)), axis(reader.integer("axis", -1)),
+        num_groups(reader.integer("num_groups", 1)), p(reader.integer("p", 2)), size(reader.integer("size", 1)),
+        epsilon(reader.real("epsilon", 1e-5)), alpha(reader.real("alpha", 1e-4)), beta(reader.real("beta", 0.75)),
+        bias(reader.real("bias", 1)), axes(reader.integers("axes")), has_axes(reader.given("axes")) {}
+  std::int64_t is_test, axis, num_groups, p, size;
+  double epsilon, alpha, beta, bias;
+  std::vector<std::int64_t> axes;
+  bool has_axes;
+};
+
+const NormAttributes& attributes_of(const Call& call) { return call.attributes<NormAttributes>(); }
+
 // Outputs 3 and 4 of the training form are the mean and 1 / std that it used.
 void batch_norm(GradientCall& call) {
   Queue& queue = call.queue();
   const Tensor x = contiguous(queue, call.input(0)), dy = contiguous(queue, call.gradient());
   const Tensor mean = call.output(3), scale = call.output(4);
-  const bool fixed = call.integer("is_test", 0);
+  const bool fixed = attributes_of(call).is_test;
   const ChannelStatistics statistics{mean.view(queue), scale.view(queue)};
   const Tensor sum(queue, mean.dtype(), mean.shape()), dot(queue, mean.dtype(), mean.shape());
   batch_norm_sums(queue, sum.view(queue), dot.view(queue), dy.view(queue), x.view(queue), statistics);
@@ -54,9 +68,9 @@ void grouped(GradientCall& call, const GroupShape& shape, const Tensor& weight, 
 void rows(GradientCall& call, bool center) {
   Queue& queue = call.queue();
   const Shape& x = call.shape(0);
-  const int axis = x.axis(call.integer("axis", -1)), rank = x.size();
+  const int axis = x.axis(attributes_of(call).axis), rank = x.size();
   const Shape normalized(std::vector<std::int64_t>(x.begin() + axis, x.end()));
-  const GroupShape shape{x.product(0, axis), x.product(axis, rank), 1, 1, center, call.real("epsilon", 1e-5)};
+  const GroupShape shape{x.product(0, axis), x.product(axis, rank), 1, 1, center, attributes_of(call).epsilon};
   Tensor weight;
   if (call.has(1)) weight = reshape(queue, contiguous(queue, expand(call.input(1), normalized)), {shape.channels});
   grouped(call, shape, weight, normalized);
@@ -68,19 +82,19 @@ void rms_norm(GradientCall& call) { rows(call, false); }
 void channels_norm(GradientCall& call, std::int64_t groups) {
   const Shape& x = call.shape(0);
   if (call.shape(1).total_size() != x[1]) call.fail("there is no gradient for parameters that belong to groups");
-  const GroupShape shape{x[0], x[1], x.product(2, x.size()), groups, true, call.real("epsilon", 1e-5)};
+  const GroupShape shape{x[0], x[1], x.product(2, x.size()), groups, true, attributes_of(call).epsilon};
   grouped(call, shape, contiguous(call.queue(), call.input(1)), {x[1]});
 }
 
 void instance_norm(GradientCall& call) { channels_norm(call, call.shape(0)[1]); }
-void group_norm_op(GradientCall& call) { channels_norm(call, call.integer("num_groups", 1)); }
+void group_norm_op(GradientCall& call) { channels_norm(call, attributes_of(call).num_groups); }
 
 // y = x / norm along the axis, norm as sum of |x| or root of sum of squares.
 void lp_norm(GradientCall& call) {
   Queue& queue = call.queue();
   const Tensor &x = call.input(0), &y = call.output(0);
-  const int dim = x.shape().axis(call.integer("axis", -1));
-  const bool first = call.integer("p", 2) == 1;
+  const int dim = x.shape().axis(attributes_of(call).axis);
+  const bool first = attributes_of(call).p == 1;
   const Tensor dy = call.gradient(), size = reduce(queue, first ? ReduceId::norm_1 : ReduceId::norm_2, x, {dim});
   const Tensor dot = reduce(queue, ReduceId::sum, apply(queue, "y0 = x0 * x1;", {dy, y}), {dim});
   const char* code =
@@ -92,8 +106,8 @@ void lp_norm(GradientCall& call) {
 void mean_variance(GradientCall& call) {
   Queue& queue = call.queue();
   const Tensor &x = call.input(0), &y = call.output(0), dy = call.gradient();
-  std::vector<std::int64_t> axes = call.integers("axes");
-  if (!call.given("axes")) axes = {0, 2, 3};
+  std::vector<std::int64_t> axes = attributes_of(call).axes;
+  if (!attributes_of(call).has_axes) axes = {0, 2, 3};
   std::vector<int> dims;
   for (std::int64_t axis : axes) dims.push_back(x.shape().axis(axis));
   const double population[] = {0, 1};
@@ -108,9 +122,9 @@ void lrn(GradientCall& call) {
   Queue& queue = call.queue();
   const Tensor &x = call.input(0), dy = call.gradient();
   const Shape& shape = x.shape();
-  const std::int64_t size = call.integer("size", 1);
-  const double alpha = call.real("alpha", 1e-4) / double(size), beta = call.real("beta", 0.75),
-               bias = call.real("bias", 1);
+  const std::int64_t size = attributes_of(call).size;
+  const double alpha = attributes_of(call).alpha / double(size), beta = attributes_of(call).beta,
+               bias = attributes_of(call).bias;
   auto window_sums = [&](const Tensor& values, std::int64_t before) {
     const Tensor planes = reshape(queue, values, {shape[0], 1, shape[1], shape.product(2, shape.size())});
     const Tensor sums(queue, planes.dtype(), planes.shape());
@@ -128,14 +142,14 @@ void lrn(GradientCall& call) {
 }  // namespace
 
 void norm(GradientRegistry& registry) {
-  registry.add("BatchNormalization", batch_norm, "x0 x1 y3 y4", 5);
-  registry.add("LayerNormalization", layer_norm, "x0 x1");
-  registry.add("RMSNormalization", rms_norm, "x0 x1");
-  registry.add("InstanceNormalization", instance_norm, "x0 x1");
-  registry.add("GroupNormalization", group_norm_op, "x0 x1");
-  registry.add("LpNormalization", lp_norm, "x0 y0");
-  registry.add("MeanVarianceNormalization", mean_variance, "x0 y0");
-  registry.add("LRN", lrn, "x0");
+  registry.add<NormAttributes>("BatchNormalization", batch_norm, "x0 x1 y3 y4", 5);
+  registry.add<NormAttributes>("LayerNormalization", layer_norm, "x0 x1");
+  registry.add<NormAttributes>("RMSNormalization", rms_norm, "x0 x1");
+  registry.add<NormAttributes>("InstanceNormalization", instance_norm, "x0 x1");
+  registry.add<NormAttributes>("GroupNormalization", group_norm_op, "x0 x1");
+  registry.add<NormAttributes>("LpNormalization", lp_norm, "x0 y0");
+  registry.add<NormAttributes>("MeanVarianceNormalization", mean_variance, "x0 y0");
+  registry.add<NormAttributes>("LRN", lrn, "x0");
 }
 
 }  // namespace dlprim::gradients

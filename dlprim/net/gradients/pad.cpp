@@ -30,7 +30,7 @@ void pad_op(GradientCall& call) {
   Queue& queue = call.queue();
   const Shape& x = call.shape(0);
   const Pads pads = read_pads(call, x);
-  if (call.text("mode", "constant") == "constant") return from_inside(call, pads);
+  if (call.attributes<PadAttributes>().mode == PadAttributes::constant) return from_inside(call, pads);
   Tensor dy = call.gradient();
   for (int d = x.size() - 1; d >= 0; d--) {
     const auto k = std::size_t(d);
@@ -50,8 +50,8 @@ void center_crop_pad(GradientCall& call) { from_inside(call, read_pads(call, cal
 }  // namespace
 
 void pad(GradientRegistry& registry) {
-  registry.add("Pad", pad_op, "x1 x3");
-  registry.add("CenterCropPad", center_crop_pad, "x1");
+  registry.add<PadAttributes>("Pad", pad_op, "x1 x3");
+  registry.add<PadAttributes>("CenterCropPad", center_crop_pad, "x1");
 }
 
 }  // namespace dlprim::gradients

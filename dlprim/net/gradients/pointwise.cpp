@@ -47,31 +47,36 @@ const char* const no_gradients[] = {
 #undef NONE
 };
 
-double number(const Call& call, const std::string& name, double otherwise) {
-  if (!call.given(name.c_str())) return otherwise;
-  const Attribute& attribute = call.attribute(name.c_str());
-  const auto* whole = std::get_if<std::int64_t>(&attribute);
-  return whole ? double(*whole) : call.real(name.c_str(), otherwise);
-}
+struct UnaryAttributes {
+  explicit UnaryAttributes(const AttributeReader& reader) : row(unary_rows.at(reader.node().type)) {
+    std::istringstream words(row.attributes);
+    for (std::string word; words >> word;) {
+      const auto colon = word.find(':');
+      scalars.push_back(reader.number(word.substr(0, colon).c_str(), std::stod(word.substr(colon + 1))));
+    }
+    code = find_pointwise(row.code) ? row.code : "y0 = " + row.code + ";";
+  }
+  const Unary& row;
+  std::vector<Scalar> scalars;
+  std::string code;
+};
 
 void unary(GradientCall& call) {
-  const Unary& row = unary_rows.at(call.type());
+  const auto& [row, scalars, code] = call.attributes<UnaryAttributes>();
   const Tensor dy = call.gradient();
   if (row.code == "x0") return call.add(0, dy);
-  std::vector<Scalar> scalars;
-  std::istringstream words(row.attributes);
-  for (std::string word; words >> word;) {
-    const auto colon = word.find(':');
-    scalars.push_back(number(call, word.substr(0, colon), std::stod(word.substr(colon + 1))));
-  }
   std::vector<Tensor> inputs{dy};
   if (!row.reads.empty()) inputs.push_back(row.reads == "x0" ? call.input(0) : call.output(0));
-  const std::string code = find_pointwise(row.code) ? row.code : "y0 = " + row.code + ";";
   call.add(0, apply(call.queue(), code, inputs, scalars, dy.dtype()));
 }
 
+struct BinaryAttributes {
+  explicit BinaryAttributes(const AttributeReader& reader) : row(binary_rows.at(reader.node().type)) {}
+  const Binary& row;
+};
+
 void binary(GradientCall& call) {
-  const Binary& row = binary_rows.at(call.type());
+  const Binary& row = call.attributes<BinaryAttributes>().row;
   const Tensor dy = call.gradient();
   for (int i : {0, 1}) {
     if (!call.needs(i)) continue;
@@ -111,14 +116,26 @@ void mean(GradientCall& call) {
   for (int i = 0; i < call.inputs(); i++) call.add(i, dy);
 }
 
+struct PointwiseAttributes {
+  explicit PointwiseAttributes(const AttributeReader& reader)
+      : min(reader.find<double>("min")), max(reader.find<double>("max")), ratio(reader.real("ratio", 0.5)),
+        tanh(reader.text("approximate", "none") == "tanh") {}
+  std::optional<double> min, max;  // of Clip
+  double ratio;                    // of Dropout
+  bool tanh;                       // of Gelu
+};
+
+const PointwiseAttributes& attributes_of(const Call& call) { return call.attributes<PointwiseAttributes>(); }
+
 void clip(GradientCall& call) {
   Tensor dx = call.gradient();
   const Tensor& x = call.input(0);
   Queue& queue = call.queue();
+  const std::optional<double>&min = attributes_of(call).min, &max = attributes_of(call).max;
   if (call.has(1)) dx = apply(queue, "y0 = x1 > x2 ? x0 : 0;", {dx, x, call.input(1)});
-  else if (call.given("min")) dx = apply(queue, "y0 = x1 > w0 ? x0 : 0;", {dx, x}, {call.real("min", 0)});
+  else if (min) dx = apply(queue, "y0 = x1 > w0 ? x0 : 0;", {dx, x}, {*min});
   if (call.has(2)) dx = apply(queue, "y0 = x1 < x2 ? x0 : 0;", {dx, x, call.input(2)});
-  else if (call.given("max")) dx = apply(queue, "y0 = x1 < w0 ? x0 : 0;", {dx, x}, {call.real("max", 0)});
+  else if (max) dx = apply(queue, "y0 = x1 < w0 ? x0 : 0;", {dx, x}, {*max});
   call.add(0, dx);
 }
 
@@ -132,30 +149,30 @@ void where(GradientCall& call) {
 }
 
 void gelu(GradientCall& call) {
-  const char* row = call.text("approximate", "none") == "tanh" ? "gelu_tanh_backward" : "gelu_backward";
+  const char* row = attributes_of(call).tanh ? "gelu_tanh_backward" : "gelu_backward";
   call.add(0, apply(call.queue(), row, {call.gradient(), call.input(0)}));
 }
 
 // y = x * mask / (1 - ratio), with the mask that the training form gives as output 1.
 void dropout_gradient(GradientCall& call) {
-  const double ratio = call.has(1) ? call.read_reals(1).at(0) : call.real("ratio", 0.5);
+  const double ratio = call.has(1) ? call.read_reals(1).at(0) : attributes_of(call).ratio;
   call.add(0, apply(call.queue(), "y0 = x0 * x1 * w0;", {call.gradient(), call.output(1)}, {1 / (1 - ratio)}));
 }
 
 }  // namespace
 
 void pointwise(GradientRegistry& registry) {
-  for (const auto& [type, row] : unary_rows) registry.add(type.c_str(), unary, row.reads.c_str());
-  for (const auto& [type, row] : binary_rows) registry.add(type.c_str(), binary, row.reads.c_str());
+  for (const auto& [type, row] : unary_rows) registry.add<UnaryAttributes>(type.c_str(), unary, row.reads.c_str());
+  for (const auto& [type, row] : binary_rows) registry.add<BinaryAttributes>(type.c_str(), binary, row.reads.c_str());
   for (const char* type : no_gradients) registry.add(type, nullptr);
   registry.add("Max", max, "x* y0");
   registry.add("Min", min, "x* y0");
   registry.add("Sum", sum);
   registry.add("Mean", mean);
-  registry.add("Clip", clip, "x*");
+  registry.add<PointwiseAttributes>("Clip", clip, "x*");
   registry.add("Where", where, "x0");
-  registry.add("Gelu", gelu, "x0");
-  registry.add("Dropout", dropout_gradient, "x1 y1", 2);
+  registry.add<PointwiseAttributes>("Gelu", gelu, "x0");
+  registry.add<PointwiseAttributes>("Dropout", dropout_gradient, "x1 y1", 2);
 }
 
 }  // namespace dlprim::gradients

@@ -9,17 +9,23 @@ namespace dlprim::gradients {
 
 namespace {
 
+const PoolAttributes& attributes_of(const Call& call) { return call.attributes<PoolAttributes>(); }
+
+Window window_of(const Call& call, const Shape& x) {
+  return read_window(call, attributes_of(call).window, x, attributes_of(call).window.kernel);
+}
+
 // Output 2 of the training form: places within each channel.
 void max_pool_op(GradientCall& call) {
   Queue& queue = call.queue();
-  const Window w = read_window(call, call.shape(0), call.integers("kernel_shape"));
+  const Window w = window_of(call, call.shape(0));
   const Tensor dy = call.gradient(), dx(queue, dy.dtype(), call.shape(0));
   max_pool_backward(queue, dy.view(queue), call.output(2).view(queue), dx.view(queue), pool_window(w));
   call.add(0, dx);
 }
 
 // Adds g to every element that a window shows.
-Tensor spread(GradientCall& call, const Tensor& g, const Window& w) {
+Tensor scattered(GradientCall& call, const Tensor& g, const Window& w) {
   Queue& queue = call.queue();
   const Shape& x = call.shape(0);
   const Window room = with_room(x, w);
@@ -35,22 +41,24 @@ Tensor spread(GradientCall& call, const Tensor& g, const Window& w) {
 
 void dilated_average(GradientCall& call, const Window& w) {
   const Tensor dy = call.gradient();
-  const Tensor counts = window_counts(call.queue(), dy.dtype(), call.shape(0), w, call.integer("count_include_pad", 0));
-  call.add(0, spread(call, apply(call.queue(), "y0 = x0 / x1;", {dy, counts}), w));
+  const Tensor counts =
+      window_counts(call.queue(), dy.dtype(), call.shape(0), w, attributes_of(call).count_include_pad);
+  call.add(0, scattered(call, apply(call.queue(), "y0 = x0 / x1;", {dy, counts}), w));
 }
 
 // y = (sum of |x|^p)^(1/p)
 void lp_pool(GradientCall& call) {
   Queue& queue = call.queue();
-  const double p = lp_order(call);
-  const Window w = read_window(call, call.shape(0), call.integers("kernel_shape"));
+  const double p = attributes_of(call).p;
+  const Window w = window_of(call, call.shape(0));
   const Tensor g = apply(queue, "y0 = x1 == 0 ? 0 : x0 * pow(x1, 1 - w0);", {call.gradient(), call.output(0)}, {p});
-  call.add(0, apply(queue, "y0 = x0 * sign_of(x1) * pow(fabs(x1), w0 - 1);", {spread(call, g, w), call.input(0)}, {p}));
+  call.add(0,
+           apply(queue, "y0 = x0 * sign_of(x1) * pow(fabs(x1), w0 - 1);", {scattered(call, g, w), call.input(0)}, {p}));
 }
 
 void max_unpool_op(GradientCall& call) {
   Queue& queue = call.queue();
-  const Shape &x = call.shape(0), shape = unpooled_shape(call, x);
+  const Shape &x = call.shape(0), shape = unpooled_shape(call, attributes_of(call).window, x);
   Tensor dy = call.gradient();
   for (int d = 0; d < shape.size(); d++) dy = narrow(dy, d, 0, shape[d]);
   const std::int64_t planes = x[0] * x[1], plane = shape.product(2, shape.size());
@@ -64,9 +72,9 @@ void max_unpool_op(GradientCall& call) {
 void average_pool_op(GradientCall& call) {
   Queue& queue = call.queue();
   const Shape& x = call.shape(0);
-  Window w = read_window(call, x, call.integers("kernel_shape"));
+  Window w = window_of(call, x);
   if (dilated(w)) return dilated_average(call, w);
-  const bool count_padding = call.integer("count_include_pad", 0);
+  const bool count_padding = attributes_of(call).count_include_pad;
   Shape around = x;
   const Window inside = w;
   if (count_padding && w.before != w.after) {  // as forward: the padding became part of the input
@@ -92,10 +100,10 @@ void global_average(GradientCall& call) {
 }  // namespace
 
 void pool(GradientRegistry& registry) {
-  registry.add("MaxPool", max_pool_op, "y2", 3);
-  registry.add("AveragePool", average_pool_op);
-  registry.add("LpPool", lp_pool, "x0 y0");
-  registry.add("MaxUnpool", max_unpool_op, "x1");
+  registry.add<PoolAttributes>("MaxPool", max_pool_op, "y2", 3);
+  registry.add<PoolAttributes>("AveragePool", average_pool_op);
+  registry.add<PoolAttributes>("LpPool", lp_pool, "x0 y0");
+  registry.add<PoolAttributes>("MaxUnpool", max_unpool_op, "x1");
   registry.add("GlobalAveragePool", global_average);
 }
 

@@ -9,6 +9,19 @@ namespace dlprim::gradients {
 
 namespace {
 
+struct RecurrentAttributes {
+  explicit RecurrentAttributes(const AttributeReader& reader)
+      : activations(reader.find<std::vector<std::string>>("activations").value_or(std::vector<std::string>())),
+        reset_late(reader.integer("linear_before_reset", 0)), has_clip(reader.given("clip")),
+        layout(reader.integer("layout", 0)), input_forget(reader.integer("input_forget", 0)),
+        direction(reader.text("direction", "forward")) {}
+  std::vector<std::string> activations;
+  bool reset_late, has_clip, layout, input_forget;
+  std::string direction;
+};
+
+const RecurrentAttributes& attributes_of(const Call& call) { return call.attributes<RecurrentAttributes>(); }
+
 // What one step computed, for its gradient: gates after their activations; `hidden` is the recurrent part of GRU's new
 // gate, `reset` its reset state.
 struct Step {
@@ -64,7 +77,7 @@ Tensor gru_forward(const Cell& cell, const Tensor& x, Step& step) {
   const Tensor z = cell.of("y0 = logistic(x0 + x1);", {cell.gate(x, 0), cell.gate(hidden, 0)});
   const Tensor r = cell.of("y0 = logistic(x0 + x1);", {cell.gate(x, 1), cell.gate(hidden, 1)});
   Tensor n;
-  if (cell.call.integer("linear_before_reset", 0)) {
+  if (attributes_of(cell.call).reset_late) {
     step.hidden = cell.gate(hidden, 2);
     n = cell.of("y0 = tanh(x0 + x1 * x2);", {cell.gate(x, 2), r, step.hidden});
   } else {
@@ -129,16 +142,16 @@ const std::map<std::string, Kind> kinds = {
 };
 
 void refuse_variants(GradientCall& call, const Kind& kind) {
-  const char* problem = call.has(4)                       ? "sequence_lens"
-                        : call.has(7)                     ? "peepholes"
-                        : call.given("clip")              ? "clip"
-                        : call.integer("layout", 0)       ? "layout 1"
-                        : call.integer("input_forget", 0) ? "input_forget"
-                                                          : nullptr;
+  const RecurrentAttributes& attributes = attributes_of(call);
+  const char* problem = call.has(4)               ? "sequence_lens"
+                        : call.has(7)             ? "peepholes"
+                        : attributes.has_clip     ? "clip"
+                        : attributes.layout       ? "layout 1"
+                        : attributes.input_forget ? "input_forget"
+                                                  : nullptr;
   if (problem) call.fail(std::string("there is no gradient with ") + problem);
-  if (!call.given("activations")) return;
   std::size_t k = 0;
-  for (std::string name : std::get<std::vector<std::string>>(call.attribute("activations"))) {
+  for (std::string name : attributes.activations) {
     for (char& c : name) c = char(std::tolower(c));
     if (name != kind.activations[k++ % kind.activations.size()])
       call.fail("there is no gradient with activation " + name);
@@ -197,7 +210,7 @@ std::map<int, Tensor> run_direction(const Cell& cell, const Kind& kind, int dire
 void recurrent_op(GradientCall& call) {
   const Kind& kind = kinds.at(call.type());
   refuse_variants(call, kind);
-  const std::string way = call.text("direction", "forward");
+  const std::string& way = attributes_of(call).direction;
   std::map<int, std::vector<Tensor>> parts;
   for (int d = 0; d < (way == "bidirectional" ? 2 : 1); d++) {
     const std::int64_t width = call.shape(2)[2];
@@ -219,7 +232,7 @@ void recurrent_op(GradientCall& call) {
 }  // namespace
 
 void recurrent(GradientRegistry& registry) {
-  for (const auto& [type, kind] : kinds) registry.add(type.c_str(), recurrent_op, "x*");
+  for (const auto& [type, kind] : kinds) registry.add<RecurrentAttributes>(type.c_str(), recurrent_op, "x*");
 }
 
 }  // namespace dlprim::gradients

@@ -23,19 +23,30 @@ const std::map<std::string, Row> rows = {
     {"ReduceLogSumExp", {"x0 * exp(x1 - x2)", "x0 y0"}},
 };
 
+struct ReduceAttributes {
+  explicit ReduceAttributes(const AttributeReader& reader)
+      : row(rows.contains(reader.node().type) ? &rows.at(reader.node().type) : nullptr), axes(reader.integers("axes")),
+        noop_with_empty_axes(reader.integer("noop_with_empty_axes", 0)), p(reader.integer("p", 2)) {}
+  const Row* row;
+  std::vector<std::int64_t> axes;
+  std::int64_t noop_with_empty_axes, p;
+};
+
+const ReduceAttributes& attributes_of(const Call& call) { return call.attributes<ReduceAttributes>(); }
+
 // The output's shape with 1 in the place of what was reduced.
 Shape kept_shape(GradientCall& call) {
   Shape shape = call.shape(0);
-  std::vector<std::int64_t> axes = call.integers("axes");
+  std::vector<std::int64_t> axes = attributes_of(call).axes;
   if (call.has(1)) axes = call.read_integers(1);
-  if (axes.empty() && !call.integer("noop_with_empty_axes", 0)) std::fill(shape.begin(), shape.end(), 1);
+  if (axes.empty() && !attributes_of(call).noop_with_empty_axes) std::fill(shape.begin(), shape.end(), 1);
   for (std::int64_t axis : axes) shape[shape.axis(axis)] = 1;
   return shape;
 }
 
 void run_row(GradientCall& call) {
   Queue& queue = call.queue();
-  const Row& row = rows.at(call.type());
+  const Row& row = *attributes_of(call).row;
   const Shape kept = kept_shape(call);
   Tensor dy = reshape(queue, call.gradient(), kept);
   const double count = double(call.shape(0).total_size()) / double(std::max<std::int64_t>(1, kept.total_size()));
@@ -86,19 +97,20 @@ void global_max(GradientCall& call) {
 // y = (sum of |x|^p)^(1/p)
 void global_lp(GradientCall& call) {
   const char* code = "y0 = x2 == 0 ? 0 : x0 * sign_of(x1) * pow(fabs(x1) / x2, w0 - 1);";
-  call.add(0,
-           apply(call.queue(), code, {call.gradient(), call.input(0), call.output(0)}, {double(call.integer("p", 2))}));
+  call.add(
+      0, apply(call.queue(), code, {call.gradient(), call.input(0), call.output(0)}, {double(attributes_of(call).p)}));
 }
 
 }  // namespace
 
 void reduce(GradientRegistry& registry) {
-  for (const auto& [type, row] : rows) registry.add(type.c_str(), run_row, (std::string(row.reads) + " x1").c_str());
-  registry.add("ReduceProd", product, "x0 x1");
-  registry.add("ReduceMax", extreme, "x0 x1 y0");
-  registry.add("ReduceMin", extreme, "x0 x1 y0");
-  registry.add("GlobalLpPool", global_lp, "x0 y0");
-  registry.add("GlobalMaxPool", global_max, "x0 y0");
+  for (const auto& [type, row] : rows)
+    registry.add<ReduceAttributes>(type.c_str(), run_row, (std::string(row.reads) + " x1").c_str());
+  registry.add<ReduceAttributes>("ReduceProd", product, "x0 x1");
+  registry.add<ReduceAttributes>("ReduceMax", extreme, "x0 x1 y0");
+  registry.add<ReduceAttributes>("ReduceMin", extreme, "x0 x1 y0");
+  registry.add<ReduceAttributes>("GlobalLpPool", global_lp, "x0 y0");
+  registry.add<ReduceAttributes>("GlobalMaxPool", global_max, "x0 y0");
 }
 
 }  // namespace dlprim::gradients

@@ -7,17 +7,28 @@ namespace dlprim::gradients {
 
 namespace {
 
+struct ResizeAttributes {
+  explicit ResizeAttributes(const AttributeReader& reader)
+      : coordinate_transformation_mode(reader.text("coordinate_transformation_mode", "half_pixel")),
+        axes(reader.integers("axes")), scales(reader.reals("scales")) {}
+  std::string coordinate_transformation_mode;
+  std::vector<std::int64_t> axes;
+  std::vector<double> scales;
+};
+
+const ResizeAttributes& attributes_of(const Call& call) { return call.attributes<ResizeAttributes>(); }
+
 void run(GradientCall& call, int first) {
   Queue& queue = call.queue();
   const Shape &x = call.shape(0), &y = call.output_shape(0);
-  if (call.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize")
+  if (attributes_of(call).coordinate_transformation_mode == "tf_crop_and_resize")
     call.fail("there is no gradient for tf_crop_and_resize");
-  std::map<std::string, Attribute> attributes = call.attributes();
+  std::map<std::string, Attribute> attributes = call.named_attributes();
   for (const char* name : {"axes", "scales", "keep_aspect_ratio_policy"}) attributes.erase(name);
-  std::vector<std::int64_t> axes = call.integers("axes");
+  std::vector<std::int64_t> axes = attributes_of(call).axes;
   if (axes.empty())
     for (int d = 0; d < x.size(); d++) axes.push_back(d);
-  std::vector<double> scales = call.reals("scales");
+  std::vector<double> scales = attributes_of(call).scales;
   if (call.has(first) && call.input(first).numel()) scales = call.read_reals(first);
   Tensor dx = call.gradient();
   for (std::size_t i = 0; i < axes.size(); i++) {
@@ -46,8 +57,8 @@ void upsample(GradientCall& call) { run(call, 1); }
 }  // namespace
 
 void resize(GradientRegistry& registry) {
-  registry.add("Resize", resize_op, "x1 x2 x3");
-  registry.add("Upsample", upsample, "x1");
+  registry.add<ResizeAttributes>("Resize", resize_op, "x1 x2 x3");
+  registry.add<ResizeAttributes>("Upsample", upsample, "x1");
 }
 
 }  // namespace dlprim::gradients

@@ -7,14 +7,22 @@ namespace dlprim::gradients {
 
 namespace {
 
+struct ScatterAttributes {
+  explicit ScatterAttributes(const AttributeReader& reader) : reduction(reader.text("reduction", "none")) {}
+  std::string reduction;
+};
+
+const ScatterAttributes& attributes_of(const Call& call) { return call.attributes<ScatterAttributes>(); }
+
 class Scattering {
  public:
-  Scattering(GradientCall& call, const char* gather) : call_(call), gather_(gather), attributes_(call.attributes()) {
+  Scattering(GradientCall& call, const char* gather)
+      : call_(call), gather_(gather), attributes_(call.named_attributes()) {
     attributes_.erase("reduction");
   }
 
   void run() {
-    const std::string how = call_.text("reduction", "none");
+    const std::string how = attributes_of(call_).reduction;
     if (how == "none") assign();
     else if (how == "add") call_.add(0, call_.gradient()), gathered(call_.gradient());
     else if (how == "mul") product();
@@ -77,9 +85,9 @@ void scatter_elements(GradientCall& call) { Scattering(call, "GatherElements").r
 }  // namespace
 
 void scatter(GradientRegistry& registry) {
-  registry.add("ScatterND", scatter_nd, "x0 x1 x2 y0");
-  registry.add("ScatterElements", scatter_elements, "x0 x1 x2 y0");
-  registry.add("Scatter", scatter_elements, "x1");
+  registry.add<ScatterAttributes>("ScatterND", scatter_nd, "x0 x1 x2 y0");
+  registry.add<ScatterAttributes>("ScatterElements", scatter_elements, "x0 x1 x2 y0");
+  registry.add<ScatterAttributes>("Scatter", scatter_elements, "x1");
 }
 
 }  // namespace dlprim::gradients

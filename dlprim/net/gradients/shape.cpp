@@ -7,14 +7,24 @@ namespace dlprim::gradients {
 
 namespace {
 
+struct ShapeAttributes {
+  explicit ShapeAttributes(const AttributeReader& reader)
+      : perm(reader.integers("perm")), has_perm(reader.given("perm")), axis(reader.integer("axis", 1)) {}
+  std::vector<std::int64_t> perm;
+  bool has_perm;
+  std::int64_t axis;
+};
+
+const ShapeAttributes& attributes_of(const Call& call) { return call.attributes<ShapeAttributes>(); }
+
 void same_elements(GradientCall& call) { call.add(0, reshape(call.queue(), call.gradient(), call.shape(0))); }
 
 void transpose_op(GradientCall& call) {
   const int rank = call.shape(0).size();
-  std::vector<std::int64_t> order = call.integers("perm"), inverse(static_cast<std::size_t>(rank));
+  std::vector<std::int64_t> order = attributes_of(call).perm, inverse(static_cast<std::size_t>(rank));
   for (int d = 0; d < rank; d++)
-    inverse[call.given("perm") ? std::size_t(call.shape(0).axis(order[std::size_t(d)])) : std::size_t(rank - 1 - d)] =
-        d;
+    inverse[attributes_of(call).has_perm ? std::size_t(call.shape(0).axis(order[std::size_t(d)]))
+                                         : std::size_t(rank - 1 - d)] = d;
   call.add(0, permute(call.gradient(), inverse));
 }
 
@@ -33,7 +43,7 @@ void expand_op(GradientCall& call) { call.add(0, call.gradient()); }
 
 void concat_op(GradientCall& call) {
   const Tensor dy = call.gradient();
-  const int dim = call.shape(0).axis(call.integer("axis", 1));
+  const int dim = call.shape(0).axis(attributes_of(call).axis);
   std::int64_t start = 0;
   for (int i = 0; i < call.inputs(); i++) {
     const std::int64_t length = call.shape(i)[dim];
@@ -54,25 +64,26 @@ void tile(GradientCall& call) {
 }
 
 void depth_to_space(GradientCall& call) {
-  call.add(0, call.run("SpaceToDepth", {call.gradient()}, call.attributes())[0]);
+  call.add(0, call.run("SpaceToDepth", {call.gradient()}, call.named_attributes())[0]);
 }
 
 void space_to_depth(GradientCall& call) {
-  call.add(0, call.run("DepthToSpace", {call.gradient()}, call.attributes())[0]);
+  call.add(0, call.run("DepthToSpace", {call.gradient()}, call.named_attributes())[0]);
 }
 
 }  // namespace
 
 void shape(GradientRegistry& registry) {
-  for (const char* type : {"Reshape", "Flatten", "Squeeze", "Unsqueeze"}) registry.add(type, same_elements);
-  registry.add("Transpose", transpose_op);
-  registry.add("Slice", views_of_input, "x1 x2 x3 x4");
-  registry.add("Split", views_of_input, "x1");
-  registry.add("Expand", expand_op);
-  registry.add("Concat", concat_op);
-  registry.add("Tile", tile);
-  registry.add("DepthToSpace", depth_to_space);
-  registry.add("SpaceToDepth", space_to_depth);
+  for (const char* type : {"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
+    registry.add<ShapeAttributes>(type, same_elements);
+  registry.add<ShapeAttributes>("Transpose", transpose_op);
+  registry.add<ShapeAttributes>("Slice", views_of_input, "x1 x2 x3 x4");
+  registry.add<ShapeAttributes>("Split", views_of_input, "x1");
+  registry.add<ShapeAttributes>("Expand", expand_op);
+  registry.add<ShapeAttributes>("Concat", concat_op);
+  registry.add<ShapeAttributes>("Tile", tile);
+  registry.add<ShapeAttributes>("DepthToSpace", depth_to_space);
+  registry.add<ShapeAttributes>("SpaceToDepth", space_to_depth);
 }
 
 }  // namespace dlprim::gradients

@@ -28,6 +28,6 @@ void dft(GradientCall& call) {
 
 }  // namespace
 
-void signal(GradientRegistry& registry) { registry.add("DFT", dft, "x1 x2"); }
+void signal(GradientRegistry& registry) { registry.add<FourierAttributes>("DFT", dft, "x1 x2"); }
 
 }  // namespace dlprim::gradients

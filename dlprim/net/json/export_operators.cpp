@@ -42,7 +42,7 @@ std::vector<std::string> weights_and_bias(JsonExport& call) {
 void convolution(JsonExport& call) {
   call.expect(call.shape(0).size() == 4, "it is not two-dimensional");
   const Tensor& weights = call.expect_constant(1);
-  Window w = read_window(call, call.shape(0), kernel_of(weights.shape()));
+  Window w = read_window(call, WindowAttributes(call), call.shape(0), kernel_of(weights.shape()));
   const Integers more = call.take_padding();
   Shape x = call.shape(0);
   for (int i : {0, 1})
@@ -63,7 +63,7 @@ void convolution(JsonExport& call) {
 void transposed_convolution(JsonExport& call) {
   call.expect(call.shape(0).size() == 4, "it is not two-dimensional");
   const Tensor& weights = call.expect_constant(1);
-  const Window w = read_transposed_window(call, call.shape(0), kernel_of(weights.shape()));
+  const Window w = read_transposed_window(call, WindowAttributes(call), call.shape(0), kernel_of(weights.shape()));
   const std::int64_t groups = call.integer("group", 1);
   Integers extra(2);
   for (int i : {0, 1}) {
@@ -204,7 +204,7 @@ void pooling(JsonExport& call) {
   call.expect(call.shape(0).size() == 4, "it is not two-dimensional");
   const bool average = call.type() == "AveragePool", ceil = call.integer("ceil_mode", 0);
   const Integers more = call.take_padding();
-  Window w = read_window(call, call.shape(0), call.integers("kernel_shape"));
+  Window w = read_window(call, WindowAttributes(call), call.shape(0), call.integers("kernel_shape"));
   call.expect(!dilated(w) && !(call.outputs() > 1 && call.wants(1)), "it has dilations or gives indices");
   Shape x = call.shape(0);
   bool count = call.integer("count_include_pad", 0), padded = false;

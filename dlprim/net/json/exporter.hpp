@@ -15,10 +15,10 @@ struct NotExpressible {
 };
 
 /// One node being translated, after it ran once: all sizes, and the elements of all constants, are known.
-class JsonExport : public Call {
+class JsonExport : public Call, public AttributeReader {
  public:
   JsonExport(Net::State& net, class JsonExporter& exporter, Executor& executor, const Node& node)
-      : Call(executor, node), net_(net), exporter_(exporter) {}
+      : Call(executor, node, node.parsed), AttributeReader(node), net_(net), exporter_(exporter) {}
 
   const Shape& shape(int i) const { return input(i).shape(); }
   const Shape& output_shape(int i = 0) const;

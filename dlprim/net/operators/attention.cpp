@@ -13,6 +13,26 @@ namespace {
 
 using Part = Composition::Part;
 
+struct AttentionAttributes {
+  explicit AttentionAttributes(const AttributeReader& reader)
+      : left_window_size(reader.integer("left_window_size", -1)),
+        right_window_size(reader.integer("right_window_size", -1)), is_causal(reader.integer("is_causal", 0)),
+        q_num_heads(reader.integer("q_num_heads", 0)), kv_num_heads(reader.integer("kv_num_heads", 0)),
+        softmax_precision(reader.integer("softmax_precision", 0)),
+        qk_matmul_output_mode(reader.integer("qk_matmul_output_mode", 0)), num_heads(reader.integer("num_heads", 0)),
+        rotary_embedding_dim(reader.integer("rotary_embedding_dim", 0)), interleaved(reader.integer("interleaved", 0)),
+        axis(reader.integer("axis", -2)), softcap(reader.real("softcap", 0)), alpha(reader.real("alpha", 1)),
+        scale(reader.find<double>("scale")), mode(reader.text("mode", "linear")),
+        activation(reader.text("activation", "none")), update_rule(reader.text("update_rule", "gated_delta")) {}
+  std::int64_t left_window_size, right_window_size, is_causal, q_num_heads, kv_num_heads, softmax_precision,
+      qk_matmul_output_mode, num_heads, rotary_embedding_dim, interleaved, axis;
+  double softcap, alpha;
+  std::optional<double> scale;
+  std::string mode, activation, update_rule;
+};
+
+const AttentionAttributes& attributes_of(const Call& call) { return call.attributes<AttentionAttributes>(); }
+
 // [batch, length, heads * size] as [batch, heads, length, size].
 Part split_heads(Composition& c, const Part& x, std::int64_t heads) {
   const Shape& s = x.shape();
@@ -60,8 +80,8 @@ Part mask_bias(Composition& c, DataType type, std::int64_t queries, std::int64_t
 // Which keys causality, the window around each query and the number of valid keys leave; undefined for all of them.
 Tensor visible_keys(Call& call, std::int64_t queries, std::int64_t keys) {
   Queue& queue = call.queue();
-  const std::int64_t left = call.integer("left_window_size", -1), right = call.integer("right_window_size", -1);
-  const bool causal = call.integer("is_causal", 0), window = left >= 0 || right >= 0;
+  const std::int64_t left = attributes_of(call).left_window_size, right = attributes_of(call).right_window_size;
+  const bool causal = attributes_of(call).is_causal, window = left >= 0 || right >= 0;
   if (!call.has(6) && !causal && !window) return {};
   const Tensor j = positions(queue, keys), i = unsqueeze(positions(queue, queries), 1);
   Tensor valid;
@@ -103,9 +123,9 @@ Part probabilities(Composition& c, const Part& scores, const Part& bias, DataTyp
 void attention_op(Composition& c) {
   Call& call = c.call;
   const bool flat = call.input(0).shape().size() == 3;
-  const Part q = split_heads(c, c.input(0), call.integer("q_num_heads", 0));
+  const Part q = split_heads(c, c.input(0), attributes_of(call).q_num_heads);
   auto extended = [&](int past, int now) {
-    const Part x = split_heads(c, c.input(now), call.integer("kv_num_heads", 0)), before = c.input(past);
+    const Part x = split_heads(c, c.input(now), attributes_of(call).kv_num_heads), before = c.input(past);
     return before.defined() ? c("Concat", {before, x}, {{"axis", std::int64_t(2)}}) : x;
   };
   Part k = extended(4, 1), v = extended(5, 2);
@@ -114,13 +134,14 @@ void attention_op(Composition& c) {
   const std::int64_t repeats = q.shape()[1] / k.shape()[1];
   k = repeat_heads(c, k, repeats), v = repeat_heads(c, v, repeats);
   const DataType type = q.tensor.dtype();
-  const double scale = std::sqrt(call.real("scale", 1 / std::sqrt(double(q.shape()[3]))));
+  const double scale = std::sqrt(attributes_of(call).scale.value_or(1 / std::sqrt(double(q.shape()[3]))));
   auto scaled = [&](const Part& x) { return c("Mul", {x, c.constant(scale, type)}); };
   Part scores = c("MatMul", {scaled(q), c.transpose(scaled(k), {0, 1, 3, 2})});
-  if (const double cap = call.real("softcap", 0); cap > 0)
+  if (const double cap = attributes_of(call).softcap; cap > 0)
     scores = c("Mul", {c("Tanh", {c("Div", {scores, c.constant(cap, type)})}), c.constant(cap, type)});
   const Part bias = attention_bias(c, type, q.shape()[2], k.shape()[2]);
-  const std::int64_t precision = call.integer("softmax_precision", 0), shown = call.integer("qk_matmul_output_mode", 0);
+  const std::int64_t precision = attributes_of(call).softmax_precision,
+                     shown = attributes_of(call).qk_matmul_output_mode;
   const Part p = c.cast(probabilities(c, scores, bias, precision ? element_type(precision) : type), type);
   if (call.wants(3)) c.set(3, shown == 3 ? p : shown == 2 && bias.defined() ? c("Add", {scores, bias}) : scores);
   const Part y = c("MatMul", {p, v});
@@ -131,10 +152,10 @@ void attention_op(Composition& c) {
 void rotary(Composition& c) {
   Call& call = c.call;
   const bool heads_second = call.input(0).shape().size() == 4;
-  const Part x = c.transpose(split_heads(c, c.input(0), call.integer("num_heads", 0)), {0, 2, 1, 3});
+  const Part x = c.transpose(split_heads(c, c.input(0), attributes_of(call).num_heads), {0, 2, 1, 3});
   const Shape s = x.shape();  // batch, length, heads, size
-  const std::int64_t dims = call.integer("rotary_embedding_dim", 0) ? call.integer("rotary_embedding_dim", 0) : s[3];
-  const bool interleaved = call.integer("interleaved", 0);
+  const std::int64_t dims = attributes_of(call).rotary_embedding_dim ? attributes_of(call).rotary_embedding_dim : s[3];
+  const bool interleaved = attributes_of(call).interleaved;
   if (dims > s[3] || dims % 2) call.fail("expected an even rotary_embedding_dim within the head");
   const std::int64_t half = dims / 2, step = interleaved ? 2 : 1;
   auto angles = [&](int i) {
@@ -157,7 +178,7 @@ void rotary(Composition& c) {
 void tensor_scatter(Call& call) {
   Queue& queue = call.queue();
   const Tensor &cache = call.input(0), &update = call.input(1);
-  const int axis = cache.shape().axis(call.integer("axis", -2));
+  const int axis = cache.shape().axis(attributes_of(call).axis);
   const std::int64_t batch = cache.shape()[0], size = cache.shape()[axis], length = update.shape()[axis];
   if (axis == 0 || update.shape().size() != cache.shape().size())
     call.fail("expected an update like the cache, and an axis behind the batch");
@@ -165,7 +186,7 @@ void tensor_scatter(Call& call) {
   if (call.has(2)) starts = call.read_integers(2);
   const Tensor y(queue, cache.dtype(), cache.shape());
   copy(queue, y.view(queue), cache.view(queue));
-  const bool circular = call.text("mode", "linear") == "circular";
+  const bool circular = attributes_of(call).mode == "circular";
   for (std::int64_t n = 0; n < batch; n++)
     for (std::int64_t done = 0; done < length;) {
       std::int64_t at = starts.at(std::size_t(n)) + done;
@@ -180,7 +201,7 @@ void tensor_scatter(Call& call) {
 }
 
 void swi_glu(Composition& c) {
-  c.set(0, c("Mul", {c("Swish", {c.input(0)}, {{"alpha", c.call.real("alpha", 1)}}), c.input(1)}));
+  c.set(0, c("Mul", {c("Swish", {c.input(0)}, {{"alpha", attributes_of(c.call).alpha}}), c.input(1)}));
 }
 
 // Depthwise convolution over a sequence that sees only what came before, with the end of the last call in front.
@@ -193,7 +214,7 @@ void causal_conv(Composition& c) {
   if (!past.defined()) past = c.constant(filled(call.queue(), x.tensor.dtype(), {x.shape()[0], channels, before}, 0));
   const Part all = c("Concat", {past, x}, {{"axis", std::int64_t(2)}});
   const Part y = c("Conv", {all, weights, c.input(2)}, {{"group", channels}});
-  c.set(0, call.text("activation", "none") == "none" ? y : c("Swish", {y}));
+  c.set(0, attributes_of(call).activation == "none" ? y : c("Swish", {y}));
   c.set(1, c.narrow(all, 2, all.shape()[2] - before, before));
 }
 
@@ -201,8 +222,8 @@ void causal_conv(Composition& c) {
 // rule says. One step after the other, in float32 at least.
 void linear_attention(Composition& c) {
   Call& call = c.call;
-  const std::int64_t q_heads = call.integer("q_num_heads", 0), heads = call.integer("kv_num_heads", 0);
-  const bool delta = call.text("update_rule", "gated_delta").ends_with("delta");
+  const std::int64_t q_heads = attributes_of(call).q_num_heads, heads = attributes_of(call).kv_num_heads;
+  const bool delta = attributes_of(call).update_rule.ends_with("delta");
   const DataType type = call.input(0).dtype(), wide = type == DataType::float64 ? type : DataType::float32;
   auto unpacked = [&](int i, std::int64_t count) { return c.cast(split_heads(c, c.input(i), count), wide); };
   const Part q = unpacked(0, q_heads), k = unpacked(1, heads), v = unpacked(2, heads);
@@ -215,7 +236,8 @@ void linear_attention(Composition& c) {
       state.defined() ? c.cast(state, wide) : c.constant(filled(call.queue(), wide, {batch, heads, keys, values}, 0));
   const Part decay = call.has(4) ? unpacked(4, heads) : Part();
   const Part beta = call.has(5) ? unpacked(5, call.input(5).shape()[2]) : Part();
-  const double scale = call.real("scale", 0) != 0 ? call.real("scale", 0) : 1 / std::sqrt(double(keys));
+  const double scale =
+      attributes_of(call).scale.value_or(0) != 0 ? *attributes_of(call).scale : 1 / std::sqrt(double(keys));
   auto column = [&](const Part& x, std::int64_t t) { return c.transpose(c.narrow(x, 2, t, 1), {0, 1, 3, 2}); };
   std::vector<Part> outputs;
   for (std::int64_t t = 0; t < steps; t++) {
@@ -237,15 +259,17 @@ void linear_attention(Composition& c) {
 }  // namespace
 
 void attention(Registry& registry) {
-  compose<attention_op>(registry, "Attention",
-                        "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision "
-                        "left_window_size right_window_size");
-  compose<rotary>(registry, "RotaryEmbedding", "interleaved num_heads rotary_embedding_dim");
-  compose<swi_glu>(registry, "SwiGLU", "alpha");
-  compose<causal_conv>(registry, "CausalConvWithState", "activation=none|silu|swish");
-  compose<linear_attention>(registry, "LinearAttention",
-                            "chunk_size kv_num_heads q_num_heads scale update_rule=linear|gated|delta|gated_delta");
-  registry.add("TensorScatter", tensor_scatter, "axis mode=linear|circular");
+  compose<AttentionAttributes, attention_op>(
+      registry, "Attention",
+      "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision "
+      "left_window_size right_window_size");
+  compose<AttentionAttributes, rotary>(registry, "RotaryEmbedding", "interleaved num_heads rotary_embedding_dim");
+  compose<AttentionAttributes, swi_glu>(registry, "SwiGLU", "alpha");
+  compose<AttentionAttributes, causal_conv>(registry, "CausalConvWithState", "activation=none|silu|swish");
+  compose<AttentionAttributes, linear_attention>(
+      registry, "LinearAttention",
+      "chunk_size kv_num_heads q_num_heads scale update_rule=linear|gated|delta|gated_delta");
+  registry.add<AttentionAttributes>("TensorScatter", tensor_scatter, "axis mode=linear|circular");
 }
 
 }  // namespace dlprim::operators

@@ -15,29 +15,46 @@ namespace dlprim::operators {
 
 namespace {
 
-void constant_value(Call& call) {
-  if (call.given("value_int")) {
-    const std::int64_t value = call.integer("value_int", 0);
-    call.set(0, Tensor::from_host(DataType::int64, {}, &value));
-  } else if (call.given("value_ints")) {
-    call.set(0, Tensor::from_integers(call.integers("value_ints")));
-  } else if (call.given("value_float") || call.given("value_floats")) {
-    const bool one = call.given("value_float");
-    const std::vector<double> values =
-        one ? std::vector<double>{call.real("value_float", 0)} : call.reals("value_floats");
+// The tensor that a Constant is.
+Tensor value_of(const AttributeReader& reader) {
+  if (const auto value = reader.find<std::int64_t>("value_int")) return Tensor::from_host(DataType::int64, {}, &*value);
+  if (reader.given("value_ints")) return Tensor::from_integers(reader.integers("value_ints"));
+  const auto one = reader.find<double>("value_float");
+  if (one || reader.given("value_floats")) {
+    const std::vector<double> values = one ? std::vector{*one} : reader.reals("value_floats");
     const std::vector<float> floats(values.begin(), values.end());
-    call.set(0,
-             Tensor::from_host(DataType::float32, one ? Shape{} : Shape{std::int64_t(floats.size())}, floats.data()));
-  } else {
-    const char* name = call.given("sparse_value") ? "sparse_value" : "value";
-    call.set(0, std::get<Tensor>(call.attribute(name)).clone(call.queue()));
+    return Tensor::from_host(DataType::float32, one ? Shape{} : Shape{std::int64_t(floats.size())}, floats.data());
   }
+  const char* name = reader.given("sparse_value") ? "sparse_value" : "value";
+  const auto value = reader.find<Tensor>(name);
+  if (!value) throw ValidationError("attribute '" + std::string(name) + "' is missing");
+  return *value;
 }
+
+struct ConstantValue {
+  explicit ConstantValue(const AttributeReader& reader) : value(value_of(reader)) {}
+  Tensor value;
+};
+
+void constant_value(Call& call) { call.set(0, call.attributes<ConstantValue>().value.clone(call.queue())); }
+
+struct ConstantAttributes {
+  explicit ConstantAttributes(const AttributeReader& reader)
+      : value(reader.find<Tensor>("value").value_or(Tensor())), dtype(reader.find<std::int64_t>("dtype")),
+        k(reader.integer("k", 0)), axis(reader.integer("axis", -1)),
+        output_datatype(reader.integer("output_datatype", 1)), periodic(reader.integer("periodic", 1)) {}
+  Tensor value;
+  std::optional<std::int64_t> dtype;
+  std::int64_t k, axis, output_datatype;
+  bool periodic;
+};
+
+const ConstantAttributes& attributes_of(const Call& call) { return call.attributes<ConstantAttributes>(); }
 
 void constant_of_shape(Call& call) {
   const Shape shape(call.read_integers(0));
   Tensor value;
-  if (call.given("value")) value = std::get<Tensor>(call.attribute("value")).clone(call.queue());
+  if (attributes_of(call).value.defined()) value = attributes_of(call).value.clone(call.queue());
   else value = filled(call.queue(), DataType::float32, {}, 0);
   if (value.numel() != 1) call.fail("expected a value of one element");
   call.set(0, contiguous(call.queue(), expand(reshape(call.queue(), value, {}), shape)));
@@ -69,10 +86,10 @@ void range(Call& call) {
 void eye_like(Call& call) {
   const Tensor& x = call.input(0);
   if (x.shape().size() != 2) call.fail("expected a matrix, got " + x.shape().text());
-  const DataType dtype = call.given("dtype") ? element_type(call.integer("dtype", 1)) : x.dtype();
+  const DataType dtype = attributes_of(call).dtype ? element_type(*attributes_of(call).dtype) : x.dtype();
   Tensor y = filled(call.queue(), dtype, x.shape(), 0);
   const std::int64_t rows = x.shape()[0], columns = x.shape()[1];
-  const std::int64_t k = std::clamp(call.integer("k", 0), -rows, columns);
+  const std::int64_t k = std::clamp(attributes_of(call).k, -rows, columns);
   const std::int64_t row = k < 0 ? -k : 0, column = k > 0 ? k : 0;
   const std::int64_t count = std::min(rows - row, columns - column);
   if (count > 0) {
@@ -87,7 +104,7 @@ void one_hot(Call& call) {
   Queue& queue = call.queue();
   const std::int64_t depth = call.read_integers(1).at(0);
   Tensor indices = cast(queue, call.input(0), DataType::int64);
-  const int axis = indices.shape().axis(call.integer("axis", -1), 1);
+  const int axis = indices.shape().axis(attributes_of(call).axis, 1);
   const Tensor& values = call.input(2);
   if (depth < 0 || values.numel() != 2) call.fail("expected a depth of 0 or more and two values");
   Tensor positions(queue, DataType::int64, {depth});
@@ -103,8 +120,8 @@ void one_hot(Call& call) {
 void window(Call& call, double a0, double a1, double a2) {
   const std::int64_t size = call.read_integers(0).at(0);
   if (size < 0) call.fail("expected a size of 0 or more, got " + std::to_string(size));
-  const double n = double(call.integer("periodic", 1) ? size : size - 1);
-  const DataType dtype = element_type(call.integer("output_datatype", 1));
+  const double n = double(attributes_of(call).periodic ? size : size - 1);
+  const DataType dtype = element_type(attributes_of(call).output_datatype);
   Tensor positions(call.queue(), compute_type(dtype), {size});
   sequence(call.queue(), positions.view(call.queue()), 0, 1);
   call.set(0, apply(call.queue(), "y0 = w0 - w1 * cos(w3 * x0) + w2 * cos(2 * w3 * x0);", {positions},
@@ -118,14 +135,15 @@ void blackman(Call& call) { window(call, 0.42, 0.5, 0.08); }
 }  // namespace
 
 void constant(Registry& registry) {
-  registry.add("Constant", constant_value, "value value_int value_ints value_float value_floats sparse_value");
-  registry.add("ConstantOfShape", constant_of_shape, "value");
+  registry.add<ConstantValue>("Constant", constant_value,
+                              "value value_int value_ints value_float value_floats sparse_value");
+  registry.add<ConstantAttributes>("ConstantOfShape", constant_of_shape, "value");
   registry.add("Range", range);
-  registry.add("EyeLike", eye_like, "dtype k");
-  registry.add("OneHot", one_hot, "axis");
-  registry.add("HannWindow", hann, "output_datatype periodic");
-  registry.add("HammingWindow", hamming, "output_datatype periodic");
-  registry.add("BlackmanWindow", blackman, "output_datatype periodic");
+  registry.add<ConstantAttributes>("EyeLike", eye_like, "dtype k");
+  registry.add<ConstantAttributes>("OneHot", one_hot, "axis");
+  registry.add<ConstantAttributes>("HannWindow", hann, "output_datatype periodic");
+  registry.add<ConstantAttributes>("HammingWindow", hamming, "output_datatype periodic");
+  registry.add<ConstantAttributes>("BlackmanWindow", blackman, "output_datatype periodic");
 }
 
 }  // namespace dlprim::operators

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // If, Loop and Scan run inner graphs. Conditions and trip counts are read on the host.
 #include "../array.hpp"
+#include "../control.hpp"
 #include "../operator.hpp"
 
 namespace dlprim::operators {
@@ -10,7 +11,7 @@ namespace {
 void if_op(Call& call) {
   const auto condition = call.read_integers(0);
   if (condition.size() != 1) call.fail("expected one condition");
-  const std::vector<Value> results = call.run(call.graph(condition[0] ? "then_branch" : "else_branch"), {});
+  const std::vector<Value> results = call.run(*call.attributes<IfAttributes>().branches[condition[0] ? 0 : 1], {});
   for (int i = 0; i < call.outputs() && i < int(results.size()); i++) call.set(i, results[std::size_t(i)]);
 }
 
@@ -28,7 +29,7 @@ Tensor stacked(Queue& queue, const std::vector<Tensor>& parts, int axis) {
 }
 
 void loop(Call& call) {
-  const Graph& body = call.graph("body");
+  const Graph& body = *call.attributes<LoopAttributes>().body;
   const std::int64_t trips = call.has(0) ? call.read_integers(0).at(0) : std::numeric_limits<std::int64_t>::max();
   bool go_on = !call.has(1) || call.read_integers(1).at(0);
   const std::size_t carried = std::size_t(std::max(0, call.inputs() - 2));
@@ -60,9 +61,10 @@ void loop(Call& call) {
 // One pass over the sequences; the inputs begin at `first`.
 std::vector<Tensor> scan_sequences(Call& call, std::vector<Value> state, const std::vector<Tensor>& sequences,
                                    const std::vector<std::int64_t>& axes) {
-  const Graph& body = call.graph("body");
-  const auto directions = call.integers("scan_input_directions"), out_axes = call.integers("scan_output_axes");
-  const auto out_directions = call.integers("scan_output_directions");
+  const auto& attributes = call.attributes<ScanAttributes>();
+  const Graph& body = *attributes.body;
+  const std::vector<std::int64_t>&directions = attributes.input_directions, &out_axes = attributes.output_axes,
+        &out_directions = attributes.output_directions;
   auto at = [](const std::vector<std::int64_t>& list, std::size_t i) { return i < list.size() ? list[i] : 0; };
   if (sequences.empty() || body.inputs.size() != state.size() + sequences.size() || body.outputs.size() < state.size())
     call.fail("the body does not take and give the scan's values");
@@ -93,9 +95,9 @@ void scan(Call& call) {
   const bool batched = call.version() < 9;  // a first input of lengths, and a batch in every tensor
   const int first = batched ? 1 : 0;
   if (batched && call.has(0)) call.fail("sequence_lens is not supported");
-  const int sequences = int(call.integer("num_scan_inputs", 0)), states = call.inputs() - first - sequences;
+  const int sequences = int(call.attributes<ScanAttributes>().inputs), states = call.inputs() - first - sequences;
   if (sequences < 1 || states < 0) call.fail("expected num_scan_inputs of at least 1");
-  std::vector<std::int64_t> axes = call.integers("scan_input_axes");
+  std::vector<std::int64_t> axes = call.attributes<ScanAttributes>().input_axes;
   axes.resize(std::size_t(sequences), 0);
   const std::int64_t batches = batched ? call.input(first).shape()[0] : 1;
   std::vector<std::vector<Tensor>> results;
@@ -118,11 +120,11 @@ void scan(Call& call) {
 }  // namespace
 
 void control(Registry& registry) {
-  registry.add("If", if_op, "then_branch else_branch");
-  registry.add("Loop", loop, "body");
-  registry.add("Scan", scan,
-               "body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes "
-               "scan_output_directions directions");
+  registry.add<IfAttributes>("If", if_op, "then_branch else_branch");
+  registry.add<LoopAttributes>("Loop", loop, "body");
+  registry.add<ScanAttributes>("Scan", scan,
+                               "body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes "
+                               "scan_output_directions directions");
 }
 
 }  // namespace dlprim::operators

@@ -11,9 +11,21 @@ namespace dlprim::operators {
 
 namespace {
 
+struct ConvAttributes {
+  explicit ConvAttributes(const AttributeReader& reader)
+      : window(reader), group(reader.integer("group", 1)), activation(fused_activation(reader)),
+        residual(reader.given("residual")) {}
+  WindowAttributes window;
+  std::int64_t group;
+  Activation activation;  // this and `residual` come from optimize()
+  bool residual;
+};
+
+const ConvAttributes& attributes_of(const Call& call) { return call.attributes<ConvAttributes>(); }
+
 std::vector<std::int64_t> kernel_of(Call& call, const Shape& weights) {
   std::vector<std::int64_t> kernel(weights.begin() + std::min(2, weights.size()), weights.end());
-  if (call.given("kernel_shape") && call.integers("kernel_shape") != kernel)
+  if (!attributes_of(call).window.kernel.empty() && attributes_of(call).window.kernel != kernel)
     call.fail("expected weights of the kernel_shape, got " + weights.text());
   return kernel;
 }
@@ -22,7 +34,7 @@ ConvOptions options_of(Call& call, const Window& w) {
   ConvOptions options;
   for (std::size_t i = 0; i < std::size_t(w.dims()); i++)
     options.stride[i] = w.stride[i], options.padding[i] = w.before[i], options.dilation[i] = w.dilation[i];
-  options.groups = checked_range(call.integer("group", 1), 1, std::int64_t(1) << 30, "groups");
+  options.groups = checked_range(attributes_of(call).group, 1, std::int64_t(1) << 30, "groups");
   return options;
 }
 
@@ -31,13 +43,13 @@ TensorView optional(Call& call, int i) { return call.has(i) ? call.in(i) : Tenso
 void convolution(Call& call) {
   const Tensor& x = call.input(0);
   const Shape& weights = call.input(1).shape();
-  const Window w = read_window(call, x.shape(), kernel_of(call, weights));
+  const Window w = read_window(call, attributes_of(call).window, x.shape(), kernel_of(call, weights));
   Shape shape{x.shape()[0], weights[0]};
   for (std::int64_t size : w.out) shape.push_back(size);
   const Tensor y(call.queue(), x.dtype(), shape);
-  const Activation activation = fused_activation(call);
+  const Activation activation = attributes_of(call).activation;
   // A fourth input, to be added, comes from optimize(); one that has to be broadcast is added behind.
-  const bool added = call.given("residual");
+  const bool added = attributes_of(call).residual;
   const bool behind = added && !(call.input(3).shape() == shape && call.input(3).dtype() == x.dtype());
   if (y.numel() > 0)
     conv_forward(call.queue(), call.in(0), call.in(1), optional(call, 2), y.view(call.queue()), options_of(call, w),
@@ -49,7 +61,7 @@ void convolution(Call& call) {
 void conv_transpose(Call& call) {
   const Tensor& x = call.input(0);
   const Shape& weights = call.input(1).shape();
-  const Window w = read_transposed_window(call, x.shape(), kernel_of(call, weights));
+  const Window w = read_transposed_window(call, attributes_of(call).window, x.shape(), kernel_of(call, weights));
   const ConvOptions options = options_of(call, w);
   Shape shape{x.shape()[0], checked_multiply(weights[1], options.groups)};
   for (std::int64_t size : w.out) shape.push_back(size);
@@ -72,7 +84,7 @@ Tensor centered(Call& call, int i, int zero_point, bool per_row) {
 
 void conv_integer(Call& call) {
   const Tensor x = centered(call, 0, 2, false), weights = centered(call, 1, 3, true);
-  const Window w = read_window(call, x.shape(), kernel_of(call, weights.shape()));
+  const Window w = read_window(call, attributes_of(call).window, x.shape(), kernel_of(call, weights.shape()));
   Shape shape{x.shape()[0], weights.shape()[0]};
   for (std::int64_t size : w.out) shape.push_back(size);
   conv_forward(call.queue(), x.view(call.queue()), weights.view(call.queue()), {}, call.out(0, DataType::int32, shape),
@@ -84,9 +96,10 @@ void conv_integer(Call& call) {
 void conv(Registry& registry) {
   constexpr const char* window =
       "auto_pad=NOTSET|VALID|SAME_UPPER|SAME_LOWER dilations group kernel_shape pads strides";
-  registry.add("Conv", convolution, window);
-  registry.add("ConvInteger", conv_integer, window);
-  registry.add("ConvTranspose", conv_transpose, (std::string(window) + " output_padding output_shape").c_str());
+  registry.add<ConvAttributes>("Conv", convolution, window);
+  registry.add<ConvAttributes>("ConvInteger", conv_integer, window);
+  registry.add<ConvAttributes>("ConvTranspose", conv_transpose,
+                               (std::string(window) + " output_padding output_shape").c_str());
 }
 
 }  // namespace dlprim::operators

@@ -9,6 +9,15 @@ namespace {
 
 using Part = Composition::Part;
 
+struct DeformAttributes {
+  explicit DeformAttributes(const AttributeReader& reader)
+      : window(reader), group(reader.integer("group", 1)), offset_group(reader.integer("offset_group", 1)) {}
+  WindowAttributes window;
+  std::int64_t group, offset_group;
+};
+
+const DeformAttributes& attributes_of(const Call& call) { return call.attributes<DeformAttributes>(); }
+
 // Where each tap of each window stands without offsets, as y and x: [taps, 2, height, width].
 Tensor places(DataType type, const Window& w) {
   const Shape shape{w.kernel[0] * w.kernel[1], 2, w.out[0], w.out[1]};
@@ -47,8 +56,8 @@ void deform_conv(Composition& c) {
   const DataType type = call.input(0).dtype(), wide = type == DataType::float64 ? type : DataType::float32;
   const Shape s = call.input(0).shape(), weights = call.input(1).shape();
   if (s.size() != 4 || weights.size() != 4) throw NotImplementedError("two spatial dimensions are supported");
-  const Window w = read_window(call, s, {weights[2], weights[3]});
-  const std::int64_t n = s[0], groups = call.integer("group", 1), parts = call.integer("offset_group", 1);
+  const Window w = read_window(call, attributes_of(call).window, s, {weights[2], weights[3]});
+  const std::int64_t n = s[0], groups = attributes_of(call).group, parts = attributes_of(call).offset_group;
   const std::int64_t taps = w.kernel[0] * w.kernel[1], area = w.out[0] * w.out[1];
   if (groups < 1 || parts < 1 || s[1] % parts || weights[0] % groups || weights[1] * groups != s[1])
     call.fail("the groups do not fit channels and weights");
@@ -68,7 +77,8 @@ void deform_conv(Composition& c) {
 }  // namespace
 
 void deform(Registry& registry) {
-  compose<deform_conv>(registry, "DeformConv", "dilations group kernel_shape offset_group pads strides");
+  compose<DeformAttributes, deform_conv>(registry, "DeformConv",
+                                         "dilations group kernel_shape offset_group pads strides");
 }
 
 }  // namespace dlprim::operators

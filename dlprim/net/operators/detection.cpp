@@ -8,23 +8,29 @@
 
 namespace dlprim {
 
-RegionPooling read_region_pooling(Call& call) {
-  RegionPooling how;
-  how.scale = float(call.real("spatial_scale", 1));
-  if (call.type() == "MaxRoiPool") {
+RegionAttributes::RegionAttributes(const AttributeReader& reader) {
+  RegionPooling& how = pooling;
+  how.scale = float(reader.real("spatial_scale", 1));
+  if (reader.node().type == "MaxRoiPool") {
     how.kind = RegionPooling::pool;
-    return how;
+    size = reader.integers("pooled_shape");
+    return;
   }
-  how.kind = call.text("mode", "avg") == "max" ? RegionPooling::largest : RegionPooling::mean;
-  how.sampling = int(std::clamp<std::int64_t>(call.integer("sampling_ratio", 0), -1, 1 << 20));
-  const char* otherwise = call.version() < 16 ? "output_half_pixel" : "half_pixel";
-  how.aligned = call.text("coordinate_transformation_mode", otherwise) == "half_pixel";
-  return how;
+  size = {reader.integer("output_height", 1), reader.integer("output_width", 1)};
+  how.kind = reader.text("mode", "avg") == "max" ? RegionPooling::largest : RegionPooling::mean;
+  how.sampling = int(std::clamp<std::int64_t>(reader.integer("sampling_ratio", 0), -1, 1 << 20));
+  const char* otherwise = reader.node().version < 16 ? "output_half_pixel" : "half_pixel";
+  how.aligned = reader.text("coordinate_transformation_mode", otherwise) == "half_pixel";
 }
 
 namespace operators {
 
 namespace {
+
+struct SuppressionAttributes {
+  explicit SuppressionAttributes(const AttributeReader& reader) : centered(reader.integer("center_point_box", 0)) {}
+  bool centered;  // boxes are given by their centers
+};
 
 using Box = std::array<double, 4>;  // y1, x1, y2, x2 with y1 <= y2 and x1 <= x2
 
@@ -50,7 +56,7 @@ void non_max_suppression(Call& call) {
     call.fail("boxes do not fit scores of " + s.text());
   const std::int64_t most = call.has(2) ? call.read_integers(2).at(0) : 0;
   const double limit = call.has(3) ? call.read_reals(3).at(0) : 0;
-  const bool thresholded = call.has(4), centered = call.integer("center_point_box", 0);
+  const bool thresholded = call.has(4), centered = call.attributes<SuppressionAttributes>().centered;
   const double least = thresholded ? call.read_reals(4).at(0) : 0;
   std::vector<std::int64_t> chosen;
   for (std::int64_t n = 0; n < s[0]; n++)
@@ -75,10 +81,8 @@ void non_max_suppression(Call& call) {
 
 void roi_pooling(Call& call) {
   Queue& queue = call.queue();
-  const RegionPooling how = read_region_pooling(call);
+  const auto& [how, size] = call.attributes<RegionAttributes>();
   const Tensor x = contiguous(queue, call.input(0)), boxes = contiguous(queue, cast(queue, call.input(1), x.dtype()));
-  std::vector<std::int64_t> size{call.integer("output_height", 1), call.integer("output_width", 1)};
-  if (how.kind == RegionPooling::pool) size = call.integers("pooled_shape");
   if (x.shape().size() != 4 || boxes.shape().size() != 2 || size.size() != 2 || size[0] < 1 || size[1] < 1)
     call.fail("expected N, C, H, W, boxes and a height and width");
   const TensorView y = call.out(0, x.dtype(), {boxes.shape()[0], x.shape()[1], size[0], size[1]});
@@ -94,11 +98,11 @@ void roi_pooling(Call& call) {
 }  // namespace
 
 void detection(Registry& registry) {
-  registry.add("NonMaxSuppression", non_max_suppression, "center_point_box");
-  registry.add("RoiAlign", roi_pooling,
-               "mode=avg|max output_height output_width sampling_ratio spatial_scale "
-               "coordinate_transformation_mode=half_pixel|output_half_pixel");
-  registry.add("MaxRoiPool", roi_pooling, "pooled_shape spatial_scale");
+  registry.add<SuppressionAttributes>("NonMaxSuppression", non_max_suppression, "center_point_box");
+  registry.add<RegionAttributes>("RoiAlign", roi_pooling,
+                                 "mode=avg|max output_height output_width sampling_ratio spatial_scale "
+                                 "coordinate_transformation_mode=half_pixel|output_half_pixel");
+  registry.add<RegionAttributes>("MaxRoiPool", roi_pooling, "pooled_shape spatial_scale");
 }
 
 }  // namespace operators

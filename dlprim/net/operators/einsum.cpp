@@ -32,7 +32,7 @@ std::string letters_of(Call& call, const std::string& text, int rank, int ellips
 }  // namespace
 
 Equation read_equation(Call& call, const std::vector<Shape>& shapes) {
-  std::string equation = call.text("equation", "");
+  std::string equation = call.attributes<EinsumAttributes>().equation;
   equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
   const auto arrow = equation.find("->");
   const std::string inputs = equation.substr(0, arrow);
@@ -156,7 +156,7 @@ void einsum_op(Call& call) {
 
 }  // namespace
 
-void einsum(Registry& registry) { registry.add("Einsum", einsum_op, "equation"); }
+void einsum(Registry& registry) { registry.add<EinsumAttributes>("Einsum", einsum_op, "equation"); }
 
 }  // namespace operators
 }  // namespace dlprim

@@ -13,26 +13,26 @@
 
 namespace dlprim {
 
-GridSampling read_grid_sampling(const Call& call) {
-  const std::string mode = call.text("mode", "linear"), padding = call.text("padding_mode", "zeros");
-  GridSampling how;
+GridSampleAttributes::GridSampleAttributes(const AttributeReader& reader) {
+  const std::string mode = reader.text("mode", "linear"), padding = reader.text("padding_mode", "zeros");
+  GridSampling& how = sampling;
   how.mode = mode == "nearest"                      ? GridSampling::nearest
              : mode == "cubic" || mode == "bicubic" ? GridSampling::cubic
                                                     : GridSampling::bilinear;
   how.padding = padding == "border"       ? GridSampling::border
                 : padding == "reflection" ? GridSampling::reflection
                                           : GridSampling::zeros;
-  how.align_corners = call.integer("align_corners", 0);
-  return how;
+  how.align_corners = reader.integer("align_corners", 0);
 }
 
 ImageColumns read_image_columns(Call& call, const Shape& x) {
   const std::vector<std::int64_t> image = call.read_integers(1), block = call.read_integers(2);
+  const auto& attributes = call.attributes<ColumnsAttributes>();
   const std::size_t axes = image.size();
   ImageColumns c{block,
-                 integer_list(call, "strides", axes, 1),
-                 integer_list(call, "dilations", axes, 1),
-                 integer_list(call, "pads", 2 * axes, 0),
+                 integer_list(call, "strides", attributes.strides, axes, 1),
+                 integer_list(call, "dilations", attributes.dilations, axes, 1),
+                 integer_list(call, "pads", attributes.pads, 2 * axes, 0),
                  image,
                  {},
                  {}};
@@ -72,13 +72,21 @@ namespace operators {
 
 namespace {
 
+// Of an AffineGrid.
+struct GridAttributes {
+  explicit GridAttributes(const AttributeReader& reader) : align_corners(reader.integer("align_corners", 0)) {}
+  bool align_corners;
+};
+
 void grid_sample_op(Call& call) {
   const Tensor &x = call.input(0), &grid = call.input(1);
   if (grid.shape().size() != x.shape().size() || x.shape().size() < 4) call.fail("expected images and a grid for them");
   Shape shape{x.shape()[0], x.shape()[1]};
   for (int d = 1; d < grid.shape().size() - 1; d++) shape.push_back(grid.shape()[d]);
   const TensorView y = call.out(0, x.dtype(), shape);
-  if (y.numel()) grid_sample(call.queue(), x.view(call.queue()), grid.view(call.queue()), y, read_grid_sampling(call));
+  if (y.numel())
+    grid_sample(call.queue(), x.view(call.queue()), grid.view(call.queue()), y,
+                call.attributes<GridSampleAttributes>().sampling);
 }
 
 // The coordinates -1 ... 1 of an axis: its ends, or the centres of its elements.
@@ -103,7 +111,7 @@ void affine_grid(Composition& c) {
   shape.push_back(axes + 1);
   const Tensor points(queue, type, shape);
   for (int a = 0; a < axes; a++) {  // x belongs to the last axis
-    Tensor at = coordinates(queue, type, size[std::size_t(a + 2)], call.integer("align_corners", 0));
+    Tensor at = coordinates(queue, type, size[std::size_t(a + 2)], call.attributes<GridAttributes>().align_corners);
     for (int d = a + 1; d < axes; d++) at = unsqueeze(at, at.shape().size());
     const Tensor to = select(points, axes, axes - 1 - a);
     copy(queue, to.view(queue), expand(at, to.shape()).view(queue));
@@ -131,11 +139,11 @@ void col2im(Call& call) {
 }  // namespace
 
 void image(Registry& registry) {
-  registry.add("GridSample", grid_sample_op,
-               "align_corners mode=linear|bilinear|nearest|cubic|bicubic "
-               "padding_mode=zeros|border|reflection");
-  compose<affine_grid>(registry, "AffineGrid", "align_corners");
-  registry.add("Col2Im", col2im, "dilations pads strides");
+  registry.add<GridSampleAttributes>("GridSample", grid_sample_op,
+                                     "align_corners mode=linear|bilinear|nearest|cubic|bicubic "
+                                     "padding_mode=zeros|border|reflection");
+  compose<GridAttributes, affine_grid>(registry, "AffineGrid", "align_corners");
+  registry.add<ColumnsAttributes>("Col2Im", col2im, "dilations pads strides");
 }
 
 }  // namespace operators

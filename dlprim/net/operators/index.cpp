@@ -11,6 +11,16 @@ namespace dlprim::operators {
 
 namespace {
 
+struct IndexAttributes {
+  explicit IndexAttributes(const AttributeReader& reader)
+      : axis(reader.integer("axis", 0)), batch_dims(reader.integer("batch_dims", 0)),
+        reduction(reader.text("reduction", "none")) {}
+  std::int64_t axis, batch_dims;
+  std::string reduction;
+};
+
+const IndexAttributes& attributes_of(const Call& call) { return call.attributes<IndexAttributes>(); }
+
 constexpr IndexOptions wrapping{true};
 
 Tensor index_tensor(Call& call, int i) {
@@ -24,7 +34,7 @@ void gather_op(Call& call) {
   Queue& queue = call.queue();
   const Tensor& x = call.input(0);
   const Tensor index = index_tensor(call, 1);
-  const int axis = x.shape().axis(call.integer("axis", 0));
+  const int axis = x.shape().axis(attributes_of(call).axis);
   if (index.on_host() && index.numel() == 1 && index.shape().size() <= 1) {  // a view
     std::int64_t at = to_integers(queue, index)[0];
     const std::int64_t size = x.shape()[axis];
@@ -47,7 +57,7 @@ void gather_op(Call& call) {
 void gather_elements(Call& call) {
   const Tensor& x = call.input(0);
   const Tensor index = index_tensor(call, 1);
-  const int axis = x.shape().axis(call.integer("axis", 0));
+  const int axis = x.shape().axis(attributes_of(call).axis);
   const TensorView y = call.out(0, x.dtype(), index.shape());
   if (y.numel()) gather(call.queue(), y, call.in(0), axis, index.view(call.queue()), wrapping);
 }
@@ -90,14 +100,14 @@ TupleLoop tuple_loop(Call& call, const Tensor& x, const Tensor& index, int batch
 
 void gather_nd(Call& call) {
   const Tensor& x = call.input(0);
-  const int batch = checked_int(call.integer("batch_dims", 0), "batch_dims");
+  const int batch = checked_int(attributes_of(call).batch_dims, "batch_dims");
   const TupleLoop loop = tuple_loop(call, x, index_tensor(call, 1), batch);
   const TensorView y = call.out(0, x.dtype(), loop.shape);
   if (y.numel()) indexed_read(call.queue(), y, loop.x, loop.dims, wrapping);
 }
 
 Update update_of(Call& call) {
-  const std::string text = call.text("reduction", "none");
+  const std::string text = attributes_of(call).reduction;
   return text == "add"   ? Update::add
          : text == "mul" ? Update::multiply
          : text == "max" ? Update::maximum
@@ -114,7 +124,7 @@ Tensor copy_of(Queue& queue, const Tensor& x) {
 void scatter_elements(Call& call) {
   const Tensor y = copy_of(call.queue(), call.input(0));
   const Tensor index = index_tensor(call, 1);
-  const int axis = y.shape().axis(call.integer("axis", 0));
+  const int axis = y.shape().axis(attributes_of(call).axis);
   if (index.numel())
     scatter(call.queue(), y.view(call.queue()), axis, index.view(call.queue()), call.in(2), update_of(call), wrapping);
   call.set(0, y);
@@ -133,12 +143,12 @@ void scatter_nd(Call& call) {
 
 void index(Registry& registry) {
   constexpr const char* reduction = "axis reduction=none|add|mul|max|min";
-  registry.add("Gather", gather_op, "axis");
-  registry.add("GatherElements", gather_elements, "axis");
-  registry.add("GatherND", gather_nd, "batch_dims");
-  registry.add("Scatter", scatter_elements, "axis");
-  registry.add("ScatterElements", scatter_elements, reduction);
-  registry.add("ScatterND", scatter_nd, reduction);
+  registry.add<IndexAttributes>("Gather", gather_op, "axis");
+  registry.add<IndexAttributes>("GatherElements", gather_elements, "axis");
+  registry.add<IndexAttributes>("GatherND", gather_nd, "batch_dims");
+  registry.add<IndexAttributes>("Scatter", scatter_elements, "axis");
+  registry.add<IndexAttributes>("ScatterElements", scatter_elements, reduction);
+  registry.add<IndexAttributes>("ScatterND", scatter_nd, reduction);
 }
 
 }  // namespace dlprim::operators

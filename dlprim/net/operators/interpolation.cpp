@@ -6,16 +6,15 @@
 
 namespace dlprim {
 
-Resampling read_resampling(const Call& call) {
-  Resampling how;
-  const std::string method = call.text("method", "nearest");
+InterpolationAttributes::InterpolationAttributes(const AttributeReader& reader)
+    : sizes(reader.integers("sizes")), scales(reader.reals("scales")) {
+  Resampling& how = resampling;
+  const std::string method = reader.text("method", "nearest");
   how.mode = method == "bilinear"        ? ResampleMode::linear
              : method == "nearest-exact" ? ResampleMode::nearest_exact
                                          : ResampleMode::nearest;
-  how.align_corners = call.integer("align_corners", 0);
-  const std::vector<double> scales = call.reals("scales");
+  how.align_corners = reader.integer("align_corners", 0);
   for (std::size_t i = 0; i < scales.size() && i < 2; i++) how.scale[i + 1] = 1 / scales[i];
-  return how;
 }
 
 namespace operators {
@@ -27,19 +26,18 @@ void interpolation_op(Call& call) {
   const Tensor& x = call.input(0);
   Shape shape = x.shape();
   if (shape.size() != 4) call.fail("expected N, C, H, W, got " + shape.text());
-  const std::vector<std::int64_t> sizes = call.integers("sizes");
-  const std::vector<double> scales = call.reals("scales");
+  const auto& [how, sizes, scales] = call.attributes<InterpolationAttributes>();
   for (std::size_t i = 0; i < 2; i++)
     shape[int(i) + 2] = sizes.empty() ? checked_whole(double(shape[int(i) + 2]) * scales.at(i), "a size") : sizes.at(i);
   if (shape[2] < 1 || shape[3] < 1) call.fail("the scale leaves nothing of " + x.shape().text());
-  resample(call.queue(), call.in(0), call.out(0, x.dtype(), shape), read_resampling(call));
+  resample(call.queue(), call.in(0), call.out(0, x.dtype(), shape), how);
 }
 
 }  // namespace
 
 void interpolation(Registry& registry) {
-  registry.add("Interpolation", interpolation_op, "method=nearest|nearest-exact|bilinear align_corners sizes scales",
-               "dlprim");
+  registry.add<InterpolationAttributes>("Interpolation", interpolation_op,
+                                        "method=nearest|nearest-exact|bilinear align_corners sizes scales", "dlprim");
 }
 
 }  // namespace operators

@@ -9,27 +9,38 @@ namespace dlprim::operators {
 
 namespace {
 
+struct LinearAttributes {
+  explicit LinearAttributes(const AttributeReader& reader)
+      : activation(fused_activation(reader)), alpha(reader.real("alpha", 1)), beta(reader.real("beta", 1)),
+        transpose_a(reader.integer("transA", 0)), transpose_b(reader.integer("transB", 0)) {}
+  Activation activation;
+  double alpha, beta;
+  bool transpose_a, transpose_b;
+};
+
+const LinearAttributes& attributes_of(const Call& call) { return call.attributes<LinearAttributes>(); }
+
 // A bias as third input and an activation come from optimize().
 void mat_mul(Call& call) {
   call.set(0, matmul(call.queue(), call.input(0), call.input(1), call.has(2) ? call.input(2) : Tensor(),
-                     fused_activation(call)));
+                     attributes_of(call).activation));
 }
 
 void gemm_op(Call& call) {
-  auto matrix = [&](int i, const char* flag) {
+  auto matrix = [&](int i, bool transposed) {
     const Tensor& x = call.input(i);
     if (x.shape().size() != 2) call.fail("expected matrices, got " + x.shape().text());
-    return call.integer(flag, 0) ? transpose(x) : x;
+    return transposed ? transpose(x) : x;
   };
-  const Tensor a = matrix(0, "transA"), b = matrix(1, "transB");
+  const Tensor a = matrix(0, attributes_of(call).transpose_a), b = matrix(1, attributes_of(call).transpose_b);
   if (b.shape()[0] != a.shape()[1])
     call.fail("matrices " + a.shape().text() + " and " + b.shape().text() + " do not match");
   const Shape shape{a.shape()[0], b.shape()[1]};
   GemmOptions options;
-  options.alpha = call.real("alpha", 1);
-  options.activation = fused_activation(call);
+  options.alpha = attributes_of(call).alpha;
+  options.activation = attributes_of(call).activation;
   if (call.has(2)) {
-    options.beta = call.real("beta", 1);
+    options.beta = attributes_of(call).beta;
     options.addend = expand(call.input(2), shape).view(call.queue());
   }
   gemm(call.queue(), a.view(call.queue()), b.view(call.queue()), call.out(0, a.dtype(), shape), options);
@@ -38,8 +49,8 @@ void gemm_op(Call& call) {
 }  // namespace
 
 void linear(Registry& registry) {
-  registry.add("MatMul", mat_mul);
-  registry.add("Gemm", gemm_op, "alpha beta transA transB broadcast");
+  registry.add<LinearAttributes>("MatMul", mat_mul);
+  registry.add<LinearAttributes>("Gemm", gemm_op, "alpha beta transA transB broadcast");
 }
 
 }  // namespace dlprim::operators

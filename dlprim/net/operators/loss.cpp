@@ -11,6 +11,16 @@ namespace dlprim::operators {
 
 namespace {
 
+struct LossAttributes {
+  explicit LossAttributes(const AttributeReader& reader)
+      : ignore_index(reader.integer("ignore_index", std::numeric_limits<std::int64_t>::min())),
+        reduction(reader.text("reduction", "mean")) {}
+  std::int64_t ignore_index;
+  std::string reduction;
+};
+
+const LossAttributes& attributes_of(const Call& call) { return call.attributes<LossAttributes>(); }
+
 // Negative log likelihood of log-probabilities [N, C, places...].
 void likelihood(Call& call, const Tensor& logs) {
   Queue& queue = call.queue();
@@ -23,8 +33,8 @@ void likelihood(Call& call, const Tensor& logs) {
   targets.target = target.view(queue);
   const Tensor weights = call.has(2) ? contiguous(queue, call.input(2)) : Tensor();
   if (weights.defined()) targets.weights = weights.view(queue);
-  targets.ignore_index = call.integer("ignore_index", std::numeric_limits<std::int64_t>::min());
-  const std::string how = call.text("reduction", "mean");
+  targets.ignore_index = attributes_of(call).ignore_index;
+  const std::string how = attributes_of(call).reduction;
   if (how == "none") {
     const TensorView y = call.out(0, x.dtype(), call.input(1).shape());
     return nll_loss(queue, x.view(queue), targets, LossReduction::none, TensorView(y.data, y.dtype, {s[0], places}),
@@ -50,8 +60,8 @@ void cross_entropy_op(Call& call) {
 }  // namespace
 
 void loss(Registry& registry) {
-  registry.add("NegativeLogLikelihoodLoss", nll, "ignore_index reduction=none|mean|sum");
-  registry.add("SoftmaxCrossEntropyLoss", cross_entropy_op, "ignore_index reduction=none|mean|sum");
+  registry.add<LossAttributes>("NegativeLogLikelihoodLoss", nll, "ignore_index reduction=none|mean|sum");
+  registry.add<LossAttributes>("SoftmaxCrossEntropyLoss", cross_entropy_op, "ignore_index reduction=none|mean|sum");
 }
 
 }  // namespace dlprim::operators

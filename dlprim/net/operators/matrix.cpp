@@ -39,12 +39,21 @@ namespace operators {
 
 namespace {
 
+struct MatrixAttributes {
+  explicit MatrixAttributes(const AttributeReader& reader)
+      : upper(reader.integer("upper", 1)), time_axis(reader.integer("time_axis", 0)),
+        batch_axis(reader.integer("batch_axis", 1)) {}
+  std::int64_t upper, time_axis, batch_axis;
+};
+
+const MatrixAttributes& attributes_of(const Call& call) { return call.attributes<MatrixAttributes>(); }
+
 void trilu(Call& call) {
   const Tensor x = contiguous(call.queue(), call.input(0));
   if (x.shape().size() < 2) call.fail("expected a matrix, got " + x.shape().text());
   const std::int64_t k = call.has(1) ? call.read_integers(1).at(0) : 0;
   const TensorView y = call.out(0, x.dtype(), x.shape());
-  if (y.numel()) triangle(call.queue(), y, x.view(call.queue()), k, !call.integer("upper", 1));
+  if (y.numel()) triangle(call.queue(), y, x.view(call.queue()), k, !attributes_of(call).upper);
 }
 
 // On the host: matrices given to Det are small.
@@ -69,7 +78,8 @@ void det(Call& call) {
 void reverse_sequence(Call& call) {
   Queue& queue = call.queue();
   const Tensor& x = call.input(0);
-  const int time = x.shape().axis(call.integer("time_axis", 0)), batch = x.shape().axis(call.integer("batch_axis", 1));
+  const int time = x.shape().axis(attributes_of(call).time_axis),
+            batch = x.shape().axis(attributes_of(call).batch_axis);
   if (time == batch) call.fail("time_axis and batch_axis are the same");
   Tensor steps(queue, DataType::int64, {x.shape()[time]});
   sequence(queue, steps.view(queue), 0, 1);
@@ -86,9 +96,9 @@ void reverse_sequence(Call& call) {
 }  // namespace
 
 void matrix(Registry& registry) {
-  registry.add("Trilu", trilu, "upper");
+  registry.add<MatrixAttributes>("Trilu", trilu, "upper");
   registry.add("Det", det);
-  registry.add("ReverseSequence", reverse_sequence, "batch_axis time_axis");
+  registry.add<MatrixAttributes>("ReverseSequence", reverse_sequence, "batch_axis time_axis");
 }
 
 }  // namespace operators

@@ -14,10 +14,18 @@ using Integers = std::vector<std::int64_t>;
 
 namespace {
 
+PadAttributes::Mode mode_of(const std::string& name) {
+  if (name == "edge") return PadAttributes::edge;
+  if (name == "reflect") return PadAttributes::reflect;
+  return name == "wrap" ? PadAttributes::wrap : PadAttributes::constant;
+}
+
+const PadAttributes& attributes_of(const Call& call) { return call.attributes<PadAttributes>(); }
+
 // The element of a row that stands at position `at`, which may be outside.
-std::int64_t source(std::int64_t at, std::int64_t size, const std::string& mode) {
-  if (mode == "edge") return std::clamp<std::int64_t>(at, 0, size - 1);
-  if (mode == "wrap") return ((at % size) + size) % size;
+std::int64_t source(std::int64_t at, std::int64_t size, PadAttributes::Mode mode) {
+  if (mode == PadAttributes::edge) return std::clamp<std::int64_t>(at, 0, size - 1);
+  if (mode == PadAttributes::wrap) return ((at % size) + size) % size;
   if (size == 1) return 0;
   const std::int64_t period = 2 * (size - 1);  // reflect
   at = ((at % period) + period) % period;
@@ -33,7 +41,8 @@ Integers axes_of(const Shape& x, Integers axes, bool given) {
 
 // CenterCropPad: half of what a size lacks or has too much, before and after.
 Pads around_center(Call& call, const Shape& x) {
-  const Integers sizes = call.read_integers(1), axes = axes_of(x, call.integers("axes"), call.given("axes"));
+  const Integers sizes = call.read_integers(1),
+                 axes = axes_of(x, attributes_of(call).axes, attributes_of(call).has_axes);
   if (axes.size() != sizes.size()) call.fail("expected a size for every axis");
   Pads pads{Integers(std::size_t(x.size()), 0), Integers(std::size_t(x.size()), 0)};
   for (std::size_t i = 0; i < axes.size(); i++) {
@@ -47,10 +56,14 @@ Pads around_center(Call& call, const Shape& x) {
 
 }  // namespace
 
+PadAttributes::PadAttributes(const AttributeReader& reader)
+    : crops(reader.node().type == "CenterCropPad"), mode(mode_of(reader.text("mode", "constant"))),
+      pads(reader.integers(reader.given("paddings") ? "paddings" : "pads")), axes(reader.integers("axes")),
+      has_axes(reader.given("axes")), value(reader.real("value", 0)) {}
+
 Pads read_pads(Call& call, const Shape& x) {
-  if (call.type() == "CenterCropPad") return around_center(call, x);
-  const Integers pads =
-      call.has(1) ? call.read_integers(1) : call.integers(call.given("paddings") ? "paddings" : "pads");
+  if (attributes_of(call).crops) return around_center(call, x);
+  const Integers pads = call.has(1) ? call.read_integers(1) : attributes_of(call).pads;
   const Integers axes = axes_of(x, call.has(3) ? call.read_integers(3) : Integers(), call.has(3));
   if (pads.size() != 2 * axes.size()) call.fail("expected two pads for every axis, got " + Shape(pads).text());
   Pads result{Integers(std::size_t(x.size()), 0), Integers(std::size_t(x.size()), 0)};
@@ -65,7 +78,7 @@ Pads read_pads(Call& call, const Shape& x) {
 
 Integers padded_index(Call& call, std::int64_t before, std::int64_t size, std::int64_t after) {
   if (size == 0) call.fail("there is nothing to repeat");
-  const std::string mode = call.text("mode", "constant");
+  const PadAttributes::Mode mode = attributes_of(call).mode;
   Integers index;
   index.reserve(host_elements(std::max<std::int64_t>(0, before + size + after), "a padded size"));
   for (std::int64_t at = -before; at < size + after; at++) index.push_back(source(at, size, mode));
@@ -102,9 +115,9 @@ void pad_op(Call& call) {
   Queue& queue = call.queue();
   Tensor x = call.input(0);
   const Pads pads = read_pads(call, x.shape());
-  if (call.text("mode", "constant") == "constant") {
+  if (attributes_of(call).mode == PadAttributes::constant) {
     const Tensor value =
-        call.has(2) ? cast(queue, call.input(2), x.dtype()) : filled(queue, x.dtype(), {}, call.real("value", 0));
+        call.has(2) ? cast(queue, call.input(2), x.dtype()) : filled(queue, x.dtype(), {}, attributes_of(call).value);
     return call.set(0, pad_constant(queue, x, pads, value));
   }
   for (int d = 0; d < x.shape().size(); d++) {
@@ -124,8 +137,8 @@ void center_crop_pad(Call& call) {
 }  // namespace
 
 void pad(Registry& registry) {
-  registry.add("Pad", pad_op, "mode=constant|edge|reflect|wrap pads paddings value");
-  registry.add("CenterCropPad", center_crop_pad, "axes");
+  registry.add<PadAttributes>("Pad", pad_op, "mode=constant|edge|reflect|wrap pads paddings value");
+  registry.add<PadAttributes>("CenterCropPad", center_crop_pad, "axes");
 }
 
 }  // namespace operators

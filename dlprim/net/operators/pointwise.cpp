@@ -50,13 +50,33 @@ const std::map<std::string, Row>& rows() {
   return table;
 }
 
-// The second operand as operator sets before 7 broadcast it: its dimensions begin at `axis` of the first.
-Tensor aligned(Call& call, const Tensor& a, Tensor b) {
-  if (call.version() >= 7 || !call.integer("broadcast", 0) || !call.given("axis")) return b;
-  const int axis = a.shape().axis(call.integer("axis", 0));
-  while (axis + b.shape().size() < a.shape().size()) b = unsqueeze(b, b.shape().size());
-  return b;
+// Up to operator set 6 the second operand's dimensions begin at an axis of the first; nothing otherwise.
+std::optional<std::int64_t> aligned_axis(const AttributeReader& reader) {
+  if (reader.node().version >= 7 || !reader.integer("broadcast", 0)) return {};
+  return reader.find<std::int64_t>("axis");
 }
+
+struct RowAttributes {
+  explicit RowAttributes(const AttributeReader& reader)
+      : row(rows().at(reader.node().type)), relu(reader.given("activation")), axis(aligned_axis(reader)) {
+    for (const Factor& factor : row.scalars) {
+      const double value =
+          factor.attribute.empty() ? factor.otherwise : reader.number(factor.attribute.c_str(), factor.otherwise);
+      scalars.push_back(factor.inverse ? 1 / value : value);
+    }
+  }
+  const Row& row;
+  std::vector<Scalar> scalars;
+  bool relu;  // left by optimize()
+  std::optional<std::int64_t> axis;
+};
+
+struct BinaryAttributes {
+  explicit BinaryAttributes(const AttributeReader& reader)
+      : axis(aligned_axis(reader)), fmod(reader.integer("fmod", 0)), left(reader.text("direction", "") == "LEFT") {}
+  std::optional<std::int64_t> axis;
+  bool fmod, left;
+};
 
 // Before operator set 7 slopes are one a channel.
 void prelu(Call& call) {
@@ -66,59 +86,54 @@ void prelu(Call& call) {
   call.set(0, apply(call.queue(), "prelu", {call.input(0), slope}));
 }
 
-std::vector<Tensor> operands(Call& call) {
+std::vector<Tensor> operands(Call& call, std::optional<std::int64_t> axis) {
   std::vector<Tensor> result;
   for (int i = 0; i < call.inputs(); i++) result.push_back(call.input(i));
-  if (result.size() == 2) result[1] = aligned(call, result[0], result[1]);
+  if (result.size() != 2 || !axis) return result;
+  const Shape& shape = result[0].shape();
+  Tensor& b = result[1];
+  while (shape.axis(*axis) + b.shape().size() < shape.size()) b = unsqueeze(b, b.shape().size());
   return result;
 }
 
-double value_of(Call& call, const Factor& factor) {
-  const char* name = factor.attribute.c_str();
-  if (!*name) return factor.otherwise;
-  const bool integer = call.given(name) && std::holds_alternative<std::int64_t>(call.attribute(name));
-  return integer ? double(call.integer(name, 0)) : call.real(name, factor.otherwise);
-}
-
 void run_row(Call& call) {
-  const Row& row = rows().at(call.type());
-  std::vector<Scalar> scalars;
-  for (const Factor& factor : row.scalars) {
-    const double value = value_of(call, factor);
-    scalars.push_back(factor.inverse ? 1 / value : value);
-  }
-  const std::vector<Tensor> inputs = operands(call);
+  const auto& [row, scalars, relu, axis] = call.attributes<RowAttributes>();
+  const std::vector<Tensor> inputs = operands(call, axis);
   if (inputs.empty()) call.fail("expected an input");
   const PointwiseRow& expression = pointwise_row(row.id);
   const DataType result = expression.result == ResultType::truth ? DataType::boolean : inputs[0].dtype();
-  const bool relu = call.given("activation");  // left by optimize()
   call.set(0, apply(call.queue(), relu ? std::string_view(row.with_relu) : expression.name, inputs, scalars, result));
 }
 
 void div(Call& call) {
-  const std::vector<Tensor> x = operands(call);
+  const std::vector<Tensor> x = operands(call, call.attributes<BinaryAttributes>().axis);
   const DataType type = call.input(0).dtype();
   call.set(0, apply(call.queue(), is_integral(type) ? "div_trunc" : "div_true", x, {}, type));
 }
 
 void mod(Call& call) {
-  call.set(0, apply(call.queue(), call.integer("fmod", 0) ? "fmod" : "remainder", operands(call), {},
-                    call.input(0).dtype()));
+  const auto& [axis, fmod, left] = call.attributes<BinaryAttributes>();
+  call.set(0, apply(call.queue(), fmod ? "fmod" : "remainder", operands(call, axis), {}, call.input(0).dtype()));
 }
 
 void pow(Call& call) {
-  const std::vector<Tensor> x = operands(call);
+  const std::vector<Tensor> x = operands(call, call.attributes<BinaryAttributes>().axis);
   call.set(0, apply(call.queue(), "pow_tensor_tensor", x, {}, x.at(0).dtype()));
 }
 
 void bit_shift(Call& call) {
-  const std::string direction = call.text("direction", "");
-  call.set(0,
-           apply(call.queue(), direction == "LEFT" ? "lshift" : "rshift", operands(call), {}, call.input(0).dtype()));
+  const auto& [axis, fmod, left] = call.attributes<BinaryAttributes>();
+  call.set(0, apply(call.queue(), left ? "lshift" : "rshift", operands(call, axis), {}, call.input(0).dtype()));
 }
 
+struct GeluAttributes {
+  explicit GeluAttributes(const AttributeReader& reader) : tanh(reader.text("approximate", "none") == "tanh") {}
+  bool tanh;
+};
+
 void gelu(Call& call) {
-  call.set(0, apply(call.queue(), call.text("approximate", "none") == "tanh" ? "gelu_tanh" : "gelu", {call.input(0)}));
+  const bool tanh = call.attributes<GeluAttributes>().tanh;
+  call.set(0, apply(call.queue(), tanh ? "gelu_tanh" : "gelu", {call.input(0)}));
 }
 
 // Max, Min, Sum and Mean of any number of tensors: a row of two at a time.
@@ -137,14 +152,19 @@ void mean(Call& call) {
 }
 
 // Bounds are attributes up to operator set 10, inputs later.
+struct ClipAttributes {
+  explicit ClipAttributes(const AttributeReader& reader)
+      : min(reader.find<double>("min")), max(reader.find<double>("max")) {}
+  std::optional<double> min, max;
+};
+
 void clip(Call& call) {
-  const Tensor& x = call.input(0);
-  const bool low = call.has(1) || call.given("min"), high = call.has(2) || call.given("max");
-  Tensor y = x;
+  const auto& [low, high] = call.attributes<ClipAttributes>();
+  Tensor y = call.input(0);
   if (call.has(1)) y = apply(call.queue(), "maximum", {y, call.input(1)});
-  else if (low) y = apply(call.queue(), "clamp_min_scalar", {y}, {call.real("min", 0)});
+  else if (low) y = apply(call.queue(), "clamp_min_scalar", {y}, {*low});
   if (call.has(2)) y = apply(call.queue(), "minimum", {y, call.input(2)});
-  else if (high) y = apply(call.queue(), "clamp_max_scalar", {y}, {call.real("max", 0)});
+  else if (high) y = apply(call.queue(), "clamp_max_scalar", {y}, {*high});
   call.set(0, y);
 }
 
@@ -160,19 +180,19 @@ void pointwise(Registry& registry) {
     std::string attributes = "axis broadcast consumed_inputs";
     for (const Factor& factor : row.scalars)
       if (!factor.inverse) attributes += " " + factor.attribute;
-    registry.add(type.c_str(), run_row, attributes.c_str());
+    registry.add<RowAttributes>(type.c_str(), run_row, attributes.c_str());
   }
   registry.add("PRelu", prelu, "consumed_inputs");
-  registry.add("Div", div, "axis broadcast consumed_inputs");
-  registry.add("Pow", pow, "axis broadcast");
-  registry.add("Mod", mod, "fmod");
-  registry.add("BitShift", bit_shift, "direction=LEFT|RIGHT");
-  registry.add("Gelu", gelu, "approximate=none|tanh");
+  registry.add<BinaryAttributes>("Div", div, "axis broadcast consumed_inputs");
+  registry.add<BinaryAttributes>("Pow", pow, "axis broadcast");
+  registry.add<BinaryAttributes>("Mod", mod, "fmod");
+  registry.add<BinaryAttributes>("BitShift", bit_shift, "direction=LEFT|RIGHT");
+  registry.add<GeluAttributes>("Gelu", gelu, "approximate=none|tanh");
   registry.add("Max", max, "consumed_inputs");
   registry.add("Min", min, "consumed_inputs");
   registry.add("Sum", sum, "consumed_inputs");
   registry.add("Mean", mean, "consumed_inputs");
-  registry.add("Clip", clip, "min max consumed_inputs");
+  registry.add<ClipAttributes>("Clip", clip, "min max consumed_inputs");
   registry.add("Where", where);
 }
 

@@ -57,17 +57,12 @@ Tensor window_counts(Queue& queue, DataType type, const Shape& x, const Window& 
   return sum;
 }
 
-double lp_order(const Call& call) {
-  return call.given("p") && std::holds_alternative<double>(call.attribute("p")) ? call.real("p", 2)
-                                                                                : double(call.integer("p", 2));
-}
-
-Shape unpooled_shape(Call& call, const Shape& x) {
-  const std::vector<std::int64_t> kernel = call.integers("kernel_shape");
+Shape unpooled_shape(const Call& call, const WindowAttributes& attributes, const Shape& x) {
+  const std::vector<std::int64_t>& kernel = attributes.kernel;
   const int dims = x.size() - 2;
   if (dims < 1 || int(kernel.size()) != dims) call.fail("expected a kernel for every spatial dimension");
-  const auto strides = integer_list(call, "strides", kernel.size(), 1);
-  const auto pads = integer_list(call, "pads", 2 * kernel.size(), 0);
+  const auto strides = integer_list(call, "strides", attributes.strides, kernel.size(), 1);
+  const auto pads = integer_list(call, "pads", attributes.pads, 2 * kernel.size(), 0);
   Shape shape = x;
   for (int d = 0; d < dims; d++) {
     const auto k = std::size_t(d);
@@ -82,6 +77,12 @@ namespace operators {
 
 namespace {
 
+const PoolAttributes& attributes_of(const Call& call) { return call.attributes<PoolAttributes>(); }
+
+Window window_of(const Call& call, const Shape& x) {
+  return read_window(call, attributes_of(call).window, x, attributes_of(call).window.kernel);
+}
+
 Shape result_shape(const Shape& x, const Window& w) {
   Shape shape{x[0], x[1]};
   for (std::int64_t size : w.out) shape.push_back(size);
@@ -93,7 +94,7 @@ Tensor whole_index(Call& call, const Tensor& places, const Shape& x) {
   Queue& queue = call.queue();
   const int spatial = x.size() - 2;
   Tensor result = places;
-  if (call.integer("storage_order", 0)) {
+  if (attributes_of(call).storage_order) {
     Tensor rest = places;
     result = filled(queue, DataType::int64, places.shape(), 0);
     std::int64_t stride = x.product(2, x.size());
@@ -113,7 +114,7 @@ Tensor whole_index(Call& call, const Tensor& places, const Shape& x) {
 void max_pool_op(Call& call) {
   const Tensor x = call.input(0);
   if (x.numel() == 0) call.fail("expected elements, got " + x.shape().text());
-  const Window w = read_window(call, x.shape(), call.integers("kernel_shape"));
+  const Window w = window_of(call, x.shape());
   const Shape shape = result_shape(x.shape(), w);
   Tensor places;
   if (call.wants(1)) places = Tensor(call.queue(), DataType::int64, shape);
@@ -136,9 +137,9 @@ Tensor dilated_average(Queue& queue, const Tensor& x, const Window& w, bool coun
 
 void average_pool_op(Call& call) {
   Tensor x = call.input(0);
-  Window w = read_window(call, x.shape(), call.integers("kernel_shape"));
+  Window w = window_of(call, x.shape());
   const Shape shape = result_shape(x.shape(), w);
-  const bool count_padding = call.integer("count_include_pad", 0);
+  const bool count_padding = attributes_of(call).count_include_pad;
   if (dilated(w)) return call.set(0, dilated_average(call.queue(), x, w, count_padding));
   if (count_padding && w.before != w.after) {
     x = padded(call.queue(), x, w);
@@ -153,8 +154,8 @@ void average_pool_op(Call& call) {
 void lp_pool(Call& call) {
   Queue& queue = call.queue();
   const Tensor& x = call.input(0);
-  const Window w = read_window(call, x.shape(), call.integers("kernel_shape"));
-  const double p = lp_order(call);
+  const Window w = window_of(call, x.shape());
+  const double p = attributes_of(call).p;
   PoolWindow window = pool_window(w);
   window.divisor = 1;
   const Tensor powers = apply(queue, "y0 = pow(fabs(x0), w0);", {x}, {p}, compute_type(x.dtype()));
@@ -183,14 +184,14 @@ void global_max(Call& call) {
 
 void global_lp(Call& call) {
   const Tensor& x = call.input(0);
-  const double p[] = {double(call.integer("p", 2))};
+  const double p[] = {attributes_of(call).p};
   call.set(0, reduce(call.queue(), ReduceId::norm_p, x, spatial_dims(call, x.shape()), {}, p));
 }
 
 void max_unpool_op(Call& call) {
   Queue& queue = call.queue();
   const Tensor& x = call.input(0);
-  const Shape shape = unpooled_shape(call, x.shape());
+  const Shape shape = unpooled_shape(call, attributes_of(call).window, x.shape());
   // Indices count within the whole tensor, of the size that is asked for.
   Shape result = shape;
   if (call.has(2)) result = Shape(call.read_integers(2));
@@ -216,13 +217,13 @@ void max_unpool_op(Call& call) {
 void pool(Registry& registry) {
   const std::string window =
       "auto_pad=NOTSET|VALID|SAME_UPPER|SAME_LOWER dilations kernel_shape pads strides ceil_mode ";
-  registry.add("MaxPool", max_pool_op, (window + "storage_order").c_str());
-  registry.add("AveragePool", average_pool_op, (window + "count_include_pad").c_str());
-  registry.add("LpPool", lp_pool, (window + "p").c_str());
+  registry.add<PoolAttributes>("MaxPool", max_pool_op, (window + "storage_order").c_str());
+  registry.add<PoolAttributes>("AveragePool", average_pool_op, (window + "count_include_pad").c_str());
+  registry.add<PoolAttributes>("LpPool", lp_pool, (window + "p").c_str());
   registry.add("GlobalAveragePool", global_average);
   registry.add("GlobalMaxPool", global_max);
-  registry.add("GlobalLpPool", global_lp, "p");
-  registry.add("MaxUnpool", max_unpool_op, "kernel_shape pads strides");
+  registry.add<PoolAttributes>("GlobalLpPool", global_lp, "p");
+  registry.add<PoolAttributes>("MaxUnpool", max_unpool_op, "kernel_shape pads strides");
 }
 
 }  // namespace operators

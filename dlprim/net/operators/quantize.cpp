@@ -10,19 +10,35 @@ namespace dlprim::operators {
 
 namespace {
 
+// The attributes of a QLinearConv that are those of the convolution in it.
+struct ConvNames {
+  explicit ConvNames(const AttributeReader& reader) : convolution(reader.node().attributes) {}
+  std::map<std::string, Attribute> convolution;
+};
+
+struct QuantizeAttributes {
+  explicit QuantizeAttributes(const AttributeReader& reader)
+      : axis(reader.find<std::int64_t>("axis")), block_size(reader.integer("block_size", 0)),
+        output_dtype(reader.integer("output_dtype", 0)) {}
+  std::optional<std::int64_t> axis;
+  std::int64_t block_size, output_dtype;
+};
+
+const QuantizeAttributes& attributes_of(const Call& call) { return call.attributes<QuantizeAttributes>(); }
+
 // Scales and zero points belong to the whole tensor, to the slices of an axis, or to blocks along it: as x broadcasts.
 Tensor along(Call& call, const Tensor& x, const Tensor& parameter, std::int64_t default_axis) {
   const int rank = x.shape().size();
   Queue& queue = call.queue();
   if (parameter.shape().size() == 0 || rank == 0) return reshape(queue, parameter, {});
-  const int axis = x.shape().axis(call.integer("axis", default_axis));
+  const int axis = x.shape().axis(attributes_of(call).axis.value_or(default_axis));
   if (parameter.shape().size() == 1) {
     if (parameter.numel() == 1) return reshape(queue, parameter, {});
     Shape shape(std::vector<std::int64_t>(std::size_t(rank), 1));
     shape[axis] = parameter.numel();
     return reshape(queue, parameter, shape);
   }
-  const std::int64_t block = call.integer("block_size", 0);
+  const std::int64_t block = attributes_of(call).block_size;
   if (parameter.shape().size() != rank || block < 1)
     call.fail("parameters " + parameter.shape().text() + " do not fit");
   Shape repeated = parameter.shape(), joined = parameter.shape();
@@ -49,14 +65,15 @@ Tensor quantized(Call& call, const Tensor& x, const Tensor& scale, const Tensor&
 void quantize_op(Call& call) {
   const Tensor& x = call.input(0);
   DataType type = call.has(2) ? call.input(2).dtype() : DataType::uint8;
-  if (call.integer("output_dtype", 0)) type = element_type(call.integer("output_dtype", 0));
+  if (attributes_of(call).output_dtype) type = element_type(attributes_of(call).output_dtype);
   const Tensor zero = call.has(2) ? along(call, x, call.input(2), 1) : filled(call.queue(), type, {}, 0);
   call.set(0, quantized(call, x, along(call, x, call.input(1), 1), zero, type));
 }
 
 void dequantize_op(Call& call) {
   const Tensor &x = call.input(0), scale = along(call, x, call.input(1), 1);
-  const DataType type = call.integer("output_dtype", 0) ? element_type(call.integer("output_dtype", 0)) : scale.dtype();
+  const DataType type =
+      attributes_of(call).output_dtype ? element_type(attributes_of(call).output_dtype) : scale.dtype();
   const DataType compute = compute_type(scale.dtype());
   if (call.has(2)) {
     const Tensor inputs[] = {x, scale, along(call, x, call.input(2), 1)};
@@ -91,7 +108,7 @@ void dequantize_parts(Composition& c) {
   Tensor steps = cast(call.queue(), x, type);
   if (call.has(2))
     steps = apply(call.queue(), "y0 = x0 - x1;", {steps, cast(call.queue(), along(call, x, call.input(2), 1), type)});
-  const int rank = x.shape().size(), axis = rank ? x.shape().axis(call.integer("axis", 1)) : 0;
+  const int rank = x.shape().size(), axis = rank ? x.shape().axis(attributes_of(call).axis.value_or(1)) : 0;
   if (scale.tensor.numel() == 1 || rank == 0) {
     scale = c.reshape(scale, {});
   } else if (scale.shape().size() == 1) {
@@ -99,7 +116,7 @@ void dequantize_parts(Composition& c) {
     shape[axis] = scale.shape()[0];
     scale = c.reshape(scale, shape);
   } else {
-    const std::int64_t block = call.integer("block_size", 0);
+    const std::int64_t block = attributes_of(call).block_size;
     if (block < 1) call.fail("expected a block_size of 1 or more");
     std::vector<std::int64_t> index(host_elements(x.shape()[axis], "a size"));
     for (std::size_t i = 0; i < index.size(); i++) index[i] = std::int64_t(i) / block;
@@ -146,11 +163,8 @@ void q_linear_conv(Call& call) {
     shape[dim] = t.numel();
     return reshape(queue, t, shape);
   };
-  std::map<std::string, Attribute> attributes;
-  for (const char* name : {"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"})
-    if (call.given(name)) attributes[name] = call.attribute(name);
   std::vector<Tensor> inputs{call.input(0), call.input(3), call.input(2), call.input(5)};
-  Tensor sums = call.run("ConvInteger", inputs, attributes)[0];
+  Tensor sums = call.run("ConvInteger", inputs, call.attributes<ConvNames>().convolution)[0];
   if (call.has(8)) sums = apply(queue, "y0 = x0 + x1;", {sums, channels(call.input(8), 1)});
   const Tensor factors = apply(queue, "y0 = x0 * x1;", {channels(call.input(1), 1), channels(call.input(4), 1)});
   const Tensor real = apply(queue, "y0 = x0 * x1;", {sums, factors}, {}, DataType::float32, DataType::float32);
@@ -161,13 +175,14 @@ void q_linear_conv(Call& call) {
 }  // namespace
 
 void quantize(Registry& registry) {
-  registry.add("QuantizeLinear", quantize_op, "axis block_size output_dtype saturate precision");
-  registry.add("DequantizeLinear", dequantize_op, "axis block_size output_dtype", "", dequantize_parts);
+  registry.add<QuantizeAttributes>("QuantizeLinear", quantize_op, "axis block_size output_dtype saturate precision");
+  registry.add<QuantizeAttributes>("DequantizeLinear", dequantize_op, "axis block_size output_dtype", "",
+                                   dequantize_parts);
   registry.add("DynamicQuantizeLinear", dynamic_quantize);
   registry.add("MatMulInteger", mat_mul_integer);
   registry.add("QLinearMatMul", q_linear_mat_mul);
-  registry.add("QLinearConv", q_linear_conv,
-               "auto_pad=NOTSET|VALID|SAME_UPPER|SAME_LOWER dilations group kernel_shape pads strides");
+  registry.add<ConvNames>("QLinearConv", q_linear_conv,
+                          "auto_pad=NOTSET|VALID|SAME_UPPER|SAME_LOWER dilations group kernel_shape pads strides");
 }
 
 }  // namespace dlprim::operators

@@ -13,6 +13,23 @@ namespace dlprim::operators {
 
 namespace {
 
+struct RecurrentAttributes {
+  explicit RecurrentAttributes(const AttributeReader& reader)
+      : activations(reader.find<std::vector<std::string>>("activations").value_or(std::vector<std::string>())),
+        alphas(reader.reals("activation_alpha")), betas(reader.reals("activation_beta")),
+        clip(reader.find<double>("clip")), reset_late(reader.integer("linear_before_reset", 0)),
+        input_forget(reader.integer("input_forget", 0)), batch_first(reader.integer("layout", 0)),
+        direction(reader.text("direction", "forward")) {}
+  std::vector<std::string> activations;
+  std::vector<double> alphas, betas;
+  std::optional<double> clip;
+  bool reset_late;  // of GRU: after the product with the state
+  bool input_forget, batch_first;
+  std::string direction;
+};
+
+const RecurrentAttributes& attributes_of(const Call& call) { return call.attributes<RecurrentAttributes>(); }
+
 // What w0, w1, ... of an activation's row are: the operator's alpha and beta, which the kernels get as w1 and w2, or
 // numbers. `alpha` and `beta` are the defaults.
 struct ActivationRow {
@@ -75,17 +92,17 @@ struct Cell {
       const Tensor both = select(call.input(3), 0, which);
       bias = narrow(both, 0, 0, gates * width), recurrent_bias = narrow(both, 0, gates * width, gates * width);
     }
-    const auto* names =
-        call.given("activations") ? std::get_if<std::vector<std::string>>(&call.attribute("activations")) : nullptr;
-    const auto alphas = call.reals("activation_alpha"), betas = call.reals("activation_beta");
+    const RecurrentAttributes& attributes = attributes_of(call);
+    const std::vector<std::string>& names = attributes.activations;
+    const std::vector<double>&alphas = attributes.alphas, &betas = attributes.betas;
     for (int f = 0; f < functions; f++) {
       const auto k = std::size_t(which * functions + f);
-      const std::string name = names && k < names->size() ? (*names)[k] : *(defaults.begin() + f);
+      const std::string name = k < names.size() ? names[k] : *(defaults.begin() + f);
       CellActivation& last = activations.emplace_back(activation(call, name));
       if (k < alphas.size()) last.alpha = alphas[k];
       if (k < betas.size()) last.beta = betas[k];
     }
-    clip = call.given("clip"), limit = call.real("clip", 0);
+    clip = attributes.clip.has_value(), limit = attributes.clip.value_or(0);
   }
 
   Tensor gate(const Tensor& all, int i) const { return narrow(all, 1, i * width, width); }
@@ -112,7 +129,7 @@ Tensor rnn_step(const Cell& cell, const Tensor& x, const Tensor& state) {
 // Gates in order update, reset, new.
 Tensor gru_step(const Cell& cell, const Tensor& x, const Tensor& state) {
   Queue& queue = cell.queue;
-  const bool before = cell.call.integer("linear_before_reset", 0) == 0;
+  const bool before = !attributes_of(cell.call).reset_late;
   const Tensor hidden = cell.with(cell.product(state), cell.recurrent_bias);
   const Tensor z = cell.activate(0, {cell.gate(x, 0), cell.gate(hidden, 0)});
   const Tensor r = cell.activate(0, {cell.gate(x, 1), cell.gate(hidden, 1)});
@@ -141,7 +158,7 @@ Tensor lstm_step(const Cell& cell, const Tensor& x, const Tensor& state, Tensor&
   };
   const Tensor i = cell.activate(0, sum(0, 0, memory));
   const Tensor f =
-      cell.call.integer("input_forget", 0) ? apply(queue, "y0 = 1 - x0;", {i}) : cell.activate(0, sum(2, 2, memory));
+      attributes_of(cell.call).input_forget ? apply(queue, "y0 = 1 - x0;", {i}) : cell.activate(0, sum(2, 2, memory));
   const Tensor g = cell.activate(1, sum(3, -1, memory));
   const Tensor next = apply(queue, "y0 = x0 * x1 + x2 * x3;", {f, memory, i, g});
   const Tensor o = cell.activate(0, sum(1, 1, next));
@@ -182,10 +199,10 @@ Tensor run_direction(Cell& cell, Step step, const Tensor& x, bool reverse, Tenso
 void run(Call& call, int gates, int functions, std::initializer_list<const char*> defaults, Step step,
          bool has_memory) {
   Queue& queue = call.queue();
-  const bool batch_first = call.integer("layout", 0);
+  const bool batch_first = attributes_of(call).batch_first;
   const Tensor x = batch_first ? permute(call.input(0), {1, 0, 2}) : call.input(0);
   if (x.shape().size() != 3) call.fail("expected steps, batch and features, got " + x.shape().text());
-  const std::string direction = call.text("direction", "forward");
+  const std::string& direction = attributes_of(call).direction;
   const int directions = direction == "bidirectional" ? 2 : 1;
   std::vector<Tensor> outputs, states, memories;
   for (int d = 0; d < directions; d++) {
@@ -230,9 +247,9 @@ void recurrent(Registry& registry) {
   const std::string shared =
       "activations activation_alpha activation_beta clip direction=forward|reverse|bidirectional "
       "hidden_size layout output_sequence ";
-  registry.add("RNN", rnn, shared.c_str());
-  registry.add("GRU", gru, (shared + "linear_before_reset").c_str());
-  registry.add("LSTM", lstm, (shared + "input_forget").c_str());
+  registry.add<RecurrentAttributes>("RNN", rnn, shared.c_str());
+  registry.add<RecurrentAttributes>("GRU", gru, (shared + "linear_before_reset").c_str());
+  registry.add<RecurrentAttributes>("LSTM", lstm, (shared + "input_forget").c_str());
 }
 
 }  // namespace dlprim::operators

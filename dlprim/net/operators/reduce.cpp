@@ -27,13 +27,25 @@ const std::map<std::string, Row> rows = {
     {"ReduceLogSum", {"", ReduceId::sum, "log"}},
 };
 
+struct ReduceAttributes {
+  explicit ReduceAttributes(const AttributeReader& reader)
+      : row(rows.contains(reader.node().type) ? &rows.at(reader.node().type) : nullptr), axes(reader.integers("axes")),
+        noop_with_empty_axes(reader.integer("noop_with_empty_axes", 0)), keepdims(reader.integer("keepdims", 1)),
+        axis(reader.integer("axis", 0)), select_last_index(reader.integer("select_last_index", 0)) {}
+  const Row* row;
+  std::vector<std::int64_t> axes;
+  std::int64_t noop_with_empty_axes, keepdims, axis, select_last_index;
+};
+
+const ReduceAttributes& attributes_of(const Call& call) { return call.attributes<ReduceAttributes>(); }
+
 // Dimensions to reduce: an attribute, or an input in newer operator sets; none given means all, or none.
 std::vector<int> dims_of(Call& call, const Shape& shape) {
-  std::vector<std::int64_t> axes = call.integers("axes");
+  std::vector<std::int64_t> axes = attributes_of(call).axes;
   if (call.has(1)) axes = call.read_integers(1);
   std::vector<int> dims;
   for (std::int64_t axis : axes) dims.push_back(shape.axis(axis));
-  if (axes.empty() && !call.integer("noop_with_empty_axes", 0)) {
+  if (axes.empty() && !attributes_of(call).noop_with_empty_axes) {
     dims.resize(std::size_t(shape.size()));
     std::iota(dims.begin(), dims.end(), 0);
   }
@@ -41,7 +53,7 @@ std::vector<int> dims_of(Call& call, const Shape& shape) {
 }
 
 Tensor squeezed(Call& call, const Tensor& x, const std::vector<int>& dims) {
-  if (call.integer("keepdims", 1)) return x;
+  if (attributes_of(call).keepdims) return x;
   Shape shape;
   for (int d = 0; d < x.shape().size(); d++)
     if (std::find(dims.begin(), dims.end(), d) == dims.end()) shape.push_back(x.shape()[d]);
@@ -49,7 +61,7 @@ Tensor squeezed(Call& call, const Tensor& x, const std::vector<int>& dims) {
 }
 
 void run_row(Call& call) {
-  const Row& row = rows.at(call.type());
+  const Row& row = *attributes_of(call).row;
   Tensor x = call.input(0);
   const DataType dtype = x.dtype();
   const std::vector<int> dims = dims_of(call, x.shape());
@@ -77,10 +89,10 @@ void log_sum_exp(Call& call) {
 // Place of the extreme; the first of several, or the last.
 void arg(Call& call, ReduceId id) {
   const Tensor& x = call.input(0);
-  const int dim = x.shape().axis(call.integer("axis", 0));
+  const int dim = x.shape().axis(attributes_of(call).axis);
   const std::int64_t length = x.shape()[dim];
   if (length == 0) call.fail("expected at least one element along the axis");
-  const bool last = call.integer("select_last_index", 0);
+  const bool last = attributes_of(call).select_last_index;
   Tensor source = x;
   if (last) {  // the first of the reversed row
     source = contiguous(call.queue(), narrow(x, dim, length - 1, length, -1));
@@ -96,10 +108,11 @@ void arg_min(Call& call) { arg(call, ReduceId::argmin); }
 }  // namespace
 
 void reduce(Registry& registry) {
-  for (const auto& [type, row] : rows) registry.add(type.c_str(), run_row, "axes keepdims noop_with_empty_axes");
-  registry.add("ReduceLogSumExp", log_sum_exp, "axes keepdims noop_with_empty_axes");
-  registry.add("ArgMax", arg_max, "axis keepdims select_last_index");
-  registry.add("ArgMin", arg_min, "axis keepdims select_last_index");
+  for (const auto& [type, row] : rows)
+    registry.add<ReduceAttributes>(type.c_str(), run_row, "axes keepdims noop_with_empty_axes");
+  registry.add<ReduceAttributes>("ReduceLogSumExp", log_sum_exp, "axes keepdims noop_with_empty_axes");
+  registry.add<ReduceAttributes>("ArgMax", arg_max, "axis keepdims select_last_index");
+  registry.add<ReduceAttributes>("ArgMin", arg_min, "axis keepdims select_last_index");
 }
 
 }  // namespace dlprim::operators

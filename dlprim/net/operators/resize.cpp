@@ -11,6 +11,25 @@ namespace dlprim::operators {
 
 namespace {
 
+struct ResizeAttributes {
+  explicit ResizeAttributes(const AttributeReader& reader)
+      : mode(reader.text("mode", "nearest")),
+        keep_aspect_ratio_policy(reader.text("keep_aspect_ratio_policy", "stretch")),
+        coordinate_transformation_mode(reader.text("coordinate_transformation_mode", "half_pixel")),
+        exclude_outside(reader.integer("exclude_outside", 0)), antialias(reader.integer("antialias", 0)),
+        cubic_coeff_a(reader.real("cubic_coeff_a", -0.75)), extrapolation_value(reader.real("extrapolation_value", 0)),
+        nearest_mode(reader.find<std::string>("nearest_mode")), scales(reader.reals("scales")),
+        axes(reader.integers("axes")) {}
+  std::string mode, keep_aspect_ratio_policy, coordinate_transformation_mode;
+  std::int64_t exclude_outside, antialias;
+  double cubic_coeff_a, extrapolation_value;
+  std::optional<std::string> nearest_mode;
+  std::vector<double> scales;
+  std::vector<std::int64_t> axes;
+};
+
+const ResizeAttributes& attributes_of(const Call& call) { return call.attributes<ResizeAttributes>(); }
+
 // One axis being resized.
 struct Axis {
   std::int64_t in, out;
@@ -55,9 +74,9 @@ double cubic(double x, double a) {
 
 // Row-major weights [out, in].
 std::vector<float> weights_of(Call& call, const Axis& a, const std::string& transform) {
-  const bool linear = call.text("mode", "nearest") != "cubic", exclude = call.integer("exclude_outside", 0);
-  const double coefficient = call.real("cubic_coeff_a", -0.75);
-  const double shrink = call.integer("antialias", 0) ? std::min(1.0, a.scale) : 1;
+  const bool linear = attributes_of(call).mode != "cubic", exclude = attributes_of(call).exclude_outside;
+  const double coefficient = attributes_of(call).cubic_coeff_a;
+  const double shrink = attributes_of(call).antialias ? std::min(1.0, a.scale) : 1;
   const double reach = (linear ? 1 : 2) / shrink;
   std::vector<float> matrix(host_elements(checked_multiply(a.in, a.out), "a number of weights"));
   for (std::int64_t x = 0; x < a.out; x++) {
@@ -80,10 +99,11 @@ std::vector<float> weights_of(Call& call, const Axis& a, const std::string& tran
 
 Tensor resize_axis(Call& call, const Tensor& x, int dim, const Axis& a, const std::string& transform) {
   Queue& queue = call.queue();
-  if (call.text("mode", "nearest") == "nearest") {
+  if (attributes_of(call).mode == "nearest") {
     std::vector<std::int64_t> index;
     index.reserve(host_elements(a.out, "a size"));
-    const std::string rounding = call.text("nearest_mode", call.version() < 11 ? "floor" : "round_prefer_floor");
+    const std::string rounding =
+        attributes_of(call).nearest_mode.value_or(call.version() < 11 ? "floor" : "round_prefer_floor");
     for (std::int64_t i = 0; i < a.out; i++)
       index.push_back(std::clamp<std::int64_t>(std::int64_t(nearest(source(a, i, transform), rounding)), 0, a.in - 1));
     return call.run("Gather", {x, Tensor::from_integers(index)}, {{"axis", std::int64_t(dim)}})[0];
@@ -108,13 +128,13 @@ Tensor outside(Call& call, const Tensor& y, int dim, const Axis& a, const std::s
   }
   Tensor mask = Tensor::from_host(DataType::boolean, {a.out}, beyond.data());
   for (int d = dim + 1; d < y.shape().size(); d++) mask = unsqueeze(mask, mask.shape().size());
-  return apply(call.queue(), "y0 = x1 != 0 ? w0 : x0;", {y, mask}, {call.real("extrapolation_value", 0)});
+  return apply(call.queue(), "y0 = x1 != 0 ? w0 : x0;", {y, mask}, {attributes_of(call).extrapolation_value});
 }
 
 // Axes from scales or sizes; `first` is the input that holds the scales.
 std::vector<Axis> axes_of(Call& call, const Shape& x, const std::vector<std::int64_t>& dims, int first) {
   std::vector<Axis> axes;
-  std::vector<double> scales = call.reals("scales");
+  std::vector<double> scales = attributes_of(call).scales;
   if (call.has(first) && call.input(first).numel()) scales = call.read_reals(first);
   if (!scales.empty()) {
     if (scales.size() != dims.size()) call.fail("expected a scale for each axis");
@@ -129,7 +149,7 @@ std::vector<Axis> axes_of(Call& call, const Shape& x, const std::vector<std::int
   if (!call.has(first + 1)) call.fail("expected scales or sizes");
   const std::vector<std::int64_t> sizes = call.read_integers(first + 1);
   if (sizes.size() != dims.size()) call.fail("expected a size for each axis");
-  const std::string policy = call.text("keep_aspect_ratio_policy", "stretch");
+  const std::string policy = attributes_of(call).keep_aspect_ratio_policy;
   for (std::size_t i = 0; i < dims.size(); i++) {
     const std::int64_t in = x[int(dims[i])];
     if (in <= 0 || sizes[i] < 0) call.fail("sizes do not fit " + x.text());
@@ -144,7 +164,7 @@ std::vector<Axis> axes_of(Call& call, const Shape& x, const std::vector<std::int
 
 void run(Call& call, int scales, int regions, const std::string& transform) {
   Tensor x = call.input(0);
-  std::vector<std::int64_t> dims = call.integers("axes");
+  std::vector<std::int64_t> dims = attributes_of(call).axes;
   for (std::int64_t& d : dims) d = x.shape().axis(d);
   if (dims.empty())
     for (int d = 0; d < x.shape().size(); d++) dims.push_back(d);
@@ -166,7 +186,7 @@ void run(Call& call, int scales, int regions, const std::string& transform) {
 
 void resize_op(Call& call) {
   if (call.version() < 11) return run(call, 1, 1, "asymmetric");
-  run(call, 2, 1, call.text("coordinate_transformation_mode", "half_pixel"));
+  run(call, 2, 1, attributes_of(call).coordinate_transformation_mode);
 }
 
 void upsample(Call& call) { run(call, 1, 1, "asymmetric"); }
@@ -174,13 +194,14 @@ void upsample(Call& call) { run(call, 1, 1, "asymmetric"); }
 }  // namespace
 
 void resize(Registry& registry) {
-  registry.add("Resize", resize_op,
-               "mode=nearest|linear|cubic coordinate_transformation_mode=half_pixel|half_pixel_symmetric|"
-               "pytorch_half_pixel|align_corners|asymmetric|tf_half_pixel_for_nn|tf_crop_and_resize "
-               "nearest_mode=round_prefer_floor|round_prefer_ceil|floor|ceil "
-               "keep_aspect_ratio_policy=stretch|not_larger|not_smaller antialias axes cubic_coeff_a exclude_outside "
-               "extrapolation_value");
-  registry.add("Upsample", upsample, "mode=nearest|linear scales");
+  registry.add<ResizeAttributes>(
+      "Resize", resize_op,
+      "mode=nearest|linear|cubic coordinate_transformation_mode=half_pixel|half_pixel_symmetric|"
+      "pytorch_half_pixel|align_corners|asymmetric|tf_half_pixel_for_nn|tf_crop_and_resize "
+      "nearest_mode=round_prefer_floor|round_prefer_ceil|floor|ceil "
+      "keep_aspect_ratio_policy=stretch|not_larger|not_smaller antialias axes cubic_coeff_a exclude_outside "
+      "extrapolation_value");
+  registry.add<ResizeAttributes>("Upsample", upsample, "mode=nearest|linear scales");
 }
 
 }  // namespace dlprim::operators

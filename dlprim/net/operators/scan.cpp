@@ -9,6 +9,14 @@ namespace dlprim::operators {
 
 namespace {
 
+struct ScanAttributes {
+  explicit ScanAttributes(const AttributeReader& reader)
+      : reverse(reader.integer("reverse", 0)), exclusive(reader.integer("exclusive", 0)) {}
+  std::int64_t reverse, exclusive;
+};
+
+const ScanAttributes& attributes_of(const Call& call) { return call.attributes<ScanAttributes>(); }
+
 Tensor reversed(Call& call, const Tensor& x, int dim) {
   return contiguous(call.queue(), narrow(x, dim, x.shape()[dim] - 1, x.shape()[dim], -1));
 }
@@ -20,11 +28,11 @@ void cumulate(Call& call, ScanId id, double identity) {
   const auto axis = call.read_integers(1);
   if (axis.size() != 1) call.fail("expected one axis");
   const int dim = x.shape().axis(axis[0]);
-  const bool reverse = call.integer("reverse", 0);
+  const bool reverse = attributes_of(call).reverse;
   if (x.numel() == 0) return call.set(0, x);
   if (reverse) x = reversed(call, x, dim);
   x = contiguous(queue, x);
-  if (call.integer("exclusive", 0)) {
+  if (attributes_of(call).exclusive) {
     Shape one = x.shape();
     one[dim] = 1;
     const Tensor parts[] = {filled(queue, x.dtype(), one, identity), narrow(x, dim, 0, x.shape()[dim] - 1)};
@@ -44,7 +52,7 @@ void products_in_turn(Composition& c) {
   const Composition::Part x = c.input(0);
   const int dim = x.shape().axis(call.read_integers(1).at(0));
   const std::int64_t size = x.shape()[dim];
-  const bool reverse = call.integer("reverse", 0), exclusive = call.integer("exclusive", 0);
+  const bool reverse = attributes_of(call).reverse, exclusive = attributes_of(call).exclusive;
   Shape one = x.shape();
   one[dim] = 1;
   Composition::Part product = c.constant(filled(call.queue(), x.tensor.dtype(), one, 1));
@@ -61,8 +69,8 @@ void products_in_turn(Composition& c) {
 }  // namespace
 
 void scan(Registry& registry) {
-  registry.add("CumSum", cum_sum, "exclusive reverse");
-  registry.add("CumProd", cum_prod, "exclusive reverse", "", products_in_turn);
+  registry.add<ScanAttributes>("CumSum", cum_sum, "exclusive reverse");
+  registry.add<ScanAttributes>("CumProd", cum_prod, "exclusive reverse", "", products_in_turn);
 }
 
 }  // namespace dlprim::operators

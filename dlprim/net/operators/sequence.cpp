@@ -10,6 +10,20 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
+struct MapAttributes {
+  explicit MapAttributes(const AttributeReader& reader) : body(reader.graph("body")) {}
+  std::shared_ptr<const Graph> body;
+};
+
+struct SequenceAttributes {
+  explicit SequenceAttributes(const AttributeReader& reader)
+      : new_axis(reader.integer("new_axis", 0)), axis(reader.integer("axis", 0)),
+        keepdims(reader.integer("keepdims", 1)) {}
+  std::int64_t new_axis, axis, keepdims;
+};
+
+const SequenceAttributes& attributes_of(const Call& call) { return call.attributes<SequenceAttributes>(); }
+
 const Tensors& sequence_of(Call& call, int i) {
   const auto& sequence = call.value(i).sequence;
   if (!sequence) call.fail("expected a sequence as input " + std::to_string(i));
@@ -66,8 +80,8 @@ void insert(Call& call) {
 void concat_from(Call& call) {
   Tensors tensors = sequence_of(call, 0);
   if (tensors.empty()) call.fail("expected at least one tensor");
-  const bool fresh = call.integer("new_axis", 0);
-  const int axis = tensors[0].shape().axis(call.integer("axis", 0), fresh ? 1 : 0);
+  const bool fresh = attributes_of(call).new_axis;
+  const int axis = tensors[0].shape().axis(attributes_of(call).axis, fresh ? 1 : 0);
   if (fresh)
     for (Tensor& tensor : tensors) tensor = unsqueeze(tensor, axis);
   call.set(0, concat(call.queue(), tensors, axis));
@@ -75,7 +89,7 @@ void concat_from(Call& call) {
 
 void split_to(Call& call) {
   const Tensor& x = call.input(0);
-  const int axis = x.shape().axis(call.integer("axis", 0));
+  const int axis = x.shape().axis(attributes_of(call).axis);
   const std::int64_t size = x.shape()[axis];
   std::vector<std::int64_t> lengths(call.has(1) ? 0 : host_elements(size, "a number of parts"), 1);
   if (call.has(1)) {
@@ -93,7 +107,7 @@ void split_to(Call& call) {
   for (std::int64_t length : lengths) {
     if (length < 0 || length > size - start)
       call.fail("parts " + Shape(lengths).text() + " do not fit " + x.shape().text());
-    const bool squeeze = !call.has(1) && !call.integer("keepdims", 1);
+    const bool squeeze = !call.has(1) && !attributes_of(call).keepdims;
     parts.push_back(squeeze ? select(x, axis, start) : narrow(x, axis, start, length));
     start += length;
   }
@@ -102,7 +116,7 @@ void split_to(Call& call) {
 
 // Runs the body on each element of the first sequence; tensors among the other inputs are given every time.
 void map(Call& call) {
-  const Graph& body = call.graph("body");
+  const Graph& body = *call.attributes<MapAttributes>().body;
   const std::size_t count = sequence_of(call, 0).size();
   std::vector<Tensors> results(std::size_t(call.outputs()));
   for (std::size_t i = 0; i < count; i++) {
@@ -140,9 +154,9 @@ void sequence(Registry& registry) {
   registry.add("SequenceAt", at);
   registry.add("SequenceErase", erase);
   registry.add("SequenceInsert", insert);
-  registry.add("SequenceMap", map, "body");
-  registry.add("ConcatFromSequence", concat_from, "axis new_axis");
-  registry.add("SplitToSequence", split_to, "axis keepdims");
+  registry.add<MapAttributes>("SequenceMap", map, "body");
+  registry.add<SequenceAttributes>("ConcatFromSequence", concat_from, "axis new_axis");
+  registry.add<SequenceAttributes>("SplitToSequence", split_to, "axis keepdims");
   registry.add("Optional", optional, "type");
   registry.add("OptionalGetElement", get_element);
   registry.add("OptionalHasElement", has_element);

@@ -12,14 +12,30 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
+struct ShapeAttributes {
+  explicit ShapeAttributes(const AttributeReader& reader)
+      : shape(reader.integers("shape")), axes(reader.integers("axes")), perm(reader.integers("perm")),
+        starts(reader.integers("starts")), ends(reader.integers("ends")), split(reader.integers("split")),
+        has_shape(reader.given("shape")), has_axes(reader.given("axes")), has_perm(reader.given("perm")),
+        allowzero(reader.integer("allowzero", 0)), blocksize(reader.integer("blocksize", 0)),
+        axis(reader.find<std::int64_t>("axis")), start(reader.find<std::int64_t>("start")),
+        end(reader.find<std::int64_t>("end")), num_outputs(reader.find<std::int64_t>("num_outputs")),
+        mode(reader.text("mode", "DCR")) {}
+  std::vector<std::int64_t> shape, axes, perm, starts, ends, split;
+  bool has_shape, has_axes, has_perm;
+  std::int64_t allowzero, blocksize;
+  std::optional<std::int64_t> axis, start, end, num_outputs;
+  std::string mode;
+};
+
+const ShapeAttributes& attributes_of(const Call& call) { return call.attributes<ShapeAttributes>(); }
+
 void shape_of(Call& call) {
   const Shape& shape = call.input(0).shape();
   const std::int64_t rank = shape.size();
-  auto bound = [&](const char* name, std::int64_t otherwise) {
-    const std::int64_t value = call.integer(name, otherwise);
-    return std::clamp<std::int64_t>(value < 0 ? value + rank : value, 0, rank);
-  };
-  const std::int64_t start = bound("start", 0), end = std::max(start, bound("end", rank));
+  auto bound = [&](std::int64_t value) { return std::clamp<std::int64_t>(value < 0 ? value + rank : value, 0, rank); };
+  const std::int64_t start = bound(attributes_of(call).start.value_or(0));
+  const std::int64_t end = std::max(start, bound(attributes_of(call).end.value_or(rank)));
   const auto& sizes = shape.sizes();
   call.set(0, Tensor::from_integers({sizes.data() + start, std::size_t(end - start)}), call.value(0).shape);
 }
@@ -33,8 +49,8 @@ void identity(Call& call) { call.set(0, Value{call.value(0).tensor, call.value(0
 
 void reshape_op(Call& call) {
   const Tensor& x = call.input(0);
-  Shape shape(call.given("shape") ? call.integers("shape") : call.read_integers(1));
-  const bool allow_zero = call.integer("allowzero", 0);
+  Shape shape(attributes_of(call).has_shape ? attributes_of(call).shape : call.read_integers(1));
+  const bool allow_zero = attributes_of(call).allowzero;
   int open = -1;
   for (int d = 0; d < shape.size(); d++) {
     if (shape[d] == 0 && !allow_zero) {
@@ -56,17 +72,18 @@ void reshape_op(Call& call) {
 
 void flatten(Call& call) {
   const Tensor& x = call.input(0);
-  const int axis = x.shape().axis(call.integer("axis", 1), call.integer("axis", 1) >= 0 ? 1 : 0);
+  const int axis =
+      x.shape().axis(attributes_of(call).axis.value_or(1), attributes_of(call).axis.value_or(1) >= 0 ? 1 : 0);
   call.set(0, reshape(call.queue(), x, {x.shape().product(0, axis), x.shape().product(axis, x.shape().size())}));
 }
 
-Integers axes_of(Call& call) { return call.has(1) ? call.read_integers(1) : call.integers("axes"); }
+Integers axes_of(Call& call) { return call.has(1) ? call.read_integers(1) : attributes_of(call).axes; }
 
 void squeeze(Call& call) {
   const Tensor& x = call.input(0);
   std::vector<bool> drop(std::size_t(x.shape().size()));
   const Integers axes = axes_of(call);
-  const bool all = !call.has(1) && !call.given("axes");
+  const bool all = !call.has(1) && !attributes_of(call).has_axes;
   for (std::int64_t axis : axes) drop[std::size_t(x.shape().axis(axis))] = true;
   Shape shape;
   Integers strides;
@@ -96,8 +113,8 @@ void unsqueeze_op(Call& call) {
 
 void transpose_op(Call& call) {
   const Tensor& x = call.input(0);
-  Integers order = call.integers("perm");
-  if (!call.given("perm"))
+  Integers order = attributes_of(call).perm;
+  if (!attributes_of(call).has_perm)
     for (int d = x.shape().size() - 1; d >= 0; d--) order.push_back(d);
   call.set(0, permute(x, order));
 }
@@ -110,9 +127,9 @@ void expand_op(Call& call) {
 // Bounds are attributes up to operator set 9.
 void slice(Call& call) {
   const bool inputs = call.has(1);
-  const Integers starts = inputs ? call.read_integers(1) : call.integers("starts");
-  const Integers ends = inputs ? call.read_integers(2) : call.integers("ends");
-  Integers axes = inputs ? (call.has(3) ? call.read_integers(3) : Integers()) : call.integers("axes");
+  const Integers starts = inputs ? call.read_integers(1) : attributes_of(call).starts;
+  const Integers ends = inputs ? call.read_integers(2) : attributes_of(call).ends;
+  Integers axes = inputs ? (call.has(3) ? call.read_integers(3) : Integers()) : attributes_of(call).axes;
   Integers steps = call.has(4) ? call.read_integers(4) : Integers(starts.size(), 1);
   if (axes.empty())
     for (std::size_t i = 0; i < starts.size(); i++) axes.push_back(std::int64_t(i));
@@ -136,9 +153,9 @@ void slice(Call& call) {
 
 void split(Call& call) {
   const Tensor& x = call.input(0);
-  const int dim = x.shape().axis(call.integer("axis", 0));
-  Integers lengths = call.has(1) ? call.read_integers(1) : call.integers("split");
-  const std::int64_t size = x.shape()[dim], parts = call.integer("num_outputs", call.outputs());
+  const int dim = x.shape().axis(attributes_of(call).axis.value_or(0));
+  Integers lengths = call.has(1) ? call.read_integers(1) : attributes_of(call).split;
+  const std::int64_t size = x.shape()[dim], parts = attributes_of(call).num_outputs.value_or(call.outputs());
   if (lengths.empty()) {
     if (parts <= 0) call.fail("expected at least one output");
     const std::int64_t each = divide_up(size, parts);
@@ -158,7 +175,7 @@ void concat_op(Call& call) {
   std::vector<Tensor> inputs;
   for (int i = 0; i < call.inputs(); i++) inputs.push_back(call.input(i));
   if (inputs.empty()) call.fail("expected at least one input");
-  call.set(0, concat(call.queue(), inputs, inputs[0].shape().axis(call.integer("axis", 1))));
+  call.set(0, concat(call.queue(), inputs, inputs[0].shape().axis(attributes_of(call).axis.value_or(1))));
 }
 
 void tile(Call& call) {
@@ -178,11 +195,11 @@ void tile(Call& call) {
 
 void depth_to_space(Call& call) {
   const Tensor& x = call.input(0);
-  const std::int64_t b = call.integer("blocksize", 0);
+  const std::int64_t b = attributes_of(call).blocksize;
   const Shape& s = x.shape();
   if (s.size() != 4 || b <= 0 || s[1] % checked_multiply(b, b))
     call.fail("expected N, C, H, W with C a multiple of blocksize^2, got " + s.text());
-  const bool dcr = call.text("mode", "DCR") == "DCR";
+  const bool dcr = attributes_of(call).mode == "DCR";
   const std::int64_t c = s[1] / (b * b);
   const Tensor blocks = dcr ? permute(reshape(call.queue(), x, {s[0], b, b, c, s[2], s[3]}), {0, 3, 4, 1, 5, 2})
                             : permute(reshape(call.queue(), x, {s[0], c, b, b, s[2], s[3]}), {0, 1, 4, 2, 5, 3});
@@ -191,13 +208,13 @@ void depth_to_space(Call& call) {
 
 void space_to_depth(Call& call) {
   const Tensor& x = call.input(0);
-  const std::int64_t b = call.integer("blocksize", 0);
+  const std::int64_t b = attributes_of(call).blocksize;
   const Shape& s = x.shape();
   if (s.size() != 4 || b <= 0 || s[2] % b || s[3] % b)
     call.fail("expected N, C, H, W with multiples of blocksize, got " + s.text());
   const std::int64_t channels = checked_product(Integers{s[1], b, b});
   const Tensor blocks = reshape(call.queue(), x, {s[0], s[1], s[2] / b, b, s[3] / b, b});
-  const bool dcr = call.text("mode", "DCR") == "DCR";
+  const bool dcr = attributes_of(call).mode == "DCR";
   call.set(0, reshape(call.queue(), permute(blocks, dcr ? Integers{0, 3, 5, 1, 2, 4} : Integers{0, 1, 3, 5, 2, 4}),
                       {s[0], channels, s[2] / b, s[3] / b}));
 }
@@ -205,21 +222,21 @@ void space_to_depth(Call& call) {
 }  // namespace
 
 void shape(Registry& registry) {
-  registry.add("Shape", shape_of, "start end");
+  registry.add<ShapeAttributes>("Shape", shape_of, "start end");
   registry.add("Size", size_of_tensor);
   registry.add("Identity", identity);
-  registry.add("Reshape", reshape_op, "shape allowzero consumed_inputs");
-  registry.add("Flatten", flatten, "axis");
-  registry.add("Squeeze", squeeze, "axes");
-  registry.add("Unsqueeze", unsqueeze_op, "axes");
-  registry.add("Transpose", transpose_op, "perm");
+  registry.add<ShapeAttributes>("Reshape", reshape_op, "shape allowzero consumed_inputs");
+  registry.add<ShapeAttributes>("Flatten", flatten, "axis");
+  registry.add<ShapeAttributes>("Squeeze", squeeze, "axes");
+  registry.add<ShapeAttributes>("Unsqueeze", unsqueeze_op, "axes");
+  registry.add<ShapeAttributes>("Transpose", transpose_op, "perm");
   registry.add("Expand", expand_op);
-  registry.add("Slice", slice, "starts ends axes");
-  registry.add("Split", split, "axis split num_outputs");
-  registry.add("Concat", concat_op, "axis");
+  registry.add<ShapeAttributes>("Slice", slice, "starts ends axes");
+  registry.add<ShapeAttributes>("Split", split, "axis split num_outputs");
+  registry.add<ShapeAttributes>("Concat", concat_op, "axis");
   registry.add("Tile", tile);
-  registry.add("DepthToSpace", depth_to_space, "blocksize mode=DCR|CRD");
-  registry.add("SpaceToDepth", space_to_depth, "blocksize mode=DCR|CRD");
+  registry.add<ShapeAttributes>("DepthToSpace", depth_to_space, "blocksize mode=DCR|CRD");
+  registry.add<ShapeAttributes>("SpaceToDepth", space_to_depth, "blocksize mode=DCR|CRD");
 }
 
 }  // namespace dlprim::operators

@@ -13,6 +13,14 @@ namespace {
 
 using Part = Composition::Part;
 
+struct SignalAttributes {
+  explicit SignalAttributes(const AttributeReader& reader)
+      : onesided(reader.integer("onesided", 1)), output_datatype(reader.integer("output_datatype", 1)) {}
+  std::int64_t onesided, output_datatype;
+};
+
+const SignalAttributes& attributes_of(const Call& call) { return call.attributes<SignalAttributes>(); }
+
 void dft(Call& call) {
   const Tensor& x = call.input(0);
   const Fourier how = Fourier::of(call, x.shape());
@@ -38,7 +46,7 @@ void stft(Composition& c) {
   Part all = c("Gather", {x, c.constant(index)}, {{"axis", std::int64_t(1)}});
   if (call.has(2)) all = c("Mul", {all, c.reshape(c.input(2), {length, 1})});
   const Part axis = c.constant(Tensor::from_integers(std::vector<std::int64_t>{2}));
-  c.set(0, c("DFT", {all, {}, axis}, {{"onesided", call.integer("onesided", 1)}}));
+  c.set(0, c("DFT", {all, {}, axis}, {{"onesided", attributes_of(call).onesided}}));
 }
 
 // Triangles between frequencies that are evenly spaced on the mel scale, [bins, mel bins].
@@ -65,16 +73,16 @@ void mel_weights(Call& call) {
     for (std::int64_t i = a; b != a && i <= b; i++) set(i, m, double(i - a) / double(b - a));
     for (std::int64_t i = b; c != b && i < c; i++) set(i, m, double(c - i) / double(c - b));
   }
-  const DataType type = element_type(call.integer("output_datatype", 1));
+  const DataType type = element_type(attributes_of(call).output_datatype);
   call.set(0, cast(call.queue(), Tensor::from_host(DataType::float32, {bins, mels}, weights.data()), type));
 }
 
 }  // namespace
 
 void signal(Registry& registry) {
-  registry.add("DFT", dft, "axis inverse onesided");
-  compose<stft>(registry, "STFT", "onesided");
-  registry.add("MelWeightMatrix", mel_weights, "output_datatype");
+  registry.add<FourierAttributes>("DFT", dft, "axis inverse onesided");
+  compose<SignalAttributes, stft>(registry, "STFT", "onesided");
+  registry.add<SignalAttributes>("MelWeightMatrix", mel_weights, "output_datatype");
 }
 
 }  // namespace dlprim::operators

@@ -9,11 +9,19 @@ namespace dlprim::operators {
 
 namespace {
 
+struct SoftmaxAttributes {
+  explicit SoftmaxAttributes(const AttributeReader& reader) : axis(reader.find<std::int64_t>("axis")) {}
+  std::optional<std::int64_t> axis;
+};
+
+const SoftmaxAttributes& attributes_of(const Call& call) { return call.attributes<SoftmaxAttributes>(); }
+
 // Up to operator set 12 all dimensions from the axis on are one row.
 void along_axis(Call& call, void (*row_operator)(Call&, const Tensor&, int)) {
   const Tensor& x = call.input(0);
   const bool rows = call.version() < 13;
-  const int axis = x.shape().axis(call.integer("axis", rows ? 1 : -1), rows && x.shape().size() < 2 ? 1 : 0);
+  const int axis =
+      x.shape().axis(attributes_of(call).axis.value_or(rows ? 1 : -1), rows && x.shape().size() < 2 ? 1 : 0);
   if (!rows) return row_operator(call, contiguous(call.queue(), x), axis);
   const Shape flat{x.shape().product(0, axis), x.shape().product(axis, x.shape().size())};
   row_operator(call, reshape(call.queue(), contiguous(call.queue(), x), flat), 1);
@@ -48,9 +56,9 @@ void hardmax_op(Call& call) { along_axis(call, hardmax_rows); }
 }  // namespace
 
 void softmax(Registry& registry) {
-  registry.add("Softmax", softmax_op, "axis");
-  registry.add("LogSoftmax", log_softmax_op, "axis");
-  registry.add("Hardmax", hardmax_op, "axis");
+  registry.add<SoftmaxAttributes>("Softmax", softmax_op, "axis");
+  registry.add<SoftmaxAttributes>("LogSoftmax", log_softmax_op, "axis");
+  registry.add<SoftmaxAttributes>("Hardmax", hardmax_op, "axis");
 }
 
 }  // namespace dlprim::operators

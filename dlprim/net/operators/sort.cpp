@@ -13,6 +13,16 @@ namespace dlprim::operators {
 
 namespace {
 
+struct SortAttributes {
+  explicit SortAttributes(const AttributeReader& reader)
+      : axis(reader.find<std::int64_t>("axis")), k(reader.integer("k", 1)), largest(reader.integer("largest", 1)),
+        sorted(reader.integer("sorted", 1)) {}
+  std::optional<std::int64_t> axis;
+  std::int64_t k, largest, sorted;
+};
+
+const SortAttributes& attributes_of(const Call& call) { return call.attributes<SortAttributes>(); }
+
 // `dim` last.
 Tensor with_last(const Tensor& x, int dim) {
   std::vector<std::int64_t> order(std::size_t(x.shape().size()));
@@ -24,15 +34,15 @@ Tensor with_last(const Tensor& x, int dim) {
 void top_k(Call& call) {
   Queue& queue = call.queue();
   const Tensor& x = call.input(0);
-  const int dim = x.shape().axis(call.integer("axis", -1));
-  const std::int64_t length = x.shape()[dim], k = call.has(1) ? call.read_integers(1).at(0) : call.integer("k", 1);
+  const int dim = x.shape().axis(attributes_of(call).axis.value_or(-1));
+  const std::int64_t length = x.shape()[dim], k = call.has(1) ? call.read_integers(1).at(0) : attributes_of(call).k;
   if (k < 0 || k > length) call.fail("expected k within " + x.shape().text() + ", got " + std::to_string(k));
   const Tensor rows = contiguous(queue, with_last(x, dim));
   const std::int64_t count = length ? x.numel() / length : 0;
   const Tensor order(queue, DataType::int64, rows.shape());
   if (x.numel())
     sort_order(queue, rows.view(queue).reshaped({count, length}), order.view(queue).reshaped({count, length}),
-               call.integer("largest", 1));
+               attributes_of(call).largest);
   const Tensor places = narrow(order, order.shape().size() - 1, 0, k);
   const Tensor values(queue, x.dtype(), places.shape());
   if (values.numel()) gather(queue, values.view(queue), rows.view(queue), rows.shape().size() - 1, places.view(queue));
@@ -57,8 +67,8 @@ void non_zero(Call& call) {
 void compress(Call& call) {
   Queue& queue = call.queue();
   Tensor x = call.input(0);
-  if (!call.given("axis")) x = reshape(queue, x, {x.numel()});
-  const int dim = x.shape().axis(call.integer("axis", 0));
+  if (!attributes_of(call).axis.has_value()) x = reshape(queue, x, {x.numel()});
+  const int dim = x.shape().axis(attributes_of(call).axis.value_or(0));
   const std::vector<std::int64_t> condition = call.read_integers(1);
   std::vector<std::int64_t> index;
   for (std::size_t i = 0; i < condition.size() && std::int64_t(i) < x.shape()[dim]; i++)
@@ -71,9 +81,9 @@ void unique(Call& call) {
   Queue& queue = call.queue();
   call.depends_on(0);
   Tensor x = call.input(0);
-  const bool flat = !call.given("axis");
+  const bool flat = !attributes_of(call).axis.has_value();
   if (flat) x = reshape(queue, x, {x.numel()});
-  const int dim = x.shape().axis(call.integer("axis", 0));
+  const int dim = x.shape().axis(attributes_of(call).axis.value_or(0));
   const std::int64_t n = x.shape()[dim], width = n ? x.numel() / n : 0;
   std::vector<std::int64_t> first, counts, order, inverse(std::size_t(n), 0);
   if (x.numel()) {
@@ -91,7 +101,7 @@ void unique(Call& call) {
       counts.back()++, inverse[std::size_t(order[i])] = std::int64_t(first.size()) - 1;
     }
   }
-  if (!call.integer("sorted", 1)) {  // in the order of first appearance
+  if (!attributes_of(call).sorted) {  // in the order of first appearance
     std::vector<std::size_t> rank(first.size());
     std::iota(rank.begin(), rank.end(), std::size_t(0));
     std::sort(rank.begin(), rank.end(), [&](std::size_t a, std::size_t b) { return first[a] < first[b]; });
@@ -110,10 +120,10 @@ void unique(Call& call) {
 }  // namespace
 
 void sort(Registry& registry) {
-  registry.add("TopK", top_k, "axis k largest sorted");
+  registry.add<SortAttributes>("TopK", top_k, "axis k largest sorted");
   registry.add("NonZero", non_zero);
-  registry.add("Compress", compress, "axis");
-  registry.add("Unique", unique, "axis sorted");
+  registry.add<SortAttributes>("Compress", compress, "axis");
+  registry.add<SortAttributes>("Unique", unique, "axis sorted");
 }
 
 }  // namespace dlprim::operators

@@ -10,6 +10,20 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
+struct TextAttributes {
+  explicit TextAttributes(const AttributeReader& reader)
+      : pool_int64s(reader.integers("pool_int64s")), ngram_counts(reader.integers("ngram_counts")),
+        ngram_indexes(reader.integers("ngram_indexes")), min_gram_length(reader.integer("min_gram_length", 1)),
+        max_gram_length(reader.integer("max_gram_length", 1)), max_skip_count(reader.integer("max_skip_count", 0)),
+        mode(reader.text("mode", "TF")), weights(reader.reals("weights")) {}
+  std::vector<std::int64_t> pool_int64s, ngram_counts, ngram_indexes;
+  std::int64_t min_gram_length, max_gram_length, max_skip_count;
+  std::string mode;
+  std::vector<double> weights;
+};
+
+const TextAttributes& attributes_of(const Call& call) { return call.attributes<TextAttributes>(); }
+
 // How often each of some n-grams [count, n] stands in rows [batch, columns] with `step` elements between its own.
 Tensor occurrences(Queue& queue, const Tensor& rows, const Integers& grams, std::int64_t n, std::int64_t step) {
   const std::int64_t batch = rows.shape()[0], count = std::int64_t(grams.size()) / n,
@@ -39,11 +53,11 @@ void tf_idf(Call& call) {
   Tensor x = cast(queue, call.input(0), DataType::int64);
   if (x.shape().size() > 2) call.fail("expected [C] or [N, C], got " + x.shape().text());
   if (flat) x = reshape(queue, x, {1, x.numel()});
-  const Integers pool = call.integers("pool_int64s"), starts = call.integers("ngram_counts"),
-                 places = call.integers("ngram_indexes");
+  const Integers pool = attributes_of(call).pool_int64s, starts = attributes_of(call).ngram_counts,
+                 places = attributes_of(call).ngram_indexes;
   if (pool.empty() || places.empty()) call.fail("expected pool_int64s and ngram_indexes");
-  const std::int64_t shortest = call.integer("min_gram_length", 1), longest = call.integer("max_gram_length", 1);
-  const std::int64_t skips = call.integer("max_skip_count", 0);
+  const std::int64_t shortest = attributes_of(call).min_gram_length, longest = attributes_of(call).max_gram_length;
+  const std::int64_t skips = attributes_of(call).max_skip_count;
   const auto [low, high] = std::minmax_element(places.begin(), places.end());
   if (*low < 0 || *high >= (1 << 24) || skips < 0 || skips > (1 << 16))
     call.fail("expected ngram_indexes and max_skip_count within bounds");
@@ -69,9 +83,9 @@ void tf_idf(Call& call) {
                         {{"axis", std::int64_t(1)}, {"reduction", std::string("add")}})[0];
     }
   }
-  const std::string mode = call.text("mode", "TF");
+  const std::string mode = attributes_of(call).mode;
   if (mode == "IDF") counts = apply(queue, "y0 = x0 > 0 ? 1 : 0;", {counts});
-  if (const std::vector<double> weights = call.reals("weights"); mode != "TF" && !weights.empty()) {
+  if (const std::vector<double> weights = attributes_of(call).weights; mode != "TF" && !weights.empty()) {
     if (std::int64_t(weights.size()) != width) call.fail("expected a weight for each element of the output");
     const std::vector<float> floats(weights.begin(), weights.end());
     counts = apply(queue, "y0 = x0 * x1;", {counts, Tensor::from_host(DataType::float32, {width}, floats.data())});
@@ -82,9 +96,9 @@ void tf_idf(Call& call) {
 }  // namespace
 
 void text(Registry& registry) {
-  registry.add("TfIdfVectorizer", tf_idf,
-               "max_gram_length max_skip_count min_gram_length mode=TF|IDF|TFIDF ngram_counts "
-               "ngram_indexes pool_int64s weights");
+  registry.add<TextAttributes>("TfIdfVectorizer", tf_idf,
+                               "max_gram_length max_skip_count min_gram_length mode=TF|IDF|TFIDF ngram_counts "
+                               "ngram_indexes pool_int64s weights");
 }
 
 }  // namespace dlprim::operators

@@ -3,6 +3,7 @@
 #pragma once
 #include <dlprim/net/tensor.hpp>
 
+#include <any>
 #include <map>
 #include <string>
 #include <variant>
@@ -26,6 +27,7 @@ struct Node {
   std::map<std::string, Attribute> attributes;
   std::vector<int> inputs, outputs;
   const Operator* implementation = nullptr;
+  std::any parsed;            ///< the attributes as the implementation reads them, made when a network is set up
   std::vector<int> captured;  ///< values of outer graphs that inner graphs read
   std::vector<int> dead;      ///< values that nobody reads after this node
   std::string refused;        ///< what of it the importer could not represent

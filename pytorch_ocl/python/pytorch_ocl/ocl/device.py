@@ -183,7 +183,7 @@ def is_initialized() -> bool:
 
 @atexit.register
 def _finish_backward_threads() -> None:
-    """PyTorch's backward threads may still hold Python objects of a pass when its caller has the gradients already. One
-    that gives them back when the interpreter is shutting down ends the process (std::terminate), so they do it before."""
+    """PyTorch's backward threads may still hold Python objects of a pass when its caller has the gradients already.
+    One that drops them while the interpreter is shutting down ends the process (std::terminate): they do so before."""
     if is_initialized():
         torch.ops.pytorch_ocl.finish_backward_threads()
