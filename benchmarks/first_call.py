@@ -6,7 +6,7 @@
     python benchmarks/first_call.py --device ocl:1 --only conv
 
 Each case runs in turn in a process that keeps no compiled kernels on disk: its first call builds what it needs, and
-next to nothing else takes time. Compilers use one thread, so that the processor time of the process is what the call
+next to nothing else takes time. Compilers use one thread, so that the CPU time of the process is what the call
 takes on a machine that does nothing else. The last column is another shape of the same kind, whose kernels the first
 may have built. A backward pass is several operators.
 """
@@ -88,7 +88,7 @@ CASES = {
 
 
 def first_calls(shape, device, dtype):
-    """Seconds of a forward pass, then of a backward pass: by the wall clock, and of processor time."""
+    """Seconds of a forward pass, then of a backward pass: by the wall clock, and of CPU time."""
 
     def make(*sizes):
         return torch.randn(*sizes).to(device, dtype).requires_grad_()
@@ -122,7 +122,7 @@ def main():
 
     print(
         f"{options.device}: {torch.ocl.get_device_name(options.device)}\n"
-        f"{'seconds':44} first call  processor  another shape"
+        f"{'seconds':44} first call  CPU time   another shape"
     )
     # PyTorch's own first backward pass from a given gradient takes time, too: it imports a few hundred modules.
     x = torch.ones(1, device=options.device, requires_grad=True)

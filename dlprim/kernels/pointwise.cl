@@ -3,7 +3,7 @@
 //
 // The host defines:
 //   NAME, RANK, TENSORS, CONSTANTS, VECTOR   the kernel's name, dimensions, operands of each kind, elements a work-item
-//                      loads at once; VECTOR 0: the form for processors
+//                      loads at once; VECTOR 0: the form for CPUs
 //   COMPUTE, RESULT      tags of the type computed in and of the type the expression gives
 //   BODY                 statements assigning y0, y1, ... from x0, x1, ... and w0, w1, ...
 //   FOR_INPUTS(M), FOR_OUTPUTS(M)   M(name, tag, number among tensors, access, word, share)
@@ -149,7 +149,7 @@ __kernel void NAME(FOR_OUTPUTS(OUT_PARAMETER) FOR_INPUTS(IN_PARAMETER) const Par
   }
 #endif
 #else
-  // A processor: one work-item runs along rows, in a loop that its compiler vectorizes.
+  // A CPU: one work-item runs along rows, in a loop that its compiler vectorizes.
   const uint begin = get_global_id(1) * p.share, end = min(begin + p.share, p.length);
   const uint first = get_global_id(0) * p.row_share, last = min(first + p.row_share, p.rows);
   for (uint row = first; row < last; row++) {

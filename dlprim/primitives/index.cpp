@@ -219,7 +219,7 @@ IndexedDim along(const TensorView& view, int dim, const TensorView& index) {
 }
 
 // A one-dimensional index as a tensor of `shape` that varies along `dim` only.
-TensorView spread(const TensorView& index, int dim, const TensorView& shape) {
+TensorView expanded(const TensorView& index, int dim, const TensorView& shape) {
   TensorView result = shape;
   result.data = index.data, result.dtype = index.dtype;
   for (int d = 0; d < shape.dims; d++) result.strides[d] = d == dim && index.dims > 0 ? index.strides[0] : 0;
@@ -348,13 +348,13 @@ void scatter(Queue& queue, const TensorView& destination, int dim, const TensorV
 
 void index_select(Queue& queue, const TensorView& out, const TensorView& source, int dim, const TensorView& index,
                   const IndexOptions& options) {
-  const IndexedDim dims[] = {along(source, dim, spread(index, dim, out))};
+  const IndexedDim dims[] = {along(source, dim, expanded(index, dim, out))};
   indexed_read(queue, out, addressed_view(source, dim, out), dims, options);
 }
 
 void index_update(Queue& queue, const TensorView& destination, int dim, const TensorView& index,
                   const TensorView& values, Update update, const IndexOptions& options) {
-  const IndexedDim dims[] = {along(destination, dim, spread(index, dim, values))};
+  const IndexedDim dims[] = {along(destination, dim, expanded(index, dim, values))};
   indexed_write(queue, addressed_view(destination, dim, values), values, dims, update, options);
 }
 

@@ -165,8 +165,8 @@ struct Launch {
   std::uint32_t share = 0, row_share = 0;
 };
 
-// A processor gets a few work-items a core, each with a long loop.
-Launch processor_range(const Plan& plan, std::int64_t rows, unsigned compute_units) {
+// A CPU gets a few work-items a core, each with a long loop.
+Launch cpu_range(const Plan& plan, std::int64_t rows, unsigned compute_units) {
   constexpr std::int64_t smallest = 8192, largest = 65536;
   const std::int64_t length = plan.sizes[0], total = rows * length;
   const std::int64_t share = std::clamp((total / (4 * compute_units) + 63) / 64 * 64, smallest, largest);
@@ -224,7 +224,7 @@ void launch_plan(Queue& queue, const Expression& expression, const Plan& plan, D
   parameters.put(std::uint32_t(rows));
   Launch range;
   if (cpu) {
-    range = processor_range(plan, rows, device.info().compute_units);
+    range = cpu_range(plan, rows, device.info().compute_units);
     parameters.put(range.share), parameters.put(range.row_share);
   } else {
     const std::uint32_t shares = std::uint32_t((plan.sizes[0] + key.vector - 1) / key.vector);

@@ -232,8 +232,8 @@ void packed_product(Queue& queue, const TensorView& x, const PackedWeights& w, c
     const std::int64_t count = std::min(slab, w.n - first);
     const TensorView unpacked(memory.data(), x.dtype, {count, w.k});
     unpack(queue, rows_of(w, first, count), unpacked);
-    TensorView turned = unpacked;
-    std::swap(turned.sizes[0], turned.sizes[1]), std::swap(turned.strides[0], turned.strides[1]);
+    TensorView transposed = unpacked;
+    std::swap(transposed.sizes[0], transposed.sizes[1]), std::swap(transposed.strides[0], transposed.strides[1]);
     GemmOptions options;
     if (bias.defined()) {
       const std::int64_t sizes[] = {x.sizes[0], count}, strides[] = {0, 1};
@@ -241,7 +241,7 @@ void packed_product(Queue& queue, const TensorView& x, const PackedWeights& w, c
       options.addend.data.offset += std::size_t(first) * size_of(bias.dtype);
       options.beta = 1;
     }
-    gemm(queue, x, turned, out.narrowed(1, first, count), options);
+    gemm(queue, x, transposed, out.narrowed(1, first, count), options);
   }
 }
 

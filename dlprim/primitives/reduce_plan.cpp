@@ -136,7 +136,7 @@ std::uint16_t power_of_two(std::uint64_t n, std::uint64_t limit) {
 }
 
 // On a CPU one work-item with many accumulators of one field compiles to vector instructions without barriers;
-// accumulators of several fields are better spread over the 16 work-items of a group.
+// accumulators of several fields are better distributed over the 16 work-items of a group.
 void choose_group_cpu(ReduceForm& form, const Shape& shape, const DeviceInfo& device, int fields) {
   const std::uint64_t reduced = shape.reduced_count, inner = shape.kept[0].size;
   const std::uint16_t group = power_of_two(16, device.max_work_group);

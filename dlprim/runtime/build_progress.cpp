@@ -12,7 +12,7 @@ namespace dlprim {
 
 namespace {
 
-constexpr double patience = 2;  // seconds of building before anything is said
+constexpr double quiet_seconds = 2;  // of building, before anything is said
 
 struct Totals {
   std::mutex mutex;
@@ -35,7 +35,7 @@ Totals& totals() {
 BuildProgress::BuildProgress(const std::string& what) : what_(what), start_(std::chrono::steady_clock::now()) {
   Totals& all = totals();
   std::lock_guard guard(all.mutex);
-  if (!all.terminal || all.seconds < patience) return;
+  if (!all.terminal || all.seconds < quiet_seconds) return;
   std::fprintf(stderr, "\rdlprim: %d kernels built in %.0f s, building %.40s\x1b[K", all.programs, all.seconds,
                what.c_str());
   all.shown = true;

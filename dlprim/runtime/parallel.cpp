@@ -11,7 +11,7 @@
 #include <new>
 #include <thread>
 
-#include "processors.hpp"
+#include "cpus.hpp"
 
 namespace dlprim {
 
@@ -94,14 +94,14 @@ class Crew {
 
 // Null where there is no memory for it.
 Crew* first_crew() {
-  const unsigned processors = available_processors();
-  static auto* crew = new (std::nothrow) Crew(processors == 1 ? 1 : std::clamp(processors / 2, 2u, 8u));
+  const unsigned cpus = available_cpus();
+  static auto* crew = new (std::nothrow) Crew(cpus == 1 ? 1 : std::clamp(cpus / 2, 2u, 8u));
   return crew;
 }
 
-// For work that comes while the first is busy, on hosts with processors to spare.
+// For work that comes while the first is busy, on hosts with CPUs to spare.
 Crew* second_crew() {
-  static auto* crew = new (std::nothrow) Crew(std::min(available_processors() / 4, 4u));
+  static auto* crew = new (std::nothrow) Crew(std::min(available_cpus() / 4, 4u));
   return crew;
 }
 

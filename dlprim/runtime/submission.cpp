@@ -12,7 +12,7 @@
 #include <immintrin.h>
 #endif
 
-#include "processors.hpp"
+#include "cpus.hpp"
 
 namespace dlprim {
 
@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t capacity = std::size_t(1) << 20;
 constexpr std::size_t alignment = 16;
 // A program that is bound by its host hands over a command every few microseconds; waking a thread takes longer.
-constexpr auto patience = std::chrono::microseconds(200);
+constexpr auto spin_time = std::chrono::microseconds(200);
 // At the process' end: a command that has begun takes microseconds, and some systems end threads before this.
 constexpr auto farewell = std::chrono::milliseconds(100);
 
@@ -48,7 +48,7 @@ class Backoff {
 };
 
 bool pays(const DeviceInfo& device) {
-  return environment::choice("DLPRIM_SUBMIT_THREAD").value_or(device.gpu && available_processors() >= 4);
+  return environment::choice("DLPRIM_SUBMIT_THREAD").value_or(device.gpu && available_cpus() >= 4);
 }
 
 struct Registry {
@@ -163,8 +163,8 @@ void Submission::drain() {
 
 // Returns false when there was nothing to do for long.
 bool Submission::await_command() noexcept {
-  static const bool alone = available_processors() == 1;  // who hands over the next command needs the core
-  const auto end = alone ? Clock::now() : Clock::now() + patience;
+  static const bool alone = available_cpus() == 1;  // who hands over the next command needs the core
+  const auto end = alone ? Clock::now() : Clock::now() + spin_time;
   do
     for (int i = 0; i < 32; i++) {
       if (published_.load(std::memory_order_acquire) != ran_.load(std::memory_order_relaxed)) return true;

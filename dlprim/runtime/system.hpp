@@ -15,7 +15,7 @@ void* library_function(void* library, const char* name) noexcept;
 /// Whether messages (stderr) go to a terminal.
 bool is_terminal() noexcept;
 /// CPUs that this process may be scheduled on; 0 where that is not known.
-unsigned scheduled_processors() noexcept;
+unsigned scheduled_cpus() noexcept;
 /// Memory in bytes that programs can still take without swapping; 0 where that is not known.
 std::uint64_t available_host_memory();
 /// Where the user's programs keep what can be made again, without a name of ours; empty when there is no such place.

@@ -51,7 +51,7 @@ void RegularFile::read(std::uint64_t offset, std::span<std::byte> to) const {
   }
 }
 
-unsigned scheduled_processors() noexcept {
+unsigned scheduled_cpus() noexcept {
 #ifdef __linux__
   // Larger sets for machines with more CPUs than cpu_set_t has bits for.
   for (int count = 1024; count <= 1 << 16; count *= 4) {

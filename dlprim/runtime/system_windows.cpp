@@ -55,7 +55,7 @@ void RegularFile::read(std::uint64_t offset, std::span<std::byte> to) const {
   }
 }
 
-unsigned scheduled_processors() noexcept { return std::thread::hardware_concurrency(); }
+unsigned scheduled_cpus() noexcept { return std::thread::hardware_concurrency(); }
 
 std::uint64_t available_host_memory() {
   MEMORYSTATUSEX status{};

@@ -239,9 +239,9 @@ TEST_P(Attention, DropsTheSameForwardAndBackward) {
 
 TEST_P(Attention, RefusesWhatItCannotDo) {
   Problem x({.heads = 3, .key_heads = 3, .queries = 4, .keys = 5, .width = 8, .type = DataType::float16});
-  AttentionInputs turned = x.inputs();
-  std::swap(turned.k.sizes[1], turned.k.sizes[2]);
-  EXPECT_THROW(attention_forward(queue(), turned, x.out.view, x.logsumexp, {}), ValidationError);
+  AttentionInputs transposed = x.inputs();
+  std::swap(transposed.k.sizes[1], transposed.k.sizes[2]);
+  EXPECT_THROW(attention_forward(queue(), transposed, x.out.view, x.logsumexp, {}), ValidationError);
   EXPECT_THROW(attention_forward(queue(), x.inputs(), x.out.view, x.logsumexp, {.dropout = 1}), ValidationError);
   EXPECT_THROW(attention_forward(queue(), x.inputs(), x.out.view, x.out.view, {}), ValidationError);
 }

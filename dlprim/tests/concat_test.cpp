@@ -38,7 +38,7 @@ TEST(Concat, JoinsDenseTensors) {
   joins(1, [](int k) { return std::int64_t(k % 3); });
   joins(4, [](int k) { return std::int64_t(k + 1); });
   joins(3, [](int k) { return std::int64_t(5 * k); });
-  joins(3, [](int k) { return std::int64_t(900 + k); });  // processors copy these one by one
+  joins(3, [](int k) { return std::int64_t(900 + k); });  // CPUs copy these one by one
   for (const std::int64_t inner : {1, 3, 4}) joins(inner, [](int k) { return std::int64_t(1 + k % 3 * 200); }, 1);
 }
 

@@ -37,7 +37,7 @@ Layout columns(std::int64_t m, std::int64_t n, std::int64_t gap = 0, std::int64_
 
 struct Case {
   std::int64_t batches, m, n, k;
-  bool a_turned = false, b_turned = false, c_turned = false;
+  bool a_transposed = false, b_transposed = false, c_transposed = false;
   std::int64_t gap = 0, offset = 0;
   double alpha = 1, beta = 0;
   Activation activation = Activation::none;
@@ -56,10 +56,11 @@ double activate(Activation activation, double x) {
 
 void check(const Case& t, DataType type, std::optional<DataType> other = {}) {
   const DataType result_type = other.value_or(type);
-  auto layout = [&](bool turned, std::int64_t m, std::int64_t n) {
-    return turned ? columns(m, n, t.gap, t.offset) : rows(m, n, t.gap, t.offset);
+  auto layout = [&](bool transposed, std::int64_t m, std::int64_t n) {
+    return transposed ? columns(m, n, t.gap, t.offset) : rows(m, n, t.gap, t.offset);
   };
-  Layout la = layout(t.a_turned, t.m, t.k), lb = layout(t.b_turned, t.k, t.n), lc = layout(t.c_turned, t.m, t.n);
+  Layout la = layout(t.a_transposed, t.m, t.k), lb = layout(t.b_transposed, t.k, t.n),
+         lc = layout(t.c_transposed, t.m, t.n);
   auto memory = [&](const Layout& l, std::int64_t m, std::int64_t n, unsigned seed, DataType of) {
     return Elements(of, std::size_t(l.offset + t.batches * l.batch + (m + n + 2) * t.gap + 1), seed);
   };
@@ -93,8 +94,8 @@ void check(const Case& t, DataType type, std::optional<DataType> other = {}) {
   const double tolerance =
       testing::epsilon(type) + 1e-6 * std::sqrt(double(t.k + 1)) * (type == DataType::float64 ? 1e-8 : 1);
   EXPECT_LE(std::sqrt(error), tolerance * std::sqrt(norm) + 1e-30)
-      << name(type) << " " << t.batches << " x " << t.m << " x " << t.n << " x " << t.k << " turned " << t.a_turned
-      << t.b_turned << t.c_turned << " gap " << t.gap << " offset " << t.offset;
+      << name(type) << " " << t.batches << " x " << t.m << " x " << t.n << " x " << t.k << " transposed "
+      << t.a_transposed << t.b_transposed << t.c_transposed << " gap " << t.gap << " offset " << t.offset;
 }
 
 std::vector<Case> edge_cases() {
@@ -107,7 +108,7 @@ std::vector<Case> edge_cases() {
     for (const bool at : {false, true})
       for (const bool bt : {false, true}) {
         Case t{1, s[0], s[1], s[2], at, bt};
-        t.c_turned = number % 5 == 4, t.gap = number % 3, t.offset = number % 4;
+        t.c_transposed = number % 5 == 4, t.gap = number % 3, t.offset = number % 4;
         if (number % 2) t.alpha = 0.5, t.beta = -2, t.broadcast_addend = number % 3 == 0;
         number++;
         cases.push_back(t);
@@ -178,11 +179,11 @@ class GemmOfFewRows : public GemmCandidate {};
 TEST_P(GemmOfFewRows, AgreesWithHost) {
   const testing::Variable forced("DLPRIM_GEMM", GetParam());
   for (const DataType type : testing::floating_types()) {
-    for (const bool turned : {false, true}) {
-      check({1, 1, 136, 328, false, turned}, type);
-      check({1, 251, 1, 1028, turned}, type);
-      check({2, 3, 66, 131, !turned, turned, false, 0, 0, 0.5, -2, Activation::relu, true}, type);
-      check({1, 8, 72, 648, false, turned, turned, 0, 8}, type);
+    for (const bool transposed : {false, true}) {
+      check({1, 1, 136, 328, false, transposed}, type);
+      check({1, 251, 1, 1028, transposed}, type);
+      check({2, 3, 66, 131, !transposed, transposed, false, 0, 0, 0.5, -2, Activation::relu, true}, type);
+      check({1, 8, 72, 648, false, transposed, transposed, 0, 8}, type);
     }
     check({3, 5, 40, 264, false, false, false, 0, 0, 1, 1, Activation::gelu, false, true}, type);
     check({1, 2, 9, 30000, false, true, false, 8, 0, 1, 3, Activation::relu, true}, type);
@@ -416,9 +417,9 @@ TEST(Gemm, ComplexNumbers) {
   const auto a = numbers(m * k, 1), b = numbers(k * n, 2);
   const testing::DeviceVector<Number> da(a), db(b), dc(std::size_t(m * n));
   for (const char* candidate : {"reference", "gemv"})
-    for (const bool turned : {false, true}) {
+    for (const bool transposed : {false, true}) {
       const testing::Variable forced("DLPRIM_GEMM", candidate);
-      const std::int64_t row = turned ? 1 : n, column = turned ? k : 1;
+      const std::int64_t row = transposed ? 1 : n, column = transposed ? k : 1;
       gemm(queue(), TensorView(da.data(), DataType::complex64, std::vector<std::int64_t>{m, k}),
            TensorView(db.data(), DataType::complex64, std::vector<std::int64_t>{k, n},
                       std::vector<std::int64_t>{row, column}),

@@ -99,14 +99,14 @@ TEST(Softmax, RowsOfMinusInfinityAlone) {
     std::fill_n(expected.begin() + 2 * std::ptrdiff_t(n), n, NAN);
     for (const bool last : {true, false}) {  // along rows, along columns
       const std::vector<std::int64_t> sizes{last ? 4 : length, last ? length : 4};
-      auto turned = [&](const std::vector<double>& x) {
+      auto transposed = [&](const std::vector<double>& x) {
         std::vector<double> t(x);
         for (std::size_t i = 0; i < x.size() && !last; i++) t[i % n * 4 + i / n] = x[i];
         return t;
       };
-      DeviceTensor x(DataType::float32, sizes, turned(values)), y(DataType::float32, sizes);
+      DeviceTensor x(DataType::float32, sizes, transposed(values)), y(DataType::float32, sizes);
       softmax(queue(), SoftmaxKind::safe_softmax, y, x, last ? 1 : 0);
-      expect_close(y.read(), turned(expected), 1e-6);
+      expect_close(y.read(), transposed(expected), 1e-6);
     }
   }
 }

@@ -76,7 +76,7 @@ void store(const DeviceInfo& device, const std::string& problem, const std::stri
 std::optional<std::size_t> fastest(Queue& queue, std::size_t count, const std::function<void(std::size_t)>& run) {
   static std::recursive_mutex one_at_a_time;  // for the times to mean something
   std::lock_guard guard(one_at_a_time);
-  queue.finish();  // an error that is found here is none of what runs next
+  queue.finish();  // an error that is found here does not belong to what runs next
   std::size_t best = 0;
   double shortest = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < count; i++) {

@@ -30,7 +30,7 @@ std::string scope_of(const DeviceInfo& device);
 std::vector<std::string> values(const DeviceInfo& device, const std::string& key);
 /// The shipped ones alone.
 std::vector<std::string> shipped_values(const DeviceInfo& device, const std::string& key);
-/// The numbers of a text, which blanks or the letter x separate, up to what is none ("8x16 0.5": 8, 16, 0.5).
+/// The numbers of a text, which blanks or the letter x separate, up to the first word that is not one ("8x16 0.5": 8, 16, 0.5).
 std::vector<double> numbers_in(std::string_view text);
 /// Reads the numbers of a key that every device has. Throws Error when there are not as many.
 void read_numbers(const DeviceInfo& device, const std::string& key, std::span<double> numbers);

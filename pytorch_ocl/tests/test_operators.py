@@ -28,12 +28,12 @@ def product_error(device):
     return ((a.to(device) @ b.to(device)).cpu() - exact).norm() / exact.norm()
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_products_of_bytes(device, turned):
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_of_bytes(device, transposed):
     """_int_mm: int8 by int8 makes int32, with any strides."""
     a, b = torch.randint(-128, 128, (37, 200), dtype=torch.int8), torch.randint(-128, 128, (200, 65), dtype=torch.int8)
     x, y = a.to(device), b.to(device)
-    if turned:
+    if transposed:
         x, y = x.t().contiguous().t(), y.t().contiguous().t()
     result = torch._int_mm(x, y)
     assert result.device.type == "ocl" and result.dtype == torch.int32

@@ -117,7 +117,7 @@ def loader_reads_vendors():
     "environment",
     [
         {"DLPRIM_OPENCL_LIBRARY": "/nonexistent/libOpenCL.so"},
-        {"DLPRIM_OPENCL_LIBRARY": "/lib/x86_64-linux-gnu/libc.so.6"},  # a library that is none of OpenCL
+        {"DLPRIM_OPENCL_LIBRARY": "/lib/x86_64-linux-gnu/libc.so.6"},  # a library that is not OpenCL's
         {"OCL_ICD_VENDORS": "/nonexistent"},
         {"OCL_VISIBLE_DEVICES": "nosuch"},
     ],

@@ -4,7 +4,7 @@
 // along k; the next slice travels to registers while one is multiplied. The host also defines
 //   VA, VB      up to 8: elements that lie side by side, aligned, along the fast direction of A and B
 //   A_ALONG_K, B_ALONG_K   that direction is k
-//   TURNED      C lies along m: the matrix unit computes the transpose
+//   TRANSPOSED  C is contiguous along m: the matrix unit computes the transpose
 #include "gemm/operands.clh"
 #include "gemm/places.clh"
 #include "lib/matrix_units.clh"
@@ -53,7 +53,7 @@ typedef union {
       EACH(v, V##X) to[v * STRIDE] = next_##X[e].at[v];                                         \
   }
 
-#include "gemm/turned.clh"
+#include "gemm/transposed.clh"
 #define START_P FOR_P(0, BM * STRIDE)
 #define START_Q FOR_Q(0, BM * STRIDE)
 
@@ -113,9 +113,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) MATRIX_SUBGROUPS voi
     EACH(i, WP / ROWS)
       EACH(j, WQ / COLUMNS)
         EACH(e, ELEMENTS_SUM) {
-          const INDEX row = (TURNED ? n0 : m0) + p_first + i * ROWS + SUM_ROW(lane, e);
-          const INDEX column = (TURNED ? m0 : n0) + q_first + j * COLUMNS + SUM_COLUMN(lane, e);
-          const INDEX m = TURNED ? column : row, n = TURNED ? row : column;
+          const INDEX row = (TRANSPOSED ? n0 : m0) + p_first + i * ROWS + SUM_ROW(lane, e);
+          const INDEX column = (TRANSPOSED ? m0 : n0) + q_first + j * COLUMNS + SUM_COLUMN(lane, e);
+          const INDEX m = TRANSPOSED ? column : row, n = TRANSPOSED ? row : column;
           if (row >= SIZE_P || column >= SIZE_Q) continue;
 #if SPLIT
           C[m * p->n + n] = sum[i][j].at[e];

@@ -6,7 +6,7 @@
 //               products all but the smallest are summed, which keeps float32's accuracy
 //   VA, VB      up to 16 / BYTES: elements that lie side by side, aligned, along the fast direction of A and B
 //   A_ALONG_K, B_ALONG_K   that direction is k
-//   TURNED      C lies along m: the matrix unit computes the transpose
+//   TRANSPOSED  C is contiguous along m: the matrix unit computes the transpose
 //   VC          see gemm/store.clh
 //   BOTH        see gemm/scatter.clh
 #include "gemm/operands.clh"
@@ -79,7 +79,7 @@ typedef ushort Element;
     ISSUE_OPERAND(B, slice)                                       \
   }
 
-#include "gemm/turned.clh"
+#include "gemm/transposed.clh"
 #define P_ALONG_K FOR_P(A_ALONG_K, B_ALONG_K)
 #define Q_ALONG_K FOR_Q(A_ALONG_K, B_ALONG_K)
 #define CHUNKS_P FOR_P(CHUNKS_A, CHUNKS_B)
@@ -250,10 +250,10 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_mma(GEMM_A
 #endif
 
 #if BOTH
-    store_sums(sum, (__local float *)tiles, TURNED ? n0 : m0, TURNED ? m0 : n0, p_warp, q_warp, &tile, &warp,
+    store_sums(sum, (__local float *)tiles, TRANSPOSED ? n0 : m0, TRANSPOSED ? m0 : n0, p_warp, q_warp, &tile, &warp,
                STORE_VALUES);
 #else
-    store_sums(sum, (TURNED ? n0 : m0) + p_warp, (TURNED ? m0 : n0) + q_warp, &tile, &warp, STORE_VALUES);
+    store_sums(sum, (TRANSPOSED ? n0 : m0) + p_warp, (TRANSPOSED ? m0 : n0) + q_warp, &tile, &warp, STORE_VALUES);
 #endif
 #if STREAM
     barrier(CLK_LOCAL_MEM_FENCE);  // before the next part takes the local memory

@@ -21,7 +21,7 @@
 #define SLAB_A (32 * BM * PARTS)
 #define SLAB_B (32 * BN * PARTS)
 
-#define TURNED 0
+#define TRANSPOSED 0
 #define WP 16
 #define WQ BN
 #define SIZE_P p->m

@@ -29,7 +29,7 @@ typedef struct {
 #define FLUSH (GROUP / 8 < PARTS ? GROUP / 8 : PARTS)
 #endif
 
-// Processors keep vectors of sums, other devices one number.
+// CPUs keep vectors of sums, other devices one number.
 #ifdef CPU_DEVICE
 typedef float8 sum_t;
 #define ADD_PRODUCTS(sum, q, x) sum = fma(q, x, sum)

@@ -36,8 +36,8 @@ const GemmCores& all_gemm_cores();
 inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// A plain problem with its short side along m.
-inline GemmProblem lying(GemmProblem problem) {
-  if (problem.p.n < problem.p.m) turn(problem);
+inline GemmProblem wide(GemmProblem problem) {
+  if (problem.p.n < problem.p.m) transpose(problem);
   return problem;
 }
 
@@ -48,7 +48,7 @@ struct GemmKey {
   std::uint8_t mode = 0, rank = 1, check = 0, channel_inner = 0, type = 0, addend = 0, activation = 0;
   std::uint8_t split = 0, wide_index = 0;
   std::uint8_t va = 1, vb = 1, vc = 1, a_along_k = 0, b_along_k = 0;  // tiled, mma, gemv, matrix
-  std::uint8_t tap_mask = 0, full_k = 0, turned = 0, stages = 0, residual = 0, passes = 0;
+  std::uint8_t tap_mask = 0, full_k = 0, transposed = 0, stages = 0, residual = 0, passes = 0;
   std::uint8_t unit = 0;  // matrix: the unit, and whether it is emulated
   std::uint8_t result = 0;  // a DataType
   std::uint8_t stream = 0;  // stream-K: work-groups that share a unit

@@ -231,7 +231,7 @@ void make_plain(GemmProblem& problem) {
 
 }  // namespace
 
-void turn(GemmProblem& problem) {
+void transpose(GemmProblem& problem) {
   auto& p = problem.p;
   std::swap(problem.a, problem.b), std::swap(p.m, p.n);
   std::swap(p.a_batch, p.b_batch), std::swap(p.a_m, p.b_n), std::swap(p.a_k, p.b_k);
@@ -242,7 +242,7 @@ void run_gemm(Queue& queue, const GemmProblem& given) {
   GemmProblem problem = given;
   make_plain(problem);
   const bool columns = problem.mode == GemmMode::plain && problem.p.c_m == 1 && problem.p.c_n != 1;
-  if (columns) turn(problem);  // the cores store rows
+  if (columns) transpose(problem);  // the cores store rows
   all_gemm_cores().run(&choose_core(queue, problem), queue, problem);
 }
 

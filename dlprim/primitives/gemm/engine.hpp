@@ -67,7 +67,7 @@ inline DataType result_type(const GemmProblem& problem) {
 void run_gemm(Queue& queue, const GemmProblem& problem);
 
 /// Writes a plain problem as its transpose: C^T = B^T A^T.
-void turn(GemmProblem& problem);
+void transpose(GemmProblem& problem);
 
 /// The row of the pointwise table that an activation is.
 std::optional<PointwiseId> activation_row(Activation activation);

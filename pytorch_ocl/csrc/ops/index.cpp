@@ -98,7 +98,7 @@ void scatter_in_parts(const at::Tensor& self, int64_t dim, const at::Tensor& ind
 }
 
 // A one-dimensional index as one of `sizes` that varies along `dim` only.
-at::Tensor spread_along(const at::Tensor& index, int64_t dim, at::IntArrayRef sizes) {
+at::Tensor expand_along(const at::Tensor& index, int64_t dim, at::IntArrayRef sizes) {
   std::vector<int64_t> strides(sizes.size());
   strides[std::size_t(dim)] = index.stride(0);
   return index.as_strided(sizes, strides);
@@ -140,7 +140,7 @@ void scatter(const at::Tensor& self, int64_t dim, const at::Tensor& index, const
 }
 
 // A number as a tensor of index's shape.
-at::Tensor spread(const at::Scalar& value, const at::Tensor& index, const at::Tensor& self) {
+at::Tensor expanded(const at::Scalar& value, const at::Tensor& index, const at::Tensor& self) {
   return at::full({}, value, self.options()).expand(index.sizes());
 }
 
@@ -158,7 +158,7 @@ void scatter_kernel(const at::Tensor& self, int64_t dim, const at::Tensor& index
 }
 
 void scatter_fill_kernel(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value) {
-  scatter(self, dim, index, spread(value, index, self), Update::assign, "scatter");
+  scatter(self, dim, index, expanded(value, index, self), Update::assign, "scatter");
 }
 
 void scatter_add_kernel(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src) {
@@ -172,7 +172,7 @@ void scatter_reduce_kernel(const at::Tensor& self, int64_t dim, const at::Tensor
 
 void scatter_scalar_reduce_kernel(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value,
                                   const at::native::ReductionType& type) {
-  scatter(self, dim, index, spread(value, index, self), update_of(type), "scatter");
+  scatter(self, dim, index, expanded(value, index, self), update_of(type), "scatter");
 }
 
 // Index tensors are the operands from `first` on; all address the same tensor.
@@ -382,7 +382,7 @@ void update_slices(const at::Tensor& self, int64_t dim, const at::Tensor& index,
   options.ignore = ignore;
   with_accumulator(to, update, options, [&](const at::Tensor& target, const dlprim::IndexOptions& chosen) {
     if (C10_UNLIKELY(target.dim() > dlprim::max_dims))
-      return scatter_in_parts(target, dim, spread_along(at_least_1d(index), dim, source.sizes()), source, update,
+      return scatter_in_parts(target, dim, expand_along(at_least_1d(index), dim, source.sizes()), source, update,
                               chosen, op);
     dlprim::index_update(current_queue(self.device()), view_of(target, op), int(dim), view_of(at_least_1d(index), op),
                          view_of(at_least_1d(source), op), update, chosen);
@@ -437,7 +437,7 @@ at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tens
   if (out.numel() == 0) return out;
   const at::Tensor from = at_least_1d(self);
   if (C10_UNLIKELY(from.dim() > dlprim::max_dims)) {
-    gather_in_parts(out, from, dim, spread_along(at_least_1d(index), dim, out.sizes()), "index_select");
+    gather_in_parts(out, from, dim, expand_along(at_least_1d(index), dim, out.sizes()), "index_select");
     return out;
   }
   dlprim::index_select(current_queue(self.device()), view_of(at_least_1d(out), "index_select"),

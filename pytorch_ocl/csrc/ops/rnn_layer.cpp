@@ -26,11 +26,11 @@ struct Kept {
 
 // Returns output (steps, batch, width), the last state and the last cell.
 variable_list run(const Layer& layer, Kept* kept) {
-  const Tensor inputs = at::linear(layer.x, layer.w_input), turned = layer.w_hidden.t();
+  const Tensor inputs = at::linear(layer.x, layer.w_input), transposed = layer.w_hidden.t();
   Tensor state = layer.state, cell = layer.cell, workspace;
   std::vector<Tensor> outputs(std::size_t(layer.steps()));
   for (int64_t i = 0; i < layer.steps(); i++) {
-    const Tensor input = inputs.select(0, layer.step(i)), hidden = at::mm(state, turned);
+    const Tensor input = inputs.select(0, layer.step(i)), hidden = at::mm(state, transposed);
     if (layer.gru)
       std::tie(state, workspace) = at::_thnn_fused_gru_cell(input, hidden, state, layer.b_input, layer.b_hidden);
     else

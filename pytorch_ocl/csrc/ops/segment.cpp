@@ -46,7 +46,7 @@ class Segments {
   }
 
   // The segment's value for each of its elements, 0 for elements of none.
-  at::Tensor spread(const at::Tensor& values) const {
+  at::Tensor gathered(const at::Tensor& values) const {
     at::Tensor padded = at::zeros(sizes_, values.options());
     padded.narrow(axis_, 0, count_).copy_(values);
     return padded.gather(axis_, number_);
@@ -113,8 +113,8 @@ at::Tensor product_gradient(const Segments& segments, const at::Tensor& grad, co
   const at::Tensor zero = data.eq(0);
   const at::Tensor others = segments.reduce(data.masked_fill(zero, 1), "prod", initial);
   const at::Tensor only = segments.reduce(zero.to(data.scalar_type()), "sum", 0).eq(1);
-  const at::Tensor of_zero = segments.spread(grad.mul(others).mul(only));
-  return at::where(zero, of_zero, segments.spread(grad.mul(output)).div(data));
+  const at::Tensor of_zero = segments.gathered(grad.mul(others).mul(only));
+  return at::where(zero, of_zero, segments.gathered(grad.mul(output)).div(data));
 }
 
 at::Tensor backward_offsets(const at::Tensor& grad, const at::Tensor& output, const at::Tensor& data,
@@ -123,14 +123,14 @@ at::Tensor backward_offsets(const at::Tensor& grad, const at::Tensor& output, co
   const at::Tensor g = widened(grad), x = widened(data), y = widened(output);
   at::Tensor result;
   if (reduction == ReductionType::SUM) {
-    result = segments.spread(g);
+    result = segments.gathered(g);
   } else if (reduction == ReductionType::MEAN) {
-    result = segments.spread(g.div(segments.lengths(g).clamp_min(1)));
+    result = segments.gathered(g.div(segments.lengths(g).clamp_min(1)));
   } else if (reduction == ReductionType::PROD) {
     result = product_gradient(segments, g, y, x, initial_of(reduction, initial));
   } else {  // the elements that equal the largest share its gradient
-    const at::Tensor equal = x.eq(segments.spread(y)).logical_or(x.isnan()).to(g.scalar_type());
-    result = segments.spread(g.div(segments.reduce(equal, "sum", 0).clamp_min(1))).mul(equal);
+    const at::Tensor equal = x.eq(segments.gathered(y)).logical_or(x.isnan()).to(g.scalar_type());
+    result = segments.gathered(g.div(segments.reduce(equal, "sum", 0).clamp_min(1))).mul(equal);
   }
   return result.to(data.scalar_type());
 }

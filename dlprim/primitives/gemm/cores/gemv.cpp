@@ -15,7 +15,7 @@ constexpr std::int64_t local_bytes = 16384;  // for a work-group's sums
 
 // Lying, and what is 1 long has no stride.
 GemmProblem simplified(const GemmProblem& given) {
-  GemmProblem problem = lying(given);
+  GemmProblem problem = wide(given);
   auto& p = problem.p;
   if (p.m == 1) p.a_m = 0;
   if (p.n == 1) p.b_n = 0;
@@ -23,7 +23,7 @@ GemmProblem simplified(const GemmProblem& given) {
   return problem;
 }
 
-// Whether neighbours in B lie along k; the problem is lying.
+// Whether neighbours in B lie along k; the problem is wide.
 bool lies_along_k(const GemmProblem& problem) {
   const auto& p = problem.p;
   return p.b_k == 1 || (p.b_n != 1 && p.b_n != 0 && std::abs(p.b_k) < std::abs(p.b_n)) || p.n == 1;
@@ -113,7 +113,7 @@ const char* decline(const Device& device, const GemmProblem& problem, bool force
   if (forced) return nullptr;
   if (device.info().cpu) return "for GPUs";
   if (double(p.k) < limits(device)[1]) return "too short sums";
-  if (device.info().nv_compute_capability >= 80 && std::min(p.m, p.n) > most_rows / 2 && !lies_along_k(lying(problem)))
+  if (device.info().nv_compute_capability >= 80 && std::min(p.m, p.n) > most_rows / 2 && !lies_along_k(wide(problem)))
     return "matrix units are faster";
   return nullptr;
 }

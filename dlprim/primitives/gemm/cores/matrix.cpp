@@ -34,7 +34,7 @@ bool has_unit(const Device& device, MatrixUnit unit) {
                                      : false;
 }
 
-// C lies along m, as with channels last.
+// C is contiguous along m, as with channels last.
 bool along_m(const GemmProblem& problem) {
   const auto& p = problem.p;
   return p.c_m == 1 && (problem.mode == GemmMode::convolution ? p.y_stride[2] != 1 : p.c_n != 1);
@@ -54,7 +54,7 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
   }
   set_tiles(problem, key, choice);
   key.stages = 0;
-  key.turned = problem.p.splits == 1 && along_m(problem);
+  key.transposed = problem.p.splits == 1 && along_m(problem);
   key.tap_mask = problem.mode == GemmMode::convolution && few_taps(problem);
   key.unit = std::uint8_t(std::uint8_t(unit) + (has_unit(queue.device(), unit) ? 0 : emulated_unit));
   launch_tiles(queue, key, problem, std::size_t(lanes(unit) * (s.bm / s.tm) * (s.bn / s.tn)));
@@ -88,7 +88,7 @@ void run(Queue& queue, const GemmProblem& problem) {
 void define(KernelSource& source, const Device&, const GemmKey& key) {
   constexpr const char* units[] = {"", "UNIT_INTEL8", "UNIT_INTEL16", "UNIT_RDNA3", "UNIT_RDNA4", "UNIT_CDNA"};
   define_shape(source, key, {"BM", "BN", "BK", "WM", "WN"});
-  source.define("VA", key.va).define("VB", key.vb).define("TURNED", key.turned);
+  source.define("VA", key.va).define("VB", key.vb).define("TRANSPOSED", key.transposed);
   source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
   source.define(units[key.unit % emulated_unit], 1).define("EMULATED", key.unit >= emulated_unit);
 }

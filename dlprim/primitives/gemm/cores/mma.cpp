@@ -25,9 +25,9 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
   set_tiles(problem, key, choice);
   // C along m (channels last): the other operand gives the rows, and chunks of C lie in its columns.
   const bool convolution = problem.mode == GemmMode::convolution;
-  key.turned = p.splits == 1 && p.c_m == 1 && (convolution ? p.y_stride[2] != 1 : p.c_n != 1);
+  key.transposed = p.splits == 1 && p.c_m == 1 && (convolution ? p.y_stride[2] != 1 : p.c_n != 1);
   const auto whole = [&](std::int64_t v) { return v % stored == 0; };
-  if (key.turned)
+  if (key.transposed)
     key.vc = problem.c.offset % (stored * size_of(problem.type)) == 0 && whole(p.m) && whole(p.c_batch) &&
                      (convolution ? whole(p.y_n) && whole(p.y_stride[0]) && whole(p.y_stride[1]) && whole(p.y_stride[2])
                                   : whole(p.c_n))
@@ -87,7 +87,7 @@ void define(KernelSource& source, const Device& device, const GemmKey& key) {
   const std::size_t bytes = size_of(DataType(key.type));
   define_shape(source, key, {"BM", "BN", "BK", "WM", "WN"});
   source.define("VA", key.va).define("VB", key.vb).define("VC", key.vc).define("STAGES", key.stages);
-  source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k).define("TURNED", key.turned);
+  source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k).define("TRANSPOSED", key.transposed);
   source.define("BYTES", std::int64_t(bytes)).define("PASSES", key.passes).define("BOTH", key.both);
   // Its many accesses one by one take long to compile, and are no slower so.
   if (bytes * std::min(key.va, key.vb) < 4 && device.info().nv_inline_ptx) source.option("-cl-nv-opt-level=2");

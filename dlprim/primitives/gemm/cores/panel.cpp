@@ -121,7 +121,7 @@ bool packing_pays(const Device& device, const GemmProblem& problem) {
 
 // A plain problem with the operand to be packed, B, as the smaller one where the other need not be.
 GemmProblem arranged(GemmProblem problem) {
-  if (problem.p.b_k == 1 && problem.p.n > problem.p.m) turn(problem);
+  if (problem.p.b_k == 1 && problem.p.n > problem.p.m) transpose(problem);
   return problem;
 }
 

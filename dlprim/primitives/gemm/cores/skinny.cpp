@@ -20,7 +20,7 @@ const char* decline(const Device& device, const GemmProblem& given, bool forced)
   if (given.mode != GemmMode::plain) return "only for matrices";
   if (given.type != DataType::float16 && given.type != DataType::bfloat16) return "only for 16-bit floats";
   if (std::min(given.p.m, given.p.n) > most_rows) return "too many rows and columns";
-  const GemmProblem problem = lying(given);
+  const GemmProblem problem = wide(given);
   const auto& p = problem.p;
   if (p.k == 0) return "k is 0";
   const Vectors v = vectors(problem, 8);
@@ -35,7 +35,7 @@ const char* decline(const Device& device, const GemmProblem& given, bool forced)
 }
 
 void run(Queue& queue, const GemmProblem& given) {
-  GemmProblem problem = lying(given);
+  GemmProblem problem = wide(given);
   auto& p = problem.p;
   if (problem.batches == 1) p.a_batch = p.b_batch = 0;
   const std::int64_t units = queue.device().info().compute_units, row_tiles = divide_up(p.m, 8);

@@ -16,7 +16,7 @@ const char* decline(const Device& device, const GemmProblem& given, bool forced)
   if (given.mode != GemmMode::plain) return "only for matrices";
   if (!is_floating(given.type)) return "only for floating types";
   if (!device.info().cpu && !forced) return "for CPUs";
-  const GemmProblem problem = lying(given);
+  const GemmProblem problem = wide(given);
   const auto& p = problem.p;
   if (p.m > (along_k(p) ? most_rows : most_rows_along_n)) return "too many rows and columns";
   if (p.k == 0) return "k is 0";
@@ -27,7 +27,7 @@ const char* decline(const Device& device, const GemmProblem& given, bool forced)
 }
 
 void run(Queue& queue, const GemmProblem& given) {
-  GemmProblem problem = lying(given);
+  GemmProblem problem = wide(given);
   auto& p = problem.p;
   GemmKey key = gemm_key(&core, problem);
   key.shape[0] = std::uint16_t(p.m), key.b_along_k = along_k(p);

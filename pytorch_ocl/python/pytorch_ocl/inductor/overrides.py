@@ -16,7 +16,7 @@ _BUILT_IN = (
     "exp2 expm1 sin cos tan sinh cosh asin acos atan asinh acosh atanh atan2 log log2 log10 log1p lgamma "
     "erfc copysign hypot fma"
 ).split()
-# Those of which lib/fused.clh has forms for processors.
+# Those of which lib/fused.clh has forms for CPUs.
 _BY_TYPE = ("exp", "erf", "tanh", "sqrt", "rsqrt")
 _ROUNDING = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint"}
 # Functions of lib/math.clh and lib/special.clh that take numbers of one type, which the kernel defines.

@@ -7,7 +7,7 @@ import os
 import torch
 
 _GROUP, _SMALLEST_GROUP = 256, 32  # work-items of a group on GPUs
-_PARTS = 4  # work-items for each unit of a processor
+_PARTS = 4  # work-items for each unit of a CPU
 _SMALLEST_SHARE = {"elements": 4096, "rows": 1, "columns": 64}  # what one of them does at least
 gpu_forms = False  # for tests: kernels as GPUs have them, on any device
 _threads = None

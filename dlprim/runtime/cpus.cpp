@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "processors.hpp"
+#include "cpus.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -24,8 +24,8 @@ std::optional<unsigned> ratio(const std::string& quota_and_period) {
   std::istringstream in(quota_and_period);
   double quota = 0, period = 0;
   if (!(in >> quota >> period) || quota <= 0 || period <= 0) return std::nullopt;
-  const double processors = std::min(quota / period, 1e6);
-  return unsigned(processors) + (processors > unsigned(processors) ? 1 : 0);
+  const double cpus = std::min(quota / period, 1e6);
+  return unsigned(cpus) + (cpus > unsigned(cpus) ? 1 : 0);
 }
 
 // The least limit of a group and those that it lies in. In a container the path may be one of the host's, which does not
@@ -53,7 +53,7 @@ unsigned limit_of_line(const std::string& line, const std::filesystem::path& roo
 
 }  // namespace
 
-unsigned control_group_processors(std::string_view membership, const std::filesystem::path& root) {
+unsigned control_group_cpus(std::string_view membership, const std::filesystem::path& root) {
   unsigned least = 0;
   std::istringstream lines{std::string(membership)};
   for (std::string line; std::getline(lines, line);)
@@ -61,10 +61,10 @@ unsigned control_group_processors(std::string_view membership, const std::filesy
   return least;
 }
 
-unsigned available_processors() {
+unsigned available_cpus() {
   static const unsigned found = [] {
-    const unsigned allowed = std::max(1u, scheduled_processors());
-    const unsigned quota = control_group_processors(contents_of("/proc/self/cgroup"), "/sys/fs/cgroup");
+    const unsigned allowed = std::max(1u, scheduled_cpus());
+    const unsigned quota = control_group_cpus(contents_of("/proc/self/cgroup"), "/sys/fs/cgroup");
     return quota ? std::min(quota, allowed) : allowed;
   }();
   return found;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "processors.hpp"
+#include "cpus.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace dlprim {
 namespace {
 
-class Processors : public ::testing::Test {
+class Cpus : public ::testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove_all(root_); }
   void write(const std::string& file, const std::string& text) {
@@ -23,40 +23,40 @@ class Processors : public ::testing::Test {
       std::filesystem::temp_directory_path() / ("dlprim-groups-" + std::to_string(std::random_device{}()));
 };
 
-TEST_F(Processors, SecondVersionOfControlGroups) {
-  EXPECT_EQ(control_group_processors("0::/a/b\n", root_), 0u);
+TEST_F(Cpus, SecondVersionOfControlGroups) {
+  EXPECT_EQ(control_group_cpus("0::/a/b\n", root_), 0u);
   write("a/cpu.max", "max 100000");
-  EXPECT_EQ(control_group_processors("0::/a/b\n", root_), 0u);
+  EXPECT_EQ(control_group_cpus("0::/a/b\n", root_), 0u);
   write("a/b/cpu.max", "350000 100000");
-  EXPECT_EQ(control_group_processors("0::/a/b\n", root_), 4u);
+  EXPECT_EQ(control_group_cpus("0::/a/b\n", root_), 4u);
   write("a/cpu.max", "150000 100000");
-  EXPECT_EQ(control_group_processors("0::/a/b\n", root_), 2u) << "a group is bound by those it lies in";
+  EXPECT_EQ(control_group_cpus("0::/a/b\n", root_), 2u) << "a group is bound by those it lies in";
   write("cpu.max", "100000 100000");  // as a container sees its own
-  EXPECT_EQ(control_group_processors("0::/docker/0123\n", root_), 1u);
-  EXPECT_EQ(control_group_processors("0::/\n", root_), 1u);
+  EXPECT_EQ(control_group_cpus("0::/docker/0123\n", root_), 1u);
+  EXPECT_EQ(control_group_cpus("0::/\n", root_), 1u);
 }
 
-TEST_F(Processors, FirstVersionOfControlGroups) {
+TEST_F(Cpus, FirstVersionOfControlGroups) {
   const char* membership = "12:pids:/x\n4:cpu,cpuacct:/docker/0123\n3:cpuset:/y\n0::/\n";
-  EXPECT_EQ(control_group_processors(membership, root_), 0u);
+  EXPECT_EQ(control_group_cpus(membership, root_), 0u);
   write("cpu,cpuacct/cpu.cfs_quota_us", "-1");
   write("cpu,cpuacct/cpu.cfs_period_us", "100000");
-  EXPECT_EQ(control_group_processors(membership, root_), 0u);
+  EXPECT_EQ(control_group_cpus(membership, root_), 0u);
   write("cpu,cpuacct/cpu.cfs_quota_us", "50000");
-  EXPECT_EQ(control_group_processors(membership, root_), 1u);
+  EXPECT_EQ(control_group_cpus(membership, root_), 1u);
 }
 
-TEST_F(Processors, NonsenseIsNoLimit) {
+TEST_F(Cpus, NonsenseIsNoLimit) {
   write("cpu.max", "some text");
   for (const char* membership : {"", "0", "::", "0::/", "garbage\n\n:::"})
-    EXPECT_EQ(control_group_processors(membership, root_), 0u) << membership;
+    EXPECT_EQ(control_group_cpus(membership, root_), 0u) << membership;
 }
 
-TEST_F(Processors, AtLeastOneAndNoMoreThanMayBeUsed) {
-  EXPECT_GE(available_processors(), 1u);
+TEST_F(Cpus, AtLeastOneAndNoMoreThanMayBeUsed) {
+  EXPECT_GE(available_cpus(), 1u);
 #ifdef __linux__
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) EXPECT_LE(available_processors(), unsigned(CPU_COUNT(&set)));
+  if (sched_getaffinity(0, sizeof set, &set) == 0) EXPECT_LE(available_cpus(), unsigned(CPU_COUNT(&set)));
 #endif
 }
 
