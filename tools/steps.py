@@ -29,9 +29,9 @@ SMALL_DEVICE_TESTS = ":".join(
     Device.* Queue.* Loss.* Compact.* Copy.* Concat.J* Scan.EveryK* Sort.* Index.Selects* Softmax.Inf*
     Fft.Columns Fft.Real*""".split()
 )
-# What Oclgrind, a thousand times slower than a device, can afford, and rusticl, slow at building kernels: small tests of
-# each kind of kernel, none that makes an OpenCL call fail on purpose, which Oclgrind reports. Its simulated device has
-# 16 KB of local memory.
+# What Oclgrind, a thousand times slower than a device, can afford, and rusticl, slow at building kernels: small tests
+# of each kind of kernel, none that makes an OpenCL call fail on purpose, which Oclgrind reports. Its simulated device
+# has 16 KB of local memory.
 SMALL_TESTS = ":".join(
     """
     *.Small */GemmCandidate.Small/* */Attention.Small*/tiled BatchNorm.E* BatchNorm.G* BatchNorm.H* Concat.*
