@@ -57,6 +57,17 @@ def test_what_a_fork_may_do():
     assert run_python(IN_A_FORK + before + "in_a_fork(lambda: torch.ones(1, device='ocl').item())") == "1.0"
 
 
+@forks
+def test_a_child_forked_while_the_device_works_ends_at_once():
+    out = run_python(
+        "import os, sys, time\nx = torch.ones(1 << 20, device='ocl', requires_grad=True)\n(x * 2).sum().backward()\n"
+        "for _ in range(50): x.grad.mul_(1.5)\n"
+        "child = os.fork()\nif child == 0: sys.exit(3)\nstart = time.monotonic()\n"
+        "status = os.waitpid(child, 0)[1]\nprint(os.waitstatus_to_exitcode(status), time.monotonic() - start < 8)"
+    )
+    assert out == "3 True"
+
+
 def test_multiprocessing_queue(tmp_path):
     script = tmp_path / "queue_test.py"
     script.write_text(

@@ -5,8 +5,10 @@
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
 
+#include "backward.hpp"
 #include "errors.hpp"
 #include "fork.hpp"
 #ifndef _WIN32
@@ -23,9 +25,25 @@ thread_local c10::DeviceIndex current = 0;
 thread_local std::array<c10::StreamId, max_devices> streams{};
 std::atomic<bool> used{false}, forked{false};
 
+#ifndef _WIN32
+// A child lacks the threads that would finish work in flight, and drivers wait for it when the child exits.
+void before_fork() noexcept {
+  try {
+    for_each_used_device([](dlprim::Device& device) { device.synchronize(); });
+  } catch (...) {  // reported to those who use the device
+  }
+}
+
+// Nor do the threads of backward passes live in it, for which PyTorch would wait 10 s each.
+void in_child() noexcept {
+  forked = used.load();
+  if (backward::has_threads) setenv("TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT", "0", 0);
+}
+#endif
+
 void watch_forks() {
 #ifndef _WIN32
-  pthread_atfork(nullptr, nullptr, [] { forked = used.load(); });
+  pthread_atfork(before_fork, nullptr, in_child);
 #endif
 }
 
