@@ -136,9 +136,9 @@ def test_a_device_side_error_does_not_reach_later_results(device):
 
 
 def test_operators_without_a_kernel(device):
-    x = torch.ones(3, 3, device=device)
-    with pytest.raises(NotImplementedError, match="aten::empty_quantized"):
-        torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
+    x = torch.quantize_per_tensor(torch.ones(3, 3, device=device), 0.1, 0, torch.qint8)
+    with pytest.raises(NotImplementedError, match="aten::add.out"):
+        x + x
 
 
 def test_names_of_opencl_errors(device):
