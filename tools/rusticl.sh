@@ -13,8 +13,10 @@ setup() {
   [[ -e $system.done ]] && return
   ((EUID == 0)) || { echo "not root"; return 1; }
   command -v debootstrap > /dev/null || { echo "no debootstrap"; return 1; }
+  unshare -m mount -t proc proc /proc || { echo "no mount namespaces"; return 1; }
   rm -rf "$system"
-  debootstrap --variant=minbase --include="$packages" trixie "$system" || { echo "debootstrap failed"; return 1; }
+  timeout 900 debootstrap --variant=minbase --include="$packages" trixie "$system" ||
+    { echo "debootstrap failed"; return 1; }
   rm -rf "$system"/var/cache/apt
   touch "$system.done"
 }
