@@ -129,8 +129,11 @@ void group_norm_backward(Queue& queue, const GroupShape& shape, const TensorView
                          const TensorView& x, const TensorView& mean, const TensorView& rstd, const TensorView& weight,
                          const TensorView& grad_weight, const TensorView& grad_bias) {
   const RowShape rows = rows_of(shape, x, {&x, &gx, &gy});
-  if (rows.rows == 0 || rows.length == 0) return;
   const bool sums = grad_weight.defined();
+  if (rows.rows == 0 || rows.length == 0) {
+    if (sums) group_norm_sums(queue, shape, grad_weight, grad_bias, gy, x, mean, rstd);  // zeros
+    return;
+  }
   Key key = key_of(queue, shape, rows, {&x, &gx, &gy, &weight}, x, weight, rstd, 8);
   key.g = gy.dtype, key.y = gx.dtype, key.pass = backward_pass;
   const TensorView& means = mean.defined() ? mean : rstd;

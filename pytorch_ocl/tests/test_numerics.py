@@ -179,3 +179,21 @@ def test_custom_kernels_take_half(device):
     for value in (0, 1, -2.5, 0.1, 65504.0, 1e6, 6e-8, 1e-9, 1e-5, 0.99999, math.inf):
         kernel(x, value)
         assert x.cpu().tolist() == torch.full((2,), float(value)).half().tolist()
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms", "group"])
+def test_gradients_of_norms_of_nothing_are_zeros(device, norm):
+    width = 6
+    x = torch.ones(0, width, device=device, requires_grad=True)
+    weight, bias = (torch.ones(width, device=device, requires_grad=True) for _ in range(2))
+    garbage = [torch.full((width,), 7.0, device=device) for _ in range(4)]
+    del garbage  # what uninitialized gradients would hold
+    parameters = (weight,) if norm == "rms" else (weight, bias)
+    y = {
+        "layer": lambda: F.layer_norm(x, (width,), weight, bias),
+        "rms": lambda: F.rms_norm(x, (width,), weight),
+        "group": lambda: F.group_norm(x, 2, weight, bias),
+    }[norm]()
+    y.sum().backward()
+    assert x.grad.shape == x.shape
+    assert all(p.grad.tolist() == [0] * width for p in parameters)

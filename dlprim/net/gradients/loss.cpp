@@ -3,21 +3,12 @@
 
 #include <dlprim/primitives/softmax.hpp>
 
-#include <limits>
-
 #include "../gradient.hpp"
+#include "../loss_attributes.hpp"
 
 namespace dlprim::gradients {
 
 namespace {
-
-struct LossAttributes {
-  explicit LossAttributes(const AttributeReader& reader)
-      : ignore_index(reader.integer("ignore_index", std::numeric_limits<std::int64_t>::min())),
-        reduction(reader.text("reduction", "mean")) {}
-  std::int64_t ignore_index;
-  std::string reduction;
-};
 
 const LossAttributes& attributes_of(const Call& call) { return call.attributes<LossAttributes>(); }
 
