@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/profile.hpp>
+#include <dlprim/runtime/static_local_memory.hpp>
 #include <dlprim/runtime/status.hpp>
 
 #include <chrono>
@@ -271,6 +272,29 @@ TEST(Program, SeveralThreadsLaunchOneKernel) {
     });
   for (auto& thread : threads) thread.join();
   for (float value : x.read()) ASSERT_EQ(value, 400);
+}
+
+// A kernel whose own array takes all of it, each word written and read.
+TEST(Runtime, ArraysTakeTheLocalMemoryThatIsSaid) {
+  const std::size_t bytes = static_local_memory(device());
+  EXPECT_GE(bytes, device().info().local_memory);
+  KernelSource source = KernelSource::from_text(R"(
+#include "lib/types.clh"
+__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void fill(GLOBAL(uint, out)) {
+  __local uint words[WORDS];
+  for (uint i = get_local_id(0); i < WORDS; i += 64) words[i] = 3 * i + get_group_id(0);
+  barrier(CLK_LOCAL_MEM_FENCE);
+  uint wrong = 0;
+  for (uint i = get_local_id(0); i < WORDS; i += 64) wrong += words[WORDS - 1 - i] != 3 * (WORDS - 1 - i) + get_group_id(0);
+  POINTER(uint, out)[get_global_id(0)] = wrong;
+}
+)",
+                                                "fill");
+  source.define("WORDS", std::int64_t(bytes / 4));
+  const std::unique_ptr<Kernel> kernel = device().programs().build(source);
+  DeviceVector<unsigned> wrong(std::vector<unsigned>(64 * 300, 1));
+  launch(queue(), *kernel, NDRange(64 * 300, 64), wrong.data());
+  EXPECT_EQ(wrong.read(), std::vector<unsigned>(64 * 300, 0));
 }
 
 }  // namespace
