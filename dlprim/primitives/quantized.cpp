@@ -1,33 +1,45 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/gemm.hpp>
 #include <dlprim/primitives/quantized.hpp>
-#include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/memory.hpp>
 #include <dlprim/runtime/settings.hpp>
 
 #include <algorithm>
 
 #include "check.hpp"
+#include "quantized_weights.hpp"
 
 namespace dlprim {
+
+using namespace packed;
+
+FormatKey packed::format_key(const PackedWeights& w, DataType type) {
+  FormatKey key{};
+  key.type = std::uint8_t(type), key.scale = std::uint8_t(w.scales.dtype), key.format = std::uint8_t(w.format);
+  key.zero = std::uint8_t(w.zero_points == ZeroPoints::none ? w.scales.dtype : w.zeros.dtype);
+  key.zeros = std::uint8_t(w.zero_points), key.tiles = std::uint8_t(w.tiles);
+  return key;
+}
+
+void packed::define(KernelSource& source, const FormatKey& key) {
+  source.define("T", tag(DataType(key.type))).define("SCALE", tag(DataType(key.scale)));
+  source.define("ZERO", tag(DataType(key.zero))).define("ZEROS", key.zeros);
+  source.define("FORMAT", key.format).define("TILES", key.tiles);
+}
+
+ProductParameters packed::parameters(const PackedWeights& w, std::int64_t m) {
+  ProductParameters p{};
+  p.n = std::uint64_t(w.n), p.k = std::uint32_t(w.k), p.m = std::uint32_t(m), p.middle = w.middle;
+  p.scale_n = row(w.format).table ? w.k / w.group : w.scales.strides[0];
+  p.scale_k = row(w.format).table ? 1 : w.scales.strides[1];
+  p.zero_n = w.zeros.strides[0], p.zero_k = w.zeros.strides[1];
+  return p;
+}
 
 namespace {
 
 constexpr std::int64_t most_rows = 8;                  // of x for which packed weights are multiplied as they lie
 constexpr std::int64_t slab_bytes = std::int64_t(64) << 20;  // of unpacked weights at a time
-
-struct FormatRow {
-  int bits;
-  std::int64_t chunk;  // weights that a work-item reads at a time
-  int table;           // entries
-};
-
-const FormatRow& row(WeightFormat format) {
-  static constexpr FormatRow rows[] = {{8, 16, 0}, {4, 32, 0}, {4, 0, 0}, {4, 32, 16}, {8, 0, 256}};
-  return rows[int(format)];
-}
-
-bool aligned(const BufferRef& data) { return data.offset % 16 == 0; }
 
 void check(const PackedWeights& w, const char* op) {
   const auto narrow = [](DataType type) { return is_floating(type) && type != DataType::float64; };
@@ -56,37 +68,10 @@ void check(const PackedWeights& w, const char* op) {
                   " and ", w.group);
 }
 
-// What both kernels are made of.
-struct FormatKey {
-  std::uint8_t type, scale, zero, format, zeros, tiles;
-};
-
-FormatKey format_key(const PackedWeights& w, DataType type) {
-  FormatKey key{};
-  key.type = std::uint8_t(type), key.scale = std::uint8_t(w.scales.dtype), key.format = std::uint8_t(w.format);
-  key.zero = std::uint8_t(w.zero_points == ZeroPoints::none ? w.scales.dtype : w.zeros.dtype);
-  key.zeros = std::uint8_t(w.zero_points), key.tiles = std::uint8_t(w.tiles);
-  return key;
-}
-
-void define(KernelSource& source, const FormatKey& key) {
-  source.define("T", tag(DataType(key.type))).define("SCALE", tag(DataType(key.scale)));
-  source.define("ZERO", tag(DataType(key.zero))).define("ZEROS", key.zeros);
-  source.define("FORMAT", key.format).define("TILES", key.tiles);
-}
-
 struct ProductKey {
   FormatKey format;
   std::uint8_t rows, own_rows, warp, share;
   std::uint16_t lanes, teams, group, bias;
-};
-
-// The layout of struct Parameters in product.cl.
-struct ProductParameters {
-  std::uint64_t n;
-  std::uint32_t k, unused;
-  std::int64_t scale_n, scale_k, zero_n, zero_k;
-  float middle, unused_too;
 };
 
 // Why the weights cannot be multiplied as they lie; null if they can.
@@ -140,16 +125,11 @@ void multiply_packed(Queue& queue, const TensorView& x, const PackedWeights& w, 
     source.define("WARP", key.warp).define("SHARE", key.share).define("GROUP", key.group);
     return key.bias ? source.define("BIAS") : source;
   });
-  ProductParameters p{};
-  p.n = std::uint64_t(w.n), p.k = std::uint32_t(w.k), p.middle = w.middle;
-  p.scale_n = row(w.format).table ? w.k / w.group : w.scales.strides[0];
-  p.scale_k = row(w.format).table ? 1 : w.scales.strides[1];
-  p.zero_n = w.zeros.strides[0], p.zero_k = w.zeros.strides[1];
   const std::size_t items = std::size_t(key.lanes) * key.teams;
   const std::size_t rows = std::size_t(key.own_rows) * key.teams * (key.warp / key.share);
   const Traffic traffic{std::uint64_t(w.n * w.k) * row(w.format).bits / 8};
   launch(queue, kernel, NDRange((std::size_t(w.n) + rows - 1) / rows * items, items), traffic, x.data, w.data,
-         w.scales.data, w.zeros.data, w.table.data, bias.data, out.data, p);
+         w.scales.data, w.zeros.data, w.table.data, bias.data, out.data, parameters(w, x.sizes[0]));
 }
 
 // Rows [first, first + count) of the weights. Where `whole_slabs` holds, for every first that it divides.
@@ -225,6 +205,7 @@ void packed_product(Queue& queue, const TensorView& x, const PackedWeights& w, c
     DLPRIM_EXPECT(bias.dims == 1 && bias.sizes[0] == w.n && bias.dtype == x.dtype && bias.is_contiguous(), op,
                   "a bias [", w.n, "] of x's dtype, got ", bias);
   if (out.numel() == 0) return;
+  if (!decline_units(queue.device().info(), x, w)) return multiply_by_units(queue, x, w, out, bias);
   if (!decline(x, w)) return multiply_packed(queue, x, w, out, bias);
   const std::int64_t slab = slab_rows(w, std::max<std::int64_t>(1, w.k) * std::int64_t(size_of(x.dtype)));
   const Workspace memory(queue, std::max<std::size_t>(16, std::size_t(std::min(slab, w.n) * w.k) * size_of(x.dtype)));

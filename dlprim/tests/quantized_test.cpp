@@ -153,7 +153,28 @@ TEST(Quantized, Product) {
 TEST(Quantized, ProductAsGpusComputeIt) {
   const testing::Setting forms(settings.gpu_forms);
   for (const Case& c : cases)
-    for (const std::int64_t m : {1, 2, 8}) check_product(c, DataType::bfloat16, m, m == 2);
+    for (const std::int64_t m : {1, 2, 8}) check_product(c, DataType::float32, m, m == 2);
+}
+
+// Sizes of pieces, groups within a step and beyond it, rows past the last tile, all tiles of rows of x.
+TEST(Quantized, ProductByMatrixUnits) {
+  const testing::Setting forms(settings.gpu_forms);
+  const Case more[] = {
+      {WeightFormat::int8, none, 37, 64, 64, 0},
+      {WeightFormat::int8, none, 130, 2304, 2304, 0},
+      {WeightFormat::int4, subtracted, 47, 192, 64, 0},
+      {WeightFormat::int4, added, 40, 4352, 128, 0},
+      {WeightFormat::int4_tiles, added, 136, 1024, 128, 8},
+      {WeightFormat::int4_tiles, added, 24, 4096, 64, 2},
+      {WeightFormat::table4, none, 50, 384, 128, 0},
+  };
+  const auto check_case = [](const Case& c) {
+    check_product(c, DataType::float16, 19, false);
+    check_product(c, DataType::bfloat16, c.n % 2 ? 1 : 8, true);
+  };
+  for (const Case& c : cases) check_case(c);
+  for (const Case& c : more) check_case(c);
+  check_product(more[0], DataType::bfloat16, 32, false);
 }
 
 TEST(Quantized, WeightsAreUnpackedPartByPart) {

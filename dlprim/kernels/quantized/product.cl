@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: MIT
 // out [m, n] = x [m, k] w^T for MR rows of x and packed weights w [n, k], which are read once and decoded in registers.
 // Work-items of a team share NR rows of w (interleaved weights: NR tiles of eight rows, a quarter of a warp's lanes to a
-// row); TEAMS teams are a group. Besides what lib/packed_weights.clh needs the host defines
-//   T, SCALE, ZERO   tags of x and out, of scales, of zero points
+// row); TEAMS teams are a group. Besides what lib/packed_weights.clh and quantized/scales.clh
+// need the host defines
 //   MR, NR, LANES (of a team), TEAMS, WARP (1 on CPUs), SHARE (lanes of a warp that share a row)
 //   GROUP            weights that share a scale; 0: all of a row
-//   ZEROS            0 no zero points, 1 subtracted, 2 added
 //   BIAS             a vector is added
 #include "lib/packed_weights.clh"
 #include "lib/warp.clh"
-
-typedef struct {
-  ulong n;
-  uint k, unused;
-  long scale_n, scale_k, zero_n, zero_k;
-  float middle, unused_too;
-} Parameters;
+#include "quantized/scales.clh"
 
 #define ITEMS (LANES * TEAMS)
 #define ROWS_A_WARP (WARP / SHARE)
@@ -74,30 +67,6 @@ inline float8 x_part(__global const STORAGE(T) *x, uint c, int p) {
 
 #define EACH(i, n) _Pragma("unroll") for (int i = 0; i < n; i++)
 
-// A weight is factor * what was decoded + shift.
-typedef struct {
-  float factor, shift;
-} Scale;
-
-inline Scale scale_of(__global const STORAGE(SCALE) *scales, __global const STORAGE(ZERO) *zeros, const Parameters *p,
-                      ulong row, uint group) {
-  Scale s;
-  s.factor = LOAD(SCALE, scales, (long)row * p->scale_n + (long)group * p->scale_k);
-  s.shift = Q_SHIFT - p->middle;
-#if ZEROS
-  const float zero = (float)LOAD(ZERO, zeros, (long)row * p->zero_n + (long)group * p->zero_k);
-#endif
-#if ZEROS == 1
-  s.shift -= zero;
-#endif
-  s.shift *= s.factor;
-#if ZEROS == 2
-  s.shift += zero;
-#endif
-  s.factor *= Q_SCALE;
-  return s;
-}
-
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void packed_product(CONST_GLOBAL(STORAGE(T), x_data), CONST_GLOBAL(uint, w_data), CONST_GLOBAL(STORAGE(SCALE), scales),
                     CONST_GLOBAL(STORAGE(ZERO), zeros), CONST_GLOBAL(float, table_data),
@@ -137,7 +106,7 @@ void packed_product(CONST_GLOBAL(STORAGE(T), x_data), CONST_GLOBAL(uint, w_data)
 #if FLUSH
       if ((part + 1) % FLUSH == 0) {
         EACH(r, NR) {
-          const Scale scale = scale_of(s, z, &p, rows[r], PART_K(c, part) / GROUP);
+          const Scale scale = scale_of(s, z, &p, rows[r], PART_K(c, part) / GROUP, Q_SCALE, Q_SHIFT);
           EACH(m, MR) {
             sums[r][m] = fma((sum_t)(scale.factor), raw[r][m], fma((sum_t)(scale.shift), x_sums[m], sums[r][m]));
             raw[r][m] = 0;
@@ -150,17 +119,12 @@ void packed_product(CONST_GLOBAL(STORAGE(T), x_data), CONST_GLOBAL(uint, w_data)
   }
 #if !FLUSH
   EACH(r, NR) {
-    const Scale scale = scale_of(s, z, &p, rows[r], 0);
+    const Scale scale = scale_of(s, z, &p, rows[r], 0, Q_SCALE, Q_SHIFT);
     EACH(m, MR) sums[r][m] = scale.factor * raw[r][m] + scale.shift * x_sums[m];
   }
 #endif
 
   __global STORAGE(T) *y = POINTER(STORAGE(T), out);
-#ifdef BIAS
-#define WITH_BIAS(v, row) ((v) + LOAD(T, CONST_POINTER(STORAGE(T), bias), row))
-#else
-#define WITH_BIAS(v, row) (v)
-#endif
 #if ITEMS == 1
   EACH(r, NR) {
     if (first + r < p.n)

@@ -35,8 +35,8 @@ struct PackedWeights {
 };
 
 /// out [m, n] = x [m, k] w^T, plus `bias` [n] if it is defined. x, out and bias are contiguous and of one dtype: float32,
-/// float16 or bfloat16; sums are in float32. Up to eight rows of x read the weights once, as they are stored; for more,
-/// weights are unpacked into temporary memory. For the table formats, scales [n, groups] are contiguous and n * k may be
+/// float16 or bfloat16; sums are in float32. Up to eight rows of x, 32 in 16 bits where matrix units decode as they go
+/// (NVIDIA), read the weights once, as they are stored; for more, weights are unpacked into temporary memory. For the table formats, scales [n, groups] are contiguous and n * k may be
 /// divided into groups without regard to rows: then `group` need not divide k. Throws ValidationError.
 void packed_product(Queue& queue, const TensorView& x, const PackedWeights& w, const TensorView& out,
                     const TensorView& bias = {});
