@@ -160,6 +160,106 @@ assert not torch.ocl.fallbacks(), torch.ocl.fallbacks()
     )
 
 
+def step_by_definition(kind, w, g, s, step, lr, b1, b2, b3, alpha, eps, decay):
+    """The new parameter and states, in float64 (the papers of each optimizer)."""
+    if kind in ("momentum", "rmsprop", "adagrad"):
+        g = g + decay * w
+    else:
+        w = w * (1 - lr * decay)
+    c1, c2 = 1 - b1**step, (1 - b2**step) ** 0.5
+    if kind == "adam":
+        s = [b1 * s[0] + (1 - b1) * g, b2 * s[1] + (1 - b2) * g * g]
+        return w - lr / c1 * s[0] / (s[1].sqrt() / c2 + eps), s
+    if kind == "ademamix":
+        s = [b1 * s[0] + (1 - b1) * g, b3 * s[1] + (1 - b3) * g, b2 * s[2] + (1 - b2) * g * g]
+        return w - lr * (s[0] / c1 + alpha * s[1]) / (s[2].sqrt() / c2 + eps), s
+    if kind == "momentum":
+        s = [g if step == 1 else b1 * s[0] + g]
+        return w - lr * s[0], s
+    if kind == "lion":
+        return w - lr * (b1 * s[0] + (1 - b1) * g).sign(), [b2 * s[0] + (1 - b2) * g]
+    s = [b1 * s[0] + (1 - b1) * g * g if kind == "rmsprop" else s[0] + g * g]
+    return w - lr * g / (s[0].sqrt() + eps), s
+
+
+@pytest.mark.parametrize("kind", ["adam", "ademamix", "momentum", "rmsprop", "lion", "adagrad"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_optimizers_of_bytes(kind, dtype):
+    torch.manual_seed(3)
+    count, block = 1000, 256
+    signed = torch.linspace(-1, 1, 256) ** 3
+    unsigned = torch.linspace(0, 1, 256) ** 2
+    tables = {"adam": [signed, unsigned], "ademamix": [signed, signed, unsigned]}.get(
+        kind, [unsigned if kind in ("rmsprop", "adagrad") else signed]
+    )
+    w, own = torch.randn(count).to(dtype), [torch.zeros(count, dtype=torch.uint8) for _ in tables]
+    for state, table in zip(own, tables, strict=True):
+        state.fill_((table.abs()).argmin().item())
+    scales = [torch.zeros(4) for _ in tables]
+    parameter = w.to("ocl").view(20, 50).t()  # not contiguous
+    states, factors, on = ([t.to("ocl") for t in group] for group in (own, scales, tables))
+    for step in (1, 2, 3):
+        g = torch.randn(count).to(dtype)
+        old = [t.cpu()[b.cpu().long()] * f.cpu().repeat_interleave(block)[:count]
+               for b, f, t in zip(states, factors, on, strict=True)]  # fmt: skip
+        before = parameter.cpu().contiguous().view(-1).double()
+        args = (step, 0.01, 0.9, 0.99, 0.999, 2.0, 1e-6, 0.1)
+        torch.ops.pytorch_ocl.step_of_bytes(
+            kind, parameter, g.to("ocl").view(50, 20), states, factors, on, block, *args, 0.5
+        )
+        wanted, kept = step_by_definition(kind, before, g.double() / 2, [t.double() for t in old], *args)
+        found = parameter.cpu().contiguous().view(-1).double()
+        assert (found - wanted).abs().max() < (1e-5 if dtype == torch.float32 else 0.02)
+        for b, f, t, exact in zip(states, factors, tables, kept, strict=True):
+            most = torch.stack([part.abs().max() for part in exact.split(block)])
+            torch.testing.assert_close(f.cpu().double(), most, rtol=1e-5, atol=1e-9)
+            quotients = exact / most.repeat_interleave(block)[:count]
+            nearest = (t.double()[None] - quotients[:, None]).abs().amin(1)
+            assert ((t.double()[b.cpu().long()] - quotients).abs() - nearest).max() < 1e-6
+
+
+def test_optimizers_of_bytes_refuse_what_does_not_fit():
+    w, state = torch.zeros(300, device="ocl"), torch.zeros(300, dtype=torch.uint8, device="ocl")
+    scales, table = torch.zeros(2, device="ocl"), torch.linspace(-1, 1, 256, device="ocl")
+    step = torch.ops.pytorch_ocl.step_of_bytes
+    rest = (256, 1, *[0.1] * 8)
+    with pytest.raises(ValueError, match="adam, ademamix"):
+        step("sgd", w, w, [state], [scales], [table], *rest)
+    with pytest.raises(RuntimeError, match="2 states, got 1"):
+        step("adam", w, w, [state], [scales], [table], *rest)
+    with pytest.raises(RuntimeError, match="scales for 2 blocks"):
+        step("lion", w, w, [state], [scales[:1]], [table], *rest)
+    with pytest.raises(RuntimeError, match="a byte for each element"):
+        step("lion", w, w, [state[:1]], [scales], [table], *rest)
+    with pytest.raises(RuntimeError, match="256 float32"):
+        step("lion", w, w, [state], [scales], [table[:255]], *rest)
+    with pytest.raises(RuntimeError, match="gradient of the parameter's size"):
+        step("lion", w, w[:3], [state], [scales], [table], *rest)
+
+
+def test_bitsandbytes_optimizers():
+    run(
+        """
+import torch, bitsandbytes as bnb
+for name in ("Adam8bit", "AdamW8bit", "Lion8bit", "RMSprop8bit", "AdEMAMix8bit"):
+    make = getattr(bnb.optim, name)
+    weights = {}
+    for device in ("cpu", "ocl"):
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(96, 80).to(device)
+        optimizer = make(layer.parameters(), lr=1e-3, min_8bit_size=64)
+        for _ in range(5):
+            loss = layer(torch.randn(16, 96).to(device)).square().mean()
+            optimizer.zero_grad(); loss.backward(); optimizer.step()
+        weights[device] = layer.weight.detach().cpu()
+    close = (weights["cpu"] - weights["ocl"]).abs() < 1e-4  # a nearest entry may differ by rounding
+    assert close.float().mean() > 0.98, (make, close.float().mean())
+assert not torch.ocl.fallbacks(), torch.ocl.fallbacks()
+""",
+        "bitsandbytes",
+    )
+
+
 def test_transformers_load_in_4bit():
     pytest.importorskip("accelerate")
     pytest.importorskip("bitsandbytes")

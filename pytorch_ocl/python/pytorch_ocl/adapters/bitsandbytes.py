@@ -86,6 +86,23 @@ def int8_linear_matmul_out(A, B, out):
     out.copy_(int8_linear_matmul(A, B))
 
 
+_OPTIMIZERS = {"lamb": "adam", "lars": "momentum"}  # those without trust ratios, as on bitsandbytes' own devices
+
+
+def optimizer_update_8bit_blockwise(
+    optimizer_name, g, p, state1, state2, beta1, beta2, beta3, alpha, eps, step, lr, qmap1, qmap2, absmax1, absmax2,
+    weight_decay, gnorm_scale, skip_zeros=False,
+):  # fmt: skip
+    means = list(zip(state1, absmax1, strict=True)) if optimizer_name == "ademamix" else [(state1, absmax1)]
+    states = [(*mean, qmap1) for mean in means]
+    if state2 is not None:
+        states.append((state2, absmax2, qmap2))
+    _ocl.step_of_bytes(
+        _OPTIMIZERS.get(optimizer_name, optimizer_name), p, g, *map(list, zip(*states, strict=True)), 256, step, lr,
+        beta1, beta2, beta3, alpha, eps, weight_decay, gnorm_scale,
+    )  # fmt: skip
+
+
 KERNELS = {
     "quantize_4bit": quantize_4bit,
     "dequantize_4bit": dequantize_4bit,
@@ -96,6 +113,7 @@ KERNELS = {
     "quantize_blockwise": quantize_blockwise,
     "dequantize_blockwise": dequantize_blockwise,
     "dequantize_blockwise.out": dequantize_blockwise_out,
+    "optimizer_update_8bit_blockwise": optimizer_update_8bit_blockwise,
     "int8_linear_matmul": int8_linear_matmul,
     "int8_linear_matmul.out": int8_linear_matmul_out,
 }
