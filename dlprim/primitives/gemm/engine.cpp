@@ -181,8 +181,30 @@ namespace {
 // What finishes C from partial sums; one program for products, convolutions and their gradients.
 constexpr GemmCore reduction{.name = "reduce", .order = 0, .kernel = "reduce", .a_of_sums = true};
 
+constexpr GemmCore reduction_of_rows{.name = "reduce", .order = 0, .kernel = "reduce_rows", .a_of_sums = true};
+
+// The same of plain products whose results lie in fours.
+void reduce_rows(Queue& queue, const GemmProblem& problem, BufferRef partial) {
+  const auto& p = problem.p;
+  GemmKey key = gemm_key(&reduction_of_rows, problem);
+  key.addend = 1;
+  Kernel& kernel = gemm_kernel(queue.device(), key);
+  const std::size_t most = std::min<std::size_t>(queue.device().info().cpu ? 64 : 256, kernel.max_work_group());
+  const std::size_t fours = std::size_t(p.m * p.n / 4), items = fours * std::size_t(problem.batches);
+  std::size_t lines = 1;
+  while (lines < 8 && 64 * lines <= most / 2 && std::int64_t(4 * lines) < p.splits && lines * items < 262144)
+    lines *= 2;
+  launch_gemm(queue, kernel, key, problem, NDRange(fours, lines, std::size_t(problem.batches), most / lines, lines, 1),
+              partial, problem.c);
+}
+
 void reduce(Queue& queue, GemmProblem problem, BufferRef partial) {
   auto& p = problem.p;
+  const bool single = accumulate_type(problem.type) == DataType::float32;
+  if (single && problem.mode == GemmMode::plain && !p.share && vectors(problem, 4).c) {
+    if (!problem.addend.memory) problem.beta = 0;
+    return reduce_rows(queue, problem, partial);
+  }
   if (problem.mode != GemmMode::convolution) {
     p.out[0] = p.out[1] = 1, p.out[2] = p.n;
     p.y_stride[0] = p.y_stride[1] = p.y_n = 0, p.y_stride[2] = p.c_n;
