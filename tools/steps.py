@@ -44,7 +44,7 @@ SMALL_TESTS = ":".join(
 )
 
 # Slow to build, above all for PoCL, and the same code everywhere.
-FOR_GPUS = "*/mma:*/wgmma:*/gemv:Conv.RoundsToTf32*:Quantized.ProductByM*"
+FOR_GPUS = "*/mma:*/wgmma:*/tma:*/gemv:Conv.RoundsToTf32*:Quantized.ProductByM*"
 # These make kernels of the families whose registers matter.
 DUMPED_TESTS = "Softmax.Inf*:Conv.Small*:Attention.Small*:BatchNorm.E*:Gemm.Small*:Reduce.Strided*"
 

@@ -10,6 +10,7 @@
 #include "floats.hpp"
 #include "gemm/core.hpp"
 #include "setting.hpp"
+#include "tensor_map.hpp"
 
 namespace dlprim {
 namespace {
@@ -156,6 +157,7 @@ TEST_P(GemmCandidate, AgreesWithHostOnEdgeCases) {
     for (const Case& t : edge_cases()) {
       if (std::string(GetParam()) == "mma" && !mma_type(type)) continue;
       if (std::string(GetParam()) == "wgmma" && type == DataType::float64) continue;
+      if (std::string(GetParam()) == "tma" && type != DataType::bfloat16) continue;
       if (t.k > 1000 && (type != DataType::float32)) continue;
       if (few_rows && std::min(t.m, t.n) > 8) continue;  // another candidate's
       // The emulation of matrix units takes seconds to build kernels for a case: a third of them there, and of
@@ -216,10 +218,10 @@ TEST_P(GemmTf32, RoundsOnlyWhenAllowed) {
   const Elements a(DataType::float32, size * size, 1), b(DataType::float32, size * size, 2);
   const Elements exact(DataType::float32, size * size, 3), rounded(DataType::float32, size * size, 3);
   auto run = [&](const Elements& c, bool allow_tf32) {
-    const Layout l = rows(size, size);
+    const Layout l = rows(size, size), by_columns = columns(size, size);
     GemmOptions options;
     options.allow_tf32 = allow_tf32;
-    gemm(queue(), l.view(a, 1, size, size), l.view(b, 1, size, size), l.view(c, 1, size, size), options);
+    gemm(queue(), l.view(a, 1, size, size), by_columns.view(b, 1, size, size), l.view(c, 1, size, size), options);
   };
   run(exact, false);
   run(rounded, true);
@@ -230,7 +232,7 @@ TEST_P(GemmTf32, RoundsOnlyWhenAllowed) {
   EXPECT_LT(difference, 1e-6 * norm);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GemmTf32, ::testing::Values("mma", "wgmma"),
+INSTANTIATE_TEST_SUITE_P(All, GemmTf32, ::testing::Values("mma", "wgmma", "tma"),
                          [](const auto& candidate) { return std::string(candidate.param); });
 INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::ValuesIn(core_names(false)),
                          [](const auto& candidate) { return std::string(candidate.param); });
@@ -250,6 +252,55 @@ TEST_P(GemmStreamK, AgreesWithHost) {
 
 INSTANTIATE_TEST_SUITE_P(All, GemmStreamK, ::testing::Values("tiled", "mma", "matrix_intel16"),
                          [](const auto& candidate) { return std::string(candidate.param); });
+
+// Boxes that a tensor map describes: either direction contiguous, rows and sums that end within a box, batches, several
+// tiles for a work-group, splits, every way to finish, operands that begin in the middle of a memory.
+class GemmOfTensorMaps : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(GemmOfTensorMaps, AgreesWithHost) {
+  const testing::Variable forced("DLPRIM_GEMM", "tma"), tile("DLPRIM_GEMM_TILE", GetParam());
+  for (const bool at : {false, true})
+    for (const bool bt : {false, true}) {
+      check({1, 136, 200, 72, at, bt}, DataType::bfloat16);
+      check({3, 72, 264, 136, at, bt, false, 8, 8, 0.5, -2, Activation::relu, true}, DataType::float16);
+    }
+  check({1, 40, 8, 1}, DataType::bfloat16);
+  check({2, 64, 70, 64, false, true, false, 0, 8, 1, 1, Activation::gelu, false, true}, DataType::bfloat16);
+  check({1, 65, 33, 200, false, true, true, 0, 16}, DataType::float16);
+  check({2, 72, 40, 75, false, false, false, 3, 1, 1, 1}, DataType::bfloat16);  // copied
+  check({1, 72, 24, 3000, true, true, false, 0, 0, 2, 3, Activation::relu}, DataType::bfloat16);
+  const testing::Variable split("DLPRIM_GEMM_SPLIT", "2");
+  check({2, 136, 136, 328, false, true, false, 0, 0, 1, 1}, DataType::bfloat16);
+}
+
+TEST_P(GemmOfTensorMaps, WideIndexes) {
+  const testing::Variable forced("DLPRIM_GEMM", "tma"), tile("DLPRIM_GEMM_TILE", GetParam());
+  const std::int64_t limit = settings.index_limit;
+  settings.index_limit = 100;
+  check({2, 72, 136, 72, false, true}, DataType::bfloat16);
+  settings.index_limit = limit;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GemmOfTensorMaps, ::testing::Values("64x128x64x64x64x2", "128x128x64x128x64x2"),
+                         [](const auto& tile) { return std::string(tile.param); });
+
+// As cuTensorMapEncodeTiled of NVIDIA's driver writes it, for dimensions of columns, rows and steps through memory.
+TEST(Gemm, TensorMapsAreThoseOfTheDriver) {
+  const MatrixInMemory matrix{4096, 2048, 8192, 2, 128};
+  EXPECT_EQ(tensor_map(matrix).words,
+            (std::array<std::uint32_t, 32>{0, 0, 0x46530, 0x200, 0x10000, 1, 0, 0, 0xfff, 0x7ff, 0xfffffff, 0xffff, 0,
+                                           0x3f000000, 0x7f, 0, 0x4000, 0, 0x400}));
+  const MatrixInMemory long_rows{4096, 2048, (std::int64_t(1) << 40) - 16, 4, 128};
+  const auto words = tensor_map(long_rows).words;
+  EXPECT_EQ(words[2], 0x463b0u);
+  EXPECT_EQ(words[3], 0xffffffffu);
+  EXPECT_EQ(words[7], 0xfu);
+  EXPECT_EQ(words[13], 0x1f000000u);
+  EXPECT_TRUE(can_be_mapped(matrix));
+  EXPECT_FALSE(can_be_mapped({4096, 2048, 8200, 2, 128}));
+  EXPECT_FALSE(can_be_mapped({4096, 2048, 0, 2, 128}));
+  EXPECT_FALSE(can_be_mapped({4096, 2048, -8192, 2, 128}));
+}
 
 TEST(Gemm, FillsAllUnits) {
   DeviceInfo info = testing::device().info();

@@ -49,7 +49,7 @@ struct GemmKey {
   std::uint8_t split = 0, wide_index = 0;
   std::uint8_t va = 1, vb = 1, vc = 1, a_along_k = 0, b_along_k = 0;  // tiled, mma, gemv, matrix
   std::uint8_t tap_mask = 0, full_k = 0, transposed = 0, stages = 0, residual = 0, passes = 0;
-  std::uint8_t unit = 0;  // matrix: the unit, and whether it is emulated
+  std::uint8_t unit = 0;  // matrix: the unit, and whether it is emulated; tma: work-groups that share a compute unit
   std::uint8_t result = 0;  // a DataType
   std::uint8_t stream = 0;  // stream-K: work-groups that share a unit
   std::uint8_t both = 0;    // one program stores raw sums of splits and finished results, with and without addend
@@ -62,11 +62,14 @@ GemmKey gemm_key(const GemmCore* core, const GemmProblem& problem);
 /// Defines the sizes of key.shape by these names.
 void define_shape(KernelSource& source, const GemmKey& key, std::initializer_list<const char*> names);
 Kernel& gemm_kernel(Device& device, const GemmKey& key);
-/// Launches with problem.p as the parameters; `output` replaces C where given (a workspace of partial sums).
+/// Launches with problem.p as the parameters; `output` replaces C where given (a workspace of partial sums). Of a kernel
+/// that has it, `first` is the first parameter.
 void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmProblem& problem, NDRange range,
-                 BufferRef a, BufferRef output);
-/// Runs `core` over the tiles of problem.p and, when problem.p.splits > 1, the reduction of its partial sums.
-void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::size_t group);
+                 BufferRef a, BufferRef output, std::span<const std::byte> first = {});
+/// Runs `core` over the tiles of problem.p and, when problem.p.splits > 1, the reduction of its partial sums. There are
+/// as many work-groups as tiles, or as parts of them, but at most `most_groups`.
+void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::size_t group,
+                  std::int64_t most_groups = std::int64_t(1) << 31, std::span<const std::byte> first = {});
 
 /// Whether A, B and C can be accessed in aligned vectors of `unit` elements, and A and B along k.
 struct Vectors {
@@ -85,7 +88,7 @@ inline constexpr std::int64_t longest_of_bytes = 32768;
 
 struct TileChoice {
   TileShape shape;
-  std::int64_t splits;     // of k, equal ones
+  std::int64_t splits;  // of k, equal ones
   std::int64_t share = 0;  // stream-K instead: slices of k that a work-group takes
 };
 /// Shapes with splits of k, the shortest estimated time first; never empty.

@@ -166,15 +166,22 @@ Kernel& gemm_kernel(Device& device, const GemmKey& key) {
 }
 
 void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmProblem& problem, NDRange range,
-                 BufferRef a, BufferRef output) {
+                 BufferRef a, BufferRef output, std::span<const std::byte> first) {
   std::array<std::byte, 16> alpha, beta;
   const auto alpha_bytes = scalar_bytes(problem.type, problem.alpha, alpha);
   const auto beta_bytes = scalar_bytes(problem.type, problem.beta, beta);
   const BufferRef addend = problem.addend.memory ? problem.addend : output;
   const std::span<const BufferRef> residual(&problem.residual, key.residual);
-  if (key.wide_index)
-    launch(queue, kernel, range, a, problem.b, output, addend, problem.p, alpha_bytes, beta_bytes, residual);
-  else launch(queue, kernel, range, a, problem.b, output, addend, narrow(problem.p), alpha_bytes, beta_bytes, residual);
+  const auto run = [&](const auto& parameters) {
+    const auto all = [&](const auto&... before) {
+      launch(queue, kernel, range, before..., a, problem.b, output, addend, parameters, alpha_bytes, beta_bytes,
+             residual);
+    };
+    if (first.empty()) all();
+    else all(first);
+  };
+  if (key.wide_index) run(problem.p);
+  else run(narrow(problem.p));
 }
 
 namespace {
@@ -221,18 +228,19 @@ void reduce(Queue& queue, GemmProblem problem, BufferRef partial) {
 }
 }  // namespace
 
-void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::size_t group) {
+void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::size_t group, std::int64_t most_groups,
+                  std::span<const std::byte> first) {
   const auto& p = problem.p;
   const std::int64_t groups =
       p.share ? divide_up(p.shares, p.share) : p.tiles_m * p.tiles_n * problem.batches * p.splits;
-  const NDRange range(std::size_t(groups) * group, group);
+  const NDRange range(std::size_t(std::min(groups, most_groups)) * group, group);
   if (p.splits == 1)
-    return launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, problem.c);
+    return launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, problem.c, first);
   if (!key.both || key.stream) key.split = 1, key.addend = key.activation = key.residual = 0;
   const std::size_t bytes =
       std::size_t(problem.batches * p.splits * p.m * p.n) * size_of(accumulate_type(problem.type));
   const Workspace partial(queue, bytes);
-  launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, partial.data());
+  launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, partial.data(), first);
   reduce(queue, problem, partial.data());
 }
 

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+// Core for Hopper's matrix units (float32 sums) that reads A and B where they lie. Work-groups stay and take tile after
+// tile. In each, one work-item orders boxes of A and B (lib/tensor_maps.clh) for a ring of stages in local memory, as
+// far ahead of those that multiply as the ring reaches, so that a tile's first stages arrive while the last tile is
+// stored. A stage is 128 bytes deep in k; of an operand contiguous along its rows, boxes are 64 rows wide. Each warp
+// group, four warps, multiplies TM x BN of the tile at its own pace. Elsewhere the sums are formed without matrix units
+// from the same boxes, for tests.
+// The host also defines
+//   TILE_M, TILE_N           the tile
+//   TM, BN                   what a warp group computes of it: TM is 64 or 128, BN 64, 128, 192 or 256
+//   STAGES                   stages in local memory, at least 2
+//   BYTES                    2 or 4 (tf32), of an element
+//   A_ALONG_K, B_ALONG_K     whether they are contiguous along k, as they must be of 4 bytes
+//   VC                       see gemm/store.clh
+// Parameter shares is the number of tiles of all splits and batches; k_split is a multiple of a stage's depth.
+#define BAND (2048 / TILE_M)
+#include "gemm/operands.clh"
+#include "lib/nvidia.clh"
+#include "lib/tensor_maps.clh"
+
+#define GROUP (TILE_M / TM * (TILE_N / BN) * 128)
+#define SETS (TM / 64)
+#define DEPTH (128 / BYTES)
+#define STAGE_A (128 * TILE_M)
+#define STAGE (STAGE_A + 128 * TILE_N)
+#define PANEL (128 * DEPTH)  // bytes of a box of 64 rows of an operand that is contiguous along these
+
+#define TRANSPOSED 0
+#define WP 16
+#define WQ BN
+#define SIZE_P p->m
+#define SIZE_Q p->n
+#include "gemm/store.clh"
+
+typedef struct {
+  TensorMap a, b;
+} Maps;
+
+// Element offsets of A's and B's batch, and where k begins and ends.
+#define TILE_OPERANDS(tile)                                                                                        \
+  const int k_begin = (int)((tile).split * p->k_split), k_end = (int)min(p->k, k_begin + p->k_split);              \
+  const int steps = (k_end - k_begin + DEPTH - 1) / DEPTH;
+#define EACH_TILE_OF_GROUP(number) \
+  for (INDEX number = get_group_id(0); number < p->shares; number += get_num_groups(0))
+// COPY(to, operand, column, row) for each box of an operand's part of a stage. Boxes have to begin inside the matrix,
+// which has `rows`; what is computed from others in their place is not stored.
+#define COPY_OPERAND(COPY, to, operand, along_k, size, row, rows, k)               \
+  if (along_k) COPY(to, operand, k, row);                                          \
+  else                                                                             \
+    for (int i = 0; i < (size) / 64; i++)                                          \
+      COPY((to) + i * PANEL, operand, min((row) + 64 * i, ((int)(rows) - 1) / 64 * 64), k);
+
+#if NV_PTX == 90
+// What the matrix unit wants to know of an operand (see panel_operand in hopper_tiles.clh), and from where on it reads
+// 64 rows further, and 32 bytes or 16 rows further along k.
+#define OPERAND(at, along_k) \
+  ((ulong)((at) >> 4) | (ulong)((along_k) ? 1 : PANEL / 16) << 16 | (ulong)64 << 32 | (ulong)1 << 62)
+#define NEXT_ROWS(along_k) ((along_k) ? 64 * 128 / 16 : PANEL / 16)
+#define NEXT_K(along_k) ((along_k) ? 32 / 16 : 16 * 128 / 16)
+
+#if BYTES == 2
+#define TURNED_0 ", 1"
+#define TURNED_1 ", 0"
+#define FLAGS CONCAT(TURNED_, A_ALONG_K) CONCAT(TURNED_, B_ALONG_K)
+#define WGMMA(set, a, b, more) WGMMA_WITH("k16", HOPPER_STRING(TA), FLAGS, set, a, b, more)
+#else
+#define WGMMA(set, a, b, more) WGMMA_WITH("k8", "tf32", "", set, a, b, more)
+#endif
+
+// A place in the ring. Each stage has a barrier that tells it is full and one that tells it is free.
+typedef struct {
+  uint memory, barriers, stage, parity;
+} Ring;
+inline uint full(const Ring *r) { return r->barriers + 16 * r->stage; }
+inline void advance(Ring *r) {
+  if (++r->stage == STAGES) r->stage = 0, r->parity ^= 1;
+}
+
+// By one work-item.
+__attribute__((always_inline)) inline void produce(Ring ring, ulong maps, const Params *p, ulong A, ulong B) {
+  const ulong map_a = maps, map_b = maps + 128;
+  EACH_TILE_OF_GROUP(number) {
+    const Tile tile = tile_of(number, p);
+    TILE_OPERANDS(tile)
+    const ulong at_a = A + tile.batch * p->a_batch * BYTES, at_b = B + tile.batch * p->b_batch * BYTES;
+    const int m = tile.m * TILE_M, n = tile.n * TILE_N;
+    for (int i = 0; i < steps; i++) {
+      const int k = k_begin + i * DEPTH;
+      const uint to = ring.memory + ring.stage * STAGE, barrier = full(&ring);
+      wait_barrier(barrier + 8, ring.parity ^ 1);
+      expect_bytes(barrier, STAGE);
+#define ORDER(to, operand, column, row) copy_box(to, map_##operand, column, row, at_##operand, barrier)
+      COPY_OPERAND(ORDER, to, a, A_ALONG_K, TILE_M, m, p->m, k)
+      COPY_OPERAND(ORDER, to + STAGE_A, b, B_ALONG_K, TILE_N, n, p->n, k)
+      advance(&ring);
+    }
+  }
+}
+
+#define STORE_8(set, j, b) READ_8(set, j, b, sum[0][4 * j + b]);
+#define STORE_32(set, j) STORE_8(set, j, 0) STORE_8(set, j, 1) STORE_8(set, j, 2) STORE_8(set, j, 3)
+#define STORE_SET(set, row, column)                            \
+  {                                                            \
+    float4 sum[1][BN / 8];                                     \
+    EACH_32(set, STORE_32)                                     \
+    store_sums(sum, row, column, &tile, &warp, STORE_VALUES);  \
+  }
+
+__kernel __attribute__((reqd_work_group_size(GROUP + 32, 1, 1))) void gemm_tma(const Maps maps, GEMM_ARGUMENTS) {
+  const Params *p = &params;
+  __local uchar memory[STAGES * STAGE] __attribute__((aligned(1024)));
+  __local ulong barriers[2 * STAGES];
+  const Warp warp = WARP(shared);
+  Ring ring = {local_address(memory), local_address(barriers), 0, 0};
+  if (get_local_id(0) == 0) {
+    for (int i = 0; i < STAGES; i++) {
+      init_barrier(ring.barriers + 16 * i, 1);
+      init_barrier(ring.barriers + 16 * i + 8, GROUP / 32);
+    }
+    publish_barriers();
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (warp.number >= GROUP / 32) {
+    if (get_local_id(0) != GROUP) return;
+    ulong at;
+    MAP_OF(gemm_tma_param_0, 0, at)
+    produce(ring, at, p, (ulong)CONST_POINTER(STORAGE(TA), a), (ulong)CONST_POINTER(STORAGE(TB), b));
+    return;
+  }
+  const int own = warp.number / 4, own_m = own % (TILE_M / TM) * TM, own_n = own / (TILE_M / TM) * BN;
+  const ulong first_a = OPERAND(ring.memory, A_ALONG_K) + own_m / 64 * NEXT_ROWS(A_ALONG_K);
+  const ulong first_b = OPERAND(ring.memory + STAGE_A, B_ALONG_K) + own_n / 64 * NEXT_ROWS(B_ALONG_K);
+  DECLARE_SUMS(s)
+#if SETS == 2
+  DECLARE_SUMS(r)
+#endif
+  EACH_TILE_OF_GROUP(number) {
+    const Tile tile = tile_of(number, p);
+    TILE_OPERANDS(tile)
+    uint last = 0;  // the barrier of the stage before
+    for (int i = 0; i < steps; i++) {
+      const uint barrier = full(&ring);
+      const ulong at_a = first_a + ring.stage * (STAGE / 16), at_b = first_b + ring.stage * (STAGE / 16);
+      wait_barrier(barrier, ring.parity);
+      WGMMA_FENCE();
+      UNROLL for (int k = 0; k < 4; k++) {
+        WGMMA(s, at_a + k * NEXT_K(A_ALONG_K), at_b + k * NEXT_K(B_ALONG_K), i | k);
+#if SETS == 2
+        WGMMA(r, at_a + k * NEXT_K(A_ALONG_K) + NEXT_ROWS(A_ALONG_K), at_b + k * NEXT_K(B_ALONG_K), i | k);
+#endif
+      }
+      WGMMA_COMMIT();
+      WGMMA_WAIT(1);
+      if (i && warp.lane == 0) arrive(last + 8);
+      last = barrier;
+      advance(&ring);
+    }
+    WGMMA_WAIT(0);
+    if (warp.lane == 0) arrive(last + 8);
+    const INDEX row = tile.m * TILE_M + own_m + 16 * (warp.number % 4), column = tile.n * TILE_N + own_n;
+    STORE_SET(s, row, column)
+#if SETS == 2
+    STORE_SET(r, row + 64, column)
+#endif
+  }
+}
+#else
+// Number k of a row of an operand in a stage.
+inline float element(const __local uchar *part, int along_k, int row, int k) {
+  const int r = along_k ? row : k, c = along_k ? k : row % 64;
+  const __local uchar *at = part + (along_k ? 0 : row / 64 * PANEL) + 128 * r;
+  at += 16 * (c * BYTES / 16 ^ r % 8) + c * BYTES % 16;
+#if BYTES == 2
+  return DECODE(TA, *(const __local ushort *)at);
+#else
+  return as_float(*(const __local uint *)at & 0xffffe000u);
+#endif
+}
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tma(const Maps maps, GEMM_ARGUMENTS) {
+  const Params *p = &params;
+  __local uchar memory[STAGE] __attribute__((aligned(16)));
+  WARPS_MEMORY(shared, GROUP / 32);
+  const Warp warp = WARP(shared);
+  const int own = warp.number / 4, own_m = own % (TILE_M / TM) * TM, own_n = own / (TILE_M / TM) * BN;
+  const Maps *both = &maps;
+  EACH_TILE_OF_GROUP(number) {
+    const Tile tile = tile_of(number, p);
+    TILE_OPERANDS(tile)
+    __global const uchar *from_a = (__global const uchar *)(CONST_POINTER(STORAGE(TA), a) + tile.batch * p->a_batch);
+    __global const uchar *from_b = (__global const uchar *)(CONST_POINTER(STORAGE(TB), b) + tile.batch * p->b_batch);
+    const int m = tile.m * TILE_M, n = tile.n * TILE_N;
+    const int line = own_m + 16 * (warp.number % 4) + warp.lane / 4, pair = own_n + 2 * (warp.lane % 4);
+    float4 sum[SETS][1][BN / 8];
+    for (int i = 0; i < SETS * BN / 2; i++) ((float *)sum)[i] = 0;
+    for (int k = k_begin; k < k_end; k += DEPTH) {
+      barrier(CLK_LOCAL_MEM_FENCE);
+#define ORDER(to, operand, column, row) copy_box(to, &both->operand, column, row, from_##operand)
+      COPY_OPERAND(ORDER, memory, a, A_ALONG_K, TILE_M, m, p->m, k)
+      COPY_OPERAND(ORDER, memory + STAGE_A, b, B_ALONG_K, TILE_N, n, p->n, k)
+      barrier(CLK_LOCAL_MEM_FENCE);
+      for (int i = 0; i < SETS * BN / 2; i++) {
+        const int row = line + 64 * (i / (BN / 2)) + 8 * (i % 4 / 2), column = pair + i % (BN / 2) / 4 * 8 + i % 2;
+        float s = 0;
+        for (int l = 0; l < DEPTH; l++)
+          s += element(memory, A_ALONG_K, row, l) * element(memory + STAGE_A, B_ALONG_K, column, l);
+        ((float *)sum)[i] += s;
+      }
+    }
+    for (int i = 0; i < SETS; i++)
+      store_sums(sum[i], m + own_m + 64 * i + 16 * (warp.number % 4), n + own_n, &tile, &warp, STORE_VALUES);
+  }
+}
+#endif
