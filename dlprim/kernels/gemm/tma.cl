@@ -36,9 +36,9 @@ typedef struct {
   TensorMap a, b;
 } Maps;
 
-// Element offsets of A's and B's batch, and where k begins and ends.
-#define TILE_OPERANDS(tile)                                                                                        \
-  const int k_begin = (int)((tile).split * p->k_split), k_end = (int)min(p->k, k_begin + p->k_split);              \
+// Where k begins and ends, and in how many steps.
+#define TILE_STEPS(tile)                                                                              \
+  const int k_begin = (int)((tile).split * p->k_split), k_end = (int)min(p->k, k_begin + p->k_split); \
   const int steps = (k_end - k_begin + DEPTH - 1) / DEPTH;
 #define EACH_TILE_OF_GROUP(number) \
   for (INDEX number = get_group_id(0); number < p->shares; number += get_num_groups(0))
@@ -81,8 +81,9 @@ __attribute__((always_inline)) inline void produce(Ring ring, ulong maps, const 
   const ulong map_a = maps, map_b = maps + 128;
   EACH_TILE_OF_GROUP(number) {
     const Tile tile = tile_of(number, p);
-    TILE_OPERANDS(tile)
-    const ulong at_a = A + tile.batch * p->a_batch * BYTES, at_b = B + tile.batch * p->b_batch * BYTES;
+    TILE_STEPS(tile)
+    const ulong at_a = A + (ulong)(tile.batch * p->a_batch) * BYTES;
+    const ulong at_b = B + (ulong)(tile.batch * p->b_batch) * BYTES;
     const int m = tile.m * TILE_M, n = tile.n * TILE_N;
     for (int i = 0; i < steps; i++) {
       const int k = k_begin + i * DEPTH;
@@ -123,7 +124,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP + 32, 1, 1))) void gemm_tma(c
   if (warp.number >= GROUP / 32) {
     if (get_local_id(0) != GROUP) return;
     ulong at;
-    MAP_OF(gemm_tma_param_0, 0, at)
+    PARAMETER_ADDRESS(gemm_tma_param_0, at)
     produce(ring, at, p, (ulong)CONST_POINTER(STORAGE(TA), a), (ulong)CONST_POINTER(STORAGE(TB), b));
     return;
   }
@@ -136,7 +137,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP + 32, 1, 1))) void gemm_tma(c
 #endif
   EACH_TILE_OF_GROUP(number) {
     const Tile tile = tile_of(number, p);
-    TILE_OPERANDS(tile)
+    TILE_STEPS(tile)
     uint last = 0;  // the barrier of the stage before
     for (int i = 0; i < steps; i++) {
       const uint barrier = full(&ring);
@@ -186,7 +187,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tma(const 
   const Maps *both = &maps;
   EACH_TILE_OF_GROUP(number) {
     const Tile tile = tile_of(number, p);
-    TILE_OPERANDS(tile)
+    TILE_STEPS(tile)
     __global const uchar *from_a = (__global const uchar *)(CONST_POINTER(STORAGE(TA), a) + tile.batch * p->a_batch);
     __global const uchar *from_b = (__global const uchar *)(CONST_POINTER(STORAGE(TB), b) + tile.batch * p->b_batch);
     const int m = tile.m * TILE_M, n = tile.n * TILE_N;

@@ -92,6 +92,15 @@ bool pays(const Device& device, const GemmProblem& problem) {
   return time < 2 * double(p.m) * double(p.n) * double(p.k) * double(problem.batches) * saved;
 }
 
+// Elements of C stored at once, where it lies well.
+int stored_at_once(const GemmProblem& problem) { return problem.type == DataType::float32 ? 2 : 8; }
+
+// Whether storing C one by one, which mma does better, would take too great a part of the time.
+bool stores_too_much(const Device& device, const GemmProblem& problem) {
+  static tuning::Numbers<1> shortest("gemm.tma.scattered");
+  return !vectors(problem, stored_at_once(problem)).c && double(problem.p.k) < shortest(device)[0];
+}
+
 // Work-items that multiply.
 std::int64_t multiplying(const std::uint16_t (&shape)[5]) {
   return 128 * (shape[0] / shape[3]) * (shape[1] / shape[4]);
@@ -105,7 +114,7 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
   const TileShape& s = choice.shape;
   const DeviceInfo& info = queue.device().info();
   GemmKey key = gemm_key(&core, problem);
-  const int stored = problem.type == DataType::float32 ? 2 : 8;
+  const int stored = stored_at_once(problem);
   if (vectors(problem, stored).c) key.vc = std::uint8_t(stored);
   Workspace memory_a, memory_b;
   Operand a = operand_a(problem), b = operand_b(problem);
@@ -137,6 +146,7 @@ const char* decline(const Device& device, const GemmProblem& problem, bool force
   if (forced) return nullptr;
   if (!has_units(info)) return "the device is not of the Hopper architecture";
   if (static_local_memory(device) < 232000) return "the driver keeps kernels to less local memory";
+  if (stores_too_much(device, problem)) return "sums are short, and C cannot be written in pieces";
   if (!pays(device, problem)) return "operands do not lie as its copies want them, and the product is too small";
   return nullptr;
 }
