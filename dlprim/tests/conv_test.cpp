@@ -226,7 +226,7 @@ class ConvCandidate : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ConvCandidate, AgreesWithHost) {
   const testing::Variable forced("DLPRIM_GEMM", GetParam());
-  const bool mma = std::string(GetParam()).ends_with("mma");
+  const bool mma = std::string(GetParam()).ends_with("mma") || std::string(GetParam()) == "tma";
   const bool emulated = mma && !testing::device().info().nv_inline_ptx;
   // The emulation of matrix units takes seconds to build kernels for a case: a third of them there.
   const bool slow = emulated || testing::builds_slowly();
@@ -241,7 +241,7 @@ TEST_P(ConvCandidate, AgreesWithHost) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ConvCandidate,
-                         ::testing::Values("thin", "gemv", "panel", "wgmma", "mma", "tiled", "reference"),
+                         ::testing::Values("thin", "gemv", "panel", "tma", "wgmma", "mma", "tiled", "reference"),
                          [](const auto& candidate) { return std::string(candidate.param); });
 
 TEST(Conv, StreamsSlicesAcrossTiles) {
