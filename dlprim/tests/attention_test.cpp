@@ -282,7 +282,7 @@ TEST(AttentionRows, FewQueries) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Candidates, Attention, ::testing::Values("wgmma", "mma", "tiled"),
+INSTANTIATE_TEST_SUITE_P(Candidates, Attention, ::testing::Values("wgmma", "wgmma_backward", "mma", "tiled"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

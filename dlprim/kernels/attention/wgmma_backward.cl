@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: MIT
+// Gradients of attention on Hopper's matrix units, in one pass (J. Shah et al., "FlashAttention-3", 2024). A work-group
+// takes BLOCK keys, 64 for each four of warps, and passes over slices of 64 queries, which three more warps bring. In
+// the notation of mma_backward.cl, transposed products keep p^T and ds^T in registers, where they are factors of
+// grad_v += p^T grad_out and grad_k += ds^T q; ds passes through local memory for its part of grad_q.
+// The parts of a slice's grad_q are added in memory, by bulk copies, always in the order in which work-groups start:
+// each waits until all before it have added theirs, so results never vary and no work-group waits for a later one.
+// Elsewhere one work-group takes all blocks of a head of keys, and sums are formed without matrix units, for tests.
+// Defines besides attention.clh's and mma.clh's (SLICE is 64, VECTOR is 8, TILES is 1):
+//   STAGES     slices in local memory
+//   KEY_TILES, VALUE_TILES           WIDTH / 8 and VALUE_WIDTH / 8, as numbers
+//   PART, PART_TILES   columns of grad_q that a four of warps computes, the first ones or the last ones, and / 8
+//   FEW, MANY  registers of a work-item that copies and of one that multiplies
+#define SCALE_FIRST 1
+#include "attention/wgmma.clh"
+
+#define PARTIAL_BYTES (SLICE * WIDTH * 4)  // of a slice's grad_q, as registers hold it: [tile][work-item of 128]
+#define MATRIX_BYTES(rows, width) ((rows) * (width) * 2)
+
+// Slices of queries that see keys from `first` on begin at this one.
+inline int first_slice(int first) { return CAUSAL ? first / SLICE : 0; }
+// How many work-groups add to grad_q of a slice before the one whose keys begin at `first`.
+inline int turn_of(int slice, int first, const Params *p) {
+  const int last = (p->keys - 1) / BLOCK, seen = CAUSAL ? min(last, (slice * SLICE + SLICE - 1) / BLOCK) : last;
+  return seen - first / BLOCK;
+}
+inline int slices_of(const Params *p) { return (p->queries + SLICE - 1) / SLICE; }
+
+// Scores, transposed, become probabilities: for a lane at key `row` and queries from `begin` on.
+__attribute__((always_inline)) inline void probabilities(float4 *s, const __local float *logsumexp, int row, int begin,
+                                                         const Warp *warp, const Params *p BIAS_PARAMETER) {
+  const int pair = 2 * (warp->lane % 4);
+  const bool edge = row - warp->lane / 4 + 16 > p->keys || CAUSAL && begin < row - warp->lane / 4 + 16;
+  UNROLL for (int j = 0; j < SLICE / 8; j++) {
+    const int column = begin + 8 * j + pair;
+    const float2 top = LOG2_E * (float2)(logsumexp[8 * j + pair], logsumexp[8 * j + pair + 1]);
+    float4 x = s[j] * p->scale_log2 - top.xyxy;
+#ifdef BIAS_TAG
+    x += (float4)(bias_at(bias_data, column, row, p), bias_at(bias_data, column + 1, row, p),
+                  bias_at(bias_data, column, row + 8, p), bias_at(bias_data, column + 1, row + 8, p));
+    if (column >= p->queries) x.xz = -INFINITY;
+    if (column + 1 >= p->queries) x.yw = -INFINITY;
+#endif
+    s[j] = powers_of_2(x);
+  }
+  if (edge)
+    UNROLL for (int j = 0; j < SLICE / 8; j++) {
+      const int4 column = begin + 8 * j + pair + (int4)(0, 1, 0, 1), key = row + (int4)(0, 0, 8, 8);
+      s[j] = (key >= p->keys) | (CAUSAL ? column < key : (int4)0) ? (float4)0 : s[j];
+    }
+}
+
+// d = s * (d - delta).
+__attribute__((always_inline)) inline void differences(float4 *d, const float4 *s, const __local float *delta,
+                                                       const Warp *warp) {
+  const int pair = 2 * (warp->lane % 4);
+  UNROLL for (int j = 0; j < SLICE / 8; j++) {
+    const float2 of = (float2)(delta[8 * j + pair], delta[8 * j + pair + 1]);
+    d[j] = s[j] * (d[j] - of.xyxy);
+  }
+}
+
+#define BACKWARD_ARGUMENTS                                                                                      \
+  const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),                \
+      BIAS_ARGUMENT CONST_GLOBAL(ushort, grad_out), CONST_GLOBAL(float, logsumexp), CONST_GLOBAL(float, delta),  \
+      GLOBAL(ushort, grad_k), GLOBAL(ushort, grad_v), GLOBAL(float, partial), GLOBAL(uint, turns), const int together
+// Of a head of queries; partial sums of grad_q and what counts them are contiguous.
+#define HEAD_VARIABLES                                                                                           \
+  const int batch_head = batch * p->heads + head;                                                                \
+  __global const ushort *Q = CONST_POINTER(ushort, q) + head_at(&p->q, batch, head);                             \
+  __global const ushort *G = CONST_POINTER(ushort, grad_out) + head_at(&p->grad_out, batch, head);               \
+  __global const float *L = CONST_POINTER(float, logsumexp) + (long)batch_head * p->queries;                     \
+  __global const float *D = CONST_POINTER(float, delta) + (long)batch_head * p->queries;
+#define EACH_HEAD for (int head = key_head * p->sharing; head < (key_head + 1) * p->sharing; head++)
+#define STORE_GRADIENTS                                                                                          \
+  __global ushort *GK = POINTER(ushort, grad_k) + head_at(&p->grad_k, batch, key_head);                          \
+  __global ushort *GV = POINTER(ushort, grad_v) + head_at(&p->grad_v, batch, key_head);                          \
+  UNROLL for (int j = 0; j < WIDTH / 8; j++)                                                                     \
+    store_tile(GK, p->grad_k.row, row, p->keys, 8 * j + pair, p->width, sum_k[j] * p->scale);                    \
+  UNROLL for (int j = 0; j < VALUE_WIDTH / 8; j++)                                                               \
+    store_tile(GV, p->grad_v.row, row, p->keys, 8 * j + pair, p->value_width, sum_v[j]);
+
+#if NV_PTX == 90
+#include "lib/hopper_tiles.clh"
+
+#define COPIERS 96
+// Rows first .. first + count of a matrix, 0 beyond `rows` and `width`: a loop that needs few registers.
+__attribute__((always_inline)) inline void bring(__local uchar *to, __global const ushort *from, int stride, int first,
+                                                 int count, int rows, int width, int padded, int item) {
+#pragma unroll 2
+  for (int piece = item; piece < count * padded / 8; piece += COPIERS) {
+    const int row = piece / (padded / 8), chunk = piece % (padded / 8);
+    const bool valid = first + row < rows && 8 * chunk < width;
+    copy_async(to + place(row, chunk, padded), from + (valid ? (long)(first + row) * stride + 8 * chunk : 0), 16,
+               valid);
+  }
+}
+// Local memory: keys, values, stages (queries, gradients, their statistics), ds twice, a slice's grad_q, barriers.
+#define VALUES_AT MATRIX_BYTES(BLOCK, WIDTH)
+#define STAGES_AT (VALUES_AT + MATRIX_BYTES(BLOCK, VALUE_WIDTH))
+#define GRADS_AT MATRIX_BYTES(SLICE, WIDTH)
+#define STATISTICS_AT (STAGES * STAGE_SIZE)
+#define STAGE_SIZE (MATRIX_BYTES(SLICE, WIDTH) + MATRIX_BYTES(SLICE, VALUE_WIDTH))
+#define DS_AT (STAGES_AT + STAGES * STAGE_SIZE)
+#define PARTIAL_AT (DS_AT + 2 * MATRIX_BYTES(SLICE, BLOCK))
+#define STATS_AT (PARTIAL_AT + PARTIAL_BYTES)
+#define BARRIERS_AT (STATS_AT + STAGES * SLICE * 8)
+#define MEMORY_BYTES (BARRIERS_AT + 16 * STAGES + 16)
+
+typedef struct {
+  uint barriers, stage, parity;
+} Ring;
+inline uint full(const Ring *r) { return r->barriers + 16 * r->stage; }
+inline uint freed(const Ring *r) { return r->barriers + 16 * r->stage + 8; }
+inline void advance(Ring *r) {
+  if (++r->stage == STAGES) r->stage = 0, r->parity ^= 1;
+}
+#define SUM_FULL(memory) ((memory) + BARRIERS_AT + 16 * STAGES)
+#define SUM_FREE(memory) (SUM_FULL(memory) + 8)
+
+// Three warps copy. A slice is shown to the matrix units when it is there, before the place of the next is waited for.
+__attribute__((always_inline)) inline void produce(__local uchar *memory, Ring ring, int item, int batch, int key_head,
+                                                   int first, const Params *p, CONST_GLOBAL(ushort, q),
+                                                   CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
+                                                   CONST_GLOBAL(ushort, grad_out), CONST_GLOBAL(float, logsumexp),
+                                                   CONST_GLOBAL(float, delta)) {
+  bring(memory, CONST_POINTER(ushort, k) + head_at(&p->k, batch, key_head), p->k.row, first, BLOCK, p->keys,
+            p->width, WIDTH, item);
+  bring(memory + VALUES_AT, CONST_POINTER(ushort, v) + head_at(&p->v, batch, key_head), p->v.row, first, BLOCK,
+            p->keys, p->value_width, VALUE_WIDTH, item);
+  EACH_HEAD {
+    HEAD_VARIABLES
+    for (int slice = first_slice(first); slice < slices_of(p); slice++) {
+      wait_barrier(freed(&ring), ring.parity ^ 1);
+      __local uchar *to = memory + STAGES_AT + ring.stage * STAGE_SIZE;
+      bring(to, Q, p->q.row, slice * SLICE, SLICE, p->queries, p->width, WIDTH, item);
+      bring(to + GRADS_AT, G, p->grad_out.row, slice * SLICE, SLICE, p->queries, p->value_width, VALUE_WIDTH, item);
+      __local float *statistics = (__local float *)(memory + STATS_AT) + ring.stage * 2 * SLICE;
+      for (int i = item; i < 2 * SLICE; i += COPIERS) {
+        const int of = slice * SLICE + i % SLICE;
+        copy_async(statistics + i, (i < SLICE ? L : D) + (of < p->queries ? of : 0), 4, of < p->queries);
+      }
+      COMMIT_COPIES();
+      WAIT_COPIES(0);
+      publish_to_units();
+      arrive(full(&ring));
+      advance(&ring);
+    }
+  }
+  COMMIT_COPIES();
+  WAIT_COPIES(0);
+}
+
+// One work-item adds the slices' parts of grad_q in memory, in turn.
+inline void add_partials(uint memory, int batch, int key_head, int first, const Params *p, GLOBAL(float, partial),
+                         GLOBAL(uint, turns)) {
+  uint parity = 0;
+  EACH_HEAD
+    for (int slice = first_slice(first); slice < slices_of(p); slice++) {
+      const long at = (long)(batch * p->heads + head) * slices_of(p) + slice;
+      __global float *to = POINTER(float, partial) + at * (PARTIAL_BYTES / 4);
+      __global uint *count = POINTER(uint, turns) + at;
+      const uint turn = turn_of(slice, first, p);
+      wait_barrier(SUM_FULL(memory), parity);
+      parity ^= 1;
+      uint done = 0;
+      while (done < turn) asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(done) : "l"(count) : "memory");
+      asm volatile("fence.proxy.async;" ::: "memory");
+      if (turn == 0)
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(memory + PARTIAL_AT),
+                     "r"(PARTIAL_BYTES) : "memory");
+      else
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
+                     "r"(memory + PARTIAL_AT), "r"(PARTIAL_BYTES) : "memory");
+      asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+      asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+      arrive(SUM_FREE(memory));
+      asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+      asm volatile("fence.proxy.async;" ::: "memory");
+      asm volatile("fence.acq_rel.gpu; red.release.gpu.global.add.u32 [%0], 1;" ::"l"(count) : "memory");
+    }
+}
+
+// set += a b, or = a b, of operands in local memory; see WGMMA_ROWS.
+#define WGMMA_MEMORY(tag, set, tiles, columns, a, b, add, a_turned, b_turned)                                        \
+  asm volatile("//@wgmma.mma_async.sync.aligned.m64n" HOPPER_STRING(columns) "k16.f32." HOPPER_STRING(tag) "."       \
+               HOPPER_STRING(tag) " {" NAMES(set, tiles) "}, %0, %1, " add ", 1, 1, " a_turned ", " b_turned ";"     \
+               ::"l"(a), "l"(b) : "memory")
+// From a row's 16 columns to the next 16.
+#define ALONG(d, width) (((d) * 32 / PANEL(width) * (8 * PANEL(width)) + (d) * 32 % PANEL(width)) / 16)
+// The lower halves of operands, as they lie and read by columns; WHOLE adds the upper half.
+#define STRAIGHT(at, width) ((uint)panel_operand(at, 16, 16 * (width), PANEL(width)))
+#define TURNED(at, width) ((uint)panel_operand(at, 8 * PANEL(width), 16 * (width), PANEL(width)))
+#define WHOLE(low, width) ((panel_operand(0, 0, 16 * (width), PANEL(width)) & 0xffffffff00000000ul) | (uint)(low))
+// set = rows by the transpose of a slice; set += factors in registers by a slice.
+#define MULTIPLY_ROWS(set, rows, slice, width)                                                                  \
+  WGMMA_MEMORY(TAG, set, 8, SLICE, WHOLE(rows, width), WHOLE(slice, width), "0", "0", "0");                     \
+  UNROLL for (int d = 1; d < (width) / 16; d++)                                                                 \
+    WGMMA_MEMORY(TAG, set, 8, SLICE, WHOLE((rows) + ALONG(d, width), width),                                    \
+                 WHOLE((slice) + ALONG(d, width), width), "1", "0", "0");                                       \
+  WGMMA_COMMIT();
+#define ADD_PRODUCT(set, tiles, width, factors, slice)                                       \
+  UNROLL for (int t = 0; t < SLICE / 16; t++)                                                \
+    WGMMA_ROWS(TAG, set, tiles, width, factors[t], WHOLE((slice) + t * (2 * (width)), width), "1", "1"); \
+  WGMMA_COMMIT();
+// Columns from `from` on of a slice's grad_q, and into local memory.
+#define MULTIPLY_PART(tiles, columns)                                                                         \
+  WGMMA_MEMORY(TAG, q, tiles, columns, WHOLE(ds, SLICE), WHOLE(part_keys, WIDTH), "0", "1", "1");             \
+  UNROLL for (int t = 1; t < BLOCK / 16; t++)                                                                 \
+    WGMMA_MEMORY(TAG, q, tiles, columns, WHOLE(ds + t * (2 * SLICE), SLICE),                                  \
+                 WHOLE(part_keys + t * (2 * WIDTH), WIDTH), "1", "1", "1");                                   \
+  WGMMA_COMMIT();
+#define STORE_PART(tiles, columns)                                                                   \
+  {                                                                                                        \
+    float4 part[(columns) / 8];                                                                            \
+    READ_TILES(q, tiles, part)                                                                             \
+    wait_barrier(SUM_FREE(at), sum_parity ^ 1);                                                            \
+    UNROLL for (int j = 0; j < (columns) / 8; j++) partial_rows[j * 128] = part[j];         \
+  }
+
+inline void store_matrices(__local uchar *row, uint4 r) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(local_address(row)), "r"(r.x),
+               "r"(r.y), "r"(r.z), "r"(r.w) : "memory");
+}
+
+__kernel __attribute__((reqd_work_group_size(GROUP + 128, 1, 1)))
+void backward(BACKWARD_ARGUMENTS) {
+  const Params *p = &params;
+  __local uchar memory[MEMORY_BYTES] __attribute__((aligned(1024)));
+  const Warp warp = WARP(shared);
+  const uint at = local_address(memory);
+  Ring ring = {at + BARRIERS_AT, 0, 0};
+  if (get_local_id(0) == 0) {
+    for (int i = 0; i < STAGES; i++) {
+      init_barrier(ring.barriers + 16 * i, COPIERS);
+      init_barrier(ring.barriers + 16 * i + 8, WARPS);
+    }
+    init_barrier(SUM_FULL(at), WARPS);
+    init_barrier(SUM_FREE(at), 1);
+    publish_barriers();
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const int blocks = (p->keys + BLOCK - 1) / BLOCK, all_heads = p->batch * (p->heads / p->sharing);
+  const int before = (int)get_group_id(0) / (together * blocks) * together;
+  const int rest = (int)get_group_id(0) % (together * blocks), near_heads = min(together, all_heads - before);
+  const int batch_head = before + rest % near_heads, first = (blocks - 1 - rest / near_heads) * BLOCK;
+  const int batch = batch_head / (p->heads / p->sharing), key_head = batch_head % (p->heads / p->sharing);
+  if (warp.number >= WARPS) {
+    asm volatile("//@setmaxnreg.dec.sync.aligned.u32 " HOPPER_STRING(FEW) ";");
+    const int item = (int)get_local_id(0) - GROUP;
+    if (item < COPIERS)
+      produce(memory, ring, item, batch, key_head, first, p, q_memory, q_offset, k_memory, k_offset, v_memory, v_offset,
+              grad_out_memory, grad_out_offset, logsumexp_memory, logsumexp_offset, delta_memory, delta_offset);
+    else if (item == COPIERS)
+      add_partials(at, batch, key_head, first, p, partial_memory, partial_offset, turns_memory, turns_offset);
+    return;
+  }
+  asm volatile("//@setmaxnreg.inc.sync.aligned.u32 " HOPPER_STRING(MANY) ";");
+  const int four = warp.number / 4, from = four * (WIDTH - PART);
+  const int pair = 2 * (warp.lane % 4), row = first + 16 * warp.number + warp.lane / 4;
+  const uint keys = STRAIGHT(at + four * MATRIX_BYTES(64, WIDTH), WIDTH);
+  const uint part_keys = TURNED(at, WIDTH) + ALONG(from / 16, WIDTH);
+  const uint values = STRAIGHT(at + VALUES_AT + four * MATRIX_BYTES(64, VALUE_WIDTH), VALUE_WIDTH);
+  // Where a lane stores rows of ds: of four 8 x 8 matrices, two below each other.
+  const int ds_row = 16 * warp.number + warp.lane % 16, ds_chunk = warp.lane / 16;
+  __local float4 *partial_rows = (__local float4 *)(memory + PARTIAL_AT) + get_local_id(0) % 128 + from * 16;
+  DECLARE_TILES(s, 8)
+  DECLARE_TILES(d, 8)
+  DECLARE_TILES(k, KEY_TILES)
+  DECLARE_TILES(v, VALUE_TILES)
+  DECLARE_TILES(q, PART_TILES)
+  CLEAR_TILES(k, KEY_TILES)
+  CLEAR_TILES(v, VALUE_TILES)
+  uint sum_parity = 0;
+  EACH_HEAD {
+    BIAS_DATA
+    for (int slice = first_slice(first); slice < slices_of(p); slice++) {
+      const uint stage = at + STAGES_AT + ring.stage * STAGE_SIZE;
+      const __local float *statistics = (const __local float *)(memory + STATS_AT) + ring.stage * 2 * SLICE;
+      const uint ds_at = DS_AT + sum_parity * MATRIX_BYTES(SLICE, BLOCK);
+      float4 scores[SLICE / 8], grads[SLICE / 8];
+      uint4 ps[SLICE / 16], ds_rows[SLICE / 16];
+      wait_barrier(full(&ring), ring.parity);
+      WGMMA_FENCE();
+      MULTIPLY_ROWS(s, keys, STRAIGHT(stage, WIDTH), WIDTH)
+      MULTIPLY_ROWS(d, values, STRAIGHT(stage + GRADS_AT, VALUE_WIDTH), VALUE_WIDTH)
+      WGMMA_WAIT(1);
+      READ_TILES(s, 8, scores)
+      probabilities(scores, statistics, row, slice * SLICE, &warp, p BIAS_VALUE);
+      pack_probabilities(ps, scores);
+      WGMMA_FENCE();
+      ADD_PRODUCT(v, VALUE_TILES, VALUE_WIDTH, ps, TURNED(stage + GRADS_AT, VALUE_WIDTH))
+      WGMMA_WAIT(1);
+      READ_TILES(d, 8, grads)
+      differences(grads, scores, statistics + SLICE, &warp);
+      pack_probabilities(ds_rows, grads);
+      UNROLL for (int t = 0; t < SLICE / 16; t++)
+        store_matrices(memory + ds_at + place(ds_row, 2 * t + ds_chunk, SLICE), ds_rows[t]);
+      publish_to_units();
+      asm volatile("bar.sync 1, %0;" ::"n"(GROUP) : "memory");
+      const uint ds = TURNED(at + ds_at, SLICE);
+      WGMMA_FENCE();
+      MULTIPLY_PART(PART_TILES, PART)
+      ADD_PRODUCT(k, KEY_TILES, WIDTH, ds_rows, TURNED(stage, WIDTH))
+      WGMMA_WAIT(1);
+      STORE_PART(PART_TILES, PART)
+      sum_parity ^= 1;
+      publish_to_units();
+      asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+      if (warp.lane == 0) arrive(SUM_FULL(at));
+      WGMMA_WAIT(0);
+      if (warp.lane == 0) arrive(freed(&ring));
+      advance(&ring);
+    }
+  }
+  float4 sum_k[WIDTH / 8], sum_v[VALUE_WIDTH / 8];
+  READ_TILES(k, KEY_TILES, sum_k)
+  READ_TILES(v, VALUE_TILES, sum_v)
+  STORE_GRADIENTS
+}
+#else
+#define AT(x, stride, row, rows, column, width) \
+  ((row) < (rows) && (column) < (width) ? DECODE(TAG, (x)[(long)(row) * (stride) + (column)]) : 0.0f)
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void backward(BACKWARD_ARGUMENTS) {
+  const Params *p = &params;
+  __local ushort ps[BLOCK * SLICE], ds[BLOCK * SLICE];
+  __local float statistics[2 * SLICE];
+  WARPS_MEMORY(shared, WARPS);
+  const Warp warp = WARP(shared);
+  const int pair = 2 * (warp.lane % 4), own = 16 * warp.number + warp.lane / 4, item = get_local_id(0);
+  const int batch = get_group_id(0) / (p->heads / p->sharing), key_head = get_group_id(0) % (p->heads / p->sharing);
+  __global const ushort *K = CONST_POINTER(ushort, k) + head_at(&p->k, batch, key_head);
+  __global const ushort *V = CONST_POINTER(ushort, v) + head_at(&p->v, batch, key_head);
+  for (int first = (p->keys - 1) / BLOCK * BLOCK; first >= 0; first -= BLOCK) {
+    const int row = first + own;
+    float4 sum_k[WIDTH / 8], sum_v[VALUE_WIDTH / 8];
+    for (int j = 0; j < WIDTH / 8; j++) sum_k[j] = 0;
+    for (int j = 0; j < VALUE_WIDTH / 8; j++) sum_v[j] = 0;
+    EACH_HEAD {
+      HEAD_VARIABLES
+      BIAS_DATA
+      for (int slice = first_slice(first); slice < slices_of(p); slice++) {
+        const int begin = slice * SLICE;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (item < SLICE) {
+          statistics[item] = begin + item < p->queries ? L[begin + item] : 0;
+          statistics[SLICE + item] = begin + item < p->queries ? D[begin + item] : 0;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        float4 s[SLICE / 8], d[SLICE / 8];
+        for (int i = 0; i < SLICE / 2; i++) {
+          const int at = row + i % 4 / 2 * 8, of = begin + i / 4 * 8 + pair + i % 2;
+          float x = 0, y = 0;
+          for (int c = 0; c < WIDTH; c++)
+            x += AT(K, p->k.row, at, p->keys, c, p->width) * AT(Q, p->q.row, of, p->queries, c, p->width);
+          for (int c = 0; c < VALUE_WIDTH; c++)
+            y += AT(V, p->v.row, at, p->keys, c, p->value_width) *
+                 AT(G, p->grad_out.row, of, p->queries, c, p->value_width);
+          ((float *)s)[i] = x, ((float *)d)[i] = y;
+        }
+        probabilities(s, statistics, row, begin, &warp, p BIAS_VALUE);
+        differences(d, s, statistics + SLICE, &warp);
+        for (int j = 0; j < SLICE / 8; j++) {
+          const int to = own * SLICE + 8 * j + pair;
+          *(__local uint *)(ps + to) = PACK(s[j].lo), *(__local uint *)(ps + to + 8 * SLICE) = PACK(s[j].hi);
+          *(__local uint *)(ds + to) = PACK(d[j].lo), *(__local uint *)(ds + to + 8 * SLICE) = PACK(d[j].hi);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int i = 0; i < VALUE_WIDTH / 2; i++)
+          for (int n = 0; n < SLICE; n++)
+            ((float *)sum_v)[i] += DECODE(TAG, ps[(own + i % 4 / 2 * 8) * SLICE + n]) *
+                AT(G, p->grad_out.row, begin + n, p->queries, i / 4 * 8 + pair + i % 2, p->value_width);
+        for (int i = 0; i < WIDTH / 2; i++)
+          for (int n = 0; n < SLICE; n++)
+            ((float *)sum_k)[i] += DECODE(TAG, ds[(own + i % 4 / 2 * 8) * SLICE + n]) *
+                AT(Q, p->q.row, begin + n, p->queries, i / 4 * 8 + pair + i % 2, p->width);
+        __global float *to = POINTER(float, partial) + ((long)batch_head * slices_of(p) + slice) * (PARTIAL_BYTES / 4);
+        for (int i = item; i < SLICE * WIDTH; i += GROUP) {
+          const int lane = i / 4 % 32, of = i / 128 % 4 * 16 + lane / 4 + i % 4 / 2 * 8;
+          const int column = i / 512 * 8 + 2 * (lane % 4) + i % 2;
+          float x = 0;
+          for (int n = 0; n < BLOCK; n++)
+            x += DECODE(TAG, ds[n * SLICE + of]) * AT(K, p->k.row, first + n, p->keys, column, p->width);
+          to[i] = turn_of(slice, first, p) == 0 ? x : to[i] + x;
+        }
+      }
+    }
+    STORE_GRADIENTS
+  }
+}
+#endif
+
+// The sums of grad_q as its elements. A work-item takes 8 columns of two rows, 8 apart.
+__kernel __attribute__((reqd_work_group_size(128, 1, 1)))
+void queries(const Params params, CONST_GLOBAL(float, partial), GLOBAL(ushort, grad_q)) {
+  const Params *p = &params;
+  const long item = get_global_id(0), tile = item % (WIDTH / 8), line = item / (WIDTH / 8) % 32;
+  const long at = item / (WIDTH / 8) / 32;
+  const long slices = slices_of(p);
+  if (at >= slices * p->heads * p->batch) return;
+  const int head = at / slices % p->heads, batch = at / slices / p->heads;
+  const int row = (int)(at % slices) * SLICE + line / 8 * 16 + line % 8;
+  __global const float4 *from =
+      (__global const float4 *)(CONST_POINTER(float, partial) + at * (PARTIAL_BYTES / 4)) + tile * 128 + line * 4;
+  __global ushort *G = POINTER(ushort, grad_q) + head_at(&p->grad_q, batch, head);
+  const bool any = p->keys > 0;
+  for (int i = 0; i < 4; i++)
+    store_tile(G, p->grad_q.row, row, p->queries, 8 * tile + 2 * i, p->width, any ? from[i] * p->scale : (float4)0);
+}
