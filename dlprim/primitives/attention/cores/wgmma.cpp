@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include <dlprim/runtime/environment.hpp>
+#include <dlprim/runtime/static_local_memory.hpp>
 
 #include "../problem.hpp"
 
@@ -22,16 +23,19 @@ struct Key {
   std::uint16_t width, value_width;
 };
 
-// Measured on an H200. DLPRIM_ATTENTION_TILE=2x48x3x1 for measurements.
-Shape shape_of(const AttentionProblem& x, int widest) {
+// Measured on an H200, with all of its local memory and with the 48 KB that older drivers leave.
+// DLPRIM_ATTENTION_TILE=2x48x3x1 for measurements.
+Shape shape_of(const Device& device, const AttentionProblem& x, int widest) {
   int fours, slice, stages, resident;
   const char* forced = environment::text("DLPRIM_ATTENTION_TILE");
   if (forced && std::sscanf(forced, "%dx%dx%dx%d", &fours, &slice, &stages, &resident) == 4)
     return {std::uint8_t(fours), std::uint8_t(slice), std::uint8_t(stages), std::uint8_t(resident)};
+  const bool large = static_local_memory(device) >= 180000;
+  if (widest > 96 && large) return {2, 80, 8, 1};
   if (widest > 96) return {3, 48, 3, 1};
   if (widest > 64) return {3, 48, 5, 1};
   // Two groups begin and end blocks in each other's time; one of many warps reads keys less often.
-  if (x.bias_type || x.p.keys < 1024) return {2, 32, 11, 2};
+  if (x.bias_type || x.p.keys < 1024) return large ? Shape{2, 128, 6, 1} : Shape{2, 32, 11, 2};
   return {3, 80, 4, 1};
 }
 
@@ -95,7 +99,7 @@ void run(Queue& queue, const AttentionProblem& x) {
   key.pairs = vector_of({{p.out, x.out, p.value_width}}, 2) == 2;
   key.bias_pairs =
       x.bias_type && size_of(*x.bias_type) == 2 && p.bias.column == 1 && vector_of({{p.bias, x.bias, p.keys}}, 2) == 2;
-  key.shape = shape_of(x, std::max(key.width, key.value_width));
+  key.shape = shape_of(device, x, std::max(key.width, key.value_width));
   const std::int64_t block = 64 * key.shape.fours, blocks = (p.queries + block - 1) / block * p.batch * p.heads;
   const std::int64_t groups = std::min(blocks, std::int64_t(info.compute_units) * key.shape.resident);
   // Where there is no such matrix unit, no warps copy only.
