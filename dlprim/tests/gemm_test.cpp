@@ -259,18 +259,22 @@ class GemmOfTensorMaps : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(GemmOfTensorMaps, AgreesWithHost) {
   const testing::Variable forced("DLPRIM_GEMM", "tma"), tile("DLPRIM_GEMM_TILE", GetParam());
+  int number = 0;
+  const auto check_some = [&](const Case& t, DataType type) {
+    if (number++ % 4 == 0 || !testing::builds_slowly()) check(t, type);
+  };
   for (const bool at : {false, true})
     for (const bool bt : {false, true}) {
-      check({1, 136, 200, 72, at, bt}, DataType::bfloat16);
-      check({3, 72, 264, 136, at, bt, false, 8, 8, 0.5, -2, Activation::relu, true}, DataType::float16);
+      check_some({1, 136, 200, 72, at, bt}, DataType::bfloat16);
+      check_some({3, 72, 264, 136, at, bt, false, 8, 8, 0.5, -2, Activation::relu, true}, DataType::float16);
     }
-  check({1, 40, 8, 1}, DataType::bfloat16);
-  check({2, 64, 70, 64, false, true, false, 0, 8, 1, 1, Activation::gelu, false, true}, DataType::bfloat16);
-  check({1, 65, 33, 200, false, true, true, 0, 16}, DataType::float16);
-  check({2, 72, 40, 75, false, false, false, 3, 1, 1, 1}, DataType::bfloat16);  // copied
-  check({1, 72, 24, 3000, true, true, false, 0, 0, 2, 3, Activation::relu}, DataType::bfloat16);
+  check_some({1, 40, 8, 1}, DataType::bfloat16);
+  check_some({2, 64, 70, 64, false, true, false, 0, 8, 1, 1, Activation::gelu, false, true}, DataType::bfloat16);
+  check_some({1, 65, 33, 200, false, true, true, 0, 16}, DataType::float16);
+  check_some({2, 72, 40, 75, false, false, false, 3, 1, 1, 1}, DataType::bfloat16);  // copied
+  check_some({1, 72, 24, 3000, true, true, false, 0, 0, 2, 3, Activation::relu}, DataType::bfloat16);
   const testing::Variable split("DLPRIM_GEMM_SPLIT", "2");
-  check({2, 136, 136, 328, false, true, false, 0, 0, 1, 1}, DataType::bfloat16);
+  check_some({2, 136, 136, 328, false, true, false, 0, 0, 1, 1}, DataType::bfloat16);
 }
 
 TEST_P(GemmOfTensorMaps, WideIndexes) {
