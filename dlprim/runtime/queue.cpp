@@ -242,6 +242,11 @@ void Queue::fill(BufferRef to, const void* pattern, std::size_t pattern_bytes, s
   if (pattern_bytes > kept.size())
     throw ValidationError("[fill] expected a pattern of at most 16 bytes, got " + std::to_string(pattern_bytes));
   std::memcpy(kept.data(), pattern, pattern_bytes);
+  // Drivers write as much at once: NVIDIA's fills by 4 bytes twice as fast as by 2.
+  const auto whole = [&](std::size_t unit) { return bytes % unit == 0 && to.offset % unit == 0; };
+  for (; pattern_bytes <= 2 && whole(2 * pattern_bytes); pattern_bytes *= 2)
+    std::memcpy(kept.data() + pattern_bytes, kept.data(), pattern_bytes);
+  pattern = kept.data();
   if (Recording* recording = Recording::current()) recording->add_fill(*this, to, pattern, pattern_bytes, bytes);
   admit();
   run([this, to, kept, pattern_bytes, bytes] {
