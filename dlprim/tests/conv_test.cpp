@@ -137,7 +137,8 @@ void check(const Case& t, DataType type) {
   for (std::int64_t i = 0; i < numel(y); i++)
     er[i] = std::max(er[i] + residual.host(std::size_t(offset(i, y, sy))), 0.0);
   for (double& v : ey) v = std::max(v, 0.0);
-  const double tolerance = testing::epsilon(type) + (type == DataType::float64 ? 1e-13 : 5e-6);
+  const double tolerance =
+      t.options.allow_tf32 ? 2e-3 : testing::epsilon(type) + (type == DataType::float64 ? 1e-13 : 5e-6);
   const std::string what = std::string(t.label) + " " + name(type);
   compare(what + " forward", ey, my, y, t.x_last, tolerance);
   if (is_floating(type)) compare(what + " with residual", er, mr, y, t.x_last, tolerance);
@@ -243,6 +244,52 @@ TEST_P(ConvCandidate, AgreesWithHost) {
 INSTANTIATE_TEST_SUITE_P(All, ConvCandidate,
                          ::testing::Values("thin", "gemv", "panel", "tma", "wgmma", "mma", "tiled", "reference"),
                          [](const auto& candidate) { return std::string(candidate.param); });
+
+// Channels side by side: edges of tiles, of chunks, of windows and of k in every pass.
+TEST(Conv, GathersWholeChunks) {
+  const testing::Variable forced("DLPRIM_GEMM", "gather");
+  const auto last = [](const char* label, Sizes x, Sizes w, ConvOptions options, Sizes behind = {}) {
+    return Case{label, std::move(x), std::move(w), options, std::move(behind), true, true};
+  };
+  const Case all[] = {
+      last("3x3", {2, 8, 9, 11}, {16, 8, 3, 3}, options({1, 1, 1}, {1, 1, 0})),
+      last("stride and dilation", {2, 24, 13, 11}, {72, 24, 3, 3}, options({2, 1, 1}, {2, 3, 0}, {1, 2, 1})),
+      last("5x5, a tile and more of channels", {1, 16, 8, 9}, {136, 16, 5, 5}, options({2, 2, 1}, {2, 2, 0})),
+      last("asymmetric, odd channels", {2, 8, 8, 9}, {21, 8, 3, 4}, options({1, 1, 1}, {0, 1, 0}), {2, 2}),
+      last("groups", {2, 32, 7, 7}, {16, 16, 3, 3}, options({1, 1, 1}, {1, 1, 0}, {1, 1, 1}, 2)),
+      last("1x1 stride 2", {2, 72, 9, 8}, {8, 72, 1, 1}, options({2, 2, 1}, {0, 0, 0})),
+      last("1d", {3, 8, 50}, {16, 8, 5}, options({2, 1, 1}, {2, 0, 0})),
+      last("3d", {1, 8, 5, 6, 7}, {8, 8, 3, 3, 2}, options({1, 2, 1}, {1, 1, 0})),
+  };
+  // Where kernels build slowly, a third of the cases.
+  for (std::size_t i = 0; i < std::size(all); i += testing::builds_slowly() ? 3 : 1)
+    check(all[i], i % 2 ? DataType::float16 : DataType::bfloat16);
+  Case rounded = all[1];
+  rounded.options.allow_tf32 = true;
+  check(rounded, DataType::float32);
+  // Row-major tensors are copied first; results go back to rows that cannot be written in vectors.
+  Case planes = all[0];
+  planes.x_last = false;
+  const testing::Variable copied("DLPRIM_CONV", "channels_last");
+  check(planes, DataType::bfloat16);
+  planes.options.allow_tf32 = true;
+  check(planes, DataType::float32);
+}
+
+// Tiles that only Hopper takes, each way round.
+TEST(Conv, GathersLargeTiles) {
+  if (testing::builds_slowly()) GTEST_SKIP() << "a few cases more of what GathersWholeChunks covers";
+  const testing::Variable forced("DLPRIM_GEMM", "gather");
+  Case t{"large", {1, 16, 13, 11}, {136, 16, 3, 3}, options({1, 1, 1}, {1, 1, 0}), {}, true, true};
+  for (const char* tile : {"128x256x64x64x64x4", "256x128x64x64x64x4", "128x128x64x64x64x6", "64x256x64x64x64x5"}) {
+    const testing::Variable shape("DLPRIM_GEMM_TILE", tile);
+    check(t, DataType::bfloat16);
+    t.x_last = false;  // C contiguous along points
+    const testing::Variable copied("DLPRIM_CONV", "channels_last");
+    check(t, DataType::bfloat16);
+    t.x_last = true;
+  }
+}
 
 TEST(Conv, StreamsSlicesAcrossTiles) {
   const testing::Variable forced("DLPRIM_GEMM", "tiled"), stream("DLPRIM_GEMM_SPLIT", "stream");

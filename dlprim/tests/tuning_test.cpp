@@ -22,9 +22,9 @@ const DeviceInfo h200 = nvidia("NVIDIA H200", 90), h100 = nvidia("NVIDIA H100 PC
 
 TEST(Tuning, DevicesOfAnArchitectureShareWhatWasMeasured) {
   EXPECT_EQ(tuning::scope_of(h200), "nvidia/sm_90/NVIDIA H200");
-  const std::string choice = "core convolution bfloat16 1024 12544 512 1 a:k b:k rank2 last";
-  EXPECT_EQ(tuning::values(h200, choice), std::vector<std::string>{"mma"});
-  EXPECT_EQ(tuning::values(h100, choice), std::vector<std::string>{"mma"});
+  const std::string choice = "core convolution bfloat16 64 802816 147 1 a:k b:k rank2 edges last";
+  EXPECT_EQ(tuning::values(h200, choice), std::vector<std::string>{"tiled"});
+  EXPECT_EQ(tuning::values(h100, choice), std::vector<std::string>{"tiled"});
   EXPECT_TRUE(tuning::values(a100, choice).empty());
   EXPECT_FALSE(tuning::values(h100, "gemm.wgmma.rates").empty());
   EXPECT_TRUE(tuning::values(a100, "gemm.wgmma.rates").empty());

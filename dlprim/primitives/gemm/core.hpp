@@ -5,6 +5,7 @@
 #include <dlprim/runtime/memory.hpp>
 
 #include <initializer_list>
+#include <limits>
 #include <vector>
 
 #include "../select.hpp"

@@ -66,6 +66,10 @@ inline DataType result_type(const GemmProblem& problem) {
 /// Runs a problem with sizes above 0 (k may be 0) by the first core that takes it.
 void run_gemm(Queue& queue, const GemmProblem& problem);
 
+/// Whether the core "gather" is the one for a convolution of 16-bit floats or tf32 whose channels lie side by side: a
+/// result of so many rows (channels), sums of this length, all operations.
+bool gather_pays(const Device& device, std::int64_t rows, std::int64_t sum, double operations);
+
 /// Writes a plain problem as its transpose: C^T = B^T A^T.
 void transpose(GemmProblem& problem);
 
