@@ -45,6 +45,21 @@ void run_conv(Queue& queue, const ConvProblem& problem) {
   all.run(queue, problem);
 }
 
+bool tf32_pays(const Device& device, const ConvProblem& problem) {
+  const ConvShape& s = problem.shape;
+  if (s.type != DataType::float32 || !s.allow_tf32 || problem.pass == ConvPass::weights || s.taps() > 32) return false;
+  const bool forward = problem.pass == ConvPass::forward;
+  const Volume &read = forward ? s.x : s.y, &result = forward ? s.y : s.x;
+  std::int64_t sum = read.channels / s.groups, points = result.outer;
+  for (int i = 0; i < 3; i++) {
+    const std::int64_t phases = forward ? 1 : s.stride[i];  // each a product of its own
+    sum *= (s.w.size[i] + phases - 1) / phases, points *= (result.size[i] + phases - 1) / phases;
+  }
+  const std::int64_t rows = result.channels / s.groups;
+  const double operations = 2 * double(result.channels) * double(points) * double(sum);
+  return read.channels / s.groups % 4 == 0 && gather_pays(device, rows, sum, operations);
+}
+
 void add_residual_behind(Queue& queue, const ConvProblem& problem, void (*run)(Queue&, const ConvProblem&)) {
   if (!problem.residual.defined()) return run(queue, problem);
   ConvProblem sums = problem;

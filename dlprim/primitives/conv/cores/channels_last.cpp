@@ -44,13 +44,16 @@ void run_copies(Queue& queue, const ConvProblem& problem) {
 
 const char* decline(const Device& device, const ConvProblem& problem, bool forced) {
   const ConvShape& s = problem.shape;
-  if (size_of(s.type) != 2 || !is_floating(s.type)) return "only for 16-bit floats";
+  const bool tf32 = s.type == DataType::float32 && (forced ? s.allow_tf32 : tf32_pays(device, problem));
+  if (!tf32 && (size_of(s.type) != 2 || !is_floating(s.type))) return "only for 16-bit floats and tf32";
+  const std::int64_t chunk = 16 / std::int64_t(size_of(s.type));
   std::int64_t elements = 0;
   const TensorView* operands[] = {reads_x(problem.pass) ? &problem.x : nullptr,
                                   reads_y(problem.pass) ? &problem.y : nullptr};
   for (const TensorView* tensor : operands) {
     if (!tensor) continue;
-    if (tensor->numel() == 0 || tensor->size(1) / s.groups % 8 != 0) return "groups of channels are not multiples of 8";
+    if (tensor->numel() == 0 || tensor->size(1) / s.groups % chunk != 0)
+      return "groups of channels are not whole chunks of 16 bytes";
     if (tensor->stride(1) != 1) elements += tensor->numel();
   }
   if (elements == 0) return "channels lie side by side";
@@ -59,8 +62,8 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
   // A pointwise convolution reads points side by side where they are aligned.
   const bool strided = s.stride[0] * s.stride[1] * s.stride[2] > 1;
   if (s.taps() == 1 && !strided && s.y.size[0] * s.y.size[1] * s.y.size[2] % 4 == 0) return "points lie side by side";
-  static tuning::Numbers<2> costs("conv.channels_last");
-  const auto& [an_element, start] = costs(device);
+  static tuning::Numbers<2> costs("conv.channels_last"), costs_of_tf32("conv.channels_last.tf32");
+  const auto& [an_element, start] = (tf32 ? costs_of_tf32 : costs)(device);
   const double operations = 2.0 * double(s.y.channels * s.w.channels * s.taps()) * double(s.points());
   return operations > an_element * double(elements) + start ? nullptr : "too little work to pay for copies";
 }

@@ -38,6 +38,7 @@ const char* decline_by_estimate(const Device& device, const ConvProblem& problem
     const double enough = problem.pass == ConvPass::weights ? wanted_of_weights : wanted;
     return gain_on_cpu(s, tiles, operations, bytes) <= enough ? "no gain by estimate" : nullptr;
   }
+  if (tf32_pays(device, problem)) return "matrix units are faster in tf32";
   static tuning::Numbers<2> numbers("conv.winograd.gpu");
   const auto& [channels, fewest] = numbers(device);
   const bool small = double(std::min(s.x.channels, s.y.channels)) < channels || tiles < fewest;
