@@ -531,6 +531,16 @@ def test_kernels_that_do_not_build(device, monkeypatch):
     torch.testing.assert_close(inputs.grad.cpu(), x.grad)
 
 
+def test_results_of_another_dtype_are_refused(device):
+    from pytorch_ocl.inductor.runtime import with_strides
+
+    x = torch.ones(2, 3, device=device)
+    assert with_strides(x, (2, 3), (3, 1), "aten.x", torch.float32) is x
+    assert with_strides(x, (2, 3), (1, 2), "aten.x").stride() == (1, 2)
+    with pytest.raises(AssertionError, match="aten.x: expected a result of torch.int64, got torch.float32"):
+        with_strides(x, (2, 3), (3, 1), "aten.x", torch.int64)
+
+
 def test_versions_of_inductor_without_what_it_takes(device, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pytorch_ocl.inductor.compile", None)
     function = torch.compile(lambda x: x + 1)

@@ -34,9 +34,11 @@ def wait_for_builds() -> None:
         build.result()
 
 
-def with_strides(tensor, size, stride, *_):
+def with_strides(tensor, size, stride, operator="", dtype=None):
     """The result of an operator that runs as it is, in memory as the program expects it. Raises AssertionError for
-    another shape."""
+    another shape or dtype."""
+    if dtype not in (None, tensor.dtype):
+        raise AssertionError(f"{operator}: expected a result of {dtype}, got {tensor.dtype}")
     try:
         torch._C._dynamo.guards.assert_size_stride(tensor, size, stride)
         return tensor

@@ -24,8 +24,11 @@ class _PlannedStrides:
         super().write_header()
         self.imports.writeline(_IMPORT)
 
-    def _codegen_assert_size_stride(self, code, name, size, stride, *rest):  # PyTorch 2.13
-        code.writeline(_planned(f"assert_size_stride({name}, {size}, {stride}, {', '.join(map(repr, rest))})"))
+    def _codegen_assert_size_stride(self, code, name, size, stride, *rest):  # since PyTorch 2.13
+        if name.startswith("buf"):  # `rest`: the operator's name and, since 2.14, the dtype or None
+            code.writeline(f"{name} = with_strides({name}, {size}, {stride}, {', '.join(map(repr, rest))})")
+        else:
+            super()._codegen_assert_size_stride(code, name, size, stride, *rest)
 
     def writeline(self, line):  # before
         super().writeline(_planned(line) if isinstance(line, str) else line)
