@@ -91,8 +91,9 @@ def torch_folder(version, cache):
 
 
 def build_library(version, cache, jobs):
-    """Compiles the backend against this PyTorch; returns the library. Its list of operators lies beside it."""
-    torch, build, prefix = torch_folder(version, cache), cache / f"build-{version}", cache / f"stage-{version}"
+    """Compiles the backend against this PyTorch; returns the library. Its list of operators lies beside it. All
+    versions share a build folder, so that dlprim, which knows nothing of PyTorch, is compiled once."""
+    torch, build, prefix = torch_folder(version, cache), cache / "build", cache / f"stage-{version}"
     say(f"compiling for torch {version}; progress: {build}")
     defines = {
         "CMAKE_BUILD_TYPE": "Release",
