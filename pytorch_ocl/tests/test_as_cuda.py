@@ -219,6 +219,22 @@ def test_what_cannot_be_expressed_says_so(program, message):
     assert message in check(program, expect=1)
 
 
+def test_dynamo_may_ask_about_what_is_refused():
+    check("""
+assert not isinstance(3, torch.cuda.MemPool)  # asked of values that Dynamo meets, since PyTorch 2.14
+import torch._dynamo  # reads torch.cuda.use_mem_pool.__wrapped__, as well
+class Scale:
+    factor = 2
+assert torch.compile(lambda x, s: x * s.factor, backend="eager")(torch.ones(3, device="cuda"), Scale()).sum() == 6
+try:
+    torch.cuda.use_mem_pool.__wrapped__(None)
+except RuntimeError as error:
+    assert "torch.cuda.use_mem_pool is not available" in str(error)
+else:
+    raise AssertionError("not refused")
+""")
+
+
 def test_cuda_extensions_are_refused():
     pytest.importorskip("setuptools", reason="torch.utils.cpp_extension needs it")
     for program in (

@@ -30,7 +30,7 @@ _REASONS = {
 
 
 class _Refused:
-    """Stands for an object of torch.cuda: any use raises."""
+    """Stands for an object of torch.cuda: any use raises, but what Dynamo asks of it where it is not used."""
 
     def __init__(self, name, reason):
         self.__dict__.update(name=name, reason=reason)
@@ -39,6 +39,13 @@ class _Refused:
         raise RuntimeError(f"torch.cuda.{self.name} is not available on OpenCL devices: {self.reason}")
 
     __call__ = __enter__ = _refuse
+
+    @property
+    def __wrapped__(self):  # of use_mem_pool, since PyTorch 2.14
+        return self._refuse
+
+    def __instancecheck__(self, value):
+        return False
 
     def __exit__(self, *arguments):
         pass
