@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Every operator of PyTorch's database, in five dtypes, against the CPU. Exceptions stand in expectations.yaml: a pair
 that is listed must behave as listed, so an entry that is no longer true fails the run; of `digits` only, which depend
-on the CPU's vector unit, no more is asked than of all others."""
+on the CPU's vector unit, no more is asked than of all others, nor of `rounding` with another PyTorch than the one that
+the file was written with: its kernels of the CPU may round elsewhere."""
 
 import pathlib
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 import yaml
 
+WRITTEN_WITH = "2.13."
 EXPECTATIONS = yaml.safe_load((pathlib.Path(__file__).parent / "expectations.yaml").read_text())
 
 
@@ -40,7 +42,7 @@ def test_operator(op, dtype, device):
         with pytest.raises(Exception):  # noqa: B017  of whatever type
             opinfo.check(op, dtype, device)
         return
-    if kind == "rounding":
+    if kind == "rounding" and torch.__version__.startswith(WRITTEN_WITH):
         with pytest.raises(AssertionError):
             opinfo.check(op, dtype, device)
     fallbacks = (opinfo.check_rounding if kind == "rounding" else opinfo.check)(op, dtype, device)
