@@ -107,7 +107,7 @@ def test_names_of_torch_xpu():
         torch.ocl.graph  # noqa: B018
 
 
-@pytest.mark.parametrize("name", ["clock_rate", "power_draw", "temperature", "utilization"])
+@pytest.mark.parametrize("name", ["clock_rate", "list_gpu_processes", "power_draw", "temperature", "utilization"])
 def test_what_opencl_does_not_tell(name):
     with pytest.raises(NotImplementedError, match=f"torch.ocl.{name}"):
         getattr(torch.ocl, name)()

@@ -14,6 +14,7 @@ __all__ = [
     "get_gencode_flags",
     "get_stream_from_external",
     "is_current_stream_capturing",
+    "list_gpu_processes",
     "memory_usage",
     "clock_rate",
     "power_draw",
@@ -64,6 +65,7 @@ def _not_told(name, quantity):
 
 
 clock_rate = _not_told("clock_rate", "present clock rate")
+list_gpu_processes = _not_told("list_gpu_processes", "processes")
 power_draw = _not_told("power_draw", "power draw")
 temperature = _not_told("temperature", "temperature")
 utilization = _not_told("utilization", "utilization")
