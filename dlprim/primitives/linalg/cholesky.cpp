@@ -3,7 +3,7 @@
 // memory, the panel below it by a triangular solve, the rest by products.
 #include <dlprim/primitives/copy.hpp>
 
-#include "linalg.hpp"
+#include "cholesky_blocks.hpp"
 
 namespace dlprim {
 
@@ -55,6 +55,18 @@ void update(Queue& queue, const TensorView& a, const TensorView& panel) {
   }
 }
 
+// Panels of many blocks each, so that products with what is right of them are large.
+void factor_in_blocks(Queue& queue, const TensorView& a, const TensorView& info) {
+  const std::int64_t n = a.size(1), wide = 1024;
+  CholeskyBlocks blocks(queue, a, info);
+  for (std::int64_t j = 0; j < n; j += wide) {
+    const std::int64_t columns = std::min(wide, n - j), rest = n - j - columns;
+    blocks.columns(a, j, columns);
+    if (rest > 0)
+      update(queue, block(a, j + columns, j + columns, rest, rest), block(a, j + columns, j, rest, columns));
+  }
+}
+
 }  // namespace
 
 void cholesky(Queue& queue, const TensorView& a, const TensorView& info) {
@@ -65,6 +77,7 @@ void cholesky(Queue& queue, const TensorView& a, const TensorView& info) {
         "info of int32 [batch]");
   if (a.numel() == 0) return fill(queue, info, 0);
   if (n <= fitting(queue, a.dtype, 8, 128)) return factor_small(queue, a, info, 0);
+  if (cholesky_in_blocks(queue, a)) return factor_in_blocks(queue, a, info);
   const std::int64_t width = fitting(queue, a.dtype, 16, 64);
   for (std::int64_t j = 0; j < n; j += width) {
     const std::int64_t columns = std::min(width, n - j), rest = n - j - columns;

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// Panels of Cholesky's factor by many work-groups, for GPUs: two launches for each block of columns.
+#pragma once
+#include "linalg.hpp"
+
+namespace dlprim::linalg {
+
+/// Whether the device has what CholeskyBlocks asks for.
+bool cholesky_in_blocks(Queue& queue, const TensorView& a);
+
+class CholeskyBlocks {
+ public:
+  CholeskyBlocks(Queue& queue, const TensorView& a, const TensorView& info);
+  std::int64_t width() const { return width_; }  ///< columns of a block
+  /// Factors `count` columns of `a`, from column `from` on and from the diagonal down, which are updated with those before;
+  /// `from` is a multiple of the width. Of the columns after these nothing is read.
+  void columns(const TensorView& a, std::int64_t from, std::int64_t count);
+
+ private:
+  Queue& queue_;
+  TensorView info_;
+  std::int64_t width_;
+  Temporary inverse_;
+};
+
+}  // namespace dlprim::linalg
