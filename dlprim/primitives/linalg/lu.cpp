@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Right-looking blocked LU with partial pivoting (G. Golub, C. Van Loan, Matrix Computations, 3.6): a panel by one
-// work-group, its exchanges in the other columns, a triangular solve, a product.
+// work-group, its exchanges and a triangular solve in the other columns, a product.
 #include <dlprim/primitives/copy.hpp>
 
 #include <bit>
@@ -18,16 +18,23 @@ struct Key {
   DataType type;
   std::uint8_t kernel;
   PanelShape shape;
+  std::uint8_t row_fast = 0, unused = 0;
 };
 
 enum Which : std::uint8_t { panel, exchange, order };
 
-Kernel& kernel_for(Queue& queue, DataType type, Which which, const PanelShape& shape) {
+constexpr std::int64_t exchanged_columns = 8;  // of a work-group
+
+Kernel& kernel_for(Queue& queue, DataType type, Which which, const PanelShape& shape, bool row_fast = false) {
   static KernelCache<Key> cache;
   constexpr const char* names[] = {"lu_panel", "exchange_rows", "pivots_to_order"};
-  return cache.get(queue.device(), Key{type, which, shape}, [&] {
+  return cache.get(queue.device(), Key{type, which, shape, row_fast}, [&] {
+    const bool nvidia = queue.device().info().nv_inline_ptx && shape.group >= 32;
     KernelSource result = source(which == panel ? "lu.cl" : "exchange.cl", names[which], type);
-    return define(result, shape).define("CANDIDATES", std::int64_t(1) << std::bit_width(unsigned(shape.group)) / 2);
+    return define(result, shape)
+        .define("WARP", nvidia ? 32 : std::int64_t(1) << std::bit_width(unsigned(shape.group)) / 2)
+        .define("COLUMNS", exchanged_columns)
+        .define("ROW_FAST", std::int64_t(row_fast));
   });
 }
 
@@ -47,14 +54,14 @@ void exchange_others(Queue& queue, const TensorView& a, const TensorView& moves,
                      std::uint16_t most) {
   const std::int64_t columns = a.size(2);
   if (columns == width) return;
-  const PanelShape shape{std::uint16_t(fitting_group(queue.device().info(), 64)), 0, most};
+  const PanelShape shape{std::uint16_t(fitting_group(queue.device().info(), 256)), 0, most};
   const struct {
     Strides a;
     cl_long columns, chunks, skip_from, skip;
-    cl_int m, n;
-  } p{strides_of(a),     columns,      (columns - width + shape.group - 1) / shape.group, start, width,
-      cl_int(a.size(1)), cl_int(width)};
-  launch(queue, kernel_for(queue, a.dtype, exchange, shape),
+    cl_int n, unused;
+  } p{strides_of(a), columns, (columns - width + exchanged_columns - 1) / exchanged_columns, start, width,
+      cl_int(width), 0};
+  launch(queue, kernel_for(queue, a.dtype, exchange, shape, a.strides[1] <= a.strides[2]),
          NDRange(std::size_t(p.chunks * a.size(0)) * shape.group, shape.group), a.data, moves.data, p);
 }
 
@@ -75,10 +82,9 @@ void lu_factor(Queue& queue, const TensorView& a, const TensorView& pivots, cons
     width = std::min<std::int64_t>(shape.width, steps - j);
     const std::int64_t after = j + width, rows = m - after, columns = n - after;
     factor_panel(queue, block(a, j, j, m - j, width), pivots, info, moves, shape, j, pivot);
-    if (pivot) exchange_others(queue, block(a, j, 0, m - j, n), moves, j, width, shape.width);
+    exchange_others(queue, block(a, j, 0, m - j, n), moves, j, width, shape.width);
     if (columns == 0) continue;
     const TensorView right = block(a, j, after, width, columns);
-    triangular_solve(queue, block(a, j, j, width, width), right, {.upper = false, .unit = true, .conjugate = false});
     multiply(queue, block(a, after, j, rows, width), right, block(a, after, after, rows, columns), -1, 1);
   }
 }
