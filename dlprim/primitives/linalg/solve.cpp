@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Triangular systems: halves of the matrix one after the other, with a product between them; the smallest by substitution.
+// Triangular systems: halves of the matrix one after the other, with a product between them; the smallest by substitution,
+// or, of one large matrix on a GPU, by products with inverses of the blocks on the diagonal, all made at once.
+#include <dlprim/primitives/copy.hpp>
+
 #include "linalg.hpp"
 
 namespace dlprim {
@@ -57,6 +60,61 @@ void solve(Queue& queue, const TensorView& a, const TensorView& x, const Triangl
   }
 }
 
+constexpr std::int64_t pair = 2 * leaf;  // rows of an inverted block
+
+// The squares of `rows` rows on the diagonal of one matrix.
+TensorView diagonal_blocks(const TensorView& a, std::int64_t rows) {
+  const std::int64_t sizes[] = {a.size(1) / rows, rows, rows};
+  const std::int64_t strides[] = {rows * (a.strides[1] + a.strides[2]), a.strides[1], a.strides[2]};
+  return TensorView(a.data, a.dtype, sizes, strides);
+}
+
+// The inverses [n / pair, pair, pair] of blocks of `a` [1, n, n]: of halves of them by substitution, then
+// (A 0; C D)^-1 = (A^-1 0; -D^-1 C A^-1 D^-1).
+Temporary inverses(Queue& queue, const TensorView& a, const Triangle& t) {
+  const std::int64_t count = a.size(1) / pair;
+  const TensorView whole = block(a, 0, 0, count * pair, count * pair);
+  const Temporary halves(queue, a.dtype, {2 * count, leaf, leaf}), products(queue, a.dtype, {count, leaf, leaf});
+  copy_part(queue, halves, {}, MatrixPart::identity);
+  substitute(queue, diagonal_blocks(whole, leaf), halves, t);
+  Temporary result(queue, a.dtype, {count, pair, pair});
+  fill(queue, result, 0);
+  const std::int64_t sizes[] = {count, 2, leaf, leaf}, strides[] = {pair * pair, leaf * (pair + 1), pair, 1};
+  copy(queue, TensorView(result.view().data, a.dtype, sizes, strides), halves.view().reshaped({count, 2, leaf, leaf}));
+  const std::int64_t row = t.upper ? 0 : leaf, column = leaf - row;
+  const TensorView corner = block(diagonal_blocks(whole, pair), row, column, leaf, leaf);
+  multiply(queue, corner, block(result, column, column, leaf, leaf), products);
+  multiply(queue, block(result, row, row, leaf, leaf), products, block(result, row, column, leaf, leaf), -1);
+  return result;
+}
+
+// y = a^-1 x; x is overwritten. `inverted` has the blocks of `a` from row `from` on.
+void solve_by_inverses(Queue& queue, const TensorView& a, const TensorView& x, const TensorView& y,
+                       const TensorView& inverted, std::int64_t from, const Triangle& t) {
+  const std::int64_t n = a.size(1), k = x.size(2);
+  if (n == pair) return multiply(queue, inverted.narrowed(0, from / pair, 1), x, y);
+  if (n < pair) return solve(queue, a, x, t), copy(queue, y, x);
+  const std::int64_t half = (n / 2 + pair - 1) / pair * pair, rest = n - half;
+  auto part = [&](bool second) {
+    const std::int64_t at = second ? half : 0, rows = second ? rest : half;
+    solve_by_inverses(queue, block(a, at, at, rows, rows), block(x, at, 0, rows, k), block(y, at, 0, rows, k), inverted,
+                      from + at, t);
+  };
+  part(t.upper);
+  if (t.upper)
+    multiply(queue, block(a, 0, half, half, rest), block(y, half, 0, rest, k), block(x, 0, 0, half, k), -1, 1);
+  else multiply(queue, block(a, half, 0, rest, half), block(y, 0, 0, half, k), block(x, half, 0, rest, k), -1, 1);
+  part(!t.upper);
+}
+
+void solve_large(Queue& queue, const TensorView& a, const TensorView& x, const Triangle& t) {
+  const bool turned = x.strides[1] <= x.strides[2];
+  const Temporary storage(queue, x.dtype, {1, x.size(turned ? 2 : 1), x.size(turned ? 1 : 2)});
+  const TensorView y = turned ? transposed(storage) : storage.view();
+  solve_by_inverses(queue, a, x, y, inverses(queue, a, t), 0, t);
+  copy(queue, x, y);
+}
+
 }  // namespace
 
 void triangular_solve(Queue& queue, const TensorView& a, const TensorView& x, const Triangle& triangle) {
@@ -67,10 +125,13 @@ void triangular_solve(Queue& queue, const TensorView& a, const TensorView& x, co
   Triangle t = triangle;
   t.conjugate = t.conjugate && is_complex(a.dtype);
   Temporary storage;
+  const bool large = queue.device().info().gpu && a.size(0) == 1 && a.size(1) >= 2 * pair;
+  if (large && !t.conjugate) return solve_large(queue, a, x, t);
   if (!t.conjugate || a.size(1) <= leaf) return solve(queue, a, x, t);
   const TensorView plain = conjugated(queue, a, storage);  // products know no conjugate operands
   t.conjugate = false;
-  solve(queue, plain, x, t);
+  if (large) solve_large(queue, plain, x, t);
+  else solve(queue, plain, x, t);
 }
 
 }  // namespace dlprim
