@@ -88,12 +88,12 @@ void check_triangular_solve(DataType type, std::int64_t n, std::int64_t k, bool 
 
 TEST(Linalg, TriangularSolve) {
   for (DataType type : types())
-    for (std::int64_t n : {1, 5, 64, 65, 200})
+    for (std::int64_t n : {1, 5, 64, 65, 200, 330})
       for (int form = 0; form < 4; form++) check_triangular_solve(type, n, n == 5 ? 70 : 3, form & 1, form & 2);
 }
 
-void check_cholesky(DataType type, std::int64_t n) {
-  SCOPED_TRACE(::testing::Message() << name(type) << " " << n);
+void check_cholesky(DataType type, std::int64_t n, bool by_columns = false) {
+  SCOPED_TRACE(::testing::Message() << name(type) << " " << n << " " << by_columns);
   const std::int64_t batch = 2;
   const Values random = random_values(std::size_t(batch * n * n));
   Values values;
@@ -104,10 +104,13 @@ void check_cholesky(DataType type, std::int64_t n) {
   }
   const DeviceTensor a(type, {batch, n, n}, values), info(DataType::int32, {batch});
   values = a.read();
-  cholesky(queue(), a, info);
+  TensorView view = a;
+  if (by_columns) std::swap(view.strides[1], view.strides[2]);
+  cholesky(queue(), view, info);
   EXPECT_EQ(info.read(), Values(2, 0));
   for (std::int64_t b = 0; b < batch; b++) {
     Host l = slice(a.read(), b, n, n);
+    if (by_columns) l = transpose(l);
     for (std::int64_t i = 0; i < n; i++)
       for (std::int64_t j = i + 1; j < n; j++) l.at(i, j) = 0;
     expect_near(product(l, transpose(l)), slice(values, b, n, n), type, 20);
@@ -117,6 +120,7 @@ void check_cholesky(DataType type, std::int64_t n) {
 TEST(Linalg, Cholesky) {
   for (DataType type : types())
     for (std::int64_t n : {1, 7, 64, 129, 200}) check_cholesky(type, n);
+  check_cholesky(DataType::float32, 150, true);
 }
 
 TEST(Linalg, CholeskyTellsWhichMinorIsNotPositive) {
@@ -237,9 +241,11 @@ TEST(Linalg, Qr) {
     for (const auto& s : shapes) check_qr(type, s[0], s[1]);
 }
 
-void check_eigen(DataType type, std::int64_t n) {
+void check_eigen(const DeviceTensor& a) {
+  const DataType type = a.view().dtype;
+  const std::int64_t n = a.view().size(1);
   SCOPED_TRACE(::testing::Message() << name(type) << " " << n);
-  const DeviceTensor a = random_matrices(type, 2, n, n), values(type, {2, n}), info(DataType::int32, {2});
+  const DeviceTensor values(type, {2, n}), info(DataType::int32, {2});
   const Values before = a.read();
   eigen_hermitian(queue(), a, values, info, true);
   EXPECT_EQ(info.read(), Values(2, 0));
@@ -259,7 +265,26 @@ void check_eigen(DataType type, std::int64_t n) {
 
 TEST(Linalg, EigenHermitian) {
   for (DataType type : types())
-    for (std::int64_t n : {1, 2, 9, 32, 64, 101}) check_eigen(type, n);
+    for (std::int64_t n : {1, 2, 9, 32, 64, 101}) check_eigen(random_matrices(type, 2, n, n));
+}
+
+// Equal and nearly equal eigenvalues, rows without neighbours, elements of many sizes: what divide and conquer leaves out.
+TEST(Linalg, EigenvaluesInClusters) {
+  constexpr std::int64_t n = 131;
+  for (DataType type : types())
+    for (int form = 0; form < 3; form++) {
+      Values values(2 * n * n);
+      for (std::int64_t b = 0; b < 2; b++)
+        for (std::int64_t i = 0; i < n; i++)
+          for (std::int64_t j = 0; j <= i; j++) {
+            double v = 0;
+            if (form == 0) v = i == j ? double(i % 3) : b / 64.0;  // few values, and with them a matrix of rank one
+            if (form == 1) v = i == j ? std::fabs(double(i % 22) - 10) : i == j + 1 ? (i % 22 ? 1 : b * 1e-7) : 0;
+            if (form == 2) v = std::pow(2.0, -double(i + j) / 8) * (b ? 1 : i == j);
+            values[std::size_t((b * n + i) * n + j)] = v;
+          }
+      check_eigen(DeviceTensor(type, {2, n, n}, values));
+    }
 }
 
 void check_svd(DataType type, std::int64_t m, std::int64_t n, std::int64_t rank) {

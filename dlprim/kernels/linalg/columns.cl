@@ -21,38 +21,54 @@ typedef struct {
   long rows, columns;
 } Norm;
 
-// scales [2, batch]: the largest element of each matrix and Frobenius' norm of the matrix divided by it; 1 and 0 for
-// zeros, NaN and 0 for matrices with infinities or NaN.
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void norms(CONST_GLOBAL(T, a), GLOBAL(real_t, scales),
-                                                                       Norm p) {
+// Of each of get_num_groups(0) shares of a matrix's rows, to parts [batch, shares, 2]: the largest element, NaN where there
+// are infinities or NaN, and the sum of squares divided by its square.
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void norm_parts(CONST_GLOBAL(T, a), GLOBAL(real_t, parts),
+                                                                            Norm p) {
   __local real_t shared[GROUP];
   __local int invalid;
   const int id = get_local_id(0);
-  const long batch = get_group_id(0), batches = get_num_groups(0), count = p.rows * p.columns;
+  const long share = get_group_id(0), shares = get_num_groups(0), batch = get_group_id(1);
   __global const T *a = CONST_POINTER(T, a) + batch * p.a.batch;
   if (id == 0) invalid = 0;
   barrier(CLK_LOCAL_MEM_FENCE);
-  real_t most = 0;
-  for (long e = id; e < count; e += GROUP) {
-    const real_t size = SIZE(a[AT(p.a, e / p.columns, e % p.columns)]);
-    if (!isfinite(size)) invalid = 1;
-    most = fmax(most, size);
-  }
+  real_t most = 0, sum = 0;
+  for (long i = share; i < p.rows; i += shares)
+    for (long j = id; j < p.columns; j += GROUP) {
+      const real_t size = SIZE(a[AT(p.a, i, j)]);
+      if (!isfinite(size)) invalid = 1;
+      most = fmax(most, size);
+    }
   shared[id] = most;
   barrier(CLK_LOCAL_MEM_FENCE);
   for (int c = 0; c < GROUP; c++) most = fmax(most, shared[c]);
   barrier(CLK_LOCAL_MEM_FENCE);
-  real_t sum = 0;
-  if (most > 0 && !invalid)
-    for (long e = id; e < count; e += GROUP) {
-      const T value = a[AT(p.a, e / p.columns, e % p.columns)] / most;
+  for (long i = share; i < p.rows && most > 0 && !invalid; i += shares)
+    for (long j = id; j < p.columns; j += GROUP) {
+      const T value = a[AT(p.a, i, j)] / most;
       sum += NORM2(value);
     }
   sum = sum_of_group(sum, shared, id);
   if (id == 0) {
-    POINTER(real_t, scales)[batch] = invalid ? (real_t)NAN : most > 0 ? most : 1;
-    POINTER(real_t, scales)[batches + batch] = sqrt(sum);
+    __global real_t *part = POINTER(real_t, parts) + (batch * shares + share) * 2;
+    part[0] = invalid ? (real_t)NAN : most, part[1] = sum;
   }
+}
+
+// scales [2, batch]: the largest element of each matrix and Frobenius' norm of the matrix divided by it; 1 and 0 for
+// zeros, NaN and 0 for matrices with infinities or NaN.
+__kernel void norms(CONST_GLOBAL(real_t, parts), GLOBAL(real_t, scales), int shares, int batches) {
+  const int batch = get_global_id(0);
+  if (batch >= batches) return;
+  __global const real_t *part = CONST_POINTER(real_t, parts) + (long)batch * shares * 2;
+  real_t most = 0, sum = 0;
+  for (int s = 0; s < shares && !isnan(most); s++) most = part[2 * s] <= most ? most : part[2 * s];
+  for (int s = 0; s < shares && most > 0; s++) {
+    const real_t ratio = part[2 * s] / most;
+    sum += part[2 * s + 1] * ratio * ratio;
+  }
+  POINTER(real_t, scales)[batch] = isnan(most) ? most : most > 0 ? most : 1;
+  POINTER(real_t, scales)[batches + batch] = sqrt(sum);
 }
 
 typedef struct {

@@ -39,11 +39,11 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void jacobi(CONST_GL
                                                                         __local T *w) {
   __local real_t remainders[64], partial[GROUP];
   __local T sines[64];
-  __local int first[64], second[64], rotated, invalid;
+  __local int first[64], second[64], rotated, invalid, largest_bits;
   const int id = get_local_id(0), n = p.n, pitch = p.pitch, even = n + (n & 1), pairs = even / 2;
   const long batch = get_group_id(0);
   __global const T *a = CONST_POINTER(T, a) + batch * p.a.batch;
-  if (id == 0) invalid = 0;
+  if (id == 0) invalid = largest_bits = 0;
   barrier(CLK_LOCAL_MEM_FENCE);
   for (int e = id; e < n * n; e += GROUP) {
     const int i = e / n, j = e % n;
@@ -61,12 +61,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void jacobi(CONST_GL
     const real_t size = i > j ? ABS(s[i * pitch + j]) : 0;
     if (size > 0) most = fmax(most, size / (norm * sqrt(fmax(RE(s[i * pitch + i]), RE(s[j * pitch + j])))));
   }
-  partial[id] = most;
+  atomic_max(&largest_bits, as_int((float)most));  // no number is below 0, so their bits are in their order
   barrier(CLK_LOCAL_MEM_FENCE);
-  if (id == 0) {
-    for (int c = 1; c < GROUP; c++) most = fmax(most, partial[c]);
-    atomic_max(POINTER(int, info), as_int((float)most));
-  }
+  if (id == 0) atomic_max(POINTER(int, info), largest_bits);
   const real_t tolerance = 0;
 #else
   real_t most = 0;

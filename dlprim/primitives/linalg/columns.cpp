@@ -24,12 +24,14 @@ class Columns {
   Columns(Queue& queue, const TensorView& a, const TensorView& scales);
   std::int64_t slots() const { return slots_; }
   int sweep(int inner);  ///< meets all blocks once; the bits of jacobi.cl's measure if there are several slots
+  void begin();  ///< of real matrices: with the eigenvectors of Gram's matrix, after which few rotations are left
   void orthogonalize();  ///< makes the rotations' product unitary again, and the columns what it gives
   Temporary take(std::int64_t from, std::int64_t rows) const;  ///< rows of the slots as matrices [B, rows, padded n]
 
  private:
   TensorView slot_rows(const TensorView& slots, std::int64_t from, std::int64_t rows) const;
   TensorView matrices(const Temporary& matrix, std::int64_t rows) const;
+  void orthogonalize(const Temporary& v);
 
   Queue& queue_;
   DataType type_;
@@ -101,8 +103,20 @@ int Columns::sweep(int inner) {
   return most;
 }
 
-void Columns::orthogonalize() {
-  const Temporary v = take(m_, padded_);
+void Columns::begin() {
+  const Temporary gram(queue_, type_, {batch_, n_, n_}), values(queue_, type_, {batch_, n_}),
+      info(queue_, DataType::int32, {batch_}), v(queue_, type_, {batch_, padded_, padded_});
+  const TensorView columns = block(scaled_, 0, 0, m_, n_);
+  multiply(queue_, transposed(columns), columns, gram);
+  eigen_hermitian(queue_, gram, values, info, true);
+  copy_part(queue_, v, {}, MatrixPart::identity);
+  copy(queue_, block(v, 0, 0, n_, n_), gram);
+  orthogonalize(v);
+}
+
+void Columns::orthogonalize() { orthogonalize(take(m_, padded_)); }
+
+void Columns::orthogonalize(const Temporary& v) {
   Temporary storage;
   const Temporary product(queue_, type_, {batch_, padded_, padded_});
   // Newton's step towards the nearest unitary matrix, v (3 - v^H v) / 2.
@@ -119,8 +133,8 @@ void Columns::orthogonalize() {
 
 Kernel& column_kernel(Queue& queue, DataType type, ColumnKernel which) {
   static KernelCache<Key> cache;
-  constexpr const char* names[] = {"norms",  "to_slots",       "next_round", "column_products", "rank_values",
-                                   "divide", "shift_diagonal", "orient",     "report"};
+  constexpr const char* names[] = {"norm_parts",  "norms",  "to_slots",       "next_round", "column_products",
+                                   "rank_values", "divide", "shift_diagonal", "orient",     "report"};
   return cache.get(queue.device(), Key{type, which}, [&] {
     return source("columns.cl", names[int(which)], type)
         .define("GROUP", std::int64_t(fitting_group(queue.device().info(), column_group)));
@@ -138,10 +152,12 @@ OneSided rotate_columns(Queue& queue, const TensorView& a) {
     columns.sweep(4), columns.sweep(2);
   } else {
     const float accurate = real_of(a.dtype) == DataType::float64 ? 1e-15f : 5e-7f;
-    bool orthogonal = false;
+    bool orthogonal = !is_complex(a.dtype);
+    const int inner = orthogonal ? 1 : 2;
+    if (orthogonal) columns.begin();
     result.converged = false;
     for (int sweep = 0; sweep < 30 && !result.converged; sweep++) {
-      const float most = std::bit_cast<float>(std::int32_t(columns.sweep(2)));
+      const float most = std::bit_cast<float>(std::int32_t(columns.sweep(inner)));
       if (orthogonal) result.converged = most <= accurate;
       else if (most < 0.02f) columns.orthogonalize(), orthogonal = true;
     }
@@ -154,14 +170,20 @@ OneSided rotate_columns(Queue& queue, const TensorView& a) {
 
 Temporary norms_of(Queue& queue, const TensorView& a) {
   const DataType real = real_of(a.dtype);
-  Temporary scales(queue, real, {2, a.size(0)});
-  const struct {
+  const std::int64_t batch = a.size(0);
+  struct {
     Strides a;
     cl_long rows, columns;
   } p{strides_of(a), a.size(1), a.size(2)};
+  if (p.a.row < p.a.col) std::swap(p.a.row, p.a.col), std::swap(p.rows, p.columns);  // side by side in memory
+  const std::int64_t shares = std::clamp<std::int64_t>(512 / batch, 1, p.rows);
+  Temporary scales(queue, real, {2, batch});
+  const Temporary parts(queue, real, {batch, shares, 2});
   const std::size_t group = fitting_group(queue.device().info(), column_group);
-  launch(queue, column_kernel(queue, a.dtype, ColumnKernel::norms), NDRange(std::size_t(a.size(0)) * group, group),
-         a.data, scales.view().data, p);
+  launch(queue, column_kernel(queue, a.dtype, ColumnKernel::norm_parts),
+         NDRange(std::size_t(shares) * group, std::size_t(batch), group, 1), a.data, parts.view().data, p);
+  launch(queue, column_kernel(queue, a.dtype, ColumnKernel::norms), NDRange(std::size_t(batch), 64), parts.view().data,
+         scales.view().data, cl_int(shares), cl_int(batch));
   return scales;
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Hermitian eigenproblems: Jacobi's rotations in local memory; of larger matrices, made positive by a shift, one-sided
-// rotations of columns, whose right singular vectors are the eigenvectors, and Rayleigh's quotients.
+// Hermitian eigenproblems: Jacobi's rotations in local memory; of larger real matrices, tridiagonal form; of larger complex
+// ones, made positive by a shift, one-sided rotations of columns, whose right singular vectors are the eigenvectors, and
+// Rayleigh's quotients.
 #include <dlprim/primitives/copy.hpp>
 
 #include "../grid.hpp"
 #include "jacobi.hpp"
+#include "tridiagonal.hpp"
 
 namespace dlprim {
 
@@ -39,12 +41,11 @@ Temporary made_positive(Queue& queue, const TensorView& a) {
   return result;
 }
 
-void solve_large(Queue& queue, const TensorView& a, const TensorView& values, const TensorView& info, bool vectors) {
+// Complex matrices: by rotations of columns.
+void solve_by_columns(Queue& queue, const TensorView& a, const TensorView& h, const TensorView& scales,
+                      const TensorView& values, const TensorView& info, bool vectors) {
   const std::int64_t batch = a.size(0), n = a.size(1);
-  const Temporary h(queue, a.dtype, {batch, n, n}), products(queue, a.dtype, {batch, n, n});
-  copy_part(queue, h, a, MatrixPart::hermitian);
-  const Temporary scales = norms_of(queue, h);
-  divide(queue, h, scales);
+  const Temporary products(queue, a.dtype, {batch, n, n});
   const OneSided rotated = rotate_columns(queue, made_positive(queue, h));
   const TensorView v = block(rotated.v, 0, 0, n, n);
   multiply(queue, h, v, products);
@@ -54,6 +55,34 @@ void solve_large(Queue& queue, const TensorView& a, const TensorView& values, co
   if (vectors) permute_rows(queue, transposed(a), transposed(v), order, true);
   report(queue, scales, info, 1, a.dtype);
   if (!rotated.converged) fill(queue, info, 1);
+}
+
+// Real matrices: by tridiagonal form. `h` is overwritten.
+void solve_by_tridiagonal(Queue& queue, const TensorView& a, const TensorView& h, const TensorView& scales,
+                          const TensorView& values, const TensorView& info, bool vectors) {
+  const std::int64_t batch = a.size(0), n = a.size(1);
+  const Tridiagonal t = make_tridiagonal(queue, h);
+  const Eigenpairs pairs = tridiagonal_eigen(queue, t);
+  const std::int64_t padded = pairs.rows;
+  const TensorView found = pairs.values.view().reshaped({batch, padded});
+  const Temporary sorted(queue, values.dtype, {batch, padded});
+  const Temporary order = rank(queue, found, scales, sorted, false, a.dtype);
+  copy(queue, values, sorted.view().narrowed(1, 0, n));
+  report(queue, scales, info, 1, a.dtype);
+  if (!vectors) return;
+  const Temporary by_value(queue, a.dtype, {batch, padded, padded});  // columns lie one after the other
+  permute_rows(queue, by_value, transposed(pairs.vectors.view().reshaped({batch, padded, padded})), order, true);
+  copy(queue, a, transposed(block(by_value, 0, 0, n, n)));
+  const TensorView reflections = block(transposed(t.vectors), 1, 0, n - 1, n - 1);
+  reflect(queue, reflections, t.tau, block(a, 1, 0, n - 1, n), false);
+}
+
+void solve_large(Queue& queue, const TensorView& a, const TensorView& values, const TensorView& info, bool vectors) {
+  const Temporary h(queue, a.dtype, {a.size(0), a.size(1), a.size(1)});
+  copy_part(queue, h, a, MatrixPart::hermitian);
+  const Temporary scales = norms_of(queue, h);
+  divide(queue, h, scales);
+  (is_complex(a.dtype) ? solve_by_columns : solve_by_tridiagonal)(queue, a, h, scales, values, info, vectors);
 }
 
 }  // namespace

@@ -20,6 +20,8 @@ std::size_t other_bytes(DataType type, std::size_t group) {
   return 64 * (2 * size_of(type) + 8) + group * size_of(type) + 64;
 }
 
+constexpr std::size_t most_group = 512;
+
 struct Parameters {
   Strides a, vectors;
   cl_int n, pitch, sweeps, want_vectors;
@@ -29,8 +31,9 @@ void launch_jacobi(Queue& queue, const TensorView& a, const TensorView& vectors,
                    bool blocks, std::int64_t shared, int sweeps, bool want_vectors) {
   static KernelCache<Key> cache;
   const std::int64_t n = a.size(1);
-  const std::size_t wish = n <= 16 ? 64 : n <= 32 ? 128 : 256;
-  const Key key{a.dtype, blocks, std::uint16_t(fitting_group(queue.device().info(), wish))};
+  const DeviceInfo& device = queue.device().info();
+  const std::size_t wish = n <= 16 ? 64 : n <= 32 ? 128 : a.size(0) <= device.compute_units ? most_group : 256;
+  const Key key{a.dtype, blocks, std::uint16_t(fitting_group(device, wish))};
   Kernel& kernel = cache.get(queue.device(), key, [&] {
     const bool two = real_of(a.dtype) == DataType::float64;
     return source("jacobi.cl", "jacobi", a.dtype)
@@ -49,7 +52,7 @@ void launch_jacobi(Queue& queue, const TensorView& a, const TensorView& vectors,
 std::int64_t largest_jacobi(Queue& queue, DataType type) {
   const DeviceInfo& device = queue.device().info();
   for (std::int64_t n : {64, 48, 32, 16})
-    if (2 * matrix_bytes(type, n) + other_bytes(type, 256) <= device.local_memory) return n;
+    if (2 * matrix_bytes(type, n) + other_bytes(type, most_group) <= device.local_memory) return n;
   return 8;
 }
 

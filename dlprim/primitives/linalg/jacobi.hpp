@@ -29,6 +29,7 @@ OneSided rotate_columns(Queue& queue, const TensorView& a);
 Temporary norms_of(Queue& queue, const TensorView& a);
 /// A kernel of columns.cl.
 enum class ColumnKernel : std::uint8_t {
+  norm_parts,
   norms,
   to_slots,
   next_round,
