@@ -144,6 +144,7 @@ __kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1))) void cholesky_pane
   UNROLL for (int e = 0; e < EACH; e++)
     UNROLL for (int f = 0; f < EACH; f++) sum[e][f] = REAL(0);
   add_products(sum, &shared, a, p.a, p.n - start, inverse, inverse_layout(), BLOCK, BLOCK);
+  barrier(CLK_GLOBAL_MEM_FENCE);  // all have read what is written now
   UNROLL for (int e = 0; e < EACH; e++)
     UNROLL for (int f = 0; f < EACH; f++)
       if (start + i0 + e < p.n) a[AT(p.a, (long)(i0 + e), (long)(k0 + f))] = sum[e][f];

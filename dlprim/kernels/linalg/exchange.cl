@@ -36,7 +36,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void exchange_rows(G
     if (k < p.n && other < others) up = x[from[k] * p.a.row], down = x[k * p.a.row];
     coming[c][k] = up, first[c][k] = down;
   }
-  barrier(CLK_LOCAL_MEM_FENCE);
+  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   if (id < COLUMNS && start + id >= p.skip_from) {
     T sum[WIDTH];
     UNROLL for (int k = 0; k < WIDTH; k++) sum[k] = coming[id][k];
@@ -48,7 +48,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void exchange_rows(G
   EACH_ELEMENT
     if (k < p.n && other < others && to[k] >= p.n) x[to[k] * p.a.row] = first[c][k];
   }
-  barrier(CLK_LOCAL_MEM_FENCE);
+  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   EACH_ELEMENT
     if (k < p.n && other < others && (from[k] != k || other >= p.skip_from)) x[k * p.a.row] = coming[c][k];
   }

@@ -80,9 +80,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void deflate(CONST_G
   int last = -1, poles = 0, rotations = 0;  // the pole under way, not yet written
   T last_d = 0, last_z = 0;
   for (int start = 0; start < size; start += GROUP) {
-    barrier(CLK_LOCAL_MEM_FENCE);
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (start + id < size) chunk_d[id] = entries[start + id].d, chunk_z[id] = entries[start + id].z;
-    barrier(CLK_LOCAL_MEM_FENCE);
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     for (int c = 0; id == 0 && c < min(GROUP, size - start); c++) {
       const T z = chunk_z[c], d = chunk_d[c], square = z * z + last_z * last_z;
       if (!(rho * fabs(z) > tolerance)) continue;

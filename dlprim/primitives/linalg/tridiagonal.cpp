@@ -128,7 +128,9 @@ Tridiagonal make_tridiagonal(Queue& queue, const TensorView& a) {
   const Temporary products(queue, a.dtype, {2, batch, n});
   const DeviceInfo& device = queue.device().info();
   const StepKey key{a.dtype, std::uint8_t(n > 1024 || device.cpu ? 8 : 4),
-                    std::uint16_t(fitting_group(device, device.cpu ? 16 : 256))};
+                    std::uint16_t(fitting_group(device, device.cpu ? 16
+                                                        : n > 256  ? 256
+                                                                   : 128))};
   Kernel& kernel = cache.get(queue.device(), key, [&] {
     return source("tridiagonal.cl", "tridiagonal_step", a.dtype)
         .define("GROUP", std::int64_t(key.group))

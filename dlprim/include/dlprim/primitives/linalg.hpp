@@ -19,7 +19,7 @@ struct Triangle {
 };
 
 /// x = a^-1 x for triangular a [B, n, n] (strides of 0 along B allowed) and x [B, n, k]. Transposed matrices and
-/// x = x a^-1 are views: a.transposed is of the other half. A zero on the diagonal gives infinities.
+/// x = x a^-1 are views: a.transposed is of the other half. A zero on the diagonal gives infinities, in large matrices NaN.
 void triangular_solve(Queue& queue, const TensorView& a, const TensorView& x, const Triangle& triangle);
 
 /// a = L L^H, L in the lower triangle of a [B, n, n], of which no more than that is read. The rest of `a` is left with
@@ -68,12 +68,12 @@ void reflect(Queue& queue, const TensorView& a, const TensorView& tau, const Ten
 
 /// Eigenvalues, ascending, to values [B, n] (real, contiguous), and eigenvectors in place of a [B, n, n], of which only
 /// the lower triangle is read; `vectors` false leaves `a` undefined. info: 0, or 1 where iterations did not converge,
-/// as for matrices with infinities or NaN. Waits for the device where n is above what local memory holds.
+/// as for matrices with infinities or NaN. Waits for the device where a complex matrix is larger than local memory holds.
 void eigen_hermitian(Queue& queue, const TensorView& a, const TensorView& values, const TensorView& info, bool vectors);
 
 /// a = u diag(s) v^H for a [B, m, n], m >= n, which is kept: s [B, n] (real, contiguous), descending; u [B, m, k], k = n or
 /// m, and v [B, n, n], both undefined where only s is asked for. info: 0, -4 for matrices with infinities or NaN, 1 where
-/// iterations did not converge. Waits for the device as eigen_hermitian does.
+/// iterations did not converge. Waits for the device where n is above what local memory holds.
 void svd(Queue& queue, const TensorView& a, const TensorView& u, const TensorView& s, const TensorView& v,
          const TensorView& info);
 
