@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <dlprim/primitives/pad.hpp>
+#include <torch/headeronly/version.h>
 
 #include "generated/functions/pad.h"
 #include "generated/structured/reflection_pad1d_backward_grad_input.h"
@@ -162,7 +163,11 @@ PAD_BACKWARD_FUNCTIONS(replication_pad2d, PadMode::replicate);
 PAD_BACKWARD_FUNCTIONS(replication_pad3d, PadMode::replicate);
 
 at::Tensor& reflection_pad2d_out(const at::Tensor& self, at::IntArrayRef padding, at::Tensor& out) {
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 15
   at::native::padding::check_valid_input<2>(self, padding);
+#else
+  at::native::padding::check_valid_input(self, padding, 2);
+#endif
   std::vector<int64_t> sizes = self.sizes().vec();
   for (std::size_t d = 0; d < 2; d++) {
     int64_t& size = sizes[sizes.size() - 1 - d];
