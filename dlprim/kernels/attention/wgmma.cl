@@ -9,7 +9,6 @@
 //   BIAS_PAIRS     two neighbours of the bias, of 16 bits each, lie side by side, aligned
 //   KEY_TILES, VALUE_TILES   SLICE / 8 and VALUE_WIDTH / 8, as numbers
 //   STAGES         slices in local memory
-//   TURNS          fours of warps take turns
 //   FEW, MANY      registers of a work-item that copies and of one that multiplies
 #include "attention/wgmma.clh"
 
@@ -28,52 +27,51 @@ inline void advance(Ring *r) {
   if (++r->stage == STAGES) r->stage = 0, r->parity ^= 1;
 }
 
-// Slices that are on their way while another place is waited for.
-#define AHEAD (STAGES > 4 ? 2 : 1)
-// The slice that was begun `AHEAD` slices before is there: shows it to the matrix units.
-#define SHOW(still)                                                 \
-  do {                                                              \
-    WAIT_COPIES(still);                                             \
-    publish_to_units();                                             \
-    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");         \
-    if (item % 32 == 0) arrive(full(&shown));                       \
-    advance(&shown);                                                \
-  } while (0)
-#define BEGUN()                     \
-  do {                              \
-    COMMIT_COPIES();                \
-    advance(&ring);                 \
-    if (begun++ >= AHEAD) SHOW(AHEAD); \
-  } while (0)
+// Copies slices of a matrix [rows, WIDTH] by a group of four warps: 8 rows after 8 rows.
+#define COPIER(name, padded)                                                                                   \
+  const int name##_teams = 128 / (8 * ((padded) / 8));                                                         \
+  const int name##_team = item / (padded), name##_row = item % (padded) / ((padded) / 8);                      \
+  const int name##_chunk = item % ((padded) / 8);                                                              \
+  const int name##_to = name##_team * (16 * (padded)) + place(name##_row, name##_chunk, padded);
+#define COPY_EIGHTS(name, to, from, stride, begin, count, rows, width, padded)                                 \
+  UNROLL for (int e = 0; e < (count) / 8; e += name##_teams) {                                                 \
+    const int row = (begin) + 8 * (e + name##_team) + name##_row;                                              \
+    if (name##_team < name##_teams && ((count) / 8 % name##_teams == 0 || e + name##_team < (count) / 8))      \
+      copy_async((to) + name##_to + e * (16 * (padded)), (from) + (long)row * (stride) + 8 * name##_chunk, 16, \
+                 row < (rows) && 8 * name##_chunk < (width));                                                  \
+  }
 
 // Four warps copy.
 __attribute__((always_inline)) inline void produce(__local uchar *memory, Ring ring, int item, const Params *p,
                                                    CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
                                                    const int together) {
-  Ring shown = ring;
-  int begun = 0;
+  COPIER(key, WIDTH)
+  COPIER(value, VALUE_WIDTH)
   EACH_BLOCK {
     BLOCK_VARIABLES
     BLOCK_KEYS
     for (int i = 0; i <= slices; i++) {
       if (i < slices) {
         wait_barrier(freed(&ring), ring.parity ^ 1);
-        COPY_KEYS(memory + ring.stage * STAGE_BYTES, i * SLICE, item, 128);
-        BEGUN();
+        COPY_EIGHTS(key, memory + ring.stage * STAGE_BYTES, K, p->k.row, i * SLICE, SLICE, p->keys, p->width, WIDTH)
+        arrive_copied(full(&ring));
+        advance(&ring);
       }
       if (i > 0) {
         wait_barrier(freed(&ring), ring.parity ^ 1);
-        COPY_VALUES(memory + ring.stage * STAGE_BYTES, (i - 1) * SLICE, SLICE, item, 128);
-        BEGUN();
+        COPY_EIGHTS(value, memory + ring.stage * STAGE_BYTES, V, p->v.row, (i - 1) * SLICE, SLICE, p->keys,
+                    p->value_width, VALUE_WIDTH)
+        arrive_copied(full(&ring));
+        advance(&ring);
       }
     }
-  }  if (begun >= AHEAD && AHEAD > 1) SHOW(1);
-  if (begun >= 1) SHOW(0);
+  }
 }
 
 // Waits for the next slice; its barrier for who has read it.
 __attribute__((always_inline)) inline uint next_slice(Ring *ring, ulong *operand) {
   wait_barrier(full(ring), ring->parity);
+  publish_to_units();
   *operand += ring->stage * (STAGE_BYTES / 16);
   const uint done = freed(ring);
   advance(ring);
@@ -86,14 +84,6 @@ __attribute__((always_inline)) inline uint next_slice(Ring *ring, ulong *operand
     if (warp.lane == 0) arrive(done);      \
   } while (0)
 
-// The fours take turns to begin products, so that the matrix units work for one while others weigh scores.
-#if TURNS
-#define TAKE_TURN() asm volatile("bar.sync %0, 256;" ::"r"(1 + four) : "memory")
-#define PASS_TURN() asm volatile("bar.arrive %0, 256;" ::"r"(1 + (four + 1) % (WARPS / 4)) : "memory")
-#else
-#define TAKE_TURN()
-#define PASS_TURN()
-#endif
 // A slice that is not read.
 #define PASS_BY                                        \
   {                                                    \
@@ -130,7 +120,7 @@ void forward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, 
   Ring ring = {local_address(memory), local_address(barriers), 0, 0};
   if (get_local_id(0) == 0) {
     for (int i = 0; i < STAGES; i++) {
-      init_barrier(ring.barriers + 16 * i, 4);
+      init_barrier(ring.barriers + 16 * i, 128);
       init_barrier(ring.barriers + 16 * i + 8, WARPS);
     }
     publish_barriers();
@@ -146,10 +136,6 @@ void forward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, 
   const int line = warp.lane / 4, pair = 2 * (warp.lane % 4);
   const ulong key_operand = panel_operand(ring.memory, 16, 16 * WIDTH, PANEL(WIDTH));
   const ulong value_operand = panel_operand(ring.memory, 8 * PANEL(VALUE_WIDTH), 16 * VALUE_WIDTH, PANEL(VALUE_WIDTH));
-  const int four = warp.number / 4;
-#if TURNS
-  if (four == WARPS / 4 - 1) PASS_TURN();
-#endif
   DECLARE_TILES(s, KEY_TILES)
   DECLARE_TILES(o, VALUE_TILES)
   EACH_BLOCK {
@@ -166,19 +152,15 @@ void forward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, 
     FETCH_QUERIES
     CLEAR_TILES(o, VALUE_TILES)
     if (own_slices > 0) {
-      TAKE_TURN();
       MULTIPLY_KEYS(first_keys)
-      PASS_TURN();
       WGMMA_WAIT(0);
       RELEASE(first_keys);
       READ_TILES(s, KEY_TILES, scores)
       weigh(scores, &rows, row, 0, end, &warp, p BIAS_VALUE);
       pack_probabilities(ps, scores);
       for (int i = 1; i < own_slices; i++) {
-        TAKE_TURN();
         MULTIPLY_KEYS(keys)
         MULTIPLY_VALUES(values)
-        PASS_TURN();
         WGMMA_WAIT(1);
         RELEASE(keys);
         READ_TILES(s, KEY_TILES, scores)
@@ -194,12 +176,6 @@ void forward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, 
       WGMMA_WAIT(0);
       RELEASE(last_values);
     }
-#if TURNS
-    for (int i = own_slices; i < slices; i++) {
-      TAKE_TURN();
-      PASS_TURN();
-    }
-#endif
     for (int i = 2 * own_slices + (own_slices > 0 && own_slices < slices); i < 2 * slices; i++) PASS_BY
     float4 sum[VALUE_WIDTH / 8];
     READ_TILES(o, VALUE_TILES, sum)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Gradients of attention on Hopper's matrix units, in one pass (J. Shah et al., "FlashAttention-3", 2024). A work-group
-// takes BLOCK keys, 64 for each four of warps, and passes over slices of 64 queries, which two more warps bring. In the
-// notation of mma_backward.cl, transposed products leave p^T in registers, where it is a factor of grad_v += p^T
-// grad_out; ds^T passes through local memory for grad_k += ds^T q and its part of grad_q.
+// takes BLOCK keys, 64 for each four of warps, and passes over slices of 64 queries, which three more warps bring. In
+// the notation of mma_backward.cl, transposed products keep p^T and ds^T in registers, where they are factors of
+// grad_v += p^T grad_out and grad_k += ds^T q; ds passes through local memory for its part of grad_q.
 // The parts of a slice's grad_q are added in memory, by bulk copies, always in the order in which work-groups start:
 // each waits until all before it have added theirs, so results never vary and no work-group waits for a later one.
 // Elsewhere one work-group takes all blocks of a head of keys, and sums are formed without matrix units, for tests.
@@ -12,7 +12,6 @@
 //   PART, PART_TILES   columns of grad_q that a four of warps computes, the first ones or the last ones, and / 8
 //   FEW, MANY  registers of a work-item that copies and of one that multiplies
 #define SCALE_FIRST 1
-#define COPY_LOOP _Pragma("unroll 4")
 #include "attention/wgmma.clh"
 
 #define PARTIAL_BYTES (SLICE * WIDTH * 4)  // of a slice's grad_q, as registers hold it: [tile][work-item of 128]
@@ -84,8 +83,18 @@ __attribute__((always_inline)) inline void differences(float4 *d, const float4 *
 #if NV_PTX == 90
 #include "lib/hopper_tiles.clh"
 
-#define COPIERS 64
-#define AHEAD (STAGES > 2)  // a slice is on its way while another place is waited for
+#define COPIERS 96
+// Rows first .. first + count of a matrix, 0 beyond `rows` and `width`: a loop that needs few registers.
+__attribute__((always_inline)) inline void bring(__local uchar *to, __global const ushort *from, int stride, int first,
+                                                 int count, int rows, int width, int padded, int item) {
+#pragma unroll 2
+  for (int piece = item; piece < count * padded / 8; piece += COPIERS) {
+    const int row = piece / (padded / 8), chunk = piece % (padded / 8);
+    const bool valid = first + row < rows && 8 * chunk < width;
+    copy_async(to + place(row, chunk, padded), from + (valid ? (long)(first + row) * stride + 8 * chunk : 0), 16,
+               valid);
+  }
+}
 // Local memory: keys, values, stages (queries, gradients, their statistics), ds twice, a slice's grad_q, barriers.
 #define VALUES_AT MATRIX_BYTES(BLOCK, WIDTH)
 #define STAGES_AT (VALUES_AT + MATRIX_BYTES(BLOCK, VALUE_WIDTH))
@@ -109,48 +118,36 @@ inline void advance(Ring *r) {
 #define SUM_FULL(memory) ((memory) + BARRIERS_AT + 16 * STAGES)
 #define SUM_FREE(memory) (SUM_FULL(memory) + 8)
 
-// The slice that was begun `AHEAD` slices before is there: shows it to the matrix units.
-#define SHOW(still)                                         \
-  do {                                                      \
-    WAIT_COPIES(still);                                     \
-    publish_to_units();                                     \
-    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); \
-    if (item % 32 == 0) arrive(full(&shown));               \
-    advance(&shown);                                        \
-  } while (0)
-
-// Two warps copy.
+// Three warps copy. A slice is shown to the matrix units when it is there, before the place of the next is waited for.
 __attribute__((always_inline)) inline void produce(__local uchar *memory, Ring ring, int item, int batch, int key_head,
                                                    int first, const Params *p, CONST_GLOBAL(ushort, q),
                                                    CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
                                                    CONST_GLOBAL(ushort, grad_out), CONST_GLOBAL(float, logsumexp),
                                                    CONST_GLOBAL(float, delta)) {
-  copy_rows(memory, CONST_POINTER(ushort, k) + head_at(&p->k, batch, key_head), p->k.row, first, BLOCK, p->keys,
-            p->width, WIDTH, item, COPIERS);
-  copy_rows(memory + VALUES_AT, CONST_POINTER(ushort, v) + head_at(&p->v, batch, key_head), p->v.row, first, BLOCK,
-            p->keys, p->value_width, VALUE_WIDTH, item, COPIERS);
-  Ring shown = ring;
-  int begun = 0;
+  bring(memory, CONST_POINTER(ushort, k) + head_at(&p->k, batch, key_head), p->k.row, first, BLOCK, p->keys,
+            p->width, WIDTH, item);
+  bring(memory + VALUES_AT, CONST_POINTER(ushort, v) + head_at(&p->v, batch, key_head), p->v.row, first, BLOCK,
+            p->keys, p->value_width, VALUE_WIDTH, item);
   EACH_HEAD {
     HEAD_VARIABLES
     for (int slice = first_slice(first); slice < slices_of(p); slice++) {
       wait_barrier(freed(&ring), ring.parity ^ 1);
       __local uchar *to = memory + STAGES_AT + ring.stage * STAGE_SIZE;
-      copy_rows(to, Q, p->q.row, slice * SLICE, SLICE, p->queries, p->width, WIDTH, item, COPIERS);
-      copy_rows(to + GRADS_AT, G, p->grad_out.row, slice * SLICE, SLICE, p->queries, p->value_width, VALUE_WIDTH, item,
-                COPIERS);
+      bring(to, Q, p->q.row, slice * SLICE, SLICE, p->queries, p->width, WIDTH, item);
+      bring(to + GRADS_AT, G, p->grad_out.row, slice * SLICE, SLICE, p->queries, p->value_width, VALUE_WIDTH, item);
       __local float *statistics = (__local float *)(memory + STATS_AT) + ring.stage * 2 * SLICE;
       for (int i = item; i < 2 * SLICE; i += COPIERS) {
         const int of = slice * SLICE + i % SLICE;
         copy_async(statistics + i, (i < SLICE ? L : D) + (of < p->queries ? of : 0), 4, of < p->queries);
       }
       COMMIT_COPIES();
+      WAIT_COPIES(0);
+      publish_to_units();
+      arrive(full(&ring));
       advance(&ring);
-      if (begun++ >= AHEAD) SHOW(AHEAD);
     }
   }
   COMMIT_COPIES();
-  if (AHEAD && begun) SHOW(0);
   WAIT_COPIES(0);
 }
 
@@ -206,62 +203,19 @@ inline void add_partials(uint memory, int batch, int key_head, int first, const 
   UNROLL for (int t = 0; t < SLICE / 16; t++)                                                \
     WGMMA_ROWS(TAG, set, tiles, width, factors[t], WHOLE((slice) + t * (2 * (width)), width), "1", "1"); \
   WGMMA_COMMIT();
-// grad_k += ds^T q, of the four's own keys.
-#define ADD_KEYS(queries)                                                                                      \
-  UNROLL for (int t = 0; t < SLICE / 16; t++)                                                                  \
-    WGMMA_MEMORY(TAG, k, KEY_TILES, WIDTH, WHOLE(own_ds + ALONG(t, SLICE), SLICE),                             \
-                 WHOLE((queries) + t * (2 * WIDTH), WIDTH), "1", "0", "1");                                    \
-  WGMMA_COMMIT();
-// Products with values and parts of grad_q are never needed together: where they are as large, the same registers hold
-// them, which the assembler does not find out.
-#if PART_TILES == 8
-#define PARTS d
-#else
-#define PARTS q
-#endif
 // Columns from `from` on of a slice's grad_q, and into local memory.
 #define MULTIPLY_PART(tiles, columns)                                                                         \
-  WGMMA_MEMORY(TAG, PARTS, tiles, columns, WHOLE(ds, SLICE), WHOLE(part_keys, WIDTH), "0", "1", "1");             \
+  WGMMA_MEMORY(TAG, q, tiles, columns, WHOLE(ds, SLICE), WHOLE(part_keys, WIDTH), "0", "1", "1");             \
   UNROLL for (int t = 1; t < BLOCK / 16; t++)                                                                 \
-    WGMMA_MEMORY(TAG, PARTS, tiles, columns, WHOLE(ds + t * (2 * SLICE), SLICE),                                  \
+    WGMMA_MEMORY(TAG, q, tiles, columns, WHOLE(ds + t * (2 * SLICE), SLICE),                                  \
                  WHOLE(part_keys + t * (2 * WIDTH), WIDTH), "1", "1", "1");                                   \
   WGMMA_COMMIT();
 #define STORE_PART(tiles, columns)                                                                   \
   {                                                                                                        \
     float4 part[(columns) / 8];                                                                            \
-    READ_TILES(PARTS, tiles, part)                                                                             \
+    READ_TILES(q, tiles, part)                                                                             \
     wait_barrier(SUM_FREE(at), sum_parity ^ 1);                                                            \
-    UNROLL for (int j = 0; j < (columns) / 8; j++) partial_rows[j * 128] = part[j];                        \
-    sum_parity ^= 1;                                                                                       \
-    publish_to_units();                                                                                    \
-    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");                                                \
-    if (warp.lane == 0) arrive(SUM_FULL(at));                                                              \
-  }
-
-// Keeps what follows from x from waiting in registers.
-#define AGAIN(x) asm volatile("mov.b32 %0, %0;" : "+r"(x));
-// Slice i's grad_v, and ds in local memory, from its scores and its products with values: these may be under way.
-#define FIND_DS(i)                                                                                                   \
-  {                                                                                                                  \
-    const int head = key_head * p->sharing + (i) / head_slices, slice = first_slice(first) + (i) % head_slices;      \
-    BIAS_DATA                                                                                                        \
-    const __local float *statistics = (const __local float *)(memory + STATS_AT) + ring.stage * 2 * SLICE;           \
-    float4 scores[SLICE / 8], grads[SLICE / 8];                                                                      \
-    uint4 ps[SLICE / 16], ds_rows[SLICE / 16];                                                                       \
-    READ_TILES(s, 8, scores)                                                                                         \
-    probabilities(scores, statistics, row, slice * SLICE, &warp, p BIAS_VALUE);                                      \
-    pack_probabilities(ps, scores);                                                                                  \
-    WGMMA_FENCE();                                                                                                   \
-    ADD_PRODUCT(v, VALUE_TILES, VALUE_WIDTH, ps, TURNED(stage + GRADS_AT, VALUE_WIDTH))                              \
-    WGMMA_WAIT(1);                                                                                                   \
-    READ_TILES(d, 8, grads)                                                                                          \
-    differences(grads, scores, statistics + SLICE, &warp);                                                           \
-    pack_probabilities(ds_rows, grads);                                                                              \
-    UNROLL for (int t = 0; t < SLICE / 16; t++)                                                                      \
-      store_matrices(memory + ds_at + place(ds_row, 2 * t + ds_chunk, SLICE), ds_rows[t]);                           \
-    publish_to_units();                                                                                              \
-    asm volatile("bar.sync 1, %0;" ::"n"(GROUP) : "memory");                                                         \
-    WGMMA_WAIT(0);                                                                                                   \
+    UNROLL for (int j = 0; j < (columns) / 8; j++) partial_rows[j * 128] = part[j];         \
   }
 
 inline void store_matrices(__local uchar *row, uint4 r) {
@@ -278,7 +232,7 @@ void backward(BACKWARD_ARGUMENTS) {
   Ring ring = {at + BARRIERS_AT, 0, 0};
   if (get_local_id(0) == 0) {
     for (int i = 0; i < STAGES; i++) {
-      init_barrier(ring.barriers + 16 * i, COPIERS / 32);
+      init_barrier(ring.barriers + 16 * i, COPIERS);
       init_barrier(ring.barriers + 16 * i + 8, WARPS);
     }
     init_barrier(SUM_FULL(at), WARPS);
@@ -304,62 +258,61 @@ void backward(BACKWARD_ARGUMENTS) {
   asm volatile("//@setmaxnreg.inc.sync.aligned.u32 " HOPPER_STRING(MANY) ";");
   const int four = warp.number / 4, from = four * (WIDTH - PART);
   const int pair = 2 * (warp.lane % 4), row = first + 16 * warp.number + warp.lane / 4;
-  uint keys = STRAIGHT(at + four * MATRIX_BYTES(64, WIDTH), WIDTH);
-  uint part_keys = TURNED(at, WIDTH) + ALONG(from / 16, WIDTH);
-  uint values = STRAIGHT(at + VALUES_AT + four * MATRIX_BYTES(64, VALUE_WIDTH), VALUE_WIDTH);
+  const uint keys = STRAIGHT(at + four * MATRIX_BYTES(64, WIDTH), WIDTH);
+  const uint part_keys = TURNED(at, WIDTH) + ALONG(from / 16, WIDTH);
+  const uint values = STRAIGHT(at + VALUES_AT + four * MATRIX_BYTES(64, VALUE_WIDTH), VALUE_WIDTH);
   // Where a lane stores rows of ds: of four 8 x 8 matrices, two below each other.
   const int ds_row = 16 * warp.number + warp.lane % 16, ds_chunk = warp.lane / 16;
   __local float4 *partial_rows = (__local float4 *)(memory + PARTIAL_AT) + get_local_id(0) % 128 + from * 16;
   DECLARE_TILES(s, 8)
   DECLARE_TILES(d, 8)
-#if PART_TILES != 8
-  DECLARE_TILES(q, PART_TILES)
-#endif
   DECLARE_TILES(k, KEY_TILES)
   DECLARE_TILES(v, VALUE_TILES)
+  DECLARE_TILES(q, PART_TILES)
   CLEAR_TILES(k, KEY_TILES)
   CLEAR_TILES(v, VALUE_TILES)
   uint sum_parity = 0;
-  // While ds of a slice is multiplied, the scores of the next one are.
-  const int head_slices = slices_of(p) - first_slice(first), all = max(head_slices, 0) * p->sharing;
-  uint stage = at + STAGES_AT, ds_at = DS_AT;
-  if (all > 0) {
-    wait_barrier(full(&ring), ring.parity);
-    WGMMA_FENCE();
-    MULTIPLY_ROWS(s, keys, STRAIGHT(stage, WIDTH), WIDTH)
-    MULTIPLY_ROWS(d, values, STRAIGHT(stage + GRADS_AT, VALUE_WIDTH), VALUE_WIDTH)
-    WGMMA_WAIT(1);
-    FIND_DS(0)
-    for (int i = 1; i < all; i++) {
-      const uint ds = TURNED(at + ds_at, SLICE), own_ds = STRAIGHT(at + ds_at + four * MATRIX_BYTES(64, SLICE), SLICE);
-      const uint before = stage, done = freed(&ring);
-      advance(&ring);
-      AGAIN(keys)
-      AGAIN(values)
-      AGAIN(part_keys)
-      stage = at + STAGES_AT + ring.stage * STAGE_SIZE;
-      ds_at = 2 * DS_AT + MATRIX_BYTES(SLICE, BLOCK) - ds_at;
+  EACH_HEAD {
+    BIAS_DATA
+    for (int slice = first_slice(first); slice < slices_of(p); slice++) {
+      const uint stage = at + STAGES_AT + ring.stage * STAGE_SIZE;
+      const __local float *statistics = (const __local float *)(memory + STATS_AT) + ring.stage * 2 * SLICE;
+      const uint ds_at = DS_AT + sum_parity * MATRIX_BYTES(SLICE, BLOCK);
+      float4 scores[SLICE / 8], grads[SLICE / 8];
+      uint4 ps[SLICE / 16], ds_rows[SLICE / 16];
       wait_barrier(full(&ring), ring.parity);
       WGMMA_FENCE();
-      MULTIPLY_PART(PART_TILES, PART)
       MULTIPLY_ROWS(s, keys, STRAIGHT(stage, WIDTH), WIDTH)
-      ADD_KEYS(TURNED(before, WIDTH))
-      WGMMA_WAIT(2);
-      STORE_PART(PART_TILES, PART)
-      WGMMA_FENCE();
       MULTIPLY_ROWS(d, values, STRAIGHT(stage + GRADS_AT, VALUE_WIDTH), VALUE_WIDTH)
       WGMMA_WAIT(1);
-      if (warp.lane == 0) arrive(done);
-      FIND_DS(i)
+      READ_TILES(s, 8, scores)
+      probabilities(scores, statistics, row, slice * SLICE, &warp, p BIAS_VALUE);
+      pack_probabilities(ps, scores);
+      WGMMA_FENCE();
+      ADD_PRODUCT(v, VALUE_TILES, VALUE_WIDTH, ps, TURNED(stage + GRADS_AT, VALUE_WIDTH))
+      WGMMA_WAIT(1);
+      READ_TILES(d, 8, grads)
+      differences(grads, scores, statistics + SLICE, &warp);
+      pack_probabilities(ds_rows, grads);
+      UNROLL for (int t = 0; t < SLICE / 16; t++)
+        store_matrices(memory + ds_at + place(ds_row, 2 * t + ds_chunk, SLICE), ds_rows[t]);
+      publish_to_units();
+      asm volatile("bar.sync 1, %0;" ::"n"(GROUP) : "memory");
+      const uint ds = TURNED(at + ds_at, SLICE);
+      WGMMA_FENCE();
+      MULTIPLY_PART(PART_TILES, PART)
+      ADD_PRODUCT(k, KEY_TILES, WIDTH, ds_rows, TURNED(stage, WIDTH))
+      WGMMA_WAIT(1);
+      STORE_PART(PART_TILES, PART)
+      sum_parity ^= 1;
+      publish_to_units();
+      asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+      if (warp.lane == 0) arrive(SUM_FULL(at));
+      WGMMA_WAIT(0);
+      if (warp.lane == 0) arrive(freed(&ring));
+      advance(&ring);
     }
-    const uint ds = TURNED(at + ds_at, SLICE), own_ds = STRAIGHT(at + ds_at + four * MATRIX_BYTES(64, SLICE), SLICE);
-    WGMMA_FENCE();
-    MULTIPLY_PART(PART_TILES, PART)
-    ADD_KEYS(TURNED(stage, WIDTH))
-    WGMMA_WAIT(1);
-    STORE_PART(PART_TILES, PART)
   }
-  WGMMA_WAIT(0);
   float4 sum_k[WIDTH / 8], sum_v[VALUE_WIDTH / 8];
   READ_TILES(k, KEY_TILES, sum_k)
   READ_TILES(v, VALUE_TILES, sum_v)

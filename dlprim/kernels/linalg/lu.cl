@@ -2,7 +2,7 @@
 // LU factors of a panel with partial pivoting. One barrier a step: every warp writes its candidate with its row, so that
 // all find the pivot's row where the comparison ends; what the next step writes lies elsewhere.
 // Defines: those of rows.clh; WARP, the work-items whose candidates are compared first: the power of two near the root of
-// GROUP, of NVIDIA's 32, at most GROUP; FP64_PARTS: parts of elements are of 64 bits.
+// GROUP, of NVIDIA's 32, at most GROUP.
 #include "linalg/rows.clh"
 #include "lib/warp.clh"
 
@@ -27,22 +27,8 @@ typedef struct {
     if (size > *most || (size == *most && row < *where)) *most = size, *where = row; \
   } while (0)
 
-// Of 32-bit sizes, whose bits are in their order, two instructions compare all of a warp.
-#if defined(NV_PTX) && NV_PTX >= 80 && WARP == 32 && !defined(FP64_PARTS)
-#define REDUCES
-inline void best_of_lanes(real_t *most, int *where) {
-  int size, row;
-  asm volatile("redux.sync.max.s32 %0, %1, 0xffffffff;" : "=r"(size) : "r"(as_int(*most)));
-  const int candidate = as_int(*most) == size ? *where : INT_MAX;
-  asm volatile("redux.sync.min.s32 %0, %1, 0xffffffff;" : "=r"(row) : "r"(candidate));
-  *most = as_float(size), *where = row;
-}
-#endif
-
 inline void best_of_warp(real_t *most, int *where, __local Scratch *scratch, int id) {
-#ifdef REDUCES
-  best_of_lanes(most, where);
-#elif defined(NV_PTX) && WARP == 32
+#if defined(NV_PTX) && WARP == 32
   UNROLL for (uint far = 1; far < WARP; far *= 2)
     COMPARE(shuffle_xor(*most, far), (int)shuffle_xor((uint)*where, far));
 #else
@@ -56,12 +42,8 @@ inline void best_of_warp(real_t *most, int *where, __local Scratch *scratch, int
 inline void best_of_warps(real_t *most, int *where, __local const real_t *best, __local const int *place, int id) {
 #if defined(NV_PTX) && WARP == 32
   *most = best[id % WARPS], *where = place[id % WARPS];
-#ifdef REDUCES
-  best_of_lanes(most, where);
-#else
   UNROLL for (uint far = 1; far < WARPS; far *= 2)
     COMPARE(shuffle_xor(*most, far), (int)shuffle_xor((uint)*where, far));
-#endif
 #else
   *most = best[0], *where = place[0];
   for (int c = 1; c < WARPS; c++) COMPARE(best[c], place[c]);

@@ -31,7 +31,6 @@ Kernel& kernel_for(Queue& queue, DataType type, Which which, const PanelShape& s
   return cache.get(queue.device(), Key{type, which, shape, row_fast}, [&] {
     const bool nvidia = queue.device().info().nv_inline_ptx && shape.group >= 32;
     KernelSource result = source(which == panel ? "lu.cl" : "exchange.cl", names[which], type);
-    if (real_of(type) == DataType::float64) result.define("FP64_PARTS");
     return define(result, shape)
         .define("WARP", nvidia ? 32 : std::int64_t(1) << std::bit_width(unsigned(shape.group)) / 2)
         .define("COLUMNS", exchanged_columns)

@@ -12,39 +12,37 @@ namespace dlprim::attention_cores {
 
 namespace {
 
-// Fours of warps that multiply, keys of a slice, slices in local memory, groups that share a compute unit, and whether
-// the fours take turns.
+// Fours of warps that multiply, keys of a slice, slices in local memory, groups that share a compute unit.
 struct Shape {
-  std::uint8_t fours, slice, stages, resident, turns;
+  std::uint8_t fours, slice, stages, resident;
 };
 
 struct Key {
-  std::uint8_t type, bias, causal, scale_first, pairs, bias_pairs, padding;
+  std::uint8_t type, bias, causal, scale_first, pairs, bias_pairs, padding[2];
   Shape shape;
   std::uint16_t width, value_width;
 };
 
 // Measured on an H200, with all of its local memory and with the 48 KB that older drivers leave.
-// DLPRIM_ATTENTION_TILE=2x48x3x1x0 for measurements.
+// DLPRIM_ATTENTION_TILE=2x48x3x1 for measurements.
 Shape shape_of(const Device& device, const AttentionProblem& x, int widest) {
-  int fours, slice, stages, resident, turns;
+  int fours, slice, stages, resident;
   const char* forced = environment::text("DLPRIM_ATTENTION_TILE");
-  if (forced && std::sscanf(forced, "%dx%dx%dx%dx%d", &fours, &slice, &stages, &resident, &turns) == 5)
-    return {std::uint8_t(fours), std::uint8_t(slice), std::uint8_t(stages), std::uint8_t(resident),
-            std::uint8_t(turns)};
+  if (forced && std::sscanf(forced, "%dx%dx%dx%d", &fours, &slice, &stages, &resident) == 4)
+    return {std::uint8_t(fours), std::uint8_t(slice), std::uint8_t(stages), std::uint8_t(resident)};
   const bool large = static_local_memory(device) >= 180000;
-  if (widest > 96 && large) return {2, 128, 6, 1, 1};
-  if (widest > 96) return {3, 48, 3, 1, 0};
-  if (widest > 64) return {3, 48, 5, 1, 0};
+  if (widest > 96 && large) return {2, 80, 8, 1};
+  if (widest > 96) return {3, 48, 3, 1};
+  if (widest > 64) return {3, 48, 5, 1};
   // Two groups begin and end blocks in each other's time; one of many warps reads keys less often.
-  if (x.bias_type || x.p.keys < 1024) return large ? Shape{2, 128, 12, 1, 1} : Shape{2, 32, 11, 2, 0};
-  return {3, 80, 4, 1, 0};
+  if (x.bias_type || x.p.keys < 1024) return large ? Shape{2, 128, 6, 1} : Shape{2, 32, 11, 2};
+  return {3, 80, 4, 1};
 }
 
 // Registers of work-items that copy and that multiply, of 65,536 for all groups of a compute unit.
 void define_registers(KernelSource& source, const Shape& shape) {
   const int given = 65536 / (128 * (shape.fours + 1) * shape.resident) / 8 * 8;
-  const int few = shape.fours * shape.resident < 3 ? 24 : shape.resident > 1 ? 24 : 32;
+  const int few = shape.fours * shape.resident < 3 ? 40 : shape.resident > 1 ? 24 : 32;
   const int many = std::min(240, (given * (shape.fours + 1) - few) / shape.fours / 8 * 8);
   source.define("FEW", few).define("MANY", many);
 }
@@ -55,10 +53,7 @@ KernelSource source_of(const Key& key) {
   define_attention(source, key.bias, key.causal, false);
   source.define("TAG", tag(DataType(key.type))).define("WARPS", 4 * shape.fours).define("TILES", 1);
   source.define("WIDTH", key.width).define("VALUE_WIDTH", key.value_width).define("VALUE_TILES", key.value_width / 8);
-  source.define("SLICE", shape.slice)
-      .define("KEY_TILES", shape.slice / 8)
-      .define("STAGES", shape.stages)
-      .define("TURNS", shape.turns);
+  source.define("SLICE", shape.slice).define("KEY_TILES", shape.slice / 8).define("STAGES", shape.stages);
   source.define("VECTOR", 8).define("PAIRS", key.pairs).define("BIAS_PAIRS", key.bias_pairs);
   source.define("SCALE_FIRST", key.scale_first).ptx_target("sm_90a", shape.resident);
   define_registers(source, shape);

@@ -33,7 +33,7 @@ KernelSource source_of(const Key& key) {
   source.define("WIDTH", key.width).define("KEY_TILES", key.width / 8).define("STAGES", key.stages);
   source.define("VALUE_WIDTH", key.value_width).define("VALUE_TILES", key.value_width / 8).define("VECTOR", 8);
   source.define("PART", part).define("PART_TILES", part / 8).define("PAIRS", key.pairs).define("BIAS_PAIRS", 0);
-  return source.define("FEW", 40).define("MANY", 232).ptx_target("sm_90a");
+  return source.define("FEW", 24).define("MANY", 240).ptx_target("sm_90a");
 }
 
 // A kernel that turns the sums of grad_q into its elements.
