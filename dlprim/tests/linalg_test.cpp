@@ -269,6 +269,20 @@ TEST(Linalg, EigenHermitian) {
 }
 
 // Equal and nearly equal eigenvalues, rows without neighbours, elements of many sizes: what divide and conquer leaves out.
+// Squares of the last elements underflow.
+TEST(Linalg, EigenvaluesOfGradedElements) {
+  constexpr std::int64_t n = 131;
+  for (DataType type : types()) {
+    Values values = random_values(2 * n * n, -1, 1, 5);
+    const double range = type == DataType::float64 ? 250 : 24;
+    for (std::int64_t i = 0; i < n * n; i++) {
+      values[std::size_t(i)] *= std::pow(10.0, -range * double(i / n + i % n) / (2 * n));
+      values[std::size_t(n * n + i)] *= std::pow(10.0, -range * double(2 * n - i / n - i % n) / (2 * n));
+    }
+    check_eigen(DeviceTensor(type, {2, n, n}, values));
+  }
+}
+
 TEST(Linalg, EigenvaluesInClusters) {
   constexpr std::int64_t n = 131;
   for (DataType type : types())
@@ -287,12 +301,16 @@ TEST(Linalg, EigenvaluesInClusters) {
     }
 }
 
-void check_svd(DataType type, std::int64_t m, std::int64_t n, std::int64_t rank) {
-  SCOPED_TRACE(::testing::Message() << name(type) << " " << m << "x" << n << " of rank " << rank);
+// Columns get smaller by 10^range from the first to the last.
+void check_svd(DataType type, std::int64_t m, std::int64_t n, std::int64_t rank, double range = 0) {
+  SCOPED_TRACE(::testing::Message() << name(type) << " " << m << "x" << n << " of rank " << rank << " over " << range);
   const Host left = slice(random_values(std::size_t(m * rank)), 0, m, rank),
              right = slice(random_values(std::size_t(rank * n), -1, 1, 2), 0, rank, n);
-  const DeviceTensor a(type, {1, m, n}, product(left, right).values), u(type, {1, m, m}), s(type, {1, n}),
-      v(type, {1, n, n}), info(DataType::int32, {1});
+  Host all = product(left, right);
+  for (std::int64_t i = 0; i < m; i++)
+    for (std::int64_t j = 0; j < n; j++) all.at(i, j) *= std::pow(10.0, -range * double(j) / double(n));
+  const DeviceTensor a(type, {1, m, n}, all.values), u(type, {1, m, m}), s(type, {1, n}), v(type, {1, n, n}),
+      info(DataType::int32, {1});
   svd(queue(), a, u, s, v, info);
   EXPECT_EQ(info.read(), Values{0});
   const Host left_vectors = slice(u.read(), 0, m, m), right_vectors = slice(v.read(), 0, n, n);
@@ -310,6 +328,11 @@ TEST(Linalg, Svd) {
   const std::int64_t shapes[][3] = {{1, 1, 1}, {5, 3, 3}, {40, 40, 40}, {40, 30, 7}, {90, 80, 80}, {70, 66, 3}};
   for (DataType type : types())
     for (const auto& s : shapes) check_svd(type, s[0], s[1], s[2]);
+}
+
+// Squares of the last columns underflow.
+TEST(Linalg, SvdOfGradedColumns) {
+  for (DataType type : types()) check_svd(type, 130, 120, 120, type == DataType::float64 ? 250 : 30);
 }
 
 TEST(Linalg, NumbersThatAreNoneEndWithAnError) {

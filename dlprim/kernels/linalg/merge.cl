@@ -2,7 +2,8 @@
 // Divide and conquer for symmetric tridiagonal matrices (J. Cuppen, 1981; M. Gu, S. Eisenstat, "A divide-and-conquer
 // algorithm for the symmetric tridiagonal eigenproblem", 1995): two solved halves of a block and the element beside the
 // diagonal between them are D + rho z z^T in the basis of the halves' eigenvectors.
-// Defines, beside those of linalg.clh: GROUP; EPSILON.
+// The largest numbers are about 1. Defines, beside those of linalg.clh: GROUP; EPSILON; SMALLEST, a normal number; TINY,
+// what counts as zero beside 1, far enough from the smallest numbers to divide by.
 #include "linalg/group_sums.clh"
 
 typedef struct {
@@ -76,7 +77,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void deflate(CONST_G
     places[to].source = i, places[to].index = -1;
   }
   barrier(CLK_GLOBAL_MEM_FENCE);
-  const T tolerance = 8 * EPSILON * fmax(rho, fmax(fabs(sorted[0]), fabs(sorted[size - 1])));
+  const T tolerance = fmax(8 * EPSILON * fmax(rho, fmax(fabs(sorted[0]), fabs(sorted[size - 1]))), TINY);
   int last = -1, poles = 0, rotations = 0;  // the pole under way, not yet written
   T last_d = 0, last_z = 0;
   for (int start = 0; start < size; start += GROUP) {

@@ -2,7 +2,7 @@
 // Householder's QR of a panel (G. Golub, C. Van Loan, Matrix Computations, 5.1 and 5.2.2), as LAPACK's geqr2: reflections
 // H = 1 - tau v v^H, R real on the diagonal. One pass of sums a step: products of column j with those after it give the
 // products with v, too.
-// Defines: those of rows.clh; SEGMENTS, GROUP / WIDTH or 1.
+// Defines: those of rows.clh; SEGMENTS, GROUP / WIDTH or 1; TINY, sums of squares that count as 0.
 #include "linalg/rows.clh"
 
 typedef struct {
@@ -40,6 +40,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void qr_panel(GLOBAL
       real_t below = 0;
       T product = REAL(0);
       for (int c = 0; c < SEGMENTS; c++) below += RE(sums[j * SEGMENTS + c]), product += sums[k * SEGMENTS + c];
+      if (below < TINY) below = 0;
       const T alpha = row[j];
       const bool none = below == 0 && IS_ZERO(alpha - REAL(RE(alpha)));  // H = 1
       const real_t length = sqrt(NORM2(alpha) + below), b = RE(alpha) > 0 ? -length : length;

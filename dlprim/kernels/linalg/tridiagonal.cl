@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Reduction of symmetric matrices to tridiagonal form by reflections H = 1 - tau v v^T (G. Golub, C. Van Loan, Matrix
 // Computations, 8.3.1), a launch a column. A' = A - v w^T - w v^T of the column before is applied to rows as they are read
-// for the product with the next v, so that the matrix is read and written once a column.
-// Defines, beside those of linalg.clh: GROUP; ROWS of a work-group.
+// for the product with the next v, so that the matrix is read and written once a column. Elements are 1 at most; a part of
+// a column whose square comes near the smallest numbers counts as zero, for its length, and so H, would not be exact.
+// Defines, beside those of linalg.clh: GROUP; ROWS of a work-group; TINY, squares that count as zero.
 #include "linalg/group_sums.clh"
 
 typedef struct {
@@ -54,7 +55,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void tridiagonal_ste
   }
   sums_of_group(sums, ROWS + 1, shared[1], id);
   const T v1 = j + 1 < n ? V(j + 1) : 0, w1 = j + 1 < n ? W(j + 1, v1) : 0;
-  const T alpha = j + 1 < n ? a[(long)j * n + j + 1] - vj * w1 - wj * v1 : 0, below = sums[ROWS];
+  const T alpha = j + 1 < n ? a[(long)j * n + j + 1] - vj * w1 - wj * v1 : 0;
+  const T below = sums[ROWS] < TINY ? 0 : sums[ROWS];
   const T length = sqrt(alpha * alpha + below), beta = below == 0 ? alpha : alpha > 0 ? -length : length;
   const T scale = below == 0 ? 0 : 1 / (alpha - beta);
   if (id == 0 && get_group_id(0) == 0) {

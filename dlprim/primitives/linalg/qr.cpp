@@ -12,7 +12,7 @@ namespace {
 
 struct PanelKey {
   DataType type;
-  std::uint8_t unused = 0;
+  std::uint8_t scaled;
   PanelShape shape;
 };
 
@@ -27,10 +27,12 @@ PanelShape shape_for(Queue& queue, DataType type, std::int64_t rows, std::int64_
   }
 }
 
-void factor_panel(Queue& queue, const TensorView& a, BufferRef tau, std::int64_t tau_batch, const PanelShape& shape) {
+void factor_panel(Queue& queue, const TensorView& a, BufferRef tau, std::int64_t tau_batch, const PanelShape& shape,
+                  bool scaled) {
   static KernelCache<PanelKey> cache;
-  Kernel& kernel = cache.get(queue.device(), PanelKey{a.dtype, 0, shape}, [&] {
+  Kernel& kernel = cache.get(queue.device(), PanelKey{a.dtype, scaled, shape}, [&] {
     KernelSource result = source("qr.cl", "qr_panel", a.dtype);
+    result.define("TINY", !scaled ? "0" : real_of(a.dtype) == DataType::float64 ? "1e-280" : "1e-28f");
     return define(result, shape).define("SEGMENTS", std::int64_t(std::max(1, shape.group / shape.width)));
   });
   const struct {
@@ -106,7 +108,7 @@ void check_tau(const char* op, const TensorView& a, const TensorView& tau) {
 
 }  // namespace
 
-void qr_factor(Queue& queue, const TensorView& a, const TensorView& tau) {
+void qr_factor(Queue& queue, const TensorView& a, const TensorView& tau, bool scaled) {
   check_tau("qr_factor", a, tau);
   const std::int64_t m = a.size(1), n = a.size(2), steps = std::min(m, n);
   check(tau.size(1) == steps, "qr_factor", "min(rows, columns) factors");
@@ -116,7 +118,7 @@ void qr_factor(Queue& queue, const TensorView& a, const TensorView& tau) {
     const PanelShape shape = shape_for(queue, a.dtype, m - j, steps);
     width = std::min({std::int64_t(shape.width), steps - j, most});
     const TensorView panel = block(a, j, j, m - j, width);
-    factor_panel(queue, panel, from(tau, j), steps, shape);
+    factor_panel(queue, panel, from(tau, j), steps, shape, scaled);
     const std::int64_t rest = n - j - width;
     if (rest > 0) apply(queue, panel, from(tau, j), steps, block(a, j, j + width, m - j, rest), true, false);
   }

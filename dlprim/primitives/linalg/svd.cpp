@@ -15,7 +15,7 @@ namespace {
 // u = Q of `x` with the signs that make R's diagonal positive; `x` is overwritten.
 void left_vectors(Queue& queue, const TensorView& x, const TensorView& u) {
   const Temporary tau(queue, x.dtype, {x.size(0), x.size(2)});
-  qr_factor(queue, x, tau);
+  qr_factor(queue, x, tau, true);
   copy_part(queue, u, {}, MatrixPart::identity);
   reflect(queue, x, tau, u, false);
   const struct {

@@ -80,7 +80,8 @@ void Merges::run(MergeKernel which, std::int64_t groups, std::int64_t wish, cons
     return source("merge.cl", names[int(which)], type_)
         .define("GROUP", std::int64_t(group))
         .define("EPSILON", two ? "1.2e-16" : "6e-8f")
-        .define("SMALLEST", two ? "2.3e-308" : "1.2e-38f");
+        .define("SMALLEST", two ? "2.3e-308" : "1.2e-38f")
+        .define("TINY", two ? "1e-280" : "1e-30f");
   });
   launch(queue_, kernel, NDRange(std::size_t(groups) * group, group), arguments..., level_);
 }
@@ -134,7 +135,8 @@ Tridiagonal make_tridiagonal(Queue& queue, const TensorView& a) {
   Kernel& kernel = cache.get(queue.device(), key, [&] {
     return source("tridiagonal.cl", "tridiagonal_step", a.dtype)
         .define("GROUP", std::int64_t(key.group))
-        .define("ROWS", std::int64_t(key.rows));
+        .define("ROWS", std::int64_t(key.rows))
+        .define("TINY", a.dtype == DataType::float64 ? "1e-280" : "1e-28f");
   });
   for (std::int64_t j = 0; j < n; j++) {
     const struct {

@@ -58,8 +58,9 @@ enum class MatrixPart : std::uint8_t {
 void copy_part(Queue& queue, const TensorView& out, const TensorView& in, MatrixPart part, bool conjugate = false);
 
 /// a = Q R by Householder reflections, in place, for a [B, m, n]: R in the upper triangle, the reflections' vectors
-/// below it, their factors in tau [B, min(m, n)], contiguous; as LAPACK's geqrf.
-void qr_factor(Queue& queue, const TensorView& a, const TensorView& tau);
+/// below it, their factors in tau [B, min(m, n)], contiguous; as LAPACK's geqrf. `scaled`: the largest elements are about
+/// 1, and parts of columns so small that their squares underflow count as zero; Q is orthogonal whatever the elements.
+void qr_factor(Queue& queue, const TensorView& a, const TensorView& tau, bool scaled = false);
 
 /// c = Q c, or Q^H c where `adjoint`, for c [B, m, k] and Q = H_1 ... H_r of reflections as qr_factor leaves them in
 /// a [B, m, >= r], tau [B, r]. `conjugate`: with the conjugate of Q.
