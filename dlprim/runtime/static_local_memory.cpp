@@ -81,7 +81,7 @@ std::size_t find_out(Device& device) {
 
 std::size_t static_local_memory(const Device& device) {
   static std::mutex mutex;
-  static std::vector<std::atomic<std::size_t>> known(std::size_t(Device::count()));
+  static const auto known = std::make_unique<std::atomic<std::size_t>[]>(std::size_t(Device::count()));
   auto& bytes = known[std::size_t(device.index())];
   if (const std::size_t value = bytes.load(std::memory_order_relaxed)) return value;
   std::lock_guard guard(mutex);
