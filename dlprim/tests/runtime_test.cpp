@@ -148,15 +148,19 @@ __kernel void slow(__global float *x, ulong at, int rounds) {
   DeviceVector<float> x(std::vector<float>{1});
   Queue own(device(), 1000);  // one that no other test has used
   cl_int rounds = 1000;
-  for (double seconds = 0; seconds < 0.01; rounds *= 2) {  // a launch of more than 10 ms
-    const auto start = std::chrono::steady_clock::now();
-    launch(own, *slow, NDRange(1), x.data(), rounds);
-    own.finish();
-    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  for (double seconds = 0; seconds < 0.01;
+       rounds *= 2) {  // a launch of more than 10 ms, whatever else the machine does
+    seconds = 1;
+    for (int i = 0; i < 3; i++) {
+      const auto start = std::chrono::steady_clock::now();
+      launch(own, *slow, NDRange(1), x.data(), rounds);
+      own.finish();
+      seconds = std::min(seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
   }
   for (int i = 0; i < 500; i++) {
     launch(own, *slow, NDRange(1), x.data(), rounds);
-    ASSERT_LE(own.in_flight(), 300);
+    EXPECT_LE(own.in_flight(), 300);  // not ASSERT: the memory is given back when the work is done
   }
   EXPECT_LE(own.in_flight(), 260);
   own.finish();
