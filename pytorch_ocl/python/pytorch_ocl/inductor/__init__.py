@@ -10,7 +10,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 # Minors of PyTorch whose Inductor was tested here.
-TESTED = ("2.11", "2.13", "2.14", "2.15")
+TESTED = ("2.11", "2.12", "2.13", "2.14", "2.15")
 _warned = False
 
 
