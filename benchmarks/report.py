@@ -16,9 +16,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 HEAD = """\
 # Benchmarks
 
-Written by `benchmarks/report.py` from results of `benchmarks/run.py`: median milliseconds of the same case on two
-devices of one machine, synchronized. A ratio over 1 says that the second device is faster. Networks train with Adam;
-float32 is without TF32; bfloat16 networks run under autocast in channels_last.
+Written by `benchmarks/report.py` from results of `benchmarks/run.py`: median milliseconds of the same case on the
+devices of one machine, synchronized. A ratio over 1 says that the last device is faster. Networks train with Adam;
+float32 is without TF32 but where the device's name says so; bfloat16 networks run under autocast in channels_last.
 """
 
 
@@ -30,10 +30,10 @@ def bars(results, path):
     """The ratio of every network and operator."""
     chosen = [case for case in complete(results) if not case["group"].startswith("matmul")]
     figure, axis = plt.subplots(figsize=(8, 0.24 * len(chosen) + 1))
-    ratios = [case["ms"][0] / case["ms"][1] for case in chosen]
+    ratios = [case["ms"][0] / case["ms"][-1] for case in chosen]
     axis.barh([case["case"] for case in chosen], ratios, color=["tab:green" if r >= 1 else "tab:blue" for r in ratios])
     axis.axvline(1, color="black", linewidth=0.8)
-    axis.set_xlabel(f"speed of {results['devices'][1]} over {results['devices'][0]}")
+    axis.set_xlabel(f"speed of {results['devices'][-1]} over {results['devices'][0]}")
     axis.invert_yaxis()
     axis.margins(y=0.01)
     figure.savefig(path, dpi=110, bbox_inches="tight")
@@ -49,7 +49,7 @@ def roofline(results, path):
     figure, axis = plt.subplots(figsize=(7, 4))
     for color, (group, found) in zip(("tab:blue", "tab:orange"), groups.items()):
         sizes = [round((case["flop"] / 2) ** (1 / 3)) for case in found]
-        for which, style in ((0, "--"), (1, "-")):
+        for which, style in ((0, "--"), (-1, "-")):
             rates = [case["flop"] / case["ms"][which] / 1e9 for case in found]
             axis.loglog(sizes, rates, style, marker="o", color=color, label=f"{group}, {results['devices'][which]}")
     axis.set_xlabel("n of an n x n by n x n product")
@@ -61,9 +61,12 @@ def roofline(results, path):
 
 
 def table(results):
-    lines = [f"| case | {results['devices'][0]}, ms | {results['devices'][1]}, ms | ratio | |", "|---|---|---|---|---|"]
+    """Times of all devices, ratios to the last one, what it reaches, and its share of the peak where that is known."""
+    devices = results["devices"]
+    heads = [f"{device}, ms" for device in devices] + ["ratio"] * (len(devices) - 1)
+    lines = [f"| case | {' | '.join(heads)} | |", "|---" * (len(heads) + 2) + "|"]
     for case in complete(results):
-        peer, own = case["ms"]
+        own = case["ms"][-1]
         rate = (
             f"{case['flop'] / own / 1e9:.3g} TFLOP/s"
             if case["flop"]
@@ -71,14 +74,17 @@ def table(results):
             if case["bytes"]
             else ""
         )
-        lines.append(f"| {case['case']} | {peer:.3f} | {own:.3f} | {peer / own:.2f} | {rate} |")
+        if case.get("peak"):
+            rate += f", {case['peak']:.0%} of the peak"
+        cells = [f"{ms:.3f}" for ms in case["ms"]] + [f"{ms / own:.2f}" for ms in case["ms"][:-1]]
+        lines.append(f"| {case['case']} | {' | '.join(cells)} | {rate} |")
     return "\n".join(lines)
 
 
 def section(results, number):
     images = ROOT / "docs/images"
     images.mkdir(parents=True, exist_ok=True)
-    lines = [f"\n## {results['devices'][1]} against {results['devices'][0]}\n"]
+    lines = [f"\n## {results['devices'][-1]} against {', '.join(results['devices'][:-1])}\n"]
     if "torch" in results:
         size = results["size"]
         lines.append(f"torch {results['torch']}; networks: batch {results['batch']}, {size}x{size}.\n")
