@@ -197,3 +197,11 @@ def test_gradients_of_norms_of_nothing_are_zeros(device, norm):
     y.sum().backward()
     assert x.grad.shape == x.shape
     assert all(p.grad.tolist() == [0] * width for p in parameters)
+
+
+@pytest.mark.parametrize("exponent, expected", [(0.5, torch.sqrt), (-0.5, torch.rsqrt), (3, lambda x: x * x * x)])
+def test_powers_by_common_exponents(device, exponent, expected):
+    """sqrt of -inf is nan, pow(-inf, 0.5) of C infinity: PyTorch gives the former."""
+    x = torch.tensor([-0.0, 0.0, -math.inf, math.inf, math.nan, -4.0, 2.0, 1e-20], device=device)
+    torch.testing.assert_close(x.pow(exponent), expected(x), equal_nan=True)
+    assert math.copysign(1, x.pow(exponent)[0]) == math.copysign(1, expected(x)[0])
