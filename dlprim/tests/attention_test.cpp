@@ -171,6 +171,9 @@ TEST_P(Attention, Widths) {
   if (!slow())
     for (std::int64_t width : {32, 64, 72, 80, 96}) check({.queries = 17, .keys = 37, .width = width});
   check({.queries = 20, .keys = 21, .width = 64, .value_width = 17});
+  // Slices of the wider rows are no multiple of 8 rows of the narrower ones' panels.
+  check({.queries = 20, .keys = 21, .width = 112, .value_width = 64});
+  if (!slow()) check({.queries = 70, .keys = 150, .width = 64, .value_width = 80, .causal = true});
 }
 
 TEST_P(Attention, CausalMasksAndBiases) {
