@@ -306,6 +306,26 @@ TEST(Gemm, TensorMapsAreThoseOfTheDriver) {
   EXPECT_FALSE(can_be_mapped({4096, 2048, -8192, 2, 128}));
 }
 
+// Operands that have to be copied, more matrices than a launch has work-groups along its third dimension.
+TEST(Gemm, TensorMapsDeclineWhatCannotBeCopied) {
+  GemmProblem problem;
+  problem.type = DataType::bfloat16, problem.batches = 65536;
+  auto& p = problem.p;
+  p.m = p.n = 264, p.k = 260, p.a_m = 260, p.a_k = 1, p.b_n = 264, p.b_k = 1, p.a_batch = 264 * 260;
+  const GemmCore& core = *all_gemm_cores().find("tma");
+  const auto reason = [&] {
+    const char* text = core.decline(testing::device(), problem, true);
+    return std::string(text ? text : "");
+  };
+  EXPECT_EQ(reason(), "too many matrices to be copied");
+  problem.batches = 65535;
+  EXPECT_NE(reason(), "too many matrices to be copied");
+  problem.batches = 65536, p.a_batch = 0;  // one matrix for all
+  EXPECT_NE(reason(), "too many matrices to be copied");
+  p.a_batch = 264 * 264, p.a_m = 264;  // rows of whole chunks
+  EXPECT_NE(reason(), "too many matrices to be copied");
+}
+
 TEST(Gemm, FillsAllUnits) {
   DeviceInfo info = testing::device().info();
   info.compute_units = 132;

@@ -37,10 +37,11 @@ Kernel& kernel_for(Queue& queue, const TensorView& a, Which which) {
 
 bool cholesky_in_blocks(Queue& queue, const TensorView& a) {
   const DeviceInfo& device = queue.device().info();
+  constexpr std::int64_t most_matrices = 65535;  // of NVIDIA's launches, along their third dimension
   const std::int64_t block = side * each(a.dtype);
   const auto bytes = std::size_t(2 * depth(a.dtype) * (block + 4) + 4 * block) * size_of(a.dtype);
-  return !device.cpu && device.max_work_group >= side * side && bytes <= device.local_memory &&
-         std::max(a.strides[1], a.strides[2]) * block < (std::int64_t(1) << 31);
+  return !device.cpu && a.size(0) <= most_matrices && device.max_work_group >= side * side &&
+         bytes <= device.local_memory && std::max(a.strides[1], a.strides[2]) * block < (std::int64_t(1) << 31);
 }
 
 void CholeskyBlocks::columns(const TensorView& a, std::int64_t from, std::int64_t count) {

@@ -46,6 +46,13 @@ bool lies_well(const GemmProblem& problem, const Operand& x) {
          x.batch_stride * m.element_bytes % 16 == 0 && x.data.offset % 16 == 0;
 }
 
+// Copies take batches along the third dimension of a launch, where NVIDIA's have no more work-groups.
+constexpr std::int64_t most_copied = 65535;
+
+bool too_many_copies(const GemmProblem& problem, const Operand& x) {
+  return x.batch_stride != 0 && problem.batches > most_copied && !lies_well(problem, x);
+}
+
 struct AlignKey {
   std::uint8_t bytes, along_rows;
 };
@@ -141,8 +148,10 @@ const char* decline(const Device& device, const GemmProblem& problem, bool force
     return "only for 16-bit floats and tf32";
   if (problem.mode != GemmMode::plain) return "only for plain products";
   if (p.k == 0) return "k is 0";
-  if (info.max_work_group < 512 || info.local_memory < 49152) return "the device's work-groups are too small";
   if (std::max({p.m, p.n, p.k, problem.batches}) >= std::int64_t(1) << 30) return "sizes need more than 32 bits";
+  if (too_many_copies(problem, operand_a(problem)) || too_many_copies(problem, operand_b(problem)))
+    return "too many matrices to be copied";
+  if (info.max_work_group < 512 || info.local_memory < 49152) return "the device's work-groups are too small";
   if (forced) return nullptr;
   if (!has_units(info)) return "the device is not of the Hopper architecture";
   if (static_local_memory(device) < 232000) return "the driver keeps kernels to less local memory";
