@@ -4,8 +4,11 @@
 
 check_kernels.py FOLDER [--architecture NAME...] [--all]: FOLDER holds programs as DLPRIM_KERNEL_DUMP writes them. AMD's
 architectures need clang (CLANG, default clang-19) and libclc (Debian: libclc-15), NVIDIA's ptxas besides, and are left
-out where it is not found. With --all every program is listed, else those with spills. The exit code is 1 when a program
-does not compile or a kernel spills registers.
+out where it is not found. Programs that name a target of their own, such as sm_90a, are assembled as
+dlprim/runtime/program.cpp has the driver do it; those with NVIDIA's assembly are compiled for its architecture alone.
+With --all every program is listed, else those that are wrong. The exit code is 1 when a program does not compile, a
+kernel spills more than --spills bytes or takes more registers or local memory than its launch can have, or the
+assembler makes matrix products wait for one another.
 """
 
 import argparse
@@ -22,6 +25,9 @@ CLANG = os.environ.get("CLANG", "clang-19")
 LIBRARIES = pathlib.Path("/usr/lib/clc")  # of OpenCL C's functions, without which every call would count as unknown
 AMD = ("gfx906", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 NVIDIA = ("sm_70", "sm_80", "sm_90")
+# Local memory of a compute unit of Hopper, which keeps 1 KB for each work-group, and what a kernel can declare of it.
+SHARED = 228 << 10
+LARGEST = (227 << 10) - 16
 FIELDS = {
     "registers": r"\.vgpr_count: +(\d+)",
     "local": r"\.group_segment_fixed_size: (\d+)",
@@ -31,27 +37,9 @@ FIELDS = {
 
 def front_end(program, options, target, library):
     """The command that compiles OpenCL C as the drivers do."""
-    return [
-        CLANG,
-        "-x",
-        "cl",
-        "-cl-std=CL1.2",
-        "-Xclang",
-        "-finclude-default-header",
-        "-O3",
-        "-w",
-        "-nogpulib",
-        "-target",
-        *target,
-        "-Xclang",
-        "-mlink-builtin-bitcode",
-        "-Xclang",
-        str(LIBRARIES / library),
-        *options,
-        "-S",
-        str(program),
-        "-o",
-    ]
+    language = ["-x", "cl", "-cl-std=CL1.2", "-Xclang", "-finclude-default-header", "-Dasm=__asm__"]
+    linked = ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(LIBRARIES / library)]
+    return [CLANG, *language, "-O3", "-w", "-nogpulib", "-target", *target, *linked, *options, "-S", str(program), "-o"]
 
 
 def output_of(command):
@@ -69,39 +57,83 @@ def compile_amd(program, options, architecture, folder):
     return {name: int(re.search(pattern, text)[1]) for name, pattern in FIELDS.items()}
 
 
-def compile_nvidia(program, options, architecture, folder):
-    ptx = folder / f"{program.stem}-{architecture}.ptx"
-    output_of(
-        [
-            *front_end(program, options, ("nvptx64-nvidia-nvcl", f"-march={architecture}"), "nvptx64--nvidiacl.bc"),
-            str(ptx),
-        ]
-    )
-    listing = output_of(
-        [
-            "ptxas",
-            "-v",
-            f"-arch={architecture if architecture >= 'sm_75' else 'sm_75'}",
-            str(ptx),
-            "-o",
-            str(folder / "out.cubin"),
-        ]
-    )
+def work_items(text):
+    """The size that a kernel requires of its work-groups, as its LLVM code says it; None."""
+    node = re.search(r"!reqd_work_group_size !(\d+)", text)
+    numbers = node and re.search(rf"^!{node[1]} = (.*)", text, re.M)[1]
+    return [int(n) for n in re.findall(r"i32 (\d+)", numbers)] if node else None
+
+
+def retarget(ptx, size, target):
+    """PTX with the size of work-groups, as NVIDIA's compiler writes it, changed as program.cpp does for `target`."""
+    head, body = ptx.split("\n{", 1)
+    if target:
+        name, *resident = target.split()
+        head = re.sub(r"\.target sm_\w+", f".target {name}", head, count=1)
+        head += f"\n.minnctapersm {resident[0]}" if resident else ""
+        body = body.replace("//@", "")
+    head += "\n.reqntid {}, {}, {}".format(*size) if size else ""
+    return head + "\n{" + body
+
+
+def wrong_on_hopper(listing, found, size, resident):
+    """Why a kernel cannot run there as its host code wants it, or would wait where it need not; None."""
+    serialized = re.search(r"\(C75(?!08)\d\d\).*", listing)  # C7508: setmaxnreg is left out
+    if serialized:
+        return serialized[0]
+    warps = 65536 // (32 * -(-found["registers"] // 8) * 8) // 4 * 4
+    if size and resident * -(-size[0] * size[1] * size[2] // 32) > warps:
+        return f"{found['registers']} registers for {resident} work-groups of {size}"
+    if found["local"] > LARGEST or resident * (found["local"] + 1024) > SHARED:
+        return f"{found['local']} bytes of local memory for {resident} work-groups"
+    return None
+
+
+def compile_nvidia(program, options, architecture, folder, target=""):
+    ptx, code = (folder / f"{program.stem}-{architecture}.{suffix}" for suffix in ("ptx", "ll"))
+    machine = ["nvptx64-nvidia-nvcl", f"-march={architecture}", "-Xclang", "-target-feature", "-Xclang", "+ptx80"]
+    output_of([*front_end(program, ["-emit-llvm", *options], machine, "nvptx64--nvidiacl.bc"), str(code)])
+    output_of([CLANG, "-x", "ir", "-O3", "-w", "-target", *machine, "-S", str(code), "-o", str(ptx)])
+    size = work_items(code.read_text())
+    ptx.write_text(retarget(ptx.read_text(), size, target))
+    name = target.split()[0] if target else architecture if architecture >= "sm_75" else "sm_75"
+    listing = output_of(["ptxas", "-v", f"-arch={name}", str(ptx), "-o", str(ptx.with_suffix(".cubin"))])
     number = lambda pattern: int((re.search(pattern, listing) or [0, 0])[1])  # noqa: E731
-    return {
+    found = {
         "registers": number(r"Used (\d+) registers"),
         "local": number(r"(\d+) bytes smem"),
         "spills": number(r"(\d+) bytes spill stores"),
     }
+    resident = int((target.split() + ["1", "1"])[1]) if target else 1
+    wrong = wrong_on_hopper(listing, found, size, resident) if target else None
+    if wrong:
+        raise RuntimeError(wrong)
+    return found
+
+
+def options_of(program):
+    """The options in a program's first line, and the target that it wants."""
+    with program.open() as file:
+        options, _, target = file.readline().removeprefix("//").partition("target:")
+    return options.split(), target.strip()
+
+
+def serves(program, architecture):
+    """Whether the program is for the architecture: one with NVIDIA's assembly names the one."""
+    named = [o.partition("=")[2] for o in options_of(program)[0] if o.startswith("-DNV_PTX=")]
+    return not named or architecture == f"sm_{named[0]}"
 
 
 def check(program, architecture, folder):
     """(program, architecture, {"registers", "local", "spills"} or an error's text)."""
     # What the device at hand has and the one compiled for need not have is left out.
-    options = [o for o in program.read_text().split("\n", 1)[0].split() if re.match(r"-D(?!FP16|NV_PTX|CPU_DEVICE)", o)]
-    compile_for = compile_amd if architecture.startswith("gfx") else compile_nvidia
+    options, target = options_of(program)
+    options = [o for o in options if re.match(r"-D(?!FP16|CPU_DEVICE)", o)]
     try:
-        return program.stem, architecture, compile_for(program, options, architecture, folder)
+        if architecture.startswith("gfx"):
+            return program.stem, architecture, compile_amd(program, options, architecture, folder)
+        options += ["-DFP16"] if target else []
+        return program.stem, architecture, compile_nvidia(program, options, architecture, folder, target)
     except RuntimeError as error:
         return program.stem, architecture, str(error)
 
@@ -115,12 +147,14 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--architecture", nargs="+", default=architectures())
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--spills", type=int, default=0, metavar="BYTES", help="that pass")
     options = parser.parse_args()
-    jobs = [(p, a) for p in sorted(options.folder.glob("*.cl")) for a in options.architecture]
+    programs = sorted(options.folder.glob("*.cl"))
+    jobs = [(p, a) for p in programs for a in options.architecture if serves(p, a)]
     wrong = 0
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for name, architecture, result in pool.map(lambda job: check(*job, pathlib.Path(folder)), jobs):
-            bad = isinstance(result, str) or result["spills"] > 0
+            bad = isinstance(result, str) or result["spills"] > options.spills
             wrong += bad
             if bad or options.all:
                 text = result if isinstance(result, str) else ", ".join(f"{k} {v}" for k, v in result.items())

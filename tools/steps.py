@@ -3,6 +3,7 @@
 
 import collections
 import pathlib
+import shutil
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -113,6 +114,18 @@ def networks():
     yield Step("mutated networks", fuzz, intel, 5)
 
 
+def hopper():
+    """What its assembler makes of the kernels for Hopper's matrix units, in every tile that their cores choose."""
+    dump = f"{BUILD}/kernels_hopper"
+    script = (
+        f"rm -rf {dump}; mkdir {dump}; {BUILD}/dlprim/dlprim_tests --gtest_brief=1 '--gtest_filter=Hopper.*'; "
+        # Long ends of tiles, and gradients of the widest rows, spill some registers.
+        f"{sys.executable} tools/check_kernels.py {dump} --architecture sm_90 --spills 700"
+    )
+    environment = {"DLPRIM_CACHE_DISABLE": "1", "DLPRIM_SIMULATE": "hopper=1", "DLPRIM_KERNEL_DUMP": dump}
+    return Step("kernels for Hopper", ["bash", "-ec", script], {**DEVICES["Intel"], **environment}, 20, False)
+
+
 def other_machines():
     """What can be known here of systems and devices that are not here."""
     yield Step("compiling for Windows", ["tools/compile_mingw.sh"], {}, 15, False)
@@ -124,6 +137,8 @@ def other_machines():
     )
     gpu = {"DLPRIM_CACHE_DISABLE": "1", "DLPRIM_SIMULATE": "gpu=1,warp=64", "DLPRIM_KERNEL_DUMP": dump}
     yield Step("kernels for other GPUs", ["bash", "-ec", script], {**DEVICES["Intel"], **gpu}, 10, False)
+    if shutil.which("ptxas"):
+        yield hopper()
     small = sharded(f"{BUILD}/dlprim/dlprim_tests '--gtest_filter={SMALL_DEVICE_TESTS}'")
     yield Step("dlprim on a small device", small, {**DEVICES["Intel"], **SMALL_DEVICE}, 10)
     oclgrind = {

@@ -103,12 +103,14 @@ std::string binary_of(const cl::Program& program) {
   return clGetProgramInfo(program(), CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) == CL_SUCCESS ? binary : "";
 }
 
-// Writes the text that a compiler gets, and its options in the first line, to a file of the folder DLPRIM_KERNEL_DUMP.
-void dump(const std::string& text, const std::string& options, const std::string& kernel) {
+// Writes the text that a compiler gets, and its options and the target of its PTX in the first line, to a file of the
+// folder DLPRIM_KERNEL_DUMP.
+void dump(const std::string& text, const KernelSource& source, const std::string& options) {
   const char* folder = environment::text("DLPRIM_KERNEL_DUMP");
   if (!folder) return;
-  std::ofstream file(std::string(folder) + "/" + kernel + "-" + digest(options + text) + ".cl", std::ios::binary);
-  file << "// " << options << "\n" << text;
+  const std::string first = options + (source.target.empty() ? "" : "target: " + source.target);
+  std::ofstream file(std::string(folder) + "/" + source.kernel + "-" + digest(first + text) + ".cl", std::ios::binary);
+  file << "// " << first << "\n" << text;
 }
 
 std::string log_of(const cl::Program& program, cl_device_id device) {
@@ -239,8 +241,10 @@ cl::Kernel ProgramCache::compile(const KernelSource& source) {
   std::string what = source.kernel + (source.file.empty() ? "" : " of " + source.file);
   if (environment::is_on("DLPRIM_DEBUG_BUILD")) what += ": " + one_line(source.defines);
   const std::string text = what_is_missing(device_.info()) + preprocess(source);
-  dump(text, options, source.kernel);
-  cl::Program built = program(text, options, source.target, what);
+  dump(text, source, options);
+  cl::Program built = computes_nothing(device_.info())
+                          ? program("__kernel void " + source.kernel + "(void) {}\n", "", "", what)
+                          : program(text, options, source.target, what);
   cl_int code = CL_SUCCESS;
   cl::Kernel kernel(clCreateKernel(built(), source.kernel.c_str(), &code));
   check(code, ("clCreateKernel(" + source.kernel + ")").c_str());

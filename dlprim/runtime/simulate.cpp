@@ -15,6 +15,14 @@ void lower(T& limit, std::uint64_t value) {
   limit = T(std::min<std::uint64_t>(limit, value));
 }
 
+// NVIDIA's Hopper, an H200.
+void become_hopper(DeviceInfo& info) {
+  info.vendor = Vendor::nvidia, info.cpu = false, info.gpu = true, info.warp = 32, info.unified_memory = false;
+  info.nv_inline_ptx = true, info.nv_compute_capability = 90;
+  info.compute_units = 132, info.max_work_group = 1024, info.local_memory = 48 << 10, info.max_parameters = 4352;
+  info.fp16 = info.fp64 = info.int64_atomics = true, info.subgroups = false;
+}
+
 // False for a key that does not exist.
 bool set(DeviceInfo& info, std::string_view key, std::uint64_t value) {
   if (key == "work_group") lower(info.max_work_group, value);
@@ -27,6 +35,7 @@ bool set(DeviceInfo& info, std::string_view key, std::uint64_t value) {
   else if (key == "fp16") info.fp16 = info.fp16 && value;
   else if (key == "int64_atomics") info.int64_atomics = info.int64_atomics && value;
   else if (key == "subgroups") info.subgroups = info.subgroups && value;
+  else if (key == "hopper" && value) become_hopper(info);
   else if (key == "gpu") info.gpu = value, info.cpu = !value;
   else return false;
   return true;

@@ -8,10 +8,15 @@ namespace dlprim {
 /// DLPRIM_SIMULATE, "work_group=64,local_memory=16384,fp64=0". Keys: work_group (work-items), local_memory, parameters
 /// and allocation (bytes), memory (MiB), warp (work-items), fp64, fp16, int64_atomics, subgroups and gpu (0 or 1).
 /// Limits only get lower. Kernels that exceed them are refused as such a device would.
+/// hopper=1 is the exception: the device counts as NVIDIA's H200, for which programs are chosen and written
+/// (DLPRIM_KERNEL_DUMP), but neither built nor run.
 /// Throws ValidationError for an unknown key or a value that is not a number.
 void simulate(DeviceInfo& info, std::string_view settings);
 
 /// The text of DLPRIM_SIMULATE; null when devices are what they are.
 const char* simulation();
+
+/// Whether no driver here takes the device's programs: launches do nothing.
+inline bool computes_nothing(const DeviceInfo& info) { return info.nv_inline_ptx && simulation(); }
 
 }  // namespace dlprim

@@ -73,8 +73,9 @@ bool works(Device& device, std::size_t bytes) {
 
 std::size_t find_out(Device& device) {
   const DeviceInfo& info = device.info();
-  const std::size_t limit = info.nv_inline_ptx && !simulation() ? limit_of_chip(info.nv_compute_capability) : 0;
-  return limit > info.local_memory && works(device, limit) ? limit : info.local_memory;
+  const std::size_t limit = info.nv_inline_ptx ? limit_of_chip(info.nv_compute_capability) : 0;
+  const bool usable = limit > info.local_memory && (computes_nothing(info) || works(device, limit));
+  return usable ? limit : info.local_memory;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """tools/check_kernels.py: registers, local memory and spills of programs, without their devices."""
 
+import importlib.util
 import pathlib
 import subprocess
 import sys
@@ -50,3 +51,40 @@ def test_fails_for_spills_and_errors(tmp_path):
     result = check(tmp_path, broken="// -w\n__kernel void broken() { undeclared = 1; }\n")
     assert result.returncode == 1 and "broken gfx906: " in result.stdout and "undeclared" in result.stdout
     assert check(tmp_path / "nothing").returncode == 1
+
+
+def tool():
+    spec = importlib.util.spec_from_file_location("check_kernels", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_a_launch_on_hopper_can_have():
+    wrong = tool().wrong_on_hopper
+    found = {"registers": 168, "local": 232432, "spills": 0}
+    assert wrong("", found, [288, 1, 1], 1) is None
+    assert wrong("(C7508) Potential Performance Loss: 'setmaxnreg' ignored", found, [288, 1, 1], 1) is None
+    assert "serialized" in wrong("(C7510) Potential Performance Loss: serialized", found, [288, 1, 1], 1)
+    assert "232433 bytes" in wrong("", {**found, "local": 232433}, [288, 1, 1], 1)
+    assert "168 registers" in wrong("", {**found, "local": 0}, [288, 1, 1], 2)
+    assert wrong("", {"registers": 96, "local": 98352, "spills": 0}, [288, 1, 1], 2) is None
+    assert "98352 bytes" in wrong("", {"registers": 64, "local": 98352, "spills": 0}, [288, 1, 1], 3)
+
+
+def test_assembles_as_the_driver_does():
+    ptx = ".version 8.0\n.target sm_90\n.entry f(\n\t.param .u64 x\n)\n{\n\t//@wgmma.fence;\n}\n"
+    changed = tool().retarget(ptx, [288, 1, 1], "sm_90a 2")
+    assert ".target sm_90a\n" in changed and "\n\twgmma.fence;" in changed
+    assert ")\n.minnctapersm 2\n.reqntid 288, 1, 1\n{" in changed
+    assert "minnctapersm" not in tool().retarget(ptx, None, "sm_90a")
+    assert tool().retarget(ptx, None, "") == ptx
+
+
+def test_programs_with_assembly_are_for_one_architecture(tmp_path):
+    program = tmp_path / "p.cl"
+    program.write_text("// -w -DNV_PTX=90 target: sm_90a 4\n__kernel void p() {}\n")
+    assert tool().options_of(program) == (["-w", "-DNV_PTX=90"], "sm_90a 4")
+    assert tool().serves(program, "sm_90") and not tool().serves(program, "gfx906")
+    program.write_text("// -w\n__kernel void p() {}\n")
+    assert tool().serves(program, "gfx906")
