@@ -16,8 +16,8 @@
 #include "lib/hopper_tiles.clh"
 
 // A place in the ring of slices: keys 0 and 1, values 0, keys 2, values 1, and so on. Each stage has a barrier that
-// tells it is full and one that tells it is free. The matrix unit sees what copy_async brought once the barrier counted
-// it: no fence between proxies, which costs a tenth of the time.
+// tells it is full and one that tells it is free. A fence of those that read, behind the barrier, shows the matrix unit
+// what copy_async brought.
 typedef struct {
   uint memory, barriers, stage, parity;
 } Ring;
