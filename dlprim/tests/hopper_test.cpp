@@ -4,6 +4,7 @@
 #include <dlprim/primitives/attention.hpp>
 #include <dlprim/primitives/conv.hpp>
 #include <dlprim/primitives/gemm.hpp>
+#include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/settings.hpp>
 
 #include <string>
@@ -27,7 +28,7 @@ class Hopper : public ::testing::Test {
     const DeviceInfo& info = testing::device().info();
     if (!simulation() || info.nv_compute_capability != 90) GTEST_SKIP() << "for DLPRIM_SIMULATE=hopper=1";
   }
-  static const char* simulation() { return std::getenv("DLPRIM_SIMULATE"); }
+  static const char* simulation() { return environment::text("DLPRIM_SIMULATE"); }
 };
 
 // The tiles of a table, as DLPRIM_GEMM_TILE wants them.
