@@ -55,6 +55,14 @@ int crossing_dim(const Plan& plan) {
   return 0;
 }
 
+// Whether the tiles along `crossing` and those of other dimensions fit a launch: along its second and third dimension,
+// NVIDIA's have 65535 work-groups at most.
+bool fits_launch(const Plan& plan, int crossing) {
+  constexpr std::int64_t most = 65535;
+  const std::int64_t tiles = (plan.sizes[crossing] + tile - 1) / tile;
+  return tiles <= most && plan.numel() / plan.sizes[0] / plan.sizes[crossing] <= most;
+}
+
 // Copies through square tiles, so that both sides move whole cache lines.
 void transpose(Queue& queue, const Plan& plan, int crossing) {
   const Operand &to = plan.operands[0], &from = plan.operands[1];
@@ -90,7 +98,7 @@ void transpose(Queue& queue, const Plan& plan, int crossing) {
 
 void copy_elements(Queue& queue, const Plan& plan) {
   if (const int crossing = crossing_dim(plan)) {
-    if (plan.fits_32bit()) return transpose(queue, plan, crossing);
+    if (plan.fits_32bit() && fits_launch(plan, crossing)) return transpose(queue, plan, crossing);
     Plan first = plan;
     Plan rest = first.split();
     first.coalesce(), rest.coalesce();

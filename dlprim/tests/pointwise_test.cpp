@@ -83,6 +83,18 @@ TEST(Copy, AnyStrides) {
     }
 }
 
+// More than the work-groups of a launch of NVIDIA's along its second or third dimension.
+TEST(CopyTransposed, ManyMatrices) {
+  const std::int64_t matrices = 65537;
+  DeviceTensor x(DataType::uint8, {matrices, 8, 8}), y(DataType::uint8, {matrices, 8, 8});
+  std::vector<double> values(x.numel()), expected(x.numel());
+  for (std::size_t i = 0; i < values.size(); i++) values[i] = double(i * 7 % 251);
+  for (std::size_t i = 0; i < values.size(); i++) expected[i] = values[i / 64 * 64 + i % 8 * 8 + i / 8 % 8];
+  x.write(values);
+  copy(queue(), y, permuted(x, {0, 2, 1}));
+  EXPECT_EQ(y.read(), expected);
+}
+
 TEST(Copy, Broadcasts) {
   DeviceTensor x(DataType::int32, {3, 1}, {1, 2, 3}), y(DataType::float32, {2, 3, 2});
   copy(queue(), y, x);
