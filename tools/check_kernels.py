@@ -148,8 +148,11 @@ def main():
     parser.add_argument("--architecture", nargs="+", default=architectures())
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--spills", type=int, default=0, metavar="BYTES", help="that pass")
+    parser.add_argument("--most", type=int, metavar="N", help="compiled, spread over all (default: all)")
     options = parser.parse_args()
     programs = sorted(options.folder.glob("*.cl"))
+    if options.most:
+        programs = programs[:: max(1, len(programs) // options.most)]
     jobs = [(p, a) for p in programs for a in options.architecture if serves(p, a)]
     wrong = 0
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -45,6 +45,11 @@ bool set(DeviceInfo& info, std::string_view key, std::uint64_t value) {
 
 const char* simulation() { return environment::text("DLPRIM_SIMULATE"); }
 
+bool computes_nothing(const DeviceInfo& info) {
+  static const bool hopper = simulation() && std::string_view(simulation()).find("hopper=1") != std::string_view::npos;
+  return hopper && info.nv_inline_ptx;
+}
+
 void simulate(DeviceInfo& info, std::string_view settings) {
   while (!settings.empty()) {
     const std::string_view entry = settings.substr(0, settings.find(','));

@@ -16,7 +16,7 @@ void simulate(DeviceInfo& info, std::string_view settings);
 /// The text of DLPRIM_SIMULATE; null when devices are what they are.
 const char* simulation();
 
-/// Whether no driver here takes the device's programs: launches do nothing.
-inline bool computes_nothing(const DeviceInfo& info) { return info.nv_inline_ptx && simulation(); }
+/// Whether the device counts as Hopper by `hopper=1`: no driver takes its programs, and launches do nothing.
+bool computes_nothing(const DeviceInfo& info);
 
 }  // namespace dlprim
