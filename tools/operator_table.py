@@ -28,8 +28,8 @@ come on top. Of the {total} entries of PyTorch's operator database (`op_db`) tha
 ({percent:.0f} %) run on the device alone, with their gradients. dtypes: float32, float16, bfloat16, float64 where the device
 has it, all integers, bool; complex64 and complex128 where an operator has a complex form.
 
-{nested} overloads take nested tensors (strided), {sparse} sparse tensors of coordinates, as embeddings' gradients are;
-there are no products of sparse matrices, and no compressed layouts.
+{nested} overloads take nested tensors (strided), {sparse} sparse tensors of coordinates, {compressed} compressed ones
+(CSR, CSC, BSR, BSC); [sparse.md](sparse.md) has what they do.
 
 ## With kernels
 
@@ -108,6 +108,7 @@ def page(file):
         percent=100 * (1 - len(lost) / len(entries)),
         nested=of_layout(registered, "NestedTensor"),
         sparse=of_layout(registered, "Sparse"),
+        compressed=of_layout(registered, "SparseCsr"),
     )
     text += "| family | operators |\n|---|---|\n"
     text += "".join(f"| {family} ({len(names)}) | {cell(names)} |\n" for family, names in rows.items())
