@@ -101,6 +101,15 @@ ALIKE = {
 }
 
 
+def test_foreach_with_a_bool(device):
+    """As single tensors: subtraction refuses it."""
+    x = [torch.full((3,), 2.0, device=device)]
+    for number in (True, [True]):
+        with pytest.raises(RuntimeError, match="Subtraction, the `-` operator, with a bool tensor is not supported"):
+            torch._foreach_sub(x, number)
+        assert torch._foreach_mul(x, number)[0].cpu().equal(torch.full((3,), 2.0))
+
+
 @pytest.mark.parametrize("name", sorted(ALIKE))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_foreach_computes_what_single_operators_do(device, name, dtype):

@@ -130,8 +130,9 @@ class Operands {
 
  private:
   static bool add_number(const at::Scalar& scalar, std::vector<double>& numbers) {
-    if (!scalar.isComplex()) numbers.push_back(scalar.toDouble());
-    return !scalar.isComplex();
+    if (scalar.isComplex() || scalar.isBoolean()) return false;  // of bools, some operators raise
+    numbers.push_back(scalar.toDouble());
+    return true;
   }
   at::TensorList like_;
   const at::Tensor& first_;
