@@ -77,6 +77,17 @@ def test_second_derivative(device, kind):
     torch.autograd.gradgradcheck(lambda x: module(x)[0], torch.randn(2, 2, 3, device=device).double().requires_grad_())
 
 
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_batched_gradients(device, kind):
+    """torch.func.vmap over gradients, as torch.autograd.grad(is_grads_batched=True) and gradcheck do it."""
+    torch.manual_seed(0)
+    layer, x = getattr(torch.nn, kind)(3, 4).to(device), torch.randn(5, 2, 3, device=device, requires_grad=True)
+    out, directions = layer(x)[0], torch.randn(3, 5, 2, 4, device=device)
+    (together,) = torch.autograd.grad(out, x, directions, is_grads_batched=True, retain_graph=True)
+    one_by_one = [torch.autograd.grad(out, x, direction, retain_graph=True)[0] for direction in directions]
+    torch.testing.assert_close(together, torch.stack(one_by_one))
+
+
 def test_wrong_gates_are_refused(device):
     with pytest.raises(RuntimeError, match="expected input and hidden gates of"):
         torch.ops.aten._thnn_fused_lstm_cell(*(torch.ones(2, n, device=device) for n in (7, 8, 2)))

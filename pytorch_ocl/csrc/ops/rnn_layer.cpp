@@ -64,15 +64,15 @@ variable_list run_backward(const Layer& layer, const Kept& kept, const Tensor& o
   const Tensor first = layer.state.unsqueeze(0);
   const Tensor states = layer.reverse ? at::cat({output.narrow(0, 1, steps - 1), first})
                                       : at::cat({first, output.narrow(0, 0, steps - 1)});
-  const Tensor gates = at::stack(of_inputs).flatten(0, 1);
-  const Tensor hidden = layer.gru ? at::stack(of_hidden).flatten(0, 1) : gates;
+  const Tensor gates = at::cat(of_inputs);
+  const Tensor hidden = layer.gru ? at::cat(of_hidden) : gates;
   const bool bias = layer.b_input.defined();
   const Tensor b_input = bias ? gates.sum(0) : Tensor();
   return {at::mm(gates, layer.w_input).view_as(layer.x),
           grad,
           layer.gru ? Tensor() : grad_cell,
-          at::mm(gates.t(), layer.x.flatten(0, 1)),
-          at::mm(hidden.t(), states.flatten(0, 1)),
+          at::mm(gates.t(), layer.x.reshape({-1, layer.x.size(-1)})),
+          at::mm(hidden.t(), states.reshape({-1, states.size(-1)})),
           b_input,
           bias && layer.gru ? hidden.sum(0) : b_input};
 }
