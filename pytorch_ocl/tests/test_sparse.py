@@ -50,7 +50,23 @@ def test_products_with_dense_tensors(device):
     x, y = pair(device, dense_sizes=(2,))
     dense = torch.randn(3, 4, 2)
     check(y * dense.to(device), x * dense)
+    for sizes in [(4, 2), (3, 1, 1), (5, 3, 4, 2), (2, 1, 4, 1)]:
+        dense_or_larger = torch.randn(sizes)
+        check((y * dense_or_larger.to(device)).coalesce(), (x * dense_or_larger).coalesce())
     check(dense.to(device).sparse_mask(y.coalesce()), dense.sparse_mask(x.coalesce()))
+
+
+def test_products_of_sparse_tensors_broadcast_dense_dimensions(device):
+    x, y = (part.coalesce() for part in pair(device, dense_sizes=(2, 3)))
+    a, b = (part.coalesce() for part in pair(device, dense_sizes=(1, 3), seed=1))
+    check(y * b, x * a), check(b * y, a * x)
+
+
+def test_sums_with_nothing(device):
+    """Another number of sparse dimensions is no matter then, as on the CPU."""
+    x, y = pair(device, dense_sizes=(2,))
+    nothing = torch.sparse_coo_tensor(size=x.shape)
+    check(y + nothing.to(device), x + nothing), check(nothing.to(device) - y, nothing - x)
 
 
 def test_empty_ones(device):

@@ -3,6 +3,7 @@
 // (operators/sparse.yaml).
 #include <ATen/native/SparseTensorUtils.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/_sparse_broadcast_to.h>
 #include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -65,19 +66,27 @@ at::Tensor& add_to_dense(const at::Tensor& dense, const at::Tensor& other, const
   return out.copy_(sum);
 }
 
-// The elements of two coalesced tensors that both have.
+// The elements of two coalesced tensors that both have. Dense dimensions are broadcast.
 at::Tensor& multiply_sparse(const at::Tensor& a, const at::Tensor& b, at::ScalarType common, at::Tensor& out) {
-  TORCH_CHECK(a.sizes() == b.sizes() && a.sparse_dim() == b.sparse_dim(),
-              "mul: expected sparse tensors of equal sizes and sparse dimensions, got ", a.sizes(), " and ", b.sizes());
+  const auto depth = std::size_t(a.sparse_dim());
+  TORCH_CHECK(
+      a.dim() == b.dim() && a.sparse_dim() == b.sparse_dim() && a.sizes().slice(0, depth) == b.sizes().slice(0, depth),
+      "mul: expects sparse inputs with equal dimensionality, number of sparse dimensions, and shape of sparse "
+      "dimensions, got ",
+      a.sizes(), " and ", b.sizes(), " with ", a.sparse_dim(), " and ", b.sparse_dim(), " sparse dimensions");
+  const std::vector<int64_t> sizes = at::infer_size(a.sizes(), b.sizes());
   const at::Tensor x = a.coalesce(), y = b.coalesce();
   const at::Tensor at_x = flat_positions(x._indices(), x.sizes()), at_y = flat_positions(y._indices(), y.sizes());
-  if (at_x.numel() == 0 || at_y.numel() == 0)
-    return set(out, a.sizes(), x._indices().narrow(1, 0, 0), x._values().narrow(0, 0, 0).to(common), true);
+  if (at_x.numel() == 0 || at_y.numel() == 0) {
+    std::vector<int64_t> none(sizes.begin() + a.sparse_dim(), sizes.end());
+    none.insert(none.begin(), 0);
+    return set(out, sizes, x._indices().narrow(1, 0, 0), at::empty(none, x._values().options().dtype(common)), true);
+  }
   const at::Tensor place = at::searchsorted(at_y, at_x).clamp_max(at_y.size(0) - 1);
   const at::Tensor both = at_y.index_select(0, place).eq(at_x).nonzero().view({-1});
   const at::Tensor left = x._values().to(common).index_select(0, both);
   const at::Tensor right = y._values().to(common).index_select(0, place.index_select(0, both));
-  return set(out, a.sizes(), x._indices().index_select(1, both), left.mul(right), true);
+  return set(out, sizes, x._indices().index_select(1, both), left.mul(right), true);
 }
 
 }  // namespace
@@ -96,12 +105,20 @@ at::Tensor& add_out(const at::Tensor& self, const at::Tensor& other, const at::S
   TORCH_CHECK(out.is_sparse(), "add: expected a sparse result of two sparse tensors");
   TORCH_CHECK(self.sizes() == other.sizes(), "add: expected sizes of 'self' and 'other' to match, but ", self.sizes(),
               " != ", other.sizes());
-  TORCH_CHECK(self.sparse_dim() == other.sparse_dim(),
+  const bool alone = other._nnz() == 0 || self._nnz() == 0;  // then dense and sparse dimensions may differ
+  TORCH_CHECK(alone || self.sparse_dim() == other.sparse_dim(),
               "add: expected 'self' and 'other' to have same number of sparse "
               "dimensions, got ",
               self.sparse_dim(), " and ", other.sparse_dim());
   const at::ScalarType common = at::result_type(self, other);
   check_result("add", common, out);
+  if (alone) {
+    const bool first = other._nnz() == 0;
+    const at::Tensor& there = first ? self : other;
+    const at::Tensor values = there._values().to(common);
+    return set(out, there.sizes(), there._indices().clone(), first ? values.clone() : values.mul(alpha),
+               there.is_coalesced());
+  }
   const bool coalesced = self.is_coalesced() && other.is_coalesced();
   const at::Tensor sum = at::_sparse_coo_tensor_unsafe(
       at::cat({self._indices(), other._indices()}, 1),
@@ -116,12 +133,11 @@ at::Tensor& mul_out(const at::Tensor& self, const at::Tensor& other, at::Tensor&
   check_result("mul", common, out);
   if (self.is_sparse() && other.is_sparse() && other.dim() > 0 && self.dim() > 0)
     return multiply_sparse(self, other, common, out);
-  const bool first = self.is_sparse() && self.dim() >= other.dim();
-  const at::Tensor &sparse = first ? self : other, &factor = first ? other : self;
+  const bool first = self.is_sparse() && (!other.is_sparse() || self.dim() >= other.dim());
+  const at::Tensor &given = first ? self : other, &factor = first ? other : self;
   const at::Tensor dense = factor.is_sparse() ? factor.to_dense() : factor;
-  TORCH_CHECK(sparse.is_sparse() && at::infer_size(sparse.sizes(), dense.sizes()) == sparse.sizes(),
-              "mul: expected a dense tensor that broadcasts to the sizes of the sparse one, got ", dense.sizes(),
-              " and ", sparse.sizes());
+  const std::vector<int64_t> sizes = at::infer_size(given.sizes(), dense.sizes());
+  const at::Tensor sparse = given.sizes() == sizes ? given : at::_sparse_broadcast_to(given, sizes);
   const at::Tensor values = sparse._values().to(common);
   const at::Tensor factors = dense.dim() == 0 ? dense
                                               : rows_of(dense.expand(sparse.sizes()), sparse.sparse_dim())
