@@ -100,6 +100,10 @@ SAME_BITS = {
 
 RAISES = {
     "grid_sample": images(lambda x: F.grid_sample(x, torch.zeros(2, 5, 5, 2, device=x.device), align_corners=False)),
+    "max_unpool2d": lambda d: F.max_unpool2d(values(d, 1, 2, 2), torch.zeros(1, 2, 2, dtype=torch.long, device=d), 2),
+    "max_unpool3d": lambda d: F.max_unpool3d(
+        values(d, 1, 2, 2, 2), torch.zeros(1, 2, 2, 2, dtype=torch.long, device=d), 2
+    ),
     "put_": lambda d: torch.zeros(11, device=d).put_(rows(d), values(d, 20_000)),
 }
 

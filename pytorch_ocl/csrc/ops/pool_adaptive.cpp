@@ -107,6 +107,7 @@ at::Tensor average_backward(int axes, const at::Tensor& grad_output, const at::T
 
 at::Tensor& unpool(int axes, const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size,
                    at::Tensor& out, const char* op) {
+  at::globalContext().alertNotDeterministic(std::string(op) + "_forward_out");  // which of equal indices stays
   TORCH_CHECK(indices.scalar_type() == at::kLong,
               "elements in indices should be type int64 but got: ", indices.scalar_type());
   TORCH_CHECK(int(output_size.size()) == axes, "There should be exactly ", axes, " elements in output_size, but got ",
