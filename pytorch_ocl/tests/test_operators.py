@@ -20,6 +20,31 @@ def test_add_relu(device, dtype):
     assert torch.ops.aten._add_relu_.Scalar(x, -5).cpu().equal(torch.relu(expected - 5))
 
 
+@pytest.mark.parametrize("batch", [True, False])
+def test_max_pool3d_keeps_the_memory_format(device, batch):
+    x = torch.randn(2, 3, 4, 4, 4).to(device, memory_format=torch.channels_last_3d)
+    x = (x if batch else x[:1].squeeze(0).clone()).requires_grad_()
+    out, indices = torch.nn.functional.max_pool3d(x, 2, return_indices=True)
+    (gradient,) = torch.autograd.grad(out.sum(), x)
+    for result in (out, indices, gradient):
+        result = result if batch else result.unsqueeze(0)
+        assert result.is_contiguous(memory_format=torch.channels_last_3d) and not result.is_contiguous()
+    expected = torch.nn.functional.max_pool3d(x.detach().cpu(), 2, return_indices=True)
+    assert out.cpu().equal(expected[0]) and indices.cpu().equal(expected[1])
+
+
+@pytest.mark.parametrize("data", [[1, float("nan"), 3, 4, 5, 5], [0, float("nan"), 3, 0, 0, 5], [0, 2, 0, 3, 4, 5]])
+def test_gradients_of_segments_products(device, data):
+    """An element that is zero or NaN gets the product of the others."""
+
+    def gradient(device):
+        x = torch.tensor(data, dtype=torch.float32, device=device, requires_grad=True)
+        torch.segment_reduce(x, "prod", lengths=torch.tensor([1, 2, 3, 0], device=device), initial=2).sum().backward()
+        return x.grad.cpu()
+
+    torch.testing.assert_close(gradient(device), gradient("cpu"), equal_nan=True)
+
+
 def product_error(device):
     """Relative error of a product of float32."""
     torch.manual_seed(0)

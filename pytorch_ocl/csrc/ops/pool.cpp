@@ -90,6 +90,19 @@ dlprim::PoolWindow max_pool3d_window(at::IntArrayRef kernel, at::IntArrayRef str
   return sliding(3, kernel, stride, padding, dilation);
 }
 
+// A new tensor of four or five dimensions in the memory format of `self`, which may lack a batch as well.
+at::Tensor result_as(const at::Tensor& self, at::IntArrayRef sizes, at::ScalarType type) {
+  const bool batch = self.dim() == 5;
+  std::vector<int64_t> all = sizes.vec();
+  if (!batch) all.insert(all.begin(), 1);
+  const auto last = at::MemoryFormat::ChannelsLast3d;
+  const auto format = batch                                                            ? self.suggest_memory_format()
+                      : !self.is_contiguous() && self.unsqueeze(0).is_contiguous(last) ? last
+                                                                                       : at::MemoryFormat::Contiguous;
+  const at::Tensor result = at::empty(all, self.options().dtype(type).memory_format(format));
+  return batch ? result : result.squeeze(0);
+}
+
 }  // namespace
 
 void structured_max_pool2d_with_indices_out::impl(const at::Tensor& self, at::IntArrayRef kernel_size,
@@ -161,9 +174,7 @@ std::tuple<at::Tensor, at::Tensor> max_pool3d_with_indices(const at::Tensor& sel
                                                            at::IntArrayRef dilation, bool ceil_mode) {
   const dlprim::PoolWindow window = max_pool3d_window(kernel_size, stride, padding, dilation);
   const auto sizes = max_pool3d_sizes(self, window, ceil_mode);
-  const auto format = self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
-  at::Tensor out = at::empty(sizes, self.options().memory_format(format));
-  at::Tensor indices = at::empty(sizes, self.options().dtype(at::kLong).memory_format(format));
+  at::Tensor out = result_as(self, sizes, self.scalar_type()), indices = result_as(self, sizes, at::kLong);
   max_forward(3, self, window, out, indices, "max_pool3d");
   return {out, indices};
 }
@@ -187,8 +198,7 @@ at::Tensor max_pool3d_with_indices_backward(const at::Tensor& grad_output, const
                                             at::IntArrayRef kernel_size, at::IntArrayRef stride,
                                             at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode,
                                             const at::Tensor& indices) {
-  const auto format = self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
-  at::Tensor grad_input = at::empty(self.sizes(), self.options().memory_format(format));
+  at::Tensor grad_input = result_as(self, self.sizes(), self.scalar_type());
   return max_pool3d_with_indices_backward_grad_input(grad_output, self, kernel_size, stride, padding, dilation,
                                                      ceil_mode, indices, grad_input);
 }

@@ -107,14 +107,19 @@ at::Tensor reduce_lengths(ReductionType reduction, const at::Tensor& data, const
   return reduce_offsets(reduction, data, offsets_of(lengths), axis, initial);
 }
 
-// Of a product: an element that is zero gets the product of the others, which is not 0 only if it is the only one.
+// Of a product: result / element; for an element that is zero or NaN, the product of the others, which is NaN or 0 if
+// one of them is.
 at::Tensor product_gradient(const Segments& segments, const at::Tensor& grad, const at::Tensor& output,
                             const at::Tensor& data, const c10::Scalar& initial) {
-  const at::Tensor zero = data.eq(0);
-  const at::Tensor others = segments.reduce(data.masked_fill(zero, 1), "prod", initial);
-  const at::Tensor only = segments.reduce(zero.to(data.scalar_type()), "sum", 0).eq(1);
-  const at::Tensor of_zero = segments.gathered(grad.mul(others).mul(only));
-  return at::where(zero, of_zero, segments.gathered(grad.mul(output)).div(data));
+  const auto count = [&](const at::Tensor& mask) {
+    return segments.gathered(segments.reduce(mask.to(data.scalar_type()), "sum", 0));
+  };
+  const at::Tensor nan = data.isnan(), special = data.eq(0).logical_or_(nan);
+  const at::Tensor others = segments.gathered(segments.reduce(data.masked_fill(special, 1), "prod", initial));
+  const at::Tensor other_nan = count(nan).gt(nan.to(data.scalar_type()));
+  const at::Tensor product = others.masked_fill_(count(special).gt(1), 0).masked_fill_(other_nan, NAN);
+  const at::Tensor g = segments.gathered(grad);
+  return at::where(special, g.mul(product), g.mul(segments.gathered(output)).div_(data));
 }
 
 at::Tensor backward_offsets(const at::Tensor& grad, const at::Tensor& output, const at::Tensor& data,
