@@ -48,8 +48,11 @@ void run(Options& o) {
 void generate(CLI::App& program) {
   auto options = std::make_shared<Options>();
   SamplingOptions& sampling = options->sampling;
-  CLI::App* command = program.add_subcommand("generate", "Goes on with a text by a language model: GGUF");
-  command->add_option("model", options->model, "Language model: .gguf")->required()->check(CLI::ExistingFile);
+  CLI::App* command =
+      program.add_subcommand("generate", "Goes on with a text by a language model: GGUF, or a folder of transformers");
+  command->add_option("model", options->model, "Language model: .gguf, or a folder with model.safetensors")
+      ->required()
+      ->check(CLI::ExistingPath);
   command->add_option("-p,--prompt", options->prompt, "The text to go on with")->required();
   command->add_option("-n,--tokens", sampling.tokens, "Tokens to add at most; default 128")
       ->check(CLI::NonNegativeNumber);

@@ -3,7 +3,9 @@
 
 #include <dlprim/error.hpp>
 
+#include <algorithm>
 #include <sstream>
+#include <unordered_set>
 
 namespace dlprim {
 
@@ -17,13 +19,42 @@ std::string shown(const Json& value) {
   return text.size() <= 40 ? text : text.substr(0, 37) + "...";
 }
 
+// An error of the parser, which quotes the text: bytes that may be no characters are left out.
+std::string plain(const char* message) {
+  std::string result = message;
+  std::ranges::replace_if(result, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return result;
+}
+
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& where) {
   try {
     return Json::parse(text.begin(), text.end(), nullptr, true, true);
   } catch (const Json::exception& error) {
-    throw ValidationError("[" + where + "] this is no JSON: " + error.what());
+    throw ValidationError("[" + where + "] this is no JSON: " + plain(error.what()));
+  }
+}
+
+Json parse_strict_json(std::string_view text, const std::string& where, std::size_t deepest) {
+  const auto fail = [&](const std::string& message) { throw ValidationError("[" + where + "] " + message); };
+  std::vector<std::unordered_set<std::string>> open;  // names of members, for each object and list around
+  const auto check = [&](int, Json::parse_event_t event, const Json& parsed) {
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start || event == Event::array_start) {
+      if (open.size() >= deepest) fail("lists and objects lie more than " + std::to_string(deepest) + " in each other");
+      open.emplace_back();
+    } else if (event == Event::object_end || event == Event::array_end) {
+      open.pop_back();
+    } else if (event == Event::key && !open.back().insert(parsed.get_ref<const std::string&>()).second) {
+      fail("'" + parsed.get<std::string>().substr(0, 200) + "' is there twice");
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text.begin(), text.end(), check);
+  } catch (const Json::exception& error) {
+    throw ValidationError("[" + where + "] this is no JSON: " + plain(error.what()));
   }
 }
 

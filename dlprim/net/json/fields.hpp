@@ -15,6 +15,8 @@ using Json = nlohmann::json;
 
 /// Parses JSON in which // comments are allowed. Throws ValidationError that starts with `where`.
 Json parse_json(std::string_view text, const std::string& where);
+/// The same without comments; refuses members of one name, and lists and objects more than `deepest` in each other.
+Json parse_strict_json(std::string_view text, const std::string& where, std::size_t deepest);
 
 /// Reads the members of one JSON object; every error names `where`, the expected type and what is there. A null object
 /// has no members.

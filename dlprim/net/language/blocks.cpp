@@ -26,14 +26,14 @@ std::uint16_t float_to_half(float value) noexcept {
   return std::uint16_t(sign + ((exponent + 14) << 10) + int(std::nearbyint(std::ldexp(mantissa, 11))) - 1024);
 }
 
-const PackedLayout* packed_layout(GgufType type) noexcept {
+const PackedLayout* packed_layout(WeightType type) noexcept {
   static constexpr PackedLayout q8_0{8, 32, 0, false}, q4_0{4, 32, 8, false}, q4_k{4, 32, 0, true},
       q6_k{8, 16, 0, false};
   switch (type) {
-    case GgufType::q8_0: return &q8_0;
-    case GgufType::q4_0: return &q4_0;
-    case GgufType::q4_k: return &q4_k;
-    case GgufType::q6_k: return &q6_k;
+    case WeightType::q8_0: return &q8_0;
+    case WeightType::q4_0: return &q4_0;
+    case WeightType::q4_k: return &q4_k;
+    case WeightType::q6_k: return &q6_k;
     default: return nullptr;
   }
 }
@@ -94,17 +94,17 @@ void unpack_q6_k(const std::uint8_t* from, std::uint8_t* data, float* scales) {
 
 }  // namespace
 
-void unpack_blocks(GgufType type, const std::byte* from, std::int64_t blocks, std::uint8_t* data, float* scales,
+void unpack_blocks(WeightType type, const std::byte* from, std::int64_t blocks, std::uint8_t* data, float* scales,
                    float* zeros) {
-  const GgufLayout& layout = layout_of(type);
+  const WeightLayout& layout = layout_of(type);
   const PackedLayout& packed = *packed_layout(type);
   const std::int64_t groups = layout.elements / packed.group, bytes = layout.elements * packed.bits / 8;
   const auto* block = reinterpret_cast<const std::uint8_t*>(from);
   for (std::int64_t i = 0; i < blocks; i++, block += layout.bytes, data += bytes, scales += groups) {
     switch (type) {
-      case GgufType::q8_0: unpack_q8_0(block, data, scales); break;
-      case GgufType::q4_0: unpack_q4_0(block, data, scales); break;
-      case GgufType::q4_k: unpack_q4_k(block, data, scales, zeros + i * groups); break;
+      case WeightType::q8_0: unpack_q8_0(block, data, scales); break;
+      case WeightType::q4_0: unpack_q4_0(block, data, scales); break;
+      case WeightType::q4_k: unpack_q4_k(block, data, scales, zeros + i * groups); break;
       default: unpack_q6_k(block, data, scales);
     }
   }

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "gguf.hpp"
+#include "tensors.hpp"
 
 namespace dlprim {
 
@@ -15,11 +15,11 @@ struct PackedLayout {
   bool zeros;
 };
 /// Null for types whose weights are numbers.
-const PackedLayout* packed_layout(GgufType type) noexcept;
+const PackedLayout* packed_layout(WeightType type) noexcept;
 
 /// Takes `blocks` blocks apart. `data` gets the numbers (two of four bits in a byte, the first in the low bits),
 /// `scales` and `zeros` one element for each group.
-void unpack_blocks(GgufType type, const std::byte* from, std::int64_t blocks, std::uint8_t* data, float* scales,
+void unpack_blocks(WeightType type, const std::byte* from, std::int64_t blocks, std::uint8_t* data, float* scales,
                    float* zeros);
 
 float half_to_float(std::uint16_t half) noexcept;

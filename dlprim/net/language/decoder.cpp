@@ -15,7 +15,7 @@
 
 namespace dlprim {
 
-Joined::Joined(Queue& queue, const GgufFile& file, const std::vector<const GgufTensor*>& tensors, DataType dtype) {
+Joined::Joined(Queue& queue, const WeightFile& file, const std::vector<const WeightTensor*>& tensors, DataType dtype) {
   for (std::size_t first = 0; first < tensors.size();) {
     std::size_t last = first;
     while (last < tensors.size() && tensors[last]->type == tensors[first]->type) last++;
@@ -57,12 +57,12 @@ void Joined::multiply(Queue& queue, const Tensor& x, const Tensor& out, const Te
 // The file's tensors by name, of the sizes that the model needs; remembers which were asked for.
 class Decoder::Reader {
  public:
-  Reader(Queue& queue, const GgufFile& file, DataType dtype) : queue_(queue), file_(file), dtype_(dtype) {}
+  Reader(Queue& queue, const WeightFile& file, DataType dtype) : queue_(queue), file_(file), dtype_(dtype) {}
 
   bool has(const std::string& name) const { return file_.find(name) != nullptr; }
 
-  const GgufTensor* matrix(const std::string& name, std::int64_t n, std::int64_t k) {
-    const GgufTensor* t = file_.find(name);
+  const WeightTensor* matrix(const std::string& name, std::int64_t n, std::int64_t k) {
+    const WeightTensor* t = file_.find(name);
     if (!t) throw ValidationError("[language] the file has no tensor '" + name + "'");
     if (t->sizes != std::vector{n, k})
       throw ValidationError("[language] expected a matrix [" + std::to_string(n) + ", " + std::to_string(k) +
@@ -73,69 +73,75 @@ class Decoder::Reader {
   Weights weights(const std::string& name, std::int64_t n, std::int64_t k) {
     return Weights(queue_, file_, {matrix(name, n, k)}, dtype_);
   }
-  Joined joined(const std::vector<const GgufTensor*>& tensors) { return Joined(queue_, file_, tensors, dtype_); }
+  Joined joined(const std::vector<const WeightTensor*>& tensors) { return Joined(queue_, file_, tensors, dtype_); }
 
-  Tensor vector(const std::string& name, std::int64_t size, DataType dtype) {
-    const GgufTensor* t = file_.find(name);
+  Tensor vector(const std::string& name, std::int64_t size, DataType dtype, double offset = 0) {
+    const WeightTensor* t = file_.find(name);
     if (!t) throw ValidationError("[language] the file has no tensor '" + name + "'");
     used_.insert(name);
-    return read_vector(queue_, file_, *t, size, dtype);
+    return read_vector(queue_, file_, *t, size, dtype, offset);
   }
   // Undefined where the file has none.
   Tensor bias(const std::string& name, std::int64_t size) { return has(name) ? vector(name, size, dtype_) : Tensor(); }
 
-  // A tensor that nobody asked for may be what makes the model another one.
-  void expect_all_used() {
+  // A tensor that nobody asked for may be what makes the model another one. Frequencies are the shape's affair.
+  void expect_all_used(const LanguageShape& shape) {
     used_.insert("rope_freqs.weight");
-    for (const GgufTensor& t : file_.tensors())
-      if (!used_.contains(t.name))
+    if (shape.tied) used_.insert(std::string(shape.names->output) + ".weight");
+    for (const WeightTensor& t : file_.tensors())
+      if (!used_.contains(t.name) && !t.name.ends_with(".rotary_emb.inv_freq"))
         throw NotImplementedError("[language] the tensor " + t.text() + " belongs to no model that is supported");
   }
 
  private:
   Queue& queue_;
-  const GgufFile& file_;
+  const WeightFile& file_;
   DataType dtype_;
   std::set<std::string> used_;
 };
 
-Decoder::Decoder(Queue& queue, const GgufFile& file, const LanguageShape& shape, std::int64_t context, DataType dtype)
+Decoder::Decoder(Queue& queue, const WeightFile& file, const LanguageShape& shape, std::int64_t context, DataType dtype)
     : queue_(queue), shape_(shape), context_(context), dtype_(dtype) {
   Reader reader(queue, file, dtype);
-  embeddings_ = reader.weights("token_embd.weight", shape.vocabulary, shape.width);
-  output_norm_ = reader.vector("output_norm.weight", shape.width, DataType::float32);
-  if (reader.has("output.weight")) output_ = reader.weights("output.weight", shape.vocabulary, shape.width);
+  const TensorNames& names = *shape.names;
+  const auto weight = [](const char* name) { return std::string(name) + ".weight"; };
+  embeddings_ = reader.weights(weight(names.embeddings), shape.vocabulary, shape.width);
+  output_norm_ = reader.vector(weight(names.output_norm), shape.width, DataType::float32, shape.norm_offset);
+  if (!shape.tied) output_ = reader.weights(weight(names.output), shape.vocabulary, shape.width);
   for (std::int64_t i = 0; i < shape.layers; i++)
-    read_layer(reader, layers_.emplace_back(), "blk." + std::to_string(i) + ".");
-  reader.expect_all_used();
+    read_layer(reader, layers_.emplace_back(), names.layer + std::to_string(i) + ".");
+  reader.expect_all_used(shape);
   for (Layer& layer : layers_) layer.cache = Tensor(queue, dtype, {context, 2 * shape.key_heads, shape.head_width});
   make_tables();
 }
 
 void Decoder::read_layer(Reader& reader, Layer& layer, const std::string& name) {
   const std::int64_t width = shape_.width, d = shape_.head_width, q = shape_.heads * d, k = shape_.key_heads * d;
-  layer.attention_norm = reader.vector(name + "attn_norm.weight", width, DataType::float32);
-  layer.inner_norm = reader.vector(name + "ffn_norm.weight", width, DataType::float32);
+  const TensorNames& names = *shape_.names;
+  const auto matrix = [&](const char* own, std::int64_t rows, std::int64_t columns) {
+    return reader.matrix(name + own + ".weight", rows, columns);
+  };
+  const auto norm = [&](const char* own, std::int64_t size) {
+    return reader.vector(name + own + ".weight", size, DataType::float32, shape_.norm_offset);
+  };
+  const auto bias = [&](const char* own, std::int64_t size) { return reader.bias(name + own + ".bias", size); };
+  layer.attention_norm = norm(names.attention_norm, width), layer.inner_norm = norm(names.inner_norm, width);
   layer.qkv =
-      reader.joined({reader.matrix(name + "attn_q.weight", q, width), reader.matrix(name + "attn_k.weight", k, width),
-                     reader.matrix(name + "attn_v.weight", k, width)});
-  const Tensor biases[] = {reader.bias(name + "attn_q.bias", q), reader.bias(name + "attn_k.bias", k),
-                           reader.bias(name + "attn_v.bias", k)};
+      reader.joined({matrix(names.queries, q, width), matrix(names.keys, k, width), matrix(names.values, k, width)});
+  const Tensor biases[] = {bias(names.queries, q), bias(names.keys, k), bias(names.values, k)};
   if (biases[0].defined() != biases[1].defined() || biases[0].defined() != biases[2].defined())
     throw NotImplementedError("[language] biases of some of queries, keys and values are not supported");
   if (biases[0].defined()) layer.qkv_bias = concat(queue_, biases, 0);
   if (shape_.head_norms) {  // a row for each head of queries and keys
-    const Tensor of_q = reader.vector(name + "attn_q_norm.weight", d, DataType::float32),
-                 of_k = reader.vector(name + "attn_k_norm.weight", d, DataType::float32);
+    const Tensor of_q = norm(names.query_norm, d), of_k = norm(names.key_norm, d);
     layer.head_norms = Tensor(queue_, DataType::float32, {shape_.heads + shape_.key_heads, d});
     copy(queue_, narrow(layer.head_norms, 0, 0, shape_.heads).view(queue_), of_q.view(queue_));
     copy(queue_, narrow(layer.head_norms, 0, shape_.heads, shape_.key_heads).view(queue_), of_k.view(queue_));
   }
-  layer.attention_out = reader.weights(name + "attn_output.weight", width, q);
-  layer.attention_bias = reader.bias(name + "attn_output.bias", width);
-  layer.gates = reader.joined({reader.matrix(name + "ffn_gate.weight", shape_.inner, width),
-                               reader.matrix(name + "ffn_up.weight", shape_.inner, width)});
-  layer.inner_out = reader.weights(name + "ffn_down.weight", width, shape_.inner);
+  layer.attention_out = reader.weights(name + names.attention_out + ".weight", width, q);
+  layer.attention_bias = bias(names.attention_out, width);
+  layer.gates = reader.joined({matrix(names.gate, shape_.inner, width), matrix(names.up, shape_.inner, width)});
+  layer.inner_out = reader.weights(name + names.inner_out + ".weight", width, shape_.inner);
 }
 
 // Cosine and sine of each position's angles.

@@ -12,7 +12,7 @@ namespace dlprim {
 class Joined {
  public:
   Joined() = default;
-  Joined(Queue& queue, const GgufFile& file, const std::vector<const GgufTensor*>& tensors, DataType dtype);
+  Joined(Queue& queue, const WeightFile& file, const std::vector<const WeightTensor*>& tensors, DataType dtype);
   std::int64_t n() const noexcept;
   std::size_t bytes() const noexcept;
   /// out [m, n] = x w^T + bias; contiguous.
@@ -26,7 +26,7 @@ class Decoder {
  public:
   /// Reads the weights. `context`: positions that the cache of keys and values has room for. Throws ValidationError for
   /// tensors that are missing or of other sizes, NotImplementedError for tensors that nothing here knows.
-  Decoder(Queue& queue, const GgufFile& file, const LanguageShape& shape, std::int64_t context, DataType dtype);
+  Decoder(Queue& queue, const WeightFile& file, const LanguageShape& shape, std::int64_t context, DataType dtype);
 
   const LanguageShape& shape() const noexcept { return shape_; }
   std::int64_t context() const noexcept { return context_; }

@@ -10,6 +10,7 @@
 #include "../array.hpp"
 #include "decoder.hpp"
 #include "sampler.hpp"
+#include "source.hpp"
 #include "tokenizer.hpp"
 
 namespace dlprim {
@@ -60,13 +61,13 @@ std::int64_t room(const LanguageShape& shape, const GeneratorOptions& options) {
 }  // namespace
 
 struct Generator::State {
-  State(const Context& context, const GgufFile& file, const GeneratorOptions& options)
-      : queue(context.device().default_queue()), shape(read_shape(file)), tokenizer(file),
-        decoder(queue, file, shape, room(shape, options), computed_type(context, options)) {
+  State(const Context& context, LanguageSource source, const GeneratorOptions& options)
+      : queue(context.device().default_queue()), shape(source.shape), tokenizer(std::move(source.vocabulary)),
+        decoder(queue, *source.weights, shape, room(shape, options), computed_type(context, options)),
+        name(source.name) {
     if (tokenizer.size() > shape.vocabulary)
       throw ValidationError("[language] a vocabulary of " + std::to_string(tokenizer.size()) +
                             " pieces, with scores of " + std::to_string(shape.vocabulary));
-    if (const std::string* text = file.text("general.name")) name = *text;
   }
 
   void check(std::span<const std::int64_t> tokens) const {
@@ -101,7 +102,7 @@ struct Generator::State {
 };
 
 Generator::Generator(const Context& context, const std::string& path, const GeneratorOptions& options)
-    : state_(std::make_unique<State>(context, GgufFile(path), options)) {}
+    : state_(std::make_unique<State>(context, open_language_model(path), options)) {}
 Generator::Generator(Generator&&) noexcept = default;
 
 Generator::~Generator() {

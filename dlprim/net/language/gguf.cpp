@@ -19,40 +19,15 @@ static_assert(std::endian::native == std::endian::little, "files are read as the
 
 constexpr std::uint64_t largest_header = std::uint64_t(512) << 20;
 constexpr int deepest_array = 8;
-constexpr std::size_t most_dims = 4;
-
-constexpr GgufLayout layouts[] = {{GgufType::f32, "F32", 1, 4},      {GgufType::f16, "F16", 1, 2},
-                                  {GgufType::bf16, "BF16", 1, 2},    {GgufType::q4_0, "Q4_0", 32, 18},
-                                  {GgufType::q8_0, "Q8_0", 32, 34},  {GgufType::q4_k, "Q4_K", 256, 144},
-                                  {GgufType::q6_k, "Q6_K", 256, 210}};
+constexpr std::uint32_t most_dims = 4;
 
 // Kinds of values in metadata, by their numbers.
 enum Kind : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64, kinds };
 constexpr std::uint64_t least_bytes[kinds] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
 
-[[noreturn]] void fail(const std::string& message) { throw ValidationError("[gguf] " + message); }
+[[noreturn]] void wrong(const std::string& message) { throw ValidationError("[gguf] " + message); }
 
 }  // namespace
-
-const GgufLayout& layout_of(GgufType type) {
-  for (const GgufLayout& layout : layouts)
-    if (layout.type == type) return layout;
-  std::string names;
-  for (const GgufLayout& layout : layouts) names += (names.empty() ? "" : ", ") + std::string(layout.name);
-  fail("elements of type " + std::to_string(std::uint32_t(type)) + " are not supported; expected " + names);
-}
-
-std::int64_t GgufTensor::elements() const noexcept {
-  std::int64_t product = 1;
-  for (std::int64_t size : sizes) product *= size;
-  return product;
-}
-
-std::string GgufTensor::text() const {
-  std::string result = "'" + name + "' " + layout_of(type).name + " [";
-  for (std::size_t i = 0; i < sizes.size(); i++) result += (i ? ", " : "") + std::to_string(sizes[i]);
-  return result + "]";
-}
 
 // Numbers and texts one after the other, from a buffer that moves along the file.
 class GgufFile::Reader {
@@ -72,8 +47,8 @@ class GgufFile::Reader {
   std::string text(const char* what, std::uint64_t most) {
     const auto length = number<std::uint64_t>();
     if (length > std::min(most, rest()))
-      fail(std::string(what) + " of " + std::to_string(length) + " bytes, with " + std::to_string(rest()) +
-           " left, at byte " + std::to_string(at_));
+      wrong(std::string(what) + " of " + std::to_string(length) + " bytes, with " + std::to_string(rest()) +
+            " left, at byte " + std::to_string(at_));
     std::string result(std::size_t(length), '\0');
     take(std::as_writable_bytes(std::span(result)));
     return result;
@@ -82,7 +57,7 @@ class GgufFile::Reader {
   // How many things of at least `each` bytes follow.
   std::uint64_t count(const char* what, std::uint64_t number, std::uint64_t each) const {
     if (number > rest() / each)
-      fail(std::to_string(number) + " " + what + " do not fit the " + std::to_string(rest()) + " bytes that follow");
+      wrong(std::to_string(number) + " " + what + " do not fit the " + std::to_string(rest()) + " bytes that follow");
     return number;
   }
 
@@ -98,7 +73,7 @@ class GgufFile::Reader {
 
  private:
   void take(std::span<std::byte> to) {
-    if (to.size() > rest()) fail("the file is cut off at byte " + std::to_string(at_));
+    if (to.size() > rest()) wrong("the file is cut off at byte " + std::to_string(at_));
     while (!to.empty()) {
       if (at_ < begin_ || at_ - begin_ >= buffer_.size()) {
         begin_ = at_;
@@ -117,13 +92,13 @@ class GgufFile::Reader {
 };
 
 void GgufFile::Reader::pass(std::uint32_t kind, std::uint64_t length, int depth) {
-  if (depth > deepest_array) fail("arrays lie more than " + std::to_string(deepest_array) + " deep in each other");
+  if (depth > deepest_array) wrong("arrays lie more than " + std::to_string(deepest_array) + " deep in each other");
   for (std::uint64_t i = 0; i < length; i++) {
     if (kind == string) {
       text("a text", rest());
     } else if (kind == array) {
       const auto inner = number<std::uint32_t>();
-      if (inner >= kinds) fail("an array of kind " + std::to_string(inner));
+      if (inner >= kinds) wrong("an array of kind " + std::to_string(inner));
       pass(inner, count("elements of an array", number<std::uint64_t>(), least_bytes[inner]), depth + 1);
     } else {
       for (std::uint64_t b = 0; b < least_bytes[kind]; b++) number<std::uint8_t>();
@@ -142,7 +117,7 @@ GgufValue whole(std::uint64_t value) {
 template <class Reader>
 GgufValue read_array(Reader& r) {
   const auto kind = r.template number<std::uint32_t>();
-  if (kind >= kinds) fail("an array of kind " + std::to_string(kind));
+  if (kind >= kinds) wrong("an array of kind " + std::to_string(kind));
   const std::uint64_t n = r.count("elements of an array", r.template number<std::uint64_t>(), least_bytes[kind]);
   switch (kind) {
     case u8:
@@ -182,27 +157,28 @@ GgufValue read_value(Reader& r) {
     case boolean: return r.template number<std::uint8_t>() != 0;
     case string: return r.text("a text", r.rest());
     case array: return read_array(r);
-    default: fail("a value of kind " + std::to_string(kind) + " at byte " + std::to_string(r.at()));
+    default: wrong("a value of kind " + std::to_string(kind) + " at byte " + std::to_string(r.at()));
   }
 }
 
 std::filesystem::path followed(const std::string& path) {  // users may name links
   std::error_code error;
   std::filesystem::path target = std::filesystem::canonical(path, error);
-  if (error) fail("cannot read '" + path + "': " + error.message());
+  if (error) wrong("cannot read '" + path + "': " + error.message());
   return target;
 }
 
 }  // namespace
 
-GgufFile::GgufFile(const std::string& path) : file_(std::make_unique<RegularFile>(followed(path))) {
+GgufFile::GgufFile(const std::string& path) : WeightFile("gguf") {
+  files_.push_back(std::make_unique<RegularFile>(followed(path)));
   try {
-    Reader reader(*file_);
-    if (file_->size() < 24 || reader.number<std::uint32_t>() != 0x46554747u) fail("this is no GGUF file");
+    Reader reader(*files_[0]);
+    if (files_[0]->size() < 24 || reader.number<std::uint32_t>() != 0x46554747u) wrong("this is no GGUF file");
     const auto version = reader.number<std::uint32_t>();
     if (version != 2 && version != 3)
-      fail((version & 0xffff) == 0 && version ? std::string("files in big endian are not supported")
-                                              : "expected version 2 or 3, got " + std::to_string(version));
+      wrong((version & 0xffff) == 0 && version ? std::string("files in big endian are not supported")
+                                               : "expected version 2 or 3, got " + std::to_string(version));
     // A tensor takes 32 bytes at least, a value 13.
     const std::uint64_t tensors = reader.count("tensors", reader.number<std::uint64_t>(), 32);
     const std::uint64_t values = reader.count("values", reader.number<std::uint64_t>(), 13);
@@ -210,80 +186,46 @@ GgufFile::GgufFile(const std::string& path) : file_(std::make_unique<RegularFile
     read_tensors(reader, tensors);
     const std::int64_t alignment = checked_range(integer("general.alignment").value_or(32), 1, 1 << 20, "an alignment");
     const std::uint64_t data = std::uint64_t(divide_up(std::int64_t(reader.at()), alignment) * alignment);
-    for (const GgufTensor& t : tensors_)
+    for (const WeightTensor& t : tensors_)
       if (t.begin % std::uint64_t(alignment))
-        fail(t.text() + " begins at " + std::to_string(t.begin) + ", which is not aligned to " +
-             std::to_string(alignment));
-    place_tensors(data);
+        wrong(t.text() + " begins at " + std::to_string(t.begin) + ", which is not aligned to " +
+              std::to_string(alignment));
+    place(data);
   } catch (const ValidationError& problem) {
     const std::string message = problem.what();
     throw ValidationError((message.starts_with("[gguf]") ? "" : "[gguf] ") + message + ", in '" + path + "'");
   }
 }
 
-GgufFile::GgufFile(GgufFile&&) noexcept = default;
-GgufFile::~GgufFile() = default;
-
 void GgufFile::read_values(Reader& reader, std::uint64_t count) {
   for (std::uint64_t i = 0; i < count; i++) {
     const std::string key = reader.text("a key", 65535);
-    if (!values_.emplace(key, read_value(reader)).second) fail("the key '" + key + "' is there twice");
+    if (!values_.emplace(key, read_value(reader)).second) wrong("the key '" + key + "' is there twice");
   }
 }
 
 void GgufFile::read_tensors(Reader& reader, std::uint64_t count) {
   for (std::uint64_t i = 0; i < count; i++) {
-    GgufTensor t;
+    WeightTensor t;
     t.name = reader.text("a tensor's name", 1024);
     const auto dims = reader.number<std::uint32_t>();
     if (dims < 1 || dims > most_dims)
-      fail("'" + t.name + "': expected 1 to " + std::to_string(most_dims) + " dimensions, got " + std::to_string(dims));
+      wrong("'" + t.name + "': expected 1 to " + std::to_string(most_dims) + " dimensions, got " +
+            std::to_string(dims));
     for (std::uint32_t d = 0; d < dims; d++) {
       const auto size = reader.number<std::uint64_t>();
-      if (size < 1 || size > std::uint64_t(1) << 40) fail("'" + t.name + "': a size of " + std::to_string(size));
+      if (size < 1 || size > std::uint64_t(1) << 40) wrong("'" + t.name + "': a size of " + std::to_string(size));
       t.sizes.insert(t.sizes.begin(), std::int64_t(size));
     }
-    t.type = GgufType(reader.number<std::uint32_t>());
+    t.type = WeightType(reader.number<std::uint32_t>());
     t.begin = reader.number<std::uint64_t>();
-    const GgufLayout* layout = nullptr;
     try {
-      layout = &layout_of(t.type);
+      layout_of(t.type);
     } catch (const ValidationError& problem) {
       throw ValidationError(problem.what() + std::string(", for '") + t.name + "'");
     }
-    if (t.sizes.back() % layout->elements)
-      fail(t.text() + ": rows are not whole blocks of " + std::to_string(layout->elements));
-    const std::int64_t blocks = checked_product(t.sizes) / layout->elements;
-    t.bytes = std::uint64_t(checked_multiply(blocks, layout->bytes));
-    if (!places_.emplace(t.name, tensors_.size()).second) fail("the tensor '" + t.name + "' is there twice");
-    tensors_.push_back(std::move(t));
+    add(std::move(t));
   }
-}
-
-void GgufFile::place_tensors(std::uint64_t data) {
-  const std::uint64_t room = file_->size() > data ? file_->size() - data : 0;
-  std::vector<const GgufTensor*> order;
-  for (GgufTensor& t : tensors_) {
-    if (t.bytes > room || t.begin > room - t.bytes)
-      fail(t.text() + " is cut off: it begins at " + std::to_string(t.begin) + " and has " + std::to_string(t.bytes) +
-           " bytes of " + std::to_string(room));
-    t.begin += data;
-    order.push_back(&t);
-  }
-  std::ranges::sort(order, {}, [](const GgufTensor* t) { return t->begin; });
-  for (std::size_t i = 1; i < order.size(); i++)
-    if (order[i]->begin < order[i - 1]->begin + order[i - 1]->bytes)
-      fail(order[i]->text() + " overlaps " + order[i - 1]->text());
-}
-
-const GgufTensor* GgufFile::find(const std::string& name) const noexcept {
-  const auto found = places_.find(name);
-  return found == places_.end() ? nullptr : &tensors_[found->second];
-}
-
-void GgufFile::read(const GgufTensor& tensor, std::uint64_t offset, std::span<std::byte> to) const {
-  if (offset > tensor.bytes || to.size() > tensor.bytes - offset) fail(tensor.text() + " is read beyond its end");
-  file_->read(tensor.begin + offset, to);
 }
 
 template <class T>
@@ -291,7 +233,7 @@ const T* GgufFile::value(const std::string& key, const char* kind) const {
   const auto found = values_.find(key);
   if (found == values_.end()) return nullptr;
   const T* result = std::get_if<T>(&found->second);
-  if (!result) fail("'" + key + "': expected " + kind);
+  if (!result) wrong("'" + key + "': expected " + kind);
   return result;
 }
 

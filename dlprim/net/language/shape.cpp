@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "../checked.hpp"
 #include "weights.hpp"
@@ -13,26 +14,14 @@ namespace dlprim {
 
 namespace {
 
-struct Architecture {
-  const char* name;
-  bool neighbours, head_norms, gelu, scaled_embeddings;
-};
-constexpr Architecture architectures[] = {{"llama", true, false, false, false},
-                                          {"qwen2", false, false, false, false},
-                                          {"qwen3", false, true, false, false},
-                                          {"gemma", false, false, true, true}};
+constexpr Architecture architectures[] = {{"llama", false, false, false},
+                                          {"qwen2", false, false, false},
+                                          {"qwen3", true, false, false},
+                                          {"gemma", false, true, true}};
 
-const Architecture& architecture_of(const GgufFile& file) {
-  const std::string* name = file.text("general.architecture");
-  if (!name) throw ValidationError("[language] the file names no general.architecture");
-  std::string known;
-  for (const Architecture& a : architectures) {
-    if (*name == a.name) return a;
-    known += (known.empty() ? "" : ", ") + std::string(a.name);
-  }
-  throw NotImplementedError("[language] models of the architecture '" + *name + "' are not supported; expected " +
-                            known);
-}
+constexpr TensorNames gguf_names = {"token_embd",  "output_norm", "output",   "blk.",   "attn_norm",
+                                    "ffn_norm",    "attn_q",      "attn_k",   "attn_v", "attn_q_norm",
+                                    "attn_k_norm", "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
 
 // Numbers of one architecture, by the rest of their keys.
 struct Keys {
@@ -62,13 +51,12 @@ struct Keys {
 void read_rotation(const Keys& keys, LanguageShape& shape) {
   const GgufFile& file = keys.file;
   shape.rotated = keys.integer("rope.dimension_count", shape.head_width, shape.head_width);
-  if (shape.rotated % 2) throw ValidationError("[language] an odd number of elements turn with the position");
   shape.rope_base = keys.real("rope.freq_base", 1, 1e12, 10000);
   const std::string* scaling = file.text(keys.prefix + "rope.scaling.type");
   if (scaling && *scaling != "none" && *scaling != "linear")
     throw NotImplementedError("[language] positions scaled by '" + *scaling + "' are not supported; expected linear");
   if (scaling && *scaling == "linear") shape.rope_scale = 1 / keys.real("rope.scaling.factor", 1e-3, 1e6, 1);
-  if (const GgufTensor* factors = file.find("rope_freqs.weight")) {
+  if (const WeightTensor* factors = file.find("rope_freqs.weight")) {
     if (factors->elements() != shape.rotated / 2)
       throw ValidationError("[language] expected " + std::to_string(shape.rotated / 2) +
                             " factors of frequencies, got " + factors->text());
@@ -82,12 +70,48 @@ void read_rotation(const Keys& keys, LanguageShape& shape) {
 
 }  // namespace
 
+const Architecture& architecture_of(const std::string& name) {
+  std::string known;
+  for (const Architecture& a : architectures) {
+    if (name == a.name) return a;
+    known += (known.empty() ? "" : ", ") + std::string(a.name);
+  }
+  throw NotImplementedError("[language] models of the architecture '" + name + "' are not supported; expected " +
+                            known);
+}
+
+std::vector<double> llama3_factors(std::int64_t rotated, double base, double factor, double low, double high,
+                                   double trained) {
+  std::vector<double> result;
+  for (std::int64_t i = 0; i < rotated / 2; i++) {
+    const double wave = 2 * std::numbers::pi * std::pow(base, 2.0 * double(i) / double(rotated));
+    const double share = std::clamp((trained / wave - low) / (high - low), 0., 1.);  // of the frequency that stays
+    result.push_back(1 / ((1 - share) / factor + share));
+  }
+  return result;
+}
+
+void check_shape(LanguageShape& shape, const WeightFile& file) {
+  if (shape.heads % shape.key_heads)
+    throw ValidationError("[language] " + std::to_string(shape.heads) + " heads do not share " +
+                          std::to_string(shape.key_heads) + " heads of keys");
+  if (shape.rotated % 2) throw ValidationError("[language] an odd number of elements turn with the position");
+  const std::string name = std::string(shape.names->embeddings) + ".weight";
+  const WeightTensor* embeddings = file.find(name);
+  if (!embeddings || embeddings->sizes.size() != 2)
+    throw ValidationError("[language] the file has no matrix '" + name + "'");
+  shape.vocabulary = embeddings->sizes[0];
+}
+
 LanguageShape read_shape(const GgufFile& file) {
   constexpr std::int64_t most = 1 << 20;
-  const Architecture& a = architecture_of(file);
+  const std::string* name = file.text("general.architecture");
+  if (!name) throw ValidationError("[language] the file names no general.architecture");
+  const Architecture& a = architecture_of(*name);
   const Keys keys{file, std::string(a.name) + "."};
   LanguageShape shape;
-  shape.architecture = a.name, shape.neighbours = a.neighbours, shape.head_norms = a.head_norms;
+  shape.architecture = a.name, shape.neighbours = shape.architecture == "llama", shape.head_norms = a.head_norms;
+  shape.names = &gguf_names, shape.tied = !file.find("output.weight");
   shape.gelu = a.gelu, shape.scaled_embeddings = a.scaled_embeddings;
   if (keys.file.integer(keys.prefix + "expert_count").value_or(0) > 0)
     throw NotImplementedError("[language] mixtures of experts are not supported");
@@ -97,19 +121,13 @@ LanguageShape read_shape(const GgufFile& file) {
   shape.head_width = keys.integer("attention.key_length", 256, std::max<std::int64_t>(1, shape.width / shape.heads));
   if (keys.integer("attention.value_length", most, shape.head_width) != shape.head_width)
     throw NotImplementedError("[language] keys and values of unequal width are not supported");
-  if (shape.heads % shape.key_heads)
-    throw ValidationError("[language] " + std::to_string(shape.heads) + " heads do not share " +
-                          std::to_string(shape.key_heads) + " heads of keys");
   shape.inner = keys.integer("feed_forward_length", most);
   shape.context = keys.integer("context_length", std::int64_t(1) << 30, 4096);
   shape.context =
       std::min(shape.context, keys.integer("attention.sliding_window", std::int64_t(1) << 30, shape.context));
   shape.norm_eps = keys.real("attention.layer_norm_rms_epsilon", 0, 1);
   read_rotation(keys, shape);
-  const GgufTensor* embeddings = file.find("token_embd.weight");
-  if (!embeddings || embeddings->sizes.size() != 2)
-    throw ValidationError("[language] the file has no matrix 'token_embd.weight'");
-  shape.vocabulary = embeddings->sizes[0];
+  check_shape(shape, file);
   return shape;
 }
 

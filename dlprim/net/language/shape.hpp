@@ -9,6 +9,21 @@
 
 namespace dlprim {
 
+/// What files call the tensors; those of layers behind `layer` and the layer's number. ".weight" or ".bias" follows.
+struct TensorNames {
+  const char *embeddings, *output_norm, *output, *layer;
+  const char *attention_norm, *inner_norm, *queries, *keys, *values, *query_norm, *key_norm, *attention_out;
+  const char *gate, *up, *inner_out;
+};
+
+/// What models of one name have in common, and nothing in their files says.
+struct Architecture {
+  const char* name;
+  bool head_norms, gelu, scaled_embeddings;
+};
+/// Throws NotImplementedError for names that are not supported.
+const Architecture& architecture_of(const std::string& name);
+
 /// A decoder of blocks of attention and gated products, each behind a root-mean-square norm.
 struct LanguageShape {
   std::string architecture;
@@ -22,7 +37,17 @@ struct LanguageShape {
   bool head_norms = false;      ///< queries and keys are normalized by heads
   bool gelu = false;            ///< the gate is GELU's tanh form; otherwise SiLU
   bool scaled_embeddings = false;  ///< by sqrt(width)
+  bool tied = false;               ///< embeddings give the scores, too
+  double norm_offset = 0;          ///< added to the weights of norms
+  const TensorNames* names = nullptr;
 };
+
+/// Positions turn by frequencies divided by these as Llama 3.1 does: long waves by `factor`, short ones not at all.
+std::vector<double> llama3_factors(std::int64_t rotated, double base, double factor, double low, double high,
+                                   double trained);
+
+/// Sizes that belong together do: throws ValidationError otherwise. Takes the vocabulary's size from the embeddings.
+void check_shape(LanguageShape& shape, const WeightFile& file);
 
 /// Throws NotImplementedError for architectures and options that are not supported, ValidationError for numbers that
 /// make no model.

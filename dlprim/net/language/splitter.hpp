@@ -4,18 +4,28 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace dlprim {
 
-/// Cuts texts into the words that are encoded each for itself, as the vocabulary was made: by a regular expression.
+// Contractions, letters, numbers, other signs, and spaces, of which the last belongs to the word behind it.
+inline constexpr char gpt2_words[] = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+inline constexpr char digits_alone[] =
+    R"(\p{N}|'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+)";
+#define DLPRIM_WORDS_BY_LINES(digits)                                     \
+  R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})" digits \
+  R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"
+inline constexpr char words_by_threes[] = DLPRIM_WORDS_BY_LINES("{1,3}");
+inline constexpr char words_by_ones[] = DLPRIM_WORDS_BY_LINES("");
+#undef DLPRIM_WORDS_BY_LINES
+
+/// Cuts texts into the words that are encoded each for itself, as the vocabulary was made: by regular expressions.
 class Splitter {
  public:
-  /// `name`: what GGUF files call the way (tokenizer.ggml.pre). Throws NotImplementedError for others, and in builds
-  /// without PCRE2.
-  explicit Splitter(const std::string& name);
+  /// What an expression matches, and what lies between, are words; the next expression cuts those. Throws
+  /// NotImplementedError for expressions that may mean something else elsewhere, and in builds without PCRE2.
+  explicit Splitter(const std::vector<std::string>& expressions);
   ~Splitter();
-  /// Whether a word that is in the vocabulary stays whole even where merges lead elsewhere.
-  bool whole_words() const noexcept;
   /// Calls `take` with all parts of `text` (UTF-8), in order.
   void split(std::string_view text, const std::function<void(std::string_view)>& take) const;
 

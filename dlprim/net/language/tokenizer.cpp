@@ -72,104 +72,24 @@ void check_utf8(std::string_view text) {
 
 }  // namespace
 
-Tokenizer::Tokenizer(const GgufFile& file) {
-  const std::string* model = file.text("tokenizer.ggml.model");
-  const std::vector<std::string>* pieces = file.texts("tokenizer.ggml.tokens");
-  if (!model || !pieces || pieces->empty()) fail("the file has no vocabulary");
-  if (*model != "gpt2" && *model != "llama")
-    throw NotImplementedError("[tokenizer] vocabularies of the model '" + *model +
-                              "' are not supported; expected gpt2 or llama");
-  if (pieces->size() >= std::size_t(1) << 31) fail("a vocabulary of " + std::to_string(pieces->size()) + " pieces");
-  pieces_ = *pieces, by_bytes_ = *model == "gpt2";
-  numbers_.reserve(pieces_.size());
-  for (std::size_t i = 0; i < pieces_.size(); i++) numbers_.emplace(pieces_[i], std::int64_t(i));
-  read_kinds(file), read_ends(file);
-  std::fill_n(bytes_, 256, -1);
-  if (by_bytes_) {
-    const std::string* way = file.text("tokenizer.ggml.pre");
-    splitter_ = std::make_unique<Splitter>(way ? *way : "default");
-    whole_words_ = splitter_->whole_words();
-    for (std::size_t b = 0; b < 256; b++) bytes_[b] = find(byte_signs()[b]);
-  } else {
-    char text[8];
-    for (unsigned b = 0; b < 256; b++) {
-      std::snprintf(text, sizeof text, "<0x%02X>", b);
-      bytes_[b] = find(text);
-    }
-    space_first_ = file.flag("tokenizer.ggml.add_space_prefix").value_or(true);
+Tokenizer::Tokenizer(Vocabulary vocabulary) : v_(std::move(vocabulary)), pairs_(v_.merges) {
+  for (std::size_t i = 0; i < v_.pieces.size(); i++) {
+    const std::string& piece = v_.pieces[i];
+    if ((v_.kinds[i] == Vocabulary::control || v_.kinds[i] == Vocabulary::user) && !piece.empty())
+      specials_[static_cast<unsigned char>(piece[0])].push_back({piece, std::int64_t(i)});
   }
-  pairs_ = PairMerges(merges(file));
-}
-
-std::int64_t Tokenizer::find(const std::string& piece) const {
-  const auto found = numbers_.find(piece);
-  return found == numbers_.end() ? -1 : found->second;
-}
-
-std::int64_t Tokenizer::checked(std::int64_t token, const char* what) const {
-  if (token < 0 || token >= size())
-    fail(std::string("'") + what + "' is " + std::to_string(token) + ", with " + std::to_string(size()) + " pieces");
-  return token;
-}
-
-void Tokenizer::read_kinds(const GgufFile& file) {
-  const std::vector<std::int64_t>* kinds = file.integers("tokenizer.ggml.token_type");
-  if (kinds && kinds->size() != pieces_.size())
-    fail(std::to_string(kinds->size()) + " types of " + std::to_string(pieces_.size()) + " pieces");
-  kinds_ = kinds ? *kinds : std::vector<std::int64_t>(pieces_.size(), normal);
-  for (std::size_t i = 0; i < kinds_.size(); i++)
-    if ((kinds_[i] == control || kinds_[i] == user) && !pieces_[i].empty())
-      specials_[static_cast<unsigned char>(pieces_[i][0])].push_back({pieces_[i], std::int64_t(i)});
   for (std::vector<Special>& list : specials_)
     std::ranges::stable_sort(list, std::greater(), [](const Special& s) { return s.text.size(); });
-}
-
-void Tokenizer::read_ends(const GgufFile& file) {
-  const auto token = [&](const char* name) {
-    const std::string key = "tokenizer.ggml." + std::string(name);
-    const std::optional<std::int64_t> found = file.integer(key);
-    return found ? checked(*found, key.c_str()) : -1;
-  };
-  for (const char* name : {"eos_token_id", "eot_token_id", "eom_token_id"})
-    if (const std::int64_t end = token(name); end >= 0) ends_.push_back(end);
   // Turns of conversations end with these, whatever the file names.
   for (const char* piece : {"<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>"})
-    if (const std::int64_t end = find(piece); end >= 0 && kinds_[std::size_t(end)] == control) ends_.push_back(end);
-  begin_ = token("bos_token_id"), unknown_ = token("unknown_token_id");
-  begins_ = begin_ >= 0 && file.flag("tokenizer.ggml.add_bos_token").value_or(!by_bytes_);
-}
-
-// Byte vocabularies list merges; others merge whatever gives a piece, that of the highest score first.
-std::vector<Merge> Tokenizer::merges(const GgufFile& file) const {
-  std::vector<Merge> result;
-  if (by_bytes_) {
-    const std::vector<std::string>* list = file.texts("tokenizer.ggml.merges");
-    if (!list) fail("the vocabulary has no merges");
-    for (std::size_t i = 0; i < list->size(); i++) {
-      const std::string& merge = (*list)[i];
-      const std::size_t space = merge.find(' ', 1);
-      if (space == std::string::npos) fail("the merge '" + merge + "' is no pair");
-      const std::string left = merge.substr(0, space), right = merge.substr(space + 1);
-      const std::int64_t a = find(left), b = find(right), both = find(left + right);
-      if (a >= 0 && b >= 0 && both >= 0) result.push_back({a, b, both, double(i)});
-    }
-    return result;
+    if (const std::int64_t end = v_.find(piece); end >= 0 && v_.kinds[std::size_t(end)] == Vocabulary::control)
+      v_.ends.push_back(end);
+  if (v_.by_bytes) splitter_ = std::make_unique<Splitter>(v_.splits);
+  for (unsigned b = 0; b < 256; b++) {
+    char text[8];
+    std::snprintf(text, sizeof text, "<0x%02X>", b);
+    bytes_[b] = v_.find(v_.by_bytes ? byte_signs()[b] : text);
   }
-  const std::vector<double>* scores = file.reals("tokenizer.ggml.scores");
-  if (!scores || scores->size() != pieces_.size()) fail("the vocabulary has no score for each piece");
-  for (std::size_t i = 0; i < pieces_.size(); i++) {
-    const std::string& piece = pieces_[i];
-    if (kinds_[i] != normal && kinds_[i] != user && kinds_[i] != unused) continue;
-    if (piece.size() > 256 || find(piece) != std::int64_t(i)) continue;
-    for (std::size_t at = character_bytes(piece); at > 0 && at < piece.size();) {
-      const std::int64_t a = find(piece.substr(0, at)), b = find(piece.substr(at));
-      if (a >= 0 && b >= 0) result.push_back({a, b, std::int64_t(i), -(*scores)[i]});
-      const std::size_t next = character_bytes(std::string_view(piece).substr(at));
-      if (next == 0) break;
-      at += next;
-    }
-  }
-  return result;
 }
 
 const Tokenizer::Special* Tokenizer::special_at(std::string_view text) const {
@@ -181,7 +101,7 @@ const Tokenizer::Special* Tokenizer::special_at(std::string_view text) const {
 std::vector<std::int64_t> Tokenizer::encode(std::string_view text, bool begin) const {
   check_utf8(text);
   std::vector<std::int64_t> tokens;
-  if (begin && begins_) tokens.push_back(begin_);
+  if (begin && v_.begins) tokens.push_back(v_.begin);
   std::size_t from = 0;
   for (std::size_t at = 0; at < text.size();) {
     const Special* special = special_at(text.substr(at));
@@ -199,15 +119,22 @@ std::vector<std::int64_t> Tokenizer::encode(std::string_view text, bool begin) c
 
 void Tokenizer::encode_plain(std::string_view text, bool first, std::vector<std::int64_t>& to) const {
   if (text.empty()) return;
-  if (by_bytes_) return splitter_->split(text, [&](std::string_view word) { encode_bytes(word, to); });
-  encode_characters((first && space_first_ ? mark : "") + replaced(text, " ", mark), to);
+  if (v_.by_bytes) return splitter_->split(text, [&](std::string_view word) { encode_bytes(word, to); });
+  std::string marked = replaced(text, " ", mark);
+  const bool prefixed = v_.prefix == Vocabulary::Prefix::every || (v_.prefix == Vocabulary::Prefix::first && first);
+  if (prefixed && !(v_.prefix_unless_space && marked.starts_with(mark))) marked.insert(0, mark);
+  for (std::size_t at = 0; at < marked.size();) {
+    const std::size_t next = v_.words ? std::min(marked.find(mark, at + 1), marked.size()) : marked.size();
+    encode_characters(std::string_view(marked).substr(at, next - at), to);
+    at = next;
+  }
 }
 
 void Tokenizer::encode_bytes(std::string_view text, std::vector<std::int64_t>& to) const {
-  if (whole_words_) {
+  if (v_.whole_words) {
     std::string word;
     for (char c : text) word += byte_signs()[static_cast<unsigned char>(c)];
-    if (const std::int64_t token = find(word); token >= 0) return to.push_back(token);
+    if (const std::int64_t token = v_.find(word); token >= 0) return to.push_back(token);
   }
   std::vector<std::int64_t> tokens;
   for (char c : text) {
@@ -220,19 +147,21 @@ void Tokenizer::encode_bytes(std::string_view text, std::vector<std::int64_t>& t
 }
 
 void Tokenizer::encode_characters(std::string_view text, std::vector<std::int64_t>& to) const {
+  if (v_.whole_words)
+    if (const std::int64_t token = v_.find(std::string(text)); token >= 0) return to.push_back(token);
   std::vector<std::int64_t> tokens;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t count = character_bytes(text.substr(at));
     const std::string character(text.substr(at, count));
-    if (const std::int64_t token = find(character); token >= 0) {
+    if (const std::int64_t token = v_.find(character); token >= 0) {
       tokens.push_back(token);
-    } else {
-      for (char c : character) {
-        const std::int64_t piece = bytes_[static_cast<unsigned char>(c)];
-        if (piece < 0 && unknown_ < 0) fail("the vocabulary lacks '" + character + "' and bytes");
-        tokens.push_back(piece < 0 ? unknown_ : piece);
-        if (piece < 0) break;
-      }
+    } else if (const auto byte = [&](char c) { return bytes_[static_cast<unsigned char>(c)]; };
+               v_.byte_fallback && std::ranges::all_of(character, [&](char c) { return byte(c) >= 0; })) {
+      for (char c : character) tokens.push_back(byte(c));
+    } else if (v_.unknown < 0) {
+      fail("the vocabulary lacks '" + character + "' and bytes");
+    } else if (!v_.fuse_unknown || tokens.empty() || tokens.back() != v_.unknown) {
+      tokens.push_back(v_.unknown);
     }
     at += count;
   }
@@ -241,23 +170,22 @@ void Tokenizer::encode_characters(std::string_view text, std::vector<std::int64_
 }
 
 std::string Tokenizer::piece(std::int64_t token) const {
-  const auto i = std::size_t(checked(token, "token"));
-  if (kinds_[i] == control || kinds_[i] == unknown) return "";
-  if (kinds_[i] == user) return pieces_[i];
-  if (by_bytes_) return to_bytes(pieces_[i]);
-  if (kinds_[i] == byte) {
+  const auto i = std::size_t(v_.checked(token, "token"));
+  if (v_.kinds[i] == Vocabulary::control || v_.kinds[i] == Vocabulary::unknown_piece) return "";
+  if (v_.by_bytes) return v_.kinds[i] == Vocabulary::user ? v_.pieces[i] : to_bytes(v_.pieces[i]);
+  if (v_.kinds[i] == Vocabulary::byte) {
     for (unsigned b = 0; b < 256; b++)
       if (bytes_[b] == token) return std::string(1, char(b));
   }
-  return replaced(pieces_[i], mark, " ");
+  return replaced(v_.pieces[i], mark, " ");
 }
 
 std::string Tokenizer::decode(std::span<const std::int64_t> tokens) const {
   std::string text;
   for (std::int64_t token : tokens) text += piece(token);
-  return space_first_ && text.starts_with(' ') ? text.substr(1) : text;
+  return v_.prefix != Vocabulary::Prefix::none && text.starts_with(' ') ? text.substr(1) : text;
 }
 
-bool Tokenizer::ends(std::int64_t token) const noexcept { return std::ranges::find(ends_, token) != ends_.end(); }
+bool Tokenizer::ends(std::int64_t token) const noexcept { return std::ranges::find(v_.ends, token) != v_.ends.end(); }
 
 }  // namespace dlprim

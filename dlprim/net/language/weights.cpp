@@ -19,11 +19,11 @@ namespace {
 
 constexpr std::int64_t part_bytes = std::int64_t(64) << 20;  // of a file in the host's memory at a time
 
-DataType stored_type(GgufType type) {
-  return type == GgufType::f32 ? DataType::float32 : type == GgufType::f16 ? DataType::float16 : DataType::bfloat16;
+DataType stored_type(WeightType type) {
+  return type == WeightType::f32 ? DataType::float32 : type == WeightType::f16 ? DataType::float16 : DataType::bfloat16;
 }
 
-std::vector<std::byte> read(const GgufFile& file, const GgufTensor& tensor, std::int64_t from, std::int64_t bytes) {
+std::vector<std::byte> read(const WeightFile& file, const WeightTensor& tensor, std::int64_t from, std::int64_t bytes) {
   std::vector<std::byte> result(static_cast<std::size_t>(bytes));
   file.read(tensor, std::uint64_t(from), result);
   return result;
@@ -46,9 +46,9 @@ void write_scales(Queue& queue, const Tensor& to, std::int64_t first, std::int64
 
 }  // namespace
 
-Weights::Weights(Queue& queue, const GgufFile& file, const std::vector<const GgufTensor*>& tensors, DataType dtype)
+Weights::Weights(Queue& queue, const WeightFile& file, const std::vector<const WeightTensor*>& tensors, DataType dtype)
     : k_(tensors.at(0)->sizes.back()), dtype_(dtype), type_(tensors[0]->type) {
-  for (const GgufTensor* t : tensors) n_ += t->sizes[0];
+  for (const WeightTensor* t : tensors) n_ += t->sizes[0];
   const PackedLayout* layout = packed_layout(type_);
   if (layout) {
     const DataType scale = size_of(dtype) == 2 ? DataType::float16 : DataType::float32;
@@ -59,13 +59,13 @@ Weights::Weights(Queue& queue, const GgufFile& file, const std::vector<const Ggu
     data_ = Tensor(queue, dtype, {n_, k_});
   }
   std::int64_t first = 0;
-  for (const GgufTensor* t : tensors) {
+  for (const WeightTensor* t : tensors) {
     layout ? read_packed(queue, file, *t, first) : read_dense(queue, file, *t, first);
     first += t->sizes[0];
   }
 }
 
-void Weights::read_dense(Queue& queue, const GgufFile& file, const GgufTensor& tensor, std::int64_t first) {
+void Weights::read_dense(Queue& queue, const WeightFile& file, const WeightTensor& tensor, std::int64_t first) {
   const std::int64_t n = tensor.sizes[0], row = std::int64_t(tensor.bytes) / n;
   const std::int64_t step = std::max<std::int64_t>(1, part_bytes / row);
   for (std::int64_t at = 0; at < n; at += step) {
@@ -81,7 +81,7 @@ void Weights::read_dense(Queue& queue, const GgufFile& file, const GgufTensor& t
   }
 }
 
-void Weights::read_packed(Queue& queue, const GgufFile& file, const GgufTensor& tensor, std::int64_t first) {
+void Weights::read_packed(Queue& queue, const WeightFile& file, const WeightTensor& tensor, std::int64_t first) {
   const PackedLayout& packed = *packed_layout(type_);
   const std::int64_t n = tensor.sizes[0], row = std::int64_t(tensor.bytes) / n;
   const std::int64_t blocks = k_ / layout_of(type_).elements, groups = k_ / packed.group;
@@ -144,25 +144,27 @@ Tensor Weights::rows(Queue& queue, const Tensor& numbers) const {
   return result;
 }
 
-std::vector<float> read_numbers(const GgufFile& file, const GgufTensor& tensor) {
-  if (packed_layout(tensor.type)) throw ValidationError("[gguf] expected F32, F16 or BF16, got " + tensor.text());
+std::vector<float> read_numbers(const WeightFile& file, const WeightTensor& tensor) {
+  if (packed_layout(tensor.type)) throw ValidationError("[language] expected F32, F16 or BF16, got " + tensor.text());
   const std::vector<std::byte> bytes = read(file, tensor, 0, std::int64_t(tensor.bytes));
   std::vector<float> result(std::size_t(tensor.elements()));
-  if (tensor.type == GgufType::f32) std::memcpy(result.data(), bytes.data(), bytes.size());
+  if (tensor.type == WeightType::f32) std::memcpy(result.data(), bytes.data(), bytes.size());
   else
     for (std::size_t i = 0; i < result.size(); i++) {
       std::uint16_t half;
       std::memcpy(&half, bytes.data() + 2 * i, 2);
-      if (tensor.type == GgufType::f16) result[i] = half_to_float(half);
+      if (tensor.type == WeightType::f16) result[i] = half_to_float(half);
       else result[i] = std::bit_cast<float>(std::uint32_t(half) << 16);
     }
   return result;
 }
 
-Tensor read_vector(Queue& queue, const GgufFile& file, const GgufTensor& tensor, std::int64_t size, DataType dtype) {
+Tensor read_vector(Queue& queue, const WeightFile& file, const WeightTensor& tensor, std::int64_t size, DataType dtype,
+                   double offset) {
   if (tensor.sizes.size() != 1 || tensor.sizes[0] != size)
-    throw ValidationError("[gguf] expected " + std::to_string(size) + " numbers, got " + tensor.text());
-  const std::vector<float> numbers = read_numbers(file, tensor);
+    throw ValidationError("[language] expected " + std::to_string(size) + " numbers, got " + tensor.text());
+  std::vector<float> numbers = read_numbers(file, tensor);
+  for (float& number : numbers) number += float(offset);
   const Tensor stored(queue, DataType::float32, {size});
   queue.write(stored.view(queue).data, numbers.data(), stored.bytes(), true);
   return cast(queue, stored, dtype);

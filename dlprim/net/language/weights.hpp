@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "gguf.hpp"
+#include "tensors.hpp"
 
 namespace dlprim {
 
@@ -17,7 +17,7 @@ class Weights {
  public:
   Weights() = default;
   /// The rows of all `tensors` below each other; they have one type and equal k.
-  Weights(Queue& queue, const GgufFile& file, const std::vector<const GgufTensor*>& tensors, DataType dtype);
+  Weights(Queue& queue, const WeightFile& file, const std::vector<const WeightTensor*>& tensors, DataType dtype);
 
   std::int64_t n() const noexcept { return n_; }
   std::int64_t k() const noexcept { return k_; }
@@ -29,20 +29,21 @@ class Weights {
   Tensor rows(Queue& queue, const Tensor& numbers) const;
 
  private:
-  void read_dense(Queue& queue, const GgufFile& file, const GgufTensor& tensor, std::int64_t first);
-  void read_packed(Queue& queue, const GgufFile& file, const GgufTensor& tensor, std::int64_t first);
+  void read_dense(Queue& queue, const WeightFile& file, const WeightTensor& tensor, std::int64_t first);
+  void read_packed(Queue& queue, const WeightFile& file, const WeightTensor& tensor, std::int64_t first);
   PackedWeights packed(Queue& queue, const Tensor& data, const Tensor& scales, const Tensor& zeros) const;
 
   std::int64_t n_ = 0, k_ = 0;
   DataType dtype_ = DataType::float32;
-  GgufType type_ = GgufType::f32;
+  WeightType type_ = WeightType::f32;
   Tensor data_;  // [n, k] of dtype_, or bytes [n, row]
   Tensor scales_, zeros_;  // [n, groups]
 };
 
-/// A tensor of one dimension, `size` long, as `dtype`. Throws ValidationError where the file has another.
-Tensor read_vector(Queue& queue, const GgufFile& file, const GgufTensor& tensor, std::int64_t size, DataType dtype);
+/// A tensor of one dimension, `size` long, plus `offset` as `dtype`. Throws ValidationError where the file has another.
+Tensor read_vector(Queue& queue, const WeightFile& file, const WeightTensor& tensor, std::int64_t size, DataType dtype,
+                   double offset = 0);
 /// A tensor's numbers, for few of them; F32, F16 and BF16.
-std::vector<float> read_numbers(const GgufFile& file, const GgufTensor& tensor);
+std::vector<float> read_numbers(const WeightFile& file, const WeightTensor& tensor);
 
 }  // namespace dlprim

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Language models in GGUF files."""
+"""Language models in GGUF files and in folders of transformers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import _core
 
 
 class Generator:
-    """A language model in a GGUF file, on a device.
+    """A language model in a GGUF file or a folder of transformers, on a device.
 
     generator = dlprim.Generator("model.gguf")
     print(generator.generate("Once upon a time", tokens=50))

@@ -11,14 +11,14 @@ import dlprim
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-ARCHITECTURES = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "gemma": "Gemma"}
+ARCHITECTURES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3", "gemma": "Gemma"}
 TOKENS = np.random.default_rng(3).integers(0, 256, 19).tolist()
 
 
-def tiny(architecture, width=64, inner=96, **more):
+def tiny(architecture, width=64, inner=96, vocab=260, **more):
     name = ARCHITECTURES[architecture]
     config = getattr(transformers, name + "Config")(
-        vocab_size=260,
+        vocab_size=vocab,
         hidden_size=width,
         intermediate_size=inner,
         num_hidden_layers=2,
@@ -28,7 +28,7 @@ def tiny(architecture, width=64, inner=96, **more):
         max_position_embeddings=64,
         tie_word_embeddings=architecture in ("gemma", "qwen2"),
         bos_token_id=None,
-        eos_token_id=259,
+        eos_token_id=vocab - 1,
         **more,
     )
     torch.manual_seed(0)
@@ -55,7 +55,7 @@ def check(path, model, tolerance=2e-4):
     return generator
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", [name for name in ARCHITECTURES if name != "mistral"])
 def test_architectures(architecture, tmp_path):
     model = tiny(architecture)
     generator = check(gguf_files.write_model(tmp_path / "tiny.gguf", model, architecture), model)

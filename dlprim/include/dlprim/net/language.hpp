@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Language models in GGUF files: text in, text out.
+// Language models in GGUF files and in folders of transformers: text in, text out.
 #pragma once
 #include <dlprim/dtype.hpp>
 #include <dlprim/net/context.hpp>
@@ -50,8 +50,8 @@ struct GenerationTimes {
 /// each token the host waits once. Not thread-safe.
 class Generator {
  public:
-  /// Loads a GGUF file (docs/language_models.md). Throws ValidationError for files that are damaged,
-  /// NotImplementedError for models and vocabularies that are not supported.
+  /// Loads a GGUF file or a folder of transformers (docs/language_models.md). Throws ValidationError for files
+  /// that are damaged, NotImplementedError for models and vocabularies that are not supported.
   Generator(const Context& context, const std::string& path, const GeneratorOptions& options = {});
   ~Generator();
   Generator(Generator&&) noexcept;

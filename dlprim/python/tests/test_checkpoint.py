@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""Checkpoints that transformers saves give its scores and tokens."""
+
+import checkpoints
+import numpy as np
+import pytest
+from building import dlprim as program
+from test_generator import TOKENS, check, tiny
+
+import dlprim
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+
+@pytest.mark.parametrize("architecture", ["llama", "mistral", "qwen2", "qwen3", "gemma"])
+def test_architectures(architecture, tmp_path):
+    model = tiny(architecture)
+    generator = check(checkpoints.save(tmp_path, model), model)
+    assert generator.summary["architecture"] == architecture and generator.summary["name"] == tmp_path.name
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_element_types(dtype, tmp_path):
+    model = tiny("llama", attention_bias=True).to(dtype)
+    checkpoints.save(tmp_path, model)
+    check(tmp_path, transformers.AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval())
+
+
+def test_several_files(tmp_path):
+    model = tiny("qwen3")
+    checkpoints.save(tmp_path, model, max_shard_size="50KB")
+    assert len(list(tmp_path.glob("model-*.safetensors"))) > 2 and not (tmp_path / "model.safetensors").exists()
+    check(tmp_path, model)
+
+
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+
+
+@pytest.mark.parametrize("rope", [LLAMA3, {"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0}])
+@pytest.mark.parametrize("old", [False, True])
+def test_frequencies(rope, old, tmp_path):
+    model = tiny("llama", rope_parameters=dict(rope))
+    checkpoints.save(tmp_path, model)
+    if old:  # as version 4 wrote it
+        scaling = {**rope, "type": rope["rope_type"]}
+        theta = scaling.pop("rope_theta")
+        checkpoints.change(tmp_path / "config.json", rope_parameters=..., rope_scaling=scaling, rope_theta=theta)
+    check(tmp_path, model)
+
+
+def test_windows(tmp_path):
+    """Attention in full is right for as many tokens as the window has."""
+    checkpoints.save(tmp_path, tiny("mistral", sliding_window=24))
+    assert dlprim.Generator(tmp_path).summary["context"] == 24
+
+
+def test_the_end_of_a_text(tmp_path):
+    model = tiny("llama")
+    checkpoints.save(tmp_path, model)
+    greedy = list(dlprim.Generator(tmp_path).tokens(TOKENS, tokens=6, stop=False))
+    at = next(i for i in range(1, 6) if greedy[i] not in greedy[:i])
+    checkpoints.change(tmp_path / "generation_config.json", eos_token_id=[greedy[at], 258])
+    assert list(dlprim.Generator(tmp_path).tokens(TOKENS, tokens=6)) == greedy[:at]
+
+
+def test_tied_embeddings_that_are_stored_too(tmp_path):
+    model = tiny("qwen2")
+    checkpoints.save(tmp_path, model)
+    stored = {name: x.numpy() for name, x in model.state_dict().items()}
+    stored["lm_head.weight"] = np.zeros_like(stored["lm_head.weight"])
+    stored["model.layers.0.self_attn.rotary_emb.inv_freq"] = np.ones(8, np.float32)
+    (tmp_path / "model.safetensors").write_bytes(checkpoints.packed(stored))
+    check(tmp_path, model)
+
+
+def test_program(tmp_path):
+    checkpoints.save(tmp_path, tiny("llama"))
+    text = dlprim.Generator(tmp_path).generate("Hello", tokens=8)
+    output = program("generate", tmp_path, "--prompt", "Hello", "--tokens", 8)
+    assert text in output and "prompt: 5 tokens" in output
+    checkpoints.change(tmp_path / "config.json", model_type="mixtral")
+    assert "'mixtral'" in program("generate", tmp_path, "--prompt", "x", code=1)

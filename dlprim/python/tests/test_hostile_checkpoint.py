@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: MIT
+"""Checkpoints that are damaged or made to harm are refused by an error that says why, and nothing outside is read."""
+
+import json
+import os
+import shutil
+import struct
+
+import checkpoints
+import numpy as np
+import pytest
+from test_generator import tiny
+
+import dlprim
+
+REFUSED = (dlprim.ValidationError, dlprim.NotSupportedError)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    return checkpoints.save(tmp_path_factory.mktemp("valid") / "model", tiny("llama"))
+
+
+@pytest.fixture
+def folder(saved, tmp_path):
+    return shutil.copytree(saved, tmp_path / "model")
+
+
+def refused(folder, message):
+    with pytest.raises(REFUSED, match=message):
+        dlprim.Generator(folder)
+
+
+def entry(sizes=(2,), begin=0, end=8, dtype="F32"):
+    return {"dtype": dtype, "shape": list(sizes), "data_offsets": [begin, end]}
+
+
+def header(*entries, names="abc", data=8):
+    return checkpoints.safetensors(dict(zip(names, entries)), bytes(data))
+
+
+TWICE = b'{"a": %b, "a": %b}' % (2 * (json.dumps(entry()).encode(),))
+HOSTILE = {
+    "no safetensors file": [b"", b"1234567"],
+    "a header of": [
+        struct.pack("<Q", 2**63) + b"{}",
+        struct.pack("<Q", 3) + b"{}",
+        checkpoints.safetensors(b"{}" + b" " * (17 << 20)),
+    ],
+    "no JSON": [checkpoints.safetensors(b"{"), checkpoints.safetensors(b'{"\xff": 1}'), checkpoints.safetensors(b"")],
+    "in each other": [checkpoints.safetensors(b'{"a":' * 9), checkpoints.safetensors(b"[" * 1000000)],
+    "is there twice": [checkpoints.safetensors(TWICE, bytes(8))],
+    "an object": [checkpoints.safetensors(b"[]"), checkpoints.safetensors(b'{"a": 1}')],
+    "type I64": [header(entry((1,), dtype="I64"))],
+    "two offsets": [
+        header(entry(begin=-8, end=0)),
+        header(entry(begin=8, end=0)),
+        header({**entry(), "data_offsets": []}),
+    ],
+    "bytes, expected": [header(entry((3,))), header(entry((1,), 0, 8))],
+    "cut off": [header(entry((2**17, 2**20), 0, 2**39)), header(entry(begin=2**39, end=2**39 + 8))],
+    "an integer for 'data_offsets'": [header(entry(begin=2**62, end=2**62 + 8)), header(entry(end=2**64))],
+    "an integer for 'shape'": [header(entry((2**62, 2))), header(entry((0.5,)))],
+    "out of range": [header(entry((2**40, 2**40)))],
+    "a size of": [header(entry((0,), 0, 0)), header(entry((-2,)))],
+    "dimensions": [header(entry(())), header(entry((1,) * 9))],
+    "overlaps": [header(entry(), entry((2,), 4, 12), data=16)],
+    "bytes behind the header": [header(entry(), data=16), header(entry(), entry((1,), 12, 16), data=16)],
+    "unknown keys": [header({**entry(), "more": 1})],
+    "no matrix 'model.embed_tokens.weight'": [header(entry()), checkpoints.safetensors(b"{}")],
+}
+
+
+@pytest.mark.parametrize("message", HOSTILE)
+def test_hostile_files(message, folder):
+    for contents in HOSTILE[message]:
+        (folder / "model.safetensors").write_bytes(contents)
+        refused(folder, message)
+
+
+def test_any_cut_is_refused(saved, folder):
+    whole = (saved / "model.safetensors").read_bytes()
+    for length in [*range(0, 64, 7), *range(64, len(whole), 4001), len(whole) - 1]:
+        (folder / "model.safetensors").write_bytes(whole[:length])
+        refused(folder, ".")
+
+
+def tensors_of(folder):
+    data = (folder / "model.safetensors").read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    named = json.loads(data[8 : 8 + length])
+    named.pop("__metadata__", None)
+    return {
+        name: np.frombuffer(data[8 + length :][slice(*x["data_offsets"])], np.float32).reshape(x["shape"])
+        for name, x in named.items()
+    }
+
+
+def test_tensors_that_make_no_model(saved, folder):
+    tensors = tensors_of(saved)
+    norm, query = "model.norm.weight", "model.layers.0.self_attn.q_proj.weight"
+    for change, message in [
+        ({norm: None}, f"no tensor '{norm}'"),
+        ({norm: np.ones(7, np.float32)}, "expected 64 numbers, got 'model.norm.weight'"),
+        ({query: np.ones((64, 32), np.float32)}, "expected a matrix .64, 64., got"),
+        ({"lm_head.weight": None}, "no tensor 'lm_head.weight'"),
+        ({"model.layers.0.mlp.up_proj.bias": np.ones(96, np.float32)}, "up_proj.bias' F32 .96. belongs to no model"),
+        ({"model.layers.0.self_attn.q_proj.bias": np.ones(64, np.float32)}, "biases of some"),
+    ]:
+        changed = {name: x for name, x in {**tensors, **change}.items() if x is not None}
+        (folder / "model.safetensors").write_bytes(checkpoints.packed(changed))
+        refused(folder, message)
+
+
+WRONG = {
+    "'mixtral' are not supported": {"model_type": "mixtral"},
+    "'model_type' is missing": {"model_type": ...},
+    "'num_hidden_layers'": {"num_hidden_layers": 10**9},
+    "no tensor 'model.layers.2": {"num_hidden_layers": 3},
+    "expected a matrix": {"hidden_size": 128},
+    "do not share": {"num_attention_heads": 3},
+    "'head_dim'": {"head_dim": 10**6},
+    "'rms_norm_eps'": {"rms_norm_eps": ...},
+    "for 'rms_norm_eps'": {"rms_norm_eps": 1e300},
+    "'vocab_size' is 300": {"vocab_size": 300},
+    "scaled by 'yarn'": {"rope_parameters": {"rope_type": "yarn", "factor": 2.0}},
+    "'high_freq_factor' above": {
+        "rope_parameters": {"rope_type": "llama3", "factor": 2.0, "low_freq_factor": 4.0, "high_freq_factor": 1.0}
+    },
+    "expected an object": {"rope_parameters": [1]},
+    "turn in part": {"partial_rotary_factor": 0.5},
+    "activation 'relu'": {"hidden_act": "relu"},
+    "'quantization_config'": {"quantization_config": {"quant_method": "gptq"}},
+    "type 'sliding_attention'": {"layer_types": ["sliding_attention", "full_attention"]},
+    "'eos_token_id' is 1000": {"eos_token_id": 1000},
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_models(message, folder):
+    checkpoints.change(folder / "config.json", **WRONG[message])
+    refused(folder, message)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "generation_config.json"])
+def test_files_beside(name, folder):
+    for contents, message in [(b"[]", "expected an object"), (b"{", "no JSON"), (b'{"a":' * 99, "in each other")]:
+        (folder / name).write_bytes(contents)
+        refused(folder, message)
+    (folder / name).write_bytes(b"{" + b" " * (65 << 20) + b"}")
+    refused(folder, "expected at most")
+    (folder / name).unlink()
+    if name != "generation_config.json":
+        refused(folder, name)
+    (folder / name).mkdir()
+    refused(folder, "no regular file")
+
+
+def index(folder, names, file="model-1.safetensors"):
+    moved = folder / "model-1.safetensors"
+    if not moved.exists():
+        (folder / "model.safetensors").rename(moved)
+    weight_map = dict.fromkeys(names, file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+
+
+def test_files_outside_are_not_opened(saved, folder):
+    names = list(tensors_of(saved))
+    outside = folder.parent / "model.safetensors"
+    shutil.copy(saved / "model.safetensors", outside)
+    (folder / "inner").mkdir()
+    shutil.copy(outside, folder / "inner")
+    index(folder, names)
+    dlprim.Generator(folder)
+    for path in ["../model.safetensors", str(outside), "inner/model.safetensors", "..", ".", "", "a\\b", "C:a"]:
+        index(folder, names, path)
+        refused(folder, "is no name of a file in the folder")
+    index(folder, names, "model-1.safetensors\0b")
+    refused(folder, "model-1.safetensors")
+    index(folder, names, "missing.safetensors")
+    refused(folder, "cannot be read")
+    (folder / "link").symlink_to(outside)
+    index(folder, names, "link")
+    refused(folder, "a link out of the folder")
+    (folder / "again").symlink_to("model-1.safetensors")
+    index(folder, names, "again")
+    dlprim.Generator(folder)
+    (folder / "round").symlink_to("round")
+    index(folder, names, "round")
+    refused(folder, "cannot be read")
+    os.mkfifo(folder / "pipe")
+    index(folder, names, "pipe")
+    refused(folder, "no regular file")
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "generation_config.json", "model.safetensors"])
+def test_links_out_of_the_folder(name, folder):
+    target = folder.parent / name
+    (folder / name).rename(target)
+    (folder / name).symlink_to(target)
+    refused(folder, "a link out of the folder")
+
+
+def test_indices(saved, folder):
+    names = list(tensors_of(saved))
+    index(folder, [*names, "more"])
+    refused(folder, "lacks 'more'")
+    index(folder, names[1:])
+    refused(folder, "the index")
+    index(folder, [])
+    refused(folder, "no 'weight_map'")
+    path = folder / "model.safetensors.index.json"
+    path.write_text(json.dumps({"weight_map": {"a": 1}}))
+    refused(folder, "names of files")
+    path.write_text(json.dumps({"weight_map": {str(i): f"{i}.safetensors" for i in range(600)}}))
+    refused(folder, "expected at most 512")
+    shutil.copy(folder / "model-1.safetensors", folder / "model-2.safetensors")
+    path.write_text(json.dumps({"weight_map": {names[0]: "model-1.safetensors", names[1]: "model-2.safetensors"}}))
+    refused(folder, "is there twice")
+
+
+def test_one_of_two_files(folder):
+    """The index counts only where there is no single file."""
+    (folder / "model.safetensors.index.json").write_text("{")
+    dlprim.Generator(folder)
+    (folder / "model.safetensors").unlink()
+    refused(folder, "no JSON")
+    (folder / "model.safetensors.index.json").unlink()
+    refused(folder, "neither")
