@@ -5,6 +5,7 @@
 #include <dlprim/runtime/settings.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "norm_columns.hpp"
@@ -25,9 +26,11 @@ struct Key {
   RowLayout layout;
   DataType x{}, g{}, y{}, statistics{}, weight{};
   std::uint8_t has_weight = 0, has_bias = 0, center = 0, channelwise = 0, pass = 0, wide = 0, pack = 1;
+  std::uint8_t lines = 0, spans = 0, sums = 0, unused = 0;  // lines: CPUs' form, with the next two
 };
 
 constexpr const char* passes[] = {"norm_rows_forward", "norm_rows_backward", "norm_rows_gradients"};
+constexpr const char* line_passes[] = {"norm_lines_forward", "norm_lines_backward"};
 enum Pass : std::uint8_t { forward_pass, backward_pass, gradients_pass };
 
 [[noreturn]] void fail(const std::string& message) { throw ValidationError("[group_norm] expected " + message); }
@@ -48,7 +51,8 @@ RowShape rows_of(const GroupShape& shape, const TensorView& x, std::initializer_
 Kernel& kernel_of(Device& device, const Key& key) {
   static KernelCache<Key> cache;
   return cache.get(device, key, [&] {
-    KernelSource source("norm_rows.cl", passes[key.pass]);
+    KernelSource source = key.lines ? KernelSource("norm_lines.cl", line_passes[key.pass])
+                                    : KernelSource("norm_rows.cl", passes[key.pass]);
     source.define("X_TAG", tag(key.x)).define("G_TAG", tag(key.g)).define("Y_TAG", tag(key.y));
     source.define("S_TAG", tag(key.statistics)).define("W_TAG", tag(key.weight));
     source.define("REAL", key.x == DataType::float64 ? "double" : "float");
@@ -56,6 +60,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
     source.define("CENTER", key.center).define("CHANNELWISE", key.channelwise);
     source.define("LANES", key.layout.lanes).define("ROWS", key.layout.rows).define("ITEMS", key.layout.items);
     source.define("COLUMNS", key.layout.columns).define("PACK", key.pack);
+    source.define("SPANS", key.spans).define("SUMS", key.sums);
     if (key.wide) source.define("WIDE");
     return source;
   });
@@ -77,6 +82,15 @@ Key key_of(Queue& queue, const GroupShape& shape, const RowShape& rows, std::ini
   if (weight.defined() && weight.numel() != shape.channels)
     fail("a weight of " + std::to_string(shape.channels) + " elements, got " + std::to_string(weight.numel()));
   return key;
+}
+
+// Whether CPUs walk along the rows in vectors; then the key is that of their form.
+bool set_lines(Key& key, const DeviceInfo& info, const RowShape& rows) {
+  const std::uint64_t run = rows.inner > 1 ? rows.inner : rows.length;
+  if (!takes_lines(info, std::int64_t(run), {key.x, key.g, key.y, key.weight, key.statistics})) return false;
+  key.lines = 1, key.spans = rows.inner > 1;
+  key.layout = {}, key.channelwise = key.wide = 0, key.pack = 1;
+  return true;
 }
 
 NDRange range_of(const Key& key, const RowShape& rows) {
@@ -109,6 +123,19 @@ void one_pass_gradients(Queue& queue, const Key& key, const RowShape& rows, std:
   partials.add_up(queue, all.grad_weight, all.grad_bias);
 }
 
+// CPUs: the gradients of the parameters as partial sums of each work-item, too.
+void backward_lines(Queue& queue, Key key, const RowShape& rows, const Gradients& all) {
+  key.sums = all.grad_weight.defined();
+  const std::size_t groups = line_groups(queue.device().info(), rows.rows);
+  std::optional<PartialSums> partials;
+  if (key.sums) partials.emplace(queue, std::int64_t(groups), all.shape, key.x);
+  launch(queue, kernel_of(queue.device(), key), NDRange(groups, 1),
+         Traffic{bytes(all.x) + bytes(all.gx) + bytes(all.gy)}, rows, all.gx.data, all.gy.data, all.x.data,
+         all.mean.data, all.rstd.data, all.weight.defined() ? all.weight.data : all.x.data,
+         partials ? partials->data() : all.x.data);
+  if (partials) partials->add_up(queue, all.grad_weight, all.grad_bias);
+}
+
 }  // namespace
 
 void group_norm(Queue& queue, const GroupShape& shape, const TensorView& y, const TensorView& mean,
@@ -120,7 +147,9 @@ void group_norm(Queue& queue, const GroupShape& shape, const TensorView& y, cons
   if (bias.defined()) key.weight = bias.dtype;
   if (rows.rows == 0 || rows.length == 0) return;
   const BufferRef none = x.data;
-  launch(queue, kernel_of(queue.device(), key), range_of(key, rows), Traffic{bytes(x) + bytes(y)}, rows, y.data,
+  const DeviceInfo& info = queue.device().info();
+  const NDRange range = set_lines(key, info, rows) ? NDRange(line_groups(info, rows.rows), 1) : range_of(key, rows);
+  launch(queue, kernel_of(queue.device(), key), range, Traffic{bytes(x) + bytes(y)}, rows, y.data,
          mean.defined() ? mean.data : rstd.data, rstd.data, x.data, weight.defined() ? weight.data : none,
          bias.defined() ? bias.data : none);
 }
@@ -137,6 +166,8 @@ void group_norm_backward(Queue& queue, const GroupShape& shape, const TensorView
   Key key = key_of(queue, shape, rows, {&x, &gx, &gy, &weight}, x, weight, rstd, 8);
   key.g = gy.dtype, key.y = gx.dtype, key.pass = backward_pass;
   const TensorView& means = mean.defined() ? mean : rstd;
+  if (set_lines(key, queue.device().info(), rows))
+    return backward_lines(queue, key, rows, {shape, gx, gy, x, means, rstd, weight, grad_weight, grad_bias});
   if (const std::size_t groups = sums ? persistent_groups(queue.device().info(), key, rows) : 0) {
     key.pass = gradients_pass;
     const Gradients all{shape, gx, gy, x, means, rstd, weight, grad_weight, grad_bias};

@@ -60,4 +60,15 @@ inline bool takes_fours(const DeviceInfo& device, std::int64_t length, std::init
   });
 }
 
+/// Whether CPUs walk along dense rows in vectors (lib/lines.clh): where `run` neighbours fill some, of floats.
+inline bool takes_lines(const DeviceInfo& device, std::int64_t run, std::initializer_list<DataType> types) {
+  if (!device.cpu || settings.gpu_forms || run < 32) return false;
+  return std::ranges::none_of(types, [](DataType type) { return type == DataType::float64; });
+}
+
+/// Work-items for `rows` of these, which share them.
+inline std::size_t line_groups(const DeviceInfo& device, std::uint64_t rows) {
+  return std::size_t(std::min<std::uint64_t>(rows, std::uint64_t(device.compute_units) * 8));
+}
+
 }  // namespace dlprim

@@ -52,6 +52,16 @@ Kernel& kernel_of(Device& device, const Key& key) {
   });
 }
 
+// CPUs: dense rows in vectors.
+Kernel& lines_kernel(Device& device, const Key& key) {
+  static KernelCache<Key> cache;
+  return cache.get(device, key, [&] {
+    KernelSource source("softmax_lines.cl", key.backward ? "softmax_lines_backward" : "softmax_lines_forward");
+    source.define("X_TAG", tag(key.x)).define("Y_TAG", tag(key.y)).define("G_TAG", tag(key.g));
+    return source.define("LOG", key.log).define("SAFE", key.safe);
+  });
+}
+
 template <class... Buffers>
 void run(Queue& queue, Key key, Shape shape, int max_items, std::initializer_list<const TensorView*> data,
          const Buffers&... buffers) {
@@ -59,6 +69,9 @@ void run(Queue& queue, Key key, Shape shape, int max_items, std::initializer_lis
   Device& device = queue.device();
   std::uint64_t bytes = 0;
   for (const TensorView* view : data) bytes += std::uint64_t(view->numel()) * size_of(view->dtype);
+  if (shape.inner == 1 && takes_lines(device.info(), std::int64_t(shape.length), {key.x, key.y, key.g}))
+    return launch(queue, lines_kernel(device, key), NDRange(line_groups(device.info(), shape.rows), 1), Traffic{bytes},
+                  shape, buffers...);
   key.pack = shape.inner == 1 && takes_fours(device.info(), std::int64_t(shape.length), data) ? 4 : 1;
   key.layout =
       row_layout(device.info(), std::int64_t(shape.length), std::int64_t(shape.inner), max_items, 1024, key.pack);

@@ -166,6 +166,13 @@ TEST(GroupNorm, LayerGroupAndRootMeanSquare) {
   compare_rows({6, 300, 1, 1, false}, DataType::float32);
   compare_rows({6, 300, 1, 1}, DataType::bfloat16);
   compare_rows({2, 32, 9, 4}, DataType::float16);
+  // More rows than work-items of CPUs, ends of rows and of channels that fill no vector.
+  const std::int64_t many = 8 * queue().device().info().compute_units + 3;
+  for (DataType type : {DataType::float32, DataType::bfloat16, DataType::float16}) {
+    compare_rows({many, 45, 1, 1}, type);
+    compare_rows({many, 72, 1, 2}, type);
+    compare_rows({3, 6, 41, 3}, type);
+  }
 }
 
 TEST(GroupNorm, GradientsInOnePass) {
