@@ -70,7 +70,8 @@ def retarget(ptx, size, target):
     if target:
         name, *resident = target.split()
         head = re.sub(r"\.target sm_\w+", f".target {name}", head, count=1)
-        head += f"\n.minnctapersm {resident[0]}" if resident else ""
+        if resident or "setmaxnreg" in body:
+            head += f"\n.minnctapersm {resident[0] if resident else 1}"
         body = body.replace("//@", "")
     head += "\n.reqntid {}, {}, {}".format(*size) if size else ""
     return head + "\n{" + body

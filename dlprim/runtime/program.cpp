@@ -133,14 +133,16 @@ cl::Program from_binary(Device& device, const std::string& binary, const std::st
 }
 
 // PTX for another target ("sm_90a", or "sm_90a 2" where two work-groups shall share a compute unit), with the
-// instructions that only it has.
+// instructions that only it has. Kernels that move registers between warps must have a known number of them at their
+// entry, or the assembler ignores that.
 std::string retarget(std::string ptx, const std::string& target) {
   const std::size_t at = ptx.find(".target "), space = target.find(' ');
   if (at == std::string::npos) return {};
   const std::size_t from = at + std::strlen(".target ");
   ptx.replace(from, ptx.find_first_of(", \n", from) - from, target.substr(0, space));
-  const std::size_t group = space == std::string::npos ? space : ptx.find(".reqntid");
-  if (group != std::string::npos) ptx.insert(group, ".minnctapersm" + target.substr(space) + "\n");
+  const bool alone = space == std::string::npos, moves = ptx.find("setmaxnreg") != std::string::npos;
+  const std::size_t group = alone && !moves ? std::string::npos : ptx.find(".reqntid");
+  if (group != std::string::npos) ptx.insert(group, ".minnctapersm" + (alone ? " 1" : target.substr(space)) + "\n");
   std::string shown;
   shown.reserve(ptx.size());
   constexpr std::string_view hidden = "//@";

@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: MIT
 // Attention on Hopper's matrix units, forward (J. Shah et al., "FlashAttention-3", 2024): a work-group takes BLOCK
-// queries at a time, four warps 64 of them. Four more warps bring slices of keys and values, ahead of the others as far
-// as local memory allows. The others turn scores into probabilities while values are multiplied by those of the slice
-// before, each four at their own pace. Queries, scores and probabilities stay in registers.
-// Elsewhere the same slices, in the same places, are multiplied as in mma.cl, for tests.
+// queries at a time, four warps 64 of them. One work-item more orders copies of them and of slices of keys and values,
+// as far ahead of the others as local memory allows. The others turn scores into probabilities while values are
+// multiplied by those of the slice before, each four at their own pace or in turns. Scores and probabilities stay in
+// registers. Elsewhere the same slices, in the same places, are multiplied as in mma.cl, for tests.
 // Defines besides attention.clh's and mma.clh's (VECTOR is 8, TILES is 1, SLICE at most 128):
 //   SCALE_FIRST    the scale is not positive, or there is a bias
 //   BIAS_PAIRS     two neighbours of the bias, of 16 bits each, lie side by side, aligned
 //   KEY_TILES, VALUE_TILES   SLICE / 8 and VALUE_WIDTH / 8, as numbers
 //   STAGES         slices in local memory
+//   TURNS          the fours take turns to begin products
 //   FEW, MANY      registers of a work-item that copies and of one that multiplies
 #include "attention/wgmma.clh"
+
+#define QUERY_BYTES MATRIX_BYTES(BLOCK, WIDTH)
+#define STAGE_BYTES MATRIX_BYTES(SLICE, WIDTH > VALUE_WIDTH ? WIDTH : VALUE_WIDTH)
+#define FORWARD_ARGUMENTS                                                                                        \
+  const Maps maps, const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v), \
+      BIAS_ARGUMENT GLOBAL(ushort, out), GLOBAL(float, logsumexp), const int together
 
 #if NV_PTX == 90
 #include "lib/hopper_tiles.clh"
 
 // A place in the ring of slices: keys 0 and 1, values 0, keys 2, values 1, and so on. Each stage has a barrier that
-// tells it is full and one that tells it is free. A fence of those that read, behind the barrier, shows the matrix unit
-// what copy_async brought.
+// tells it is full and one that tells it is free; behind them are those of the queries.
 typedef struct {
   uint memory, barriers, stage, parity;
 } Ring;
@@ -26,44 +32,37 @@ inline uint freed(const Ring *r) { return r->barriers + 16 * r->stage + 8; }
 inline void advance(Ring *r) {
   if (++r->stage == STAGES) r->stage = 0, r->parity ^= 1;
 }
+// Queries of two blocks, in turns.
+#define QUERIES_FULL(ring, turn) ((ring).barriers + 16 * (STAGES + (turn) % 2))
+#define QUERIES_FREE(ring, turn) (QUERIES_FULL(ring, turn) + 8)
 
-// Copies slices of a matrix [rows, WIDTH] by a group of four warps: 8 rows after 8 rows.
-#define COPIER(name, padded)                                                                                   \
-  const int name##_teams = 128 / (8 * ((padded) / 8));                                                         \
-  const int name##_team = item / (padded), name##_row = item % (padded) / ((padded) / 8);                      \
-  const int name##_chunk = item % ((padded) / 8);                                                              \
-  const int name##_to = name##_team * (16 * (padded)) + place(name##_row, name##_chunk, padded);
-#define COPY_EIGHTS(name, to, from, stride, begin, count, rows, width, padded)                                 \
-  UNROLL for (int e = 0; e < (count) / 8; e += name##_teams) {                                                 \
-    const int row = (begin) + 8 * (e + name##_team) + name##_row;                                              \
-    if (name##_team < name##_teams && ((count) / 8 % name##_teams == 0 || e + name##_team < (count) / 8))      \
-      copy_async((to) + name##_to + e * (16 * (padded)), (from) + (long)row * (stride) + 8 * name##_chunk, 16, \
-                 row < (rows) && 8 * name##_chunk < (width));                                                  \
+#define ORDER(to, x, column, row) copy_box(to, map_##x, column, row, (ulong)x, barrier)
+#define PRODUCE(x, matrix, row, width)                                                    \
+  {                                                                                       \
+    const uint barrier = full(&ring), to = ring.memory + ring.stage * STAGE_BYTES;        \
+    wait_barrier(freed(&ring), ring.parity ^ 1);                                          \
+    expect_bytes(barrier, MATRIX_BYTES(SLICE, width));                                    \
+    COPY_MATRIX(ORDER, to, x, row, SLICE, width)                                          \
+    advance(&ring);                                                                       \
   }
 
-// Four warps copy.
-__attribute__((always_inline)) inline void produce(__local uchar *memory, Ring ring, int item, const Params *p,
-                                                   CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
-                                                   const int together) {
-  COPIER(key, WIDTH)
-  COPIER(value, VALUE_WIDTH)
-  EACH_BLOCK {
+// By one work-item.
+__attribute__((always_inline)) inline void produce(Ring ring, uint queries, ulong maps, const Params *p,
+                                                   CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k),
+                                                   CONST_GLOBAL(ushort, v), const int together) {
+  const ulong map_Q = maps, map_K = maps + 128, map_V = maps + 256;
+  // A slice of keys more, which those that multiply begin with for a block that there is not.
+  EACH_BLOCK_AND_MORE {
     BLOCK_VARIABLES
-    BLOCK_KEYS
-    for (int i = 0; i <= slices; i++) {
-      if (i < slices) {
-        wait_barrier(freed(&ring), ring.parity ^ 1);
-        COPY_EIGHTS(key, memory + ring.stage * STAGE_BYTES, K, p->k.row, i * SLICE, SLICE, p->keys, p->width, WIDTH)
-        arrive_copied(full(&ring));
-        advance(&ring);
-      }
-      if (i > 0) {
-        wait_barrier(freed(&ring), ring.parity ^ 1);
-        COPY_EIGHTS(value, memory + ring.stage * STAGE_BYTES, V, p->v.row, (i - 1) * SLICE, SLICE, p->keys,
-                    p->value_width, VALUE_WIDTH)
-        arrive_copied(full(&ring));
-        advance(&ring);
-      }
+    BLOCK_MATRICES
+    BLOCK_SLICES
+    const uint barrier = QUERIES_FULL(ring, round), to = queries + round % 2 * QUERY_BYTES;
+    wait_barrier(QUERIES_FREE(ring, round), round / 2 % 2 ^ 1);
+    expect_bytes(barrier, QUERY_BYTES);
+    COPY_MATRIX(ORDER, to, Q, first, BLOCK, WIDTH)
+    for (int i = 0; i <= (more ? slices : 0); i++) {
+      if (i < slices) PRODUCE(K, k, i * SLICE, WIDTH)
+      if (i > 0) PRODUCE(V, v, (i - 1) * SLICE, VALUE_WIDTH)
     }
   }
 }
@@ -71,7 +70,6 @@ __attribute__((always_inline)) inline void produce(__local uchar *memory, Ring r
 // Waits for the next slice; its barrier for who has read it.
 __attribute__((always_inline)) inline uint next_slice(Ring *ring, ulong *operand) {
   wait_barrier(full(ring), ring->parity);
-  publish_to_units();
   *operand += ring->stage * (STAGE_BYTES / 16);
   const uint done = freed(ring);
   advance(ring);
@@ -84,43 +82,67 @@ __attribute__((always_inline)) inline uint next_slice(Ring *ring, ulong *operand
     if (warp.lane == 0) arrive(done);      \
   } while (0)
 
-// A slice that is not read.
+// The matrix units work for one four while others weigh scores.
+#if TURNS
+#define TAKE_TURN() asm volatile("bar.sync %0, 256;" ::"r"(1 + four) : "memory")
+#define PASS_TURN() asm volatile("bar.arrive %0, 256;" ::"r"(1 + (four + 1) % (WARPS / 4)) : "memory")
+#else
+#define TAKE_TURN()
+#define PASS_TURN()
+#endif
+// A slice that is not read, and one of keys that only later queries see.
 #define PASS_BY                                        \
   {                                                    \
     ulong nothing = 0;                                 \
     const uint done = next_slice(&ring, &nothing);     \
     RELEASE(done);                                     \
   }
+#define PASS_BY_KEYS                                   \
+  {                                                    \
+    PASS_BY                                            \
+    TAKE_TURN();                                       \
+    PASS_TURN();                                       \
+  }
+// From 16 columns of a matrix of `rows` to the next 16.
+#define ALONG(d, rows) ((d) / 4 * (128 * (rows) / 16) + (d) % 4 * 2)
 // s = queries by the next slice of keys; o += probabilities by the next slice of values.
 #define MULTIPLY_KEYS(done)                                                                                     \
   ulong keys_##done = key_operand;                                                                              \
   const uint done = next_slice(&ring, &keys_##done);                                                            \
+  TAKE_TURN();                                                                                                  \
   WGMMA_FENCE();                                                                                                \
-  WGMMA_ROWS(TAG, s, KEY_TILES, SLICE, qs[0], keys_##done, "0", "0");                                           \
+  WGMMA_MEMORY(TAG, s, KEY_TILES, SLICE, own_queries, keys_##done, "0", "0", "0");                              \
   UNROLL for (int d = 1; d < WIDTH / 16; d++)                                                                   \
-    WGMMA_ROWS(TAG, s, KEY_TILES, SLICE, qs[d],                                                                 \
-               keys_##done + (d * 32 / PANEL(WIDTH) * (8 * PANEL(WIDTH)) + d * 32 % PANEL(WIDTH)) / 16, "1", "0"); \
+    WGMMA_MEMORY(TAG, s, KEY_TILES, SLICE, own_queries + ALONG(d, BLOCK), keys_##done + ALONG(d, SLICE), "1", "0", "0"); \
   WGMMA_COMMIT();
+// The first product of the block of a round, which is under way while the block before is finished.
+#define BEGIN_BLOCK(number)                                                                                     \
+  {                                                                                                             \
+    const ulong own_queries = first_queries + (number) % 2 * (QUERY_BYTES / 16);                                \
+    wait_barrier(QUERIES_FULL(ring, number), (number) / 2 % 2);                                                 \
+    MULTIPLY_KEYS(keys)                                                                                         \
+    PASS_TURN();                                                                                                \
+    begun = keys;                                                                                               \
+  }
 #define MULTIPLY_VALUES(done)                                                                                   \
   ulong values_##done = value_operand;                                                                          \
   const uint done = next_slice(&ring, &values_##done);                                                          \
   WGMMA_FENCE();                                                                                                \
   UNROLL for (int t = 0; t < SLICE / 16; t++)                                                                   \
-    WGMMA_ROWS(TAG, o, VALUE_TILES, VALUE_WIDTH, ps[t], values_##done + t * (2 * VALUE_WIDTH), "1", "1");       \
+    WGMMA_ROWS(TAG, o, VALUE_TILES, VALUE_WIDTH, ps[t], values_##done + t * (16 * 128 / 16), "1", "1");         \
   WGMMA_COMMIT();
 
 __kernel __attribute__((reqd_work_group_size(GROUP + 128, 1, 1)))
-void forward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
-             BIAS_ARGUMENT GLOBAL(ushort, out), GLOBAL(float, logsumexp),
-             const int together) {
+void forward(FORWARD_ARGUMENTS) {
   const Params *p = &params;
-  __local uchar memory[STAGES * STAGE_BYTES] __attribute__((aligned(1024)));
-  __local ulong barriers[2 * STAGES];
+  __local uchar memory[2 * QUERY_BYTES + STAGES * STAGE_BYTES] __attribute__((aligned(1024)));
+  __local ulong barriers[2 * STAGES + 4];
   const Warp warp = WARP(shared);
-  Ring ring = {local_address(memory), local_address(barriers), 0, 0};
+  const uint queries = local_address(memory);
+  Ring ring = {queries + 2 * QUERY_BYTES, local_address(barriers), 0, 0};
   if (get_local_id(0) == 0) {
-    for (int i = 0; i < STAGES; i++) {
-      init_barrier(ring.barriers + 16 * i, 128);
+    for (int i = 0; i < STAGES + 2; i++) {
+      init_barrier(ring.barriers + 16 * i, 1);
       init_barrier(ring.barriers + 16 * i + 8, WARPS);
     }
     publish_barriers();
@@ -128,100 +150,116 @@ void forward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, 
   barrier(CLK_LOCAL_MEM_FENCE);
   if (warp.number >= WARPS) {
     asm volatile("//@setmaxnreg.dec.sync.aligned.u32 " HOPPER_STRING(FEW) ";");
-    produce(memory, ring, (int)get_local_id(0) - GROUP, p, k_memory, k_offset, v_memory, v_offset,
-            together);
+    if (get_local_id(0) != GROUP) return;
+    ulong at;
+    PARAMETER_ADDRESS(forward_param_0, at)
+    produce(ring, queries, at, p, q_memory, q_offset, k_memory, k_offset, v_memory, v_offset, together);
     return;
   }
   asm volatile("//@setmaxnreg.inc.sync.aligned.u32 " HOPPER_STRING(MANY) ";");
-  const int line = warp.lane / 4, pair = 2 * (warp.lane % 4);
-  const ulong key_operand = panel_operand(ring.memory, 16, 16 * WIDTH, PANEL(WIDTH));
-  const ulong value_operand = panel_operand(ring.memory, 8 * PANEL(VALUE_WIDTH), 16 * VALUE_WIDTH, PANEL(VALUE_WIDTH));
+  const int line = warp.lane / 4, pair = 2 * (warp.lane % 4), four = warp.number / 4;
+  const ulong first_queries = panel_operand(queries + four * 64 * 128, 16);
+  const ulong key_operand = panel_operand(ring.memory, 16), value_operand = panel_operand(ring.memory, 128 * SLICE);
+  uint begun = 0;  // the barrier of a block's first keys
+#if TURNS
+  if (four == WARPS / 4 - 1) PASS_TURN();
+#endif
   DECLARE_TILES(s, KEY_TILES)
   DECLARE_TILES(o, VALUE_TILES)
+  BEGIN_BLOCK(0)
   EACH_BLOCK {
     BLOCK_VARIABLES
-    BLOCK_KEYS
+    BLOCK_SLICES
     BIAS_DATA
-    const int own = first + 16 * warp.number, row = own + line;
+    const ulong own_queries = first_queries + round % 2 * (QUERY_BYTES / 16);
+    const int row = first + 16 * warp.number + line;
     // Of the four warps, with CAUSAL.
-    const int end = CAUSAL ? min(p->keys, first + (warp.number / 4 + 1) * 64) : p->keys;
+    const int end = CAUSAL ? min(p->keys, first + (four + 1) * 64) : p->keys;
     const int own_slices = (end + SLICE - 1) / SLICE;
-    uint4 qs[WIDTH / 16], ps[SLICE / 16];
+    uint4 ps[SLICE / 16];
     float4 scores[SLICE / 8];
     Rows rows = {-INFINITY, 0};
-    FETCH_QUERIES
     CLEAR_TILES(o, VALUE_TILES)
-    if (own_slices > 0) {
-      MULTIPLY_KEYS(first_keys)
-      WGMMA_WAIT(0);
-      RELEASE(first_keys);
+    WGMMA_WAIT(0);
+    RELEASE(begun);
+    READ_TILES(s, KEY_TILES, scores)
+    weigh(scores, &rows, row, 0, end, &warp, p BIAS_VALUE);
+    pack_probabilities(ps, scores);
+    for (int i = 1; i < own_slices; i++) {
+      MULTIPLY_KEYS(keys)
+      MULTIPLY_VALUES(values)
+      PASS_TURN();
+      WGMMA_WAIT(1);
+      RELEASE(keys);
       READ_TILES(s, KEY_TILES, scores)
-      weigh(scores, &rows, row, 0, end, &warp, p BIAS_VALUE);
-      pack_probabilities(ps, scores);
-      for (int i = 1; i < own_slices; i++) {
-        MULTIPLY_KEYS(keys)
-        MULTIPLY_VALUES(values)
-        WGMMA_WAIT(1);
-        RELEASE(keys);
-        READ_TILES(s, KEY_TILES, scores)
-        const float2 shrink = weigh(scores, &rows, row, i * SLICE, end, &warp, p BIAS_VALUE);
-        AFTER(rows.total);
-        WGMMA_WAIT(0);
-        RELEASE(values);
-        SCALE_TILES(o, VALUE_TILES, shrink)
-        pack_probabilities(ps, scores);
-      }
-      if (own_slices < slices) PASS_BY  // keys that only later queries see
-      MULTIPLY_VALUES(last_values)
+      const float2 shrink = weigh(scores, &rows, row, i * SLICE, end, &warp, p BIAS_VALUE);
+      AFTER(rows.total);
       WGMMA_WAIT(0);
-      RELEASE(last_values);
+      RELEASE(values);
+      SCALE_TILES(o, VALUE_TILES, shrink)
+      pack_probabilities(ps, scores);
     }
-    for (int i = 2 * own_slices + (own_slices > 0 && own_slices < slices); i < 2 * slices; i++) PASS_BY
+    RELEASE(QUERIES_FREE(ring, round));
+    if (own_slices < slices) PASS_BY_KEYS
+    MULTIPLY_VALUES(last_values)
+    for (int i = own_slices + 1; i < slices; i++) {
+      PASS_BY_KEYS
+      PASS_BY
+    }
+    if (own_slices < slices) PASS_BY
+    BEGIN_BLOCK(round + 1)
+    WGMMA_WAIT(1);
+    RELEASE(last_values);
     float4 sum[VALUE_WIDTH / 8];
     READ_TILES(o, VALUE_TILES, sum)
     finish(sum, &rows, row, batch, head, &warp, p, out_memory, out_offset, logsumexp_memory, logsumexp_offset);
   }
+  WGMMA_WAIT(0);
 }
 #else
+#define ORDER(to, x, column, row) copy_box(to, map_##x, column, row, (__global const uchar *)x)
+
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void forward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
-             BIAS_ARGUMENT GLOBAL(ushort, out), GLOBAL(float, logsumexp),
-             const int together) {
+void forward(FORWARD_ARGUMENTS) {
   const Params *p = &params;
-  __local uchar memory[2 * STAGE_BYTES] __attribute__((aligned(16)));
+  const Maps *all = &maps;
+  const TensorMap *map_Q = &all->q, *map_K = &all->k, *map_V = &all->v;
+  __local uchar memory[QUERY_BYTES + 2 * STAGE_BYTES] __attribute__((aligned(16)));
+  __local uchar *key_memory = memory + QUERY_BYTES, *value_memory = key_memory + STAGE_BYTES;
   WARPS_MEMORY(shared, WARPS);
   const Warp warp = WARP(shared);
   LANE_POSITIONS
   EACH_BLOCK {
     BLOCK_VARIABLES
-    BLOCK_KEYS
+    BLOCK_MATRICES
+    BLOCK_SLICES
     BIAS_DATA
-    const int own = first + 16 * warp.number, row = own + line, item = get_local_id(0);
-    uint4 qs[WIDTH / 16], ps[SLICE / 16];
+    const int own = 16 * warp.number, row = first + own + line;
+    uint4 ps[SLICE / 16];
     float4 s[SLICE / 8], sum[VALUE_WIDTH / 8];
     Rows rows = {-INFINITY, 0};
-    FETCH_QUERIES
     UNROLL for (int j = 0; j < VALUE_WIDTH / 8; j++) sum[j] = 0;
     for (int i = 0; i < slices; i++) {
       barrier(CLK_LOCAL_MEM_FENCE);
-      COPY_KEYS(memory, i * SLICE, item, GROUP);
-      COPY_VALUES(memory + STAGE_BYTES, i * SLICE, SLICE, item, GROUP);
-      COMMIT_COPIES();
-      WAIT_COPIES(0);
+      if (i == 0) COPY_MATRIX(ORDER, memory, Q, first, BLOCK, WIDTH)
+      COPY_MATRIX(ORDER, key_memory, K, i * SLICE, SLICE, WIDTH)
+      COPY_MATRIX(ORDER, value_memory, V, i * SLICE, SLICE, VALUE_WIDTH)
       barrier(CLK_LOCAL_MEM_FENCE);
       UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] = 0;
-      UNROLL for (int d = 0; d < WIDTH / 16; d++)
+      UNROLL for (int d = 0; d < WIDTH / 16; d++) {
+        const uint4 query = load_matrices(memory + place(own + near, 2 * d + half_warp, BLOCK), &warp);
         UNROLL for (int j = 0; j < SLICE / 16; j++) {
-          const uint4 key = load_matrices(memory + place(16 * j + far, 2 * d + other, WIDTH), &warp);
-          MULTIPLY(&s[2 * j], qs[d], key.xy, &warp);
-          MULTIPLY(&s[2 * j + 1], qs[d], key.zw, &warp);
+          const uint4 key = load_matrices(key_memory + place(16 * j + far, 2 * d + other, SLICE), &warp);
+          MULTIPLY(&s[2 * j], query, key.xy, &warp);
+          MULTIPLY(&s[2 * j + 1], query, key.zw, &warp);
         }
+      }
       const float2 shrink = weigh(s, &rows, row, i * SLICE, p->keys, &warp, p BIAS_VALUE);
       pack_probabilities(ps, s);
       UNROLL for (int j = 0; j < VALUE_WIDTH / 8; j++) sum[j] *= shrink.xxyy;
       UNROLL for (int t = 0; t < SLICE / 16; t++)
         UNROLL for (int j = 0; j < VALUE_WIDTH / 16; j++) {
-          const __local uchar *at = memory + STAGE_BYTES + place(16 * t + near, 2 * j + half_warp, VALUE_WIDTH);
+          const __local uchar *at = value_memory + place(16 * t + near, 2 * j + half_warp, SLICE);
           const uint4 value = load_matrices_turned((const __local ushort *)at, &warp);
           MULTIPLY(&sum[2 * j], ps[t], value.xy, &warp);
           MULTIPLY(&sum[2 * j + 1], ps[t], value.zw, &warp);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Gradients of attention on Hopper's matrix units, in one pass (J. Shah et al., "FlashAttention-3", 2024). A work-group
-// takes BLOCK keys, 64 for each four of warps, and passes over slices of 64 queries, which three more warps bring. In
+// takes BLOCK keys, 64 for each four of warps, and passes over slices of 64 queries, which one more warp brings. In
 // the notation of mma_backward.cl, transposed products keep p^T and ds^T in registers, where they are factors of
 // grad_v += p^T grad_out and grad_k += ds^T q; ds passes through local memory for its part of grad_q.
 // The parts of a slice's grad_q are added in memory, by bulk copies, always in the order in which work-groups start:
@@ -9,13 +9,12 @@
 // Defines besides attention.clh's and mma.clh's (SLICE is 64, VECTOR is 8, TILES is 1):
 //   STAGES     slices in local memory
 //   KEY_TILES, VALUE_TILES           WIDTH / 8 and VALUE_WIDTH / 8, as numbers
-//   PART, PART_TILES   columns of grad_q that a four of warps computes, the first ones or the last ones, and / 8
+//   PART, PART_TILES   columns of grad_q that a four of warps computes, and / 8: those of a box, or half of the only one
 //   FEW, MANY  registers of a work-item that copies and of one that multiplies
 #define SCALE_FIRST 1
 #include "attention/wgmma.clh"
 
 #define PARTIAL_BYTES (SLICE * WIDTH * 4)  // of a slice's grad_q, as registers hold it: [tile][work-item of 128]
-#define MATRIX_BYTES(rows, width) ((rows) * (width) * 2)
 
 // Slices of queries that see keys from `first` on begin at this one.
 inline int first_slice(int first) { return CAUSAL ? first / SLICE : 0; }
@@ -61,7 +60,7 @@ __attribute__((always_inline)) inline void differences(float4 *d, const float4 *
 }
 
 #define BACKWARD_ARGUMENTS                                                                                      \
-  const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),                \
+  const Maps maps, const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v), \
       BIAS_ARGUMENT CONST_GLOBAL(ushort, grad_out), CONST_GLOBAL(float, logsumexp), CONST_GLOBAL(float, delta),  \
       GLOBAL(ushort, grad_k), GLOBAL(ushort, grad_v), GLOBAL(float, partial), GLOBAL(uint, turns), const int together
 // Of a head of queries; partial sums of grad_q and what counts them are contiguous.
@@ -83,29 +82,16 @@ __attribute__((always_inline)) inline void differences(float4 *d, const float4 *
 #if NV_PTX == 90
 #include "lib/hopper_tiles.clh"
 
-#define COPIERS 96
-// Rows first .. first + count of a matrix, 0 beyond `rows` and `width`: a loop that needs few registers.
-__attribute__((always_inline)) inline void bring(__local uchar *to, __global const ushort *from, int stride, int first,
-                                                 int count, int rows, int width, int padded, int item) {
-#pragma unroll 2
-  for (int piece = item; piece < count * padded / 8; piece += COPIERS) {
-    const int row = piece / (padded / 8), chunk = piece % (padded / 8);
-    const bool valid = first + row < rows && 8 * chunk < width;
-    copy_async(to + place(row, chunk, padded), from + (valid ? (long)(first + row) * stride + 8 * chunk : 0), 16,
-               valid);
-  }
-}
-// Local memory: keys, values, stages (queries, gradients, their statistics), ds twice, a slice's grad_q, barriers.
+// Local memory: keys, values, stages (queries, gradients, their statistics), ds twice, grad_q of two slices, barriers.
 #define VALUES_AT MATRIX_BYTES(BLOCK, WIDTH)
 #define STAGES_AT (VALUES_AT + MATRIX_BYTES(BLOCK, VALUE_WIDTH))
 #define GRADS_AT MATRIX_BYTES(SLICE, WIDTH)
-#define STATISTICS_AT (STAGES * STAGE_SIZE)
 #define STAGE_SIZE (MATRIX_BYTES(SLICE, WIDTH) + MATRIX_BYTES(SLICE, VALUE_WIDTH))
 #define DS_AT (STAGES_AT + STAGES * STAGE_SIZE)
-#define PARTIAL_AT (DS_AT + 2 * MATRIX_BYTES(SLICE, BLOCK))
-#define STATS_AT (PARTIAL_AT + PARTIAL_BYTES)
+#define PARTIAL_AT (DS_AT + 2 * MATRIX_BYTES(BLOCK, SLICE))
+#define STATS_AT (PARTIAL_AT + 2 * PARTIAL_BYTES)
 #define BARRIERS_AT (STATS_AT + STAGES * SLICE * 8)
-#define MEMORY_BYTES (BARRIERS_AT + 16 * STAGES + 16)
+#define MEMORY_BYTES (BARRIERS_AT + 16 * STAGES + 40)
 
 typedef struct {
   uint barriers, stage, parity;
@@ -115,35 +101,44 @@ inline uint freed(const Ring *r) { return r->barriers + 16 * r->stage + 8; }
 inline void advance(Ring *r) {
   if (++r->stage == STAGES) r->stage = 0, r->parity ^= 1;
 }
-#define SUM_FULL(memory) ((memory) + BARRIERS_AT + 16 * STAGES)
-#define SUM_FREE(memory) (SUM_FULL(memory) + 8)
+// Those of grad_q of the n-th slice.
+#define SUM_FULL(memory, n) ((memory) + BARRIERS_AT + 16 * STAGES + (n) % 2 * 16)
+#define SUM_FREE(memory, n) (SUM_FULL(memory, n) + 8)
+#define KEYS_FULL(memory) (SUM_FULL(memory, 0) + 32)
 
-// Three warps copy. A slice is shown to the matrix units when it is there, before the place of the next is waited for.
-__attribute__((always_inline)) inline void produce(__local uchar *memory, Ring ring, int item, int batch, int key_head,
-                                                   int first, const Params *p, CONST_GLOBAL(ushort, q),
+// One warp copies: its first work-item orders boxes, all bring statistics of queries.
+#define ORDER(to, x, column, row) copy_box(to, map_##x, column, row, (ulong)x, barrier)
+__attribute__((always_inline)) inline void produce(__local uchar *memory, Ring ring, int lane, ulong maps, int batch,
+                                                   int key_head, int first, const Params *p, CONST_GLOBAL(ushort, q),
                                                    CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
                                                    CONST_GLOBAL(ushort, grad_out), CONST_GLOBAL(float, logsumexp),
                                                    CONST_GLOBAL(float, delta)) {
-  bring(memory, CONST_POINTER(ushort, k) + head_at(&p->k, batch, key_head), p->k.row, first, BLOCK, p->keys,
-            p->width, WIDTH, item);
-  bring(memory + VALUES_AT, CONST_POINTER(ushort, v) + head_at(&p->v, batch, key_head), p->v.row, first, BLOCK,
-            p->keys, p->value_width, VALUE_WIDTH, item);
+  const uint at = local_address(memory);
+  const ulong map_Q = maps, map_K = maps + 128, map_V = maps + 256, map_G = maps + 384;
+  if (lane == 0 && first_slice(first) < slices_of(p)) {
+    __global const ushort *K = CONST_POINTER(ushort, k) + head_at(&p->k, batch, key_head);
+    __global const ushort *V = CONST_POINTER(ushort, v) + head_at(&p->v, batch, key_head);
+    const uint barrier = KEYS_FULL(at);
+    expect_bytes(barrier, STAGES_AT);
+    COPY_MATRIX(ORDER, at, K, first, BLOCK, WIDTH)
+    COPY_MATRIX(ORDER, at + VALUES_AT, V, first, BLOCK, VALUE_WIDTH)
+  }
   EACH_HEAD {
     HEAD_VARIABLES
     for (int slice = first_slice(first); slice < slices_of(p); slice++) {
+      const uint barrier = full(&ring), to = at + STAGES_AT + ring.stage * STAGE_SIZE;
       wait_barrier(freed(&ring), ring.parity ^ 1);
-      __local uchar *to = memory + STAGES_AT + ring.stage * STAGE_SIZE;
-      bring(to, Q, p->q.row, slice * SLICE, SLICE, p->queries, p->width, WIDTH, item);
-      bring(to + GRADS_AT, G, p->grad_out.row, slice * SLICE, SLICE, p->queries, p->value_width, VALUE_WIDTH, item);
-      __local float *statistics = (__local float *)(memory + STATS_AT) + ring.stage * 2 * SLICE;
-      for (int i = item; i < 2 * SLICE; i += COPIERS) {
-        const int of = slice * SLICE + i % SLICE;
-        copy_async(statistics + i, (i < SLICE ? L : D) + (of < p->queries ? of : 0), 4, of < p->queries);
+      if (lane == 0) {
+        expect_bytes(barrier, STAGE_SIZE);
+        COPY_MATRIX(ORDER, to, Q, slice * SLICE, SLICE, WIDTH)
+        COPY_MATRIX(ORDER, to + GRADS_AT, G, slice * SLICE, SLICE, VALUE_WIDTH)
       }
-      COMMIT_COPIES();
-      WAIT_COPIES(0);
-      publish_to_units();
-      arrive(full(&ring));
+      __local float *statistics = (__local float *)(memory + STATS_AT) + ring.stage * 2 * SLICE;
+      UNROLL for (int i = 0; i < 2 * SLICE; i += 32) {
+        const int of = slice * SLICE + (i + lane) % SLICE;
+        copy_async(statistics + i + lane, (i < SLICE ? L : D) + (of < p->queries ? of : 0), 4, of < p->queries);
+      }
+      arrive_copied(barrier);
       advance(&ring);
     }
   }
@@ -151,71 +146,76 @@ __attribute__((always_inline)) inline void produce(__local uchar *memory, Ring r
   WAIT_COPIES(0);
 }
 
-// One work-item adds the slices' parts of grad_q in memory, in turn.
-inline void add_partials(uint memory, int batch, int key_head, int first, const Params *p, GLOBAL(float, partial),
-                         GLOBAL(uint, turns)) {
-  uint parity = 0;
+// A work-item adds every other slice's part of grad_q in memory, in turn. Two of them take half of the time that it is
+// until an addition can be seen.
+inline void add_partials(uint memory, uint own, int batch, int key_head, int first, const Params *p,
+                         GLOBAL(float, partial), GLOBAL(uint, turns)) {
+  const uint from = memory + PARTIAL_AT + own * PARTIAL_BYTES;
+  uint n = 0;
   EACH_HEAD
-    for (int slice = first_slice(first); slice < slices_of(p); slice++) {
+    for (int slice = first_slice(first); slice < slices_of(p); slice++, n++) {
+      if (n % 2 != own) continue;
       const long at = (long)(batch * p->heads + head) * slices_of(p) + slice;
       __global float *to = POINTER(float, partial) + at * (PARTIAL_BYTES / 4);
       __global uint *count = POINTER(uint, turns) + at;
       const uint turn = turn_of(slice, first, p);
-      wait_barrier(SUM_FULL(memory), parity);
-      parity ^= 1;
+      wait_barrier(SUM_FULL(memory, n), n / 2 % 2);
       uint done = 0;
       while (done < turn) asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(done) : "l"(count) : "memory");
       asm volatile("fence.proxy.async;" ::: "memory");
       if (turn == 0)
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(memory + PARTIAL_AT),
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from),
                      "r"(PARTIAL_BYTES) : "memory");
       else
         asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
-                     "r"(memory + PARTIAL_AT), "r"(PARTIAL_BYTES) : "memory");
+                     "r"(from), "r"(PARTIAL_BYTES) : "memory");
       asm volatile("cp.async.bulk.commit_group;" ::: "memory");
       asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-      arrive(SUM_FREE(memory));
+      arrive(SUM_FREE(memory, n));
       asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
       asm volatile("fence.proxy.async;" ::: "memory");
       asm volatile("fence.acq_rel.gpu; red.release.gpu.global.add.u32 [%0], 1;" ::"l"(count) : "memory");
     }
 }
 
-// set += a b, or = a b, of operands in local memory; see WGMMA_ROWS.
-#define WGMMA_MEMORY(tag, set, tiles, columns, a, b, add, a_turned, b_turned)                                        \
-  asm volatile("//@wgmma.mma_async.sync.aligned.m64n" HOPPER_STRING(columns) "k16.f32." HOPPER_STRING(tag) "."       \
-               HOPPER_STRING(tag) " {" NAMES(set, tiles) "}, %0, %1, " add ", 1, 1, " a_turned ", " b_turned ";"     \
-               ::"l"(a), "l"(b) : "memory")
-// From a row's 16 columns to the next 16.
-#define ALONG(d, width) (((d) * 32 / PANEL(width) * (8 * PANEL(width)) + (d) * 32 % PANEL(width)) / 16)
-// The lower halves of operands, as they lie and read by columns; WHOLE adds the upper half.
-#define STRAIGHT(at, width) ((uint)panel_operand(at, 16, 16 * (width), PANEL(width)))
-#define TURNED(at, width) ((uint)panel_operand(at, 8 * PANEL(width), 16 * (width), PANEL(width)))
-#define WHOLE(low, width) ((panel_operand(0, 0, 16 * (width), PANEL(width)) & 0xffffffff00000000ul) | (uint)(low))
-// set = rows by the transpose of a slice; set += factors in registers by a slice.
-#define MULTIPLY_ROWS(set, rows, slice, width)                                                                  \
-  WGMMA_MEMORY(TAG, set, 8, SLICE, WHOLE(rows, width), WHOLE(slice, width), "0", "0", "0");                     \
-  UNROLL for (int d = 1; d < (width) / 16; d++)                                                                 \
-    WGMMA_MEMORY(TAG, set, 8, SLICE, WHOLE((rows) + ALONG(d, width), width),                                    \
-                 WHOLE((slice) + ALONG(d, width), width), "1", "0", "0");                                       \
+// From 16 columns of a matrix of `rows` to the next 16.
+#define ALONG(d, rows) ((d) / 4 * (128 * (rows) / 16) + (d) % 4 * 2)
+// From 16 rows to the next 16.
+#define DOWN(t) ((t) * (16 * 128 / 16))
+// The lower halves of operands, as they lie and, of a matrix of `rows`, read by columns; WHOLE adds the upper half.
+#define STRAIGHT(at) ((uint)panel_operand(at, 16))
+#define TURNED(at, rows) ((uint)panel_operand(at, 128 * (rows)))
+#define WHOLE(low) ((panel_operand(0, 0) & 0xffffffff00000000ul) | (uint)(low))
+// set = own rows of keys or values by the transpose of a slice; set += factors in registers by a slice.
+#define MULTIPLY_ROWS(set, own, slice, width)                                                                     \
+  WGMMA_MEMORY(TAG, set, 8, SLICE, WHOLE(own), WHOLE(slice), "0", "0", "0");                                      \
+  UNROLL for (int d = 1; d < (width) / 16; d++)                                                                   \
+    WGMMA_MEMORY(TAG, set, 8, SLICE, WHOLE((own) + ALONG(d, BLOCK)), WHOLE((slice) + ALONG(d, SLICE)), "1", "0", "0"); \
   WGMMA_COMMIT();
 #define ADD_PRODUCT(set, tiles, width, factors, slice)                                       \
   UNROLL for (int t = 0; t < SLICE / 16; t++)                                                \
-    WGMMA_ROWS(TAG, set, tiles, width, factors[t], WHOLE((slice) + t * (2 * (width)), width), "1", "1"); \
+    WGMMA_ROWS(TAG, set, tiles, width, factors[t], WHOLE((slice) + DOWN(t)), "1", "1");      \
   WGMMA_COMMIT();
+// Products with values and parts of grad_q are never needed together: where they are as large, the same registers hold
+// them, which the assembler does not find out.
+#if PART_TILES == 8
+#define PARTS d
+#else
+#define PARTS q
+#endif
 // Columns from `from` on of a slice's grad_q, and into local memory.
 #define MULTIPLY_PART(tiles, columns)                                                                         \
-  WGMMA_MEMORY(TAG, q, tiles, columns, WHOLE(ds, SLICE), WHOLE(part_keys, WIDTH), "0", "1", "1");             \
+  WGMMA_MEMORY(TAG, PARTS, tiles, columns, WHOLE(ds), WHOLE(part_keys), "0", "1", "1");                           \
   UNROLL for (int t = 1; t < BLOCK / 16; t++)                                                                 \
-    WGMMA_MEMORY(TAG, q, tiles, columns, WHOLE(ds + t * (2 * SLICE), SLICE),                                  \
-                 WHOLE(part_keys + t * (2 * WIDTH), WIDTH), "1", "1", "1");                                   \
+    WGMMA_MEMORY(TAG, PARTS, tiles, columns, WHOLE(ds + DOWN(t)), WHOLE(part_keys + DOWN(t)), "1", "1", "1");     \
   WGMMA_COMMIT();
 #define STORE_PART(tiles, columns)                                                                   \
-  {                                                                                                        \
-    float4 part[(columns) / 8];                                                                            \
-    READ_TILES(q, tiles, part)                                                                             \
-    wait_barrier(SUM_FREE(at), sum_parity ^ 1);                                                            \
-    UNROLL for (int j = 0; j < (columns) / 8; j++) partial_rows[j * 128] = part[j];         \
+  {                                                                                                  \
+    float4 part[(columns) / 8];                                                                      \
+    READ_TILES(PARTS, tiles, part)                                                                       \
+    wait_barrier(SUM_FREE(at, parts), parts / 2 % 2 ^ 1);                                            \
+    UNROLL for (int j = 0; j < (columns) / 8; j++)                                                   \
+      if (WIDTH % 64 == 0 || from + 8 * j < WIDTH) (partial_rows + parts % 2 * (PARTIAL_BYTES / 16))[j * 128] = part[j]; \
   }
 
 inline void store_matrices(__local uchar *row, uint4 r) {
@@ -232,11 +232,14 @@ void backward(BACKWARD_ARGUMENTS) {
   Ring ring = {at + BARRIERS_AT, 0, 0};
   if (get_local_id(0) == 0) {
     for (int i = 0; i < STAGES; i++) {
-      init_barrier(ring.barriers + 16 * i, COPIERS);
+      init_barrier(ring.barriers + 16 * i, 33);
       init_barrier(ring.barriers + 16 * i + 8, WARPS);
     }
-    init_barrier(SUM_FULL(at), WARPS);
-    init_barrier(SUM_FREE(at), 1);
+    for (int i = 0; i < 2; i++) {
+      init_barrier(SUM_FULL(at, i), WARPS);
+      init_barrier(SUM_FREE(at, i), 1);
+    }
+    init_barrier(KEYS_FULL(at), 1);
     publish_barriers();
   }
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -248,19 +251,21 @@ void backward(BACKWARD_ARGUMENTS) {
   if (warp.number >= WARPS) {
     asm volatile("//@setmaxnreg.dec.sync.aligned.u32 " HOPPER_STRING(FEW) ";");
     const int item = (int)get_local_id(0) - GROUP;
-    if (item < COPIERS)
-      produce(memory, ring, item, batch, key_head, first, p, q_memory, q_offset, k_memory, k_offset, v_memory, v_offset,
-              grad_out_memory, grad_out_offset, logsumexp_memory, logsumexp_offset, delta_memory, delta_offset);
-    else if (item == COPIERS)
-      add_partials(at, batch, key_head, first, p, partial_memory, partial_offset, turns_memory, turns_offset);
+    ulong at_maps;
+    PARAMETER_ADDRESS(backward_param_0, at_maps)
+    if (item < 32)
+      produce(memory, ring, item, at_maps, batch, key_head, first, p, q_memory, q_offset, k_memory, k_offset, v_memory,
+              v_offset, grad_out_memory, grad_out_offset, logsumexp_memory, logsumexp_offset, delta_memory,
+              delta_offset);
+    else if (item == 32 || item == 64)
+      add_partials(at, item / 32 - 1, batch, key_head, first, p, partial_memory, partial_offset, turns_memory, turns_offset);
     return;
   }
   asm volatile("//@setmaxnreg.inc.sync.aligned.u32 " HOPPER_STRING(MANY) ";");
-  const int four = warp.number / 4, from = four * (WIDTH - PART);
+  const int four = warp.number / 4, from = four * (WIDTH > 64 ? 64 : WIDTH - PART);
   const int pair = 2 * (warp.lane % 4), row = first + 16 * warp.number + warp.lane / 4;
-  const uint keys = STRAIGHT(at + four * MATRIX_BYTES(64, WIDTH), WIDTH);
-  const uint part_keys = TURNED(at, WIDTH) + ALONG(from / 16, WIDTH);
-  const uint values = STRAIGHT(at + VALUES_AT + four * MATRIX_BYTES(64, VALUE_WIDTH), VALUE_WIDTH);
+  const uint keys = STRAIGHT(at + four * 64 * 128), values = STRAIGHT(at + VALUES_AT + four * 64 * 128);
+  const uint part_keys = TURNED(at, BLOCK) + ALONG(from / 16, BLOCK);
   // Where a lane stores rows of ds: of four 8 x 8 matrices, two below each other.
   const int ds_row = 16 * warp.number + warp.lane % 16, ds_chunk = warp.lane / 16;
   __local float4 *partial_rows = (__local float4 *)(memory + PARTIAL_AT) + get_local_id(0) % 128 + from * 16;
@@ -268,46 +273,49 @@ void backward(BACKWARD_ARGUMENTS) {
   DECLARE_TILES(d, 8)
   DECLARE_TILES(k, KEY_TILES)
   DECLARE_TILES(v, VALUE_TILES)
+#if PART_TILES != 8
   DECLARE_TILES(q, PART_TILES)
+#endif
   CLEAR_TILES(k, KEY_TILES)
   CLEAR_TILES(v, VALUE_TILES)
-  uint sum_parity = 0;
+  uint parts = 0;
+  if (first_slice(first) < slices_of(p)) wait_barrier(KEYS_FULL(at), 0);
   EACH_HEAD {
     BIAS_DATA
     for (int slice = first_slice(first); slice < slices_of(p); slice++) {
       const uint stage = at + STAGES_AT + ring.stage * STAGE_SIZE;
       const __local float *statistics = (const __local float *)(memory + STATS_AT) + ring.stage * 2 * SLICE;
-      const uint ds_at = DS_AT + sum_parity * MATRIX_BYTES(SLICE, BLOCK);
+      const uint ds_at = DS_AT + parts % 2 * MATRIX_BYTES(BLOCK, SLICE);
       float4 scores[SLICE / 8], grads[SLICE / 8];
       uint4 ps[SLICE / 16], ds_rows[SLICE / 16];
       wait_barrier(full(&ring), ring.parity);
       WGMMA_FENCE();
-      MULTIPLY_ROWS(s, keys, STRAIGHT(stage, WIDTH), WIDTH)
-      MULTIPLY_ROWS(d, values, STRAIGHT(stage + GRADS_AT, VALUE_WIDTH), VALUE_WIDTH)
+      MULTIPLY_ROWS(s, keys, STRAIGHT(stage), WIDTH)
+      MULTIPLY_ROWS(d, values, STRAIGHT(stage + GRADS_AT), VALUE_WIDTH)
       WGMMA_WAIT(1);
       READ_TILES(s, 8, scores)
       probabilities(scores, statistics, row, slice * SLICE, &warp, p BIAS_VALUE);
       pack_probabilities(ps, scores);
       WGMMA_FENCE();
-      ADD_PRODUCT(v, VALUE_TILES, VALUE_WIDTH, ps, TURNED(stage + GRADS_AT, VALUE_WIDTH))
+      ADD_PRODUCT(v, VALUE_TILES, VALUE_WIDTH, ps, TURNED(stage + GRADS_AT, SLICE))
       WGMMA_WAIT(1);
       READ_TILES(d, 8, grads)
       differences(grads, scores, statistics + SLICE, &warp);
       pack_probabilities(ds_rows, grads);
       UNROLL for (int t = 0; t < SLICE / 16; t++)
-        store_matrices(memory + ds_at + place(ds_row, 2 * t + ds_chunk, SLICE), ds_rows[t]);
+        store_matrices(memory + ds_at + place(ds_row, 2 * t + ds_chunk, BLOCK), ds_rows[t]);
       publish_to_units();
       asm volatile("bar.sync 1, %0;" ::"n"(GROUP) : "memory");
-      const uint ds = TURNED(at + ds_at, SLICE);
+      const uint ds = TURNED(at + ds_at, BLOCK);
       WGMMA_FENCE();
       MULTIPLY_PART(PART_TILES, PART)
-      ADD_PRODUCT(k, KEY_TILES, WIDTH, ds_rows, TURNED(stage, WIDTH))
+      ADD_PRODUCT(k, KEY_TILES, WIDTH, ds_rows, TURNED(stage, SLICE))
       WGMMA_WAIT(1);
       STORE_PART(PART_TILES, PART)
-      sum_parity ^= 1;
       publish_to_units();
       asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
-      if (warp.lane == 0) arrive(SUM_FULL(at));
+      if (warp.lane == 0) arrive(SUM_FULL(at, parts));
+      parts++;
       WGMMA_WAIT(0);
       if (warp.lane == 0) arrive(freed(&ring));
       advance(&ring);

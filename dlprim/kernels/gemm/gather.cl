@@ -199,9 +199,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_gat
     return;
   }
   asm volatile("//@setmaxnreg.inc.sync.aligned.u32 200;");
-  const int far = 1024, near = TURNED ? PANEL : 16;
-  const ulong ps = panel_operand(ring.memory + START_P + 128 * OWN_P, near, far, 128);
-  const ulong qs = panel_operand(ring.memory + START_Q + 128 * OWN_Q, near, far, 128);
+  const int near = TURNED ? PANEL : 16;
+  const ulong ps = panel_operand(ring.memory + START_P + 128 * OWN_P, near);
+  const ulong qs = panel_operand(ring.memory + START_Q + 128 * OWN_Q, near);
   DECLARE_TILES(s, SET_TILES)
   DECLARE_TILES(t, SET_TILES)
   EACH_TURN {

@@ -81,5 +81,13 @@ void launch_attention(Queue& queue, Kernel& kernel, std::int64_t groups, std::si
   const std::span<const BufferRef> optional(bias, x.bias_type ? 1 : 0);
   launch(queue, kernel, NDRange(std::size_t(groups) * group, group), x.p, x.q, x.k, x.v, optional, rest...);
 }
+/// The same of a kernel that has tensor maps besides.
+template <class Maps, class... Arguments>
+void launch_attention_with(const Maps& maps, Queue& queue, Kernel& kernel, std::int64_t groups, std::size_t group,
+                           const AttentionProblem& x, const Arguments&... rest) {
+  const BufferRef bias[] = {x.bias};
+  const std::span<const BufferRef> optional(bias, x.bias_type ? 1 : 0);
+  launch(queue, kernel, NDRange(std::size_t(groups) * group, group), maps, x.p, x.q, x.k, x.v, optional, rest...);
+}
 
 }  // namespace dlprim

@@ -6,43 +6,53 @@
 #include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/static_local_memory.hpp>
 
-#include "../problem.hpp"
+#include "maps.hpp"
 
 namespace dlprim::attention_cores {
 
 namespace {
 
-// Fours of warps that multiply, keys of a slice, slices in local memory, groups that share a compute unit.
+// Fours of warps that multiply, keys of a slice, slices in local memory, groups that share a compute unit, and whether
+// the fours take turns.
 struct Shape {
-  std::uint8_t fours, slice, stages, resident;
+  std::uint8_t fours, slice, stages, resident, turns;
 };
 
 struct Key {
-  std::uint8_t type, bias, causal, scale_first, pairs, bias_pairs, padding[2];
+  std::uint8_t type, bias, causal, scale_first, pairs, bias_pairs, padding;
   Shape shape;
   std::uint16_t width, value_width;
 };
 
-// Measured on an H200, with all of its local memory and with the 48 KB that older drivers leave.
-// DLPRIM_ATTENTION_TILE=2x48x3x1 for measurements.
-Shape shape_of(const Device& device, const AttentionProblem& x, int widest) {
-  int fours, slice, stages, resident;
+bool has_units(const DeviceInfo& info) { return info.nv_inline_ptx && info.nv_compute_capability == 90; }
+
+// Measured on an H200. DLPRIM_ATTENTION_TILE=2x128x5x1x1 for measurements.
+Shape shape_of(const Device& device, const AttentionProblem& x) {
+  int fours, slice, stages, resident, turns;
   const char* forced = environment::text("DLPRIM_ATTENTION_TILE");
-  if (forced && std::sscanf(forced, "%dx%dx%dx%d", &fours, &slice, &stages, &resident) == 4)
-    return {std::uint8_t(fours), std::uint8_t(slice), std::uint8_t(stages), std::uint8_t(resident)};
-  const bool large = static_local_memory(device) >= 180000;
-  if (widest > 96 && large) return {2, 80, 8, 1};
-  if (widest > 96) return {3, 48, 3, 1};
-  if (widest > 64) return {3, 48, 5, 1};
-  // Two groups begin and end blocks in each other's time; one of many warps reads keys less often.
-  if (x.bias_type || x.p.keys < 1024) return large ? Shape{2, 128, 6, 1} : Shape{2, 32, 11, 2};
-  return {3, 80, 4, 1};
+  if (forced && std::sscanf(forced, "%dx%dx%dx%dx%d", &fours, &slice, &stages, &resident, &turns) == 5)
+    return {std::uint8_t(fours), std::uint8_t(slice), std::uint8_t(stages), std::uint8_t(resident),
+            std::uint8_t(turns)};
+  const int widest = std::max(x.p.width, x.p.value_width);
+  if (!has_units(device.info())) return {2, std::uint8_t(widest > 64 ? 16 : 48), 2, 1, 0};
+  // Blocks of 128 queries of short sequences leave fewer rows empty.
+  if (widest > 96) return {2, 128, 5, 1, 1};
+  if (widest > 64) return {3, 80, 6, 1, 1};
+  if (x.causal && x.p.keys >= 1024 && !x.bias_type) return {3, 128, 7, 1, 1};
+  return {2, 128, 10, 1, x.causal || x.bias_type};
+}
+
+// Bytes of local memory, of which each row of 64 elements takes 128: arrays of the kernel.
+std::size_t memory_of(const Shape& shape, int width, int value_width) {
+  const int boxes = (width + 63) / 64, most = (std::max(width, value_width) + 63) / 64;
+  return std::size_t(128) * (2 * 64 * shape.fours * boxes + shape.stages * shape.slice * most) +
+         16 * (shape.stages + 2);
 }
 
 // Registers of work-items that copy and that multiply, of 65,536 for all groups of a compute unit.
 void define_registers(KernelSource& source, const Shape& shape) {
   const int given = 65536 / (128 * (shape.fours + 1) * shape.resident) / 8 * 8;
-  const int few = shape.fours * shape.resident < 3 ? 40 : shape.resident > 1 ? 24 : 32;
+  const int few = shape.fours < 3 ? 40 : 32;
   const int many = std::min(240, (given * (shape.fours + 1) - few) / shape.fours / 8 * 8);
   source.define("FEW", few).define("MANY", many);
 }
@@ -54,6 +64,7 @@ KernelSource source_of(const Key& key) {
   source.define("TAG", tag(DataType(key.type))).define("WARPS", 4 * shape.fours).define("TILES", 1);
   source.define("WIDTH", key.width).define("VALUE_WIDTH", key.value_width).define("VALUE_TILES", key.value_width / 8);
   source.define("SLICE", shape.slice).define("KEY_TILES", shape.slice / 8).define("STAGES", shape.stages);
+  source.define("TURNS", shape.turns);
   source.define("VECTOR", 8).define("PAIRS", key.pairs).define("BIAS_PAIRS", key.bias_pairs);
   source.define("SCALE_FIRST", key.scale_first).ptx_target("sm_90a", shape.resident);
   define_registers(source, shape);
@@ -77,12 +88,12 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   if (problem.dropout) return "without dropout";
   if (info.max_work_group < 512 || info.local_memory < 49152) return "the device's work-groups are too small";
   if (std::max(p.width, p.value_width) > 128) return "rows do not fit in registers";
-  if (vector_of({{p.q, problem.q, p.width}}, 2) < 2 ||
-      vector_of({{p.k, problem.k, p.width}, {p.v, problem.v, p.value_width}}, 8) < 8)
-    return "rows are not aligned to 16 bytes";
+  if (!can_be_mapped(problem)) return "rows are not aligned to 16 bytes";
   if ((std::int64_t(p.queries) / 64 + 1) * p.batch * p.heads >= 1 << 30) return "too many queries";
   if (forced) return nullptr;
-  if (info.nv_compute_capability != 90) return "the device is not of the Hopper architecture";
+  if (!has_units(info)) return "the device is not of the Hopper architecture";
+  if (static_local_memory(device) < memory_of(shape_of(device, problem), p.width, p.value_width))
+    return "the driver keeps kernels to less local memory";
   if (p.queries <= 64) return "too few queries";
   return nullptr;
 }
@@ -99,13 +110,15 @@ void run(Queue& queue, const AttentionProblem& x) {
   key.pairs = vector_of({{p.out, x.out, p.value_width}}, 2) == 2;
   key.bias_pairs =
       x.bias_type && size_of(*x.bias_type) == 2 && p.bias.column == 1 && vector_of({{p.bias, x.bias, p.keys}}, 2) == 2;
-  key.shape = shape_of(device, x, std::max(key.width, key.value_width));
-  const std::int64_t block = 64 * key.shape.fours, blocks = (p.queries + block - 1) / block * p.batch * p.heads;
+  key.shape = shape_of(device, x);
+  const int block = 64 * key.shape.fours;
+  const std::int64_t blocks = (p.queries + block - 1) / block * std::int64_t(p.batch) * p.heads;
   const std::int64_t groups = std::min(blocks, std::int64_t(info.compute_units) * key.shape.resident);
   // Where there is no such matrix unit, no warps copy only.
-  const std::size_t group = 128 * std::size_t(key.shape.fours + (info.nv_compute_capability == 90));
+  const std::size_t group = 128 * std::size_t(key.shape.fours + has_units(info));
   Kernel& kernel = cache.get(device, key, [&] { return source_of(key); });
-  launch_attention(queue, kernel, groups, group, x, x.out, x.logsumexp, heads_together(x));
+  launch_attention_with(maps_of(x, block, key.shape.slice), queue, kernel, groups, group, x, x.out, x.logsumexp,
+                        heads_together(x));
 }
 
 constexpr AttentionCore core{.name = "wgmma", .order = 100, .decline = decline, .run = run, .may_fail_to_build = true};

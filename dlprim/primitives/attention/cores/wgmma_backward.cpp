@@ -2,7 +2,7 @@
 // Gradients of attention on Hopper's matrix units.
 #include <dlprim/runtime/static_local_memory.hpp>
 
-#include "../problem.hpp"
+#include "maps.hpp"
 
 namespace dlprim::attention_cores {
 
@@ -15,15 +15,16 @@ struct Key {
   std::uint16_t width, value_width;
 };
 
-// Bytes of local memory with that many slices, of rows padded to these widths: MEMORY_BYTES in the kernel.
+// Bytes of local memory with that many slices: MEMORY_BYTES in the kernel.
 std::size_t memory_of(int width, int value_width, int stages) {
-  const std::size_t both = 2 * (std::size_t(width) + std::size_t(value_width));
+  const auto row = [](int columns) { return std::size_t(columns + 63) / 64 * 128; };  // bytes
+  const std::size_t both = row(width) + row(value_width);
   return block * both + std::size_t(stages) * (slice * (both + 8) + 16) + 2 * 2 * block * slice +
-         sizeof(float) * slice * std::size_t(width) + 16;
+         2 * sizeof(float) * slice * std::size_t(width) + 40;
 }
 
-// Columns of grad_q that half of the warps compute: rows of whole panels (see PANEL in wgmma.clh), or half a panel.
-int part_of(int width) { return width == 96 ? 64 : (width / 16 + 1) / 2 * 16; }
+// Columns of grad_q that half of the warps compute: PART in the kernel.
+int part_of(int width) { return width > 64 ? 64 : (width / 16 + 1) / 2 * 16; }
 
 KernelSource source_of(const Key& key) {
   KernelSource source("attention/wgmma_backward.cl", "backward");
@@ -59,12 +60,7 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   if (problem.dropout) return "without dropout";
   if (info.max_work_group < 384 || info.local_memory < 49152) return "the device's work-groups are too small";
   if (std::max(p.width, p.value_width) > 128) return "rows do not fit in registers";
-  if (vector_of({{p.q, problem.q, p.width},
-                 {p.k, problem.k, p.width},
-                 {p.v, problem.v, p.value_width},
-                 {p.grad_out, problem.grad_out, p.value_width}},
-                8) < 8)
-    return "rows are not aligned to 16 bytes";
+  if (!can_be_mapped(problem)) return "rows are not aligned to 16 bytes";
   if ((std::int64_t(p.keys) / block + 1) * p.batch * p.heads >= 1 << 30) return "too many keys";
   if (forced) return nullptr;
   if (info.nv_compute_capability != 90) return "the device is not of the Hopper architecture";
@@ -90,8 +86,9 @@ void enqueue(Queue& queue, const Key& key, const AttentionProblem& x) {
   if (groups > 0) {
     Kernel& kernel = cache.get(device, key, [&] { return source_of(key); });
     // Where there is no such matrix unit, no warps copy only and a work-group takes a head's blocks in their order.
-    launch_attention(queue, kernel, hopper ? groups : key_heads, hopper ? 384 : 256, x, x.grad_out, x.logsumexp,
-                     delta.data(), x.grad_k, x.grad_v, partial.data(), turns.data(), heads_together(x));
+    launch_attention_with(maps_of(x, slice, block), queue, kernel, hopper ? groups : key_heads, hopper ? 384 : 256, x,
+                          x.grad_out, x.logsumexp, delta.data(), x.grad_k, x.grad_v, partial.data(), turns.data(),
+                          heads_together(x));
   }
   if (slices == 0) return;
   Kernel& kernel = queries_cache.get(device, key, [&] { return queries_source_of(key); });
