@@ -170,6 +170,11 @@ def parse_arguments():
     options = parser.parse_args()
     if len(options.devices) != (1 if options.worker else 2):
         parser.error(f"expected two devices, got {len(options.devices)}")
+    try:
+        for device in options.devices:
+            Bench.settings_of(device)
+    except ValueError as error:
+        parser.error(str(error))
     return options
 
 

@@ -194,10 +194,9 @@ def parse_arguments():
         parser.error(f"expected two devices or more, got {len(options.devices)}")
     try:
         for device in options.devices:
-            Bench.parse(device)
-    except (RuntimeError, ValueError) as error:
-        if "ocl" not in str(error):
-            parser.error(str(error))
+            Bench.settings_of(device)
+    except ValueError as error:
+        parser.error(str(error))
     return options
 
 

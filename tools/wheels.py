@@ -111,9 +111,14 @@ def build_library(version, cache, jobs):
     return prefix / f"pytorch_ocl/lib/libpytorch_ocl_torch{minor(version)}.so"
 
 
+def list_beside(library):
+    """Where the list of a library's operators is installed (pytorch_ocl/CMakeLists.txt)."""
+    return library.with_name(f"{library.stem.removeprefix('lib')}.json")
+
+
 def operators_json(library):
     """The list of operators that belongs to a library: beside it, or where a build folder has it."""
-    places = [library.with_suffix(".json"), library.parent / "codegen/generated/operators.json"]
+    places = [list_beside(library), library.parent / "codegen/generated/operators.json"]
     found = next((place for place in places if place.exists()), None)
     if not found:
         sys.exit(f"{library} has no list of operators beside it ({places[0].name})")
@@ -129,7 +134,7 @@ def stage_library(library, folder):
     if target.exists():
         sys.exit(f"two libraries for torch {name.group(1)}")
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(operators_json(library), target.with_suffix(".json"))
+    shutil.copyfile(operators_json(library), list_beside(target))
     shutil.copyfile(library, target)
     target.chmod(0o755)
     call("strip", "--strip-unneeded", target)

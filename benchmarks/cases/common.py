@@ -29,12 +29,18 @@ class Bench:
 
     @classmethod
     def parse(cls, text):
-        """`cuda+tf32+compile`: a device and its settings. ValueError for a setting that there is not."""
-        device, *settings = text.split("+")
+        """`cuda+tf32+compile`: a device and its settings. Raises ValueError as `settings_of` does."""
+        settings = cls.settings_of(text)
+        return cls(torch.device(text.split("+")[0]), **dict.fromkeys(settings, True))
+
+    @classmethod
+    def settings_of(cls, text):
+        """The settings alone, for a process that does not know the device. Raises ValueError for one there is not."""
+        settings = text.split("+")[1:]
         known = {field.name for field in dataclasses.fields(cls)} - {"device"}
         if unknown := set(settings) - known:
             raise ValueError(f"{text}: expected settings among {', '.join(sorted(known))}, got {', '.join(unknown)}")
-        return cls(torch.device(device), **dict.fromkeys(settings, True))
+        return settings
 
     def apply(self):
         """Sets what PyTorch keeps for the process."""

@@ -16,7 +16,9 @@ def both(function, *tensors):
             (out * weights).sum().backward()
         found.append([out.detach().cpu(), *(t.grad.cpu() for t in given if t.grad is not None)])
     for cpu, device in zip(*found):
-        torch.testing.assert_close(device, cpu)
+        # Gradients of scales and zero points are sums of hundreds of numbers, in another order.
+        summed = {"rtol": 1e-5, "atol": 1e-4} if cpu.dim() == 1 and cpu.is_floating_point() else {}
+        torch.testing.assert_close(device, cpu, **summed)
     assert not torch.ocl.fallbacks()
     return found[1]
 

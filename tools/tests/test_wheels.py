@@ -4,6 +4,7 @@
 import base64
 import hashlib
 import pathlib
+import re
 import sys
 import zipfile
 
@@ -53,6 +54,14 @@ def test_metadata_and_record(tmp_path):
             if digest:
                 value = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
                 assert (digest, int(size)) == (f"sha256={value}", len(data))
+
+
+def test_finds_the_list_where_the_library_is_installed():
+    """Under the name that pytorch_ocl/CMakeLists.txt gives it."""
+    cmake = (wheels.ROOT / "pytorch_ocl/CMakeLists.txt").read_text()
+    name = re.search(r"install\(FILES \$\{OCL_OPERATORS_JSON\}.* RENAME (\S+)", cmake).group(1)
+    library = pathlib.Path("lib/libpytorch_ocl_torch2.13.so")
+    assert wheels.list_beside(library) == library.with_name(name.replace("${TORCH_VERSION}", "2.13"))
 
 
 def test_refuses_what_is_no_library_of_the_backend(tmp_path):
