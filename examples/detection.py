@@ -117,7 +117,10 @@ def save_plot(path, drawings):
 def main():
     options = parse_arguments()
     torch.manual_seed(1)
-    model = fasterrcnn_mobilenet_v3_large_320_fpn(weights=None, weights_backbone=None, num_classes=len(CLASSES))
+    sizes = {"min_size": options.size, "max_size": options.size}  # drawings as they are
+    model = fasterrcnn_mobilenet_v3_large_320_fpn(
+        weights=None, weights_backbone=None, num_classes=len(CLASSES), **sizes
+    )
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             module.momentum = 0.1  # the network's own, 0.01, is for thousands of steps

@@ -118,6 +118,7 @@ def of_function(unit: Unit, f: NativeFunction, kernel: BackendMetadata) -> Wrapp
         body += device_check(f, signature.name())
     if options.get("guard", not f.is_view_op):
         body += device_guard(f)
+    body += ownership(f)
     arguments = converted(signature.arguments(), signature_of(kernel, f).arguments())
     body += [f"return {kernel.cpp_namespace}::{kernel.kernel}({arguments});"]
     return Wrapper(str(f.func.name), signature.name(), signature.defn(), body)
@@ -151,6 +152,7 @@ def of_structured(unit: Unit, f: NativeFunction, catalog: Catalog) -> Wrapper:
     count = len(f.func.returns)
     op = f"pytorch_ocl::{KERNEL_CLASSES[kind]}<{kernel.cpp_namespace}::structured_{kernel.kernel}, {count}> op"
     body = own_checks(unit, f) + device_check(f, signature.name())
+    body += ownership(f)
     body += [f"{op}({', '.join(given)});" if given else f"{op};"]
 
     context = list(signature.arguments())
@@ -212,6 +214,13 @@ def overlap_checks(unit: Unit, f: NativeFunction) -> list[str]:
     written = [a for a in tensors if a.annotation is not None and a.annotation.is_write]
     read = [a.name for a in tensors if a not in written]
     return [f"pytorch_ocl::check_overlap({', '.join([a.name, *read])});" for a in written]
+
+
+def ownership(f: NativeFunction) -> list[str]:
+    """That what is written shares no memory with lazy clones."""
+    tensors = [a for a in f.func.arguments.flat_all if a.type.is_tensor_like()]
+    written = [a.name for a in tensors if a.annotation is not None and a.annotation.is_write]
+    return [] if f.is_view_op else [f"pytorch_ocl::make_own({name});" for name in written]
 
 
 def device_check(f: NativeFunction, wrapper: str) -> list[str]:

@@ -94,6 +94,7 @@ void Lane::begin(const at::Tensor& tensor, const std::vector<Move>& moves, std::
   wait_for_room();
   Pending piece;
   piece.done = std::move(done);
+  if (!to_host_) make_own(tensor);
   translated([&] {
     dlprim::Queue& queue = queue_of(stream_);
     std::byte* stage = direct_ ? nullptr : static_cast<std::byte*>(pinned_[next_++ % pinned_.size()].data_ptr());

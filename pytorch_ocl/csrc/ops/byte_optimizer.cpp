@@ -34,6 +34,7 @@ void step_of_bytes(c10::string_view optimizer, at::Tensor& parameter, const at::
   for (const at::TensorList list : {bytes, scales, tables})
     for (const at::Tensor& x : list) here(x);
   const c10::DeviceGuard guard(parameter.device());
+  make_own(parameter), make_own(bytes), make_own(scales);
   const at::Tensor values = parameter.contiguous(), factors = gradient.contiguous();
   translated([&] {
     std::vector<dlprim::ByteState> states;

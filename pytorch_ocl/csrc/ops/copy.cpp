@@ -156,6 +156,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
 
 at::Tensor _copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
   at::Tensor target = dst;
+  make_own(target);
   copy_(target, self, non_blocking);
   return dst;
 }

@@ -174,6 +174,7 @@ class ForeachKernel {
   // The results; none in place. What only the composite takes goes there.
   template <class... Arguments>
   std::vector<at::Tensor> operator()(at::TensorList self, Arguments... arguments) const {
+    if (in_place_) make_own(self);
     if (!self.empty() && at::isFloatingType(self[0].scalar_type())) {
       Operands operands(self);
       if (operands.add(self) && (operands.add(arguments) && ...)) return run(self, operands);

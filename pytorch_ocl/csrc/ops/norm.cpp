@@ -63,6 +63,7 @@ void statistics(const Tensor& x, const Tensor& mean, const Tensor& invstd, doubl
   const bool both = running_mean.defined() && running_var.defined();
   TORCH_CHECK(both || !(running_mean.defined() || running_var.defined()),
               "batch_norm: expected running_mean and running_var together, got one of them");
+  make_own(running_mean), make_own(running_var);  // which not every schema says
   if (both) running = {view_of(running_mean, op), view_of(running_var, op), momentum};
   dlprim::batch_norm_statistics(current_queue(), view_of(x, op), view_of(mean, op), view_of(invstd, op), eps, running);
 }

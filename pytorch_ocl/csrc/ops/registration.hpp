@@ -15,6 +15,7 @@
 #include <torch/library.h>
 
 #include "runtime/errors.hpp"
+#include "runtime/tensor.hpp"
 
 /// Closes a generated function: what dlprim throws becomes the PyTorch error that says the same.
 #define OCL_TRANSLATE_ERRORS               \

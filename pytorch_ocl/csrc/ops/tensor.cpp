@@ -4,10 +4,13 @@
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/ResizeCommon.h>
 #include <ATen/native/TensorFactories.h>
+#include <ATen/ops/_lazy_clone_native.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 #include <dlprim/primitives/copy.hpp>
+
+#include <mutex>
 
 #include "generated/functions/tensor.h"
 #include "ops/iterator.hpp"
@@ -116,6 +119,13 @@ at::Scalar _local_scalar_dense(const at::Tensor& self) {
   if (self.is_conj()) value = value.conj();
   if (self.is_neg()) value = value.neg();
   return at::_local_scalar_dense(value);
+}
+
+at::Tensor _lazy_clone(const at::Tensor& self) {
+  static std::mutex mutex;  // of two threads that clone the same tensor
+  std::lock_guard guard(mutex);
+  make_simple(*self.storage().unsafeGetStorageImpl());
+  return at::native::_lazy_clone(self);
 }
 
 void record_stream(at::Tensor& self, at::Stream stream) {

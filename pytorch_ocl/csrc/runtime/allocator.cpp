@@ -3,6 +3,9 @@
 
 #include <dlprim/runtime/memory.hpp>
 
+#include <mutex>
+#include <unordered_map>
+
 #include "device.hpp"
 #include "errors.hpp"
 #include "memory_history.hpp"
@@ -32,6 +35,35 @@ void release(void* context) {
   const MemoryContext history(true);
   if (c10::memoryProfilingEnabled()) report(block, -1);
   dlprim::Allocator::device(block).allocator().release(block);
+}
+
+// Blocks that their owners name by the address (make_simple). Leaked: storages may be released at the process' end.
+struct NamedBlocks {
+  std::mutex mutex;
+  std::unordered_map<const void*, dlprim::Block*> at;
+};
+NamedBlocks& named_blocks() {
+  static auto* instance = new NamedBlocks;
+  return *instance;
+}
+
+void release_named(void* address) {
+  NamedBlocks& named = named_blocks();
+  dlprim::Block* block;
+  {
+    std::lock_guard guard(named.mutex);
+    block = named.at.extract(address).mapped();
+  }
+  release(block);
+}
+
+// Of memory that this allocator gave, lazily cloned or not; null.
+dlprim::Block* block_of(const c10::DataPtr& ptr) {
+  if (ptr.get_deleter() == &release) return static_cast<dlprim::Block*>(ptr.get_context());
+  NamedBlocks& named = named_blocks();
+  std::lock_guard guard(named.mutex);
+  const auto found = named.at.find(ptr.get());
+  return found == named.at.end() ? nullptr : found->second;
 }
 
 void assign(c10::CachingDeviceAllocator::StatArray& to, const dlprim::MemoryStat& from) {
@@ -107,9 +139,20 @@ OclAllocator& instance() {
 
 c10::DeviceAllocator& device_allocator() { return instance(); }
 
+void make_simple(c10::StorageImpl& storage) {
+  const c10::DataPtr& memory = storage.data_ptr();
+  if (memory.get_deleter() != &release || !memory.get_context()) return;
+  {
+    std::lock_guard guard(named_blocks().mutex);
+    named_blocks().at.emplace(memory.get(), static_cast<dlprim::Block*>(memory.get_context()));
+  }
+  void* address = memory.get();
+  storage.set_data_ptr(c10::DataPtr(address, address, &release_named, memory.device())).release_context();
+}
+
 void record_stream(const c10::DataPtr& ptr, c10::Stream stream) {
-  auto* block = static_cast<dlprim::Block*>(ptr.get_context());
-  if (!block || ptr.get_deleter() != &release) return;
+  dlprim::Block* block = block_of(ptr);
+  if (!block) return;
   translated([&] { dlprim::Allocator::device(block).allocator().record_queue(block, queue_of(stream)); });
 }
 

@@ -61,6 +61,7 @@ void run(std::int64_t number, at::TensorList tensors, at::IntArrayRef numbers, s
     dlprim::Queue& queue = current_queue(tensors.at(0).device());
     std::vector<dlprim::BufferRef> buffers;
     buffers.reserve(tensors.size() + 1);
+    make_own(tensors);  // any may be written
     for (const at::Tensor& tensor : tensors)
       buffers.push_back(tensor.numel() ? buffer_of(tensor) : dlprim::BufferRef{});
     std::vector<std::int64_t> values(numbers.begin(), numbers.end());

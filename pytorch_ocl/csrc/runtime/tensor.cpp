@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tensor.hpp"
 
+#include <c10/core/DeviceGuard.h>
+
 #include "device.hpp"
 #include "errors.hpp"
 #include "small_floats.hpp"
@@ -45,6 +47,11 @@ dlprim::TensorView view_of(const at::Tensor& tensor, const char* op) {
     return dlprim::TensorView(buffer_of(tensor), data_type_of(tensor, op), std::span(sizes.data(), sizes.size()),
                               std::span(strides.data(), strides.size()));
   });
+}
+
+void materialize(const at::Tensor& tensor) {
+  const c10::DeviceGuard guard(tensor.device());  // where the copy is made
+  tensor.storage().mutable_data();
 }
 
 bool same_layout(const at::Tensor& a, const at::Tensor& b) {

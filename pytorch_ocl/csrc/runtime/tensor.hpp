@@ -2,7 +2,10 @@
 // What every operator needs: ATen tensors as dlprim sees them, and the queue of the current stream.
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <c10/core/impl/COWDeleter.h>
 #include <dlprim/runtime/memory.hpp>
+
+#include <optional>
 
 namespace pytorch_ocl {
 
@@ -15,6 +18,20 @@ inline dlprim::DataType data_type_of(const at::Tensor& tensor, const char* op) {
 /// The memory of a tensor's first element; {} for tensors without memory. Raises RuntimeError for tensors of
 /// other devices.
 dlprim::BufferRef buffer_of(const at::Tensor& tensor);
+
+/// Gives what shares its memory with lazy clones (Tensor._lazy_clone) memory of its own. Expected of all that is written
+/// before its memory is asked for: generated functions do so for what their schema says.
+void materialize(const at::Tensor& tensor);
+inline void make_own(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return;
+  if (tensor.storage().data_ptr().get_deleter() == &c10::impl::cow::cow_deleter) materialize(tensor);
+}
+inline void make_own(const std::optional<at::Tensor>& tensor) {
+  if (tensor) make_own(*tensor);
+}
+inline void make_own(at::TensorList tensors) {
+  for (const at::Tensor& tensor : tensors) make_own(tensor);
+}
 
 /// A tensor as primitives take it: memory, dtype, sizes and strides. `op` names the operator in errors.
 dlprim::TensorView view_of(const at::Tensor& tensor, const char* op = "operator");

@@ -40,6 +40,7 @@ std::int64_t compile(std::string source, std::string name, std::string options, 
 void run(std::int64_t number, at::TensorList tensors, at::IntArrayRef kinds, at::IntArrayRef integers,
          at::ArrayRef<double> reals, at::IntArrayRef global, at::IntArrayRef local, std::int64_t index) {
   std::vector<dlprim::CustomKernel::Argument> arguments;
+  make_own(tensors);  // any may be written
   std::size_t next[3] = {};
   for (const std::int64_t kind : kinds) {
     const std::size_t at = next[kind]++;
