@@ -62,6 +62,18 @@ def test_products_of_sparse_tensors_broadcast_dense_dimensions(device):
     check(y * b, x * a), check(b * y, a * x)
 
 
+@pytest.mark.parametrize("sizes", [(), (5,), (2, 3)])
+def test_products_with_dense_tensors_of_more_dimensions(device, sizes):
+    torch.manual_seed(0)
+    indices = torch.stack([torch.randint(size, (10,)) for size in sizes]) if sizes else torch.zeros(0, 10).long()
+    x = torch.sparse_coo_tensor(indices, torch.randn(10), sizes)
+    for leading in ((1,), (2,), (3, 1)):
+        dense = torch.randn(*leading, *sizes)
+        found, wanted = x.to(device) * dense.to(device), x * dense
+        assert (found._nnz(), found.is_coalesced()) == (wanted._nnz(), wanted.is_coalesced())
+        check(found, wanted)
+
+
 def test_sums_with_nothing(device):
     """Another number of sparse dimensions is no matter then, as on the CPU."""
     x, y = pair(device, dense_sizes=(2,))
