@@ -131,20 +131,25 @@ OPERATORS = [
 ]
 
 
+def cloned(arguments):
+    """The arguments on the device, lazily cloned, and (clone, original, given) of each tensor."""
+    tensors = []
+
+    def clone(value):
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided:
+            original = value.to("ocl")
+            tensors.append((original._lazy_clone(), original, value))
+            return tensors[-1][0]
+        return "ocl" if value == "cpu" or isinstance(value, torch.device) else value
+
+    return tree_map(clone, arguments), tensors
+
+
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.formatted_name)
 def test_operators_leave_what_they_read_shared(op):
     for sample in list(op.sample_inputs("cpu", torch.float32))[:2]:
-        given = []
-
-        def lazy(value):
-            if isinstance(value, torch.Tensor) and value.layout == torch.strided:
-                original = value.to("ocl")
-                given.append((original._lazy_clone(), original, value))
-                return given[-1][0]
-            return "ocl" if value == "cpu" or isinstance(value, torch.device) else value
-
-        first, args, kwargs = tree_map(lazy, (sample.input, sample.args, sample.kwargs))
+        (first, args, kwargs), tensors = cloned((sample.input, sample.args, sample.kwargs))
         op.op(first, *args, **kwargs)
-        for clone, original, value in given:
-            assert torch.equal(original.cpu().nan_to_num(), value.nan_to_num())
-            assert is_shared(clone) or value.numel() == 0 or op.allow_cow_input_materialize_forward
+        for clone, original, given in tensors:
+            assert torch.equal(original.cpu().nan_to_num(), given.nan_to_num())
+            assert is_shared(clone) or given.numel() == 0 or op.allow_cow_input_materialize_forward

@@ -137,7 +137,8 @@ at::Tensor& mul_out(const at::Tensor& self, const at::Tensor& other, at::Tensor&
   const at::Tensor &given = first ? self : other, &factor = first ? other : self;
   const at::Tensor dense = factor.is_sparse() ? factor.to_dense() : factor;
   const std::vector<int64_t> sizes = at::infer_size(given.sizes(), dense.sizes());
-  const at::Tensor sparse = given.sizes() == sizes ? given : at::_sparse_broadcast_to(given.coalesce(), sizes).coalesce();
+  const at::Tensor sparse =
+      given.sizes() == sizes ? given : at::_sparse_broadcast_to(given.coalesce(), sizes).coalesce();
   const at::Tensor values = sparse._values().to(common);
   const at::Tensor factors = dense.dim() == 0 ? dense
                                               : rows_of(dense.expand(sparse.sizes()), sparse.sparse_dim())
