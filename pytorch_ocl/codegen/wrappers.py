@@ -9,7 +9,7 @@ in csrc/ops/structured.hpp: before 2.13, outputs of structured kernels have dime
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from catalog import Catalog
@@ -206,21 +206,25 @@ def dtype_check(unit: Unit, f: NativeFunction) -> list[str]:
     return [f'pytorch_ocl::check_dtype({first}, {mask}, "{name}");']
 
 
+def written_of(arguments: Iterable[Argument]) -> list[Argument]:
+    """Those that the schema says are written."""
+    return [a for a in arguments if a.annotation is not None and a.annotation.is_write]
+
+
 def overlap_checks(unit: Unit, f: NativeFunction) -> list[str]:
     """That what is written overlaps neither itself nor part of what is read."""
     if unit.entry.options.get("overlap", False):
         return []
     tensors = [a for a in f.func.arguments.flat_all if a.type.is_tensor_like() and not a.type.is_list_like()]
-    written = [a for a in tensors if a.annotation is not None and a.annotation.is_write]
+    written = written_of(tensors)
     read = [a.name for a in tensors if a not in written]
     return [f"pytorch_ocl::check_overlap({', '.join([a.name, *read])});" for a in written]
 
 
 def ownership(f: NativeFunction) -> list[str]:
     """That what is written shares no memory with lazy clones."""
-    tensors = [a for a in f.func.arguments.flat_all if a.type.is_tensor_like()]
-    written = [a.name for a in tensors if a.annotation is not None and a.annotation.is_write]
-    return [] if f.is_view_op else [f"pytorch_ocl::make_own({name});" for name in written]
+    written = written_of(f.func.arguments.flat_all)
+    return [] if f.is_view_op else [f"pytorch_ocl::make_own({a.name});" for a in written if a.type.is_tensor_like()]
 
 
 def device_check(f: NativeFunction, wrapper: str) -> list[str]:

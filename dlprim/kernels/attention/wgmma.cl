@@ -37,7 +37,7 @@ inline void advance(Ring *r) {
 #define QUERIES_FREE(ring, turn) (QUERIES_FULL(ring, turn) + 8)
 
 #define ORDER(to, x, column, row) copy_box(to, map_##x, column, row, (ulong)x, barrier)
-#define PRODUCE(x, matrix, row, width)                                                    \
+#define PRODUCE(x, row, width)                                                            \
   {                                                                                       \
     const uint barrier = full(&ring), to = ring.memory + ring.stage * STAGE_BYTES;        \
     wait_barrier(freed(&ring), ring.parity ^ 1);                                          \
@@ -61,8 +61,8 @@ __attribute__((always_inline)) inline void produce(Ring ring, uint queries, ulon
     expect_bytes(barrier, QUERY_BYTES);
     COPY_MATRIX(ORDER, to, Q, first, BLOCK, WIDTH)
     for (int i = 0; i <= (more ? slices : 0); i++) {
-      if (i < slices) PRODUCE(K, k, i * SLICE, WIDTH)
-      if (i > 0) PRODUCE(V, v, (i - 1) * SLICE, VALUE_WIDTH)
+      if (i < slices) PRODUCE(K, i * SLICE, WIDTH)
+      if (i > 0) PRODUCE(V, (i - 1) * SLICE, VALUE_WIDTH)
     }
   }
 }
@@ -103,8 +103,6 @@ __attribute__((always_inline)) inline uint next_slice(Ring *ring, ulong *operand
     TAKE_TURN();                                       \
     PASS_TURN();                                       \
   }
-// From 16 columns of a matrix of `rows` to the next 16.
-#define ALONG(d, rows) ((d) / 4 * (128 * (rows) / 16) + (d) % 4 * 2)
 // s = queries by the next slice of keys; o += probabilities by the next slice of values.
 #define MULTIPLY_KEYS(done)                                                                                     \
   ulong keys_##done = key_operand;                                                                              \
@@ -129,7 +127,7 @@ __attribute__((always_inline)) inline uint next_slice(Ring *ring, ulong *operand
   const uint done = next_slice(&ring, &values_##done);                                                          \
   WGMMA_FENCE();                                                                                                \
   UNROLL for (int t = 0; t < SLICE / 16; t++)                                                                   \
-    WGMMA_ROWS(TAG, o, VALUE_TILES, VALUE_WIDTH, ps[t], values_##done + t * (16 * 128 / 16), "1", "1");         \
+    WGMMA_ROWS(TAG, o, VALUE_TILES, VALUE_WIDTH, ps[t], values_##done + DOWN(t), "1", "1");         \
   WGMMA_COMMIT();
 
 __kernel __attribute__((reqd_work_group_size(GROUP + 128, 1, 1)))

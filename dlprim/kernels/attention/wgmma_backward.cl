@@ -178,10 +178,6 @@ inline void add_partials(uint memory, uint own, int batch, int key_head, int fir
     }
 }
 
-// From 16 columns of a matrix of `rows` to the next 16.
-#define ALONG(d, rows) ((d) / 4 * (128 * (rows) / 16) + (d) % 4 * 2)
-// From 16 rows to the next 16.
-#define DOWN(t) ((t) * (16 * 128 / 16))
 // The lower halves of operands, as they lie and, of a matrix of `rows`, read by columns; WHOLE adds the upper half.
 #define STRAIGHT(at) ((uint)panel_operand(at, 16))
 #define TURNED(at, rows) ((uint)panel_operand(at, 128 * (rows)))

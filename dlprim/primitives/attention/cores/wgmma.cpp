@@ -88,7 +88,7 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   if (problem.dropout) return "without dropout";
   if (info.max_work_group < 512 || info.local_memory < 49152) return "the device's work-groups are too small";
   if (std::max(p.width, p.value_width) > 128) return "rows do not fit in registers";
-  if (!can_be_mapped(problem)) return "rows are not aligned to 16 bytes";
+  if (!can_be_mapped(problem)) return "rows are not aligned to 16 bytes, or strides fit no map";
   if ((std::int64_t(p.queries) / 64 + 1) * p.batch * p.heads >= 1 << 30) return "too many queries";
   if (forced) return nullptr;
   if (!has_units(info)) return "the device is not of the Hopper architecture";
