@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Reads and writes at positions given by index tensors. The host defines
 //   DIMS, INDICES, INDEX   loop dimensions, index tensors and their tag
+//   ELEMENTS               that a work-item reads
 //   UNIT                   type of the bytes moved as they are (reads, assignments), or
 //   TO, FROM, BYTES        tags and size of the destination's elements, COMBINE(a, b) and CAST(v), for updates, or
 //   POSITIONS              for where elements go instead of what they are
@@ -23,53 +24,65 @@ typedef struct {
 #define IGNORE 2
 #define IGNORED (-2L)
 
-// Positions of element i; the addressed one is negative where there is none: IGNORED, or -1 and reported.
-inline void locate(uint i, const Parameters *p, __global const STORAGE(INDEX) *const *indices, long *dense,
-                   long *addressed, __global int *status) {
+// Where element i lies in the dense tensor, without its indices in the addressed one, and in each index tensor.
+inline void locate(uint i, const Parameters *p, long *dense, long *base, long *at) {
   uint coordinate[DIMS];
 #pragma unroll
   for (int d = 0; d < DIMS - 1; d++) i = divide_rest(i, p->sizes[d], &coordinate[d]);
   coordinate[DIMS - 1] = i;
-  long from = 0, to = 0;
+  *dense = *base = 0;
 #pragma unroll
   for (int d = 0; d < DIMS; d++) {
-    from += (long)coordinate[d] * p->dense[d];
-    to += (long)coordinate[d] * p->base[d];
+    *dense += (long)coordinate[d] * p->dense[d];
+    *base += (long)coordinate[d] * p->base[d];
   }
-  *dense = from;
 #pragma unroll
   for (int k = 0; k < INDICES; k++) {
-    long at = 0;
+    at[k] = 0;
 #pragma unroll
-    for (int d = 0; d < DIMS; d++) at += (long)coordinate[d] * p->index[k][d];
-    long index = indices[k][at];
-    if (k == 0 && (p->flags & IGNORE) && index == p->ignore) {
-      *addressed = IGNORED;
-      return;
-    }
-    const long wrapped = (p->flags & WRAP) && index < 0 ? index + p->size[k] : index;
-    if (wrapped < 0 || wrapped >= p->size[k]) {
-      REPORT(status, p->code, index);
-      *addressed = -1;
-      return;
-    }
-    to += wrapped * p->step[k];
+    for (int d = 0; d < DIMS; d++) at[k] += (long)coordinate[d] * p->index[k][d];
   }
-  *addressed = to;
 }
 
+// The addressed position, negative where there is none: IGNORED, or -1 and reported.
+inline long address(long base, const long *index, const Parameters *p, __global int *status) {
+#pragma unroll
+  for (int k = 0; k < INDICES; k++) {
+    if (k == 0 && (p->flags & IGNORE) && index[k] == p->ignore) return IGNORED;
+    const long wrapped = (p->flags & WRAP) && index[k] < 0 ? index[k] + p->size[k] : index[k];
+    if (wrapped < 0 || wrapped >= p->size[k]) {
+      REPORT(status, p->code, index[k]);
+      return -1;
+    }
+    base += wrapped * p->step[k];
+  }
+  return base;
+}
+
+// A work-item reads ELEMENTS elements, LINE apart: their indices are under way together, and then what these address.
+#define LINE (ELEMENTS == 1 ? 1 : 32)
+#define EACH _Pragma("unroll") for (int e = 0; e < ELEMENTS; e++)
 __kernel void read(GLOBAL(void, out), CONST_GLOBAL(void, source), GLOBAL(int, status), Parameters p, INDEX_PARAMETERS) {
 #if defined(UNIT) || defined(POSITIONS)
-  const uint i = get_global_id(0);
-  if (i >= p.count) return;
+  const uint item = get_global_id(0), first = item / LINE * (LINE * ELEMENTS) + item % LINE;
+  if (first >= p.count) return;
   __global const STORAGE(INDEX) *indices[INDICES] = {INDEX_POINTERS};
-  long dense, addressed;
-  locate(i, &p, indices, &dense, &addressed, POINTER(int, status));
+  long dense[ELEMENTS], addressed[ELEMENTS], index[ELEMENTS][INDICES];
+  EACH {
+    // Past the end, the first element's again.
+    const uint i = first + e * LINE;
+    long at[INDICES];
+    locate(i < p.count ? i : first, &p, &dense[e], &addressed[e], at);
+#pragma unroll
+    for (int k = 0; k < INDICES; k++) index[e][k] = indices[k][at[k]];
+  }
+  EACH addressed[e] = address(addressed[e], index[e], &p, POINTER(int, status));
 #ifdef POSITIONS
-  POINTER(long, out)[dense] = addressed < 0 ? -1 : p.origin + addressed;
+  EACH POINTER(long, out)[dense[e]] = addressed[e] < 0 ? -1 : p.origin + addressed[e];
 #else
-  if (addressed == IGNORED) return;
-  POINTER(UNIT, out)[dense] = addressed < 0 ? (UNIT)(0) : CONST_POINTER(UNIT, source)[addressed];
+  UNIT found[ELEMENTS];
+  EACH found[e] = addressed[e] < 0 ? (UNIT)(0) : CONST_POINTER(UNIT, source)[addressed[e]];
+  EACH if (addressed[e] != IGNORED) POINTER(UNIT, out)[dense[e]] = found[e];
 #endif
 #endif
 }
@@ -79,8 +92,11 @@ __kernel void write(GLOBAL(void, destination), CONST_GLOBAL(void, values), GLOBA
   const uint i = get_global_id(0);
   if (i >= p.count) return;
   __global const STORAGE(INDEX) *indices[INDICES] = {INDEX_POINTERS};
-  long dense, addressed;
-  locate(i, &p, indices, &dense, &addressed, POINTER(int, status));
+  long dense, addressed, at[INDICES], index[INDICES];
+  locate(i, &p, &dense, &addressed, at);
+#pragma unroll
+  for (int k = 0; k < INDICES; k++) index[k] = indices[k][at[k]];
+  addressed = address(addressed, index, &p, POINTER(int, status));
   if (addressed < 0) return;
 #if defined(UNIT)
   POINTER(UNIT, destination)[addressed] = CONST_POINTER(UNIT, values)[dense];

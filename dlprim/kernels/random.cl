@@ -77,23 +77,45 @@ __kernel void generate(GLOBAL(STORAGE(T), out),
 #endif
 
 #ifdef DROPOUT
+typedef union {
+  uint2 words;
+  uint4 quads;
+  STORAGE(T) at[4];
+} Four;
+
+// Whether four neighbours from `p` on can be moved at once.
+#define WHOLE(p, bytes) (((size_t)(p) & ((bytes) - 1)) == 0)
+#define FOUR_BYTES (4 * sizeof(STORAGE(T)))
+
+// Work-item i computes elements 4 i to 4 i + 3.
 __kernel void dropout(CONST_GLOBAL(STORAGE(T), in), GLOBAL(STORAGE(T), out), GLOBAL(uchar, mask), ulong count,
                       ulong items, ulong seed, ulong offset, float keep, R scale) {
   const ulong item = global_id();
   if (item >= items) return;
-  __global const STORAGE(T) *in = CONST_POINTER(STORAGE(T), in);
-  __global STORAGE(T) *out = POINTER(STORAGE(T), out);
-  __global uchar *mask = POINTER(uchar, mask);
+  __global const STORAGE(T) *in = CONST_POINTER(STORAGE(T), in) + 4 * item;
+  __global STORAGE(T) *out = POINTER(STORAGE(T), out) + 4 * item;
+  __global uchar *mask = POINTER(uchar, mask) + 4 * item;
+  const int elements = (int)min(count - 4 * item, (ulong)4);
+  const bool whole = FOUR_BYTES <= 16 && elements == 4 && WHOLE(in, FOUR_BYTES) && WHOLE(out, FOUR_BYTES) && WHOLE(mask, 4);
+  Four four;
+  if (!whole)
+    for (int k = 0; k < elements; k++) four.at[k] = in[k];
+  else if (FOUR_BYTES == 8) four.words = *(__global const uint2 *)in;
+  else four.quads = *(__global const uint4 *)in;
   uint w[4];
   draw_words(w, seed, offset, item);
+  uchar kept[4];
 #pragma unroll
   for (int k = 0; k < 4; k++) {
-    const ulong i = item + k * items;
-    if (i < count) {
-      const uchar kept = unit_f32(w[k], 24) < keep;
-      mask[i] = kept;
-      STORE(T, out, i, kept ? LOAD(T, in, i) * scale : 0);
-    }
+    kept[k] = unit_f32(w[k], 24) < keep;
+    four.at[k] = ENCODE(T, (VALUE(T))(kept[k] ? DECODE(T, four.at[k]) * scale : 0));
+  }
+  if (whole) {
+    *(__global uchar4 *)mask = (uchar4)(kept[0], kept[1], kept[2], kept[3]);
+    if (FOUR_BYTES == 8) *(__global uint2 *)out = four.words;
+    else *(__global uint4 *)out = four.quads;
+  } else {
+    for (int k = 0; k < elements; k++) mask[k] = kept[k], out[k] = four.at[k];
   }
 }
 #endif

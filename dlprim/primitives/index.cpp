@@ -27,7 +27,15 @@ struct Key {
   std::uint8_t dims, indices, update;
   DataType index, to, from;  // for moves both are the unit's
   std::uint8_t unit;         // bytes moved as they are; 0 for updates and positions
+  std::uint8_t elements;     // that a work-item reads
 };
+
+// More than one where enough work-items remain to fill a GPU, and registers are enough for them.
+int elements_per_item(const DeviceInfo& device, std::int64_t count, int indices) {
+  constexpr std::int64_t elements = 4, resident = 2048;  // work-items of a compute unit
+  return !device.cpu && indices <= 2 && count >= elements * resident * std::int64_t(device.compute_units) ? elements
+                                                                                                          : 1;
+}
 
 const char* unit_type(int bytes) {
   return bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 4 ? "uint" : bytes == 8 ? "uint2" : "uint4";
@@ -54,6 +62,7 @@ KernelSource make_source(const Key& key, const DeviceInfo& device) {
   }
   source.define("DIMS", key.dims).define("INDICES", key.indices).define("INDEX", tag(key.index));
   source.define("INDEX_PARAMETERS", parameters).define("INDEX_POINTERS", pointers);
+  source.define("ELEMENTS", key.elements);
   if (key.form == Form::positions) return source.define("POSITIONS");
   if (key.unit) return source.define("UNIT", unit_type(key.unit));
   source.define("TO", tag(key.to)).define("FROM", tag(key.from)).define("BYTES", std::int64_t(size_of(key.to)));
@@ -132,15 +141,17 @@ void split_complex(Operation& o) {
 }
 
 template <class... Indices>
-void launch_with(Queue& queue, Kernel& kernel, Operation& o, std::span<const std::byte> parameters, std::uint64_t bytes,
-                 const Indices&... indices) {
+void launch_with(Queue& queue, Kernel& kernel, Operation& o, std::size_t elements,
+                 std::span<const std::byte> parameters, std::uint64_t bytes, const Indices&... indices) {
   const int given = int(sizeof...(Indices));
   if constexpr (sizeof...(Indices) < max_indices) {
     if (given < o.indices())
-      return launch_with(queue, kernel, o, parameters, bytes, indices..., o.plan.operands[2 + given].data);
+      return launch_with(queue, kernel, o, elements, parameters, bytes, indices..., o.plan.operands[2 + given].data);
   }
-  launch(queue, kernel, NDRange(std::size_t(o.plan.numel()), work_group), Traffic{bytes}, o.plan.operands[0].data,
-         o.plan.operands[1].data, queue.status().buffer(), parameters, indices...);
+  const std::size_t line = elements == 1 ? 1 : 32, count = std::size_t(o.plan.numel());  // LINE of index.cl
+  const std::size_t items = (count + line * elements - 1) / (line * elements) * line;
+  launch(queue, kernel, NDRange(items, work_group), Traffic{bytes}, o.plan.operands[0].data, o.plan.operands[1].data,
+         queue.status().buffer(), parameters, indices...);
 }
 
 // Whether one launch can describe the operation.
@@ -161,7 +172,9 @@ void run(Queue& queue, Operation& o, const IndexOptions& options) {
   Key key{};
   key.unit = std::uint8_t(moves ? widen(o) : 0);
   key.form = o.form, key.dims = std::uint8_t(o.plan.dims), key.indices = std::uint8_t(o.indices());
-  key.index = o.plan.operands[2].dtype;
+  key.index = o.plan.operands[2].dtype, key.elements = 1;
+  if (o.form != Form::write)
+    key.elements = std::uint8_t(elements_per_item(queue.device().info(), o.plan.numel(), o.indices()));
   if (!moves && o.form == Form::write)
     key.update = std::uint8_t(o.update), key.to = o.plan.operands[0].dtype, key.from = o.plan.operands[1].dtype;
   static KernelCache<Key> cache;
@@ -182,7 +195,7 @@ void run(Queue& queue, Operation& o, const IndexOptions& options) {
   p.put(std::int32_t(options.wrap ? 1 : 0) | std::int32_t(options.ignore ? 2 : 0));
   p.put(std::int32_t(queue.status().arm(options.message)));
   const std::uint64_t bytes = std::uint64_t(plan.numel()) * (key.unit ? key.unit : size_of(o.base().dtype)) * 2;
-  launch_with(queue, kernel, o, p.finished(), bytes);
+  launch_with(queue, kernel, o, key.elements, p.finished(), bytes);
 }
 
 Operation prepare(const TensorView& first, const TensorView& second, std::span<const IndexedDim> dims, Form form,

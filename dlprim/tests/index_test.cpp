@@ -63,6 +63,24 @@ TEST(Index, ReadsAndWritesAtManyIndices) {
   for (std::size_t i = 0; i < totals.size(); i++) ASSERT_NEAR(totals[i], sums[i], 1e-4) << i;
 }
 
+// So many elements that work-items of a GPU read several, the last one not all of them.
+TEST(Index, ReadsManyElements) {
+  const std::size_t count = 4 * 2048 * std::size_t(testing::device().info().compute_units) + 35;
+  const auto host = testing::random_floats(1000);
+  auto at = indices(count, 1000);
+  at[count / 2] = -1, at[count - 1] = -1000;
+  DeviceVector<float> source(host), out(count);
+  DeviceVector<std::int64_t> index(at);
+  IndexOptions options;
+  options.wrap = true;
+  const std::int64_t size[] = {std::int64_t(count)}, still[] = {0};
+  const TensorView addressed{source.data(), DataType::float32, size, still};
+  const IndexedDim dims[] = {{{index.data(), DataType::int64, {std::int64_t(count)}}, 1000, 1}};
+  indexed_read(queue(), {out.data(), DataType::float32, {std::int64_t(count)}}, addressed, dims, options);
+  const auto result = out.read();
+  for (std::size_t i = 0; i < count; i++) ASSERT_EQ(result[i], host[std::size_t((at[i] + 1000) % 1000)]) << i;
+}
+
 TEST(Index, GathersAlongTheMiddle) {
   const auto host = testing::random_floats(4 * 9 * 5);
   const auto at = indices(4 * 6 * 5, 9);
