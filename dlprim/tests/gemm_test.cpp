@@ -214,14 +214,14 @@ class GemmTf32 : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(GemmTf32, RoundsOnlyWhenAllowed) {
   const testing::Variable forced("DLPRIM_GEMM", GetParam());
-  const std::int64_t size = 40;
-  const Elements a(DataType::float32, size * size, 1), b(DataType::float32, size * size, 2);
-  const Elements exact(DataType::float32, size * size, 3), rounded(DataType::float32, size * size, 3);
+  const std::int64_t size = 40, m = std::string(GetParam()) == "skinny" ? 8 : size;
+  const Elements a(DataType::float32, m * size, 1), b(DataType::float32, size * size, 2);
+  const Elements exact(DataType::float32, m * size, 3), rounded(DataType::float32, m * size, 3);
   auto run = [&](const Elements& c, bool allow_tf32) {
-    const Layout l = rows(size, size), by_columns = columns(size, size);
+    const Layout l = rows(m, size), by_columns = columns(size, size);
     GemmOptions options;
     options.allow_tf32 = allow_tf32;
-    gemm(queue(), l.view(a, 1, size, size), by_columns.view(b, 1, size, size), l.view(c, 1, size, size), options);
+    gemm(queue(), l.view(a, 1, m, size), by_columns.view(b, 1, size, size), l.view(c, 1, m, size), options);
   };
   run(exact, false);
   run(rounded, true);
@@ -232,7 +232,7 @@ TEST_P(GemmTf32, RoundsOnlyWhenAllowed) {
   EXPECT_LT(difference, 1e-6 * norm);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GemmTf32, ::testing::Values("mma", "wgmma", "tma"),
+INSTANTIATE_TEST_SUITE_P(All, GemmTf32, ::testing::Values("mma", "skinny", "wgmma", "tma"),
                          [](const auto& candidate) { return std::string(candidate.param); });
 INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::ValuesIn(core_names(false)),
                          [](const auto& candidate) { return std::string(candidate.param); });
@@ -374,7 +374,7 @@ TEST(Gemm, FewRowsOnMatrixUnits) {
   p.b_n = 68;
   EXPECT_NE(core->decline(testing::device(), problem, true), nullptr) << "pieces are not aligned";
   const testing::Variable forced("DLPRIM_GEMM", "skinny");
-  for (const DataType type : {DataType::bfloat16, DataType::float16}) {
+  for (const DataType type : {DataType::bfloat16, DataType::float16, DataType::float32}) {
     check({1, 8, 72, 648, false, true}, type);
     check({1, 200, 19, 40, false, true, true, 8, 8, 0.5, -2, Activation::relu, true}, type);
     if (testing::builds_slowly()) return;

@@ -18,18 +18,20 @@ const std::array<double, 2>& limits(const Device& device) {
 
 const char* decline(const Device& device, const GemmProblem& given, bool forced) {
   if (given.mode != GemmMode::plain) return "only for matrices";
-  if (given.type != DataType::float16 && given.type != DataType::bfloat16) return "only for 16-bit floats";
+  if (given.type != DataType::float16 && given.type != DataType::bfloat16 && given.type != DataType::float32)
+    return "only for float32 and 16-bit floats";
   if (std::min(given.p.m, given.p.n) > most_rows) return "too many rows and columns";
   const GemmProblem problem = wide(given);
   const auto& p = problem.p;
   if (p.k == 0) return "k is 0";
-  const Vectors v = vectors(problem, 8);
+  const Vectors v = vectors(problem, 16 / int(size_of(problem.type)));
   if (!v.a || !v.b || !v.a_along_k || !v.b_along_k) return "the operands do not lie along k, aligned to 16 bytes";
   if (device.info().max_work_group < 32 * warps || device.info().local_memory < 49152)
     return "the device's work-groups are too small";
   if (forced) return nullptr;
   if (device.info().nv_compute_capability < 80) return "the device has no matrix units that it can use";
   if (double(p.m) < limits(device)[0]) return "too few rows";
+  if (p.m > 16 && tf32_passes(problem) == 1) return "other cores are faster for so many rows";
   if (double(p.k) < limits(device)[1]) return "too short sums";
   return nullptr;
 }
@@ -39,8 +41,10 @@ void run(Queue& queue, const GemmProblem& given) {
   auto& p = problem.p;
   if (problem.batches == 1) p.a_batch = p.b_batch = 0;
   const std::int64_t units = queue.device().info().compute_units, row_tiles = divide_up(p.m, 8);
-  const std::int64_t tiles = row_tiles == 1 ? 1 : row_tiles == 2 ? 4 : 2;  // the fastest on an H200
-  const std::int64_t unit = warps * 32 * steps / tiles;
+  // The fastest on an H200.
+  const bool single = problem.type == DataType::float32;
+  const std::int64_t tiles = row_tiles == 1 && !single ? 1 : row_tiles == 2 ? 4 : 2;
+  const std::int64_t step = 64 / std::int64_t(size_of(problem.type)), unit = warps * step * steps / tiles;
   p.tiles_m = 1, p.tiles_n = divide_up(p.n, 16 * tiles);
   // Splits pay for their second kernel where compute units would idle and sums are long.
   const std::int64_t groups = p.tiles_n * problem.batches, idle = 2 * units / groups;
@@ -54,10 +58,18 @@ void run(Queue& queue, const GemmProblem& given) {
   launch_tiles(queue, key, problem, std::size_t(32 * warps));
 }
 
-void define(KernelSource& source, const Device&, const GemmKey& key) { define_shape(source, key, {"MT", "R", "U"}); }
+void define(KernelSource& source, const Device&, const GemmKey& key) {
+  define_shape(source, key, {"MT", "R", "U"});
+  source.define("BYTES", std::int64_t(size_of(DataType(key.type)))).define("PASSES", key.passes);
+}
 
-constexpr GemmCore core{
-    .name = "skinny", .order = 150, .kernel = "skinny", .decline = decline, .run = run, .define = define};
+constexpr GemmCore core{.name = "skinny",
+                        .order = 150,
+                        .kernel = "skinny",
+                        .decline = decline,
+                        .run = run,
+                        .define = define,
+                        .passes = true};
 
 }  // namespace
 
