@@ -276,6 +276,38 @@ TEST(Conv, GathersWholeChunks) {
   check(planes, DataType::float32);
 }
 
+// tf32 as sums of two bfloat16, closer to float32 than tf32 is.
+TEST(Conv, WeightsGradientOfTwoParts) {
+  const testing::Variable forced("DLPRIM_CONV", "bf16x3"), gather("DLPRIM_GEMM", "gather");
+  Case all[] = {
+      {"row-major", {2, 8, 9, 11}, {16, 8, 3, 3}, options({1, 1, 1}, {1, 1, 0}), {}},
+      {"channels last", {2, 24, 13, 11}, {72, 24, 3, 3}, options({2, 1, 1}, {2, 3, 0}, {1, 2, 1}), {}, true, true},
+      {"row-major weights", {1, 16, 8, 9}, {24, 16, 4, 4}, options({2, 2, 1}, {1, 1, 0}), {}, true, false},
+      {"groups", {2, 32, 7, 7}, {16, 16, 3, 3}, options({1, 1, 1}, {1, 1, 0}, {1, 1, 1}, 2), {}},
+      {"1x1 stride 2", {2, 72, 9, 8}, {8, 72, 1, 1}, options({2, 2, 1}, {0, 0, 0}), {}},
+      {"1d", {3, 8, 50}, {16, 8, 5}, options({2, 1, 1}, {2, 0, 0}), {}},
+      {"3d", {1, 8, 5, 6, 7}, {8, 8, 3, 3, 2}, options({1, 2, 1}, {1, 1, 0}), {}},
+  };
+  for (std::size_t i = 0; i < std::size(all); i += testing::builds_slowly() ? 3 : 1) {
+    all[i].options.allow_tf32 = true;
+    check(all[i], DataType::float32);
+  }
+  const Sizes xs{2, 24, 6, 5}, ws{16, 24, 3, 3}, ys{2, 16, 6, 5};
+  const Elements x(DataType::float32, 1440, 1), dy(DataType::float32, 960, 2), dw(DataType::float32, 3456, 3);
+  const auto run = [&](bool allow_tf32) {
+    ConvOptions padded = options({1, 1, 1}, {1, 1, 0});
+    padded.allow_tf32 = allow_tf32;
+    conv_backward_weights(queue(), view(x, xs, false), view(dy, ys, false), view(dw, ws, false), padded);
+    return dw.read();
+  };
+  const auto parts = run(true), exact = run(false);
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < exact.size(); i++)
+    difference += (exact[i] - parts[i]) * (exact[i] - parts[i]), norm += exact[i] * exact[i];
+  EXPECT_GT(difference, 0);
+  EXPECT_LT(std::sqrt(difference / norm), 3e-5);
+}
+
 // Tiles that only Hopper takes, each way round.
 TEST(Conv, GathersLargeTiles) {
   if (testing::builds_slowly()) GTEST_SKIP() << "a few cases more of what GathersWholeChunks covers";

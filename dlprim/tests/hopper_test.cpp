@@ -55,6 +55,7 @@ struct Form {
   int addend = 0;  // 1: C itself, 2: a row
   Activation activation = Activation::none;
   std::int64_t n = 264, batches = 1;
+  bool tf32 = true;
 };
 
 void product(DataType type, const Form& f) {
@@ -66,7 +67,7 @@ void product(DataType type, const Form& f) {
                       std::vector{rows * columns, along_columns ? columns : 1, along_columns ? 1 : rows});
   };
   GemmOptions options;
-  options.allow_tf32 = true, options.activation = f.activation;
+  options.allow_tf32 = f.tf32, options.activation = f.activation;
   const TensorView result = matrix(c, m, f.n, true);
   if (f.addend) options.beta = 1, options.addend = result;
   if (f.addend == 2) options.addend = TensorView(c.view().data, type, sizes, std::vector<std::int64_t>{0, 0, 1});
@@ -103,6 +104,15 @@ TEST_F(Hopper, ProductsOfPackedOperands) {
     for (const std::string& text : tiles(type == DataType::float32 ? "wgmma.tf32" : "wgmma.16bit")) {
       const Variable tile("DLPRIM_GEMM_TILE", text.c_str());
       product(type, {}), product(type, {.addend = 1, .activation = Activation::gelu, .n = 261});
+    }
+}
+
+TEST_F(Hopper, ProductsOfFewRows) {
+  const Variable forced("DLPRIM_GEMM", "skinny");
+  for (const DataType type : {DataType::float16, DataType::bfloat16, DataType::float32})
+    for (const std::int64_t rows : {8, 16, 24, 32}) {
+      product(type, {.addend = 2, .activation = Activation::silu, .n = rows});
+      if (type == DataType::float32) product(type, {.n = rows, .tf32 = false});
     }
 }
 
@@ -162,6 +172,20 @@ TEST_F(Hopper, Convolutions) {
       }
       const Variable split("DLPRIM_GEMM_SPLIT", "2");
       passes(type, same);
+    }
+  }
+}
+
+TEST_F(Hopper, WeightsGradientsOfTwoParts) {
+  const Variable forced("DLPRIM_CONV", "bf16x3");
+  ConvOptions options;
+  options.padding = {1, 1, 0}, options.allow_tf32 = true;
+  const DeviceTensor x(DataType::float32, {2, 64, 9, 11}), w(DataType::float32, {64, 64, 3, 3});
+  for (const std::string& text : tiles("gather.weights")) {
+    const Variable tile("DLPRIM_GEMM_TILE", text.c_str());
+    for (const char* splits : {"1", "2"}) {
+      const Variable split("DLPRIM_GEMM_SPLIT", splits);
+      conv_backward_weights(queue(), x.view(), x.view(), w.view(), options);
     }
   }
 }

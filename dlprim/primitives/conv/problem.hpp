@@ -2,6 +2,7 @@
 // One pass of a convolution, and what computes it: the cores in cores/.
 #pragma once
 #include "../select.hpp"
+#include "../gemm/engine.hpp"
 #include "shape.hpp"
 
 namespace dlprim {
@@ -34,5 +35,10 @@ void run_conv(Queue& queue, const ConvProblem& problem);
 bool tf32_pays(const Device& device, const ConvProblem& problem);
 /// For kernels that add no residual: `run` without it and the activation, which a pass behind adds.
 void add_residual_behind(Queue& queue, const ConvProblem& problem, void (*run)(Queue&, const ConvProblem&));
+
+namespace conv_cores {
+/// The weights' gradient as one product, whose sums run over the points. Throws ValidationError where its taps lie apart.
+GemmProblem weights_product(const ConvShape& shape);
+}  // namespace conv_cores
 
 }  // namespace dlprim

@@ -46,7 +46,7 @@ struct GemmProblem {
   int rank = 1;  // spatial dimensions that matter
   bool check = false, channel_inner = false;
   DataType type = DataType::float32;
-  bool int32_result = false;  // of integers: C and the addend are int32
+  bool wide_result = false;  // C and the addend are int32, of integers, or float32, of 16-bit floats
   BufferRef a, b, c, addend;  // no addend: null
   BufferRef residual;         // added before the activation, in C's layout; null: none
   Activation activation = Activation::none;
@@ -60,7 +60,8 @@ struct GemmProblem {
 
 /// The type of C and the addend.
 inline DataType result_type(const GemmProblem& problem) {
-  return problem.int32_result ? DataType::int32 : problem.type;
+  if (!problem.wide_result) return problem.type;
+  return is_floating(problem.type) ? DataType::float32 : DataType::int32;
 }
 
 /// Runs a problem with sizes above 0 (k may be 0) by the first core that takes it.

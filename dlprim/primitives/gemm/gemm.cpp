@@ -41,7 +41,7 @@ void gemm(Queue& queue, const TensorView& a, const TensorView& b, const TensorVi
   if (c.dtype == DataType::float64 && !queue.device().info().fp64)
     throw NotImplementedError("[gemm] " + queue.device().info().name + " has no float64");
   GemmProblem problem;
-  problem.type = a.dtype, problem.int32_result = c.dtype != a.dtype;
+  problem.type = a.dtype, problem.wide_result = c.dtype != a.dtype;
   problem.a = a.data, problem.b = b.data, problem.c = c.data;
   problem.alpha = options.alpha, problem.beta = options.beta, problem.activation = options.activation;
   problem.allow_tf32 = options.allow_tf32;

@@ -73,7 +73,7 @@ Vectors vectors(const GemmProblem& problem, int unit) {
                     : !problem.check && p.step[2] == 1 && point_runs(p.x_stride, p.x_n, p, aligned) &&
                           aligned({p.x_c, p.start[2]}) && p.taps[2] == 1);
   }
-  v.c = aligned.at(problem.c, problem.type) && aligned({p.c_batch, p.c_m, p.n}) &&
+  v.c = aligned.at(problem.c, result_type(problem)) && aligned({p.c_batch, p.c_m, p.n}) &&
         (problem.mode == GemmMode::convolution ? point_runs(p.y_stride, p.y_n, p, aligned) : p.c_n == 1);
   return v;
 }

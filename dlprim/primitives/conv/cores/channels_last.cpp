@@ -1,34 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Convolutions whose channels lie far apart: matrix units read 16-bit elements side by side, so that a copy can pay.
-#include <dlprim/primitives/copy.hpp>
-
 #include "../../../tuning/store.hpp"
-#include "../../gemm/engine.hpp"
+#include "../channels_last.hpp"
 #include "../problem.hpp"
 
 namespace dlprim::conv_cores {
 
 namespace {
-
-enum class Copy { none, empty, filled };
-
-// A tensor, or a copy of it with the channels side by side where one is wanted and they are not.
-class ChannelsLast {
- public:
-  ChannelsLast(Queue& queue, const TensorView& tensor, Copy wanted) : view_(tensor) {
-    if (wanted == Copy::none || tensor.stride(1) == 1) return;
-    memory_ = Workspace(queue, std::size_t(tensor.numel()) * size_of(tensor.dtype));
-    view_.data = memory_.data();
-    lay_channels_last(view_);
-    if (wanted == Copy::filled) copy(queue, view_, tensor);
-  }
-  const TensorView& view() const noexcept { return view_; }
-  bool is_copy() const noexcept { return memory_.data().memory != nullptr; }
-
- private:
-  Workspace memory_;
-  TensorView view_;
-};
 
 bool reads_x(ConvPass pass) { return pass != ConvPass::data; }
 bool reads_y(ConvPass pass) { return pass != ConvPass::forward; }

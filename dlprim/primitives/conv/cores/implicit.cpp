@@ -195,8 +195,9 @@ void data_gradient(Queue& queue, const ConvProblem& c) {
     if (!gaps || phases.taps() > 0) backward_data_phase(queue, s, c.bias, phases, k_unit, k_longest);
 }
 
-void weights_gradient(Queue& queue, const ConvProblem& c) {
-  const ConvShape& s = c.shape;
+}  // namespace
+
+GemmProblem weights_product(const ConvShape& s) {
   GemmProblem problem;
   problem.mode = GemmMode::weights_gradient, problem.type = s.type, problem.allow_tf32 = s.allow_tf32,
   problem.batches = s.groups;
@@ -206,7 +207,8 @@ void weights_gradient(Queue& queue, const ConvProblem& c) {
     throw ValidationError(
         "[conv_backward_weights] expected a dense gradient, row-major or channels last, got other strides");
   auto& p = problem.p;
-  p.m = s.y.channels / s.groups, p.n = s.w.channels * s.taps(), p.k = c.x.numel() > 0 ? s.points() : 0;
+  p.m = s.y.channels / s.groups, p.n = s.w.channels * s.taps(),
+  p.k = s.x.outer * s.x.size[0] * s.x.size[1] * s.x.size[2] > 0 ? s.points() : 0;
   set_gather(problem, s.x, s.y.size, s.w.size, s.w.channels);
   problem.a = s.y.data, p.y_size = extent(s.y), p.a_m = s.y.channel_stride, p.a_batch = p.m * p.a_m;
   p.b_batch = s.w.channels * s.x.channel_stride, p.y_n = s.y.outer_stride;
@@ -217,8 +219,12 @@ void weights_gradient(Queue& queue, const ConvProblem& c) {
     p.y_stride[i] = s.y.stride[i];
   }
   simplify(problem);
-  run_gemm(queue, problem);
+  return problem;
 }
+
+namespace {
+
+void weights_gradient(Queue& queue, const ConvProblem& c) { run_gemm(queue, weights_product(c.shape)); }
 
 bool same_layout(const TensorView& a, const TensorView& b) {
   return std::ranges::equal(a.shape(), b.shape()) &&

@@ -21,7 +21,7 @@ bool is_transposed(const GemmProblem& problem) {
 std::uint8_t stored_at_once(const GemmProblem& problem, bool transposed) {
   const auto& p = problem.p;
   if (p.splits > 1) return p.n % 2 == 0 ? 2 : 1;
-  const std::uint8_t unit = problem.type == DataType::float32 ? 2 : 8;
+  const std::uint8_t unit = result_type(problem) == DataType::float32 ? 2 : 8;
   if (!transposed) return vectors(problem, unit).c ? unit : 1;
   const auto whole = [&](std::int64_t v) { return v % unit == 0; };
   const bool aligned = problem.c.offset % (unit * size_of(problem.type)) == 0 && whole(p.m) && whole(p.c_batch) &&
