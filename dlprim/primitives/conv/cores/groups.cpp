@@ -60,16 +60,34 @@ class JoinedGroups {
   TensorView view_, inside_, given_;
 };
 
+bool pays(const Device& device, const ConvProblem&, double operations) {
+  static tuning::Numbers<1> worth("conv.groups");
+  return operations > worth(device)[0];
+}
+
+// Results and data gradients only on Hopper, which reads copies with the channels side by side.
+bool pays_in_tf32(const Device& device, const ConvProblem& problem, double operations) {
+  static tuning::Numbers<2> worth("conv.groups.tf32");
+  const auto& [fewest, an_element] = worth(device);
+  if (operations <= fewest || problem.pass == ConvPass::weights) return operations > fewest;
+  ConvProblem joined = problem;
+  const std::int64_t together = groups_together(problem.shape);
+  joined.shape.groups /= together, joined.shape.w.channels *= together;
+  const TensorView& read = problem.pass == ConvPass::data ? problem.y : problem.x;
+  return operations > an_element * double(read.numel()) && tf32_pays(device, joined);
+}
+
 const char* decline(const Device& device, const ConvProblem& problem, bool forced) {
   const ConvShape& s = problem.shape;
-  if (size_of(s.type) != 2 || !is_floating(s.type)) return "only for 16-bit floats";
+  const bool tf32 = s.type == DataType::float32 && s.allow_tf32;
+  if (!tf32 && (size_of(s.type) != 2 || !is_floating(s.type))) return "only for 16-bit floats and tf32";
   if (s.groups == 1 || problem.x.numel() == 0 || problem.y.numel() == 0) return "no groups";
   if (groups_together(s) == 1) return "groups that fill a tile";
   if (forced) return nullptr;
   if (device.info().nv_compute_capability < 80) return "the device has no matrix units that it can use";
   const double operations = 2.0 * double(s.y.channels * s.w.channels * s.taps()) * double(s.points());
-  static tuning::Numbers<1> worth("conv.groups");
-  return operations > worth(device)[0] ? nullptr : "too little work to pay for other weights";
+  return (tf32 ? pays_in_tf32 : pays)(device, problem, operations) ? nullptr
+                                                                   : "too little work to pay for other weights";
 }
 
 void run(Queue& queue, const ConvProblem& problem) {
