@@ -5,6 +5,8 @@
 //   UNIT                   type of the bytes moved as they are (reads, assignments), or
 //   TO, FROM, BYTES        tags and size of the destination's elements, COMBINE(a, b) and CAST(v), for updates, or
 //   POSITIONS              for where elements go instead of what they are
+//   LINES                  for whole lines a work-item; READS of them, SAME_INDEX where all elements of a line have one,
+//                          UNIT_STRIDES where they are neighbours in both tensors
 #include "lib/indexing.clh"
 #include "lib/types.clh"
 #include "lib/atomics.clh"
@@ -13,11 +15,13 @@
 typedef struct {
   long size[INDICES], step[INDICES];  // of the addressed dimensions
   long ignore, origin;                // origin: of the addressed tensor's first element, for POSITIONS
+  long part;                          // of the addresses, that a work-item writes to (LINES)
   int dense[DIMS], base[DIMS];        // strides of the dense tensor and of the addressed one
   int index[INDICES][DIMS];
   Divider sizes[DIMS];
   uint count;
-  int flags, code;  // WRAP, IGNORE
+  int flags, code;    // WRAP, IGNORE
+  uint slice, share;  // elements of each line, and lines, of a work-item (LINES)
 } Parameters;
 
 #define WRAP 1
@@ -111,6 +115,77 @@ __kernel void write(GLOBAL(void, destination), CONST_GLOBAL(void, values), GLOBA
 #endif
 #endif
 }
+
+#ifdef LINES
+#ifdef UNIT_STRIDES
+#define ALONG(stride) 1
+#else
+#define ALONG(stride) (stride)
+#endif
+#ifdef UNIT
+typedef UNIT TO_T;
+typedef UNIT FROM_T;
+#else
+typedef STORAGE(TO) TO_T;
+typedef STORAGE(FROM) FROM_T;
+#endif
+
+inline void put(__global TO_T *to, __global const FROM_T *from) {
+#ifdef UNIT
+  *to = *from;
+#else
+  const VALUE(FROM) given = LOAD(FROM, from, 0);
+  *to = ENCODE(TO, COMBINE(DECODE(TO, *to), CAST(given)));
+#endif
+}
+
+// For CPUs. Of an update, a work-item combines what no other one writes to: a slice of every line, a share of the lines,
+// or what leads to its part of the addresses.
+__kernel void lines(GLOBAL(void, first), CONST_GLOBAL(void, second), GLOBAL(int, status), Parameters p,
+                    INDEX_PARAMETERS) {
+  __global const STORAGE(INDEX) *indices[INDICES] = {INDEX_POINTERS};
+  __global TO_T *to = POINTER(TO_T, first);
+  __global const FROM_T *from = CONST_POINTER(FROM_T, second);
+  const uint length = p.sizes[0].divisor;
+  const uint begin = get_global_id(0) * p.slice, end = min(begin + p.slice, length);
+  const uint start = get_global_id(1) * p.share, stop = min(start + p.share, p.count / length);
+  const long low = (long)get_global_id(2) * p.part;
+  for (uint line = start; line < stop; line++) {
+    long dense, base, at[INDICES], index[INDICES];
+    locate(line * length, &p, &dense, &base, at);
+#ifdef SAME_INDEX
+    for (int k = 0; k < INDICES; k++) index[k] = indices[k][at[k]];
+    const long addressed = address(base, index, &p, POINTER(int, status));
+#ifdef READS
+    if (addressed == IGNORED) continue;
+    if (addressed < 0)
+      for (uint i = begin; i < end; i++) to[dense + (long)i * p.dense[0]] = (TO_T)(0);
+    else
+#pragma clang loop vectorize(assume_safety)
+      for (uint i = begin; i < end; i++)
+        put(to + dense + (long)i * ALONG(p.dense[0]), from + addressed + (long)i * ALONG(p.base[0]));
+#else
+    if (addressed < low || addressed - low >= p.part) continue;
+#pragma clang loop vectorize(assume_safety)
+    for (uint i = begin; i < end; i++)
+      put(to + addressed + (long)i * ALONG(p.base[0]), from + dense + (long)i * ALONG(p.dense[0]));
+#endif
+#else
+    for (uint i = begin; i < end; i++) {
+      for (int k = 0; k < INDICES; k++) index[k] = indices[k][at[k] + (long)i * p.index[k][0]];
+      const long addressed = address(base + (long)i * p.base[0], index, &p, POINTER(int, status));
+      const long other = dense + (long)i * p.dense[0];
+#ifdef READS
+      if (addressed >= 0) put(to + other, from + addressed);
+      else if (addressed != IGNORED) to[other] = (TO_T)(0);
+#else
+      if (addressed >= low && addressed - low < p.part) put(to + addressed, from + other);
+#endif
+    }
+#endif
+  }
+}
+#endif  // LINES
 #endif  // DIMS
 
 #ifdef ORDERED

@@ -6,9 +6,11 @@
 #include <dlprim/primitives/sort.hpp>
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/memory.hpp>
+#include <dlprim/runtime/settings.hpp>
 #include <dlprim/runtime/status.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <vector>
 
@@ -28,7 +30,11 @@ struct Key {
   DataType index, to, from;  // for moves both are the unit's
   std::uint8_t unit;         // bytes moved as they are; 0 for updates and positions
   std::uint8_t elements;     // that a work-item reads
+  std::uint8_t lines;        // sum of Lines; 0 where work-items take single elements
 };
+
+// How CPUs go through whole lines (kernel `lines` of index.cl).
+enum Lines : std::uint8_t { by_lines = 1, same_index = 2, unit_strides = 4 };
 
 // More than one where enough work-items remain to fill a GPU, and registers are enough for them.
 int elements_per_item(const DeviceInfo& device, std::int64_t count, int indices) {
@@ -53,7 +59,7 @@ const char* combination(Update update, DataType type) {
 }
 
 KernelSource make_source(const Key& key, const DeviceInfo& device) {
-  KernelSource source("index.cl", key.form == Form::write ? "write" : "read");
+  KernelSource source("index.cl", key.lines ? "lines" : key.form == Form::write ? "write" : "read");
   std::string parameters, pointers;
   for (int k = 0; k < key.indices; k++) {
     const std::string name = "index" + std::to_string(k);
@@ -64,10 +70,15 @@ KernelSource make_source(const Key& key, const DeviceInfo& device) {
   source.define("INDEX_PARAMETERS", parameters).define("INDEX_POINTERS", pointers);
   source.define("ELEMENTS", key.elements);
   if (key.form == Form::positions) return source.define("POSITIONS");
+  if (key.lines) source.define("LINES");
+  if (key.lines & same_index) source.define("SAME_INDEX");
+  if (key.lines & unit_strides) source.define("UNIT_STRIDES");
+  if (key.lines && key.form == Form::read) source.define("READS");
   if (key.unit) return source.define("UNIT", unit_type(key.unit));
   source.define("TO", tag(key.to)).define("FROM", tag(key.from)).define("BYTES", std::int64_t(size_of(key.to)));
   source.define("CAST(v)", cl_cast(key.from, key.to, "v"))
       .define("COMBINE(a, b)", combination(Update(key.update), key.to));
+  if (key.lines) return source;
   if (device.int64_atomics) source.define("INT64_ATOMICS");
   if (key.to == DataType::float32 && Update(key.update) == Update::add) source.define("ADD_F32");
   return source;
@@ -98,6 +109,8 @@ struct Operation {
   Update update;
   std::size_t start;  // offset of the addressed tensor
   std::int64_t sizes[max_indices], steps[max_indices];
+  // Of a work-item that goes through lines: elements of each, lines, and addresses of an update.
+  std::int64_t slice = 0, share = 0, part = 0;
   int indices() const { return plan.count() - 2; }
   const Operand& dense() const { return plan.operands[form == Form::write]; }
   const Operand& base() const { return plan.operands[form != Form::write]; }
@@ -140,24 +153,96 @@ void split_complex(Operation& o) {
   for (int k = 0; k < o.indices(); k++) o.steps[k] *= 2;
 }
 
+// Puts a dimension behind all others.
+void put_last(Plan& plan, int dim) {
+  for (int d = dim; d + 1 < plan.dims; d++) {
+    std::swap(plan.sizes[d], plan.sizes[d + 1]);
+    for (int k = 0; k < plan.count(); k++) std::swap(plan.operands[k].strides[d], plan.operands[k].strides[d + 1]);
+  }
+}
+
+constexpr std::int64_t whole = std::numeric_limits<std::int64_t>::max();
+
+// The sum of Lines for an operation.
+std::uint8_t kind_of_lines(const Operation& o) {
+  for (int k = 0; k < o.indices(); k++)
+    if (o.plan.operands[2 + k].strides[0] != 0) return by_lines;
+  return by_lines | same_index | (o.base().strides[0] == 1 && o.dense().strides[0] == 1 ? unit_strides : 0);
+}
+
+// Shares an update among a CPU's work-items so that no two of them write to the same element. Elements that differ in a
+// coordinate that the destination has, too, not an index in its place, are different: work-items take shares of the
+// slowest such dimension, or slices of the fastest. Where there is none, each looks at all indices and takes those that
+// lead to its part of the destination. Returns the sum of Lines; 0 where that would be too many looks, or parts are unknown.
+std::uint8_t share_update(Operation& o, unsigned units) {
+  constexpr std::int64_t shares_of_unit = 4, smallest_slice = 16, most_parts = 8;
+  constexpr std::int64_t most_places = std::int64_t(1) << 40;  // indices that stand for several may lead anywhere
+  Plan& plan = o.plan;
+  const auto kept = [&](int d) { return o.base().strides[d] != 0; };
+  const std::int64_t wanted = shares_of_unit * units;
+  int chosen = plan.dims - 1;
+  while (chosen > 0 && !(kept(chosen) && plan.sizes[chosen] >= std::int64_t(units))) chosen--;
+  if (chosen > 0) put_last(plan, chosen);
+  const std::int64_t length = plan.sizes[0], lines = plan.numel() / length;
+  o.slice = length, o.share = lines, o.part = whole;
+  if (chosen > 0) {
+    const std::int64_t last = plan.sizes[plan.dims - 1];
+    o.share = (last + wanted - 1) / wanted * (lines / last);
+  } else if (kept(0) && (length >= 2 * smallest_slice || plan.dims == 1)) {
+    o.slice = std::max(smallest_slice, (length + wanted - 1) / wanted);
+  } else {
+    std::int64_t extent = 1;
+    for (int d = 0; d < plan.dims; d++) extent += (plan.sizes[d] - 1) * std::abs(o.base().strides[d]);
+    for (int k = 0; k < o.indices(); k++) {
+      if (units > most_parts || o.sizes[k] > most_places) return 0;
+      extent += (o.sizes[k] - 1) * std::abs(o.steps[k]);
+    }
+    o.part = std::max<std::int64_t>(1, (extent + units - 1) / units);
+  }
+  return kind_of_lines(o);
+}
+
+// Shares what needs no order among work-items.
+std::uint8_t share_moves(Operation& o, unsigned units) {
+  constexpr std::int64_t shares_of_unit = 4, smallest = 1024;  // elements
+  const std::int64_t length = o.plan.sizes[0], lines = o.plan.numel() / length, wanted = shares_of_unit * units;
+  const auto share = [&](std::int64_t all, std::int64_t least) {
+    return std::min(all, std::max((all + wanted - 1) / wanted, least));
+  };
+  o.slice = lines < wanted ? share(length, smallest) : length;
+  o.share = lines < wanted ? 1 : share(lines, (smallest + length - 1) / length);
+  o.part = whole;
+  return kind_of_lines(o);
+}
+
+NDRange range_of_lines(const Operation& o, unsigned units) {
+  const std::int64_t length = o.plan.sizes[0], lines = o.plan.numel() / length;
+  const bool parted = o.part != whole;
+  const auto count = [](std::int64_t all, std::int64_t each) { return std::size_t((all + each - 1) / each); };
+  return NDRange(count(length, o.slice), count(lines, o.share), parted ? units : 1, 1, 1, 1);
+}
+
+NDRange range_of_elements(const Operation& o, std::size_t elements) {
+  const std::size_t line = elements == 1 ? 1 : 32, count = std::size_t(o.plan.numel());  // LINE of index.cl
+  return NDRange((count + line * elements - 1) / (line * elements) * line, work_group);
+}
+
 template <class... Indices>
-void launch_with(Queue& queue, Kernel& kernel, Operation& o, std::size_t elements,
+void launch_with(Queue& queue, Kernel& kernel, Operation& o, const NDRange& range,
                  std::span<const std::byte> parameters, std::uint64_t bytes, const Indices&... indices) {
   const int given = int(sizeof...(Indices));
   if constexpr (sizeof...(Indices) < max_indices) {
     if (given < o.indices())
-      return launch_with(queue, kernel, o, elements, parameters, bytes, indices..., o.plan.operands[2 + given].data);
+      return launch_with(queue, kernel, o, range, parameters, bytes, indices..., o.plan.operands[2 + given].data);
   }
-  const std::size_t line = elements == 1 ? 1 : 32, count = std::size_t(o.plan.numel());  // LINE of index.cl
-  const std::size_t items = (count + line * elements - 1) / (line * elements) * line;
-  launch(queue, kernel, NDRange(items, work_group), Traffic{bytes}, o.plan.operands[0].data, o.plan.operands[1].data,
+  launch(queue, kernel, range, Traffic{bytes}, o.plan.operands[0].data, o.plan.operands[1].data,
          queue.status().buffer(), parameters, indices...);
 }
 
 // Whether one launch can describe the operation.
 bool fits(const Operation& o) {
-  const int words = (2 + o.indices()) * o.plan.dims + 3 * o.plan.dims + 3;
-  return std::size_t(16 * o.indices() + 8 + 4 * words) <= parameter_limit && o.plan.fits_32bit();
+  const int words = (2 + o.indices()) * o.plan.dims + 3 * o.plan.dims + 5;
+  return std::size_t(16 * o.indices() + 24 + 4 * words) <= parameter_limit && o.plan.fits_32bit();
 }
 
 void run(Queue& queue, Operation& o, const IndexOptions& options) {
@@ -168,17 +253,20 @@ void run(Queue& queue, Operation& o, const IndexOptions& options) {
     run(queue, o, options);
     return run(queue, rest, options);
   }
+  const DeviceInfo& device = queue.device().info();
   const bool moves = o.form == Form::read || (o.form == Form::write && o.update == Update::assign);
   Key key{};
   key.unit = std::uint8_t(moves ? widen(o) : 0);
   key.form = o.form, key.dims = std::uint8_t(o.plan.dims), key.indices = std::uint8_t(o.indices());
   key.index = o.plan.operands[2].dtype, key.elements = 1;
-  if (o.form != Form::write)
-    key.elements = std::uint8_t(elements_per_item(queue.device().info(), o.plan.numel(), o.indices()));
+  if (o.form != Form::write) key.elements = std::uint8_t(elements_per_item(device, o.plan.numel(), o.indices()));
+  const unsigned units = device.compute_units;
+  if (o.form != Form::positions && device.cpu && !settings.gpu_forms)
+    key.lines = moves ? share_moves(o, units) : share_update(o, units);
   if (!moves && o.form == Form::write)
     key.update = std::uint8_t(o.update), key.to = o.plan.operands[0].dtype, key.from = o.plan.operands[1].dtype;
   static KernelCache<Key> cache;
-  Kernel& kernel = cache.get(queue.device(), key, [&] { return make_source(key, queue.device().info()); });
+  Kernel& kernel = cache.get(queue.device(), key, [&] { return make_source(key, device); });
 
   Parameters p;
   const Plan& plan = o.plan;
@@ -186,6 +274,7 @@ void run(Queue& queue, Operation& o, const IndexOptions& options) {
   for (int k = 0; k < o.indices(); k++) p.put(o.steps[k]);
   p.put(options.ignore.value_or(0));
   p.put(std::int64_t(o.base().data.offset - o.start) / std::int64_t(size_of(o.base().dtype)));
+  p.put(o.part);
   for (int d = 0; d < plan.dims; d++) p.put(std::int32_t(o.dense().strides[d]));
   for (int d = 0; d < plan.dims; d++) p.put(std::int32_t(o.base().strides[d]));
   for (int k = 0; k < o.indices(); k++)
@@ -194,8 +283,10 @@ void run(Queue& queue, Operation& o, const IndexOptions& options) {
   p.put(std::uint32_t(plan.numel()));
   p.put(std::int32_t(options.wrap ? 1 : 0) | std::int32_t(options.ignore ? 2 : 0));
   p.put(std::int32_t(queue.status().arm(options.message)));
+  p.put(std::uint32_t(o.slice)), p.put(std::uint32_t(o.share));
   const std::uint64_t bytes = std::uint64_t(plan.numel()) * (key.unit ? key.unit : size_of(o.base().dtype)) * 2;
-  launch_with(queue, kernel, o, key.elements, p.finished(), bytes);
+  const NDRange range = key.lines ? range_of_lines(o, units) : range_of_elements(o, key.elements);
+  launch_with(queue, kernel, o, range, p.finished(), bytes);
 }
 
 Operation prepare(const TensorView& first, const TensorView& second, std::span<const IndexedDim> dims, Form form,

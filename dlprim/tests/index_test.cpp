@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/index.hpp>
+#include <dlprim/runtime/settings.hpp>
+
+#include <array>
 
 #include "testing.hpp"
 
@@ -121,6 +124,44 @@ TEST(Index, UpdatesOneElementManyTimes) {
   scatters<float>(DataType::float32, Update::minimum, 3, [](float a, float b) { return std::min(a, b); });
   if (testing::device().info().int64_atomics)
     scatters<std::int64_t>(DataType::int64, Update::add, 1, [](std::int64_t a, std::int64_t b) { return a + b; });
+}
+
+// Each shape is shared among a CPU's work-items in another way; with the atomic form besides.
+void expect_updates(std::array<std::int64_t, 3> shape, std::int64_t inside, int dim, Update update, bool full) {
+  const std::int64_t count = shape[0] * shape[1] * shape[2], length = shape[std::size_t(dim)];
+  auto target = shape;
+  target[std::size_t(dim)] = inside;
+  const std::int64_t places = target[0] * target[1] * target[2];
+  std::vector<std::int32_t> values(static_cast<std::size_t>(count)), expected(std::size_t(places), 3);
+  for (std::size_t i = 0; i < values.size(); i++) values[i] = std::int32_t(i % 7) - 2;
+  const auto at = indices(std::size_t(full ? count : length), inside);
+  for (std::int64_t i = 0; i < count; i++) {
+    std::int64_t c[3] = {i / (shape[1] * shape[2]), i / shape[2] % shape[1], i % shape[2]};
+    c[dim] = at[std::size_t(full ? i : c[dim])];
+    auto& place = expected[std::size_t((c[0] * target[1] + c[1]) * target[2] + c[2])];
+    const std::int32_t value = values[std::size_t(i)];
+    place = update == Update::add ? place + value : std::max(place, value);
+  }
+  DeviceVector<std::int32_t> to(std::vector<std::int32_t>(std::size_t(places), 3)), from(values);
+  DeviceVector<std::int64_t> index(at);
+  const TensorView destination{to.data(), DataType::int32, target}, given{from.data(), DataType::int32, shape};
+  if (full) scatter(queue(), destination, dim, {index.data(), DataType::int64, shape}, given, update);
+  else index_update(queue(), destination, dim, {index.data(), DataType::int64, {length}}, given, update);
+  EXPECT_EQ(to.read(), expected) << shape[0] << " x " << shape[1] << " x " << shape[2] << " along " << dim
+                                 << (full ? ", an index an element" : "");
+}
+
+TEST(Index, UpdatesOfEveryShape) {
+  const std::array<std::int64_t, 3> shapes[] = {{1, 1, 500}, {70, 3, 5}, {5, 40, 100}, {300, 1, 1}, {9, 1, 2}};
+  for (const bool gpu : {false, true})
+    for (const auto& shape : shapes)
+      for (const int dim : {0, 1, 2})
+        for (const bool full : {false, true}) {
+          settings.gpu_forms = gpu;
+          expect_updates(shape, 11, dim, Update::add, full);
+          if (dim == 0) expect_updates(shape, 200, dim, Update::maximum, full);
+        }
+  settings.gpu_forms = false;
 }
 
 TEST(Index, ReportsAnIndexOutOfRange) {

@@ -3,12 +3,14 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/TensorCompare.h>
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/searchsorted.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <dlprim/primitives/compact.hpp>
 #include <dlprim/primitives/sort.hpp>
@@ -125,10 +127,14 @@ at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
   at::ScalarType type = at::kLong;
   if (weighted) type = weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
   if (self.numel() == 0) return at::zeros({minlength}, self.options().dtype(at::kLong));
-  TORCH_CHECK(self.min().item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
-  const int64_t bins = std::max(self.max().item<int64_t>() + 1, minlength);
+  const auto [least, largest] = at::aminmax(self);
+  const at::Tensor bounds = at::stack({least, largest}).to(at::kLong).cpu();
+  const auto* bound = bounds.const_data_ptr<int64_t>();
+  TORCH_CHECK(bound[0] >= 0, "bincount only supports 1-d non-negative integral inputs.");
+  const int64_t bins = std::max(bound[1] + 1, minlength);
   at::Tensor out = at::zeros({bins}, self.options().dtype(type));
-  return out.index_add_(0, self.to(at::kLong), weighted ? weights->to(type) : at::ones(self.sizes(), out.options()));
+  const at::Tensor ones = at::ones({}, out.options()).expand(self.sizes());
+  return out.index_add_(0, self.to(at::kLong), weighted ? weights->to(type) : ones);
 }
 
 // Places are computed and rounded in the input's dtype, step by step, as PyTorch does; those of integers exactly.
