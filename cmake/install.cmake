@@ -30,6 +30,11 @@ install(TARGETS ${libraries} EXPORT dlprimTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dlprim
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dlprim
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT dlprim)
+if(TARGET dlprim_compiler)
+  # Beside what carries the library's code.
+  install(TARGETS dlprim_compiler RUNTIME COMPONENT dlprim
+          DESTINATION $<IF:$<BOOL:${DLPRIM_SHARED}>,${CMAKE_INSTALL_LIBDIR},${CMAKE_INSTALL_BINDIR}>)
+endif()
 install(EXPORT dlprimTargets NAMESPACE dlprim:: DESTINATION ${package} COMPONENT dlprim)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/dlprimConfig.cmake.in
                               ${CMAKE_CURRENT_BINARY_DIR}/dlprimConfig.cmake INSTALL_DESTINATION ${package})

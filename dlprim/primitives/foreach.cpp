@@ -107,7 +107,7 @@ void foreach(Queue& queue, const ForeachCode& code, DataType compute, std::span<
   alignas(8) std::array<std::byte, 8 * scalar_limit> values;
   for (std::size_t s = 0; s < scalars.size(); s++) put_scalar(scalar_type(compute), values.data(), s, scalars[s]);
   const std::span<const std::byte> passed(values.data(), scalar_limit * size_of(scalar_type(compute)));
-  const std::size_t group = info.cpu ? 1 : std::min(group_size, kernel.max_work_group());
+  const std::size_t group = info.cpu ? 1 : kernel.work_group(group_size);
   for (std::size_t i = 0; i < sizes.size(); i++) {
     if (sizes[i] == 0) continue;
     const double* own = tensor_scalars.data() + i * per_tensor;

@@ -154,6 +154,7 @@ KernelSource make_source(const Expression& expression, const Plan& plan, const K
   const bool wide = compute == DataType::float64 || compute == DataType::complex128;
   source.define("FOR_INPUTS(M)", inputs).define("FOR_OUTPUTS(M)", outputs).define("FOR_CONSTANTS(M)", constants);
   source.define("BODY", body_of(expression, compute));
+  if (expression.number >= std::uint32_t(pointwise_row_count())) source.build_now();
   if (expression.row.special) source.define("SPECIAL");
   if (key.exact) source.define("EXACT");
   if (!wide && !(key.exact && expression.row.special)) source.option("-cl-single-precision-constant");
@@ -230,7 +231,7 @@ void launch_plan(Queue& queue, const Expression& expression, const Plan& plan, D
     const std::uint32_t shares = std::uint32_t((plan.sizes[0] + key.vector - 1) / key.vector);
     parameters.put(std::uint32_t(shares * rows));
     parameters.put(Divider(shares));
-    range.range = NDRange(std::size_t(shares * rows), std::min<std::size_t>(256, kernel.max_work_group()));
+    range.range = NDRange(std::size_t(shares * rows), kernel.work_group(256));
   }
   for (int d = 1; d < plan.dims; d++) parameters.put(Divider(std::uint32_t(plan.sizes[d])));
   for (int k = 0; k < plan.count(); k++)

@@ -3,13 +3,16 @@
 #pragma once
 #include <dlprim/error.hpp>
 #include <dlprim/runtime/device.hpp>
-#include <dlprim/runtime/queue.hpp>
 #include <dlprim/runtime/environment.hpp>
+#include <dlprim/runtime/program.hpp>
+#include <dlprim/runtime/queue.hpp>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -100,7 +103,10 @@ class Cores {
   }
   bool ran(const CoreType& core, Queue& queue, const Problem& problem) const {
     try {
+      std::optional<BuildNow> wait;
+      if (core.may_fail_to_build && !proven(queue.device(), core)) wait.emplace();
       core.run(queue, problem);
+      if (wait) prove(queue.device(), core);
       return true;
     } catch (const OutOfMemoryError&) {
       if (!core.copies) throw;
@@ -117,12 +123,25 @@ class Cores {
     std::lock_guard guard(mutex_);
     return refused_.contains({device.index(), &core});
   }
+  // NVIDIA's compiler takes all kernels of a core or none, and that of newer drivers takes all cores.
+  bool proven(const Device& device, const CoreType& core) const {
+    constexpr int takes_all = 580;
+    const DeviceInfo& info = device.info();
+    if (!info.nv_inline_ptx) return false;
+    if (std::atoi(info.driver.c_str()) >= takes_all) return true;
+    std::lock_guard guard(mutex_);
+    return proven_.contains({device.index(), &core});
+  }
+  void prove(const Device& device, const CoreType& core) const {
+    std::lock_guard guard(mutex_);
+    proven_.insert({device.index(), &core});
+  }
 
   const char* family_;
   environment::Variable force_;
   std::vector<const CoreType*> cores_;
   mutable std::mutex mutex_;
-  mutable std::set<std::pair<int, const CoreType*>> refused_;
+  mutable std::set<std::pair<int, const CoreType*>> refused_, proven_;
 };
 
 }  // namespace dlprim

@@ -12,14 +12,19 @@ namespace dlprim {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
 constexpr double quiet_seconds = 2;  // of building, before anything is said
 
 struct Totals {
   std::mutex mutex;
-  int programs = 0;
-  double seconds = 0;
+  int programs = 0, active = 0;
+  Clock::duration time{};  // in which something was built
+  Clock::time_point since;  // what is being built has been
   bool shown = false;
   bool terminal = is_terminal();
+  double seconds() const {
+    return std::chrono::duration<double>(active ? time + (Clock::now() - since) : time).count();
+  }
   ~Totals() {
     if (shown) std::fputc('\n', stderr);
   }
@@ -35,8 +40,9 @@ Totals& totals() {
 BuildProgress::BuildProgress(const std::string& what) : what_(what), start_(std::chrono::steady_clock::now()) {
   Totals& all = totals();
   std::lock_guard guard(all.mutex);
-  if (!all.terminal || all.seconds < quiet_seconds) return;
-  std::fprintf(stderr, "\rdlprim: %d kernels built in %.0f s, building %.40s\x1b[K", all.programs, all.seconds,
+  if (all.active++ == 0) all.since = start_;
+  if (!all.terminal || all.seconds() < quiet_seconds) return;
+  std::fprintf(stderr, "\rdlprim: %d kernels built in %.0f s, building %.40s\x1b[K", all.programs, all.seconds(),
                what.c_str());
   all.shown = true;
 }
@@ -44,12 +50,13 @@ BuildProgress::BuildProgress(const std::string& what) : what_(what), start_(std:
 BuildProgress::~BuildProgress() {
   Totals& all = totals();
   std::lock_guard guard(all.mutex);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  const auto now = Clock::now();
+  const double seconds = std::chrono::duration<double>(now - start_).count();
   all.programs++;
-  all.seconds += seconds;
+  if (--all.active == 0) all.time += now - all.since;
   if (environment::is_on("DLPRIM_DEBUG_BUILD"))
     std::fprintf(stderr, "dlprim: %.3f s to build %s\n", seconds, what_.c_str());
-  if (all.shown) std::fprintf(stderr, "\rdlprim: %d kernels built in %.0f s\x1b[K", all.programs, all.seconds);
+  if (all.shown) std::fprintf(stderr, "\rdlprim: %d kernels built in %.0f s\x1b[K", all.programs, all.seconds());
 }
 
 }  // namespace dlprim

@@ -12,6 +12,8 @@ class BuildProgress {
  public:
   explicit BuildProgress(const std::string& what);
   ~BuildProgress();
+  /// Another process compiles it.
+  void set_elsewhere() { what_ += ", by another process"; }
 
  private:
   std::string what_;

@@ -47,11 +47,58 @@ void prefer_local_memory(const Device& device, cl_kernel kernel) {
 
 std::atomic<std::uint64_t> Kernel::builds{0};
 
-Kernel::Kernel(Device& device, cl::Kernel kernel, KernelSource source)
-    : device_(device), kernel_(std::move(kernel)), source_(std::move(source)) {
-  const DeviceInfo& info = device.info();
+thread_local int BuildNow::depth = 0;
+
+Kernel::Kernel(Device& device, cl::Kernel kernel, KernelSource source) : Kernel(device, std::move(source)) {
+  adopt(std::move(kernel));
+  become(State::built);
+}
+
+Kernel::Kernel(Device& device, KernelSource source) : device_(device), source_(std::move(source)) {}
+
+void Kernel::build() noexcept {
+  try {
+    adopt(device_.programs().compile(source_));
+    become(State::built);
+  } catch (...) {
+    error_ = std::current_exception();
+    become(State::failed);
+  }
+}
+
+void Kernel::abandon() noexcept {
+  try {
+    throw Error("[program] the process ends before " + name() + " is built");
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+  become(State::failed);
+}
+
+void Kernel::become(State state) noexcept {
+  state_.store(state, std::memory_order_release);
+  state_.notify_all();
+}
+
+void Kernel::wait_until_built() {
+  state_.wait(State::building, std::memory_order_acquire);
+  if (error_) std::rethrow_exception(error_);
+}
+
+std::size_t Kernel::work_group(std::size_t wish) {
+  // So many work-items have registers enough on NVIDIA's and AMD's chips whatever the kernel.
+  constexpr std::size_t always = 256;
+  const DeviceInfo& info = device_.info();
+  const bool known = info.gpu && (info.vendor == Vendor::nvidia || info.vendor == Vendor::amd) && wish <= always;
+  return std::min(wish, known ? info.max_work_group : max_work_group());
+}
+
+// Takes a kernel that was built.
+void Kernel::adopt(cl::Kernel kernel) {
+  kernel_ = std::move(kernel);
+  const DeviceInfo& info = device_.info();
   auto ask = [&](cl_kernel_work_group_info what, auto& value) {
-    check(clGetKernelWorkGroupInfo(kernel_(), device.id(), what, sizeof value, &value, nullptr),
+    check(clGetKernelWorkGroupInfo(kernel_(), device_.id(), what, sizeof value, &value, nullptr),
           "clGetKernelWorkGroupInfo");
   };
   std::array<std::size_t, 3> required{};
@@ -71,6 +118,7 @@ Kernel::Kernel(Device& device, cl::Kernel kernel, KernelSource source)
 }
 
 Kernel::~Kernel() {
+  state_.wait(State::building, std::memory_order_acquire);
   {
     std::lock_guard guard(loaded_kernels().mutex);
     std::erase(loaded_kernels().kernels, this);

@@ -169,7 +169,7 @@ struct Allocator::Pool {
     const cl_int zero = 0;
     if (code == CL_SUCCESS) {
       call = "clEnqueueFillBuffer";
-      code = clEnqueueFillBuffer(queue.get(), buffer(), &zero, sizeof zero, 0, sizeof zero, 0, nullptr, nullptr);
+      code = clEnqueueFillBuffer(queue.handle(), buffer(), &zero, sizeof zero, 0, sizeof zero, 0, nullptr, nullptr);
     }
     if (code == CL_SUCCESS) return buffer;
     if (!is_exhaustion(code)) check(code, call);

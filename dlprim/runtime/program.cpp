@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/program.hpp>
+#include <dlprim/runtime/submission.hpp>
 
 #include <chrono>
 #include <fstream>
@@ -8,6 +9,8 @@
 #include <sstream>
 
 #include "build_progress.hpp"
+#include "builders.hpp"
+#include "compilers.hpp"
 #include "disk_cache.hpp"
 #include "driver_defects.hpp"
 #include "embedded_kernels.hpp"
@@ -184,6 +187,11 @@ KernelSource& KernelSource::ptx_target(std::string_view name, int resident) {
   return *this;
 }
 
+KernelSource& KernelSource::build_now() {
+  waits = true;
+  return *this;
+}
+
 KernelSource KernelSource::from_text(std::string text, std::string kernel) {
   KernelSource source("", std::move(kernel));
   source.text = std::move(text);
@@ -195,6 +203,25 @@ std::string ProgramCache::preprocess(const KernelSource& source) {
   std::set<std::string> included;
   resolve(source.file.empty() ? source.text : kernel_file(source.file), included, text);
   return source.defines + (source.file.empty() ? text : only_kernel(text, source.kernel));
+}
+
+ProgramCache::ProgramCache(Device& device) : device_(device), compilers_(std::make_unique<Compilers>(device)) {}
+
+ProgramCache::~ProgramCache() = default;
+
+cl::Program ProgramCache::compile_here(const std::string& text, const std::string& options, const std::string& what) {
+  const char* data = text.data();
+  const std::size_t size = text.size();
+  const cl_device_id id = device_.id();
+  cl_int code = CL_SUCCESS;
+  cl::Program program(clCreateProgramWithSource(device_.context()(), 1, &data, &size, &code));
+  check(code, "clCreateProgramWithSource");
+  code = clBuildProgram(program(), 1, &id, options.c_str(), nullptr, nullptr);
+  if (code != CL_SUCCESS)
+    throw BuildError(
+        "[program] " + what + " does not build on " + device_.info().name + " (" + cl_error_name(code) + ")",
+        log_of(program, id));
+  return program;
 }
 
 cl::Program ProgramCache::program(const std::string& text, const std::string& options, const std::string& target,
@@ -210,32 +237,46 @@ cl::Program ProgramCache::program(const std::string& text, const std::string& op
     disk.erase(key);
   }
   BuildProgress progress(what);
-  const char* data = text.data();
-  const std::size_t size = text.size();
-  const cl_device_id id = device_.id();
-  cl_int code = CL_SUCCESS;
-  cl::Program program(clCreateProgramWithSource(device_.context()(), 1, &data, &size, &code));
-  check(code, "clCreateProgramWithSource");
-  code = clBuildProgram(program(), 1, &id, options.c_str(), nullptr, nullptr);
-  if (code != CL_SUCCESS)
-    throw BuildError("[program] " + what + " does not build on " + info.name + " (" + cl_error_name(code) + ")",
-                     log_of(program, id));
-  std::string binary = binary_of(program);
+  cl::Program program;
+  std::string binary;
+  {
+    Compilers::Turn turn(*compilers_);
+    binary = kept ? turn.elsewhere(options, text) : "";
+    if (binary.empty()) binary = binary_of(program = compile_here(text, options, what));
+    else progress.set_elsewhere();
+  }
   if (target.substr(0, target.find(' ')) == "sm_" + std::to_string(info.nv_compute_capability) + "a") {
     binary = retarget(std::move(binary), target);
     program = from_binary(device_, binary, options);
     if (!program()) throw BuildError("[program] " + what + " does not assemble for " + target + " on " + info.name, "");
+  } else if (!program()) {
+    program = from_binary(device_, binary, options);
+    if (!program()) program = compile_here(text, options, what);
   }
   if (kept && !binary.empty()) disk.store(key, binary);
   return program;
 }
 
-std::unique_ptr<Kernel> ProgramCache::build(const KernelSource& source) {
+void ProgramCache::refuse_defects(const KernelSource& source) const {
   const DeviceInfo& info = device_.info();
   if (const char* defect = driver_defect(info, source.file + ':' + source.kernel))
     throw NotImplementedError("[" + source.kernel + "] the driver " + info.platform + " " + info.driver + " of " +
                               info.name + " computes this wrong (" + defect + "): install another version");
+}
+
+std::unique_ptr<Kernel> ProgramCache::build(const KernelSource& source) {
+  refuse_defects(source);
   return std::make_unique<Kernel>(device_, compile(source), source);
+}
+
+std::unique_ptr<Kernel> ProgramCache::begin(const KernelSource& source) {
+  // The first program loads the driver's compiler: what ends the builders must be registered after what unloads that.
+  const bool first = !compiled_.exchange(true);
+  if (first || source.waits || BuildNow::wanted() || !device_.submission()) return build(source);
+  refuse_defects(source);
+  auto kernel = std::make_unique<Kernel>(device_, source);
+  Builders::instance().add(*kernel);
+  return kernel;
 }
 
 cl::Kernel ProgramCache::compile(const KernelSource& source) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "builders.hpp"
 #include "staging.hpp"
 
 namespace dlprim {
@@ -211,6 +212,8 @@ void Queue::mark(std::int64_t number) {
 }
 
 void Queue::await_room(std::int64_t number) {
+  // Commands that wait for their kernels take the device no time yet. The ring's length bounds them.
+  if (submission_ && Builders::busy()) return;
   submit();
   // Two marks at most: while a queue is full, every group of commands lets it get emptier by one.
   for (int waits = 0; waits < 2; waits++) {

@@ -23,8 +23,13 @@ constexpr std::size_t capacity = std::size_t(1) << 20;
 constexpr std::size_t alignment = 16;
 // A program that is bound by its host hands over a command every few microseconds; waking a thread takes longer.
 constexpr auto spin_time = std::chrono::microseconds(200);
-// At the process' end: a command that has begun takes microseconds, and some systems end threads before this.
+// At the process' end: a command that has begun takes microseconds, much longer only where a driver compiles at a launch.
+// Windows has ended the threads before this.
+#if defined(_WIN32)
 constexpr auto farewell = std::chrono::milliseconds(100);
+#else
+constexpr auto farewell = std::chrono::seconds(2);
+#endif
 
 inline void relax() noexcept {
 #if defined(__x86_64__) || defined(_M_X64)
@@ -192,6 +197,12 @@ void Submission::stop() noexcept {
   stopping_ = true;
   asleep_.store(0);
   asleep_.notify_one();
+}
+
+void Submission::halt_all() noexcept {
+  Registry& known = registry();
+  std::lock_guard guard(known.mutex);
+  for (Submission* submission : known.all) submission->stop();
 }
 
 // Before drivers are unloaded. What has not been handed to them by now nobody can see any more.

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // What differs between operating systems: one file of functions for each, system_<system>.cpp.
 #pragma once
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
+#include <string_view>
 
 namespace dlprim {
 
@@ -20,6 +23,26 @@ unsigned scheduled_cpus() noexcept;
 std::uint64_t available_host_memory();
 /// Where the user's programs keep what can be made again, without a name of ours; empty when there is no such place.
 std::filesystem::path user_cache_folder();
+
+/// The file that this code was loaded from, a shared library or program; empty where that is not known.
+std::filesystem::path library_file();
+
+/// Another program that runs beside this process, with a connection in both directions as its standard input. It must go
+/// to the background at once, and end when the connection does.
+class Companion {
+ public:
+  /// Throws std::system_error where it cannot be started.
+  Companion(const std::filesystem::path& program, const std::string& argument);
+  Companion(const Companion&) = delete;
+  ~Companion();
+  /// False where it has ended.
+  bool send(std::string_view bytes) noexcept;
+  /// Fills `to`; false where it has ended, or leaves one waiting for longer than `limit`.
+  bool receive(std::span<char> to, std::chrono::milliseconds limit) noexcept;
+
+ private:
+  int connection_;
+};
 
 /// A regular file open for reading. A symbolic link at the path's end, a folder, pipe or device is refused, without
 /// waiting for anybody. Throws ValidationError.

@@ -3,9 +3,13 @@
 #include <dlfcn.h>
 #include <dlprim/error.hpp>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
+#include <spawn.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -26,6 +30,67 @@ std::filesystem::path user_cache_folder() {
   if (const char* folder = std::getenv("XDG_CACHE_HOME")) return folder;
   if (const char* folder = std::getenv("HOME")) return std::filesystem::path(folder) / ".cache";
   return {};
+}
+
+std::filesystem::path library_file() {
+  Dl_info info{};
+  const void* code = reinterpret_cast<const void*>(&library_file);
+  return dladdr(code, &info) && info.dli_fname ? std::filesystem::absolute(info.dli_fname) : std::filesystem::path();
+}
+
+Companion::Companion(const std::filesystem::path& program, const std::string& argument) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw std::system_error(errno, std::generic_category(), "socketpair");
+  connection_ = ends[0];
+  std::string path = program.string(), given = argument;
+  char* const arguments[] = {path.data(), given.data(), nullptr};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+  posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+#endif
+  pid_t child = 0;
+  int code = posix_spawn(&child, path.c_str(), &actions, nullptr, arguments, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  int status = 0;
+  if (code == 0)
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  if (code == 0 && status != 0) code = ECHILD;
+  if (code == 0) return;
+  close(connection_);
+  throw std::system_error(code, std::generic_category(), path);
+}
+
+Companion::~Companion() { close(connection_); }
+
+bool Companion::send(std::string_view bytes) noexcept {
+  while (!bytes.empty()) {
+    const ssize_t count = ::send(connection_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    bytes.remove_prefix(std::size_t(count));
+  }
+  return true;
+}
+
+bool Companion::receive(std::span<char> to, std::chrono::milliseconds limit) noexcept {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (!to.empty()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+    pollfd wanted{connection_, POLLIN, 0};
+    const int ready = left > 0 ? poll(&wanted, 1, int(left)) : 0;
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return false;
+    const ssize_t count = read(connection_, to.data(), to.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    to = to.subspan(std::size_t(count));
+  }
+  return true;
 }
 
 RegularFile::RegularFile(const std::filesystem::path& path)

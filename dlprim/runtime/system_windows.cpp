@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <system_error>
 #include <thread>
 
 #include "system.hpp"
@@ -25,6 +26,17 @@ std::filesystem::path user_cache_folder() {
   if (const char* folder = std::getenv("LOCALAPPDATA")) return folder;
   return {};
 }
+
+// Drivers that need companions have not been met on Windows yet: programs are compiled in this process.
+std::filesystem::path library_file() { return {}; }
+
+Companion::Companion(const std::filesystem::path& program, const std::string&) : connection_(-1) {
+  throw std::system_error(std::make_error_code(std::errc::not_supported), program.string());
+}
+
+Companion::~Companion() = default;
+bool Companion::send(std::string_view) noexcept { return false; }
+bool Companion::receive(std::span<char>, std::chrono::milliseconds) noexcept { return false; }
 
 RegularFile::RegularFile(const std::filesystem::path& path)
     : path_(path), handle_(std::intptr_t(CreateFileW(path.c_str(), GENERIC_READ, FILE_SHARE_READ, nullptr,

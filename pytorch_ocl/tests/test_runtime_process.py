@@ -274,3 +274,49 @@ def test_what_is_built_is_told_on_request():
         errors[wanted] = process.communicate(timeout=300)[1]
         assert process.returncode == 0, errors
     assert "s to build pointwise_sin" in errors["1"] and "to build" not in errors[""] + errors["off"]
+
+
+FIRST_STEP = """
+import torch.nn as nn
+torch.manual_seed(0)
+net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 10))
+x, labels = torch.randn(4, 3, 8, 8), torch.arange(4)
+losses = []
+for device in ("cpu", "ocl"):
+    torch.manual_seed(1)
+    for layer in net:
+        if hasattr(layer, "reset_parameters"): layer.to("cpu").reset_parameters()
+    net.to(device)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(net(x.to(device)), labels.to(device))
+        loss.backward()
+        optimizer.step()
+    losses.append(loss.item())
+print(abs(losses[0] - losses[1]) < 1e-4)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="programs are compiled by this process alone there")
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_the_first_step_waits_for_kernels_that_others_build(processes, tmp_path):
+    process = start_python(
+        FIRST_STEP,
+        DLPRIM_SUBMIT_THREAD="1",
+        DLPRIM_COMPILERS=processes,
+        DLPRIM_CACHE_DIR=str(tmp_path),
+        DLPRIM_DEBUG_BUILD="1",
+    )
+    out, errors = process.communicate(timeout=300)
+    assert out.strip() == "True", errors
+    assert ("by another process" in errors) == (processes != "0")
+
+
+def test_a_process_ends_while_kernels_are_built(tmp_path):
+    out = run_python(
+        "x = torch.rand(64, 64, device='ocl')\ny = [x @ x, x.softmax(0), x.sin(), x.cumsum(0)]\nprint('ends')",
+        DLPRIM_SUBMIT_THREAD="1",
+        DLPRIM_CACHE_DIR=str(tmp_path),
+    )
+    assert out == "ends"

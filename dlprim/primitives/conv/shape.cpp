@@ -104,7 +104,7 @@ Workspace ordered_weights(Queue& queue, const ConvShape& shape, const WeightOrde
            result.data(), s);
     return result;
   }
-  const std::size_t width = std::min<std::size_t>(64, kernel.max_work_group());
+  const std::size_t width = kernel.work_group(64);
   launch(queue, kernel, NDRange(std::size_t(s.columns), std::size_t(s.rows), std::size_t(s.groups), width, 1, 1), from,
          result.data(), s);
   return result;

@@ -196,7 +196,7 @@ void reduce_rows(Queue& queue, const GemmProblem& problem, BufferRef partial) {
   GemmKey key = gemm_key(&reduction_of_rows, problem);
   key.addend = 1;
   Kernel& kernel = gemm_kernel(queue.device(), key);
-  const std::size_t most = std::min<std::size_t>(queue.device().info().cpu ? 64 : 256, kernel.max_work_group());
+  const std::size_t most = kernel.work_group(queue.device().info().cpu ? 64 : 256);
   const std::size_t fours = std::size_t(p.m * p.n / 4), items = fours * std::size_t(problem.batches);
   std::size_t lines = 1;
   while (lines < 8 && 64 * lines <= most / 2 && std::int64_t(4 * lines) < p.splits && lines * items < 262144)
@@ -220,7 +220,7 @@ void reduce(Queue& queue, GemmProblem problem, BufferRef partial) {
   GemmKey key = gemm_key(&reduction, problem);
   key.mode = std::uint8_t(GemmMode::convolution), key.rank = 3, key.check = key.channel_inner = 0, key.addend = 1;
   Kernel& kernel = gemm_kernel(queue.device(), key);
-  const std::size_t most = std::min<std::size_t>(queue.device().info().cpu ? 64 : 256, kernel.max_work_group());
+  const std::size_t most = kernel.work_group(queue.device().info().cpu ? 64 : 256);
   const std::size_t lines = p.splits >= 16 && most >= 64 ? 4 : 1;
   launch_gemm(queue, kernel, key, problem,
               NDRange(std::size_t(p.m * p.n), lines, std::size_t(problem.batches), most / lines, lines, 1), partial,

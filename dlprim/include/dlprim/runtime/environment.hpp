@@ -22,7 +22,7 @@ inline constexpr std::string_view names[] = {
     "DLPRIM_PROGRAM_LIMIT",  "DLPRIM_KERNEL_PATH",
     "DLPRIM_OPENCL_LIBRARY", "DLPRIM_OPENCL_FALLBACK_LIBRARY",
     "DLPRIM_INDEX_LIMIT",    "DLPRIM_SIMULATE",
-    "DLPRIM_KERNEL_DUMP",
+    "DLPRIM_KERNEL_DUMP",    "DLPRIM_COMPILERS",
 };
 
 /// One of `names`; another name does not compile.

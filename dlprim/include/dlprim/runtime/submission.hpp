@@ -47,6 +47,8 @@ class Submission {
   void wait() noexcept;
   /// Waits, then throws what the first failed command threw.
   void drain();
+  /// At the process' end: no command that has not begun will.
+  static void halt_all() noexcept;
 
  private:
   struct Command;

@@ -16,8 +16,7 @@ void run(Queue& queue, const GemmProblem& given) {
   const GemmKey key = gemm_key(&core, problem);
   const std::size_t items = std::size_t(problem.batches * problem.p.m * problem.p.n);
   Kernel& kernel = gemm_kernel(queue.device(), key);
-  launch_gemm(queue, kernel, key, problem, NDRange(items, std::min<std::size_t>(64, kernel.max_work_group())),
-              problem.a, problem.c);
+  launch_gemm(queue, kernel, key, problem, NDRange(items, kernel.work_group(64)), problem.a, problem.c);
 }
 
 constexpr GemmCore core{.name = "reference", .order = 1000, .kernel = "reference", .decline = decline, .run = run};

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#include "builders.hpp"
+
+#include <dlprim/runtime/submission.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <system_error>
+#include <thread>
+
+#include "compilers.hpp"
+#include "cpus.hpp"
+
+namespace dlprim {
+
+namespace {
+constexpr unsigned most_threads = 16;
+// At the process' end: the longest build takes some seconds.
+constexpr auto farewell = std::chrono::seconds(5);
+constexpr auto idle_time = std::chrono::seconds(10);
+
+// Nobody needs further processes for now.
+void close_compilers() noexcept {
+  for (int i = 0; i < Device::count(); i++)
+    if (Device& device = Device::get(i); device.initialized()) device.programs().compilers().close_idle();
+}
+}  // namespace
+
+std::atomic<int> Builders::pending{0};
+
+Builders& Builders::instance() {
+  static auto* instance = new Builders;
+  return *instance;
+}
+
+Builders::Builders() { stop_at_exit(); }
+
+void Builders::stop_at_exit() noexcept {
+  std::atexit([] { instance().stop(); });
+}
+
+void Builders::add(Kernel& kernel) {
+  {
+    std::lock_guard guard(mutex_);
+    if (waiting_.size() >= free_ && threads_ < std::min(available_cpus(), most_threads)) {
+      try {
+        std::thread([this] { work(); }).detach();
+        threads_++, free_++;
+      } catch (const std::system_error&) {
+        // no more threads: those that are there will do
+      }
+    }
+    if (threads_ && !stopping_) {
+      waiting_.push_back(&kernel);
+      pending++;
+      wake_.notify_one();
+      return;
+    }
+  }
+  kernel.build();
+}
+
+void Builders::work() noexcept {
+  std::unique_lock guard(mutex_);
+  while (true) {
+    if (!wake_.wait_for(guard, idle_time, [&] { return !waiting_.empty(); })) {
+      close_compilers();
+      wake_.wait(guard, [&] { return !waiting_.empty(); });
+    }
+    Kernel* kernel = waiting_.front();
+    waiting_.pop_front();
+    free_--;
+    guard.unlock();
+    kernel->build();
+    // What the driver's compiler made while it was at work is destroyed after what is registered from now on has run.
+    stop_at_exit();
+    guard.lock();
+    free_++;
+    pending--;
+    if (free_ == threads_) idle_.notify_all();
+  }
+}
+
+// Before drivers are unloaded.
+void Builders::stop() noexcept {
+  Submission::halt_all();
+  std::unique_lock guard(mutex_);
+  stopping_ = true;
+  for (Kernel* kernel : waiting_) kernel->abandon();
+  pending -= int(waiting_.size());
+  waiting_.clear();
+  idle_.wait_for(guard, farewell, [&] { return free_ == threads_; });
+}
+
+}  // namespace dlprim

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <dlprim/runtime/program.hpp>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
+namespace dlprim {
+
+/// Threads that build kernels while the caller goes on, as many as the process has CPUs, 16 at most. Never destroyed. At
+/// the process' end, builds that have begun are waited for, as drivers cannot be unloaded while they compile.
+class Builders {
+ public:
+  static Builders& instance();
+  /// Has a kernel built. Where there is no thread, the caller builds it.
+  void add(Kernel& kernel);
+  /// Whether kernels are on their way.
+  static bool busy() noexcept { return pending.load(std::memory_order_relaxed) > 0; }
+
+ private:
+  Builders();
+  void work() noexcept;
+  void stop() noexcept;
+  static void stop_at_exit() noexcept;
+
+  static std::atomic<int> pending;  // kernels that wait or are being built
+  std::mutex mutex_;
+  std::condition_variable wake_, idle_;
+  std::deque<Kernel*> waiting_;
+  unsigned threads_ = 0, free_ = 0;
+  bool stopping_ = false;
+};
+
+}  // namespace dlprim

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#include "compilers.hpp"
+
+#include <dlprim/runtime/environment.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+
+#include "compiler/message.hpp"
+#include "cpus.hpp"
+#include "system.hpp"
+
+namespace dlprim {
+
+namespace {
+
+constexpr unsigned most_processes = 12;
+constexpr int bytes_of_device = 32;  // 2^32 for each process
+constexpr auto patience = std::chrono::seconds(60);  // with one program
+constexpr std::uint64_t largest_binary = std::uint64_t(1) << 30;
+
+unsigned processes_for(const DeviceInfo& info) {
+  if (environment::choice("DLPRIM_COMPILERS") == false) return 0;
+  if (const auto number = environment::number("DLPRIM_COMPILERS")) return unsigned(std::min<std::int64_t>(*number, 64));
+  const auto by_memory = unsigned(std::min<std::uint64_t>(info.global_memory >> bytes_of_device, most_processes));
+  return info.nv_inline_ptx ? std::min(available_cpus() * 3 / 4, by_memory) : 0;
+}
+
+std::string_view bytes_of(const auto& message) { return {reinterpret_cast<const char*>(&message), sizeof message}; }
+
+std::string ask(Companion& companion, const std::string& options, const std::string& text) {
+  const CompileRequest request{options.size(), text.size()};
+  CompileReply reply{};
+  if (!companion.send(bytes_of(request)) || !companion.send(options) || !companion.send(text)) return {};
+  if (!companion.receive({reinterpret_cast<char*>(&reply), sizeof reply}, patience)) return {};
+  if (reply.binary > largest_binary) return {};
+  std::string binary(reply.binary, '\0');
+  return companion.receive(binary, patience) ? binary : "";
+}
+
+}  // namespace
+
+Compilers::Compilers(const Device& device) : device_(device.info().id), most_(processes_for(device.info())) {
+  limited_ = device.info().nv_inline_ptx || most_ > 0;
+}
+
+Compilers::~Compilers() = default;
+
+void Compilers::take_own(std::unique_lock<std::mutex>& guard) {
+  free_.wait(guard, [&] { return !own_; });
+  own_ = true;
+}
+
+std::unique_ptr<Companion> Compilers::start() noexcept {
+  try {
+    return std::make_unique<Companion>(library_file().parent_path() / "dlprim_compiler", device_);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+Compilers::Turn::Turn(Compilers& compilers) : compilers_(compilers) {
+  Compilers& all = compilers;
+  if (!all.limited_) return;
+  std::unique_lock guard(all.mutex_);
+  all.free_.wait(guard, [&] { return !all.own_ || !all.idle_.empty() || all.running_ < all.most_; });
+  if (!all.own_) {
+    all.own_ = true;
+  } else if (!all.idle_.empty()) {
+    companion_ = std::move(all.idle_.back());
+    all.idle_.pop_back();
+  } else {
+    companion_ = all.start();
+    if (companion_) {
+      all.running_++;
+    } else {
+      all.most_ = all.running_;  // it is not there, or there are no more processes
+      all.take_own(guard);
+    }
+  }
+}
+
+Compilers::Turn::~Turn() {
+  if (!compilers_.limited_) return;
+  {
+    std::lock_guard guard(compilers_.mutex_);
+    if (companion_) compilers_.idle_.push_back(std::move(companion_));
+    else compilers_.own_ = false;
+  }
+  compilers_.free_.notify_all();
+}
+
+std::string Compilers::Turn::elsewhere(const std::string& options, const std::string& text) {
+  if (!companion_) return {};
+  std::string binary = ask(*companion_, options, text);
+  if (!binary.empty()) return binary;
+  // It has ended or does not build the program: this process will tell which.
+  companion_.reset();
+  std::unique_lock guard(compilers_.mutex_);
+  compilers_.most_ = --compilers_.running_;
+  compilers_.take_own(guard);
+  return {};
+}
+
+void Compilers::close_idle() {
+  std::lock_guard guard(mutex_);
+  running_ -= unsigned(idle_.size());
+  idle_.clear();
+}
+
+}  // namespace dlprim
