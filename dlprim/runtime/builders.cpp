@@ -11,6 +11,7 @@
 
 #include "compilers.hpp"
 #include "cpus.hpp"
+#include "system.hpp"
 
 namespace dlprim {
 
@@ -19,8 +20,9 @@ constexpr unsigned most_threads = 16;
 // At the process' end: the longest build takes some seconds.
 constexpr auto farewell = std::chrono::seconds(5);
 constexpr auto idle_time = std::chrono::seconds(10);
+std::int64_t creator = 0;  // the process that has the threads
 
-// Nobody needs further processes for now.
+// Ends processes that have nothing to compile.
 void close_compilers() noexcept {
   for (int i = 0; i < Device::count(); i++)
     if (Device& device = Device::get(i); device.initialized()) device.programs().compilers().close_idle();
@@ -34,7 +36,10 @@ Builders& Builders::instance() {
   return *instance;
 }
 
-Builders::Builders() { stop_at_exit(); }
+Builders::Builders() {
+  creator = process_id();
+  stop_at_exit();
+}
 
 void Builders::stop_at_exit() noexcept {
   std::atexit([] { instance().stop(); });
@@ -84,6 +89,7 @@ void Builders::work() noexcept {
 
 // Before drivers are unloaded.
 void Builders::stop() noexcept {
+  if (process_id() != creator) return;  // a fork has no such threads, and may have found the mutex locked
   Submission::halt_all();
   std::unique_lock guard(mutex_);
   stopping_ = true;

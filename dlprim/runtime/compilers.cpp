@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <optional>
 
 #include "compiler/message.hpp"
 #include "cpus.hpp"
@@ -16,7 +17,7 @@ namespace dlprim {
 namespace {
 
 constexpr unsigned most_processes = 12;
-constexpr int bytes_of_device = 32;  // 2^32 for each process
+constexpr int bytes_of_device = 33;  // 2^33 for each process
 constexpr auto patience = std::chrono::seconds(60);  // with one program
 constexpr std::uint64_t largest_binary = std::uint64_t(1) << 30;
 
@@ -29,14 +30,16 @@ unsigned processes_for(const DeviceInfo& info) {
 
 std::string_view bytes_of(const auto& message) { return {reinterpret_cast<const char*>(&message), sizeof message}; }
 
-std::string ask(Companion& companion, const std::string& options, const std::string& text) {
+// The binary, empty where the program does not build; nothing where there is no answer.
+std::optional<std::string> ask(Companion& companion, const std::string& options, const std::string& text) {
   const CompileRequest request{options.size(), text.size()};
   CompileReply reply{};
-  if (!companion.send(bytes_of(request)) || !companion.send(options) || !companion.send(text)) return {};
-  if (!companion.receive({reinterpret_cast<char*>(&reply), sizeof reply}, patience)) return {};
-  if (reply.binary > largest_binary) return {};
-  std::string binary(reply.binary, '\0');
-  return companion.receive(binary, patience) ? binary : "";
+  if (!companion.send(bytes_of(request)) || !companion.send(options) || !companion.send(text)) return std::nullopt;
+  if (!companion.receive({reinterpret_cast<char*>(&reply), sizeof reply}, patience)) return std::nullopt;
+  if (reply.binary > largest_binary) return std::nullopt;
+  std::optional<std::string> binary(std::in_place, reply.binary, '\0');
+  if (!companion.receive(*binary, patience)) return std::nullopt;
+  return binary;
 }
 
 }  // namespace
@@ -93,12 +96,17 @@ Compilers::Turn::~Turn() {
 
 std::string Compilers::Turn::elsewhere(const std::string& options, const std::string& text) {
   if (!companion_) return {};
-  std::string binary = ask(*companion_, options, text);
-  if (!binary.empty()) return binary;
-  // It has ended or does not build the program: this process will tell which.
-  companion_.reset();
+  std::optional<std::string> binary = ask(*companion_, options, text);
+  if (binary && !binary->empty()) return *binary;
   std::unique_lock guard(compilers_.mutex_);
-  compilers_.most_ = --compilers_.running_;
+  if (binary) {
+    // This process will say why the program does not build; the other one serves on.
+    compilers_.idle_.push_back(std::move(companion_));
+    compilers_.free_.notify_all();
+  } else {
+    companion_.reset();
+    compilers_.most_ = --compilers_.running_;
+  }
   compilers_.take_own(guard);
   return {};
 }

@@ -14,7 +14,7 @@ class Companion;
 
 /// Who compiles for a device. NVIDIA's driver compiles one program at a time in a process, so that others are compiled by
 /// further processes: the program dlprim_compiler beside this library, up to 12, three for four CPUs, and one for each
-/// 4 GiB of the device's memory, of which each takes some hundred MiB. They are started when they are needed and end
+/// 8 GiB of the device's memory, of which each takes some hundred MiB. They are started when they are needed and end
 /// after ten seconds without work. Other drivers compile several programs at once in this process.
 /// DLPRIM_COMPILERS=n says how many processes there may be, on any device; 0: none.
 class Compilers {

@@ -251,7 +251,7 @@ cl::Program ProgramCache::program(const std::string& text, const std::string& op
     if (!program()) throw BuildError("[program] " + what + " does not assemble for " + target + " on " + info.name, "");
   } else if (!program()) {
     program = from_binary(device_, binary, options);
-    if (!program()) program = compile_here(text, options, what);
+    if (!program()) binary = binary_of(program = compile_here(text, options, what));
   }
   if (kept && !binary.empty()) disk.store(key, binary);
   return program;

@@ -13,6 +13,7 @@
 #endif
 
 #include "cpus.hpp"
+#include "system.hpp"
 
 namespace dlprim {
 
@@ -57,6 +58,7 @@ bool pays(const DeviceInfo& device) {
 }
 
 struct Registry {
+  const std::int64_t process = process_id();
   std::mutex mutex;
   std::vector<Submission*> all;
 };
@@ -208,6 +210,7 @@ void Submission::halt_all() noexcept {
 // Before drivers are unloaded. What has not been handed to them by now nobody can see any more.
 void Submission::stop_all() noexcept {
   Registry& known = registry();
+  if (known.process != process_id()) return;  // a fork has no such threads to wait for
   std::lock_guard guard(known.mutex);
   const auto end = Clock::now() + farewell;
   for (Submission* submission : known.all) {

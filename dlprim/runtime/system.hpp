@@ -26,6 +26,8 @@ std::filesystem::path user_cache_folder();
 
 /// The file that this code was loaded from, a shared library or program; empty where that is not known.
 std::filesystem::path library_file();
+/// Differs in a fork, which has none of the threads.
+std::int64_t process_id() noexcept;
 
 /// Another program that runs beside this process, with a connection in both directions as its standard input. It must go
 /// to the background at once, and end when the connection does.

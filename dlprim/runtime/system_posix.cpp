@@ -35,8 +35,15 @@ std::filesystem::path user_cache_folder() {
 std::filesystem::path library_file() {
   Dl_info info{};
   const void* code = reinterpret_cast<const void*>(&library_file);
-  return dladdr(code, &info) && info.dli_fname ? std::filesystem::absolute(info.dli_fname) : std::filesystem::path();
+  if (!dladdr(code, &info) || !info.dli_fname) return {};
+  const std::filesystem::path name = info.dli_fname;
+  if (name.is_absolute()) return name;
+  // A program's name as it was called, which may stand for a file of PATH: never one of the working folder.
+  std::error_code unknown;
+  return std::filesystem::read_symlink("/proc/self/exe", unknown);
 }
+
+std::int64_t process_id() noexcept { return getpid(); }
 
 Companion::Companion(const std::filesystem::path& program, const std::string& argument) {
   int ends[2];

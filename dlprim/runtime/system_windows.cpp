@@ -30,6 +30,8 @@ std::filesystem::path user_cache_folder() {
 // Drivers that need companions have not been met on Windows yet: programs are compiled in this process.
 std::filesystem::path library_file() { return {}; }
 
+std::int64_t process_id() noexcept { return std::int64_t(GetCurrentProcessId()); }
+
 Companion::Companion(const std::filesystem::path& program, const std::string&) : connection_(-1) {
   throw std::system_error(std::make_error_code(std::errc::not_supported), program.string());
 }

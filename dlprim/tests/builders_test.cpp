@@ -122,6 +122,8 @@ TEST(Compilers, WhatTheOtherProcessCannotBuildComesBack) {
   });
   EXPECT_EQ(there.elsewhere("-w", "no OpenCL C"), "");  // and this process may compile now, once it has the turn
   soon.join();
+  Compilers::Turn next(compilers);  // the other process serves on
+  EXPECT_FALSE(next.elsewhere("-w", "__kernel void f(__global int *x) { x[0] = 7; }\n").empty());
 }
 
 TEST(Compilers, NoneCanBeWanted) {
