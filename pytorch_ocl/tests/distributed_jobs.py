@@ -302,7 +302,7 @@ def sockets_after_all():
     """Ranks that cannot share memory go through Gloo."""
     os.environ["PYTORCH_OCL_SHARED_PIECE"] = str(4096 * (1 + rank()))
     start(seconds=60)
-    xs = [torch.full((5000 + i,), i + rank(), device="ocl") for i in range(4)]
+    xs = [torch.full((size + i,), i + rank(), device="ocl") for i, size in enumerate((5000, 5000, 1 << 23, 5000))]
     works = [dist.all_reduce(x, async_op=True) for x in xs]
     for i, work in enumerate(works):
         work.wait()

@@ -89,14 +89,22 @@ SharedChannel* GlooBackend::channel(std::chrono::milliseconds timeout) {
   return channel_.get();
 }
 
-// Gloo does it after all, from a stream that has waited for `ready`.
+// Gloo does it after all, from a stream that has waited for `ready`. Copies of its own run on other streams than those
+// the work ends on, which the callback's stream has waited for.
 void GlooBackend::run_again(const c10::intrusive_ptr<StagedWork>& work, std::size_t parts, const dlprim::Event& ready,
                             c10::Device where, const std::function<WorkPtr()>& again) {
   const c10::Stream stream = streams(where).to_host;
   translated([&] { queue_of(stream).wait(ready); });
   const c10::StreamGuard guard(stream);
-  again()->getFuture()->addCallback([work, parts](c10::ivalue::Future& future) {
-    for (std::size_t i = 0; i < parts; i++) work->end_part({}, future.hasError() ? future.exception_ptr() : nullptr);
+  const c10::Stream end = streams(where, true).to_device;
+  again()->getFuture()->addCallback([work, parts, end](c10::ivalue::Future& future) {
+    std::exception_ptr error = future.hasError() ? future.exception_ptr() : nullptr;
+    try {
+      translated([&] { queue_of(end).wait(queue_of(current_stream(end.device_index())).record()); });
+    } catch (...) {
+      if (!error) error = std::current_exception();
+    }
+    for (std::size_t i = 0; i < parts; i++) work->end_part({}, error);
   });
 }
 
