@@ -3,46 +3,11 @@
 // a row: it finds the k-th key digit by digit from histograms (Alabi et al., "Fast k-selection algorithms for graphics
 // processing units", 2012), then lists what comes before that key and as many elements of that key as are left: in any
 // order, to be sorted, where local memory has room for all of that key; else in two more readings of the row.
-// Defines: those of lib/sort_keys.clh; GROUP: 1, or a power of two from 256 on.
+// Defines: those of lib/sort_keys.clh and lib/digits.clh.
 #include "lib/sort_keys.clh"
+#include "lib/digits.clh"
 
-#define DIGITS 256
 #define KEY(i) key_of(LOAD(T, x, i))
-
-#if GROUP == 1
-#define COUNT(counter) (counter)++
-#else
-#define COUNT(counter) atomic_inc((volatile __local uint *)&(counter))
-#endif
-
-// Adds to each item's `sums` those of the items before it.
-#define SCAN(sums, item, length)                                   \
-  for (int far = 1; far < (length); far *= 2) {                    \
-    const bool adds = (item) < (length) && (item) >= far;          \
-    const ulong more = adds ? (ulong)sums[(item) - far] : 0;       \
-    barrier(CLK_LOCAL_MEM_FENCE);                                  \
-    if (adds) sums[item] += more;                                  \
-    barrier(CLK_LOCAL_MEM_FENCE);                                  \
-  }
-
-// The first digit whose running count reaches `wanted`; subtracts the counts before it.
-inline uint find_digit(__local uint *counts, __local uint *found, uint *wanted) {
-  const int item = get_local_id(0);
-#if GROUP == 1
-  uint digit = 0;
-  while (counts[digit] < *wanted) *wanted -= counts[digit++];
-  return digit;
-#else
-  SCAN(counts, item, DIGITS)
-  if (item < DIGITS) {
-    const uint before = item > 0 ? counts[item - 1] : 0;
-    if (before < *wanted && *wanted <= counts[item]) found[0] = item, found[1] = before;
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
-  *wanted -= found[1];
-  return found[0];
-#endif
-}
 
 #if GROUP > 1
 // `list`: those whose leading digits are up to the threshold's, by position: twice that, plus 1 if below the threshold.

@@ -77,13 +77,11 @@ __kernel void merge_runs(CONST_GLOBAL(STORAGE(T), keys), CONST_GLOBAL(long, from
   }
 }
 
-__kernel void rank_place(CONST_GLOBAL(STORAGE(T), sorted), GLOBAL(long, place), long n, ulong rows, long k) {
+__kernel void mode_place(CONST_GLOBAL(STORAGE(T), sorted), GLOBAL(long, place), long n, ulong rows) {
   const ulong row = global_id();
   if (row >= rows) return;
   __global const STORAGE(T) *sorted = CONST_POINTER(STORAGE(T), sorted) + row * n;
-  long at = k;
-#if defined(MODE)
-  long longest = 0, begin = 0;
+  long longest = 0, begin = 0, at = 0;
   for (long i = 0; i < n; i++) {
     const VALUE(T) x = LOAD(T, sorted, i), first = LOAD(T, sorted, begin);
     if (!SAME(first, x)) begin = i;
@@ -92,21 +90,6 @@ __kernel void rank_place(CONST_GLOBAL(STORAGE(T), sorted), GLOBAL(long, place), 
       at = i;
     }
   }
-#elif defined(MEDIAN)
-  long low = 0, high = n;  // numbers come before NaN
-#if FLOATING
-  while (low < high) {
-    const long middle = (low + high) / 2;
-    const VALUE(T) x = LOAD(T, sorted, middle);
-    if (x == x) low = middle + 1;
-    else high = middle;
-  }
-#else
-  low = n;
-#endif
-  at = low == n || (IGNORE_NAN && low > 0) ? (low - 1) / 2 : low;
-  if (IGNORE_NAN && low == 0) at = 0;
-#endif
   POINTER(long, place)[row] = at;
 }
 

@@ -9,6 +9,28 @@
 
 namespace dlprim {
 
+namespace {
+
+constexpr int largest_heap = 256;
+
+// For CPUs.
+void select_by_heap(Queue& queue, const TensorView& keys, const TensorView& places, bool descending) {
+  struct Select {
+    DataType type;
+    bool descending;
+  };
+  static KernelCache<Select> cache;
+  Kernel& kernel = cache.get(queue.device(), {keys.dtype, descending}, [&] {
+    KernelSource source("heap_select.cl", "heap_select");
+    define_sort_keys(source, keys.dtype, descending);
+    return source.define("MOST", largest_heap);
+  });
+  launch(queue, kernel, NDRange(std::size_t(keys.sizes[0]), 1), keys.data, places.data, cl_ulong(keys.sizes[1]),
+         cl_ulong(places.sizes[1]));
+}
+
+}  // namespace
+
 bool select_places(Queue& queue, const TensorView& keys, const TensorView& places, bool descending) {
   if (!keys.is_contiguous() || !places.is_contiguous() || keys.dims != 2 || places.dims != 2 ||
       places.dtype != DataType::int64 || places.sizes[0] != keys.sizes[0] || places.sizes[1] > keys.sizes[1])
@@ -28,6 +50,10 @@ bool select_places(Queue& queue, const TensorView& keys, const TensorView& place
     std::uint16_t group;
   };
   const char* forced = environment::text("DLPRIM_SORT");
+  if (info.cpu && !forced && k <= largest_heap) {
+    select_by_heap(queue, keys, places, descending);
+    return true;
+  }
   const std::size_t many = n >= 8192 && info.max_work_group >= 1024 ? 1024 : 256;
   const std::size_t group = info.cpu && !(forced && std::string_view(forced) == "radix") ? 1 : many;
   static KernelCache<Select> cache;

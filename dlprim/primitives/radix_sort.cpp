@@ -45,6 +45,8 @@ int items_of(const Device& device, DataType type) {
 
 }  // namespace
 
+std::pair<int, int> sort_key_bits(DataType type) { return {first_bit(type), key_bits(type)}; }
+
 void define_sort_keys(KernelSource& source, DataType type, bool descending) {
   source.define("T", tag(type)).define("WIDE_KEYS", is_wide(type)).define("FLOATING", is_floating(type));
   source.define("SIGNED", is_signed(type)).define("KEY_BITS", key_bits(type)).define("DESCENDING", descending);

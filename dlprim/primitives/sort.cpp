@@ -17,12 +17,12 @@ constexpr std::size_t work_group = 64;
 constexpr std::int64_t run = 16;  // RUN of sort.cl
 
 enum Kind : std::uint8_t { sort_runs, merge_runs, place, search, heads };
-constexpr const char* kernels[] = {"sort_runs", "merge_runs", "rank_place", "search_sorted", "run_heads"};
+constexpr const char* kernels[] = {"sort_runs", "merge_runs", "mode_place", "search_sorted", "run_heads"};
 
 struct Key {
   Kind kind;
   DataType keys;
-  std::uint8_t option;  // bits: 1 rows or right, 2 descending or sorter; for ranks the rank
+  std::uint8_t option;  // bits: 1 rows or right, 2 descending or sorter
   DataType out;
 };
 
@@ -33,12 +33,6 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
   return cache.get(queue.device(), key, [&] {
     KernelSource source("sort.cl", kernels[key.kind]);
     source.define("T", tag(key.keys)).define("FLOATING", std::int64_t(is_floating(key.keys)));
-    if (key.kind == place) {
-      const Rank rank = Rank(key.option);
-      if (rank == Rank::mode) source.define("MODE");
-      if (rank == Rank::median || rank == Rank::nanmedian) source.define("MEDIAN");
-      return source.define("IGNORE_NAN", std::int64_t(rank == Rank::nanmedian));
-    }
     if (key.kind == search) source.define("OUT", tag(key.out));
     if (key.option & 1) source.define(key.kind == search ? "RIGHT" : "ROWS");
     if (key.option & 2) source.define(key.kind == search ? "SORTER" : "DESCENDING");
@@ -95,9 +89,12 @@ void add_cores(Cores<Core<SortProblem>>& cores) {
   static constexpr SortCore sweep{
       .name = "sweep", .order = 50, .decline = decline_sweep, .run = run_sweep, .copies = true};
   static constexpr SortCore radix{.name = "radix", .order = 100, .decline = decline_radix, .run = run_radix_and_gather};
+  static constexpr SortCore parts{
+      .name = "parts", .order = 150, .decline = decline_parts, .run = run_parts, .copies = true};
   static constexpr SortCore merge{.name = "merge", .order = 200, .decline = decline_merge, .run = run_merge};
   cores.add(sweep);
   cores.add(radix);
+  cores.add(parts);
   cores.add(merge);
 }
 
@@ -125,12 +122,12 @@ void sort_rows(Queue& queue, const TensorView& keys, const TensorView& order) {
   merge_sort(queue, keys.data, keys.dtype, order.data, 1, keys.sizes[0], keys.sizes[1], 1);
 }
 
-void rank_place(Queue& queue, const TensorView& sorted, const TensorView& place_of, Rank rank, std::int64_t k) {
+void mode_place(Queue& queue, const TensorView& sorted, const TensorView& place_of) {
   expect(sorted.is_contiguous() && sorted.dims == 2 && place_of.numel() == sorted.sizes[0] && sorted.sizes[1] > 0,
          "contiguous rows [rows, n] that are not empty");
   const cl_ulong rows = cl_ulong(sorted.sizes[0]);
-  launch(queue, kernel_for(queue, {place, sorted.dtype, std::uint8_t(rank), sorted.dtype}), NDRange(rows, work_group),
-         sorted.data, place_of.data, cl_long(sorted.sizes[1]), rows, cl_long(k));
+  launch(queue, kernel_for(queue, {place, sorted.dtype, 0, sorted.dtype}), NDRange(rows, work_group), sorted.data,
+         place_of.data, cl_long(sorted.sizes[1]), rows);
 }
 
 void search_sorted(Queue& queue, const TensorView& out, const TensorView& sorted, const TensorView& values,

@@ -31,10 +31,13 @@ unsigned processes_for(const DeviceInfo& info) {
 std::string_view bytes_of(const auto& message) { return {reinterpret_cast<const char*>(&message), sizeof message}; }
 
 // The binary, empty where the program does not build; nothing where there is no answer.
-std::optional<std::string> ask(Companion& companion, const std::string& options, const std::string& text) {
-  const CompileRequest request{options.size(), text.size()};
+std::optional<std::string> ask(Companion& companion, const std::string& options, const std::string& target,
+                               const std::string& text) {
+  const CompileRequest request{options.size(), target.size(), text.size()};
   CompileReply reply{};
-  if (!companion.send(bytes_of(request)) || !companion.send(options) || !companion.send(text)) return std::nullopt;
+  for (const std::string_view part :
+       {bytes_of(request), std::string_view(options), std::string_view(target), std::string_view(text)})
+    if (!companion.send(part)) return std::nullopt;
   if (!companion.receive({reinterpret_cast<char*>(&reply), sizeof reply}, patience)) return std::nullopt;
   if (reply.binary > largest_binary) return std::nullopt;
   std::optional<std::string> binary(std::in_place, reply.binary, '\0');
@@ -94,9 +97,9 @@ Compilers::Turn::~Turn() {
   compilers_.free_.notify_all();
 }
 
-std::string Compilers::Turn::elsewhere(const std::string& options, const std::string& text) {
+std::string Compilers::Turn::elsewhere(const std::string& options, const std::string& target, const std::string& text) {
   if (!companion_) return {};
-  std::optional<std::string> binary = ask(*companion_, options, text);
+  std::optional<std::string> binary = ask(*companion_, options, target, text);
   if (binary && !binary->empty()) return *binary;
   std::unique_lock guard(compilers_.mutex_);
   if (binary) {

@@ -28,8 +28,8 @@ class Compilers {
     explicit Turn(Compilers& compilers);
     Turn(const Turn&) = delete;
     ~Turn();
-    /// The binary of `text`; empty where this process has to compile it.
-    std::string elsewhere(const std::string& options, const std::string& text);
+    /// The binary of `text`, PTX for `target` where that is given; empty where this process has to compile it.
+    std::string elsewhere(const std::string& options, const std::string& target, const std::string& text);
 
    private:
     Compilers& compilers_;

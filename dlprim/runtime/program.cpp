@@ -10,6 +10,7 @@
 
 #include "build_progress.hpp"
 #include "builders.hpp"
+#include "compiler/retarget.hpp"
 #include "compilers.hpp"
 #include "disk_cache.hpp"
 #include "driver_defects.hpp"
@@ -135,27 +136,6 @@ cl::Program from_binary(Device& device, const std::string& binary, const std::st
   return clBuildProgram(program(), 1, &id, options.c_str(), nullptr, nullptr) == CL_SUCCESS ? program : cl::Program();
 }
 
-// PTX for another target ("sm_90a", or "sm_90a 2" where two work-groups shall share a compute unit), with the
-// instructions that only it has. Kernels that move registers between warps must have a known number of them at their
-// entry, or the assembler ignores that.
-std::string retarget(std::string ptx, const std::string& target) {
-  const std::size_t at = ptx.find(".target "), space = target.find(' ');
-  if (at == std::string::npos) return {};
-  const std::size_t from = at + std::strlen(".target ");
-  ptx.replace(from, ptx.find_first_of(", \n", from) - from, target.substr(0, space));
-  const bool alone = space == std::string::npos, moves = ptx.find("setmaxnreg") != std::string::npos;
-  const std::size_t group = alone && !moves ? std::string::npos : ptx.find(".reqntid");
-  if (group != std::string::npos) ptx.insert(group, ".minnctapersm" + (alone ? " 1" : target.substr(space)) + "\n");
-  std::string shown;
-  shown.reserve(ptx.size());
-  constexpr std::string_view hidden = "//@";
-  for (std::size_t i = 0, next; i < ptx.size(); i = next + hidden.size()) {
-    next = std::min(ptx.find(hidden, i), ptx.size());
-    shown.append(ptx, i, next - i);
-  }
-  return shown;
-}
-
 // "#define A 1" and so on as "A 1, ...".
 std::string one_line(const std::string& defines) {
   std::istringstream lines(defines);
@@ -236,23 +216,26 @@ cl::Program ProgramCache::program(const std::string& text, const std::string& op
     if (cl::Program program = from_binary(device_, *binary, options); program()) return program;
     disk.erase(key);
   }
+  const bool targeted = target.substr(0, target.find(' ')) == "sm_" + std::to_string(info.nv_compute_capability) + "a";
+  const std::string exact = targeted ? target : "";
   BuildProgress progress(what);
-  cl::Program program;
   std::string binary;
+  auto here = [&] {
+    cl::Program built = compile_here(text, options, what);
+    binary = binary_of(built);
+    if (targeted) built = from_binary(device_, binary = retarget(std::move(binary), exact), options);
+    if (!built()) throw BuildError("[program] " + what + " does not assemble for " + target + " on " + info.name, "");
+    return built;
+  };
+  cl::Program program;
   {
     Compilers::Turn turn(*compilers_);
-    binary = kept ? turn.elsewhere(options, text) : "";
-    if (binary.empty()) binary = binary_of(program = compile_here(text, options, what));
+    binary = kept ? turn.elsewhere(options, exact, text) : "";
+    if (binary.empty()) program = here();
     else progress.set_elsewhere();
   }
-  if (target.substr(0, target.find(' ')) == "sm_" + std::to_string(info.nv_compute_capability) + "a") {
-    binary = retarget(std::move(binary), target);
-    program = from_binary(device_, binary, options);
-    if (!program()) throw BuildError("[program] " + what + " does not assemble for " + target + " on " + info.name, "");
-  } else if (!program()) {
-    program = from_binary(device_, binary, options);
-    if (!program()) binary = binary_of(program = compile_here(text, options, what));
-  }
+  if (!program()) program = from_binary(device_, binary, options);
+  if (!program()) program = here();
   if (kept && !binary.empty()) disk.store(key, binary);
   return program;
 }

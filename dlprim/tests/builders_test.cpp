@@ -98,7 +98,7 @@ TEST(Compilers, AnotherProcessCompilesWhileThisOneDoes) {
   std::string binary;
   for (int round = 0; round < 2; round++) {
     Compilers::Turn there(compilers);
-    binary = there.elsewhere("-w", "__kernel void f(__global int *x) { x[0] = 7; }\n");
+    binary = there.elsewhere("-w", "", "__kernel void f(__global int *x) { x[0] = 7; }\n");
     EXPECT_FALSE(binary.empty());
   }
   compilers.close_idle();
@@ -120,17 +120,17 @@ TEST(Compilers, WhatTheOtherProcessCannotBuildComesBack) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     here.reset();
   });
-  EXPECT_EQ(there.elsewhere("-w", "no OpenCL C"), "");  // and this process may compile now, once it has the turn
+  EXPECT_EQ(there.elsewhere("-w", "", "no OpenCL C"), "");  // and this process may compile now, once it has the turn
   soon.join();
   Compilers::Turn next(compilers);  // the other process serves on
-  EXPECT_FALSE(next.elsewhere("-w", "__kernel void f(__global int *x) { x[0] = 7; }\n").empty());
+  EXPECT_FALSE(next.elsewhere("-w", "", "__kernel void f(__global int *x) { x[0] = 7; }\n").empty());
 }
 
 TEST(Compilers, NoneCanBeWanted) {
   const Processes none("0");
   Compilers compilers(device());
   Compilers::Turn turn(compilers);
-  EXPECT_EQ(turn.elsewhere("-w", "__kernel void f(__global int *x) { x[0] = 7; }\n"), "");
+  EXPECT_EQ(turn.elsewhere("-w", "", "__kernel void f(__global int *x) { x[0] = 7; }\n"), "");
 }
 #endif
 

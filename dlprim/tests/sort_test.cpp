@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/compact.hpp>
 #include <dlprim/primitives/sort.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "floats.hpp"
+#include "setting.hpp"
 #include "tensors.hpp"
 
 namespace dlprim {
@@ -21,9 +24,12 @@ bool less(float a, float b) { return a < b || (std::isnan(b) && !std::isnan(a));
 class SortCandidate : public ::testing::TestWithParam<const char*> {
  protected:
   // Work-groups of many, above all with shuffles made of barriers, take CPUs' compilers seconds a program.
-  bool slow_to_build() const { return GetParam() != std::string("merge") && queue().device().info().cpu; }
+  bool slow_to_build() const {
+    const std::string name = GetParam();
+    return (name == "radix" || name == "sweep") && queue().device().info().cpu;
+  }
 };
-INSTANTIATE_TEST_SUITE_P(All, SortCandidate, ::testing::Values("merge", "radix", "sweep"));
+INSTANTIATE_TEST_SUITE_P(All, SortCandidate, ::testing::Values("merge", "parts", "radix", "sweep"));
 
 TEST_P(SortCandidate, IsStableAtEdgesOfRunsAndTiles) {
   const testing::Variable forced("DLPRIM_SORT", GetParam());
@@ -82,6 +88,32 @@ TEST_P(SortCandidate, SelectsPlacesOfTheFirst) {
                 << name(type) << " " << n << " " << k << " " << descending << " row " << row;
           }
         }
+}
+
+// By a heap on CPUs; few values, and rows that get better towards their end.
+TEST(SelectPlaces, FewOfTheRow) {
+  for (const std::int64_t n : {64, 1003, 20000})
+    for (const std::int64_t k : {1, 3, 16, 250})
+      for (const bool descending : {false, true}) {
+        if (4 * k > n) continue;
+        std::mt19937 engine{unsigned(n + k)};
+        std::vector<float> host(std::size_t(3 * n));
+        for (std::int64_t i = 0; i < 3 * n; i++)
+          host[std::size_t(i)] = i < n ? float(engine() % 5) : i < 2 * n ? float(i / 7) : float(-i);
+        host[5] = std::nanf("");
+        DeviceVector<float> keys(host);
+        const TensorView rows{keys.data(), DataType::float32, {3, n}};
+        DeviceVector<std::int64_t> places(std::size_t(3 * k)), order(host.size());
+        if (!select_places(queue(), rows, {places.data(), DataType::int64, {3, k}}, descending)) continue;
+        sort_order(queue(), rows, {order.data(), DataType::int64, {3, n}}, descending);
+        auto sorted = order.read();
+        const auto result = places.read();
+        for (std::int64_t row = 0; row < 3; row++) {
+          std::sort(sorted.begin() + row * n, sorted.begin() + row * n + k);
+          ASSERT_TRUE(std::equal(result.begin() + row * k, result.begin() + (row + 1) * k, sorted.begin() + row * n))
+              << n << " " << k << " " << descending << " row " << row;
+        }
+      }
 }
 
 // Whole ranges of every type: one tile and several.
@@ -166,18 +198,71 @@ TEST(Sort, RowsInLexicographicOrder) {
   EXPECT_EQ(heads.read(), (std::vector<std::uint8_t>{1, 0, 1, 1}));
 }
 
-TEST(Sort, PlacesOfRanks) {
+TEST(Sort, PlacesOfModes) {
   const float nan = std::nanf("");
   DeviceVector<float> sorted(std::vector<float>{1, 2, 2, 3, 4, 1, 1, 2, nan, nan});
   DeviceVector<std::int64_t> place(2);
-  auto run = [&](Rank rank, std::int64_t k = 0) {
-    rank_place(queue(), {sorted.data(), DataType::float32, {2, 5}}, {place.data(), DataType::int64, {2}}, rank, k);
-    return place.read();
-  };
-  EXPECT_EQ(run(Rank::kth, 3), (std::vector<std::int64_t>{3, 3}));
-  EXPECT_EQ(run(Rank::median), (std::vector<std::int64_t>{2, 3}));
-  EXPECT_EQ(run(Rank::nanmedian), (std::vector<std::int64_t>{2, 1}));
-  EXPECT_EQ(run(Rank::mode), (std::vector<std::int64_t>{2, 1}));
+  mode_place(queue(), {sorted.data(), DataType::float32, {2, 5}}, {place.data(), DataType::int64, {2}});
+  EXPECT_EQ(place.read(), (std::vector<std::int64_t>{2, 1}));
+}
+
+// The first element equal to the one that sorting puts at the rank, in rows of one part and of several, of few values
+// and of many, without NaN, with some, and of nothing else.
+class RankSelection : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Forms, RankSelection, ::testing::Values(false, true),
+                         [](const auto& form) { return form.param ? "OfGpus" : "OfTheDevice"; });
+
+TEST_P(RankSelection, FindsTheFirstOfEqualElements) {
+  if (GetParam() && queue().device().info().max_work_group < 256) GTEST_SKIP() << "needs work-groups of 256";
+  std::optional<testing::Setting> forms;
+  if (GetParam()) forms.emplace(settings.gpu_forms);
+  for (const DataType type : {DataType::float32, DataType::float64, DataType::bfloat16, DataType::float16,
+                              DataType::int64, DataType::int16, DataType::uint8})
+    for (const std::int64_t n : {1, 2, 100, 1001, 70000}) {
+      const bool real = is_floating(type);
+      if (!testing::supports(type) || (GetParam() && size_of(type) != 4 && type != DataType::int64)) continue;
+      const std::int64_t rows = 4;
+      std::mt19937 engine{unsigned(n)};
+      std::vector<double> values(std::size_t(rows * n));
+      for (std::int64_t i = 0; i < rows * n; i++) {
+        const std::int64_t row = i / n;
+        double value = row == 0 ? engine() % 3 : engine() % 101;
+        if (row == 1 && real) value = value / 8 - 6;
+        if (real && (row == 3 || (row == 2 && engine() % 3 == 0))) value = std::nan("");
+        values[std::size_t(i)] = value;
+      }
+      const testing::DeviceTensor keys(type, {rows, n}, values);
+      for (const Rank rank : {Rank::kth, Rank::median, Rank::nanmedian}) {
+        const std::int64_t k = rank == Rank::kth ? n / 3 : 0;
+        DeviceVector<std::int64_t> places(static_cast<std::size_t>(rows));
+        select_rank(queue(), keys, {places.data(), DataType::int64, {rows}}, rank, k);
+        const auto result = places.read();
+        for (std::int64_t row = 0; row < rows; row++) {
+          const double* x = values.data() + row * n;
+          auto before = [](double a, double b) { return a < b || (std::isnan(b) && !std::isnan(a)); };
+          std::vector<double> sorted(x, x + n);
+          std::sort(sorted.begin(), sorted.end(), before);
+          const std::int64_t numbers = n - std::count_if(x, x + n, [](double v) { return std::isnan(v); });
+          std::int64_t at = k;
+          if (rank == Rank::median) at = numbers < n ? numbers : (n - 1) / 2;
+          if (rank == Rank::nanmedian) at = numbers ? (numbers - 1) / 2 : 0;
+          const double wanted = sorted[std::size_t(at)];
+          const double* first =
+              std::find_if(x, x + n, [&](double v) { return v == wanted || (std::isnan(v) && std::isnan(wanted)); });
+          EXPECT_EQ(result[std::size_t(row)], first - x)
+              << name(type) << " " << n << " " << int(rank) << " row " << row;
+        }
+      }
+    }
+}
+
+TEST(Sort, RanksOutsideOfTheRow) {
+  DeviceVector<float> keys(8);
+  DeviceVector<std::int64_t> places(2);
+  for (const std::int64_t k : {std::int64_t(-1), std::int64_t(4)})
+    EXPECT_THROW(select_rank(queue(), {keys.data(), DataType::float32, {2, 4}}, {places.data(), DataType::int64, {2}},
+                             Rank::kth, k),
+                 ValidationError);
 }
 
 TEST(Sort, Searches) {

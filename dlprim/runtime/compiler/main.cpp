@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "message.hpp"
+#include "retarget.hpp"
 
 namespace {
 
@@ -46,17 +47,35 @@ cl_device_id find_device(const std::string& text) {
   return code == CL_SUCCESS && count > device ? devices[device] : nullptr;
 }
 
-std::string compile(cl_context context, cl_device_id device, const std::string& options, const std::string& text) {
-  const char* data = text.data();
-  std::size_t size = text.size();
-  cl_int code = CL_SUCCESS;
-  const cl::Program program(clCreateProgramWithSource(context, 1, &data, &size, &code));
-  if (code != CL_SUCCESS) return {};
-  if (clBuildProgram(program(), 1, &device, options.c_str(), nullptr, nullptr) != CL_SUCCESS) return {};
+std::string binary_of(const cl::Program& program) {
+  std::size_t size = 0;
   if (clGetProgramInfo(program(), CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr) != CL_SUCCESS) return {};
   std::string binary(size, '\0');
   auto* bytes = reinterpret_cast<unsigned char*>(binary.data());
   return clGetProgramInfo(program(), CL_PROGRAM_BINARIES, sizeof bytes, &bytes, nullptr) == CL_SUCCESS ? binary : "";
+}
+
+// Has the driver assemble PTX: what comes of it lies in the driver's cache when the other process asks for the same.
+void assemble(cl_context context, cl_device_id device, const std::string& options, const std::string& ptx) {
+  const auto* data = reinterpret_cast<const unsigned char*>(ptx.data());
+  const std::size_t size = ptx.size();
+  cl_int code = CL_SUCCESS, status = CL_SUCCESS;
+  const cl::Program program(clCreateProgramWithBinary(context, 1, &device, &size, &data, &status, &code));
+  if (code == CL_SUCCESS) clBuildProgram(program(), 1, &device, options.c_str(), nullptr, nullptr);
+}
+
+std::string compile(cl_context context, cl_device_id device, const std::string& options, const std::string& target,
+                    const std::string& text) {
+  const char* data = text.data();
+  const std::size_t size = text.size();
+  cl_int code = CL_SUCCESS;
+  const cl::Program program(clCreateProgramWithSource(context, 1, &data, &size, &code));
+  if (code != CL_SUCCESS) return {};
+  if (clBuildProgram(program(), 1, &device, options.c_str(), nullptr, nullptr) != CL_SUCCESS) return {};
+  if (target.empty()) return binary_of(program);
+  std::string ptx = dlprim::retarget(binary_of(program), target);
+  assemble(context, device, options, ptx);
+  return ptx;
 }
 
 }  // namespace
@@ -72,10 +91,9 @@ int main(int count, char** arguments) {
   while (true) {
     dlprim::CompileRequest request{};
     receive(&request, sizeof request);
-    std::string options(request.options, '\0'), text(request.text, '\0');
-    receive(options.data(), options.size());
-    receive(text.data(), text.size());
-    const std::string binary = compile(context, device, options, text);
+    std::string options(request.options, '\0'), target(request.target, '\0'), text(request.text, '\0');
+    for (std::string* part : {&options, &target, &text}) receive(part->data(), part->size());
+    const std::string binary = compile(context, device, options, target, text);
     const dlprim::CompileReply reply{binary.size()};
     send_all(&reply, sizeof reply);
     send_all(binary.data(), binary.size());

@@ -5,9 +5,9 @@
 
 namespace dlprim {
 
-/// Before a program: how many bytes of options and of OpenCL C follow.
+/// Before a program: how many bytes of options, of the target of its PTX (KernelSource::ptx_target) and of OpenCL C follow.
 struct CompileRequest {
-  std::uint64_t options, text;
+  std::uint64_t options, target, text;
 };
 
 /// The answer: how many bytes of the device's binary follow; none where the program does not build.

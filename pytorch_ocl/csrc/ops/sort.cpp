@@ -70,11 +70,16 @@ void sort_kernel(const at::TensorBase& self, const at::TensorBase& values, const
 
 // The elements of each row that `rank` selects, with their positions.
 std::pair<at::Tensor, at::Tensor> select(const at::Tensor& self, int64_t dim, dlprim::Rank rank, int64_t k = 0) {
-  const at::Tensor keys = rows_of(self, dim), sorted = at::empty_like(keys);
-  const at::Tensor order = at::empty(keys.sizes(), keys.options().dtype(at::kLong));
+  const at::Tensor keys = rows_of(self, dim);
+  const at::Tensor place = at::empty({keys.size(0), 1}, keys.options().dtype(at::kLong));
+  dlprim::Queue& queue = current_queue(self.device());
+  if (rank != dlprim::Rank::mode) {
+    dlprim::select_rank(queue, view_of(keys, "select"), view_of(place, "select"), rank, k);
+    return {keys.gather(1, place), place};
+  }
+  const at::Tensor sorted = at::empty_like(keys), order = at::empty(keys.sizes(), place.options());
   sort_into(sorted, order, keys, false);
-  const at::Tensor place = at::empty({keys.size(0), 1}, order.options());
-  dlprim::rank_place(current_queue(self.device()), view_of(sorted, "select"), view_of(place, "select"), rank, k);
+  dlprim::mode_place(queue, view_of(sorted, "mode"), view_of(place, "mode"));
   return {sorted.gather(1, place), order.gather(1, place)};
 }
 

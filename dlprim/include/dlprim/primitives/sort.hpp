@@ -6,10 +6,10 @@ namespace dlprim {
 
 /// Stable order of each row of `keys` [rows, n] (contiguous, any real dtype): order[row, i] (int64, contiguous) is the
 /// position of the i-th smallest (largest, when descending) element; `sorted` (contiguous, optional) gets the elements.
-/// NaN counts as the largest, -0 equals 0. Three ways, of which DLPRIM_SORT forces one where it can run: sweep (GPUs
-/// whose work-items exchange by shuffles: Adinets and Merrill 2022), radix (other GPUs: Merrill and Grimshaw 2011), and
-/// merge (elsewhere, and for short rows: runs of 16 are sorted by insertion, then merged pairwise along merge paths;
-/// Green, McColl and Bader 2012).
+/// NaN counts as the largest, -0 equals 0. Four ways, of which DLPRIM_SORT forces one where it can run: sweep (GPUs
+/// whose work-items exchange by shuffles: Adinets and Merrill 2022), radix (other GPUs: Merrill and Grimshaw 2011),
+/// parts (CPUs, by radix as well), and merge (for short rows: runs of 16 are sorted by insertion, then merged pairwise
+/// along merge paths; Green, McColl and Bader 2012).
 void sort_order(Queue& queue, const TensorView& keys, const TensorView& order, bool descending,
                 const TensorView& sorted = {});
 
@@ -22,17 +22,21 @@ bool select_places(Queue& queue, const TensorView& keys, const TensorView& place
 /// Stable lexicographic order of the rows of `keys` [n, columns]: order is [n].
 void sort_rows(Queue& queue, const TensorView& keys, const TensorView& order);
 
-/// Element of each sorted row that a selection by rank takes.
+/// Element of each row that a selection by rank takes.
 enum class Rank : std::uint8_t {
   kth,  ///< the k-th smallest, k from 0
   median,  ///< the lower median; NaN where the row holds one
-  nanmedian,  ///< the lower median of those that are no NaN
+  nanmedian,  ///< the lower median of those that are no NaN; NaN where there are none
   mode,  ///< the most frequent value, the smallest of several
 };
 
-/// place[row] (int64, contiguous): position in the sorted row of the element `rank` selects. `sorted` [rows, n] is
-/// contiguous and ascending, n > 0.
-void rank_place(Queue& queue, const TensorView& sorted, const TensorView& place, Rank rank, std::int64_t k = 0);
+/// places[row] (int64, contiguous, [rows]): position of the first element of each row of `keys` [rows, n] (contiguous,
+/// any real dtype, n > 0) that has the rank: kth, median or nanmedian. NaN counts as the largest, -0 equals 0.
+void select_rank(Queue& queue, const TensorView& keys, const TensorView& places, Rank rank, std::int64_t k = 0);
+
+/// place[row] (int64, contiguous): position in the sorted row of the last of its most frequent elements. `sorted`
+/// [rows, n] is contiguous and ascending, n > 0.
+void mode_place(Queue& queue, const TensorView& sorted, const TensorView& place);
 
 /// out[i] (int64 or int32, contiguous) = first position in the row of `sorted` [rows, n] whose element is not less than
 /// (right: greater than) values[row, i]. A `sorter` (int64, shape of sorted; optional) says in which order the elements
