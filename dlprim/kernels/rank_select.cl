@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The first element of each row that has a given rank in the order of sorting, found digit by digit from histograms
 // (Alabi et al., "Fast k-selection algorithms for graphics processing units", 2012). A short row is a work-group's
-// (rank_row). Long ones are cut into parts: for each digit `rank_count` and `rank_pick`, then `rank_find`.
+// (rank_row); very short ones share one, and each work-item counts what comes before its element (rank_short). Long rows
+// are cut into parts: for each digit `rank_count` and `rank_pick`, then `rank_find`.
 // Defines: those of lib/sort_keys.clh and lib/digits.clh.
 #include "lib/sort_keys.clh"
 #include "lib/digits.clh"
@@ -87,6 +88,28 @@ KERNEL void rank_row(CONST_GLOBAL(STORAGE(T), keys), GLOBAL(long, places), ulong
   const ulong place = find_first(x, 0, n, shift, threshold, found);
   if (get_local_id(0) == 0) POINTER(long, places)[get_group_id(0)] = place;
 }
+
+#if GROUP > 1
+KERNEL void rank_short(CONST_GLOBAL(STORAGE(T), keys), GLOBAL(long, places), ulong rows, uint n, long k) {
+  __local sort_key group_keys[GROUP];
+  const uint item = get_local_id(0), slot = item / n, column = item % n;
+  const ulong row = get_group_id(0) * (GROUP / n) + slot;
+  const bool valid = slot < GROUP / n && row < rows;
+  __global const STORAGE(T) *x = CONST_POINTER(STORAGE(T), keys) + row * n;
+  const sort_key own = valid ? KEY(column) : 0;
+  group_keys[item] = own;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (!valid) return;
+  uint less = 0, equal = 0, earlier = 0, nans = 0;
+  for (uint i = 0; i < n; i++) {
+    const sort_key key = group_keys[slot * n + i];
+    less += key < own, equal += key == own, earlier += key == own && i < column;
+    nans += FLOATING && key == LAST_KEY;
+  }
+  const ulong wanted = rank_of(n, nans, k);
+  if (less < wanted && wanted <= less + equal && earlier == 0) POINTER(long, places)[row] = column;
+}
+#endif
 
 // counts[row, part, digit]
 KERNEL void rank_count(CONST_GLOBAL(STORAGE(T), keys), CONST_GLOBAL(State, states), GLOBAL(uint, counts), ulong n,

@@ -12,10 +12,12 @@ namespace dlprim {
 namespace {
 
 constexpr int digit_bits = 8;
+constexpr std::int64_t shortest = 128;  // rows of fewer elements share a work-group
+
 constexpr std::size_t counters = 257, state_bytes = 24;  // COUNTERS at most, and State, of rank_select.cl
 
-enum Kind : std::uint8_t { row, count, pick, find };
-constexpr const char* kernels[] = {"rank_row", "rank_count", "rank_pick", "rank_find"};
+enum Kind : std::uint8_t { row, small, count, pick, find };
+constexpr const char* kernels[] = {"rank_row", "rank_short", "rank_count", "rank_pick", "rank_find"};
 
 struct Key {
   Kind kind;
@@ -59,6 +61,10 @@ void select_rank(Queue& queue, const TensorView& keys, const TensorView& places,
     const Key key{kind, keys.dtype, std::uint16_t(group)};
     launch(queue, kernel_of(queue, key), NDRange(items * group, group), arguments...);
   };
+  if (group > 1 && n < shortest) {
+    const std::size_t together = group / std::size_t(n);
+    return run(small, (groups + together - 1) / together, keys.data, places.data, cl_ulong(rows), cl_uint(n), wanted);
+  }
   if (parts == 1) return run(row, groups, keys.data, places.data, cl_ulong(n), wanted);
 
   const Workspace states(queue, groups * state_bytes), counts(queue, groups * parts * counters * sizeof(cl_uint));

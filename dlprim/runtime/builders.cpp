@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "compilers.hpp"
 #include "cpus.hpp"
@@ -45,17 +46,19 @@ void Builders::stop_at_exit() noexcept {
   std::atexit([] { instance().stop(); });
 }
 
+void Builders::add_thread() noexcept {
+  try {
+    std::thread([this] { work(); }).detach();
+    threads_++, free_++;
+  } catch (const std::system_error&) {
+    // no more threads: those that are there will do
+  }
+}
+
 void Builders::add(Kernel& kernel) {
   {
     std::lock_guard guard(mutex_);
-    if (waiting_.size() >= free_ && threads_ < std::min(available_cpus(), most_threads)) {
-      try {
-        std::thread([this] { work(); }).detach();
-        threads_++, free_++;
-      } catch (const std::system_error&) {
-        // no more threads: those that are there will do
-      }
-    }
+    if (waiting_.size() >= free_ && threads_ < std::min(available_cpus(), most_threads)) add_thread();
     if (threads_ && !stopping_) {
       waiting_.push_back(&kernel);
       pending++;
@@ -66,13 +69,22 @@ void Builders::add(Kernel& kernel) {
   kernel.build();
 }
 
+void Builders::watch() {
+  std::lock_guard guard(mutex_);
+  if (threads_ == 0 && !stopping_) add_thread();
+  if (std::exchange(watching_, true)) return;
+  wake_.notify_one();
+}
+
 void Builders::work() noexcept {
   std::unique_lock guard(mutex_);
   while (true) {
     if (!wake_.wait_for(guard, idle_time, [&] { return !waiting_.empty(); })) {
       close_compilers();
-      wake_.wait(guard, [&] { return !waiting_.empty(); });
+      watching_ = false;
+      wake_.wait(guard, [&] { return watching_ || !waiting_.empty(); });
     }
+    if (waiting_.empty()) continue;
     Kernel* kernel = waiting_.front();
     waiting_.pop_front();
     free_--;

@@ -15,11 +15,14 @@ class Builders {
   static Builders& instance();
   /// Has a kernel built. Where there is no thread, the caller builds it.
   void add(Kernel& kernel);
+  /// Has a thread end the processes that compile (Compilers) when there is nothing to do for a while.
+  void watch();
   /// Whether kernels are on their way.
   static bool busy() noexcept { return pending.load(std::memory_order_relaxed) > 0; }
 
  private:
   Builders();
+  void add_thread() noexcept;
   void work() noexcept;
   void stop() noexcept;
   static void stop_at_exit() noexcept;
@@ -29,7 +32,7 @@ class Builders {
   std::condition_variable wake_, idle_;
   std::deque<Kernel*> waiting_;
   unsigned threads_ = 0, free_ = 0;
-  bool stopping_ = false;
+  bool stopping_ = false, watching_ = false;
 };
 
 }  // namespace dlprim

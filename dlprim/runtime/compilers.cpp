@@ -8,6 +8,7 @@
 #include <exception>
 #include <optional>
 
+#include "builders.hpp"
 #include "compiler/message.hpp"
 #include "cpus.hpp"
 #include "system.hpp"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr unsigned most_processes = 12;
 constexpr int bytes_of_device = 33;  // 2^33 for each process
+constexpr unsigned started_ahead = 4;
 constexpr auto patience = std::chrono::seconds(60);  // with one program
 constexpr std::uint64_t largest_binary = std::uint64_t(1) << 30;
 
@@ -66,13 +68,25 @@ std::unique_ptr<Companion> Compilers::start() noexcept {
   }
 }
 
+// Whether this process may compile. Not beside others that do: its driver would make it wait with what they have built.
+bool Compilers::may_own() const { return !own_ && (!answered_ || most_ == 0); }
+
+// Starts processes before they are needed: each takes a while until it has its context.
+void Compilers::start_ahead() {
+  while (running_ < std::min(most_, started_ahead)) {
+    if (auto companion = start()) idle_.push_back(std::move(companion)), running_++;
+    else most_ = running_;
+  }
+}
+
 Compilers::Turn::Turn(Compilers& compilers) : compilers_(compilers) {
   Compilers& all = compilers;
   if (!all.limited_) return;
   std::unique_lock guard(all.mutex_);
-  all.free_.wait(guard, [&] { return !all.own_ || !all.idle_.empty() || all.running_ < all.most_; });
-  if (!all.own_) {
+  all.free_.wait(guard, [&] { return all.may_own() || !all.idle_.empty() || all.running_ < all.most_; });
+  if (all.may_own()) {
     all.own_ = true;
+    if (all.running_ == 0) all.start_ahead();
   } else if (!all.idle_.empty()) {
     companion_ = std::move(all.idle_.back());
     all.idle_.pop_back();
@@ -85,6 +99,9 @@ Compilers::Turn::Turn(Compilers& compilers) : compilers_(compilers) {
       all.take_own(guard);
     }
   }
+  const bool others = all.running_ > 0;
+  guard.unlock();
+  if (others) Builders::instance().watch();
 }
 
 Compilers::Turn::~Turn() {
@@ -100,8 +117,11 @@ Compilers::Turn::~Turn() {
 std::string Compilers::Turn::elsewhere(const std::string& options, const std::string& target, const std::string& text) {
   if (!companion_) return {};
   std::optional<std::string> binary = ask(*companion_, options, target, text);
-  if (binary && !binary->empty()) return *binary;
   std::unique_lock guard(compilers_.mutex_);
+  if (binary && !binary->empty()) {
+    compilers_.answered_ = true;
+    return *binary;
+  }
   if (binary) {
     // This process will say why the program does not build; the other one serves on.
     compilers_.idle_.push_back(std::move(companion_));
@@ -109,6 +129,7 @@ std::string Compilers::Turn::elsewhere(const std::string& options, const std::st
   } else {
     companion_.reset();
     compilers_.most_ = --compilers_.running_;
+    if (compilers_.running_ == 0) compilers_.answered_ = false;
   }
   compilers_.take_own(guard);
   return {};
@@ -118,6 +139,7 @@ void Compilers::close_idle() {
   std::lock_guard guard(mutex_);
   running_ -= unsigned(idle_.size());
   idle_.clear();
+  if (running_ == 0) answered_ = false;
 }
 
 }  // namespace dlprim

@@ -14,8 +14,9 @@ class Companion;
 
 /// Who compiles for a device. NVIDIA's driver compiles one program at a time in a process, so that others are compiled by
 /// further processes: the program dlprim_compiler beside this library, up to 12, three for four CPUs, and one for each
-/// 8 GiB of the device's memory, of which each takes some hundred MiB. They are started when they are needed and end
-/// after ten seconds without work. Other drivers compile several programs at once in this process.
+/// 8 GiB of the device's memory, of which each takes some hundred MiB. They are started when they are needed,
+/// some of them with the first program, and end after ten seconds without work. Once one has answered, this process leaves
+/// all programs to them. Other drivers compile several programs at once in this process.
 /// DLPRIM_COMPILERS=n says how many processes there may be, on any device; 0: none.
 class Compilers {
  public:
@@ -40,6 +41,8 @@ class Compilers {
   void close_idle();
 
  private:
+  bool may_own() const;
+  void start_ahead();
   void take_own(std::unique_lock<std::mutex>& guard);
   std::unique_ptr<Companion> start() noexcept;
 
@@ -49,6 +52,7 @@ class Compilers {
   std::mutex mutex_;
   std::condition_variable free_;
   bool own_ = false;  // this process compiles
+  bool answered_ = false;  // another one has
   unsigned running_ = 0;  // other processes
   std::vector<std::unique_ptr<Companion>> idle_;
 };

@@ -111,6 +111,27 @@ TEST(Compilers, AnotherProcessCompilesWhileThisOneDoes) {
   EXPECT_EQ(clBuildProgram(program(), 1, &id, "-w", nullptr, nullptr), CL_SUCCESS);
 }
 
+// What this process compiles makes its driver keep others waiting with what they have built.
+TEST(Compilers, ThisProcessLeavesAllToOthersOnceTheyAnswer) {
+  const Processes one("1");
+  Compilers compilers(device());
+  auto compile = [&](Compilers::Turn& turn) {
+    return turn.elsewhere("-w", "", "__kernel void f(__global int *x) { x[0] = 7; }\n");
+  };
+  {
+    Compilers::Turn first(compilers), second(compilers);
+    EXPECT_EQ(compile(first), "");
+    EXPECT_NE(compile(second), "");
+  }
+  for (int i = 0; i < 2; i++) {
+    Compilers::Turn later(compilers);
+    EXPECT_NE(compile(later), "");
+  }
+  compilers.close_idle();
+  Compilers::Turn again(compilers);
+  EXPECT_EQ(compile(again), "");
+}
+
 TEST(Compilers, WhatTheOtherProcessCannotBuildComesBack) {
   const Processes one("1");
   Compilers compilers(device());
