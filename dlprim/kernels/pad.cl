@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Padding by reflection or replication, sliding windows, and their transposes as sums over what an element became. The
 // host defines T, the tag of elements; REFLECT for reflection.
+#include "lib/lines.clh"
 #include "lib/types.clh"
 
 typedef struct {
@@ -20,16 +21,24 @@ inline long inner(long at, long before, long size) {
 
 #ifdef FORWARD
 __kernel void pad(GLOBAL(STORAGE(T), out), CONST_GLOBAL(STORAGE(T), in), Padding p) {
-  const ulong i = global_id();
-  if (i >= p.count) return;
-  ulong rest = i, at = 0, scale = 1;
-#pragma unroll
-  for (int d = 2; d >= 0; d--) {
-    at += scale * (ulong)inner((long)(rest % (ulong)p.out[d]), p.before[d], p.in[d]);
-    scale *= (ulong)p.in[d];
-    rest /= (ulong)p.out[d];
+  EACH_LINE(line, p.count, p.out[2]) {
+    const ulong plane = line / (ulong)p.out[1], volume = plane / (ulong)p.out[0];
+    const long y = inner((long)(line % (ulong)p.out[1]), p.before[1], p.in[1]);
+    const long z = inner((long)(plane % (ulong)p.out[0]), p.before[0], p.in[0]);
+    __global const STORAGE(T) *from =
+        CONST_POINTER(STORAGE(T), in) + (((long)volume * p.in[0] + z) * p.in[1] + y) * p.in[2];
+    __global STORAGE(T) *to = POINTER(STORAGE(T), out) + line * (ulong)p.out[2];
+#ifdef CPU_DEVICE
+    const long left = clamp(p.before[2], 0L, p.out[2]);
+    const long right = clamp(p.before[2] + p.in[2], left, p.out[2]);
+    for (long x = 0; x < left; x++) to[x] = from[inner(x, p.before[2], p.in[2])];
+    for (long x = left; x < right; x++) to[x] = from[x - p.before[2]];
+    for (long x = right; x < p.out[2]; x++) to[x] = from[inner(x, p.before[2], p.in[2])];
+#else
+    EACH_OF_LINE(x, p.out[2])
+    to[x] = from[inner(x, p.before[2], p.in[2])];
+#endif
   }
-  POINTER(STORAGE(T), out)[i] = CONST_POINTER(STORAGE(T), in)[rest * scale + at];
 }
 #endif
 
@@ -83,44 +92,75 @@ typedef struct {
 
 #ifdef UNFOLD
 __kernel void unfold(GLOBAL(STORAGE(T), columns), CONST_GLOBAL(STORAGE(T), image), Windows w) {
-  const ulong i = global_id();
-  if (i >= w.count) return;
-  ulong rest = i;
-  const long wx = (long)(rest % (ulong)w.windows[1]);
-  rest /= (ulong)w.windows[1];
-  const long wy = (long)(rest % (ulong)w.windows[0]);
-  rest /= (ulong)w.windows[0];
-  const long kx = (long)(rest % (ulong)w.kernel_size[1]);
-  rest /= (ulong)w.kernel_size[1];
-  const long ky = (long)(rest % (ulong)w.kernel_size[0]);
-  rest /= (ulong)w.kernel_size[0];
-  const long y = wy * w.stride[0] + ky * w.dilation[0] - w.padding[0];
-  const long x = wx * w.stride[1] + kx * w.dilation[1] - w.padding[1];
-  const bool inside = y >= 0 && y < w.size[0] && x >= 0 && x < w.size[1];
-  __global const STORAGE(T) *image = CONST_POINTER(STORAGE(T), image) + rest * w.size[0] * w.size[1];
-  POINTER(STORAGE(T), columns)[i] = inside ? image[y * w.size[1] + x] : (STORAGE(T))0;
+  EACH_LINE(line, w.count, w.windows[1]) {
+    ulong rest = line;
+    const long wy = (long)(rest % (ulong)w.windows[0]);
+    rest /= (ulong)w.windows[0];
+    const long kx = (long)(rest % (ulong)w.kernel_size[1]);
+    rest /= (ulong)w.kernel_size[1];
+    const long ky = (long)(rest % (ulong)w.kernel_size[0]);
+    rest /= (ulong)w.kernel_size[0];
+    const long y = wy * w.stride[0] + ky * w.dilation[0] - w.padding[0], left = kx * w.dilation[1] - w.padding[1];
+    const bool inside = y >= 0 && y < w.size[0];
+    __global const STORAGE(T) *from = CONST_POINTER(STORAGE(T), image) + ((long)rest * w.size[0] + y) * w.size[1];
+    __global STORAGE(T) *to = POINTER(STORAGE(T), columns) + line * (ulong)w.windows[1];
+    EACH_OF_LINE(wx, w.windows[1]) {
+      const long x = wx * w.stride[1] + left;
+      to[wx] = inside && x >= 0 && x < w.size[1] ? from[x] : (STORAGE(T))0;
+    }
+  }
 }
 #endif
 
 #ifdef FOLD
+#define PIECE 256
 __kernel void fold(GLOBAL(STORAGE(T), image), CONST_GLOBAL(STORAGE(T), columns), Windows w) {
-  const ulong i = global_id();
-  if (i >= w.count) return;
-  const ulong line = i / (ulong)w.size[1], batch = line / (ulong)w.size[0];
-  const long x = (long)(i % (ulong)w.size[1]) + w.padding[1], y = (long)(line % (ulong)w.size[0]) + w.padding[0];
   const long window_count = w.windows[0] * w.windows[1];
-  __global const STORAGE(T) *columns =
-      CONST_POINTER(STORAGE(T), columns) + batch * w.kernel_size[0] * w.kernel_size[1] * window_count;
-  ACC(T) sum = 0;
-  for (long ky = 0; ky < w.kernel_size[0]; ky++) {
-    const long top = y - ky * w.dilation[0], wy = top / w.stride[0];
-    if (top < 0 || top % w.stride[0] != 0 || wy >= w.windows[0]) continue;
-    for (long kx = 0; kx < w.kernel_size[1]; kx++) {
-      const long left = x - kx * w.dilation[1], wx = left / w.stride[1];
-      if (left < 0 || left % w.stride[1] != 0 || wx >= w.windows[1]) continue;
-      sum += LOAD(T, columns, (ky * w.kernel_size[1] + kx) * window_count + wy * w.windows[1] + wx);
+  EACH_LINE(line, w.count, w.size[1]) {
+    const ulong batch = line / (ulong)w.size[0];
+    const long y = (long)(line % (ulong)w.size[0]) + w.padding[0];
+    __global const STORAGE(T) *columns =
+        CONST_POINTER(STORAGE(T), columns) + batch * w.kernel_size[0] * w.kernel_size[1] * window_count;
+    __global STORAGE(T) *to = POINTER(STORAGE(T), image) + line * (ulong)w.size[1];
+#ifdef CPU_DEVICE
+    // Window by window, so that neighbours are added to neighbours.
+    for (long begin = 0; begin < w.size[1]; begin += PIECE) {
+      const long length = min((long)PIECE, w.size[1] - begin);
+      ACC(T) sums[PIECE];
+      for (int i = 0; i < PIECE; i++) sums[i] = 0;
+      for (long ky = 0; ky < w.kernel_size[0]; ky++) {
+        const long top = y - ky * w.dilation[0], wy = top / w.stride[0];
+        if (top < 0 || top % w.stride[0] != 0 || wy >= w.windows[0]) continue;
+        for (long kx = 0; kx < w.kernel_size[1]; kx++) {
+          // Window wx reaches element wx * stride + left of this piece.
+          const long left = kx * w.dilation[1] - w.padding[1] - begin, stride = w.stride[1];
+          const long first = left < 0 ? (-left + stride - 1) / stride : 0;
+          const long end = left < length ? min(w.windows[1], (length - left + stride - 1) / stride) : 0;
+          __global const STORAGE(T) *from =
+              columns + (ky * w.kernel_size[1] + kx) * window_count + wy * w.windows[1];
+          if (stride == 1)
+            for (long wx = first; wx < end; wx++) sums[wx + left] += LOAD(T, from, wx);
+          else
+            for (long wx = first; wx < end; wx++) sums[wx * stride + left] += LOAD(T, from, wx);
+        }
+      }
+      for (int i = 0; i < (int)length; i++) STORE(T, to, begin + i, sums[i]);
     }
+#else
+    EACH_OF_LINE(at, w.size[1])
+    const long x = at + w.padding[1];
+    ACC(T) sum = 0;
+    for (long ky = 0; ky < w.kernel_size[0]; ky++) {
+      const long top = y - ky * w.dilation[0], wy = top / w.stride[0];
+      if (top < 0 || top % w.stride[0] != 0 || wy >= w.windows[0]) continue;
+      for (long kx = 0; kx < w.kernel_size[1]; kx++) {
+        const long left = x - kx * w.dilation[1], wx = left / w.stride[1];
+        if (left < 0 || left % w.stride[1] != 0 || wx >= w.windows[1]) continue;
+        sum += LOAD(T, columns, (ky * w.kernel_size[1] + kx) * window_count + wy * w.windows[1] + wx);
+      }
+    }
+    STORE(T, to, at, sum);
+#endif
   }
-  STORE(T, POINTER(STORAGE(T), image), i, sum);
 }
 #endif

@@ -9,7 +9,7 @@
 //   FOR_INPUTS(M), FOR_OUTPUTS(M)   M(name, tag, number among tensors, access, word, share)
 //   FOR_CONSTANTS(M)     M(name, number): scalars and inputs that are one value
 //   CAST_<name>(v)       from an input's to the compute type, or from the result's to an output's type
-// access: contiguous, broadcast or strided, along the fastest dimension. word: OpenCL type of VECTOR elements.
+// access: contiguous, broadcast or strided, on CPUs also reversed, along the fastest dimension. word: OpenCL type of VECTOR elements.
 // share: elements in each 32 bits of a word, taken out and put in by shifts; 1: elements are addressed singly.
 #include "lib/types.clh"
 #include "lib/indexing.clh"
@@ -40,6 +40,7 @@ typedef struct {
 
 #define AT_contiguous(i, stride) (i)
 #define AT_broadcast(i, stride) 0
+#define AT_reversed(i, stride) (-(int)(i))
 #define AT_strided(i, stride) ((int)(i) * (stride))
 
 // `restrict` holds although operands may be the same tensor: an element is read before it is written, and no other.

@@ -55,16 +55,17 @@ __kernel void triangle_indices(GLOBAL(STORAGE(T), out), ulong count, long rows, 
 #endif  // R
 
 #ifdef UNIT
+#include "lib/lines.clh"
 __kernel void triangle(GLOBAL(UNIT, out), CONST_GLOBAL(UNIT, in), ulong count, uint rows, uint columns, long diagonal) {
-  const ulong i = global_id();
-  if (i >= count) return;
-  const ulong line = i / columns;
-  const long column = (long)(i - line * columns), row = (long)(line % rows);
+  EACH_LINE(line, count, columns) {
+    __global const UNIT *from = CONST_POINTER(UNIT, in) + line * columns;
+    __global UNIT *to = POINTER(UNIT, out) + line * columns;
+    const long row = (long)(line % rows);
 #ifdef LOWER
-  const bool inside = column <= row + diagonal;
+    EACH_OF_LINE(column, columns) to[column] = column <= row + diagonal ? from[column] : (UNIT)0;
 #else
-  const bool inside = column >= row + diagonal;
+    EACH_OF_LINE(column, columns) to[column] = column >= row + diagonal ? from[column] : (UNIT)0;
 #endif
-  POINTER(UNIT, out)[i] = inside ? CONST_POINTER(UNIT, in)[i] : (UNIT)0;
+  }
 }
 #endif

@@ -96,18 +96,23 @@ KERNEL void rank_short(CONST_GLOBAL(STORAGE(T), keys), GLOBAL(long, places), ulo
   const ulong row = get_group_id(0) * (GROUP / n) + slot;
   const bool valid = slot < GROUP / n && row < rows;
   __global const STORAGE(T) *x = CONST_POINTER(STORAGE(T), keys) + row * n;
+  __local uint nans[GROUP];
   const sort_key own = valid ? KEY(column) : 0;
   group_keys[item] = own;
+  nans[item] = 0;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (FLOATING && valid && own == LAST_KEY) atomic_inc((volatile __local uint *)&nans[slot]);
   barrier(CLK_LOCAL_MEM_FENCE);
   if (!valid) return;
-  uint less = 0, equal = 0, earlier = 0, nans = 0;
-  for (uint i = 0; i < n; i++) {
-    const sort_key key = group_keys[slot * n + i];
-    less += key < own, equal += key == own, earlier += key == own && i < column;
-    nans += FLOATING && key == LAST_KEY;
-  }
-  const ulong wanted = rank_of(n, nans, k);
-  if (less < wanted && wanted <= less + equal && earlier == 0) POINTER(long, places)[row] = column;
+  __local const sort_key *of_row = group_keys + slot * n;
+  uint less = 0, up_to = 0;
+#pragma unroll 8
+  for (uint i = 0; i < n; i++) less += of_row[i] < own, up_to += of_row[i] <= own;
+  const ulong wanted = rank_of(n, nans[slot], k);
+  if (less >= wanted || wanted > up_to) return;
+  for (uint i = 0; i < column; i++)
+    if (of_row[i] == own) return;
+  POINTER(long, places)[row] = column;
 }
 #endif
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/pad.hpp>
-#include <dlprim/runtime/launch.hpp>
+
+#include "lines.hpp"
 
 namespace dlprim {
 
 namespace {
 
 constexpr std::size_t work_group = 256;
+enum : std::uint8_t { forward, backward, unfolding, folding };
 
 struct Key {
   std::uint8_t kernel, reflect;
@@ -47,7 +49,10 @@ void run_pad(Queue& queue, std::uint8_t kernel, const TensorView& to, const Tens
   for (int d = 0; d < 3; d++) p.in[d] = in.sizes[d + 1], p.out[d] = out.sizes[d + 1], p.before[d] = before[d];
   p.count = std::uint64_t(to.numel());
   const Key key{kernel, std::uint8_t(mode == PadMode::reflect), to.dtype};
-  launch(queue, kernel_for(queue, key), NDRange(p.count, work_group), to.data, from.data, p);
+  if (p.count == 0) return;
+  const NDRange range =
+      kernel == backward ? NDRange(p.count, work_group) : line_range(queue, p.count, to.size(-1), work_group);
+  launch(queue, kernel_for(queue, key), range, to.data, from.data, p);
 }
 
 void run_windows(Queue& queue, std::uint8_t kernel, const TensorView& to, const TensorView& from,
@@ -63,26 +68,28 @@ void run_windows(Queue& queue, std::uint8_t kernel, const TensorView& to, const 
            "columns of the kernel's size and positive strides");
   }
   p.count = std::uint64_t(to.numel());
-  launch(queue, kernel_for(queue, {kernel, 0, to.dtype}), NDRange(p.count, work_group), to.data, from.data, p);
+  if (p.count == 0) return;
+  const NDRange range = line_range(queue, p.count, to.size(-1), work_group);
+  launch(queue, kernel_for(queue, {kernel, 0, to.dtype}), range, to.data, from.data, p);
 }
 
 }  // namespace
 
 void pad(Queue& queue, const TensorView& out, const TensorView& in, std::array<std::int64_t, 3> before, PadMode mode) {
-  run_pad(queue, 0, out, in, in, out, before, mode);
+  run_pad(queue, forward, out, in, in, out, before, mode);
 }
 
 void pad_backward(Queue& queue, const TensorView& grad_in, const TensorView& grad_out,
                   std::array<std::int64_t, 3> before, PadMode mode) {
-  run_pad(queue, 1, grad_in, grad_out, grad_in, grad_out, before, mode);
+  run_pad(queue, backward, grad_in, grad_out, grad_in, grad_out, before, mode);
 }
 
 void unfold(Queue& queue, const TensorView& columns, const TensorView& image, const Windows& windows) {
-  run_windows(queue, 2, columns, image, image, columns, windows);
+  run_windows(queue, unfolding, columns, image, image, columns, windows);
 }
 
 void fold(Queue& queue, const TensorView& image, const TensorView& columns, const Windows& windows) {
-  run_windows(queue, 3, image, columns, image, columns, windows);
+  run_windows(queue, folding, image, columns, image, columns, windows);
 }
 
 }  // namespace dlprim

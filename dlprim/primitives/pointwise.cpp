@@ -21,8 +21,8 @@ struct Expression {
   std::uint32_t number;
 };
 
-enum Access : std::uint8_t { contiguous, broadcast, strided, constant };
-constexpr const char* access_names[] = {"contiguous", "broadcast", "strided"};
+enum Access : std::uint8_t { contiguous, broadcast, strided, reversed, constant };
+constexpr const char* access_names[] = {"contiguous", "broadcast", "strided", "reversed"};
 
 // All that the source of a kernel depends on.
 struct Key {
@@ -193,8 +193,11 @@ Key make_key(const Expression& expression, const Plan& plan, DataType compute, s
   key.vector = cpu ? 0 : vector_width(plan);
   key.dims = std::uint8_t(plan.dims);
   key.outputs = std::uint8_t(plan.outputs), key.inputs = std::uint8_t(plan.inputs);
-  for (int k = 0; k < plan.count(); k++)
-    key.dtypes[k] = std::uint8_t(plan.operands[k].dtype), key.access[k] = access_of(plan.operands[k]);
+  for (int k = 0; k < plan.count(); k++) {
+    const Operand& x = plan.operands[k];
+    key.dtypes[k] = std::uint8_t(x.dtype), key.access[k] = access_of(x);
+    if (cpu && key.access[k] == strided && x.strides[0] == -1) key.access[k] = reversed;
+  }
   return key;
 }
 

@@ -2,6 +2,8 @@
 #include <dlprim/primitives/range.hpp>
 #include <dlprim/runtime/launch.hpp>
 
+#include "lines.hpp"
+
 namespace dlprim {
 
 namespace {
@@ -76,8 +78,9 @@ void triangle(Queue& queue, const TensorView& out, const TensorView& in, std::in
     throw ValidationError("[triangle] expected two contiguous tensors of equal shape and dtype, at least 2 dims");
   Kernel& kernel = kernel_for(queue, {3, out.dtype, out.dtype, std::uint8_t(lower)});
   const cl_ulong count = cl_ulong(out.numel());
-  launch(queue, kernel, NDRange(count, work_group), Traffic{2 * count * size_of(out.dtype)}, out.data, in.data, count,
-         cl_uint(out.size(-2)), cl_uint(out.size(-1)), cl_long(diagonal));
+  if (count == 0) return;
+  launch(queue, kernel, line_range(queue, count, out.size(-1), work_group), Traffic{2 * count * size_of(out.dtype)},
+         out.data, in.data, count, cl_uint(out.size(-2)), cl_uint(out.size(-1)), cl_long(diagonal));
 }
 
 void triangle_indices(Queue& queue, const TensorView& out, std::int64_t rows, std::int64_t columns, std::int64_t offset,

@@ -12,7 +12,7 @@ namespace dlprim {
 namespace {
 
 constexpr int digit_bits = 8;
-constexpr std::int64_t shortest = 128;  // rows of fewer elements share a work-group
+constexpr std::int64_t shortest = 100;  // rows of fewer elements share a work-group
 
 constexpr std::size_t counters = 257, state_bytes = 24;  // COUNTERS at most, and State, of rank_select.cl
 

@@ -16,6 +16,7 @@
 #include <dlprim/primitives/sort.hpp>
 
 #include "generated/functions/unique.h"
+#include "runtime/device.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl {
@@ -91,6 +92,19 @@ void isin_kernel(const at::Tensor& elements, const at::Tensor& test_elements, bo
   out.copy_(invert ? found.logical_not() : found);
 }
 
+// out[place[i]] += values[i]. On CPUs, which add without atomics, each of some shares has sums of its own first.
+at::Tensor& add_at(at::Tensor& out, const at::Tensor& place, const at::Tensor& values) {
+  constexpr int64_t shares = 16, smallest = 4096;
+  const int64_t n = place.size(0), length = n / shares, bins = out.size(0);
+  if (!device(out.device().index()).info().cpu || length < std::max(smallest, 2 * bins))
+    return out.index_add_(0, place, values);
+  const auto rows = [&](const at::Tensor& x) { return x.narrow(0, 0, shares * length).view({shares, length}); };
+  at::Tensor sums = at::zeros({shares, bins}, out.options());
+  out.add_(sums.scatter_add_(1, rows(place), rows(values.contiguous())).sum(0));
+  const int64_t rest = n - shares * length;
+  return out.index_add_(0, place.narrow(0, n - rest, rest), values.narrow(0, n - rest, rest));
+}
+
 }  // namespace
 
 namespace ops {
@@ -134,7 +148,7 @@ at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
   const int64_t bins = std::max(bound[1] + 1, minlength);
   at::Tensor out = at::zeros({bins}, self.options().dtype(type));
   const at::Tensor ones = at::ones({}, out.options()).expand(self.sizes());
-  return out.index_add_(0, self.to(at::kLong), weighted ? weights->to(type) : ones);
+  return add_at(out, self.to(at::kLong).contiguous(), weighted ? weights->to(type) : ones);
 }
 
 // Places are computed and rounded in the input's dtype, step by step, as PyTorch does; those of integers exactly.
@@ -154,7 +168,7 @@ at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& mi
   const at::Tensor place = whole ? scaled.div(last - first, "floor") : scaled.div(last - first);
   const at::Tensor bin = place.masked_fill(inside.logical_not(), 0).to(at::kLong).clamp_(0, bins - 1);
   out.resize_({bins}).zero_();
-  if (values.numel() > 0) out.index_add_(0, bin, inside.to(out.scalar_type()));
+  if (values.numel() > 0) add_at(out, bin, inside.to(out.scalar_type()));
   return out;
 }
 
