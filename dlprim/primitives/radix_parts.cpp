@@ -33,22 +33,7 @@ Kernel& kernel_of(Queue& queue, const Key& key) {
   });
 }
 
-}  // namespace
-
-std::int64_t parts_of(const Device& device, std::int64_t rows, std::int64_t n) {
-  constexpr std::int64_t smallest = 4096;
-  const std::int64_t wanted = 4 * std::int64_t(device.info().compute_units);
-  return std::clamp<std::int64_t>((wanted + rows - 1) / std::max<std::int64_t>(rows, 1), 1, n / smallest + 1);
-}
-
-const char* decline_parts(const Device& device, const SortProblem& p, bool forced) {
-  if (is_complex(p.type)) return "complex keys";
-  if (p.n > settings.index_limit || p.segments > settings.index_limit) return "rows of more than 2^31 keys";
-  if (forced) return nullptr;
-  return !device.info().cpu ? "a GPU" : p.n < shortest ? "few keys" : nullptr;
-}
-
-void run_parts(Queue& queue, const SortProblem& p) {
+void sort_some(Queue& queue, const SortProblem& p) {
   const auto [first_bit, end_bit] = sort_key_bits(p.type);
   const int passes = (end_bit - first_bit + digit_bits - 1) / digit_bits;
   const cl_uint n = cl_uint(p.n), parts = cl_uint(parts_of(queue.device(), p.segments, p.n));
@@ -68,6 +53,34 @@ void run_parts(Queue& queue, const SortProblem& p) {
     run(move, rows * parts, n, parts, cl_int(pass), shift);
   }
   run(finish, rows * parts, p.order, p.sorted.memory ? p.sorted : p.order, n, parts, cl_int(passes));
+}
+
+}  // namespace
+
+std::int64_t parts_of(const Device& device, std::int64_t rows, std::int64_t n) {
+  constexpr std::int64_t smallest = 4096;
+  const std::int64_t wanted = 4 * std::int64_t(device.info().compute_units);
+  return std::clamp<std::int64_t>((wanted + rows - 1) / std::max<std::int64_t>(rows, 1), 1, n / smallest + 1);
+}
+
+const char* decline_parts(const Device& device, const SortProblem& p, bool forced) {
+  if (is_complex(p.type)) return "complex keys";
+  if (p.n > settings.index_limit || p.segments > settings.index_limit) return "rows of more than 2^31 keys";
+  if (forced) return nullptr;
+  return !device.info().cpu ? "a GPU" : p.n < shortest ? "few keys" : nullptr;
+}
+
+void run_parts(Queue& queue, const SortProblem& all) {
+  // As many rows at once as keep the counts small beside a large tensor.
+  constexpr std::int64_t most_rows = 16384;
+  for (std::int64_t row = 0; row < all.segments; row += most_rows) {
+    const std::size_t before = std::size_t(row * all.n);
+    SortProblem some = all;
+    some.segments = std::min(most_rows, all.segments - row);
+    some.keys.offset += before * size_of(all.type), some.order.offset += before * sizeof(cl_long);
+    if (some.sorted.memory) some.sorted.offset += before * size_of(all.type);
+    sort_some(queue, some);
+  }
 }
 
 }  // namespace dlprim
