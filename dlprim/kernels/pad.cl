@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Padding by reflection or replication, sliding windows, and their transposes as sums over what an element became. The
 // host defines T, the tag of elements; REFLECT for reflection.
-#include "lib/lines.clh"
+#include "lib/each_line.clh"
 #include "lib/types.clh"
 
 typedef struct {

@@ -55,7 +55,7 @@ __kernel void triangle_indices(GLOBAL(STORAGE(T), out), ulong count, long rows, 
 #endif  // R
 
 #ifdef UNIT
-#include "lib/lines.clh"
+#include "lib/each_line.clh"
 __kernel void triangle(GLOBAL(UNIT, out), CONST_GLOBAL(UNIT, in), ulong count, uint rows, uint columns, long diagonal) {
   EACH_LINE(line, count, columns) {
     __global const UNIT *from = CONST_POINTER(UNIT, in) + line * columns;

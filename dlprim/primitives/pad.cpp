@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/pad.hpp>
 
-#include "lines.hpp"
+#include "each_line.hpp"
 
 namespace dlprim {
 

@@ -2,7 +2,7 @@
 #include <dlprim/primitives/range.hpp>
 #include <dlprim/runtime/launch.hpp>
 
-#include "lines.hpp"
+#include "each_line.hpp"
 
 namespace dlprim {
 

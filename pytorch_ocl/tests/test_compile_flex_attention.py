@@ -6,6 +6,8 @@ import warnings
 
 import pytest
 import torch
+from pytorch_ocl.inductor import flex_attention as expansion
+from pytorch_ocl.inductor import flex_fused
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from pytorch_ocl import inductor
@@ -67,6 +69,71 @@ def test_scores_masks_and_gradients(device, length, compiled):
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1, wanted.abs().max().item()))
 
 
+def window(b, h, q, k):
+    return (q >= k) & (q - k < 20)
+
+
+def slopes(score, b, h, q, k):
+    return score - (q - k) * 2.0 ** -(h + 1)
+
+
+def scaled(score, b, h, q, k):
+    return (0.01 * (q - k) - score / 2) * -1.5
+
+
+def cut_off(score, b, h, q, k):
+    return torch.where(q >= k, score, -math.inf)
+
+
+def soft_cap(score, b, h, q, k):
+    return 5 * torch.tanh(score / 5)
+
+
+@pytest.fixture
+def by_attention_kernels(monkeypatch):
+    """Takes the attention kernels wherever they can serve; devices choose between them and products."""
+    monkeypatch.setattr(flex_fused, "_takes", lambda *tensors: True)
+    with (
+        torch._inductor.config.patch(fx_graph_cache=False),
+        torch._functorch.config.patch(enable_autograd_cache=False),
+    ):
+        yield
+
+
+@pytest.mark.parametrize(
+    "score_mod, mask_mod, serves",
+    [(None, causal, True), (None, None, True), (slopes, causal, True), (scaled, None, True), (scaled, window, True)]
+    + [(cut_off, None, True), (slopes, None, True), (soft_cap, causal, False)],
+)
+@pytest.mark.parametrize("groups", [4, 2])
+def test_attention_kernels_serve_what_adds_to_scores(
+    device, by_attention_kernels, score_mod, mask_mod, serves, groups, monkeypatch
+):
+    if not inductor.is_tested():
+        pytest.skip("graphs run eagerly with this version of PyTorch")
+    served = []
+    monkeypatch.setattr(expansion, "fused", lambda *args: served.append(flex_fused.fused(*args)) or served[-1])
+    results = []
+    for compiled in (False, True):
+        query, key, value, _ = inputs(70, device, groups=groups)
+        mask = mask_mod and create_block_mask(mask_mod, None, None, 70, 70, device=device)
+        function = torch.compile(flex_attention, fullgraph=True) if compiled else flex_attention
+        out = function(query, key, value, score_mod=score_mod, block_mask=mask, enable_gqa=groups < 4)
+        out.square().sum().backward()
+        results.append([t.detach() for t in (out, query.grad, key.grad, value.grad)])
+    assert [function is not None for function in served] == [serves] * 2
+    for found, wanted in zip(*results):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1, wanted.abs().max().item()))
+
+
+def test_attention_kernels_with_gradients_of_what_is_captured(device, by_attention_kernels):
+    """The forward pass by them, the backward one by products."""
+    if not inductor.is_tested():
+        pytest.skip("graphs run eagerly with this version of PyTorch")
+    for found, wanted in zip(run(device, 70, True), expected(70)):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1, wanted.abs().max().item()))
+
+
 def test_lengths_that_change(device):
     if not inductor.is_tested():
         pytest.skip("graphs run eagerly with this version of PyTorch")
@@ -75,12 +142,20 @@ def test_lengths_that_change(device):
             torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1, wanted.abs().max().item()))
 
 
-def test_rows_without_a_key_are_zero(device):
+def rows_without_a_key(device):
     query, key, value, _ = inputs(32, device, groups=4)
     with torch.no_grad():
         mask = create_block_mask(lambda b, h, q, k: q > k, None, None, 32, 32, device=device)
         found = torch.compile(flex_attention)(query, key, value, block_mask=mask)
     assert found[:, :, 0].abs().max().item() == 0 and found.isfinite().all()
+
+
+def test_rows_without_a_key_are_zero(device):
+    rows_without_a_key(device)
+
+
+def test_rows_without_a_key_are_zero_by_attention_kernels(device, by_attention_kernels):
+    rows_without_a_key(device)
 
 
 def test_devices_that_flex_attention_does_not_take_are_refused():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""FlexAttention in compiled graphs: matrix products, between which Inductor fuses score_mod, mask_mod and softmax."""
+"""FlexAttention in compiled graphs: by the attention kernels (flex_fused.py), or by matrix products, between which
+Inductor fuses score_mod, mask_mod and softmax."""
 
 import torch
 from torch._higher_order_ops.flex_attention import (
@@ -14,7 +15,10 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
+from .flex_fused import fused
+
 _FUNCTIONS = {flex_attention: sdpa_dense, flex_attention_backward: sdpa_dense_backward}
+_SCORE_MODS = {flex_attention: 3, flex_attention_backward: 7}  # the argument that is score_mod
 _SCORE_BUFFERS = -2  # the argument with the tensors that score_mod captures
 
 
@@ -45,12 +49,15 @@ def _decompositions():
 
 def _trace(module, node):
     """The node's operators as a graph, the nodes that it takes, and the mode of their examples."""
-    function = _FUNCTIONS[node.target]
     flat, spec = tree_flatten((node.args, node.kwargs))
     graphs = [_submodule(module, value) for value in flat]
     taken = [value for value, graph in zip(flat, graphs) if isinstance(value, Node) and graph is None]
     wants_gradients = node.target is flex_attention_backward
     gradients = _example(node)[3] if wants_gradients else ()
+    score_mod = _submodule(module, node.args[_SCORE_MODS[node.target]])
+    function = (
+        fused(node, [_example(value) for value in node.args[:3]], score_mod, gradients) or _FUNCTIONS[node.target]
+    )
 
     def dense(*values):
         rest = iter(values)

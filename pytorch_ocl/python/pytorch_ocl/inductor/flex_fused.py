@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: MIT
+"""FlexAttention by the attention kernels, with a mask or a bias: where score_mod multiplies scores by a number and adds
+what does not depend on them, or puts -inf in their place."""
+
+import math
+import operator
+
+import torch
+from torch._higher_order_ops.flex_attention import _permute_strides, flex_attention
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx import Node
+
+_aten = torch.ops.aten
+_attention = _aten._scaled_dot_product_fused_attention_overrideable
+_attention_backward = _aten._scaled_dot_product_fused_attention_overrideable_backward
+_OVERRIDEABLE = 4  # of torch.nn.attention.SDPBackend
+_MAX_SCORES, _GRAD_LOGSUMEXP = 2, 6  # a result of the forward node, an argument of the backward one
+
+
+def _placeholders(graph_module):
+    return [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+
+
+def _result(graph_module):
+    value = next(node for node in graph_module.graph.nodes if node.op == "output").args[0]
+    return value[0] if isinstance(value, (tuple, list)) and len(value) == 1 else value
+
+
+def _number(graph_module, value):
+    """What an argument is, where that is known: numbers, and tensors of one element that are filled with one."""
+    if isinstance(value, (bool, int, float)):
+        return value
+    if not isinstance(value, Node):
+        return None
+    if value.op == "get_attr":
+        held = getattr(graph_module, value.target, None)
+        if isinstance(held, torch.Tensor) and held.numel() == 1:
+            with unset_fake_temporarily():
+                held = held if getattr(held, "constant", None) is None else held.constant
+                return held.item() if type(held) is torch.Tensor else None
+        return None
+    if value.target in (_aten.full.default, _aten.full_like.default, _aten.new_full.default):
+        return _number(graph_module, value.args[-1])
+    if value.target in (_aten.scalar_tensor.default, _aten.lift_fresh_copy.default, _aten.clone.default):
+        return _number(graph_module, value.args[0])
+    if value.target is _aten.new_ones.default or value.target is _aten.ones.default:
+        return 1
+    return None
+
+
+def _depends(value, source, known):
+    """Whether a value is computed from `source`."""
+    if not isinstance(value, Node):
+        return False
+    if value not in known:
+        known[value] = value is source or any(_depends(arg, source, known) for arg in value.all_input_nodes)
+    return known[value]
+
+
+def _slope(graph_module, value, score, known):
+    """s where a value is s * score + f and f does not depend on the score, or -inf in some places; else None."""
+    if value is score:
+        return 1.0
+    if not isinstance(value, Node) or value.op != "call_function" or value.kwargs:
+        return None
+
+    def slope(argument):
+        return _slope(graph_module, argument, score, known)
+
+    def depends(argument):
+        return _depends(argument, score, known)
+
+    target, args = value.target, value.args
+    if target in (_aten.add.Tensor, _aten.sub.Tensor) and depends(args[0]) != depends(args[1]):
+        if depends(args[0]):
+            return slope(args[0])
+        inner = slope(args[1])
+        return inner if inner is None or target is _aten.add.Tensor else -inner
+    if target in (_aten.mul.Tensor, _aten.div.Tensor) and depends(args[0]) != depends(args[1]):
+        inner, factor = (args[0], args[1]) if depends(args[0]) else (args[1], args[0])
+        number, inner = _number(graph_module, factor), slope(inner)
+        if number is None or inner is None or (target is _aten.div.Tensor and (depends(args[1]) or number == 0)):
+            return None
+        return inner * number if target is _aten.mul.Tensor else inner / number
+    if target is _aten.neg.default:
+        inner = slope(args[0])
+        return None if inner is None else -inner
+    if target is _aten.where.self and not depends(args[0]) and depends(args[1]) != depends(args[2]):
+        inner, other = (args[1], args[2]) if depends(args[1]) else (args[2], args[1])
+        return slope(inner) if _number(graph_module, other) == -math.inf else None
+    return None
+
+
+def _hint(size):
+    return size if isinstance(size, int) else size.node.hint
+
+
+def _takes(query, key, value):
+    """Whether the device has a kernel for tensors of these sizes."""
+    if not query.dtype == key.dtype == value.dtype or key.shape[0] != value.shape[0]:
+        return False
+    with unset_fake_temporarily(), torch.no_grad():
+        like = [
+            torch.empty(1, dtype=x.dtype, device=x.device).expand([_hint(size) for size in x.shape])
+            for x in (query, key.expand(query.shape[0], -1, -1, -1), value.expand(query.shape[0], -1, -1, -1))
+        ]
+        shared = like[0].shape[1] != like[1].shape[1]
+        return torch._fused_sdp_choice(*like, None, 0.0, False, enable_gqa=shared) == _OVERRIDEABLE
+
+
+def _is_zero(value):
+    return value is None or (
+        isinstance(value, Node) and value.target is _aten.full.default and value.args[1] in (0, 0.0)
+    )
+
+
+def _bias(query, key, score_mod, mask_mod, buffers, mask_buffers, slope):
+    """The mask (bool), or what is added to the scores (float32), or None. Of size 1 where nothing depends on a
+    dimension."""
+    from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+    from torch.nn.attention.flex_attention import _vmap_for_bhqkv
+
+    score, *score_indices = _placeholders(score_mod)[:5]
+    mask_indices = _placeholders(mask_mod)[:4]
+    adds = _result(score_mod) is not score and slope is not None
+    masks = _number(mask_mod, _result(mask_mod)) not in (True, 1)
+    sizes = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    used = [(adds and a.users) or (masks and b.users) for a, b in zip(score_indices, mask_indices)]
+    sizes = [size if use else 1 for size, use in zip(sizes, used)]
+    indices = [torch.arange(0, size, device=query.device) for size in sizes]
+    mask = bias = None
+    with TransformGetItemToIndex():
+        if masks:
+            mask = _vmap_for_bhqkv(mask_mod, prefix=(), suffix=(None,) * len(mask_buffers))(*indices, *mask_buffers)
+        if adds:
+            zeros = torch.zeros(sizes, dtype=torch.float32, device=query.device)
+            function = _vmap_for_bhqkv(score_mod, prefix=(0,), suffix=(None,) * len(buffers))
+            bias = function(zeros, *indices, *buffers).to(torch.float32)
+    if mask is None or bias is None:
+        return bias if mask is None else mask
+    return torch.where(mask, bias, torch.full([], -math.inf, dtype=torch.float32, device=query.device))
+
+
+def _forward(slope):
+    def attention(query, key, value, score_mod, block_mask, scale, options, buffers=(), mask_buffers=()):
+        bias = _bias(query, key, score_mod, block_mask[-1], buffers, mask_buffers, slope)
+        key, value = (x.expand(query.shape[0], -1, -1, -1) for x in (key, value))
+        out, logsumexp = _attention(query, key, value, bias, 0.0, False, False, scale=scale * slope)[:2]
+        logsumexp = logsumexp / math.log(2)
+        return _permute_strides(out, query.stride()), logsumexp, logsumexp
+
+    return attention
+
+
+def _backward(slope):
+    def attention(
+        query,
+        key,
+        value,
+        out,
+        logsumexp,
+        grad_out,
+        _,
+        fw_graph,
+        joint,
+        block_mask,
+        scale,
+        options,
+        buffers,
+        mask_buffers,
+    ):
+        bias = _bias(query, key, fw_graph, block_mask[-1], buffers, mask_buffers, slope)
+        none = (None, None, query.shape[2], key.shape[2], 0.0, False, None, None)
+        wanted = [True, True, True, False]
+        gradients = _attention_backward(
+            grad_out, query, key, value, bias, wanted, out, logsumexp * math.log(2), *none, scale=scale * slope
+        )
+        grads = [_permute_strides(grad, x.stride()) for grad, x in zip(gradients, (query, key, value))]
+        return *grads, tuple(None if isinstance(buffer, torch.Tensor) else buffer for buffer in buffers)
+
+    return attention
+
+
+def fused(node, examples, score_mod, gradients):
+    """What computes a FlexAttention node by the attention kernels, as a function of its arguments; None where they do
+    not. `examples`: of query, key and value; `gradients`: those wanted of what score_mod captures."""
+    query, key, value = examples
+    score = _placeholders(score_mod)[0]
+    slope = _slope(score_mod, _result(score_mod), score, {})
+    if slope is None or any(isinstance(gradient, torch.Tensor) for gradient in gradients):
+        return None
+    if node.target is flex_attention:
+        maxima = [user for user in node.users if user.target is operator.getitem and user.args[1] == _MAX_SCORES]
+        if any(user.users for user in maxima):
+            return None
+    elif not _is_zero(node.args[_GRAD_LOGSUMEXP]) or key.shape[0] != query.shape[0]:
+        return None
+    if not _takes(query, key, value):
+        return None
+    return _forward(slope) if node.target is flex_attention else _backward(slope)
