@@ -158,6 +158,22 @@ def test_rows_without_a_key_are_zero_by_attention_kernels(device, by_attention_k
     rows_without_a_key(device)
 
 
+@pytest.mark.parametrize("wants_logsumexp", [False, True])
+def test_rows_without_a_key_by_attention_kernels(device, by_attention_kernels, wants_logsumexp):
+    """Their logsumexp is -inf, and they add nothing to gradients."""
+    mask = create_block_mask(lambda b, h, q, k: q > k, None, None, 32, 32, device=device)
+    results = []
+    for function in (torch.compile(flex_attention), flex_attention):
+        query, key, value, _ = inputs(32, device, groups=4)
+        found = function(query, key, value, score_mod=slopes, block_mask=mask, return_lse=wants_logsumexp)
+        out, logsumexp = found if wants_logsumexp else (found, torch.zeros(2, 4, 32, device=device))
+        out.square().sum().backward()
+        results.append([t.detach() for t in (out, logsumexp, query.grad, key.grad, value.grad)])
+    for found, wanted in zip(*results):
+        assert not found.isnan().any()
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+
+
 def test_devices_that_flex_attention_does_not_take_are_refused():
     with pytest.raises(ValueError, match="FlexAttention is only supported"):
         flex_attention(*(torch.ones(1, 1, 8, 16, device="meta") for _ in range(3)))

@@ -114,7 +114,7 @@ def _is_zero(value):
     )
 
 
-def _bias(query, key, score_mod, mask_mod, buffers, mask_buffers, slope):
+def _bias(query, key, score_mod, mask_mod, buffers, mask_buffers):
     """The mask (bool), or what is added to the scores (float32), or None. Of size 1 where nothing depends on a
     dimension."""
     from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
@@ -122,7 +122,7 @@ def _bias(query, key, score_mod, mask_mod, buffers, mask_buffers, slope):
 
     score, *score_indices = _placeholders(score_mod)[:5]
     mask_indices = _placeholders(mask_mod)[:4]
-    adds = _result(score_mod) is not score and slope is not None
+    adds = _result(score_mod) is not score
     masks = _number(mask_mod, _result(mask_mod)) not in (True, 1)
     sizes = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
     used = [(adds and a.users) or (masks and b.users) for a, b in zip(score_indices, mask_indices)]
@@ -141,12 +141,17 @@ def _bias(query, key, score_mod, mask_mod, buffers, mask_buffers, slope):
     return torch.where(mask, bias, torch.full([], -math.inf, dtype=torch.float32, device=query.device))
 
 
+def _with_sign(logsumexp, sign):
+    """With sign * inf for rows without a key: FlexAttention has -inf there, the attention kernels +inf."""
+    return torch.where(logsumexp.isinf(), torch.full_like(logsumexp, sign * math.inf), logsumexp)
+
+
 def _forward(slope):
     def attention(query, key, value, score_mod, block_mask, scale, options, buffers=(), mask_buffers=()):
-        bias = _bias(query, key, score_mod, block_mask[-1], buffers, mask_buffers, slope)
+        bias = _bias(query, key, score_mod, block_mask[-1], buffers, mask_buffers)
         key, value = (x.expand(query.shape[0], -1, -1, -1) for x in (key, value))
         out, logsumexp = _attention(query, key, value, bias, 0.0, False, False, scale=scale * slope)[:2]
-        logsumexp = logsumexp / math.log(2)
+        logsumexp = _with_sign(logsumexp, -1) / math.log(2)
         return _permute_strides(out, query.stride()), logsumexp, logsumexp
 
     return attention
@@ -169,11 +174,12 @@ def _backward(slope):
         buffers,
         mask_buffers,
     ):
-        bias = _bias(query, key, fw_graph, block_mask[-1], buffers, mask_buffers, slope)
+        bias = _bias(query, key, fw_graph, block_mask[-1], buffers, mask_buffers)
         none = (None, None, query.shape[2], key.shape[2], 0.0, False, None, None)
         wanted = [True, True, True, False]
+        logsumexp = _with_sign(logsumexp, 1) * math.log(2)
         gradients = _attention_backward(
-            grad_out, query, key, value, bias, wanted, out, logsumexp * math.log(2), *none, scale=scale * slope
+            grad_out, query, key, value, bias, wanted, out, logsumexp, *none, scale=scale * slope
         )
         grads = [_permute_strides(grad, x.stride()) for grad, x in zip(gradients, (query, key, value))]
         return *grads, tuple(None if isinstance(buffer, torch.Tensor) else buffer for buffer in buffers)
