@@ -10,7 +10,7 @@
 
 #include "build_progress.hpp"
 #include "builders.hpp"
-#include "compiler/retarget.hpp"
+#include "compiler/binary.hpp"
 #include "compilers.hpp"
 #include "disk_cache.hpp"
 #include "driver_defects.hpp"
@@ -99,14 +99,6 @@ std::string digest(const std::string& text) {
   return std::string(key) + std::to_string(text.size());
 }
 
-std::string binary_of(const cl::Program& program) {
-  std::size_t size = 0;
-  if (clGetProgramInfo(program(), CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr) != CL_SUCCESS) return {};
-  std::string binary(size, '\0');
-  auto* data = reinterpret_cast<unsigned char*>(binary.data());
-  return clGetProgramInfo(program(), CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) == CL_SUCCESS ? binary : "";
-}
-
 // Writes the text that a compiler gets, and its options and the target of its PTX in the first line, to a file of the
 // folder DLPRIM_KERNEL_DUMP.
 void dump(const std::string& text, const KernelSource& source, const std::string& options) {
@@ -123,17 +115,6 @@ std::string log_of(const cl::Program& program, cl_device_id device) {
   std::string log(size, '\0');
   clGetProgramBuildInfo(program(), device, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
   return log.c_str();
-}
-
-// A program from a cached binary; null when the driver refuses it.
-cl::Program from_binary(Device& device, const std::string& binary, const std::string& options) {
-  const auto* data = reinterpret_cast<const unsigned char*>(binary.data());
-  const std::size_t size = binary.size();
-  const cl_device_id id = device.id();
-  cl_int status = CL_SUCCESS, code = CL_SUCCESS;
-  cl::Program program(clCreateProgramWithBinary(device.context()(), 1, &id, &size, &data, &status, &code));
-  if (code != CL_SUCCESS || status != CL_SUCCESS) return {};
-  return clBuildProgram(program(), 1, &id, options.c_str(), nullptr, nullptr) == CL_SUCCESS ? program : cl::Program();
 }
 
 // "#define A 1" and so on as "A 1, ...".
@@ -210,10 +191,13 @@ cl::Program ProgramCache::program(const std::string& text, const std::string& op
   const std::string key = digest(info.platform + '\n' + info.name + '\n' + info.version + '\n' + info.driver + '\n' +
                                  options + '\n' + target + '\n' + text);
   DiskCache& disk = DiskCache::instance();
+  auto load = [&](const std::string& binary) {
+    return from_binary(device_.context()(), device_.id(), binary, options);
+  };
   // Binaries forget the types of parameters: who asks for them gets a fresh build.
   const bool kept = options.find("-cl-kernel-arg-info") == std::string::npos;
   if (auto binary = kept ? disk.load(key) : std::nullopt) {
-    if (cl::Program program = from_binary(device_, *binary, options); program()) return program;
+    if (cl::Program program = load(*binary); program()) return program;
     disk.erase(key);
   }
   const bool targeted = target.substr(0, target.find(' ')) == "sm_" + std::to_string(info.nv_compute_capability) + "a";
@@ -223,7 +207,7 @@ cl::Program ProgramCache::program(const std::string& text, const std::string& op
   auto here = [&] {
     cl::Program built = compile_here(text, options, what);
     binary = binary_of(built);
-    if (targeted) built = from_binary(device_, binary = retarget(std::move(binary), exact), options);
+    if (targeted) built = load(binary = retarget(std::move(binary), exact));
     if (!built()) throw BuildError("[program] " + what + " does not assemble for " + target + " on " + info.name, "");
     return built;
   };
@@ -234,7 +218,7 @@ cl::Program ProgramCache::program(const std::string& text, const std::string& op
     if (binary.empty()) program = here();
     else progress.set_elsewhere();
   }
-  if (!program()) program = from_binary(device_, binary, options);
+  if (!program()) program = load(binary);
   if (!program()) program = here();
   if (kept && !binary.empty()) disk.store(key, binary);
   return program;

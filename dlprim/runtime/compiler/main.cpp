@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "binary.hpp"
 #include "message.hpp"
-#include "retarget.hpp"
 
 namespace {
 
@@ -47,23 +47,6 @@ cl_device_id find_device(const std::string& text) {
   return code == CL_SUCCESS && count > device ? devices[device] : nullptr;
 }
 
-std::string binary_of(const cl::Program& program) {
-  std::size_t size = 0;
-  if (clGetProgramInfo(program(), CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr) != CL_SUCCESS) return {};
-  std::string binary(size, '\0');
-  auto* bytes = reinterpret_cast<unsigned char*>(binary.data());
-  return clGetProgramInfo(program(), CL_PROGRAM_BINARIES, sizeof bytes, &bytes, nullptr) == CL_SUCCESS ? binary : "";
-}
-
-// Has the driver assemble PTX: what comes of it lies in the driver's cache when the other process asks for the same.
-void assemble(cl_context context, cl_device_id device, const std::string& options, const std::string& ptx) {
-  const auto* data = reinterpret_cast<const unsigned char*>(ptx.data());
-  const std::size_t size = ptx.size();
-  cl_int code = CL_SUCCESS, status = CL_SUCCESS;
-  const cl::Program program(clCreateProgramWithBinary(context, 1, &device, &size, &data, &status, &code));
-  if (code == CL_SUCCESS) clBuildProgram(program(), 1, &device, options.c_str(), nullptr, nullptr);
-}
-
 std::string compile(cl_context context, cl_device_id device, const std::string& options, const std::string& target,
                     const std::string& text) {
   const char* data = text.data();
@@ -72,9 +55,10 @@ std::string compile(cl_context context, cl_device_id device, const std::string& 
   const cl::Program program(clCreateProgramWithSource(context, 1, &data, &size, &code));
   if (code != CL_SUCCESS) return {};
   if (clBuildProgram(program(), 1, &device, options.c_str(), nullptr, nullptr) != CL_SUCCESS) return {};
-  if (target.empty()) return binary_of(program);
-  std::string ptx = dlprim::retarget(binary_of(program), target);
-  assemble(context, device, options, ptx);
+  if (target.empty()) return dlprim::binary_of(program);
+  std::string ptx = dlprim::retarget(dlprim::binary_of(program), target);
+  // What the driver assembles lies in its cache when the other process asks for the same.
+  dlprim::from_binary(context, device, ptx, options);
   return ptx;
 }
 

@@ -1,10 +1,34 @@
 // SPDX-License-Identifier: MIT
+// Binaries of programs, for the library and for its compiler in another process.
 #pragma once
+#include <dlprim/runtime/cl.hpp>
+
 #include <algorithm>
 #include <string>
 #include <string_view>
 
 namespace dlprim {
+
+/// The device's binary of a program of one device; empty where the driver gives none.
+inline std::string binary_of(const cl::Program& program) {
+  std::size_t size = 0;
+  if (clGetProgramInfo(program(), CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr) != CL_SUCCESS) return {};
+  std::string binary(size, '\0');
+  auto* data = reinterpret_cast<unsigned char*>(binary.data());
+  return clGetProgramInfo(program(), CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) == CL_SUCCESS ? binary : "";
+}
+
+/// A program from a binary; null when the driver refuses it.
+inline cl::Program from_binary(cl_context context, cl_device_id device, const std::string& binary,
+                               const std::string& options) {
+  const auto* data = reinterpret_cast<const unsigned char*>(binary.data());
+  const std::size_t size = binary.size();
+  cl_int status = CL_SUCCESS, code = CL_SUCCESS;
+  cl::Program program(clCreateProgramWithBinary(context, 1, &device, &size, &data, &status, &code));
+  if (code != CL_SUCCESS || status != CL_SUCCESS) return {};
+  return clBuildProgram(program(), 1, &device, options.c_str(), nullptr, nullptr) == CL_SUCCESS ? program
+                                                                                                : cl::Program();
+}
 
 /// PTX for another target ("sm_90a", or "sm_90a 2" where two work-groups shall share a compute unit), with the
 /// instructions that only it has. Kernels that move registers between warps must have a known number of them at their
