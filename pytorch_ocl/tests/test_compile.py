@@ -159,24 +159,6 @@ def test_columns_with_several_passes(device):
     )
 
 
-def test_forms_of_gpus(device, monkeypatch):
-    from pytorch_ocl.inductor import runtime
-
-    monkeypatch.setattr(runtime, "gpu_forms", True)
-    check(
-        lambda x, w: (normalized(x, w), x.argmax(-1), x.logsumexp(-1), x[:, :70].softmax(1)),
-        floats(6, 130),
-        floats(130),
-        device=device,
-        rtol=1e-4,
-        atol=1e-5,
-    )
-    check(
-        lambda x: (F.softmax(x, 0), x.argmax(0), torch.var_mean(x, 0), (x > 0).any(0)), floats(130, 70), device=device
-    )
-    check(lambda x: (chain(x), x.sum()), floats(100, 301), device=device, rtol=1e-4, atol=1e-4)
-
-
 # Memory
 
 

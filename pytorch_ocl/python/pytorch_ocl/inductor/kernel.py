@@ -17,7 +17,7 @@ from torch._inductor.utils import get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from pytorch_ocl.inductor import types
+from pytorch_ocl.inductor import types, vectors
 from pytorch_ocl.inductor.overrides import OclOverrides
 from pytorch_ocl.inductor.printer import is_symbol, print_index
 from pytorch_ocl.inductor.reductions import reduction
@@ -57,14 +57,21 @@ class OclKernel(SIMDKernel):
         self.cse = OclCSE("", ";")
         self.loop_start, self.loop_end = IndentedBuffer(), IndentedBuffer()
         self.loop_indexing, self.row_stores = IndentedBuffer(), IndentedBuffer()
+        self.common_indexing, self.fetches, self.flushes = IndentedBuffer(), IndentedBuffer(), IndentedBuffer()
+        self.fetched, self.kept = {}, {}  # {(pointer, index): variable} of this phase, and of all
         self.column_results, self.new_results = [], []  # lines that fetch a column's results in later phases
         self.beyond_loops = OrderedSet()  # variables that outlive the phase
         self.messages = {}  # that the kernel may report: {text: name of its code}
         self.scratch = []  # types that are combined
         self.special_type = None
         self.uses_atomics = False
-        self.accumulators = 0
+        self.accumulators = self.fetch_count = self.puts = 0
         self.form = "elements" if not self.inside_reduction else "columns" if self._has_columns() else "rows"
+        self.vector = vectors.width(self.form, self.features)
+        prefix = {"elements": "x", "rows": "r0_"}.get(self.form)
+        self.unit_tree = next((tree for tree in self.range_trees if tree.prefix == prefix), None)
+        nodes = self.features.scheduler_nodes()
+        self.written = OrderedSet(dep.name for node in nodes for dep in node.read_writes.writes)
 
     def _has_columns(self):
         """Whether neighbouring elements of what is reduced belong to different rows, or rows are short."""
@@ -107,18 +114,61 @@ class OclKernel(SIMDKernel):
 
     # Memory
 
+    def _in_units(self):
+        """Whether what is written now is done for each unit of a work-item."""
+        return self.unit_tree is not None and (self.form == "elements" or self.inside_reduction)
+
+    def _first(self, index):
+        """The text of a work-item's first index, where its units lie side by side from there on, else None."""
+        if not self._in_units() or self._load_mask:
+            return None
+        if not vectors.has_neighbours(index, self.range_tree_nodes, self.unit_tree, self.vector):
+            return None
+        text = self.index_to_str(index)
+        for symbol in index.free_symbols:
+            entry = self.range_tree_nodes.get(symbol)
+            if entry is not None and entry.root is self.unit_tree and vectors.is_unit(entry, self.vector):
+                text = re.sub(rf"\b{symbol}\b", f"{symbol}_first", text)
+        return text
+
+    def _fetch(self, name, dtype, pointer, first, at):
+        """An element that is read with its neighbours."""
+        key, storage, keep = (pointer, first), types.storage(dtype), self.form == "rows" and name not in self.written
+        if key not in self.fetched:
+            macro = "FETCH_AGAIN" if key in self.kept else "FETCH_KEPT" if keep else "FETCH"
+            variable = self.kept.get(key, f"fetched{self.fetch_count}")
+            if macro != "FETCH_AGAIN":
+                self.fetch_count += 1
+            if macro == "FETCH_KEPT":
+                self.kept[key] = variable
+                self.indexing_code.writeline(f"KEEP({storage}, {variable})")
+            self.fetches.writeline(f"{macro}({storage}, {variable}, {pointer}, {first})")
+            self.fetched[key] = variable
+        return f"{'KEPT' if keep else 'FETCHED'}({storage}, {self.fetched[key]}, {pointer}, {at})"
+
     def load(self, name, index):
         dtype = V.graph.get_dtype(name)
         pointer = self.args.input(name)
-        text = types.load(dtype, pointer, self.index_to_str(self.prepare_indexing(index)))
+        index = self.prepare_indexing(index)
+        at, first = self.index_to_str(index), self._first(index)
+        element = f"{pointer}[{at}]" if first is None else self._fetch(name, dtype, pointer, first, at)
+        text = types.decode(dtype, element)
         return self.cse.generate(self.loads, text, dtype=torch.float32 if dtype in types.NARROW else dtype)
 
     def _store_line(self, name, index, value, mode):
         dtype = V.graph.get_dtype(name)
         pointer = self.args.output(name)
-        at = self.index_to_str(self.prepare_indexing(index))
+        index = self.prepare_indexing(index)
+        at, first = self.index_to_str(index), self._first(index)
         if mode is None:
-            return f"{pointer}[{at}] = {types.encode(dtype, value)};"
+            target = f"{pointer}[{at}]"
+            if first is not None:
+                variable, storage = f"put{self.puts}", types.storage(dtype)
+                self.puts += 1
+                self.fetches.writeline(DeferredLine(name, f"WILL_PUT({storage}, {variable})"))
+                self.flushes.writeline(DeferredLine(name, f"FLUSH({storage}, {variable}, {pointer}, {first})"))
+                target = f"PUT({storage}, {variable}, {pointer}, {at})"
+            return f"{target} = {types.encode(dtype, value)};"
         if mode != "atomic_add":
             raise NotImplementedError(f"stores of mode {mode}")
         if dtype.itemsize == 8 and not V.graph.scheduler.get_backend(self._device()).int64_atomics(self._device()):
@@ -202,8 +252,19 @@ class OclKernel(SIMDKernel):
     # Assembly
 
     def codegen_iteration_ranges_entry(self, entry):
-        line = f"const {self.index_dtype} {entry.name} = {self.kexpr(self.rename_indexing(entry.expr))};"
-        (self.loop_indexing if entry.root.is_reduction else self.indexing_code).writeline(line)
+        kind, text = self.index_dtype, self.kexpr(self.rename_indexing(entry.expr))
+        if entry.root is not self.unit_tree:
+            buffer = self.loop_indexing if entry.root.is_reduction else self.indexing_code
+            buffer.writeline(f"const {kind} {entry.name} = {text};")
+            return
+        first = re.sub(r"\b(x|r0_)index\b", r"\1first", text)
+        if vectors.is_unit(entry, self.vector):
+            self.common_indexing.writeline(f"const {kind} {entry.name}_first = {first};")
+            self.loop_indexing.writeline(f"const {kind} {entry.name} = {entry.name}_first + unit;")
+        elif vectors.is_common(entry, self.vector):
+            self.common_indexing.writeline(f"const {kind} {entry.name} = {first};")
+        else:
+            self.loop_indexing.writeline(f"const {kind} {entry.name} = {text};")
 
     def codegen_body(self):
         """Writes a phase: what was gathered since the last."""
@@ -214,11 +275,15 @@ class OclKernel(SIMDKernel):
         elif self.form == "columns":
             if any(part.getvalue() for part in phase):
                 self._write_each_column(phase)
+        elif self.form == "elements":
+            self._write_units("x", phase)
         else:
             for part in phase:
                 self.body.splice(part)
-        for part in (*phase, self.loop_start, self.loop_end, self.row_stores):
+        fetches = (self.common_indexing, self.fetches, self.flushes)
+        for part in (*phase, *fetches, self.loop_start, self.loop_end, self.row_stores):
             part.clear()
+        self.fetched.clear()
         if self.inside_reduction or self.form == "columns":
             self.cse.invalidate(self.beyond_loops)
             for node in self.range_tree_nodes.values():
@@ -227,13 +292,26 @@ class OclKernel(SIMDKernel):
         if self.form == "columns":
             self.indexing_code.clear()
 
+    def _write_units(self, prefix, phase):
+        """Reads what is fetched, does a phase for each unit, writes what it put."""
+        kind = self.index_dtype
+        for part in (self.common_indexing, self.fetches):
+            self.body.splice(part)
+        self.body.writeline(f"EACH_UNIT({kind}) {{")
+        with self.body.indent():
+            self.body.writeline(f"const {kind} {prefix}index = {prefix}first + unit;")
+            for part in phase:
+                self.body.splice(part)
+        self.body.writeline("}")
+        self.body.splice(self.flushes)
+
     def _write_row_loop(self, phase):
         loop = "REDUCE_ROW" if self.loop_start.getvalue() else "EACH_IN_ROW"
         self.body.splice(self.loop_start)
         self.body.writeline(f"{loop}({self.index_dtype}, r0_numel) {{")
         with self.body.indent():
-            for part in phase:
-                self.body.splice(part)
+            self.body.writeline(f"TRIP({self.index_dtype}, r0_numel)")
+            self._write_units("r0_", phase)
         self.body.writeline("}")
         self.body.splice(self.loop_end)
         self.body.splice(self.row_stores)
@@ -320,13 +398,13 @@ class OclKernel(SIMDKernel):
         alone = len(set(callers)) == len(callers) and not self.uses_atomics
         for inner, _, dtype, constant in buffers:
             macro = ("IN" if constant else "OUT") if alone else "CONST_GLOBAL" if constant else "GLOBAL"
-            code.writeline(f"    {macro}({self._storage(dtype)}, {inner}),")
+            code.writeline(f"    {macro}({types.storage(dtype)}, {inner}),")
         if self.messages:
             code.writeline("    GLOBAL(int, status_buffer),")
         code.writeline("    const Parameters p) {")
         with code.indent():
             for inner, _, dtype, constant in buffers:
-                kind, prefix, macro = self._storage(dtype), "const " * constant, "CONST_" * constant
+                kind, prefix, macro = types.storage(dtype), "const " * constant, "CONST_" * constant
                 code.writeline(f"__global {prefix}{kind} *{inner} = {macro}POINTER({kind}, {inner});")
             if self.messages:
                 code.writeline("__global int *status = POINTER(int, status_buffer);")
@@ -338,10 +416,6 @@ class OclKernel(SIMDKernel):
             code.writeline("}")
         code.writeline("}")
         return code.getvalue()
-
-    @staticmethod
-    def _storage(dtype):
-        return f"STORAGE({types.tag(dtype)})" if dtype in (*types.NARROW, torch.bool) else types.computed(dtype)
 
     def _write_sizes(self, code):
         kind = self.index_dtype

@@ -114,7 +114,7 @@ class OclOverrides(OpOverrides):
     def masked(mask, body, other):
         kernel = V.kernel
         scoped = kernel.new_buffer()
-        with kernel.swap_buffers(scoped):
+        with kernel.swap_buffers(scoped), kernel.mask_loads(mask, other):
             result = body()
         dtype = result.dtype
         variable = kernel.cse.newvar(bounds=ValueRanges.unknown(), dtype=dtype)

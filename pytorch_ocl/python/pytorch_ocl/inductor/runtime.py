@@ -6,9 +6,6 @@ import os
 
 import torch
 
-_GROUP, _SMALLEST_GROUP = 256, 32  # work-items of a group on GPUs
-_PARTS = 4  # work-items for each unit of a CPU
-_SMALLEST_SHARE = {"elements": 4096, "rows": 1, "columns": 64}  # what one of them does at least
 gpu_forms = False  # for tests: kernels as GPUs have them, on any device
 _threads = None
 _pending = []
@@ -19,11 +16,6 @@ def _executor():
     if _threads is None:
         _threads = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="ocl-build")
     return _threads
-
-
-def _largest_power(wish, limit):
-    """The largest power of 2 of at most `wish` and `limit`."""
-    return 1 << (min(wish, limit).bit_length() - 1)
 
 
 def wait_for_builds() -> None:
@@ -49,41 +41,22 @@ def with_strides(tensor, size, stride, operator="", dtype=None):
 
 
 class FusedKernel:
-    """A kernel of one device, of a form that kernel.py tells.
+    """A kernel of one device, of a form that kernel.py tells; csrc/runtime/fused_kernel.cpp lays out its work-items.
 
-    `length` is that of the rows, 0 where it changes; `messages` are what the kernel may report (see
-    dlprim/runtime/status.hpp).
+    `length` is that of the rows, 0 where it changes; `vector` the number of neighbouring elements that it can take
+    together; `messages` are what the kernel may report (see dlprim/runtime/status.hpp).
     """
 
-    def __init__(self, name, *, device, form, length, messages, source):
-        properties = torch.ocl.get_device_properties(device)
-        on_cpu = properties.type == "cpu" and not gpu_forms
-        if gpu_forms:
-            source = f"#undef CPU_DEVICE\n{source}"
-        self.name, self.form = name, form
-        wish = min(_GROUP, max(length, _SMALLEST_GROUP)) if form == "rows" and length else _GROUP
-        self.local = 1 if on_cpu else _largest_power(wish, properties.max_work_group_size)
-        self._parts = _PARTS * properties.max_compute_units if on_cpu else 0
+    def __init__(self, name, *, device, form, length, vector, messages, source):
+        self.name = name
         self._number = None
         self._run = torch.ops.pytorch_ocl.run_fused.default
-        self._built = _executor().submit(
-            torch.ops.pytorch_ocl.build_fused, source, name, f"-DGROUP={self.local}", messages, device
-        )
+        build = torch.ops.pytorch_ocl.build_fused
+        self._built = _executor().submit(build, source, name, form, length, vector, messages, device, gpu_forms)
         _pending.append(self._built)
-
-    def _share(self, items):
-        share = -(-items // self._parts)
-        return max(-(-share // 64) * 64 if self.form != "rows" else share, _SMALLEST_SHARE[self.form])
 
     def __call__(self, tensors, numbers, items):
         """Runs it on the current stream for `items` elements, rows or columns."""
         if self._number is None:
             self._number = self._built.result()
-        if not items:
-            return
-        if self._parts:
-            share = self._share(items)
-            work_items = -(-items // share)
-        else:
-            share, work_items = 1, items * self.local if self.form == "rows" else items
-        self._run(self._number, tensors, [share, *numbers], work_items, self.local)
+        self._run(self._number, tensors, numbers, items)

@@ -39,7 +39,7 @@ class OclScheduling(SIMDScheduling):
         wrapper = V.graph.wrapper_code
         device = V.graph.get_current_device_or_throw().index or 0
         messages = tuple(kernel.messages)
-        key = f"{device} {messages} {kernel.form}\n{src_code}"
+        key = f"{device} {messages} {kernel.form} {kernel.vector}\n{src_code}"
         if key in wrapper.src_to_kernel:
             return wrapper.src_to_kernel[key]
         fused = get_fused_kernel_name(node_schedule, config.triton.descriptive_names)
@@ -51,7 +51,7 @@ class OclScheduling(SIMDScheduling):
         source = src_code.replace(NAME, name).replace("\\", "\\\\")
         wrapper.header.writeline(
             f"{name} = FusedKernel({name!r}, device={device}, form={kernel.form!r}, "
-            f"length={kernel.row_length()}, messages={list(messages)!r}, source='''"
+            f"length={kernel.row_length()}, vector={kernel.vector}, messages={list(messages)!r}, source='''"
         )
         for line in source.splitlines():
             wrapper.header.writeline(line)

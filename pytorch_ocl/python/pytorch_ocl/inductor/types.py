@@ -114,11 +114,16 @@ def highest(dtype):
     return literal(True if dtype == torch.bool else torch.iinfo(dtype).max, dtype)
 
 
-def load(dtype, pointer, index):
-    """Element `index` of a buffer, as a value."""
+def storage(dtype):
+    """The type of the dtype's elements in memory."""
+    return "ushort" if dtype in NARROW else "uchar" if dtype == torch.bool else computed(dtype)
+
+
+def decode(dtype, element):
+    """An element in memory, as a value."""
     if dtype == torch.bool:
-        return f"{pointer}[{index}] != 0"
-    return f"decode_{tag(dtype)}({pointer}[{index}])" if dtype in NARROW else f"{pointer}[{index}]"
+        return f"{element} != 0"
+    return f"decode_{tag(dtype)}({element})" if dtype in NARROW else element
 
 
 def encode(dtype, value):
