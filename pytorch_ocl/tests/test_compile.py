@@ -410,3 +410,38 @@ def test_an_optimizer_step(device):
             expected.step()
     for found, wanted in zip(parameters, plain):
         torch.testing.assert_close(found.detach().cpu(), wanted.detach())
+
+
+@pytest.mark.parametrize("channels_last", [(), (0,), (1,), (0, 1)])
+@pytest.mark.parametrize("stride, transposed, groups", [(1, False, 1), (2, False, 4), (2, True, 1)])
+def test_layouts_of_convolutions_are_foretold(device, channels_last, stride, transposed, groups):
+    """Fake tensors say how results and gradients are stored, whichever of input and weight is channels-last."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    settings = [[stride] * 2, [1, 1], [1, 1], transposed, [0, 0], groups]
+    tensors = [torch.randn(2, 8, 6, 6, device=device), torch.randn(8, 8 // groups, 3, 3, device=device)]
+    for number in channels_last:
+        tensors[number] = tensors[number].contiguous(memory_format=torch.channels_last)
+
+    def strides(x, w):
+        result = torch.ops.aten.convolution(x, w, None, *settings)
+        grads = torch.ops.aten.convolution_backward(result * 2, x, w, None, *settings, [True, True, False])
+        return result.stride(), grads[0].stride()
+
+    with FakeTensorMode() as mode:
+        foretold = strides(*map(mode.from_tensor, tensors))
+    assert foretold == strides(*tensors)
+
+
+def test_channels_last_networks_stay_so(device):
+    layers = [torch.nn.Conv2d(8, 16, 3, padding=1), torch.nn.BatchNorm2d(16), torch.nn.ReLU(), torch.nn.Conv2d(16, 8, 1)]
+    model = torch.nn.Sequential(*layers).to(device).to(memory_format=torch.channels_last)
+    x = torch.randn(2, 8, 12, 12, device=device).contiguous(memory_format=torch.channels_last)
+    compiled = torch.compile(model)
+    compiled(x).sum().backward()
+    with torch.ocl.profile() as profile, no_eager_graphs():
+        result = compiled(x)
+        result.sum().backward()
+        torch.ocl.synchronize()
+    assert result.is_contiguous(memory_format=torch.channels_last)
+    assert not [row for row in profile.table() if row[0] == "transpose"]

@@ -138,3 +138,14 @@ def test_columns_and_long_reductions(device):
     )
     check(lambda x: (chain(x), x.sum(), x.amax()), floats(100, 301), device=device, rtol=1e-4, atol=1e-4)
     check(lambda x: torch.var_mean(x, (0, 2, 3)), floats(8, 3, 24, 24), device=device, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("large", [0, 1e4])
+def test_variances_of_numbers_far_from_zero(device, large):
+    """The first number of a row is far from the others, or all are far from 0."""
+    x = floats(16, 512) + large
+    x[::2, 0] = 1e3
+    expected = torch.var_mean(x.double(), 1)
+    with no_eager_graphs():
+        found = torch.compile(lambda x: torch.var_mean(x, 1))(x.to(device))
+    torch.testing.assert_close(moved(found, "cpu"), tuple(e.float() for e in expected), rtol=2e-4, atol=1e-5)

@@ -44,7 +44,8 @@ def _warn_beside(other):
 
 def _register():
     """Adds the device; returns the type of another accelerator that this process has, or an empty string."""
-    from pytorch_ocl import adapters, backends, distributed, inductor, ocl, optimizers, parallel, semi_structured
+    from pytorch_ocl import adapters, backends, distributed, inductor, ocl, optimizers, parallel, predictions
+    from pytorch_ocl import semi_structured
     from pytorch_ocl.ocl import interchange
 
     _runtime.prepare()
@@ -58,6 +59,7 @@ def _register():
     interchange.install()
     distributed.install()
     inductor.install()
+    predictions.install()
     parallel.install()
     semi_structured.install()
     adapters.install()

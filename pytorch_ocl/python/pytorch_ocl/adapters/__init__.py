@@ -39,6 +39,7 @@ TABLE = {
     "torchaudio._extension.utils": "torchaudio:extension_utils",
     "torchvision.extension": "torchvision:extension",
     "transformers.cache_utils": "transformers:cache_utils",
+    "transformers.generation.utils": "transformers:generation",
     "transformers.pipelines.base": "transformers:pipelines",
     "transformers.training_args": "transformers:training_args",
     "ultralytics.engine.trainer": "ultralytics:trainer",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""transformers.pipeline and the Trainer's arguments, which take the first device of the kinds that they know, and
-offloaded caches (read in 5.23). The Trainer puts batches where accelerate does."""
+"""transformers.pipeline and the Trainer's arguments, which take the first device of the kinds that they know, offloaded
+caches, and generation with static caches, which compiles on kinds that it knows (read in 5.23). The Trainer puts batches
+where accelerate does."""
 
 import functools
 import os
@@ -69,3 +70,31 @@ def cache_utils(module) -> None:
         return states
 
     kind.update = update
+
+
+def generation(module) -> None:
+    """Decoding with a cache that can be compiled is compiled on GPUs, as on CUDA, unless `disable_compile` says no. The
+    question of other kinds of devices, which `_compile_all_devices` answers, is asked of caches that can be compiled."""
+    from transformers.generation.configuration_utils import CompileConfig
+
+    kind = module.GenerationMixin
+    original = kind._valid_auto_compile_criteria
+
+    @functools.wraps(original)
+    def _valid_auto_compile_criteria(self, model_kwargs, generation_config):
+        cache = model_kwargs.get("cache", model_kwargs.get("past_key_values"))
+        if self.device.type != "ocl" or not getattr(cache, "is_compileable", False) or not _on_gpu(self.device):
+            return original(self, model_kwargs, generation_config)
+        given = generation_config.compile_config
+        generation_config.compile_config = given or CompileConfig()
+        generation_config.compile_config._compile_all_devices = True
+        try:
+            return original(self, model_kwargs, generation_config)
+        finally:
+            generation_config.compile_config = given
+
+    kind._valid_auto_compile_criteria = _valid_auto_compile_criteria
+
+
+def _on_gpu(device):
+    return torch.ocl.get_device_properties(device).type != "cpu"

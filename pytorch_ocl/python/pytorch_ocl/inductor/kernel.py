@@ -26,7 +26,7 @@ NAME = "KERNEL_NAME"  # stands for the kernel's name until it is known
 # Parts of lib/fused.clh, by the names of what they define: the others need not be compiled.
 _SECTIONS = {
     "INTEGERS": r"(quotient|modulo|power|shift)_",
-    "REALS": r"(modulo|power)_|welford_|softmax_",
+    "REALS": r"(modulo|power)_|variance_|softmax_",
     "POSITIONS": r"position_",
     "RANDOM": r"random_",
 }
@@ -174,7 +174,7 @@ class OclKernel(SIMDKernel):
         if dtype.itemsize == 8 and not V.graph.scheduler.get_backend(self._device()).int64_atomics(self._device()):
             raise NotImplementedError("atomic additions of 64 bits on this device")
         self.uses_atomics = True
-        return f"UPDATE({types.tag(dtype)}, {dtype.itemsize}, {pointer} + ({at}), {value});"
+        return f"ADD({types.tag(dtype)}, {dtype.itemsize}, {pointer} + ({at}), {value});"
 
     def store(self, name, index, value, mode=None):
         line = self._store_line(name, index, value, mode)
@@ -319,7 +319,7 @@ class OclKernel(SIMDKernel):
     def _write_column_loop(self, phase):
         kind = self.index_dtype
         self.body.splice(self.loop_start)
-        self.body.writeline(f"for ({kind} r0_index = 0; r0_index < r0_numel; r0_index++)")
+        self.body.writeline(f"DOWN_COLUMN({kind}, r0_numel)")
         with self.body.indent():
             self._write_each_column(phase)
         self.column_results += self.new_results
@@ -426,7 +426,7 @@ class OclKernel(SIMDKernel):
                 value = f"p.{name}" if name in self._parameters() else print_index(sympy.sympify(numel))
                 code.writeline(f"const {kind} {name} = {value};")
         if self.form == "rows":
-            code.writeline(f"SCRATCH({3 if any('_' in kind for kind in self.scratch) else 1})")
+            code.writeline(f"SCRATCH({4 if any('_' in kind for kind in self.scratch) else 1})")
 
     def call_kernel(self, name, node=None, deallocate_ws=True):
         wrapper = V.graph.wrapper_code

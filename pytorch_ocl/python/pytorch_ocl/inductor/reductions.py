@@ -54,20 +54,22 @@ def _position(dtype, name, index):
     return Reduction(f"position_{tag}", f"{{{start}, LONG_MAX}}", update, f"{function}_{tag}", results)
 
 
-def _welford(dtype, name):
+def _variance(dtype, name):
+    """Mean, sum of squared differences from it, and count, of elements or of parts of which these are known."""
     tag = types.value_tag(dtype)
-    update = "{acc} = welford_add_%s({acc}, {value});" % tag
+    update = "{acc} = variance_add_%s({acc}, {value});" % tag
     if name == "welford_combine":
         update = (
-            "{{ const welford_%s part = {{{value0}, {value1}, {value2}}}; {acc} = welford_join_%s({acc}, part); }}"
+            "{{ const variance_%s part = {{{value0}, 0, {value1}, {value2}}}; {acc} = variance_join_%s({acc}, part); }}"
             % (tag, tag)
         )
+    results = (f"variance_mean_{tag}({{acc}})", f"variance_m2_{tag}({{acc}})", "{acc}.weight")
     return Reduction(
-        f"welford_{tag}",
-        "{0, 0, 0}",
+        f"variance_{tag}",
+        "{0, 0, 0, 0}",
         update,
-        f"welford_join_{tag}",
-        tuple((f"{{acc}}.{field}", dtype) for field in ("mean", "m2", "weight")),
+        f"variance_join_{tag}",
+        tuple((expression, dtype) for expression in results),
     )
 
 
@@ -93,7 +95,7 @@ def reduction(name, dtype, src_dtype, index):
     if name.startswith(("argmax", "argmin")):
         return _position(src_dtype, name, index)
     if name.startswith("welford"):
-        return _welford(dtype if types.is_real(dtype) else torch.float32, name)
+        return _variance(dtype if types.is_real(dtype) else torch.float32, name)
     if name == "online_softmax_reduce":
         return _softmax(dtype)
     raise NotImplementedError(f"{name} reductions")
