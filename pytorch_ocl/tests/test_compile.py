@@ -434,7 +434,12 @@ def test_layouts_of_convolutions_are_foretold(device, channels_last, stride, tra
 
 
 def test_channels_last_networks_stay_so(device):
-    layers = [torch.nn.Conv2d(8, 16, 3, padding=1), torch.nn.BatchNorm2d(16), torch.nn.ReLU(), torch.nn.Conv2d(16, 8, 1)]
+    layers = [
+        torch.nn.Conv2d(8, 16, 3, padding=1),
+        torch.nn.BatchNorm2d(16),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(16, 8, 1),
+    ]
     model = torch.nn.Sequential(*layers).to(device).to(memory_format=torch.channels_last)
     x = torch.randn(2, 8, 12, 12, device=device).contiguous(memory_format=torch.channels_last)
     compiled = torch.compile(model)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""torch.compile: kernels in the form that GPUs get, with elements in vectors and rows shared by work-items, on any device."""
+"""torch.compile: kernels in the form that GPUs get, with vectors and rows that work-items share, on any device."""
 
 import pytest
 import torch
@@ -59,6 +59,17 @@ def test_elements_are_taken_in_vectors(device):
     assert "vector=8" in text and "FETCH(ushort" in text and "FLUSH(ushort" in text
     # Neighbours in one argument, far apart in the other.
     assert source_of(lambda x, y: x.t() + y, x, x.view(32, 64)).count("FETCH(") == 1
+
+
+def test_transposed_arguments_in_tiles(device):
+    def function(x, y, z):
+        return x.t() + y, z.permute(0, 2, 3, 1) * 2 + z.permute(0, 2, 3, 1).relu().contiguous()
+
+    x, y, z = floats(96, 160), floats(160, 96), floats(3, 64, 5, 7)
+    text = source_of(lambda x, y: x.t() + y, x.to(device), y.to(device))
+    assert "FOR_TILES(int, xnumel, " in text
+    check(function, x, y, z, device=device)
+    check(lambda x, y: x.t() + y, x.bfloat16(), y.bfloat16(), device=device, rtol=1e-2, atol=1e-2)
 
 
 def test_arguments_that_start_within_a_vector(device):

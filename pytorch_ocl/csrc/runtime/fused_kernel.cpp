@@ -37,6 +37,7 @@ struct Geometry {
   unsigned vector = 1;       // neighbouring elements of a work-item
   unsigned local = 1;        // work-items of a group
   unsigned row_items = 1, group_rows = 1;  // work-items of a row, rows of a group
+  std::int64_t tile = 0;     // of elements: the length of the rows that tiles are cut from; 0 without tiles
   unsigned trips = 0;        // that a work-item makes along a row, so few that loops are unrolled; else 0
   bool exact = false;        // trips end where the row does
 };
@@ -46,6 +47,7 @@ constexpr unsigned cpu_parts = 4;       // work-items for each unit of a CPU
 constexpr unsigned unrolled_trips = 8;  // at most
 constexpr unsigned row_group = 128;     // work-items of a group with several rows
 constexpr unsigned trips_wished = 2;
+constexpr unsigned tile_vectors = 8;  // side by side in a tile
 
 unsigned largest_power(std::size_t wish, std::size_t limit) { return unsigned(std::bit_floor(std::min(wish, limit))); }
 
@@ -58,7 +60,8 @@ void lay_out_rows(Geometry& g, std::int64_t length, const dlprim::DeviceInfo& in
   const std::size_t wish =
       length ? std::bit_ceil(std::size_t(std::max<std::int64_t>(divided_up(vectors, trips_wished), 1))) : group_size;
   g.row_items = largest_power(std::max<std::size_t>(wish, least), std::min<std::size_t>(info.max_work_group, 1024));
-  g.group_rows = g.row_items < row_group ? largest_power(row_group / g.row_items, info.max_work_group / g.row_items) : 1;
+  g.group_rows =
+      g.row_items < row_group ? largest_power(row_group / g.row_items, info.max_work_group / g.row_items) : 1;
   g.local = g.row_items * g.group_rows;
   const std::int64_t trips = divided_up(vectors, g.row_items);
   g.trips = trips <= unrolled_trips ? unsigned(trips) : 0;
@@ -77,12 +80,14 @@ Geometry geometry(const std::string& form, std::int64_t length, std::int64_t vec
   g.vector = unsigned(vector);
   g.local = largest_power(group_size, info.max_work_group);
   if (g.form == Form::rows) lay_out_rows(g, length, info);
+  if (g.form == Form::elements) g.tile = length;
   return g;
 }
 
 // As dlprim/kernels/lib/fused.clh takes it.
 std::string options(const Geometry& g) {
   std::string text = "-DVECTOR=" + std::to_string(g.vector);
+  if (g.tile) text += " -DGROUP=" + std::to_string(g.local);
   if (g.form == Form::rows && !g.parts)
     text += " -DROW_ITEMS=" + std::to_string(g.row_items) + " -DGROUP_ROWS=" + std::to_string(g.group_rows) +
             " -DTRIPS=" + std::to_string(g.trips) + " -DEXACT=" + std::to_string(int(g.exact));
@@ -118,7 +123,8 @@ FusedKernels& fused_kernels() {
 }
 
 // Builds a kernel that torch.compile generated (pytorch_ocl/inductor/kernel.py) and returns its number. `form`:
-// "elements", "rows" or "columns"; `length`: elements of a row, 0 where that changes; `vector`: neighbouring elements
+// "elements", "rows" or "columns"; `length`: elements of a row, 0 where that changes, or where `elements` are not gone
+// through in tiles; `vector`: neighbouring elements
 // that it can take together; `messages`: what it may report; `as_gpu`: in the form that GPUs get, on any device.
 std::int64_t build(std::string source, std::string name, std::string form, std::int64_t length, std::int64_t vector,
                    std::vector<std::string> messages, std::int64_t index, bool as_gpu) {
@@ -164,7 +170,12 @@ std::pair<dlprim::NDRange, std::int64_t> launch_range(const Geometry& g, std::in
   }
   if (g.form == Form::rows)
     return {dlprim::NDRange(std::size_t(divided_up(items, g.group_rows)) * g.local, g.local), 1};
-  const std::int64_t work_items = divided_up(items, g.form == Form::elements ? g.vector : 1);
+  if (g.tile) {
+    const std::int64_t tiles =
+        divided_up(items / g.tile, g.local / tile_vectors) * (g.tile / (tile_vectors * g.vector));
+    return {dlprim::NDRange(std::size_t(tiles) * g.local, g.local), 1};
+  }
+  const std::int64_t work_items = divided_up(items, g.vector);
   // Few columns, which are long, are spread over all units.
   const bool few = g.form == Form::columns && work_items < std::int64_t(g.local) * g.compute_units;
   return {dlprim::NDRange(std::size_t(work_items), few ? std::min(g.local, 64u) : g.local), 1};

@@ -44,8 +44,17 @@ def _warn_beside(other):
 
 def _register():
     """Adds the device; returns the type of another accelerator that this process has, or an empty string."""
-    from pytorch_ocl import adapters, backends, distributed, inductor, ocl, optimizers, parallel, predictions
-    from pytorch_ocl import semi_structured
+    from pytorch_ocl import (
+        adapters,
+        backends,
+        distributed,
+        inductor,
+        ocl,
+        optimizers,
+        parallel,
+        predictions,
+        semi_structured,
+    )
     from pytorch_ocl.ocl import interchange
 
     _runtime.prepare()

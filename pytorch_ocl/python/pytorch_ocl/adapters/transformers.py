@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """transformers.pipeline and the Trainer's arguments, which take the first device of the kinds that they know, offloaded
-caches, and generation with static caches, which compiles on kinds that it knows (read in 5.23). The Trainer puts batches
-where accelerate does."""
+caches, and generation with static caches, which is compiled on kinds that it knows (read in 5.23). The Trainer puts
+batches where accelerate does."""
 
 import functools
 import os
@@ -73,8 +73,8 @@ def cache_utils(module) -> None:
 
 
 def generation(module) -> None:
-    """Decoding with a cache that can be compiled is compiled on GPUs, as on CUDA, unless `disable_compile` says no. The
-    question of other kinds of devices, which `_compile_all_devices` answers, is asked of caches that can be compiled."""
+    """Decoding with a cache that can be compiled is compiled on GPUs, as on CUDA, unless `disable_compile` says no:
+    transformers asks `_compile_all_devices` of devices that it does not know."""
     from transformers.generation.configuration_utils import CompileConfig
 
     kind = module.GenerationMixin

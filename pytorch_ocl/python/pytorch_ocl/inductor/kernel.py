@@ -66,17 +66,23 @@ class OclKernel(SIMDKernel):
         self.special_type = None
         self.uses_atomics = False
         self.accumulators = self.fetch_count = self.puts = 0
+        self.tile = 0  # see vectors.tile_width
         self.form = "elements" if not self.inside_reduction else "columns" if self._has_columns() else "rows"
-        self.vector = vectors.width(self.form, self.features)
-        prefix = {"elements": "x", "rows": "r0_"}.get(self.form)
-        self.unit_tree = next((tree for tree in self.range_trees if tree.prefix == prefix), None)
+        prefix = "r0_" if self.form == "rows" else "x"
+        self.unit_tree = next(tree for tree in self.range_trees if tree.prefix == prefix)
+        # Neighbours of short rows lie far apart.
+        single = self.form == "columns" and self._is_short()
+        self.vector = 1 if single else vectors.width(self.form, self.features, self.unit_tree.numel)
         nodes = self.features.scheduler_nodes()
         self.written = OrderedSet(dep.name for node in nodes for dep in node.read_writes.writes)
+
+    def _is_short(self):
+        return V.graph.sizevars.statically_known_leq(self.features.reduction_numel, _SHORT_ROW)
 
     def _has_columns(self):
         """Whether neighbouring elements of what is reduced belong to different rows, or rows are short."""
         sizes = V.graph.sizevars
-        if sizes.statically_known_leq(self.features.reduction_numel, _SHORT_ROW):
+        if self._is_short():
             return True
         along, across = 0, 0
         for node in self.features.reduction_nodes():
@@ -89,7 +95,9 @@ class OclKernel(SIMDKernel):
         return across > along
 
     def row_length(self):
-        """Elements of a row, 0 where that changes."""
+        """Elements of a row, 0 where that changes; without rows, those of the rows of tiles."""
+        if self.form == "elements":
+            return self.tile
         count = self.features.reduction_numel
         return int(count) if isinstance(count, (int, sympy.Integer)) else 0
 
@@ -116,18 +124,21 @@ class OclKernel(SIMDKernel):
 
     def _in_units(self):
         """Whether what is written now is done for each unit of a work-item."""
-        return self.unit_tree is not None and (self.form == "elements" or self.inside_reduction)
+        return self.form == "elements" or self.inside_reduction
 
     def _first(self, index):
         """The text of a work-item's first index, where its units lie side by side from there on, else None."""
         if not self._in_units() or self._load_mask:
             return None
-        if not vectors.has_neighbours(index, self.range_tree_nodes, self.unit_tree, self.vector):
+        space = self.range_tree_nodes, self.unit_tree, self.vector
+        if not vectors.has_neighbours(index, *space):
+            if self.form == "elements":
+                self.tile = self.tile or vectors.tile_width(index, *space)
             return None
         text = self.index_to_str(index)
         for symbol in index.free_symbols:
             entry = self.range_tree_nodes.get(symbol)
-            if entry is not None and entry.root is self.unit_tree and vectors.is_unit(entry, self.vector):
+            if entry is not None and entry.root is self.unit_tree:
                 text = re.sub(rf"\b{symbol}\b", f"{symbol}_first", text)
         return text
 
@@ -254,15 +265,19 @@ class OclKernel(SIMDKernel):
     def codegen_iteration_ranges_entry(self, entry):
         kind, text = self.index_dtype, self.kexpr(self.rename_indexing(entry.expr))
         if entry.root is not self.unit_tree:
-            buffer = self.loop_indexing if entry.root.is_reduction else self.indexing_code
+            # Along columns the same for all units.
+            buffer = self.indexing_code if not entry.root.is_reduction else self.common_indexing
             buffer.writeline(f"const {kind} {entry.name} = {text};")
             return
         first = re.sub(r"\b(x|r0_)index\b", r"\1first", text)
-        if vectors.is_unit(entry, self.vector):
+        if vectors.is_common(entry, self.vector):
             self.common_indexing.writeline(f"const {kind} {entry.name}_first = {first};")
+        if self.form == "columns":
+            self.indexing_code.writeline(f"const {kind} {entry.name} = {text};")
+        elif vectors.is_unit(entry, self.vector):
             self.loop_indexing.writeline(f"const {kind} {entry.name} = {entry.name}_first + unit;")
         elif vectors.is_common(entry, self.vector):
-            self.common_indexing.writeline(f"const {kind} {entry.name} = {first};")
+            self.loop_indexing.writeline(f"const {kind} {entry.name} = {entry.name}_first;")
         else:
             self.loop_indexing.writeline(f"const {kind} {entry.name} = {text};")
 
@@ -317,11 +332,14 @@ class OclKernel(SIMDKernel):
         self.body.splice(self.row_stores)
 
     def _write_column_loop(self, phase):
-        kind = self.index_dtype
         self.body.splice(self.loop_start)
-        self.body.writeline(f"DOWN_COLUMN({kind}, r0_numel)")
+        self.body.writeline(f"DOWN_COLUMN({self.index_dtype}, r0_numel) {{")
         with self.body.indent():
+            self.body.splice(self.common_indexing)
+            self.body.splice(self.fetches)
             self._write_each_column(phase)
+            self.body.splice(self.flushes)
+        self.body.writeline("}")
         self.column_results += self.new_results
         self.new_results = []
         if self.row_stores.getvalue():
@@ -409,7 +427,10 @@ class OclKernel(SIMDKernel):
             if self.messages:
                 code.writeline("__global int *status = POINTER(int, status_buffer);")
             self._write_sizes(code)
-            code.writeline(f"FOR_{self.form.upper()}({self.index_dtype}, xnumel) {{")
+            if self.tile:
+                code.writeline(f"FOR_TILES({self.index_dtype}, xnumel, {self.tile}) {{")
+            else:
+                code.writeline(f"FOR_{self.form.upper()}({self.index_dtype}, xnumel) {{")
             with code.indent():
                 code.splice(self.indexing_code)
                 code.splice(self.body)

@@ -8,6 +8,7 @@ import sympy
 from torch._inductor.virtualized import V
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
+TILE = 8  # vectors side by side in a tile: lib/fused.clh and csrc/runtime/fused_kernel.cpp have the same number
 _SIZES = (SymT.SIZE, SymT.PRECOMPUTED_SIZE, SymT.UNBACKED_INT)
 
 
@@ -16,18 +17,25 @@ def is_multiple(number, vector):
     return vector == 1 or V.graph.sizevars.statically_known_multiple_of(sympy.sympify(number), vector)
 
 
-def width(form, features):
-    """The units of a kernel of this form: up to 16 bytes of its widest elements, at least 4, as far as they divide its
-    index space."""
-    if form == "columns":
-        return 1
-    names = {dep.name for node in features.scheduler_nodes() for dep in node.read_writes.reads_and_writes()}
+def width(form, features, along):
+    """The units of a kernel of this form: 16 bytes of the elements that most is read and written of, 8 where neighbours
+    are columns, as far as they divide the index space `along` which they lie."""
+    space = _hint(features.numel * features.reduction_numel)
+    deps = [dep for node in features.scheduler_nodes() for dep in node.read_writes.reads_and_writes()]
+    names = {dep.name for dep in deps if not hasattr(dep, "get_numel") or 2 * _hint(dep.get_numel()) >= space}
     sizes = [V.graph.get_dtype(name).itemsize for name in names if V.graph.try_get_buffer(name) is not None]
-    vector = 8 if max(sizes, default=4) <= 2 else 4
-    count = features.numel if form == "elements" else features.reduction_numel
-    while not is_multiple(count, vector):
+    widest = max(sizes, default=4)
+    vector = max(8 // widest, 1) if form == "columns" else 8 if widest <= 2 else 4
+    while not is_multiple(along, vector):
         vector //= 2
     return vector
+
+
+def _hint(number):
+    """A number that decides nothing but speed."""
+    sizes = V.graph.sizevars
+    hint = getattr(sizes, "optimization_hint", None) or sizes.size_hint  # its name before PyTorch 2.13
+    return hint(sympy.sympify(number), fallback=1)
 
 
 def is_unit(entry, vector):
@@ -36,8 +44,9 @@ def is_unit(entry, vector):
 
 
 def is_common(entry, vector):
-    """Whether a variable of the index space is the same for all units of a work-item."""
-    return is_multiple(entry.divisor, vector)
+    """Whether the first unit's value of a variable of the index space gives those of the others: it counts them, or is
+    the same for all."""
+    return is_unit(entry, vector) or is_multiple(entry.divisor, vector)
 
 
 def has_neighbours(index, entries, tree, vector):
@@ -58,6 +67,24 @@ def has_neighbours(index, entries, tree, vector):
     if units[0] in rest.free_symbols:
         return False
     return all(_coefficient(term) % vector == 0 or is_multiple(term, vector) for term in sympy.Add.make_args(rest))
+
+
+def tile_width(index, entries, tree, vector):
+    """Elements after which the neighbours in memory of an element at `index` come in the index space, where those along
+    the units lie far apart: that of a matrix which is transposed. Else 0."""
+    units, others = [], []
+    for symbol in index.free_symbols:
+        entry = entries.get(symbol)
+        if entry is not None and entry.root is tree:
+            (units if entry.divisor == 1 else others).append(symbol)
+    if len(units) != 1:
+        return 0
+    index = sympy.expand(index)
+    if index.coeff(units[0]) in (0, 1):
+        return 0
+    widths = [entries[symbol].divisor for symbol in others if index.coeff(symbol) == 1]
+    fits = len(widths) == 1 and isinstance(widths[0], sympy.Integer) and widths[0] % (TILE * vector) == 0
+    return int(widths[0]) if fits else 0
 
 
 def _coefficient(term):
