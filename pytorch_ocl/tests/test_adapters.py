@@ -131,6 +131,33 @@ assert plain == offloaded
     )
 
 
+GENERATE = """
+import torch, transformers
+torch.manual_seed(0)
+config = transformers.LlamaConfig(vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+                                  num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64)
+model = transformers.LlamaForCausalLM(config).eval()
+tokens = torch.randint(0, 64, (1, 5))
+options = dict(max_new_tokens=9, min_new_tokens=9, do_sample=False, pad_token_id=0)
+expected = model.generate(tokens, **options)
+compiled = []
+original = torch.compile
+torch.compile = lambda *a, **k: compiled.append(k) or original(*a, **k)
+model, tokens = model.to("ocl"), tokens.to("ocl")
+for more in ({}, dict(cache_implementation="static", disable_compile=True), dict(cache_implementation="static")):
+    assert model.generate(tokens, **options, **more).cpu().equal(expected), more
+    print(len(compiled))
+"""
+
+
+def test_transformers_compiles_generation_with_static_caches():
+    assert run(GENERATE, "transformers", **GPU).split() == ["0", "0", "1"]
+
+
+def test_transformers_compiles_nothing_on_cpu_runtimes():
+    assert run(GENERATE, "transformers").split() == ["0", "0", str(int(not _first_is_cpu()))]
+
+
 LIGHTNING = """
 import torch, lightning as L
 class Module(L.LightningModule):

@@ -138,6 +138,19 @@ def test_rows_that_are_changed(device):
     check(function, floats(9, 128), floats(128), device=device)
 
 
+def test_rows_whose_memory_is_taken_over(device):
+    """A sum that later passes read lies where one of its terms was."""
+
+    def function(x, y, w, v):
+        total = x @ w + y
+        normed = total * torch.rsqrt(total.square().mean(-1, keepdim=True) + 1e-6) * v
+        total = normed @ w + total
+        return F.softmax(total, -1) @ w + total
+
+    w = floats(64, 64) / 8
+    check(function, floats(9, 64), floats(9, 64) * 2, w, floats(64), device=device, rtol=1e-4, atol=1e-4)
+
+
 def test_a_rows_elements_stay_in_registers(device):
     text = source_of(lambda x: x.softmax(-1), torch.randn(8, 256, device=device))
     assert text.count("FETCH_KEPT(float") == 1 and "FETCH_AGAIN(float" in text

@@ -58,7 +58,7 @@ class OclKernel(SIMDKernel):
         self.loop_start, self.loop_end = IndentedBuffer(), IndentedBuffer()
         self.loop_indexing, self.row_stores = IndentedBuffer(), IndentedBuffer()
         self.common_indexing, self.fetches, self.flushes = IndentedBuffer(), IndentedBuffer(), IndentedBuffer()
-        self.fetched, self.kept = {}, {}  # {(pointer, index): variable} of this phase, and of all
+        self.fetched, self.kept = {}, {}  # {(buffer, index): variable} of this phase, and of all
         self.column_results, self.new_results = [], []  # lines that fetch a column's results in later phases
         self.beyond_loops = OrderedSet()  # variables that outlive the phase
         self.messages = {}  # that the kernel may report: {text: name of its code}
@@ -144,7 +144,8 @@ class OclKernel(SIMDKernel):
 
     def _fetch(self, name, dtype, pointer, first, at):
         """An element that is read with its neighbours."""
-        key, storage, keep = (pointer, first), types.storage(dtype), self.form == "rows" and name not in self.written
+        # By name: a buffer that takes another's memory has the same pointer, not the same elements.
+        key, storage, keep = (name, first), types.storage(dtype), self.form == "rows" and name not in self.written
         if key not in self.fetched:
             macro = "FETCH_AGAIN" if key in self.kept else "FETCH_KEPT" if keep else "FETCH"
             variable = self.kept.get(key, f"fetched{self.fetch_count}")
