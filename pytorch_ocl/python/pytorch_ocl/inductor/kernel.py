@@ -452,20 +452,17 @@ class OclKernel(SIMDKernel):
 
     def call_kernel(self, name, node=None, deallocate_ws=True):
         wrapper = V.graph.wrapper_code
-        tensors = []
+        tensors = []  # (the caller's name, whether it is to be moved to the device first)
         for _, caller, _, _ in self._buffers():
             buffer = V.graph.try_get_buffer(caller)
             device = buffer.get_device() if buffer is not None else None
-            tensors.append(
-                f"{caller}.to({str(self._device())!r})" if device is not None and device.type == "cpu" else caller
-            )
-        numbers = []
-        for expression in self._parameters().values():
-            for symbol in getattr(expression, "free_symbols", ()):
+            tensors.append((caller, device is not None and device.type == "cpu"))
+        numbers = [sympy.sympify(expression) for expression in self._parameters().values()]
+        for number in numbers:
+            for symbol in number.free_symbols:
                 wrapper.ensure_size_computed(symbol)
-            numbers.append(self.pexpr(sympy.sympify(expression)))
-        items = self.pexpr(V.graph.sizevars.simplify(sympy.sympify(self.numels["x"])))
-        wrapper.writeline(f"{name}([{', '.join(tensors)}], [{', '.join(numbers)}], {items})")
+        items = V.graph.sizevars.simplify(sympy.sympify(self.numels["x"]))
+        wrapper.call_fused(name, self._device(), tensors, numbers, items)
 
     def describe(self, node_schedule):
         """Comments that say which operators of the graph a kernel stands for."""

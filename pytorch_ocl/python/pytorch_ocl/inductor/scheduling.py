@@ -10,8 +10,7 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from pytorch_ocl.inductor.kernel import NAME, OclKernel
-
-_IMPORT = "from pytorch_ocl.inductor.runtime import FusedKernel"
+from pytorch_ocl.inductor.wrapper import FusedText
 
 
 class OclScheduling(SIMDScheduling):
@@ -45,17 +44,16 @@ class OclScheduling(SIMDScheduling):
         fused = get_fused_kernel_name(node_schedule, config.triton.descriptive_names)
         name = f"ocl_{fused}_{wrapper.next_kernel_suffix()}".replace("__", "_")
         wrapper.src_to_kernel[key] = name
-        wrapper.add_import_once(_IMPORT)
-        for line in kernel.describe(node_schedule).splitlines():
-            wrapper.header.writeline(line)
-        source = src_code.replace(NAME, name).replace("\\", "\\\\")
-        wrapper.header.writeline(
-            f"{name} = FusedKernel({name!r}, device={device}, form={kernel.form!r}, "
-            f"length={kernel.row_length()}, vector={kernel.vector}, messages={list(messages)!r}, source='''"
+        text = FusedText(
+            device=device,
+            form=kernel.form,
+            length=kernel.row_length(),
+            vector=kernel.vector,
+            messages=list(messages),
+            source=src_code.replace(NAME, name),
+            comment=kernel.describe(node_schedule),
         )
-        for line in source.splitlines():
-            wrapper.header.writeline(line)
-        wrapper.header.writeline("''')")
+        wrapper.define_fused(name, text)
         return name
 
     def codegen_sync(self):
