@@ -12,6 +12,7 @@
 #include "device.hpp"
 #include "device_index.hpp"
 #include "errors.hpp"
+#include "fused_kernel.hpp"
 #include "tensor.hpp"
 
 namespace pytorch_ocl {
@@ -122,12 +123,10 @@ FusedKernels& fused_kernels() {
   return *instance;
 }
 
-// Builds a kernel that torch.compile generated (pytorch_ocl/inductor/kernel.py) and returns its number. `form`:
-// "elements", "rows" or "columns"; `length`: elements of a row, 0 where that changes, or where `elements` are not gone
-// through in tiles; `vector`: neighbouring elements
-// that it can take together; `messages`: what it may report; `as_gpu`: in the form that GPUs get, on any device.
-std::int64_t build(std::string source, std::string name, std::string form, std::int64_t length, std::int64_t vector,
-                   std::vector<std::string> messages, std::int64_t index, bool as_gpu) {
+}  // namespace
+
+std::int64_t build_fused(std::string source, std::string name, std::string form, std::int64_t length,
+                         std::int64_t vector, std::vector<std::string> messages, std::int64_t index, bool as_gpu) {
   return translated([&] {
     dlprim::Device& owner = device(device_index(index));
     if (as_gpu) source.insert(0, "#undef CPU_DEVICE\n");
@@ -144,6 +143,8 @@ std::int64_t build(std::string source, std::string name, std::string form, std::
     return number;
   });
 }
+
+namespace {
 
 bool aligned(const FusedKernel& fused, at::TensorList tensors, std::span<const dlprim::BufferRef> buffers) {
   if (fused.geometry.vector == 1) return true;
@@ -181,9 +182,9 @@ std::pair<dlprim::NDRange, std::int64_t> launch_range(const Geometry& g, std::in
   return {dlprim::NDRange(std::size_t(work_items), few ? std::min(g.local, 64u) : g.local), 1};
 }
 
-// A kernel takes the tensors, then, where it may report something, the queue's status, then a struct of 64-bit numbers:
-// a work-item's share, the given ones and the codes of its messages.
-void run(std::int64_t number, at::TensorList tensors, at::IntArrayRef numbers, std::int64_t items) {
+}  // namespace
+
+void run_fused(std::int64_t number, at::TensorList tensors, at::IntArrayRef numbers, std::int64_t items) {
   if (!items) return;
   FusedKernel* fused;
   {
@@ -211,13 +212,11 @@ void run(std::int64_t number, at::TensorList tensors, at::IntArrayRef numbers, s
   });
 }
 
-}  // namespace
-
 TORCH_LIBRARY_FRAGMENT(pytorch_ocl, m) {
   m.def(
       "build_fused(str source, str name, str form, int length, int vector, str[] messages, int device, bool as_gpu) -> int",
-      &build);
-  m.def("run_fused(int kernel, Tensor[] tensors, int[] numbers, int items) -> ()", &run);
+      &build_fused);
+  m.def("run_fused(int kernel, Tensor[] tensors, int[] numbers, int items) -> ()", &run_fused);
 }
 
 }  // namespace pytorch_ocl

@@ -33,6 +33,8 @@ TABLE = {
     "safetensors": "safetensors:package",
     "sentence_transformers.util.environment": "sentence_transformers:environment",
     "stable_baselines3.common.utils": "stable_baselines3:utils",
+    "torch._inductor.compile_fx": "aot_inductor:compiler",
+    "torch.export.pt2_archive._package": "aot_inductor:package",
     "torch.nn.attention.flex_attention": "flex_attention:module",
     "torch_geometric.device": "torch_geometric:device",
     "torchao.quantization.quantize_.workflows.int4.int4_tile_packed_to_4d_tensor": "torchao:tile_packed",

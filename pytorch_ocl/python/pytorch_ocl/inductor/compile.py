@@ -12,7 +12,7 @@ from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
 from torch._inductor import config
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
-from pytorch_ocl.inductor import flex_attention, registration, replay, runtime
+from pytorch_ocl.inductor import AOT_TESTED, flex_attention, is_tested, registration, replay, runtime
 
 # What Inductor's kernels for other devices need.
 _SETTINGS = {
@@ -28,12 +28,13 @@ _SETTINGS = {
     "combo_kernels": False,
     "layout_optimization": False,
     "benchmark_fusion": False,
-    "cpp_wrapper": False,
+    "cpp_cache_precompile_headers": False,  # there is none of this device's
     "triton.nested_reduction": False,
 }
 
 
-def _settings():
+def settings() -> dict:
+    """What this device needs of Inductor's configuration."""
     known = config.get_config_copy()
     return {name: value for name, value in _SETTINGS.items() if name in known}
 
@@ -93,6 +94,9 @@ def warn(error) -> None:
 def compile_graph(graph, inputs, patches):
     """As Inductor's compile_fx; `patches` of its configuration go before what this device needs."""
     registration.register()
+    needed = settings()
+    if not is_tested(AOT_TESTED):
+        needed["cpp_wrapper"] = False
     replayed = bool(patches.get("triton.cudagraphs", config.triton.cudagraphs))
     # Programs from the cache of autograd's would not pass _inner.
     kept = torch._functorch.config.patch(enable_autograd_cache=False) if replayed else contextlib.nullcontext()
@@ -101,7 +105,7 @@ def compile_graph(graph, inputs, patches):
             graph,
             inputs,
             inner_compile=functools.partial(_inner, replayed=True) if replayed else _inner,
-            config_patches={**patches, **_settings()},
+            config_patches={**patches, **needed},
         )
     try:
         runtime.wait_for_builds()  # of programs that came from Inductor's cache

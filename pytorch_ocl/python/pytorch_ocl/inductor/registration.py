@@ -5,11 +5,9 @@ import functools
 import hashlib
 import logging
 import pathlib
-import types
 
 import torch
 import torch._inductor.utils as inductor_utils
-from torch._dynamo.device_interface import DeviceInterface, register_interface_for_device
 from torch._inductor.codegen.common import (
     DeviceOpOverrides,
     init_backend_registration,
@@ -19,58 +17,10 @@ from torch._inductor.codegen.common import (
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch._inductor.scheduler import Scheduler
 
+from pytorch_ocl.inductor import AOT_TESTED, is_tested
+from pytorch_ocl.inductor.interface import register_interface
 from pytorch_ocl.inductor.scheduling import OclScheduling
 from pytorch_ocl.inductor.wrapper import OclWrapper
-
-# What Inductor splits reductions by: elements at once, and work-items that a unit has in flight.
-_CPU_WIDTH, _GPU_WIDTH, _ITEMS = 16, 32, 2048
-
-
-def _properties(device=None):
-    """What Inductor asks of a device, as properties of CUDA devices are named."""
-    found = torch.ocl.get_device_properties(device)
-    on_cpu = found.type == "cpu"
-    return types.SimpleNamespace(
-        name=found.name,
-        type="ocl",
-        total_memory=found.total_memory,
-        multi_processor_count=found.max_compute_units,
-        warp_size=_CPU_WIDTH if on_cpu else max(found.warp_size, _GPU_WIDTH),
-        max_threads_per_multi_processor=_ITEMS,
-        max_threads_per_block=found.max_work_group_size,
-    )
-
-
-class OclInterface(DeviceInterface):
-    """Dynamo's and Inductor's view of torch.ocl."""
-
-    device = torch.ocl.device
-    Event = torch.Event
-    Stream = torch.Stream
-
-    class Worker:
-        get_device_properties = staticmethod(_properties)
-        current_device = staticmethod(lambda: torch.ocl.current_device())
-        set_device = staticmethod(lambda device: torch.ocl.set_device(device))
-
-    is_available = staticmethod(lambda: torch.ocl.is_available())
-    device_count = staticmethod(lambda: torch.ocl.device_count())
-    current_device = staticmethod(lambda: torch.ocl.current_device())
-    set_device = staticmethod(lambda device: torch.ocl.set_device(device))
-    synchronize = staticmethod(lambda device=None: torch.ocl.synchronize(device))
-    stream = staticmethod(lambda stream: torch.ocl.stream(stream))
-    current_stream = staticmethod(lambda device=None: torch.ocl.current_stream(device))
-    set_stream = staticmethod(lambda stream: torch.ocl.set_stream(stream))
-    exchange_device = staticmethod(torch._C._accelerator_exchangeDevice)
-    maybe_exchange_device = staticmethod(torch._C._accelerator_maybeExchangeDevice)
-    get_raw_stream = staticmethod(lambda index: 0)
-    get_compute_capability = staticmethod(lambda device=None: 0)
-    is_bf16_supported = staticmethod(lambda including_emulation=False: True)
-    is_dtype_supported = staticmethod(lambda dtype, including_emulation=False: True)
-
-    @staticmethod
-    def _set_stream_by_id(stream_id, device_index, device_type):
-        torch.ocl.set_stream(torch.Stream(stream_id=stream_id, device_index=device_index, device_type=device_type))
 
 
 class OclOpOverrides(DeviceOpOverrides):
@@ -96,7 +46,8 @@ class OclPass(CustomGraphModulePass):
         return None
 
     def uuid(self):
-        sources = sorted(pathlib.Path(__file__).parent.glob("*.py"))
+        folder = pathlib.Path(__file__).parent
+        sources = sorted([*folder.glob("*.py"), *folder.glob("*.h")])
         return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
@@ -122,12 +73,13 @@ def _create_backend(original):
 @functools.cache
 def register() -> None:
     """Adds the device to the registries; others stay as they are."""
-    register_interface_for_device("ocl", OclInterface)
-    for index in range(torch.ocl.device_count()):
-        register_interface_for_device(f"ocl:{index}", OclInterface)
+    register_interface()
     register_device_op_overrides("ocl", OclOpOverrides())
     init_backend_registration()
-    register_backend_for_device("ocl", OclScheduling, OclWrapper, device_custom_pass=OclPass())
+    cpp_wrapper = None
+    if is_tested(AOT_TESTED):
+        from pytorch_ocl.inductor.cpp_wrapper import OclCppWrapper as cpp_wrapper
+    register_backend_for_device("ocl", OclScheduling, OclWrapper, cpp_wrapper, device_custom_pass=OclPass())
     inductor_utils.get_gpu_type()  # what it finds without ocl is kept
     inductor_utils.GPU_TYPES.append("ocl")
     Scheduler.create_backend = _create_backend(Scheduler.create_backend)

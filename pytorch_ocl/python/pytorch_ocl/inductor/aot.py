@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""What torch._inductor.aoti_compile_and_package needs for graphs with tensors on ocl devices."""
+
+import functools
+
+import torch
+
+from pytorch_ocl.inductor import AOT_TESTED, flex_attention, is_tested, registration, runtime
+from pytorch_ocl.inductor.compile import settings
+
+# Weights lie in a file of the package, which the library reads; the program has none of its own.
+_SETTINGS = {
+    "aot_inductor.package_constants_on_disk_format": "binary_blob",
+    "aot_inductor.use_runtime_constant_folding": False,
+    "aot_inductor.precompile_headers": False,
+    "aot_inductor.force_mmap_weights": False,
+    "aot_inductor.allow_stack_allocation": False,
+    "size_asserts": True,
+}
+
+
+def _expanded(inner_compile):
+    @functools.wraps(inner_compile)
+    def compile_graph(module, inputs, **options):
+        flex_attention.expand(module)
+        compiled = inner_compile(module, inputs, **options)
+        runtime.wait_for_builds()
+        return compiled
+
+    return compile_graph
+
+
+def prepare(inner_compile, patches):
+    """The function that compiles a graph, and Inductor's configuration, as ocl devices need them. Raises RuntimeError
+    for versions of PyTorch whose C++ programs are not known."""
+    if not is_tested(AOT_TESTED):
+        raise RuntimeError(
+            f"AOTInductor compiles programs for ocl devices with torch {', '.join(AOT_TESTED)}, "
+            f"this is {torch.__version__}"
+        )
+    registration.register()
+    return _expanded(inner_compile), {**(patches or {}), **settings(), "cpp_wrapper": True, **_SETTINGS}
