@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Checks that includes point downward only, dlprim knows nothing of PyTorch, and only dlprim/runtime calls OpenCL.
 
-An include counts by the file that it names, whatever way it takes there ("../net/net.hpp", a link). Prints each
-violation as file:line and exits with 1 when there is one."""
+An include counts by the file that it names, whatever way it takes there ("../net/net.hpp", a link). Files of kernels
+include headers of their own folder and of `lib`, no header is left unused, and no two files have kernels of one name,
+which profiles could not tell apart. Prints each violation as file:line and exits with 1 when there is one."""
 
+import collections
 import os
 import pathlib
 import re
@@ -32,6 +34,12 @@ CODE = {".cpp", ".hpp", ".h", ".inc"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 PYTORCH = re.compile(r"^(ATen|c10|torch|caffe2|pytorch_ocl)/")
+KERNELS = pathlib.PurePosixPath("dlprim/kernels")
+KERNEL_CODE = {".cl", ".clh"}
+# What names a header besides other kernels: host code that writes kernels.
+WRITERS = CODE | {".py"}
+
+KERNEL = re.compile(r"\b(?:__kernel|KERNEL)\b.*?\bvoid\s+(\w+)\s*\(", re.S)
 OPENCL_CALL = re.compile(r"\bcl[A-Z]\w*\s*\(")
 
 
@@ -92,13 +100,54 @@ def violations(path, text, root=sources.ROOT):
             yield number, f"{call[0].rstrip('( ')} is called outside dlprim/runtime"
 
 
+def included(text):
+    """(line, name) of every include."""
+    for number, line in enumerate(sources.without_noise(text, keep_strings=True).splitlines(), 1):
+        if match := INCLUDE.match(line):
+            yield number, match[1]
+
+
+def kernel_violations(texts, named):
+    """(path, line, message) for the files of kernels {path below the folder: text}. `named` tells whether host code
+    names a header."""
+    users, homes = collections.Counter(), collections.defaultdict(set)
+    for path, text in texts.items():
+        folder = path.partition("/")[0]
+        for number, name in included(text):
+            users[name] += 1
+            if name not in texts:
+                yield path, number, f"{name} does not exist"
+            elif "/" not in name or name.partition("/")[0] not in (folder, "lib"):
+                yield path, number, f"{name} belongs to another family; what several share is in lib"
+        for kernel in KERNEL.findall(sources.without_noise(text)):
+            homes[kernel].add(path)
+    for path in texts:
+        if path.endswith(".clh") and not users[path] and not named(path):
+            yield path, 1, "nothing includes this header"
+    for kernel, paths in homes.items():
+        if len(paths) > 1:
+            yield max(paths), 1, f"{kernel} is the name of a kernel of {min(paths)}, too"
+
+
 def main(root=sources.ROOT):
-    files = [path for path in sources.tracked_files(root) if path.suffix in CODE]
+    tracked = sources.tracked_files(root)
+    files = [path for path in tracked if path.suffix in CODE]
     found = [
         f"{path}:{number}: {message}"
         for path in files
         for number, message in violations(path, (root / path).read_text(), root)
     ]
+    kernels = {
+        path.relative_to(KERNELS).as_posix(): (root / path).read_text()
+        for path in tracked
+        if path.suffix in KERNEL_CODE and KERNELS in path.parents
+    }
+    writers = [(root / path).read_text() for path in tracked if path.suffix in WRITERS and path.parts[0] != "tools"]
+    found += [
+        f"{KERNELS / path}:{number}: {message}"
+        for path, number, message in kernel_violations(kernels, lambda name: any(name in text for text in writers))
+    ]
+    files += kernels
     print("\n".join(found) if found else f"layers: {len(files)} files, no violation")
     return 1 if found else 0
 

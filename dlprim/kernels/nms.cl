@@ -12,7 +12,7 @@ typedef struct {
 } Rows;
 
 // marks[i, w]: bit k is set where box 32 w + k comes after row i and their intersection over union is above the threshold.
-__kernel void overlaps(CONST_GLOBAL(STORAGE(T), boxes), GLOBAL(uint, marks), Rows p) {
+__kernel void nms_overlaps(CONST_GLOBAL(STORAGE(T), boxes), GLOBAL(uint, marks), Rows p) {
   const int i = get_global_id(0), w = get_global_id(1), box = p.first + i;
   if (i >= p.rows || w >= p.words) return;
   __global const STORAGE(T) *boxes = CONST_POINTER(STORAGE(T), boxes);
@@ -33,7 +33,7 @@ __kernel void overlaps(CONST_GLOBAL(STORAGE(T), boxes), GLOBAL(uint, marks), Row
 
 // `removed` [words], zero at first, gathers the marks of what is kept. p.first is a multiple of 32.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void choose(CONST_GLOBAL(uint, marks), GLOBAL(uint, removed), GLOBAL(uchar, keep), Rows p) {
+void nms_choose(CONST_GLOBAL(uint, marks), GLOBAL(uint, removed), GLOBAL(uchar, keep), Rows p) {
   __global const uint *marks = CONST_POINTER(uint, marks);
   __global uint *removed = POINTER(uint, removed);
   __local uint diagonal[32], chosen;

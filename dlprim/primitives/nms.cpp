@@ -32,7 +32,7 @@ std::size_t group_of(const Queue& queue) { return fitting_group(queue.device().i
 Kernel& kernel_for(Queue& queue, const Key& key) {
   static KernelCache<Key> cache;
   return cache.get(queue.device(), key, [&] {
-    return KernelSource("nms.cl", key.choose ? "choose" : "overlaps")
+    return KernelSource("nms.cl", key.choose ? "nms_choose" : "nms_overlaps")
         .define("T", tag(key.type))
         .define("GROUP", std::int64_t(group_of(queue)));
   });

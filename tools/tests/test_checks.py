@@ -63,6 +63,39 @@ def test_a_link_counts_as_what_it_points_to(tmp_path):
     assert len(list(check_layers.violations(path, '#include "net.hpp"', tmp_path))) == 1
 
 
+@pytest.mark.parametrize(
+    "files, expected",
+    [
+        ({"a.cl": '#include "lib/b.clh"'}, "a.cl:1: lib/b.clh does not exist"),
+        ({"gemm/a.clh": "", "conv/a.cl": '\n#include "gemm/a.clh"'}, "conv/a.cl:2: gemm/a.clh belongs to another"),
+        (
+            {"gemm/a.clh": "", "lib/a.clh": '#include "gemm/a.clh"', "a.cl": '#include "lib/a.clh"'},
+            "lib/a.clh:1: gemm/",
+        ),
+        ({"a.clh": "", "b.cl": '#include "a.clh"'}, "b.cl:1: a.clh belongs to another"),
+        ({"lib/a.clh": "void f() {}", "b.cl": '// #include "lib/a.clh"'}, "lib/a.clh:1: nothing includes"),
+        (
+            {"a.cl": "__kernel void f(int x) {}", "b/a.cl": "__kernel LIMIT(64, 2)\nvoid f(int x) {}"},
+            "b/a.cl:1: f is the name of a kernel of a.cl",
+        ),
+    ],
+)
+def test_violations_of_kernels_are_found(files, expected):
+    ((path, line, message),) = check_layers.kernel_violations(files, lambda name: False)
+    assert f"{path}:{line}: {message}".startswith(expected)
+
+
+def test_sound_kernels_pass():
+    files = {
+        "lib/a.clh": "",
+        "gemm/b.clh": '#include "lib/a.clh"',
+        "gemm/c.cl": '#include "gemm/b.clh"\n__kernel void f(int x) {}\n__kernel void g(int x) {}',
+        "lib/written.clh": "",
+        "d.cl": "/* __kernel void f() {} */ void f();",
+    }
+    assert list(check_layers.kernel_violations(files, lambda name: name == "lib/written.clh")) == []
+
+
 def body(lines):
     return "".join(f"  x += {n};\n" for n in range(lines - 2))
 

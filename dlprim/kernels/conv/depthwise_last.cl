@@ -88,7 +88,7 @@ inline void add_columns(T sum[ROWS][FLIGHT][V], T weight[TAPS_H][TAPS_W][V], Vec
 }
 
 __kernel __attribute__((reqd_work_group_size(LANES, LINES, 1)))
-void conv_depthwise(ARGUMENTS) {
+void conv_depthwise_last(ARGUMENTS) {
   READ_WEIGHTS
   const int channel = get_global_id(0) * V;
   if (channel >= s.channels) return;
@@ -133,7 +133,7 @@ void conv_depthwise(ARGUMENTS) {
 #define OPEN (REACH_W > STRIDE_W ? REACH_W : STRIDE_W)
 
 __kernel __attribute__((reqd_work_group_size(LANES, LINES, 1)))
-void conv_depthwise_data(ARGUMENTS) {
+void conv_depthwise_last_data(ARGUMENTS) {
   READ_WEIGHTS
   const int channel = get_global_id(0) * V;
   if (channel >= s.channels) return;
@@ -189,8 +189,8 @@ void conv_depthwise_data(ARGUMENTS) {
 // Sums of dy * x, `to` times `from`, over the rows of x that a group meets: sums[group, tap, channel]. A work-item
 // takes a row of x with the TAPS_H rows of dy that meet it; its window holds the columns of x under the kernel.
 __kernel __attribute__((reqd_work_group_size(LANES, LINES, 1)))
-void conv_depthwise_weights(CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), to),
-                                     GLOBAL(T, sums), const Shape s) {
+void conv_depthwise_last_weights(CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), to),
+                                 GLOBAL(T, sums), const Shape s) {
   __local T partial[TAPS_W][LINES][LANES * V];
   const int channel = get_global_id(0) * V;
   T sum[TAPS_H][TAPS_W][V];

@@ -24,8 +24,8 @@ struct Shape {
 };
 
 enum class Pass : std::uint8_t { forward, flipped, data, weights };
-constexpr const char* pass_names[] = {"conv_depthwise", "conv_depthwise", "conv_depthwise_data",
-                                      "conv_depthwise_weights"};
+constexpr const char* pass_names[] = {"conv_depthwise_last", "conv_depthwise_last", "conv_depthwise_last_data",
+                                      "conv_depthwise_last_weights"};
 
 struct Key {
   Pass pass;

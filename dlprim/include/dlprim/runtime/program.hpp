@@ -20,7 +20,7 @@ class KernelSource {
   KernelSource(std::string file, std::string kernel) : file(std::move(file)), kernel(std::move(kernel)) {}
   KernelSource& define(std::string_view name, std::string_view value = "1");
   KernelSource& define(std::string_view name, std::int64_t value);
-  /// Adds a build option, e.g. "-cl-fast-relaxed-math". Default: "-cl-std=CL1.2"-compatible, "-cl-mad-enable".
+  /// Adds a build option, e.g. "-cl-fast-relaxed-math".
   KernelSource& option(std::string_view text);
   /// On devices of this very architecture, such as NVIDIA's "sm_90a", lets the driver assemble for it. It has instructions
   /// that OpenCL's compiler does not accept: inline assembly writes them behind "//@", which is taken away in between.
