@@ -58,7 +58,7 @@ void Builders::add_thread() noexcept {
 void Builders::add(Kernel& kernel) {
   {
     std::lock_guard guard(mutex_);
-    if (waiting_.size() >= free_ && threads_ < std::min(available_cpus(), most_threads)) add_thread();
+    if (waiting_.size() >= free_ && threads_ < std::min(share_of_cpus(), most_threads)) add_thread();
     if (threads_ && !stopping_) {
       waiting_.push_back(&kernel);
       pending++;

@@ -27,7 +27,7 @@ unsigned processes_for(const DeviceInfo& info) {
   if (environment::choice("DLPRIM_COMPILERS") == false) return 0;
   if (const auto number = environment::number("DLPRIM_COMPILERS")) return unsigned(std::min<std::int64_t>(*number, 64));
   const auto by_memory = unsigned(std::min<std::uint64_t>(info.global_memory >> bytes_of_device, most_processes));
-  return info.nv_inline_ptx ? std::min(available_cpus() * 3 / 4, by_memory) : 0;
+  return info.nv_inline_ptx ? std::min(share_of_cpus() * 3 / 4, by_memory) : 0;
 }
 
 std::string_view bytes_of(const auto& message) { return {reinterpret_cast<const char*>(&message), sizeof message}; }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "cpus.hpp"
 
+#include <dlprim/runtime/environment.hpp>
+
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -68,6 +70,11 @@ unsigned available_cpus() {
     return quota ? std::min(quota, allowed) : allowed;
   }();
   return found;
+}
+
+unsigned share_of_cpus() {
+  const std::int64_t processes = environment::number("LOCAL_WORLD_SIZE").value_or(1);
+  return std::max(1u, unsigned(available_cpus() / processes));
 }
 
 }  // namespace dlprim

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "cpus.hpp"
 
+#include <dlprim/runtime/environment.hpp>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <random>
 #ifdef __linux__
@@ -59,6 +61,24 @@ TEST_F(Cpus, AtLeastOneAndNoMoreThanMayBeUsed) {
   if (sched_getaffinity(0, sizeof set, &set) == 0) EXPECT_LE(available_cpus(), unsigned(CPU_COUNT(&set)));
 #endif
 }
+
+#ifndef _WIN32
+TEST_F(Cpus, ProcessesOfAJobShareThem) {
+  const char* set = environment::raw("LOCAL_WORLD_SIZE");
+  const std::string before = set ? set : "";
+  auto share = [](const std::string& processes) {
+    setenv("LOCAL_WORLD_SIZE", processes.c_str(), 1);
+    environment::reread();
+    return share_of_cpus();
+  };
+  EXPECT_EQ(share(""), available_cpus());
+  EXPECT_EQ(share("1"), available_cpus());
+  EXPECT_EQ(share("2"), std::max(1u, available_cpus() / 2));
+  EXPECT_EQ(share("1000000000000"), 1u);
+  EXPECT_EQ(share("many"), available_cpus());
+  share(before);
+}
+#endif
 
 }  // namespace
 }  // namespace dlprim

@@ -30,7 +30,7 @@ def listed():
 def test_documents_have_every_variable_and_no_other():
     section = (ROOT / "docs/architecture.md").read_text().split("## Environment variables")[1]
     rows = [line for line in section.splitlines() if line.startswith("|")]
-    documented = set(re.findall(r"`((?:DLPRIM|OCL|PYTORCH_OCL)_\w+)`", "\n".join(rows)))
+    documented = set(re.findall(r"`((?:DLPRIM|OCL|PYTORCH_OCL|LOCAL)_\w+)`", "\n".join(rows)))
     assert documented - ELSEWHERE == listed()
 
 
