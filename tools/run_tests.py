@@ -4,17 +4,21 @@
 
 run_tests.py [--list] [STEP...]: only the steps whose names contain one of the words.
 run_tests.py [--list] gpu [STEP...]: the steps for a machine with a GPU instead.
-The last line is "N passed, N failed, N skipped"; the exit code is 0 when nothing failed.
+Steps of one core run beside each other, as many as there are cores, and what one prints comes when it has ended.
+The last line is "N passed, N failed, N skipped"; the exit code is 0 when nothing failed. Ctrl-C ends all steps.
 """
 
 import argparse
 import collections
+import concurrent.futures
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -34,9 +38,43 @@ def counts(output):
     return total
 
 
-def run(step):
-    """Runs a step, showing its output; returns its counts. Ending badly without a failed test is a failure."""
-    print(f"\n== {step.name}", flush=True)
+class Processes:
+    """Those that steps have started and that run; after `end` there are none, and none can be started."""
+
+    def __init__(self):
+        self.lock, self.running, self.ended = threading.Lock(), set(), False
+
+    def start(self, command, **options):
+        with self.lock:
+            if self.ended:
+                raise OSError("interrupted")
+            process = subprocess.Popen(command, **options)
+            self.running.add(process)
+        return process
+
+    def wait(self, process):
+        code = process.wait()
+        with self.lock:
+            self.running.discard(process)
+        return code
+
+    def end(self):
+        with self.lock:
+            self.ended = True
+            for process in self.running:
+                process.terminate()  # `timeout`, which passes it on to all that the step has started
+
+
+PROCESSES = Processes()
+
+
+def show(text):
+    print(text, flush=True)
+
+
+def run(step, say=show):
+    """Runs a step, saying its output by lines; returns its counts. Ending badly without a failed test is a failure."""
+    say(f"\n== {step.name}")
     start, output = time.monotonic(), []
     with tempfile.TemporaryDirectory() as folder:
         log = pathlib.Path(folder) / "oclgrind.log"
@@ -44,7 +82,7 @@ def run(step):
         environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{environment['PATH']}"  # its cmake and ninja
         command = ["timeout", "--kill-after=10", str(60 * step.minutes), *step.command]
         try:
-            process = subprocess.Popen(
+            process = PROCESSES.start(
                 command,
                 cwd=ROOT,
                 env=environment,
@@ -54,26 +92,61 @@ def run(step):
                 stderr=subprocess.STDOUT,
             )
         except OSError as error:
-            print(error)
+            say(str(error))
             return collections.Counter(failed=1)
         for line in process.stdout:
             output.append(line)
             if not re.match(r"\[( RUN      |       OK |---+)\]", line):
-                print(line, end="", flush=True)
-        code = process.wait()
+                say(line.rstrip("\n"))
+        code = PROCESSES.wait(process)
         findings = log.read_text().strip() if log.exists() else ""
     total = counts("".join(output)) if step.counted else collections.Counter(passed=int(code == 0))
     if findings:
-        print(f"Oclgrind found:\n{findings[:4000]}")
+        say(f"Oclgrind found:\n{findings[:4000]}")
         total["failed"] += 1
     if code and not total["failed"]:
-        print(f"{step.name} ended with exit code {code}{' (out of time)' if code in (124, 137) else ''}")
+        say(f"{step.name} ended with exit code {code}{' (out of time)' if code in (124, 137) else ''}")
         total["failed"] += 1
     if not sum(total.values()):
-        print(f"{step.name} ran no test")
+        say(f"{step.name} ran no test")
         total["failed"] += 1
-    print(f"== {step.name}: {summary(total)} in {time.monotonic() - start:.0f} s", flush=True)
+    say(f"== {step.name}: {summary(total)} in {time.monotonic() - start:.0f} s")
     return total
+
+
+def run_steps(steps, processes):
+    """Counts of steps by name, so many at a time. Of those that run beside each other, all output comes at the end."""
+
+    def run_one(step):
+        said = []
+        return run(step, show if processes == 1 else said.append), said
+
+    totals = {}
+    if processes > 1:
+        show(f"\nbeside each other, {processes} at a time: {', '.join(step.name for step in steps)}")
+    # In threads even one by one: an interrupt then comes when no process is just being started.
+    with concurrent.futures.ThreadPoolExecutor(processes) as pool:
+        try:
+            names = {pool.submit(run_one, step): step.name for step in steps}
+            for future in concurrent.futures.as_completed(names):
+                totals[names[future]], said = future.result()
+                if said:
+                    show("\n".join(said))
+        except BaseException:
+            PROCESSES.end()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return totals
+
+
+def run_all(chosen):
+    """Counts of all steps by name, in their order: those of one core beside each other, then the others alone."""
+    processes = len(os.sched_getaffinity(0))
+    small = [step for step in chosen if step.cores == 1]
+    longest_first = sorted(small, key=lambda step: -step.minutes)
+    totals = run_steps(longest_first, processes) if min(len(small), processes) > 1 else {}
+    totals |= run_steps([step for step in chosen if step.name not in totals], 1)
+    return {step.name: totals[step.name] for step in chosen}
 
 
 def summary(total):
@@ -96,7 +169,8 @@ def main():
         print("\n".join(f"{step.name}: {' '.join(step.command)}" for step in chosen))
         return 0
     _runtime.prepare()  # lists drivers installed by pip, for programs without Python too
-    totals = {step.name: run(step) for step in chosen}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    totals = run_all(chosen)
     print()
     for name, total in totals.items():
         print(f"{name:32} {summary(total)}")

@@ -50,7 +50,8 @@ FOR_GPUS = "*/mma:*/wgmma:*/tma:*/gemv:Conv.RoundsToTf32*:Quantized.ProductByM*"
 DUMPED_TESTS = "Softmax.Inf*:Conv.Small*:Attention.Small*:BatchNorm.E*:Gemm.Small*:Reduce.Strided*"
 
 # counted: the output tells how many tests passed; otherwise the program is one test, and its exit code tells.
-Step = collections.namedtuple("Step", "name command environment minutes counted", defaults=[True])
+# cores: 1 where the step keeps no more than one busy, so that others run beside it; None: it has the machine to itself.
+Step = collections.namedtuple("Step", "name command environment minutes counted cores", defaults=[True, None])
 
 
 def pytest_command(*arguments):
@@ -63,12 +64,11 @@ def without(*names):
 
 
 def sharded(program, processes=2):
-    """The GoogleTest program with its tests dealt out to several processes."""
-    script = (
-        f"for i in $(seq 0 {processes - 1}); do GTEST_TOTAL_SHARDS={processes} GTEST_SHARD_INDEX=$i {program} & "
-        "pids+=($!); done; code=0; for pid in ${pids[@]}; do wait $pid || code=$?; done; exit $code"
-    )
-    return ["bash", "-c", script]
+    """The GoogleTest program with its tests dealt out to several processes, in more parts than these, so that all end
+    about when the last one does."""
+    parts = 4 * processes
+    part = f"env GTEST_TOTAL_SHARDS={parts} GTEST_SHARD_INDEX=@ {program}"
+    return ["bash", "-c", f"seq 0 {parts - 1} | xargs -P {processes} -I@ {part}"]
 
 
 def checks():

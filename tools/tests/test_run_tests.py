@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Failures of every kind reach the counts."""
+"""Failures of every kind reach the counts; steps of one core run beside each other."""
 
 import pathlib
+import signal
+import subprocess
 import sys
+import time
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import run_tests  # noqa: E402
+import steps  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -48,6 +52,73 @@ def test_bad_ends_are_failures(script, expected):
 @pytest.mark.parametrize("script, expected", [("echo fine", {"passed": 1}), ("exit 1", {"failed": 1})])
 def test_programs_are_one_test(script, expected):
     assert +run_tests.run(run_tests.Step("step", ["bash", "-c", script], {}, 1, False)) == expected
+
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def one_core(name, script):
+    return run_tests.Step(name, ["bash", "-c", script], {}, 1, cores=1)
+
+
+def test_steps_of_one_core_run_beside_each_other(tmp_path, capsys):
+    """Each waits for what the other one writes, line by line; the output of each comes whole."""
+    (tmp_path / "1").mkdir(), (tmp_path / "2").mkdir()
+    script = (
+        "for i in 1 2 3; do echo {0} line $i; touch {0}/$i; for n in $(seq 300); do test -e {1}/$i && break; "
+        "sleep 0.1; done; test -e {1}/$i || exit 1; done; echo 1 passed"
+    )
+    pair = [one_core(name, f"cd {tmp_path}; " + script.format(*name)) for name in ("12", "21")]
+    assert run_tests.run_steps(pair, 2) == {"12": {"passed": 1}, "21": {"passed": 1}}
+    said = [line for line in capsys.readouterr().out.splitlines() if "line" in line]
+    assert sorted([said[:3], said[3:]]) == [[f"{name} line {i}" for i in (1, 2, 3)] for name in "12"]
+
+
+def test_other_steps_run_alone_and_all_are_counted(tmp_path):
+    alone = f"cd {tmp_path}; test ! -e busy && touch busy && sleep 0.2 && rm busy && echo 1 passed"
+    beside = f"cd {tmp_path}; test ! -e busy && echo 1 passed"
+    several = [
+        run_tests.Step("a", ["bash", "-c", alone], {}, 1),
+        one_core("b", beside),
+        run_tests.Step("c", ["bash", "-c", alone], {}, 1),
+        one_core("d", beside),
+    ]
+    totals = run_tests.run_all(several)
+    assert list(totals.items()) == [(step.name, {"passed": 1}) for step in several]
+
+
+def test_processes_of_a_sharded_program_run_all_parts(tmp_path):
+    """As many at a time as there are processes; a part that fails is a failure, whatever comes after it."""
+    program = f"bash -c 'echo $GTEST_SHARD_INDEX/$GTEST_TOTAL_SHARDS >> {tmp_path}/parts; test $GTEST_SHARD_INDEX != 1'"
+    result = subprocess.run(steps.sharded(program), cwd=tmp_path)
+    assert sorted((tmp_path / "parts").read_text().split()) == [f"{i}/8" for i in range(8)]
+    assert result.returncode
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("together", [False, True])
+def test_an_interrupt_ends_all_steps(tmp_path, number, together):
+    program = f"""
+import pathlib, sys
+sys.path.insert(0, {str(run_tests.ROOT / "tools")!r})
+import run_tests
+script = "echo $BASHPID > {tmp_path}/$0; (sleep 1000; echo never) | cat"
+cores = {1 if together else None}
+steps = [run_tests.Step(str(i), ["bash", "-c", script, str(i)], {{}}, 1, cores=cores) for i in range(2)]
+run_tests.choose = lambda words: steps
+run_tests.os.sched_getaffinity = lambda process: {{0, 1}}
+sys.exit(run_tests.main())
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    started = [tmp_path / str(i) for i in range(2 if together else 1)]
+    until(lambda: all(file.exists() and file.read_text().endswith("\n") for file in started))
+    process.send_signal(number)
+    assert process.wait(60)
+    until(lambda: not any(pathlib.Path("/proc", file.read_text().strip()).exists() for file in started))
 
 
 def test_words_choose_steps():
