@@ -80,9 +80,9 @@ Parameters parameters(const TensorView& in, const TensorView& boxes, const Tenso
 }
 
 template <class... Buffers>
-void run(Queue& queue, const Key& key, const Parameters& p, const Buffers&... buffers) {
+void run(Queue& queue, const Key& key, const char* missing, const Parameters& p, const Buffers&... buffers) {
   QueueStatus& status = queue.status();
-  const int code = status.arm("region_pool: image %lld does not exist");
+  const int code = status.arm(missing);
   launch(queue, kernel_for(queue, key), NDRange(std::size_t(p.count), 64), buffers..., status.buffer(), cl_int(code),
          p);
 }
@@ -96,8 +96,8 @@ void region_pool(Queue& queue, const TensorView& in, const TensorView& boxes, co
                            !places.is_contiguous() || places.numel() != out.numel()))
     throw ValidationError("[region_pool] expected contiguous int32 positions of the result's shape, for pool only");
   if (p.count)
-    run(queue, {in.dtype, how.kind, 0, boxes.sizes[1] == 5, places.defined()}, p, in.data, boxes.data, batches.data,
-        out.data, places.data);
+    run(queue, {in.dtype, how.kind, 0, boxes.sizes[1] == 5, places.defined()}, how.missing, p, in.data, boxes.data,
+        batches.data, out.data, places.data);
 }
 
 void region_pool_backward(Queue& queue, const TensorView& grad_out, const TensorView& in, const TensorView& boxes,
@@ -108,8 +108,8 @@ void region_pool_backward(Queue& queue, const TensorView& grad_out, const Tensor
         std::string("[region_pool_backward] expected a contiguous gradient of the images' shape in ") +
         name(gradient_type(in.dtype)));
   if (p.count)
-    run(queue, {in.dtype, how.kind, 1, boxes.sizes[1] == 5, 0}, p, in.data, boxes.data, batches.data, grad_out.data,
-        grad_in.data);
+    run(queue, {in.dtype, how.kind, 1, boxes.sizes[1] == 5, 0}, how.missing, p, in.data, boxes.data, batches.data,
+        grad_out.data, grad_in.data);
 }
 
 }  // namespace dlprim

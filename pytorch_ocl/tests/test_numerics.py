@@ -205,3 +205,14 @@ def test_powers_by_common_exponents(device, exponent, expected):
     x = torch.tensor([-0.0, 0.0, -math.inf, math.inf, math.nan, -4.0, 2.0, 1e-20], device=device)
     torch.testing.assert_close(x.pow(exponent), expected(x), equal_nan=True)
     assert math.copysign(1, x.pow(exponent)[0]) == math.copysign(1, expected(x)[0])
+
+
+def test_histograms_count_further_than_one_float_does(device):
+    """As on the CPU, whose threads count for themselves: a float32 that ones are added to stays at 2^24."""
+    if torch.ocl.get_device_properties(device).type != "cpu":
+        pytest.skip("work-items of GPUs add to one number")
+    n = 2**24 + 1024
+    x = torch.full((n,), 0.5, device=device)
+    assert torch.histogram(x, 4, range=(0, 1))[0].tolist() == [0, 0, n, 0]
+    assert torch.histogramdd(x[:, None], (4,), range=(0, 1))[0].tolist() == [0, 0, n, 0]
+    assert torch.histc(x, 4, 0, 1).tolist() == [0, 0, n, 0]

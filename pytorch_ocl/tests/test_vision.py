@@ -179,9 +179,10 @@ def test_errors(device):
     gradient = torch.autograd.grad(ops.roi_align(y, regions, 2).square().sum(), y, create_graph=True)[0]
     with pytest.raises(RuntimeError, match="double backwards"):
         gradient.sum().backward()
-    with pytest.raises(IndexError, match="image 7 does not exist"):
-        ops.roi_align(x, regions + 7, 2)
-        torch.ocl.synchronize()
+    for pool in (ops.roi_align, ops.roi_pool, ops.ps_roi_align, ops.ps_roi_pool):
+        with pytest.raises(IndexError, match=f"^{pool.__name__}: image 7 does not exist"):
+            pool(torch.ones(1, 4, 8, 8, device=device), regions + 7, 2)
+            torch.ocl.synchronize()
 
 
 def test_autocast(device):

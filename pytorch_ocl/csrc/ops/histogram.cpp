@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: MIT
-// Histograms: each point's bin is found among the edges of every dimension, and the points of a bin are summed.
-#include <ATen/ops/full_like.h>
+// Histograms: each point's bin is a number of its own, computed, or found among the edges of every dimension, and the
+// points of a bin are summed.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/aminmax.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/searchsorted.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include "generated/functions/histogram.h"
+#include "runtime/device.hpp"
 
 namespace pytorch_ocl::ops {
 
@@ -14,6 +20,19 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 using Range = std::optional<at::ArrayRef<double>>;
+
+// out[bin[i]] += values[i]. On CPUs, which add without atomics, each of some shares has sums of its own first.
+at::Tensor& add_to_bins(at::Tensor& out, const at::Tensor& bin, const at::Tensor& values) {
+  constexpr int64_t shares = 16, smallest = 4096;
+  const int64_t n = bin.size(0), length = n / shares, bins = out.size(0);
+  if (!device(out.device().index()).info().cpu || length < std::max(smallest, 2 * bins))
+    return out.index_add_(0, bin, values);
+  const auto rows = [&](const at::Tensor& x) { return x.narrow(0, 0, shares * length).view({shares, length}); };
+  at::Tensor sums = at::zeros({shares, bins}, out.options());
+  out.add_(sums.scatter_add_(1, rows(bin), rows(values.contiguous())).sum(0));
+  const int64_t rest = n - shares * length;
+  return out.index_add_(0, bin.narrow(0, n - rest, rest), values.narrow(0, n - rest, rest));
+}
 
 void check_points(const at::Tensor& self, std::size_t dims, const OptionalTensor& weight, const char* op) {
   TORCH_CHECK(self.dim() >= 2, op, ": input tensor should have at least 2 dimensions, but got ", self.dim());
@@ -74,7 +93,7 @@ at::Tensor histogram_of(const at::Tensor& self, at::TensorList edges, const Opti
   if (points.size(0) > 0) {
     at::Tensor weights = inside.to(self.scalar_type());
     if (weight && weight->defined()) weights = weight->reshape({-1}).masked_fill(inside.logical_not(), 0);
-    hist.index_add_(0, bin, weights);
+    add_to_bins(hist, bin, weights);
   }
   hist = hist.view(shape);
   if (!density) return hist;
@@ -92,6 +111,52 @@ OptionalTensor flat(const OptionalTensor& weight) {
 }
 
 }  // namespace
+
+at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& weights, int64_t minlength) {
+  TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
+  TORCH_CHECK(self.dim() == 1 && c10::isIntegralType(self.scalar_type(), false),
+              "bincount only supports 1-d non-negative integral inputs.");
+  const bool weighted = weights && weights->defined();
+  TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)),
+              "weights should be 1-d and have the same length as input");
+  at::ScalarType type = at::kLong;
+  if (weighted) type = weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
+  if (self.numel() == 0) return at::zeros({minlength}, self.options().dtype(at::kLong));
+  const auto [least, largest] = at::aminmax(self);
+  const at::Tensor bounds = at::stack({least, largest}).to(at::kLong).cpu();
+  const auto* bound = bounds.const_data_ptr<int64_t>();
+  TORCH_CHECK(bound[0] >= 0, "bincount only supports 1-d non-negative integral inputs.");
+  const int64_t bins = std::max(bound[1] + 1, minlength);
+  at::Tensor out = at::zeros({bins}, self.options().dtype(type));
+  const at::Tensor ones = at::ones({}, out.options()).expand(self.sizes());
+  return add_to_bins(out, self.to(at::kLong).contiguous(), weighted ? weights->to(type) : ones);
+}
+
+// Bins are computed and rounded in the input's dtype, step by step, as PyTorch does; those of integers exactly.
+at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max,
+                      at::Tensor& out) {
+  TORCH_CHECK(bins > 0, "bins must be > 0, but got ", bins);
+  double low = min.toDouble(), high = max.toDouble();
+  const at::Tensor values = self.reshape({-1});
+  if (low == high && values.numel() > 0) low = values.min().item<double>(), high = values.max().item<double>();
+  if (low == high) low -= 1, high += 1;
+  TORCH_CHECK(std::isfinite(low) && std::isfinite(high), "range of [", low, ", ", high, "] is not finite");
+  TORCH_CHECK(low < high, "max must be larger than min");
+  const bool whole = c10::isIntegralType(self.scalar_type(), false);
+  const at::Tensor x = whole ? values.to(at::kLong) : values;
+  const at::Tensor first = at::full({}, low, x.options()), last = at::full({}, high, x.options());
+  const at::Tensor inside = x.ge(first).logical_and_(x.le(last)), scaled = x.sub(first).mul_(bins);
+  const at::Tensor position = whole ? scaled.div(last - first, "floor") : scaled.div(last - first);
+  const at::Tensor bin = position.masked_fill(inside.logical_not(), 0).to(at::kLong).clamp_(0, bins - 1);
+  out.resize_({bins}).zero_();
+  if (values.numel() > 0) add_to_bins(out, bin, inside.to(out.scalar_type()));
+  return out;
+}
+
+at::Tensor histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max) {
+  at::Tensor out = at::empty({0}, self.options());
+  return histc_out(self, bins, min, max, out);
+}
 
 std::vector<at::Tensor> _histogramdd_bin_edges(const at::Tensor& self, at::IntArrayRef bins, Range range,
                                                const OptionalTensor& weight, bool) {

@@ -99,21 +99,25 @@ void dequantize_tensor(const at::Tensor& qtensor, at::Tensor& rtensor, double sc
   compute(rtensor, {numbers(qtensor)}, {scale, zero_point}, "y0 = (x0 - w1) * w0;");
 }
 
-void quantize_channels(const at::Tensor& rtensor, at::Tensor& qtensor, const at::Tensor& scales,
-                       const at::Tensor& zero_points, int64_t axis) {
+// By an expression of x0 and the channel's scale x1 and zero point x2, between the limits w0 and w1.
+void quantize_channels_as(const char* expression, const at::Tensor& rtensor, at::Tensor& qtensor,
+                          const at::Tensor& scales, const at::Tensor& zero_points, int64_t axis) {
   const at::Tensor out = numbers(qtensor);
   const auto [least, most] = range_of(out.scalar_type());
-  compute(out, {rtensor, along(scales, rtensor, axis), along(zero_points, rtensor, axis)}, {least, most},
-          "y0 = fmin(fmax(rint(x0 * (1 / x1)) + x2, w0), w1);");
+  compute(out, {rtensor, along(scales, rtensor, axis), along(zero_points, rtensor, axis)}, {least, most}, expression);
+}
+
+void quantize_channels(const at::Tensor& rtensor, at::Tensor& qtensor, const at::Tensor& scales,
+                       const at::Tensor& zero_points, int64_t axis) {
+  quantize_channels_as("y0 = fmin(fmax(rint(x0 * (1 / x1)) + x2, w0), w1);", rtensor, qtensor, scales, zero_points,
+                       axis);
 }
 
 // Zero points that are no integers are added before rounding.
 void quantize_channels_by_floats(const at::Tensor& rtensor, at::Tensor& qtensor, const at::Tensor& scales,
                                  const at::Tensor& zero_points, int64_t axis) {
-  const at::Tensor out = numbers(qtensor);
-  const auto [least, most] = range_of(out.scalar_type());
-  compute(out, {rtensor, along(scales, rtensor, axis), along(zero_points, rtensor, axis)}, {least, most},
-          "y0 = fmin(fmax(rint(x0 * (1 / x1) + x2), w0), w1);");
+  quantize_channels_as("y0 = fmin(fmax(rint(x0 * (1 / x1) + x2), w0), w1);", rtensor, qtensor, scales, zero_points,
+                       axis);
 }
 
 void dequantize_channels(const at::Tensor& qtensor, at::Tensor& rtensor, const at::Tensor& scales,

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Distinct elements and counting.
+// Distinct elements.
 #include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/TensorCompare.h>
-#include <ATen/ops/aminmax.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/searchsorted.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/zeros.h>
 #include <dlprim/primitives/compact.hpp>
 #include <dlprim/primitives/sort.hpp>
 
 #include "generated/functions/unique.h"
-#include "runtime/device.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl {
@@ -92,19 +87,6 @@ void isin_kernel(const at::Tensor& elements, const at::Tensor& test_elements, bo
   out.copy_(invert ? found.logical_not() : found);
 }
 
-// out[place[i]] += values[i]. On CPUs, which add without atomics, each of some shares has sums of its own first.
-at::Tensor& add_at(at::Tensor& out, const at::Tensor& place, const at::Tensor& values) {
-  constexpr int64_t shares = 16, smallest = 4096;
-  const int64_t n = place.size(0), length = n / shares, bins = out.size(0);
-  if (!device(out.device().index()).info().cpu || length < std::max(smallest, 2 * bins))
-    return out.index_add_(0, place, values);
-  const auto rows = [&](const at::Tensor& x) { return x.narrow(0, 0, shares * length).view({shares, length}); };
-  at::Tensor sums = at::zeros({shares, bins}, out.options());
-  out.add_(sums.scatter_add_(1, rows(place), rows(values.contiguous())).sum(0));
-  const int64_t rest = n - shares * length;
-  return out.index_add_(0, place.narrow(0, n - rest, rest), values.narrow(0, n - rest, rest));
-}
-
 }  // namespace
 
 namespace ops {
@@ -129,52 +111,6 @@ Three unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool return_in
 Three unique_consecutive(const at::Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
   if (!dim || (self.dim() == 1 && *dim == 0)) return unique_elements(self, true, return_inverse, return_counts);
   return unique_slices(self, *dim, true, return_inverse, return_counts);
-}
-
-at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& weights, int64_t minlength) {
-  TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
-  TORCH_CHECK(self.dim() == 1 && c10::isIntegralType(self.scalar_type(), false),
-              "bincount only supports 1-d non-negative integral inputs.");
-  const bool weighted = weights && weights->defined();
-  TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)),
-              "weights should be 1-d and have the same length as input");
-  at::ScalarType type = at::kLong;
-  if (weighted) type = weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
-  if (self.numel() == 0) return at::zeros({minlength}, self.options().dtype(at::kLong));
-  const auto [least, largest] = at::aminmax(self);
-  const at::Tensor bounds = at::stack({least, largest}).to(at::kLong).cpu();
-  const auto* bound = bounds.const_data_ptr<int64_t>();
-  TORCH_CHECK(bound[0] >= 0, "bincount only supports 1-d non-negative integral inputs.");
-  const int64_t bins = std::max(bound[1] + 1, minlength);
-  at::Tensor out = at::zeros({bins}, self.options().dtype(type));
-  const at::Tensor ones = at::ones({}, out.options()).expand(self.sizes());
-  return add_at(out, self.to(at::kLong).contiguous(), weighted ? weights->to(type) : ones);
-}
-
-// Places are computed and rounded in the input's dtype, step by step, as PyTorch does; those of integers exactly.
-at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max,
-                      at::Tensor& out) {
-  TORCH_CHECK(bins > 0, "bins must be > 0, but got ", bins);
-  double low = min.toDouble(), high = max.toDouble();
-  const at::Tensor values = self.reshape({-1});
-  if (low == high && values.numel() > 0) low = values.min().item<double>(), high = values.max().item<double>();
-  if (low == high) low -= 1, high += 1;
-  TORCH_CHECK(std::isfinite(low) && std::isfinite(high), "range of [", low, ", ", high, "] is not finite");
-  TORCH_CHECK(low < high, "max must be larger than min");
-  const bool whole = c10::isIntegralType(self.scalar_type(), false);
-  const at::Tensor x = whole ? values.to(at::kLong) : values;
-  const at::Tensor first = at::full({}, low, x.options()), last = at::full({}, high, x.options());
-  const at::Tensor inside = x.ge(first).logical_and_(x.le(last)), scaled = x.sub(first).mul_(bins);
-  const at::Tensor place = whole ? scaled.div(last - first, "floor") : scaled.div(last - first);
-  const at::Tensor bin = place.masked_fill(inside.logical_not(), 0).to(at::kLong).clamp_(0, bins - 1);
-  out.resize_({bins}).zero_();
-  if (values.numel() > 0) add_at(out, bin, inside.to(out.scalar_type()));
-  return out;
-}
-
-at::Tensor histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max) {
-  at::Tensor out = at::empty({0}, self.options());
-  return histc_out(self, bins, min, max, out);
 }
 
 at::Tensor repeat_interleave_Tensor(const at::Tensor& repeats, std::optional<int64_t> output_size) {

@@ -29,8 +29,17 @@ void check(const char* op, const Tensor& input, const char* input_name, const Te
               width);
 }
 
+const char* missing_image(RegionPooling::Kind kind) {
+  switch (kind) {
+    case RegionPooling::pool: return "roi_pool: image %lld does not exist";
+    case RegionPooling::position_mean: return "ps_roi_align: image %lld does not exist";
+    case RegionPooling::position_pool: return "ps_roi_pool: image %lld does not exist";
+    default: return "roi_align: image %lld does not exist";
+  }
+}
+
 RegionPooling how(RegionPooling::Kind kind, double scale, int64_t sampling, bool aligned) {
-  return {kind, scale, int(std::clamp<int64_t>(sampling, 0, 1 << 20)), aligned};
+  return {kind, scale, int(std::clamp<int64_t>(sampling, 0, 1 << 20)), aligned, missing_image(kind)};
 }
 
 // The pooled regions; `places` may be undefined.

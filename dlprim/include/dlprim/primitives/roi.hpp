@@ -18,6 +18,7 @@ struct RegionPooling {
   double scale = 1;  ///< from the boxes' coordinates to the image's
   int sampling = 0;  ///< samples along each axis of a bin; 0: as many as the bin has elements
   bool aligned = true;  ///< elements are centred at half coordinates, and small regions stay small
+  const char* missing = "[region_pool] image %lld does not exist";  ///< the error's text, which must outlive the queue
 };
 
 /// out [regions, C, height, width] from in [N, C, H, W]; for the position-sensitive kinds from in
