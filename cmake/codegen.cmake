@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # ocl_generate(<target>): generates the operator registrations for the torch found, adds them to the target.
 #   Needs Python3_EXECUTABLE (with PyYAML), TORCH_DIR (folder "torch"; torchgen lies beside it).
-#   Reads pytorch_ocl/operators/*.yaml and dlprim/primitives/{pointwise,special,reduce}_table.inc; runs again when one
+#   Reads pytorch_ocl/operators/*.yaml and dlprim/include/dlprim/primitives/{pointwise,special,reduce}_table.inc; runs again when one
 #   of them, the generator or torch's function list changes; an unchanged output keeps its time, so that
 #   nothing else is rebuilt.
 #   Gives the target `#include "generated/structured/<operator>.h"` and `"generated/functions/<family>.h"`,
@@ -13,7 +13,7 @@ function(ocl_generate target)
   file(GLOB families CONFIGURE_DEPENDS ${root}/operators/*.yaml)
   file(GLOB generator CONFIGURE_DEPENDS ${root}/codegen/*.py)
 
-  set(primitives ${PROJECT_SOURCE_DIR}/dlprim/primitives)
+  set(primitives ${PROJECT_SOURCE_DIR}/dlprim/include/dlprim/primitives)
   file(GLOB tables CONFIGURE_DEPENDS ${primitives}/pointwise_table.inc ${primitives}/special_table.inc
        ${primitives}/reduce_table.inc)
   set(table_options "")

@@ -4,23 +4,9 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(headers ${PROJECT_SOURCE_DIR}/dlprim/include)
-set(tables ${PROJECT_SOURCE_DIR}/dlprim/primitives)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/dlprim)
 
-# Two headers take tables from beside the sources; installed, these lie beside the headers.
-file(GLOB inlined CONFIGURE_DEPENDS ${tables}/*_table.inc)
-set(with_tables pointwise.hpp reduce.hpp)
-foreach(header IN LISTS with_tables)
-  file(READ ${headers}/dlprim/primitives/${header} text)
-  string(REPLACE "../../../primitives/" "" text "${text}")
-  file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/installed/${header} CONTENT "${text}")
-  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/installed/${header}
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dlprim/primitives COMPONENT dlprim)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${headers}/dlprim/primitives/${header})
-endforeach()
-install(FILES ${inlined} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dlprim/primitives COMPONENT dlprim)
-install(DIRECTORY ${headers}/dlprim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dlprim
-        REGEX "primitives/(pointwise|reduce)\\.hpp" EXCLUDE)
+install(DIRECTORY ${headers}/dlprim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dlprim)
 
 set(libraries dlprim)
 if(DLPRIM_NET)

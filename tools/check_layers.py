@@ -24,6 +24,8 @@ ROOTS = {
     "dlprim": ["dlprim/include", "dlprim", "dlprim/runtime", "dlprim/tuning", "dlprim/primitives", "dlprim/net"],
     "pytorch_ocl/csrc": ["pytorch_ocl/csrc"],
 }
+# Headers that are installed, and may include only such.
+PUBLIC = ("dlprim", "include")
 # Public headers of no layer (dtype.hpp, error.hpp, tensor_view.hpp) belong to the lowest.
 BASE = "runtime"
 # Headers that collect others for programs: above all layers.
@@ -71,9 +73,12 @@ def include_violation(root, path, name):
     storey, layer = place(path)
     if storey == "dlprim" and PYTORCH.match(name):
         return f"dlprim includes {name}, which belongs to PyTorch"
+    found = targets(root, path, storey, name)
+    if path.parts[:2] == PUBLIC and any((root / target).is_file() and target.parts[:2] != PUBLIC for target in found):
+        return f"{name} is not installed beside the header that includes it"
     order = LAYERS[storey]
     above = order[order.index(layer) + 1 :] if layer else []
-    if any(place(target) == (storey, other) for target in targets(root, path, storey, name) for other in above):
+    if any(place(target) == (storey, other) for target in found for other in above):
         return f"{storey}/{layer} includes {name} of a layer above it"
     return None
 

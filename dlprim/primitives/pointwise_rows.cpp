@@ -21,17 +21,17 @@ constexpr Types same{ResultType::same, Served::any}, truth{ResultType::truth, Se
 
 constexpr Served served[] = {
 #define ROW(name, types, expression, complex_expression) types.served,
-#include "pointwise_table.inc"
-#include "special_table.inc"
+#include <dlprim/primitives/pointwise_table.inc>
+#include <dlprim/primitives/special_table.inc>
 #undef ROW
 };
 
 constexpr PointwiseRow rows[] = {
 #define ROW(name, types, expression, complex_expression) {#name, types.result, expression, complex_expression, false},
-#include "pointwise_table.inc"
+#include <dlprim/primitives/pointwise_table.inc>
 #undef ROW
 #define ROW(name, types, expression, complex_expression) {#name, types.result, expression, complex_expression, true},
-#include "special_table.inc"
+#include <dlprim/primitives/special_table.inc>
 #undef ROW
 };
 }  // namespace

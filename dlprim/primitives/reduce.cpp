@@ -29,7 +29,7 @@ struct Row {
 
 constexpr Row rows[] = {
 #define ROW(name, kind, accumulate, ...) {#name, Kind::kind, Accumulate::accumulate, __VA_ARGS__},
-#include "reduce_table.inc"
+#include <dlprim/primitives/reduce_table.inc>
 #undef ROW
 };
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-PRIMITIVES = pathlib.Path(__file__).parents[2] / "dlprim" / "primitives"
+PRIMITIVES = pathlib.Path(__file__).parents[2] / "dlprim/include/dlprim/primitives"
 DTYPES = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool]
 DTYPES += [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64]
 TOLERANCES = {

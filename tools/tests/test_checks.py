@@ -15,6 +15,8 @@ import check_sizes  # noqa: E402
     "path, text, expected",
     [
         ("dlprim/runtime/a.cpp", "#include <dlprim/primitives/gemm.hpp>", "layer above"),
+        ("dlprim/include/dlprim/primitives/a.hpp", '#include "../../../runtime/cpus.hpp"', "not installed"),
+        ("dlprim/include/dlprim/runtime/a.hpp", '#include "cpus.hpp"', "not installed"),
         ("dlprim/include/dlprim/error.hpp", "#include <dlprim/primitives/gemm.hpp>", "layer above"),
         ("dlprim/include/dlprim/tuning/a.hpp", '#include "dlprim/primitives/table.hpp"', "layer above"),
         ("dlprim/primitives/a.cpp", '#include "../net/net.hpp"', "layer above"),

@@ -7,11 +7,11 @@
 
 namespace dlprim {
 
-/// The elementwise operators: the rows of primitives/pointwise_table.inc and special_table.inc.
+/// The elementwise operators: the rows of pointwise_table.inc and special_table.inc.
 enum class PointwiseId : std::uint16_t {
 #define ROW(name, result, expression, complex_expression) name,
-#include "../../../primitives/pointwise_table.inc"
-#include "../../../primitives/special_table.inc"
+#include "pointwise_table.inc"
+#include "special_table.inc"
 #undef ROW
 };
 

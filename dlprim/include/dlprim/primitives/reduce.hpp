@@ -7,10 +7,10 @@
 
 namespace dlprim {
 
-/// Rows of dlprim/primitives/reduce_table.inc.
+/// Rows of reduce_table.inc.
 enum class ReduceId : std::uint16_t {
 #define ROW(name, ...) name,
-#include "../../../primitives/reduce_table.inc"
+#include "reduce_table.inc"
 #undef ROW
   count
 };
