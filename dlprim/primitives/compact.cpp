@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "check.hpp"
+#include "words.hpp"
+
 namespace dlprim {
 
 namespace {
@@ -47,25 +50,18 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
     source.define("IS_SET(v)", is_complex(key.mask) ? "((v).x != 0 || (v).y != 0)" : "((v) != 0)");
     if (key.kind > count_chunks) source.define(sections[key.kind]);
     if (key.kind == coordinates_kind) source.define("DIMS", key.dims);
-    static constexpr const char* units[] = {"uchar", "ushort", "uint", "uint2", "uint4"};
-    int log = 0;
-    while ((1 << log) < key.unit) log++;
-    return source.define("UNIT", units[log]);
+    return source.define("UNIT", word_type(std::size_t(key.unit)));
   });
 }
 
 // Whether the kernels can read the mask by 16 elements.
 std::uint8_t in_bytes(const TensorView& mask) { return size_of(mask.dtype) == 1 && mask.data.offset % 16 == 0; }
 
-void expect(bool condition, const char* what) {
-  if (!condition) throw ValidationError(std::string("[compact] expected ") + what);
-}
-
 }  // namespace
 
 Compaction::Compaction(Queue& queue, const TensorView& mask)
     : queue_(queue), mask_(mask), chunks_((mask.numel() + chunk_of(queue) - 1) / chunk_of(queue)) {
-  expect(mask.is_contiguous(), "a contiguous mask");
+  DLPRIM_EXPECT(mask.is_contiguous(), "compact", "a contiguous mask");
   if (chunks_ == 0) return;
   ends_ = Workspace(queue, std::size_t(chunks_) * sizeof(cl_long));
   const std::size_t group = group_of(queue);
@@ -103,27 +99,28 @@ void Compaction::emit(int kind, const TensorView& out, const TensorView& source,
 }
 
 void Compaction::coordinates(const TensorView& indices, std::int64_t limit) {
-  expect(indices.dtype == DataType::int64 && indices.dims == 2 && indices.sizes[1] == mask_.dims,
-         "int64 indices of shape [limit, dims]");
+  DLPRIM_EXPECT(indices.dtype == DataType::int64 && indices.dims == 2 && indices.sizes[1] == mask_.dims, "compact",
+                "int64 indices of shape [limit, dims]");
   if (limit > 0 && mask_.dims > 0) emit(coordinates_kind, indices, mask_, limit);
 }
 
 void Compaction::select(const TensorView& out, const TensorView& source) {
-  expect(out.is_contiguous() && source.is_contiguous() && out.dtype == source.dtype && source.numel() == mask_.numel(),
-         "contiguous tensors of one dtype, the source of the mask's size");
+  DLPRIM_EXPECT(
+      out.is_contiguous() && source.is_contiguous() && out.dtype == source.dtype && source.numel() == mask_.numel(),
+      "compact", "contiguous tensors of one dtype, the source of the mask's size");
   emit(select_kind, out, source, out.numel());
 }
 
 void Compaction::scatter(const TensorView& destination, const TensorView& source) {
-  expect(destination.is_contiguous() && source.is_contiguous() && destination.dtype == source.dtype &&
-             destination.numel() == mask_.numel(),
-         "contiguous tensors of one dtype, the destination of the mask's size");
+  DLPRIM_EXPECT(destination.is_contiguous() && source.is_contiguous() && destination.dtype == source.dtype &&
+                    destination.numel() == mask_.numel(),
+                "compact", "contiguous tensors of one dtype, the destination of the mask's size");
   emit(scatter_kind, destination, source, source.numel());
 }
 
 void Compaction::ranks(const TensorView& result) {
-  expect(result.is_contiguous() && result.dtype == DataType::int64 && result.numel() == mask_.numel(),
-         "contiguous int64 ranks of the mask's size");
+  DLPRIM_EXPECT(result.is_contiguous() && result.dtype == DataType::int64 && result.numel() == mask_.numel(), "compact",
+                "contiguous int64 ranks of the mask's size");
   emit(ranks_kind, result, mask_, 0);
 }
 

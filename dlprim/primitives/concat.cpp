@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "permuted.hpp"
+#include "words.hpp"
 
 namespace dlprim {
 
@@ -63,13 +64,11 @@ int unit_of(const TensorView& out, std::span<const TensorView> inputs, std::int6
 // Joins a batch of dense inputs from column `first` (in units) of rows `row` units long.
 void join(Queue& queue, const TensorView& out, std::span<const TensorView> inputs, std::int64_t rows, int unit,
           std::int64_t first, std::int64_t row) {
-  static constexpr const char* types[] = {"uchar", "ushort", "uint", "uint2", "uint4"};
   const Key key{std::uint8_t(unit), batch};
   static KernelCache<Key> cache;
   Kernel& kernel = cache.get(queue.device(), key, [&] {
     KernelSource source("concat.cl", "concat");
-    const int log = unit == 1 ? 0 : unit == 2 ? 1 : unit == 4 ? 2 : unit == 8 ? 3 : 4;
-    return source.define("UNIT", types[log]).define("INPUTS", batch);
+    return source.define("UNIT", word_type(std::size_t(unit))).define("INPUTS", batch);
   });
   Parameters p{};
   BufferRef data[batch];

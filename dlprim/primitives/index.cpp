@@ -14,6 +14,8 @@
 #include <limits>
 #include <vector>
 
+#include "words.hpp"
+
 namespace dlprim {
 
 namespace {
@@ -43,10 +45,6 @@ int elements_per_item(const DeviceInfo& device, std::int64_t count, int indices)
                                                                                                           : 1;
 }
 
-const char* unit_type(int bytes) {
-  return bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 4 ? "uint" : bytes == 8 ? "uint2" : "uint4";
-}
-
 const char* combination(Update update, DataType type) {
   switch (update) {
     case Update::multiply:
@@ -74,7 +72,7 @@ KernelSource make_source(const Key& key, const DeviceInfo& device) {
   if (key.lines & same_index) source.define("SAME_INDEX");
   if (key.lines & unit_strides) source.define("UNIT_STRIDES");
   if (key.lines && key.form == Form::read) source.define("READS");
-  if (key.unit) return source.define("UNIT", unit_type(key.unit));
+  if (key.unit) return source.define("UNIT", word_type(key.unit));
   source.define("TO", tag(key.to)).define("FROM", tag(key.from)).define("BYTES", std::int64_t(size_of(key.to)));
   source.define("CAST(v)", cl_cast(key.from, key.to, "v"))
       .define("COMBINE(a, b)", combination(Update(key.update), key.to));

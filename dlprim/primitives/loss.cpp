@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "check.hpp"
 #include "two_floats.hpp"
 
 namespace dlprim {
@@ -63,10 +64,6 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
   });
 }
 
-void expect(bool condition, const char* operation, const char* expected) {
-  if (!condition) throw ValidationError(std::string("[") + operation + "] expected " + expected);
-}
-
 // The common part of every call, checked once.
 struct Call {
   Queue& queue;
@@ -81,22 +78,23 @@ struct Call {
       : queue(queue), targets(targets), type(in.dtype), status(queue.status().buffer()),
         code(queue.status().arm(message)) {
     const TensorView& target = targets.target;
-    expect(is_floating(type), name, "a floating input");
-    expect(in.dims == 2 || in.dims == 3, name, "an input of 2 or 3 dimensions");
-    expect(target.dtype == DataType::int64 || target.dtype == DataType::uint8, name, "int64 or uint8 targets");
-    expect(target.dims == in.dims - 1 && target.size(0) == in.size(0) && (in.dims == 2 || target.size(1) == in.size(2)),
-           name, "one target for every row and position of the input");
-    expect(!targets.weights.defined() || (targets.weights.dtype == type && targets.weights.is_contiguous() &&
-                                          targets.weights.numel() == in.size(1)),
-           name, "one weight of the input's dtype for every class");
+    DLPRIM_EXPECT(is_floating(type), name, "a floating input");
+    DLPRIM_EXPECT(in.dims == 2 || in.dims == 3, name, "an input of 2 or 3 dimensions");
+    DLPRIM_EXPECT(target.dtype == DataType::int64 || target.dtype == DataType::uint8, name, "int64 or uint8 targets");
+    DLPRIM_EXPECT(
+        target.dims == in.dims - 1 && target.size(0) == in.size(0) && (in.dims == 2 || target.size(1) == in.size(2)),
+        name, "one target for every row and position of the input");
+    DLPRIM_EXPECT(!targets.weights.defined() || (targets.weights.dtype == type && targets.weights.is_contiguous() &&
+                                                 targets.weights.numel() == in.size(1)),
+                  name, "one weight of the input's dtype for every class");
     labels.rows = in.size(0), labels.classes = in.size(1), labels.places = in.dims == 3 ? in.size(2) : 1;
     for (int d = 0; d < in.dims; d++) labels.in_stride[d] = in.strides[d];
     for (int d = 0; d < target.dims; d++) labels.target_stride[d] = target.strides[d];
     if (reduction == LossReduction::none) {
-      expect(std::ranges::equal(losses.shape(), target.shape()), name, "one loss for every target");
+      DLPRIM_EXPECT(std::ranges::equal(losses.shape(), target.shape()), name, "one loss for every target");
       for (int d = 0; d < losses.dims; d++) labels.loss_stride[d] = losses.strides[d];
     } else {
-      expect(losses.numel() == 1, name, "a loss of one element");
+      DLPRIM_EXPECT(losses.numel() == 1, name, "a loss of one element");
     }
     labels.ignored = targets.ignore_index, labels.mean = reduction == LossReduction::mean;
   }
@@ -152,16 +150,16 @@ void cross_entropy(Queue& queue, const TensorView& logits, const ClassTargets& t
 void cross_entropy_backward(Queue& queue, const TensorView& logits, const ClassTargets& targets,
                             const TensorView& grad_out, const TensorView& grad_in) {
   const Call call(queue, "cross_entropy_backward", logits, targets, grad_out, LossReduction::none, entropy_message);
-  expect(std::ranges::equal(grad_in.shape(), logits.shape()) && grad_in.dtype == logits.dtype &&
-             std::ranges::equal(grad_in.strides, logits.strides),
-         "cross_entropy_backward", "a gradient laid out like the logits");
+  DLPRIM_EXPECT(std::ranges::equal(grad_in.shape(), logits.shape()) && grad_in.dtype == logits.dtype &&
+                    std::ranges::equal(grad_in.strides, logits.strides),
+                "cross_entropy_backward", "a gradient laid out like the logits");
   call.run(entropy_backward, groups_of(queue, call.count()), std::tuple(logits.data, grad_out.data, grad_in.data));
 }
 
 namespace {
 void run_margin(Queue& queue, const TensorView& in, const ClassTargets& targets, int power, double width,
                 const TensorView& losses, const TensorView& out, cl_int backward) {
-  expect(power == 1 || power == 2, "multi_margin_loss", "power 1 or 2");
+  DLPRIM_EXPECT(power == 1 || power == 2, "multi_margin_loss", "power 1 or 2");
   const Call call(queue, "multi_margin_loss", in, targets, losses, LossReduction::none, margin_message);
   call.run(margin, NDRange(std::size_t(call.count()), group_of(queue)), std::tuple(in.data, losses.data, out.data),
            cl_int(power), TwoFloats(width), backward);
@@ -169,8 +167,8 @@ void run_margin(Queue& queue, const TensorView& in, const ClassTargets& targets,
 
 void run_multilabel(Queue& queue, const TensorView& in, const TensorView& target, const TensorView& flags,
                     const TensorView& losses, const TensorView& out, cl_int backward) {
-  expect(in.dims == 2 && std::ranges::equal(in.shape(), target.shape()), "multilabel_margin_loss",
-         "input and target (N, C)");
+  DLPRIM_EXPECT(in.dims == 2 && std::ranges::equal(in.shape(), target.shape()), "multilabel_margin_loss",
+                "input and target (N, C)");
   ClassTargets rows{target, {}, -1};
   rows.target.dims = 1;
   const Call call(queue, "multilabel_margin_loss", in, rows, losses, LossReduction::none, multilabel_message);

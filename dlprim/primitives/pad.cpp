@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/pad.hpp>
 
+#include "check.hpp"
 #include "each_line.hpp"
 
 namespace dlprim {
@@ -36,15 +37,11 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
   });
 }
 
-void expect(bool condition, const char* op, const char* what) {
-  if (!condition) throw ValidationError(std::string("[") + op + "] expected " + what);
-}
-
 void run_pad(Queue& queue, std::uint8_t kernel, const TensorView& to, const TensorView& from, const TensorView& in,
              const TensorView& out, std::array<std::int64_t, 3> before, PadMode mode) {
-  expect(in.dims == 4 && out.dims == 4 && in.is_contiguous() && out.is_contiguous() && in.dtype == out.dtype &&
-             in.sizes[0] == out.sizes[0],
-         kernels[kernel], "two contiguous tensors [batch, depth, height, width] of one dtype");
+  DLPRIM_EXPECT(in.dims == 4 && out.dims == 4 && in.is_contiguous() && out.is_contiguous() && in.dtype == out.dtype &&
+                    in.sizes[0] == out.sizes[0],
+                kernels[kernel], "two contiguous tensors [batch, depth, height, width] of one dtype");
   Padding p{};
   for (int d = 0; d < 3; d++) p.in[d] = in.sizes[d + 1], p.out[d] = out.sizes[d + 1], p.before[d] = before[d];
   p.count = std::uint64_t(to.numel());
@@ -57,15 +54,16 @@ void run_pad(Queue& queue, std::uint8_t kernel, const TensorView& to, const Tens
 
 void run_windows(Queue& queue, std::uint8_t kernel, const TensorView& to, const TensorView& from,
                  const TensorView& image, const TensorView& columns, const Windows& windows) {
-  expect(image.dims == 3 && columns.dims == 5 && image.is_contiguous() && columns.is_contiguous() &&
-             image.dtype == columns.dtype && image.sizes[0] == columns.sizes[0],
-         kernels[kernel], "a contiguous image [batch, height, width] and columns [batch, ky, kx, wy, wx] of one dtype");
+  DLPRIM_EXPECT(image.dims == 3 && columns.dims == 5 && image.is_contiguous() && columns.is_contiguous() &&
+                    image.dtype == columns.dtype && image.sizes[0] == columns.sizes[0],
+                kernels[kernel],
+                "a contiguous image [batch, height, width] and columns [batch, ky, kx, wy, wx] of one dtype");
   WindowParameters p{};
   for (int d = 0; d < 2; d++) {
     p.size[d] = image.sizes[d + 1], p.windows[d] = columns.sizes[d + 3], p.kernel[d] = windows.kernel[d];
     p.stride[d] = windows.stride[d], p.padding[d] = windows.padding[d], p.dilation[d] = windows.dilation[d];
-    expect(columns.sizes[d + 1] == windows.kernel[d] && p.stride[d] > 0, kernels[kernel],
-           "columns of the kernel's size and positive strides");
+    DLPRIM_EXPECT(columns.sizes[d + 1] == windows.kernel[d] && p.stride[d] > 0, kernels[kernel],
+                  "columns of the kernel's size and positive strides");
   }
   p.count = std::uint64_t(to.numel());
   if (p.count == 0) return;

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <deque>
 
+#include "words.hpp"
+
 namespace dlprim {
 
 namespace {
@@ -97,17 +99,6 @@ DataType result_type(ResultType result, DataType compute) {
   }
 }
 
-const char* word_of(std::size_t bytes) {
-  switch (bytes) {
-    case 1: return "uchar";
-    case 2: return "ushort";
-    case 4: return "uint";
-    case 8: return "uint2";
-    case 16: return "uint4";
-    default: return bytes == 32 ? "uint8" : "uint16";
-  }
-}
-
 // Conversion of an input to the compute type, rounded to it even where kernels compute in a wider one.
 std::string input_cast(DataType from, DataType compute) {
   const std::string value = cl_cast(from, compute, "v");
@@ -143,7 +134,7 @@ KernelSource make_source(const Expression& expression, const Plan& plan, const K
     const std::size_t bytes = std::size_t(std::max<int>(key.vector, 1)) * size_of(x.dtype);
     const bool packed = key.access[k] == contiguous && size_of(x.dtype) < 4 && bytes >= 4;
     (output ? outputs : inputs) += " M(" + name + ", " + tag(x.dtype) + ", " + std::to_string(tensors++) + ", " +
-                                   access_names[key.access[k]] + ", " + word_of(bytes) + ", " +
+                                   access_names[key.access[k]] + ", " + word_type(bytes) + ", " +
                                    std::to_string(packed ? 4 / size_of(x.dtype) : 1) + ")";
     source.define("CAST_" + name + "(v)", output ? cl_cast(result, x.dtype, "v") : input_cast(x.dtype, compute));
   }

@@ -3,6 +3,7 @@
 #include <dlprim/runtime/launch.hpp>
 
 #include "each_line.hpp"
+#include "words.hpp"
 
 namespace dlprim {
 
@@ -25,11 +26,7 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
     if (key.option) source.define(options[key.kernel]);
     if (key.kernel == 3) {
       const std::size_t bytes = size_of(key.out);
-      return source.define("UNIT", bytes == 1   ? "uchar"
-                                   : bytes == 2 ? "ushort"
-                                   : bytes == 4 ? "uint"
-                                   : bytes == 8 ? "ulong"
-                                                : "uint4");
+      return source.define("UNIT", bytes == 8 ? "ulong" : word_type(bytes));  // compilers turn loops of it into vectors
     }
     source.define("T", tag(key.out)).define("CAST(v)", cl_cast(key.compute, key.out, "v"));
     return source.define("R", key.compute == DataType::int64     ? "long"

@@ -6,6 +6,7 @@
 
 #include <bit>
 
+#include "check.hpp"
 #include "select.hpp"
 #include "sort_order.hpp"
 
@@ -38,10 +39,6 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
     if (key.option & 2) source.define(key.kind == search ? "SORTER" : "DESCENDING");
     return source;
   });
-}
-
-void expect(bool condition, const char* what) {
-  if (!condition) throw ValidationError(std::string("[sort] expected ") + what);
 }
 
 // Sorts `segments` of n keys (or one of n rows).
@@ -102,11 +99,12 @@ void add_cores(Cores<Core<SortProblem>>& cores) {
 
 void sort_order(Queue& queue, const TensorView& keys, const TensorView& order, bool descending,
                 const TensorView& sorted) {
-  expect(!sorted.defined() || (sorted.is_contiguous() && sorted.dtype == keys.dtype && sorted.numel() == keys.numel()),
-         "sorted keys that are contiguous, of the keys' dtype and size");
-  expect(keys.is_contiguous() && order.is_contiguous() && order.dtype == DataType::int64 && keys.dims == 2 &&
-             order.numel() == keys.numel(),
-         "contiguous keys [rows, n] and an int64 order of that size");
+  DLPRIM_EXPECT(
+      !sorted.defined() || (sorted.is_contiguous() && sorted.dtype == keys.dtype && sorted.numel() == keys.numel()),
+      "sort", "sorted keys that are contiguous, of the keys' dtype and size");
+  DLPRIM_EXPECT(keys.is_contiguous() && order.is_contiguous() && order.dtype == DataType::int64 && keys.dims == 2 &&
+                    order.numel() == keys.numel(),
+                "sort", "contiguous keys [rows, n] and an int64 order of that size");
   if (keys.numel() == 0) return;
   const SortProblem problem{keys.data,  order.data,    sorted.defined() ? sorted.data : BufferRef{},
                             keys.dtype, keys.sizes[0], keys.sizes[1],
@@ -116,15 +114,16 @@ void sort_order(Queue& queue, const TensorView& keys, const TensorView& order, b
 }
 
 void sort_rows(Queue& queue, const TensorView& keys, const TensorView& order) {
-  expect(keys.is_contiguous() && order.is_contiguous() && order.dtype == DataType::int64 && keys.dims == 2 &&
-             order.numel() == keys.sizes[0],
-         "contiguous keys [n, columns] and an int64 order [n]");
+  DLPRIM_EXPECT(keys.is_contiguous() && order.is_contiguous() && order.dtype == DataType::int64 && keys.dims == 2 &&
+                    order.numel() == keys.sizes[0],
+                "sort", "contiguous keys [n, columns] and an int64 order [n]");
   merge_sort(queue, keys.data, keys.dtype, order.data, 1, keys.sizes[0], keys.sizes[1], 1);
 }
 
 void mode_place(Queue& queue, const TensorView& sorted, const TensorView& place_of) {
-  expect(sorted.is_contiguous() && sorted.dims == 2 && place_of.numel() == sorted.sizes[0] && sorted.sizes[1] > 0,
-         "contiguous rows [rows, n] that are not empty");
+  DLPRIM_EXPECT(
+      sorted.is_contiguous() && sorted.dims == 2 && place_of.numel() == sorted.sizes[0] && sorted.sizes[1] > 0, "sort",
+      "contiguous rows [rows, n] that are not empty");
   const cl_ulong rows = cl_ulong(sorted.sizes[0]);
   launch(queue, kernel_for(queue, {place, sorted.dtype, 0, sorted.dtype}), NDRange(rows, work_group), sorted.data,
          place_of.data, cl_long(sorted.sizes[1]), rows);
@@ -132,9 +131,9 @@ void mode_place(Queue& queue, const TensorView& sorted, const TensorView& place_
 
 void search_sorted(Queue& queue, const TensorView& out, const TensorView& sorted, const TensorView& values,
                    const TensorView& sorter, bool right) {
-  expect(out.is_contiguous() && sorted.is_contiguous() && values.is_contiguous() && sorted.dims == 2 &&
-             sorted.dtype == values.dtype && is_integral(out.dtype),
-         "contiguous tensors, values of the sequence's dtype and an integer result");
+  DLPRIM_EXPECT(out.is_contiguous() && sorted.is_contiguous() && values.is_contiguous() && sorted.dims == 2 &&
+                    sorted.dtype == values.dtype && is_integral(out.dtype),
+                "sort", "contiguous tensors, values of the sequence's dtype and an integer result");
   const cl_ulong count = cl_ulong(values.numel());
   const cl_ulong per_row = count / cl_ulong(std::max<std::int64_t>(sorted.sizes[0], 1));
   const auto option = std::uint8_t((right ? 1 : 0) | (sorter.defined() ? 2 : 0));
@@ -144,9 +143,10 @@ void search_sorted(Queue& queue, const TensorView& out, const TensorView& sorted
 }
 
 void run_heads(Queue& queue, const TensorView& keys, const TensorView& order, const TensorView& marks) {
-  expect(keys.is_contiguous() && order.is_contiguous() && marks.is_contiguous() && keys.dims == 2 &&
-             order.dtype == DataType::int64 && marks.dtype == DataType::boolean && order.numel() == keys.sizes[0],
-         "contiguous keys [n, columns], an int64 order [n] and bool marks [n]");
+  DLPRIM_EXPECT(keys.is_contiguous() && order.is_contiguous() && marks.is_contiguous() && keys.dims == 2 &&
+                    order.dtype == DataType::int64 && marks.dtype == DataType::boolean &&
+                    order.numel() == keys.sizes[0],
+                "sort", "contiguous keys [n, columns], an int64 order [n] and bool marks [n]");
   const cl_ulong n = cl_ulong(keys.sizes[0]);
   launch(queue, kernel_for(queue, {heads, keys.dtype, 0, keys.dtype}), NDRange(n, work_group), keys.data, order.data,
          marks.data, n, cl_long(keys.sizes[1]));

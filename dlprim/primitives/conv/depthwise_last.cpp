@@ -9,6 +9,7 @@
 
 #include "shape.hpp"
 #include "../gemm/engine.hpp"
+#include "../words.hpp"
 
 namespace dlprim {
 
@@ -39,8 +40,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
     const std::size_t bytes = key.vector * size_of(type);
     KernelSource source("conv/depthwise_last.cl", pass_names[int(key.pass)]);
     source.define("T", type == DataType::float64 ? "double" : "float").define("TYPE", tag(type));
-    source.define("V", key.vector);
-    source.define("WORD", bytes == 2 ? "ushort" : bytes == 4 ? "uint" : bytes == 8 ? "uint2" : "uint4");
+    source.define("V", key.vector).define("WORD", word_type(bytes));
     source.define("LANES", key.lanes).define("LINES", group / key.lanes).define("ROWS", key.rows);
     source.define("BIAS", key.bias);
     source.define("ACTIVATE(x0)", activation_code(Activation(key.activation)))
