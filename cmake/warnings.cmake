@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-# PROJECT_WARNINGS: warnings for our own targets.
+# PROJECT_WARNINGS: warnings for our own targets. TEST_OPTIONS: tests run once or twice, so less time is spent on
+# optimizing them.
+set(TEST_OPTIONS $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU,Clang,AppleClang>>:-O1>)
 if(MSVC)
   set(PROJECT_WARNINGS /W3)
 else()

@@ -149,6 +149,7 @@ def main():
     parser.add_argument("--architecture", nargs="+", default=architectures())
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--spills", type=int, default=0, metavar="BYTES", help="that pass")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), metavar="N", help="compilers at a time")
     parser.add_argument("--most", type=int, metavar="N", help="compiled, spread over all (default: all)")
     options = parser.parse_args()
     programs = sorted(options.folder.glob("*.cl"))
@@ -156,7 +157,7 @@ def main():
         programs = programs[:: max(1, len(programs) // options.most)]
     jobs = [(p, a) for p in programs for a in options.architecture if serves(p, a)]
     wrong = 0
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(options.processes) as pool:
         for name, architecture, result in pool.map(lambda job: check(*job, pathlib.Path(folder)), jobs):
             bad = isinstance(result, str) or result["spills"] > options.spills
             wrong += bad

@@ -73,8 +73,8 @@ def sharded(program, processes=2):
 
 def checks():
     """Of the sources."""
-    yield Step("project checks", pytest_command("tools/tests", "pytorch_ocl/codegen/tests"), {}, 10)
-    yield Step("documents", [sys.executable, "tools/operator_table.py", "--check"], {}, 2, False)
+    yield Step("project checks", pytest_command("tools/tests", "pytorch_ocl/codegen/tests"), {}, 10, cores=1)
+    yield Step("documents", [sys.executable, "tools/operator_table.py", "--check"], {}, 2, False, cores=1)
     # The rest of the files by hand: they take ten times as long.
     yield Step("clang-tidy", [sys.executable, "tools/tidy.py", "dlprim/runtime"], {}, 6, False)
 
@@ -90,7 +90,7 @@ def on_platform(platform, environment):
     backend = pytest_command("-n", "2", "pytorch_ocl/tests", *without("opinfo", *above))
     yield Step(f"backend on {platform}", backend, {**environment, **thread}, 25)
     yield Step(f"networks on {platform}", sharded(f"{BUILD}/dlprim/dlprim_net_tests"), environment, 10)
-    yield Step(f"libtorch example on {platform}", ["examples/libtorch/run.sh"], environment, 5, False)
+    yield Step(f"libtorch example on {platform}", ["examples/libtorch/run.sh"], environment, 5, False, cores=1)
 
 
 def across_devices():
@@ -100,6 +100,7 @@ def across_devices():
         pytest_command(*tests, "-k", "test_parallel or different_devices"),
         {**DEVICES["PoCL"], "OCL_VISIBLE_DEVICES": "Intel,Portable"},
         8,
+        cores=1,
     )
 
 
@@ -111,7 +112,7 @@ def networks():
     for platform, environment in DEVICES.items():
         yield Step(f"ONNX conformance on {platform}", pytest_command("-n", "2", CONFORMANCE), environment, 12)
     fuzz = [sys.executable, "tools/fuzz.py", f"{BUILD}/dlprim/dlprim_fuzz", "--cases", "1000"]
-    yield Step("mutated networks", fuzz, intel, 5)
+    yield Step("mutated networks", fuzz, intel, 5, cores=1)
 
 
 def hopper():
@@ -121,10 +122,10 @@ def hopper():
         f"rm -rf {dump}; mkdir {dump}; {BUILD}/dlprim/dlprim_tests --gtest_brief=1 '--gtest_filter=Hopper.*'; "
         # Long ends of tiles, and gradients of the widest rows, spill some registers.
         # All of them take some minutes a core.
-        f"{sys.executable} tools/check_kernels.py {dump} --architecture sm_90 --spills 700 --most 60"
+        f"{sys.executable} tools/check_kernels.py {dump} --architecture sm_90 --spills 700 --most 60 --processes 1"
     )
     environment = {"DLPRIM_CACHE_DISABLE": "1", "DLPRIM_SIMULATE": "hopper=1", "DLPRIM_KERNEL_DUMP": dump}
-    return Step("kernels for Hopper", ["bash", "-ec", script], {**DEVICES["Intel"], **environment}, 10, False)
+    return Step("kernels for Hopper", ["bash", "-ec", script], {**DEVICES["Intel"], **environment}, 15, False, cores=1)
 
 
 def other_machines():
@@ -134,10 +135,11 @@ def other_machines():
     dump = f"{BUILD}/kernels"
     script = (
         f"rm -rf {dump}; mkdir {dump}; {BUILD}/dlprim/dlprim_tests "
-        f"--gtest_brief=1 '--gtest_filter={DUMPED_TESTS}'; {sys.executable} tools/check_kernels.py {dump}"
+        f"--gtest_brief=1 '--gtest_filter={DUMPED_TESTS}'; {sys.executable} tools/check_kernels.py {dump} "
+        "--processes 1"
     )
     gpu = {"DLPRIM_CACHE_DISABLE": "1", "DLPRIM_SIMULATE": "gpu=1,warp=64", "DLPRIM_KERNEL_DUMP": dump}
-    yield Step("kernels for other GPUs", ["bash", "-ec", script], {**DEVICES["Intel"], **gpu}, 10, False)
+    yield Step("kernels for other GPUs", ["bash", "-ec", script], {**DEVICES["Intel"], **gpu}, 15, False, cores=1)
     if shutil.which("ptxas"):
         yield hopper()
     small = sharded(f"{BUILD}/dlprim/dlprim_tests '--gtest_filter={SMALL_DEVICE_TESTS}'")
@@ -147,11 +149,12 @@ def other_machines():
         "OCLGRIND_DATA_RACES": "1",
         "OCLGRIND_CHECK_API": "1",
         "OCLGRIND_LOCAL_MEM_SIZE": "16384",
+        "OCLGRIND_NUM_THREADS": "1",
     }
     command = [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={SMALL_TESTS}"]
-    yield Step("dlprim under Oclgrind", command, oclgrind, 10)
+    yield Step("dlprim under Oclgrind", command, oclgrind, 10, cores=1)
     tests = [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={SMALL_TESTS}-{FOR_GPUS}"]
-    yield Step("dlprim on rusticl", ["tools/rusticl.sh", "run", *tests], {}, 10)
+    yield Step("dlprim on rusticl", ["tools/rusticl.sh", "run", *tests], {"LP_NUM_THREADS": "1"}, 10, cores=1)
 
 
 def operators():
