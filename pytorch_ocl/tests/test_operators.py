@@ -108,3 +108,17 @@ def test_float32_precision_of_a_backend_is_followed(device, set_variable, tf32):
     with tf32():
         rounded = product_error(device)
     assert exact < 1e-6 < 1e-5 < rounded < 2e-3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64])
+def test_a_number_fills_a_mask_in_one_kernel(device, dtype):
+    x = torch.arange(6).sub(3).to(dtype)
+    for number in (7, 2**53 + 1, True, -0.5 if dtype.is_floating_point else 3):
+        expected = x.clone().masked_fill_(torch.arange(6) > 3, number)
+        mask, result = torch.arange(6, device=device) > 3, x.to(device)
+        with torch.ocl.profile() as profile:
+            result.masked_fill_(mask, number)
+        assert torch.equal(result.cpu(), expected) and len(profile.commands) == 1
+    for bad, into in ((300, torch.int8), (1j, torch.float32)):
+        with pytest.raises(RuntimeError, match="cannot be converted"):
+            torch.zeros(6, dtype=into, device=device).masked_fill_(mask, bad)

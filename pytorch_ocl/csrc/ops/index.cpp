@@ -417,6 +417,37 @@ void structured_index_reduce_out::impl(const at::Tensor& self, int64_t dim, cons
   else at::Tensor(out).div_(count, "floor");
 }
 
+namespace {
+
+void check_mask(const at::Tensor& self, const at::Tensor& mask) {
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
+              mask.scalar_type());
+  if (at::has_internal_overlap(self) == at::MemOverlap::Yes)
+    TORCH_WARN("Use of masked_fill_ on expanded tensors is deprecated. Please clone() the tensor before performing "
+               "this operation.");
+  at::assert_no_partial_overlap(self, mask);
+}
+
+// Where the mask is set, self becomes the value, or the number where that is undefined.
+void fill_where(const at::Tensor& self, const at::Tensor& mask, const at::Tensor& value,
+                std::initializer_list<dlprim::Scalar> number) {
+  constexpr const char* op = "masked_fill_";
+  constexpr const char* by_value[] = {"y0 = x0 != 0 ? x2 : x1;", "y0 = x0.x != 0 ? x2 : x1;"};
+  constexpr const char* by_number[] = {"y0 = x0 != 0 ? w0 : x1;", "y0 = x0.x != 0 ? w0 : x1;"};
+  if (C10_UNLIKELY(self.dim() > dlprim::max_dims)) {
+    self.copy_(at::where(mask, value, self));
+    return;
+  }
+  dlprim::Queue& queue = current_queue(self.device());
+  const dlprim::TensorView to = view_of(self, op), chosen = view_of(mask.expand(self.sizes()), op);
+  if (value.defined())
+    dlprim::pointwise_operation(queue, {chosen, to, view_of(value, op)}, {to}, {}, by_value[self.is_complex()],
+                                to.dtype);
+  else dlprim::pointwise_operation(queue, {chosen, to}, {to}, number, by_number[self.is_complex()], to.dtype);
+}
+
+}  // namespace
+
 namespace ops {
 
 at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, at::Tensor& out) {
@@ -455,27 +486,21 @@ at::Tensor& masked_fill__Tensor(at::Tensor& self, const at::Tensor& mask, const 
   TORCH_CHECK(value.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
               value.dim(), " dimension(s).");
   if (value.is_cpu()) return masked_fill__Scalar(self, mask, value.item());
-  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
-              mask.scalar_type());
   TORCH_CHECK(self.is_complex() || !value.is_complex(), "value cannot be converted to type ", self.dtype().name(),
               " without overflow");
-  if (at::has_internal_overlap(self) == at::MemOverlap::Yes)
-    TORCH_WARN("Use of masked_fill_ on expanded tensors is deprecated. Please clone() the tensor before performing "
-               "this operation.");
-  at::assert_no_partial_overlap(self, mask);
-  if (self.numel() == 0) return self;
-  const at::Tensor converted = value.to(self.scalar_type());
-  if (C10_UNLIKELY(self.dim() > dlprim::max_dims)) return self.copy_(at::where(mask, converted, self));
-  const dlprim::TensorView to = view_of(self, "masked_fill_");
-  dlprim::pointwise_operation(
-      current_queue(self.device()),
-      {view_of(mask.expand(self.sizes()), "masked_fill_"), view_of(converted, "masked_fill_"), to}, {to}, {},
-      self.is_complex() ? "y0 = x0.x != 0 ? x1 : x2;" : "y0 = x0 != 0 ? x1 : x2;", to.dtype);
+  check_mask(self, mask);
+  if (self.numel() > 0) fill_where(self, mask, value.to(self.scalar_type()), {});
   return self;
 }
 
 at::Tensor& masked_fill__Scalar(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
-  return masked_fill__Tensor(self, mask, at::full({}, value, self.options()));
+  const at::ScalarType type = self.scalar_type();
+  if (storage_only(type) || self.dim() > dlprim::max_dims)
+    return masked_fill__Tensor(self, mask, at::full({}, value, self.options()));
+  check_fits(value, type);
+  check_mask(self, mask);
+  if (self.numel() > 0) fill_where(self, mask, {}, {to_scalar(value, type)});
+  return self;
 }
 
 }  // namespace ops
