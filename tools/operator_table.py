@@ -58,6 +58,16 @@ def base_name(name):
     return name.split(".")[0]
 
 
+def on_lists():
+    """Overloads on lists of tensors, which csrc/ops/foreach*.cpp register themselves."""
+    import torch
+
+    import pytorch_ocl  # noqa: F401  registers them
+
+    names = torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1")
+    return {name.removeprefix("aten::") for name in names if name.startswith("aten::_foreach_")}
+
+
 def families(registered):
     """{family: sorted operator names}; rows of the tables are told apart by the table."""
     table_of = {stub["row"]: stub["table"] for stub in registered["stubs"] if stub["row"]}
@@ -65,6 +75,7 @@ def families(registered):
     for operator in registered["operators"]:
         family = operator["family"] or table_of.get(operator["row"]) or "pointwise"
         result[family].add(base_name(operator["name"]))
+    result["foreach"] = {base_name(name) for name in on_lists()}
     return {family: without_in_place(result[family]) for family in sorted(result)}
 
 
@@ -101,7 +112,7 @@ def page(file):
     lost = {name for _, names in missing for name in names} & entries
     text = HEAD.format(
         version=file.stem.removeprefix("pytorch_ocl_torch"),
-        overloads=len(registered["operators"]),
+        overloads=len(registered["operators"]) + len(on_lists()),
         operators=len({name for names in rows.values() for name in names}),
         total=len(entries),
         native=len(entries - lost),
