@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Tokens a second of a language model of 0.5 billion random weights in Q4_0: dlprim and llama.cpp (the package
-xllamacpp, which has it compiled), alternating in one run, and the processor time of each.
+xllamacpp, which has it compiled), alternating in one run, and the CPU time of each.
 
 python benchmarks/generate.py [--tokens 32] [--prompt 128] [--device cpu] [--only dlprim ...] [--python FILE]
 [--folder DIR]
@@ -155,7 +155,7 @@ def main():
     print(f"{path.stat().st_size / 2**20:.0f} MiB of weights, prompt of {o.prompt} tokens, {o.tokens} more")
     for name, rates in results.items():
         prompt, text, seconds = (statistics.median(r) for r in zip(*rates, strict=True))
-        print(f"{name:10} prompt {prompt:8.1f} tokens/s   text {text:7.2f} tokens/s   {seconds:.2f} s of processors")
+        print(f"{name:10} prompt {prompt:8.1f} tokens/s   text {text:7.2f} tokens/s   {seconds:.2f} s of CPU time")
     for engine in engines.values():
         engine.stdin.close()
 

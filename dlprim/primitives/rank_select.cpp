@@ -49,7 +49,7 @@ void select_rank(Queue& queue, const TensorView& keys, const TensorView& places,
       places.dtype != DataType::int64 || places.numel() != keys.sizes[0] || is_complex(keys.dtype) ||
       rank == Rank::mode || k < 0 || k >= keys.sizes[1])
     throw ValidationError(
-        "[select_rank] expected contiguous real keys [rows, n], int64 places [rows], and a rank of n");
+        "[select_rank] expected contiguous real keys [rows, n], int64 indices [rows], and a rank of n");
   const std::int64_t rows = keys.sizes[0], n = keys.sizes[1];
   if (rows == 0) return;
   const DeviceInfo& info = queue.device().info();

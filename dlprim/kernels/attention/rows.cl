@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention of few queries on processors, forward, in float32 arithmetic: a work-item takes a query of a head and
+// Attention of few queries on CPUs, forward, in float32 arithmetic: a work-item takes a query of a head and
 // passes over its keys by slices, whose scores it holds. Defines besides attention.clh's: TAG, WIDTH and VALUE_WIDTH,
 // multiples of 16.
 #include "attention/attention.clh"

@@ -71,7 +71,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void ldl_factor(GLOB
   __global T *a = POINTER(T, a) + batch * p.a.batch;
   __global int *pivots = POINTER(int, pivots) + batch * n;
   int failed = 0;
-  // Barriers stand in no branch, since some compilers for processors lose work-items there.
+  // Barriers stand in no branch, since some compilers for CPUs lose work-items there.
   for (int k = 0, step; k < n; k += step) {
     int place = n, unused = n;
     real_t most = -1;

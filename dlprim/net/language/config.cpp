@@ -55,7 +55,7 @@ void read_rotation(const Json& json, Fields& config, LanguageShape& shape) {
   shape.rotated = shape.head_width;
   shape.rope_base = real(parameters.contains("rope_theta") ? rope : config, "rope_theta", 1, 1e12, 10000);
   for (Fields* fields : {&rope, &config})
-    if (fields->real("partial_rotary_factor", 1) != 1) refuse("heads that turn in part are");
+    if (fields->real("partial_rotary_factor", 1) != 1) refuse("heads that rotate in part are");
   const std::string type = rope.text("rope_type", rope.text("type", "default"));
   if (type == "linear") {
     shape.rope_scale = 1 / real(rope, "factor", 1e-3, 1e6);

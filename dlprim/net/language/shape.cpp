@@ -95,7 +95,7 @@ void check_shape(LanguageShape& shape, const WeightFile& file) {
   if (shape.heads % shape.key_heads)
     throw ValidationError("[language] " + std::to_string(shape.heads) + " heads do not share " +
                           std::to_string(shape.key_heads) + " heads of keys");
-  if (shape.rotated % 2) throw ValidationError("[language] an odd number of elements turn with the position");
+  if (shape.rotated % 2) throw ValidationError("[language] an odd number of elements rotate with the position");
   const std::string name = std::string(shape.names->embeddings) + ".weight";
   const WeightTensor* embeddings = file.find(name);
   if (!embeddings || embeddings->sizes.size() != 2)

@@ -30,10 +30,10 @@ struct LanguageShape {
   std::int64_t layers = 0, width = 0, heads = 0, key_heads = 0, head_width = 0, inner = 0;
   std::int64_t context = 0;     ///< positions that the model was trained for
   std::int64_t vocabulary = 0;
-  std::int64_t rotated = 0;     ///< elements of a head that turn with the position
+  std::int64_t rotated = 0;     ///< elements of a head that rotate with the position
   double rope_base = 10000, rope_scale = 1, norm_eps = 1e-5;
   std::vector<double> rope_factors;  ///< that frequencies are divided by; none: 1
-  bool neighbours = false;      ///< elements 2 i and 2 i + 1 turn together; otherwise i and i + rotated / 2
+  bool neighbours = false;      ///< elements 2 i and 2 i + 1 rotate together; otherwise i and i + rotated / 2
   bool head_norms = false;      ///< queries and keys are normalized by heads
   bool gelu = false;            ///< the gate is GELU's tanh form; otherwise SiLU
   bool scaled_embeddings = false;  ///< by sqrt(width)
@@ -42,7 +42,7 @@ struct LanguageShape {
   const TensorNames* names = nullptr;
 };
 
-/// Positions turn by frequencies divided by these as Llama 3.1 does: long waves by `factor`, short ones not at all.
+/// Positions rotate by frequencies divided by these as Llama 3.1 does: long waves by `factor`, short ones not at all.
 std::vector<double> llama3_factors(std::int64_t rotated, double base, double factor, double low, double high,
                                    double trained);
 

@@ -128,7 +128,7 @@ WRONG = {
         "rope_parameters": {"rope_type": "llama3", "factor": 2.0, "low_freq_factor": 4.0, "high_freq_factor": 1.0}
     },
     "expected an object": {"rope_parameters": [1]},
-    "turn in part": {"partial_rotary_factor": 0.5},
+    "rotate in part": {"partial_rotary_factor": 0.5},
     "activation 'relu'": {"hidden_act": "relu"},
     "'quantization_config'": {"quantization_config": {"quant_method": "gptq"}},
     "type 'sliding_attention'": {"layer_types": ["sliding_attention", "full_attention"]},

@@ -55,13 +55,13 @@ at::Tensor unpacked(const Packed& packed, at::ScalarType type, const char* op) {
 // Of CUTLASS' form.
 at::Tensor unpacked(const at::Tensor& values, const at::Tensor& words, const char* op) {
   check_type(values.scalar_type(), op);
-  TORCH_CHECK(values.dim() == 2 && words.dim() == 2, op, ": expected matrices of values and of their places, got ",
+  TORCH_CHECK(values.dim() == 2 && words.dim() == 2, op, ": expected matrices of values and of their indices, got ",
               values.dim(), "D and ", words.dim(), "D tensors");
   const at::ScalarType word = values.scalar_type() == at::kChar ? at::kInt : at::kShort;
-  TORCH_CHECK(words.scalar_type() == word, op, ": expected places of dtype ", word, ", got ", words.scalar_type());
+  TORCH_CHECK(words.scalar_type() == word, op, ": expected indices of dtype ", word, ", got ", words.scalar_type());
   const int64_t rows = values.size(0), columns = 2 * values.size(1);
   const int64_t bits = columns * (values.scalar_type() == at::kFloat ? 2 : 1);
-  TORCH_CHECK(words.numel() * words.itemsize() * 8 == rows * bits, op, ": expected places of ", rows * columns,
+  TORCH_CHECK(words.numel() * words.itemsize() * 8 == rows * bits, op, ": expected indices of ", rows * columns,
               " elements, got ", words.sizes());
   return unpacked(packed_of(values, words, rows, columns, true, op), values.scalar_type(), op);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention of few queries on processors, forward: nothing is computed for queries that a block would only pad.
+// Attention of few queries on CPUs, forward: nothing is computed for queries that a block would only pad.
 #include "../problem.hpp"
 
 namespace dlprim::attention_cores {
@@ -21,7 +21,7 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   if (std::max(p.width, p.value_width) > 256) return "rows do not fit in registers";
   if (std::int64_t(p.batch) * p.heads * p.queries >= 1 << 30) return "too many rows";
   if (forced) return nullptr;
-  if (!device.info().cpu) return "only for processors";
+  if (!device.info().cpu) return "only for CPUs";
   if (p.queries > most_queries) return "too many queries";
   return nullptr;
 }
