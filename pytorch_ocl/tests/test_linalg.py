@@ -124,6 +124,18 @@ def test_empty_matrices(device):
     assert torch.linalg.det(torch.empty(0, 0, device=device)).item() == 1
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_refused_dtypes_raise_as_on_the_cpu(device, dtype):
+    functions = [torch.linalg.eigh, torch.linalg.svd, torch.linalg.qr, torch.linalg.cholesky, torch.det]
+    functions += [torch.linalg.lu_factor, torch.linalg.ldl_factor, torch.cholesky_inverse]
+    functions += [lambda m: torch.linalg.householder_product(m, m[0]), lambda m: torch.ormqr(m, m[0], m)]
+    functions += [lambda m: torch.linalg.solve_triangular(m, m, upper=True)]
+    for function in functions:
+        for where in ("cpu", device):
+            with pytest.raises(NotImplementedError, match="not implemented for '(Half|BFloat16)'"):
+                function(torch.eye(3, device=where).to(dtype))
+
+
 def test_ex_forms_do_not_wait(device):
     a, b = positive(80).to(device), matrices(2, 80, 3).to(device)
     torch.linalg.cholesky_ex(a), torch.linalg.inv_ex(a), torch.linalg.solve_ex(a, b), torch.linalg.qr(a)

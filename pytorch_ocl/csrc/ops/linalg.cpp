@@ -30,7 +30,7 @@ at::Tensor matrices_for(const at::Tensor& a, const at::Tensor& x) {
 void solve(const at::Tensor& a, const at::Tensor& x, bool upper, TransposeType transpose, bool unit = false) {
   const at::Tensor matrices = matrices_for(a, x);
   const InPlace result(x, as_matrices);
-  dlprim::TensorView view = view_of(matrices, "triangular_solve");
+  dlprim::TensorView view = matrix_view(matrices, "triangular_solve");
   if (transpose != TransposeType::NoTranspose) view = flipped(view), upper = !upper;
   dlprim::triangular_solve(current_queue(x.device()), view, result.view("triangular_solve"),
                            {.upper = upper, .unit = unit, .conjugate = transpose == TransposeType::ConjTranspose});
@@ -56,7 +56,7 @@ void triangular_solve_kernel(const at::Tensor& matrix, const at::Tensor& b, bool
 void cholesky_kernel(const at::Tensor& input, const at::Tensor& info, bool upper) {
   translated([&] {
     const InPlace a(input, as_matrices);
-    const dlprim::TensorView view = a.view("linalg.cholesky");
+    const dlprim::TensorView view = matrix_view(a.form(), "cholesky");
     const at::Tensor infos = info.contiguous();
     dlprim::cholesky(current_queue(input.device()), upper ? flipped(view) : view, view_of(infos.view({-1})));
     if (!infos.is_same(info)) info.copy_(infos);
@@ -75,7 +75,7 @@ at::Tensor& cholesky_inverse_kernel(at::Tensor& result, at::Tensor& infos, bool 
   translated([&] {
     const at::Tensor inverse = at::empty_like(result);
     const at::Tensor matrices = as_matrices(inverse);
-    dlprim::copy_part(current_queue(result.device()), view_of(matrices, "cholesky_inverse"), {},
+    dlprim::copy_part(current_queue(result.device()), matrix_view(matrices, "cholesky_inverse"), {},
                       dlprim::MatrixPart::identity);
     solve_with_factor(result, matrices.view(inverse.sizes()), upper);
     result.copy_(matrices.view(inverse.sizes()));
@@ -87,7 +87,7 @@ void lu_factor_kernel(const at::Tensor& input, const at::Tensor& pivots, const a
   translated([&] {
     const InPlace a(input, as_matrices), rows(pivots, as_vectors);
     const at::Tensor info = infos.contiguous();
-    dlprim::lu_factor(current_queue(input.device()), a.view("linalg.lu_factor"), rows.view("linalg.lu_factor"),
+    dlprim::lu_factor(current_queue(input.device()), matrix_view(a.form(), "lu_factor"), rows.view("linalg.lu_factor"),
                       view_of(info.view({-1})), pivot);
     a.finish(), rows.finish();
     if (!info.is_same(infos)) infos.copy_(info);
@@ -133,8 +133,8 @@ void ldl_factor_kernel(const at::Tensor& input, const at::Tensor& pivots, const 
   translated([&] {
     const InPlace a(input, as_matrices), exchanges(pivots, as_vectors);
     const at::Tensor info = infos.contiguous();
-    dlprim::ldl_factor(current_queue(input.device()), a.view("linalg.ldl_factor"), exchanges.view("linalg.ldl_factor"),
-                       view_of(info.view({-1})), hermitian);
+    dlprim::ldl_factor(current_queue(input.device()), matrix_view(a.form(), "ldl_factor"),
+                       exchanges.view("linalg.ldl_factor"), view_of(info.view({-1})), hermitian);
     a.finish(), exchanges.finish();
     if (!info.is_same(infos)) infos.copy_(info);
   });
@@ -146,7 +146,7 @@ void ldl_solve_kernel(const at::Tensor& factors, const at::Tensor& pivots, const
     const InPlace x(b, as_matrices);
     const at::Tensor matrices = matrices_for(factors, b);
     const at::Tensor exchanges = matrices_for(pivots.unsqueeze(-1), b).squeeze(-1).contiguous();
-    dlprim::ldl_solve(current_queue(b.device()), view_of(matrices, "linalg.ldl_solve"), view_of(exchanges),
+    dlprim::ldl_solve(current_queue(b.device()), matrix_view(matrices, "ldl_solve"), view_of(exchanges),
                       x.view("linalg.ldl_solve"), hermitian);
     x.finish();
   });

@@ -22,6 +22,16 @@ inline at::Tensor as_vectors(const at::Tensor& tensor) {
   return tensor.resolve_conj().resolve_neg().contiguous().view({batch, tensor.size(-1)});
 }
 
+/// A view of matrices that are factored or solved for. Raises NotImplementedError, worded as PyTorch's, for dtypes that
+/// have no such arithmetic.
+inline dlprim::TensorView matrix_view(const at::Tensor& matrices, const char* op) {
+  const at::ScalarType type = matrices.scalar_type();
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      type == at::kFloat || type == at::kDouble || type == at::kComplexFloat || type == at::kComplexDouble, '"', op,
+      "\" not implemented for '", type, "'");
+  return view_of(matrices, op);
+}
+
 /// A tensor that is worked on in another form, into which it is copied only where it must be; the result of finish().
 class InPlace {
  public:

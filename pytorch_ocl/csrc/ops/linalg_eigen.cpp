@@ -17,7 +17,7 @@ void eigh_kernel(const at::Tensor& values, const at::Tensor& vectors, const at::
   translated([&] {
     const InPlace w(values, as_vectors), info(infos, flat), a(vectors, as_matrices);
     // The upper triangle is that of the transpose, whose eigenvectors are the conjugates.
-    const dlprim::TensorView view = a.view("linalg.eigh");
+    const dlprim::TensorView view = matrix_view(a.form(), "linalg_eigh");
     dlprim::Queue& queue = current_queue(vectors.device());
     if (upper) {
       const at::Tensor lower = a.form().mH().clone();
@@ -42,8 +42,8 @@ void svd_kernel(const at::Tensor& a, const bool full_matrices, const bool vector
       right = at::empty({batch, n, n}, a.options()).mT();
     }
     const auto view = [](const at::Tensor& t) { return t.defined() ? view_of(t, "linalg.svd") : dlprim::TensorView(); };
-    dlprim::svd(current_queue(a.device()), view(matrices), view(left), values.view("linalg.svd"), view(right),
-                info.view("linalg.svd"));
+    dlprim::svd(current_queue(a.device()), matrix_view(matrices, "linalg_svd"), view(left), values.view("linalg.svd"),
+                view(right), info.view("linalg.svd"));
     values.finish(), info.finish();
     if (!vectors) return;
     u.copy_((wide ? right : left).reshape(u.sizes()));

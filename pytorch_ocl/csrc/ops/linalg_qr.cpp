@@ -14,7 +14,7 @@ namespace {
 void geqrf_kernel(const at::Tensor& input, const at::Tensor& tau) {
   translated([&] {
     const InPlace a(input, as_matrices), factors(tau, as_vectors);
-    dlprim::qr_factor(current_queue(input.device()), a.view("geqrf"), factors.view("geqrf"));
+    dlprim::qr_factor(current_queue(input.device()), matrix_view(a.form(), "geqrf"), factors.view("geqrf"));
     a.finish(), factors.finish();
   });
 }
@@ -24,7 +24,7 @@ at::Tensor& orgqr_kernel(at::Tensor& result, const at::Tensor& tau) {
     const InPlace q(result, as_matrices);
     const at::Tensor reflections = q.form().clone(), factors = as_vectors(tau);
     dlprim::Queue& queue = current_queue(result.device());
-    dlprim::copy_part(queue, q.view("orgqr"), {}, dlprim::MatrixPart::identity);
+    dlprim::copy_part(queue, matrix_view(q.form(), "orgqr"), {}, dlprim::MatrixPart::identity);
     dlprim::reflect(queue, view_of(reflections), view_of(factors), q.view("orgqr"), false);
     q.finish();
   });
@@ -35,7 +35,7 @@ void ormqr_kernel(const at::Tensor& input, const at::Tensor& tau, const at::Tens
   translated([&] {
     const at::Tensor reflections = as_matrices(input), factors = as_vectors(tau);
     const InPlace c(other, as_matrices);
-    const dlprim::TensorView view = c.view("ormqr");
+    const dlprim::TensorView view = matrix_view(c.form(), "ormqr");
     dlprim::Queue& queue = current_queue(other.device());
     // c Q is the transpose of Q^T c^T, and Q^T the adjoint of the conjugate of Q.
     if (left) dlprim::reflect(queue, view_of(reflections), view_of(factors), view, transpose);
