@@ -56,6 +56,16 @@ def convolution(device):
     return lambda: torch.nn.functional.conv2d(x, w, b, padding=1)
 
 
+def softmax(device):
+    x = torch.zeros(4, 8, device=device)
+    return lambda: torch.softmax(x, 1)
+
+
+def scatter_add(device):
+    x, index, source = torch.zeros(8, device=device), torch.arange(8, device=device), torch.ones(8, device=device)
+    return lambda: x.scatter_add_(0, index, source)
+
+
 def adam(device):
     parameters = [torch.nn.Parameter(torch.zeros(8, device=device)) for _ in range(TENSORS)]
     for parameter in parameters:
@@ -73,6 +83,8 @@ CASES = {
     "x + y": add,
     "linear": linear,
     "conv2d": convolution,
+    "softmax": softmax,
+    "scatter_add_": scatter_add,
     f"_foreach_sqrt, {TENSORS} tensors": square_roots,
     f"Adam step, {TENSORS} tensors": adam,
 }
