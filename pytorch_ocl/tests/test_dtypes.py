@@ -73,3 +73,11 @@ def test_places_of_histograms_are_rounded_as_on_the_cpu(device):
             )
     x = torch.tensor([2**40, 2**40 + 1, 2**40 + 2, 2**40 + 9], device=device)
     assert torch.histc(x, 10).tolist() == [1, 1, 1, 0, 0, 0, 0, 0, 0, 1]
+
+
+def test_numbers_beyond_int64(device):
+    largest = 2**64 - 1
+    assert torch.full((3,), largest, dtype=torch.uint64, device=device).tolist() == [largest] * 3
+    x = torch.zeros(3, dtype=torch.uint64, device=device)
+    x[1].fill_(largest)
+    assert x.tolist() == [0, largest, 0]

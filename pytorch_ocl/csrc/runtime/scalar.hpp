@@ -13,6 +13,7 @@ inline dlprim::Scalar to_scalar(const c10::Scalar& value, c10::ScalarType type) 
     return dlprim::Scalar(std::complex<double>(number.real(), number.imag()));
   }
   if (value.isBoolean()) return dlprim::Scalar(value.toBool());
+  if (value.type() == at::kUInt64) return dlprim::Scalar(value.to<uint64_t>());
   if (value.isIntegral(false)) return dlprim::Scalar(value.toLong());
   const double real = value.toDouble();
   return c10::isIntegralType(type, false) ? dlprim::Scalar(std::int64_t(real)) : dlprim::Scalar(real);
