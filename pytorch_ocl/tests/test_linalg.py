@@ -98,6 +98,14 @@ def test_least_squares(device):
         assert_near(x, torch.linalg.pinv(a) @ b, 3000)
 
 
+@pytest.mark.parametrize("adjoint", [False, True])
+def test_lu_solve_of_matrices_between_repeated_dims(adjoint, device):
+    a, b = matrices(1, 3, 1, 4, 4) + 3 * torch.eye(4), matrices(2, 1, 3, 4, 5)
+    factors, pivots = torch.linalg.lu_factor(a.to(device))
+    x = torch.linalg.lu_solve(factors, pivots, b.to(device), adjoint=adjoint).cpu()
+    assert_near((a.mT if adjoint else a) @ x, b.expand_as(x))
+
+
 def test_info_and_errors(device):
     a = torch.eye(6).repeat(3, 1, 1)
     a[1, 4, 4] = -1

@@ -112,15 +112,15 @@ void lu_solve_kernel(const at::Tensor& lu, const at::Tensor& pivots, const at::T
     const InPlace x(b, as_matrices);
     const at::Tensor own = order_of(pivots, lu.size(-1)).view(lu.sizes().slice(0, lu.dim() - 1)).unsqueeze(-1);
     const at::Tensor order = matrices_for(own, b).squeeze(-1).contiguous();
-    const at::Tensor before = x.form().clone();
+    const at::Tensor factors = matrices_for(lu, b), before = x.form().clone();
     dlprim::Queue& queue = current_queue(b.device());
     if (transpose == TransposeType::NoTranspose) {  // a = P L U
       dlprim::permute_rows(queue, x.view("lu_solve"), view_of(before), view_of(order), false);
-      solve(lu, x.form(), false, transpose, true);
-      solve(lu, x.form(), true, transpose);
+      solve(factors, x.form(), false, transpose, true);
+      solve(factors, x.form(), true, transpose);
     } else {
-      solve(lu, before, true, transpose);
-      solve(lu, before, false, transpose, true);
+      solve(factors, before, true, transpose);
+      solve(factors, before, false, transpose, true);
       dlprim::permute_rows(queue, x.view("lu_solve"), view_of(before), view_of(order), true);
     }
     x.finish();
