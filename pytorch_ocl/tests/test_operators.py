@@ -53,6 +53,60 @@ def product_error(device):
     return ((a.to(device) @ b.to(device)).cpu() - exact).norm() / exact.norm()
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["slow_conv_transpose2d", "slow_conv_transpose3d", "slow_conv_dilated2d", "slow_conv_dilated3d", "thnn_conv2d"],
+)
+def test_convolutions_named_after_an_algorithm(device, set_variable, name):
+    set_variable("PYTORCH_OCL_FALLBACK", "error")
+    dims = int(name[-2])
+    x, weight = torch.randn(2, 3, *[6, 7, 5][:dims]), torch.randn(3, 3, *[3, 2, 2][:dims])
+    function = getattr(torch._C._nn, name)
+
+    def results(device):
+        image, *leaves = (t.to(device).requires_grad_() for t in (x, weight, torch.linspace(-1, 1, 3)))
+        options = (leaves[0], list(weight.shape[2:]), leaves[1], [2] * dims, [1] * dims)
+        outputs = [function(image, *options)]
+        gradients = torch.autograd.grad(outputs[0].square().sum(), [image, *leaves])
+        with torch.no_grad():
+            if "dilated" not in name:
+                outputs.append(function(image, *options, out=torch.empty(0, device=device)))
+            if name != "thnn_conv2d":  # the others take an image without a batch, too
+                outputs.append(function(image[0], *options))
+        return [*outputs, *gradients]
+
+    for actual, expected in zip(results(device), results("cpu")):
+        torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-4)
+    with pytest.raises(RuntimeError):
+        function(x.to(device), weight.to(device), [4] * dims)
+
+
+def test_statistics_of_batches(device, set_variable):
+    set_variable("PYTORCH_OCL_FALLBACK", "error")
+    x, running = torch.randn(4, 3, 5), (torch.zeros(3), torch.ones(3))
+    ours = tuple(r.to(device) for r in running)
+    actual = torch.batch_norm_update_stats(x.to(device), *ours, 0.25)
+    expected = torch.batch_norm_update_stats(x, *running, 0.25)
+    for got, wanted in zip((*actual, *ours), (*expected, *running)):
+        torch.testing.assert_close(got.cpu(), wanted)
+
+
+def test_names_that_pytorch_left_behind(device, set_variable):
+    """_aminmax, and the sums that matrix_exp was made of."""
+    set_variable("PYTORCH_OCL_FALLBACK", "error")
+    x, coefficients = torch.randn(4, 3, 2), torch.randn(5, 4)
+    for options in ((), (1,), (1, True)):
+        for got, wanted in zip(torch._aminmax(x.to(device), *options), torch._aminmax(x, *options)):
+            assert got.cpu().equal(wanted)
+    expected = torch._compute_linear_combination(x, coefficients)
+    torch.testing.assert_close(torch._compute_linear_combination(x.to(device), coefficients.to(device)).cpu(), expected)
+    out = torch.ones(5, 3, 2, device=device)
+    assert torch._compute_linear_combination(x.to(device), coefficients.to(device), out=out) is out
+    torch.testing.assert_close(out.cpu(), expected + 1)
+    with pytest.raises(RuntimeError):
+        torch._compute_linear_combination(x[0, 0, 0].to(device), coefficients.to(device))
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 def test_products_of_bytes(device, transposed):
     """_int_mm: int8 by int8 makes int32, with any strides."""

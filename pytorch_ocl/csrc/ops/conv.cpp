@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Convolution and its gradients, transposed or not; PyTorch has checked the shapes.
+// Convolution and its gradients, transposed or not; PyTorch has checked the shapes. The operators named after an
+// algorithm of the CPU or of CUDA are convolutions like any other here.
 #include <ATen/native/ConvUtils.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty.h>
 #include <dlprim/primitives/conv.hpp>
 
 #include "generated/functions/conv.h"
+#include "generated/structured/slow_conv_transpose2d_out.h"
 #include "ops/precision.hpp"
 #include "runtime/tensor.hpp"
 
@@ -44,7 +49,79 @@ dlprim::TensorView view_or_none(const at::Tensor& tensor) {
   return tensor.defined() ? view_of(tensor, "convolution") : dlprim::TensorView();
 }
 
+// One image without a batch is taken, too.
+at::Tensor convolve(const at::Tensor& input, const at::Tensor& weight, at::IntArrayRef kernel_size,
+                    const std::optional<at::Tensor>& bias, at::IntArrayRef stride, at::IntArrayRef padding,
+                    at::IntArrayRef dilation, bool transposed = false, at::IntArrayRef output_padding = {0}) {
+  TORCH_CHECK(weight.dim() >= 3 && weight.sizes().slice(2) == kernel_size,
+              "convolution: expected a weight of kernel size ", kernel_size, ", got a weight of ", weight.sizes());
+  const bool batch = input.dim() == weight.dim();
+  const at::Tensor output = at::convolution(batch ? input : input.unsqueeze(0), weight, bias, stride, padding, dilation,
+                                            transposed, output_padding, 1);
+  return batch ? output : output.squeeze(0);
+}
+
+at::Tensor& give(const at::Tensor& result, at::Tensor& out) {
+  at::native::resize_output(out, result.sizes());
+  return out.copy_(result);
+}
+
 }  // namespace
+
+void structured_slow_conv_transpose2d_out::impl(const at::Tensor& self, const at::Tensor& weight,
+                                                at::IntArrayRef kernel_size, at::OptionalTensorRef bias,
+                                                at::IntArrayRef stride, at::IntArrayRef padding,
+                                                at::IntArrayRef output_padding, at::IntArrayRef dilation,
+                                                const at::Tensor& out) {
+  const auto added = bias.has_value() ? std::optional<at::Tensor>(*bias) : std::nullopt;
+  out.copy_(convolve(self, weight, kernel_size, added, stride, padding, dilation, true, output_padding));
+}
+
+at::Tensor ops::slow_conv_transpose3d(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef kernel_size,
+                                      const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
+                                      at::IntArrayRef padding, at::IntArrayRef output_padding,
+                                      at::IntArrayRef dilation) {
+  return convolve(self, weight, kernel_size, bias, stride, padding, dilation, true, output_padding);
+}
+
+at::Tensor& ops::slow_conv_transpose3d_out(const at::Tensor& self, const at::Tensor& weight,
+                                           at::IntArrayRef kernel_size, const std::optional<at::Tensor>& bias,
+                                           at::IntArrayRef stride, at::IntArrayRef padding,
+                                           at::IntArrayRef output_padding, at::IntArrayRef dilation, at::Tensor& out) {
+  return give(convolve(self, weight, kernel_size, bias, stride, padding, dilation, true, output_padding), out);
+}
+
+at::Tensor ops::slow_conv_dilated2d(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef kernel_size,
+                                    const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
+                                    at::IntArrayRef padding, at::IntArrayRef dilation) {
+  return convolve(self, weight, kernel_size, bias, stride, padding, dilation);
+}
+
+at::Tensor ops::slow_conv_dilated3d(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef kernel_size,
+                                    const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
+                                    at::IntArrayRef padding, at::IntArrayRef dilation) {
+  return convolve(self, weight, kernel_size, bias, stride, padding, dilation);
+}
+
+at::Tensor ops::_slow_conv2d_forward(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef kernel_size,
+                                     const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
+                                     at::IntArrayRef padding) {
+  TORCH_CHECK(self.dim() == 4, "Expected 4D input tensor, but got: ", self.sizes());
+  return convolve(self, weight, kernel_size, bias, stride, padding, {1, 1});
+}
+
+at::Tensor& ops::_slow_conv2d_forward_output(const at::Tensor& self, const at::Tensor& weight,
+                                             at::IntArrayRef kernel_size, const std::optional<at::Tensor>& bias,
+                                             at::IntArrayRef stride, at::IntArrayRef padding, at::Tensor& output) {
+  return give(_slow_conv2d_forward(self, weight, kernel_size, bias, stride, padding), output);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> ops::_slow_conv2d_backward_output_mask(
+    const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef,
+    at::IntArrayRef stride, at::IntArrayRef padding, std::array<bool, 3> output_mask) {
+  return at::convolution_backward(grad_output, self, weight, std::nullopt, stride, padding, {1, 1}, false, {0, 0}, 1,
+                                  output_mask);
+}
 
 at::Tensor ops::convolution_overrideable(const at::Tensor& input, const at::Tensor& weight,
                                          const std::optional<at::Tensor>& bias, at::IntArrayRef stride,

@@ -50,4 +50,21 @@ at::Tensor ops::linalg_matrix_exp(const at::Tensor& self) {
   return narrow ? result.to(self.scalar_type()) : result;
 }
 
+// The sums over k of coefficients[i, k] input[k].
+at::Tensor ops::_compute_linear_combination(const at::Tensor& input, const at::Tensor& coefficients) {
+  TORCH_CHECK(input.dim() > 0 && coefficients.dim() == 2 && coefficients.size(1) == input.size(0),
+              "_compute_linear_combination: expected coefficients [n, k] for an input [k, ...], got ",
+              coefficients.sizes(), " and ", input.sizes());
+  auto sizes = input.sizes().vec();
+  const int64_t terms = sizes[0], each = input.numel() / std::max<int64_t>(terms, 1);
+  sizes[0] = coefficients.size(0);
+  return at::matmul(coefficients.to(input.scalar_type()), input.reshape({terms, each})).view(sizes);
+}
+
+// Added to what `out` has.
+at::Tensor& ops::_compute_linear_combination_out(const at::Tensor& input, const at::Tensor& coefficients,
+                                                 at::Tensor& out) {
+  return out.add_(_compute_linear_combination(input, coefficients));
+}
+
 }  // namespace pytorch_ocl

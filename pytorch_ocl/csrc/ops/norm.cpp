@@ -232,6 +232,18 @@ std::tuple<Tensor, Tensor> batch_norm_stats(const Tensor& input, double eps) {
   return {mean, invstd};
 }
 
+// Mean and variance (biased), which the running ones have followed.
+std::tuple<Tensor, Tensor> batch_norm_update_stats(const Tensor& input, const OptionalTensor& running_mean,
+                                                   const OptionalTensor& running_var, double momentum) {
+  TORCH_CHECK(input.numel() > 0, "input tensor must have at least one element, but got input_sizes = ", input.sizes());
+  const Parameters running = {{}, {}, value(running_mean), value(running_var)};
+  check(input, running);
+  const auto options = input.options().dtype(input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  const Tensor mean = at::empty({input.size(1)}, options), invstd = at::empty_like(mean);
+  statistics(input, mean, invstd, 0, running, momentum);
+  return {mean, invstd.pow(-2)};
+}
+
 std::tuple<Tensor, Tensor> batch_norm_gather_stats_with_counts(const Tensor& input, const Tensor& mean,
                                                                const Tensor& invstd, const OptionalTensor& running_mean,
                                                                const OptionalTensor& running_var, double momentum,
