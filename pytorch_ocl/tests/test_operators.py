@@ -2,9 +2,37 @@
 """Operators that PyTorch's database has no entry for."""
 
 import contextlib
+import pathlib
 
 import pytest
 import torch
+import torchgen
+import yaml
+
+# What has kernels for the CPU and for CUDA, and none here.
+MISSING = {
+    "linalg_eig",  # LAPACK's: docs/linalg.md
+    "linalg_eig.out",
+    "_linalg_eigvals",
+    "linalg_eigvals.out",
+    "sspaddmm.out",  # CUDA's raises an error
+    "_scaled_mm_v2",
+    "_scaled_mm_v2.out",
+}
+
+
+@pytest.mark.skipif(not torch.__version__.startswith("2.13."), reason="other versions have other operators")
+def test_what_cpu_and_cuda_have_is_here():
+    path = pathlib.Path(torchgen.__file__).parent / "packaged/ATen/native/native_functions.yaml"
+    missing = set()
+    for function in yaml.safe_load(path.read_text()):
+        keys = {key.strip() for keys in function.get("dispatch", {}) for key in keys.split(",")}
+        name = function["func"].split("(")[0]
+        if {"CPU", "CUDA"} <= keys:
+            table = torch._C._dispatch_dump_table(f"aten::{name}").split("\n")
+            if any(line.startswith("PrivateUse1:") and "[backend fallback]" in line for line in table):
+                missing.add(name)
+    assert missing == MISSING
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
@@ -73,6 +101,12 @@ def test_convolutions_named_after_an_algorithm(device, set_variable, name):
                 outputs.append(function(image, *options, out=torch.empty(0, device=device)))
             if name != "thnn_conv2d":  # the others take an image without a batch, too
                 outputs.append(function(image[0], *options))
+            if name == "thnn_conv2d":
+                backward = torch.ops.aten._slow_conv2d_backward.grad_input
+                grads = [torch.empty(0, device=device) for _ in range(3)]
+                names = dict(zip(("grad_input", "grad_weight", "grad_bias"), grads))
+                backward(outputs[0], image, leaves[0], options[1], *options[3:], **names)
+                outputs += grads
         return [*outputs, *gradients]
 
     for actual, expected in zip(results(device), results("cpu")):

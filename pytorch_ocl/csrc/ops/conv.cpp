@@ -123,6 +123,15 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> ops::_slow_conv2d_backward_output
                                   output_mask);
 }
 
+std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> ops::_slow_conv2d_backward_grad_input(
+    const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef kernel_size,
+    at::IntArrayRef stride, at::IntArrayRef padding, at::Tensor& grad_input, at::Tensor& grad_weight,
+    at::Tensor& grad_bias) {
+  const auto [of_input, of_weight, of_bias] =
+      _slow_conv2d_backward_output_mask(grad_output, self, weight, kernel_size, stride, padding, {true, true, true});
+  return {give(of_input, grad_input), give(of_weight, grad_weight), give(of_bias, grad_bias)};
+}
+
 at::Tensor ops::convolution_overrideable(const at::Tensor& input, const at::Tensor& weight,
                                          const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
                                          at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
