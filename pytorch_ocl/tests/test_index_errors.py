@@ -241,3 +241,13 @@ def test_masked_scatter_with_too_few_elements(device):
     with pytest.raises(RuntimeError, match="masked_scatter: expected self and source to have the same number"):
         x.masked_scatter_(torch.ones(4, dtype=torch.bool, device=device), torch.ones(3, device=device))
         torch.ocl.synchronize(device)
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_random_samples_of_another_batch(device, dims):
+    """Places of fractional pooling come from the samples, of which every image of the batch needs its own."""
+    pool = getattr(torch.nn.functional, f"fractional_max_pool{dims}d")
+    x = torch.randn(1, 4, *[8] * dims, device=device)
+    for shape in ((0, 4, dims), (1, 3, dims), (1, 4, dims + 1)):
+        with pytest.raises(RuntimeError, match="Expect _random_samples"):
+            pool(x, 2, output_size=2, _random_samples=torch.rand(shape, device=device))

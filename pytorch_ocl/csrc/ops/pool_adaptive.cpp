@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Pooling whose windows follow from the output's size: adaptive and fractional; and unpooling.
+#include <ATen/native/FractionalMaxPooling.h>
 #include <ATen/native/AdaptivePooling.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
@@ -154,6 +155,7 @@ void structured_adaptive_max_pool3d_backward_grad_input::impl(const at::Tensor& 
 void structured_fractional_max_pool2d_output::impl(const at::Tensor& self, at::IntArrayRef kernel_size,
                                                    at::IntArrayRef output_size, const at::Tensor& random_samples,
                                                    const at::Tensor& output, const at::Tensor& indices) {
+  at::native::fractional_max_pool_check_shape<2>(self, random_samples);
   max_forward(2, self, fractional(kernel_size), output, indices, "fractional_max_pool2d", random_samples);
 }
 
@@ -169,6 +171,7 @@ void structured_fractional_max_pool3d_output::impl(const at::Tensor& self, int64
                                                    const at::Tensor& random_samples, int64_t numBatch,
                                                    int64_t numPlanes, int64_t inputT, int64_t inputH, int64_t inputW,
                                                    const at::Tensor& output, const at::Tensor& indices) {
+  at::native::fractional_max_pool_check_shape<3>(self, random_samples);
   max_forward(3, self, fractional({poolSizeT, poolSizeH, poolSizeW}), output, indices, "fractional_max_pool3d",
               random_samples);
 }
