@@ -26,7 +26,7 @@ NAME = "KERNEL_NAME"  # stands for the kernel's name until it is known
 # Parts of lib/fused.clh, by the names of what they define: the others need not be compiled.
 _SECTIONS = {
     "INTEGERS": r"(quotient|modulo|power|shift)_",
-    "REALS": r"(modulo|power)_|variance_|softmax_",
+    "REALS": r"(modulo|power)_|spread_|moments_|softmax_",
     "POSITIONS": r"position_",
     "RANDOM": r"random_",
 }
@@ -226,8 +226,14 @@ class OclKernel(SIMDKernel):
         values = {"value": value} if not isinstance(value, tuple) else {f"value{i}": v for i, v in enumerate(value)}
         self.compute.writeline(how.update.format(acc=f"AT({accumulator})", **values))
         if self.form == "rows":
-            self.scratch.append(how.kind)
-            self.loop_end.writeline(f"COMBINE_ROW({how.kind}, {whole}, {accumulator}, {how.combine})")
+            kind = how.whole or how.kind
+            self.scratch.append(kind)
+            if how.whole:
+                given = how.convert.format(acc=f"AT({accumulator})")
+                self.loop_end.writeline(f"PER_LANE({kind}, part_{accumulator})")
+                self.loop_end.writeline(f"FOR_EACH_LANE AT(part_{accumulator}) = {given};")
+                accumulator = f"part_{accumulator}"
+            self.loop_end.writeline(f"COMBINE_ROW({kind}, {whole}, {accumulator}, {how.combine})")
         results = []
         for expression, result_dtype in how.results:
             variable = self.cse.newvar(dtype=result_dtype)
@@ -235,7 +241,8 @@ class OclKernel(SIMDKernel):
             if self.form == "rows":
                 self.loop_end.writeline(f"{kind} {variable} = {expression.format(acc=whole)};")
             else:
-                self.new_results.append(f"{kind} {variable} = {expression.format(acc=f'AT({accumulator})')};")
+                given = expression.format(acc=how.convert.format(acc=f"AT({accumulator})"))
+                self.new_results.append(f"{kind} {variable} = {given};")
             self.beyond_loops.add(variable)
             results.append(variable)
         return results[0] if len(results) == 1 else tuple(results)
@@ -448,7 +455,7 @@ class OclKernel(SIMDKernel):
                 value = f"p.{name}" if name in self._parameters() else print_index(sympy.sympify(numel))
                 code.writeline(f"const {kind} {name} = {value};")
         if self.form == "rows":
-            code.writeline(f"SCRATCH({4 if any('_' in kind for kind in self.scratch) else 1})")
+            code.writeline(f"SCRATCH({3 if any('_' in kind for kind in self.scratch) else 1})")
 
     def call_kernel(self, name, node=None, deallocate_ws=True):
         wrapper = V.graph.wrapper_code

@@ -16,7 +16,9 @@ class Reduction:
     start: str  # a partial result of no elements
     update: str  # of partial result {acc} by {value}, or by {value0}, {value1} ...
     combine: str  # of two partial results: a function or macro
-    results: tuple  # what {acc} gives, as (expression, dtype)
+    results: tuple  # what the combined {acc} gives, as (expression, dtype)
+    whole: str = ""  # the type that is combined, where it is another
+    convert: str = "{acc}"  # a partial result in that type
 
 
 _SIMPLE = {"sum": "SUM", "prod": "PRODUCT", "xor_sum": "DIFFERENT", "any": "EITHER"}
@@ -57,20 +59,14 @@ def _position(dtype, name, index):
 def _variance(dtype, name):
     """Mean, sum of squared differences from it, and count, of elements or of parts of which these are known."""
     tag = types.value_tag(dtype)
-    update = "{acc} = variance_add_%s({acc}, {value});" % tag
+    results = tuple((f"{{acc}}.{field}", dtype) for field in ("mean", "m2", "weight"))
+    moments, join = f"moments_{tag}", f"moments_join_{tag}"
     if name == "welford_combine":
-        update = (
-            "{{ const variance_%s part = {{{value0}, 0, {value1}, {value2}}}; {acc} = variance_join_%s({acc}, part); }}"
-            % (tag, tag)
-        )
-    results = (f"variance_mean_{tag}({{acc}})", f"variance_m2_{tag}({{acc}})", "{acc}.weight")
-    return Reduction(
-        f"variance_{tag}",
-        "{0, 0, 0, 0}",
-        update,
-        f"variance_join_{tag}",
-        tuple((expression, dtype) for expression in results),
-    )
+        part = "{{{value0}, {value1}, {value2}}}"
+        update = "{{ const %s part = %s; {acc} = %s({acc}, part); }}" % (moments, part, join)
+        return Reduction(moments, "{0, 0, 0}", update, join, results)
+    update = f"{{acc}} = spread_add_{tag}({{acc}}, {{value}});"
+    return Reduction(f"spread_{tag}", "{0, 0, 0, 0}", update, join, results, moments, f"moments_of_{tag}({{acc}})")
 
 
 def _softmax(dtype):

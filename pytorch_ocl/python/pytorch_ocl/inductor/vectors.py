@@ -18,14 +18,14 @@ def is_multiple(number, vector):
 
 
 def width(form, features, along):
-    """The units of a kernel of this form: 16 bytes of the elements that most is read and written of, 8 where neighbours
-    are columns, as far as they divide the index space `along` which they lie."""
+    """The units of a kernel of this form: 16 bytes of the elements that most is read and written of, two where they are
+    columns, as far as they divide the index space `along` which they lie."""
     space = _hint(features.numel * features.reduction_numel)
     deps = [dep for node in features.scheduler_nodes() for dep in node.read_writes.reads_and_writes()]
     names = {dep.name for dep in deps if not hasattr(dep, "get_numel") or 2 * _hint(dep.get_numel()) >= space}
     sizes = [V.graph.get_dtype(name).itemsize for name in names if V.graph.try_get_buffer(name) is not None]
     widest = max(sizes, default=4)
-    vector = max(8 // widest, 1) if form == "columns" else 8 if widest <= 2 else 4
+    vector = 2 if form == "columns" else 8 if widest <= 2 else 4
     while not is_multiple(along, vector):
         vector //= 2
     return vector
