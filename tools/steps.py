@@ -82,13 +82,13 @@ def checks():
 def on_platform(platform, environment):
     """dlprim's and the backend's tests on an OpenCL platform."""
     chosen = f" '--gtest_filter=-{FOR_GPUS}'" if platform == "PoCL" else ""
-    yield Step(f"dlprim on {platform}", sharded(f"{BUILD}/dlprim/dlprim_tests{chosen}"), environment, 15)
+    yield Step(f"dlprim on {platform}", sharded(f"{BUILD}/dlprim/dlprim_tests{chosen}"), environment, 25)
     # With a thread that submits, as on GPUs; PoCL's go without.
     thread = {"DLPRIM_SUBMIT_THREAD": "1" if platform == "Intel" else "0"}
     # What runs above the operators is the same on every device.
-    above = [] if platform == "Intel" else ["adapters", "as_cuda", "distributed", "pointwise_dtypes"]
+    above = [] if platform == "Intel" else ["adapters", "as_cuda", "compile_aot", "distributed", "pointwise_dtypes"]
     backend = pytest_command("-n", "2", "pytorch_ocl/tests", *without("opinfo", *above))
-    yield Step(f"backend on {platform}", backend, {**environment, **thread}, 25)
+    yield Step(f"backend on {platform}", backend, {**environment, **thread}, 40)
     yield Step(f"networks on {platform}", sharded(f"{BUILD}/dlprim/dlprim_net_tests"), environment, 10)
     yield Step(f"libtorch example on {platform}", ["examples/libtorch/run.sh"], environment, 5, False, cores=1)
 
@@ -152,9 +152,9 @@ def other_machines():
         "OCLGRIND_NUM_THREADS": "1",
     }
     command = [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={SMALL_TESTS}"]
-    yield Step("dlprim under Oclgrind", command, oclgrind, 10, cores=1)
+    yield Step("dlprim under Oclgrind", command, oclgrind, 20, cores=1)
     tests = [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={SMALL_TESTS}-{FOR_GPUS}"]
-    yield Step("dlprim on rusticl", ["tools/rusticl.sh", "run", *tests], {"LP_NUM_THREADS": "1"}, 10, cores=1)
+    yield Step("dlprim on rusticl", ["tools/rusticl.sh", "run", *tests], {"LP_NUM_THREADS": "1"}, 20, cores=1)
 
 
 def operators():
