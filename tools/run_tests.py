@@ -11,6 +11,7 @@ The last line is "N passed, N failed, N skipped"; the exit code is 0 when nothin
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import re
@@ -58,11 +59,18 @@ class Processes:
             self.running.discard(process)
         return code
 
-    def end(self):
+    def end(self, patience=10):
+        """Ends all, with what they have started; what does not go within so many seconds is killed. A process that a
+        shell was just starting can miss a signal, so it is sent until their output ends."""
         with self.lock:
             self.ended = True
-            for process in self.running:
-                process.terminate()  # `timeout`, which passes it on to all that the step has started
+        deadline = time.monotonic() + patience
+        while self.running and time.monotonic() < deadline + patience:
+            with self.lock:
+                for process in self.running:  # `timeout` leads a group of its own
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGTERM if time.monotonic() < deadline else signal.SIGKILL)
+            time.sleep(0.1)
 
 
 PROCESSES = Processes()
@@ -128,10 +136,13 @@ def run_steps(steps, processes):
     with concurrent.futures.ThreadPoolExecutor(processes) as pool:
         try:
             names = {pool.submit(run_one, step): step.name for step in steps}
-            for future in concurrent.futures.as_completed(names):
-                totals[names[future]], said = future.result()
-                if said:
-                    show("\n".join(said))
+            left = set(names)
+            while left:  # with a timeout: a wait that a signal just precedes would not see it
+                done, left = concurrent.futures.wait(left, 0.5, concurrent.futures.FIRST_COMPLETED)
+                for future in done:
+                    totals[names[future]], said = future.result()
+                    if said:
+                        show("\n".join(said))
         except BaseException:
             PROCESSES.end()
             pool.shutdown(wait=False, cancel_futures=True)
