@@ -154,7 +154,7 @@ def other_machines():
     command = [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={SMALL_TESTS}"]
     yield Step("dlprim under Oclgrind", command, oclgrind, 20, cores=1)
     tests = [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter={SMALL_TESTS}-{FOR_GPUS}"]
-    yield Step("dlprim on rusticl", ["tools/rusticl.sh", "run", *tests], {"LP_NUM_THREADS": "1"}, 20, cores=1)
+    yield Step("dlprim on rusticl", ["tools/rusticl.sh", "run", *tests], {}, 20)
 
 
 def operators():
