@@ -93,7 +93,7 @@ void check(const Case& t, DataType type, std::optional<DataType> other = {}) {
   for (std::size_t i = 0; i < result.size(); i++)
     if (!written[i]) ASSERT_EQ(result[i], c.host(i)) << "element " << i << " outside the result was overwritten";
   const double tolerance =
-      testing::epsilon(type) + 1e-6 * std::sqrt(double(t.k + 1)) * (type == DataType::float64 ? 1e-8 : 1);
+      testing::epsilon(result_type) + 1e-6 * std::sqrt(double(t.k + 1)) * (type == DataType::float64 ? 1e-8 : 1);
   EXPECT_LE(std::sqrt(error), tolerance * std::sqrt(norm) + 1e-30)
       << name(type) << " " << t.batches << " x " << t.m << " x " << t.n << " x " << t.k << " transposed "
       << t.a_transposed << t.b_transposed << t.c_transposed << " gap " << t.gap << " offset " << t.offset;
@@ -173,6 +173,15 @@ TEST_P(GemmCandidate, Small) {
   const testing::Variable forced("DLPRIM_GEMM", GetParam());
   check({2, 9, 21, 11, true, false, false, 0, 0, 1, 1, Activation::relu}, DataType::float32);
   check({1, 18, 7, 40, false, true}, DataType::bfloat16);
+}
+
+// Results of 16-bit floats in the type of their sums, which keep what rounding would lose.
+TEST_P(GemmCandidate, WideResults) {
+  const testing::Variable forced("DLPRIM_GEMM", GetParam());
+  check({1, 18, 7, 40, false, true}, DataType::bfloat16, DataType::float32);
+  check({2, 40, 72, 64, false, false, false, 0, 0, 0.5, -2, Activation::relu}, DataType::bfloat16, DataType::float32);
+  check({1, 33, 24, 48, true, false, true, 1, 1}, DataType::bfloat16, DataType::float32);
+  check({1, 5, 9, 3000, false, false, false, 0, 0, 1, 1}, DataType::float16, DataType::float32);
 }
 
 // Rows that pieces of 16, 8 and 4 bytes divide or not, lanes and columns past the end, splits of long sums.

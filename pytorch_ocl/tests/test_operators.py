@@ -141,6 +141,35 @@ def test_names_that_pytorch_left_behind(device, set_variable):
         torch._compute_linear_combination(x[0, 0, 0].to(device), coefficients.to(device))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_products_in_float32(device, dtype):
+    """out_dtype of mm, bmm, addmm and baddbmm: 16-bit operands, sums as they are."""
+    a, b = torch.randn(3, 33, 40).to(dtype), torch.randn(3, 40, 18).to(dtype)
+    x, y, wide = a.to(device), b.to(device), a.double() @ b.double()
+    for batch, bias in ((0, torch.randn(18)), (slice(None), torch.randn(18).to(dtype))):
+        named = (torch.mm, torch.addmm) if batch == 0 else (torch.bmm, torch.baddbmm)
+        plain = named[0](x[batch], y[batch], out_dtype=torch.float32)
+        added = named[1](bias.to(device), x[batch], y[batch], out_dtype=torch.float32, beta=2, alpha=0.5)
+        assert plain.dtype == added.dtype == torch.float32
+        torch.testing.assert_close(plain.cpu().double(), wide[batch], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(added.cpu().double(), 2 * bias.double() + wide[batch] / 2, rtol=1e-5, atol=1e-5)
+    assert torch.mm(x[0], y[0], out_dtype=dtype).equal(x[0] @ y[0])
+    with pytest.raises(RuntimeError, match="out_dtype must be the same as input dtype or fp32"):
+        torch.mm(x[0], y[0], out_dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="input dtypes must be the same"):
+        torch.mm(x[0], y[0].float(), out_dtype=torch.float32)
+    with pytest.raises(RuntimeError, match=r"cannot be multiplied \(33x40 and 33x40\)"):
+        torch.mm(x[0], x[0], out_dtype=torch.float32)
+
+
+def test_fused_dropout(device):
+    """As CUDA's: p is the chance to stay, the mask is of bytes."""
+    x = torch.ones(20000, device=device)
+    out, mask = torch._fused_dropout(x, 0.75)
+    assert mask.dtype == torch.uint8 and abs(mask.float().mean().item() - 0.75) < 0.02
+    assert torch.equal(out, torch._masked_scale(x, mask, 1 / 0.75))
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 def test_products_of_bytes(device, transposed):
     """_int_mm: int8 by int8 makes int32, with any strides."""

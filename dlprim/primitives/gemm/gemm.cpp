@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/gemm.hpp>
 
+#include <optional>
 #include <string>
 
 #include "engine.hpp"
@@ -15,6 +16,13 @@ std::string text(const TensorView& t) {
 
 namespace {
 
+// The type that a result may have besides its operands'.
+std::optional<DataType> wide_type(DataType type) {
+  if (type == DataType::int8 || type == DataType::uint8) return DataType::int32;
+  if (type == DataType::float16 || type == DataType::bfloat16) return DataType::float32;
+  return {};
+}
+
 void validate(const TensorView& a, const TensorView& b, const TensorView& c, const GemmOptions& options) {
   auto fail = [&](const std::string& expected, const TensorView& got) {
     throw ValidationError("[gemm] expected " + expected + ", got " + text(got));
@@ -22,8 +30,7 @@ void validate(const TensorView& a, const TensorView& b, const TensorView& c, con
   if (a.dims != 2 && a.dims != 3) fail("a matrix or a batch of matrices", a);
   if (b.dims != a.dims || b.dtype != a.dtype || b.size(-2) != a.size(-1)) fail("an operand matching " + text(a), b);
   if (a.dims == 3 && b.size(0) != a.size(0)) fail("as many matrices as " + text(a), b);
-  const bool bytes = a.dtype == DataType::int8 || a.dtype == DataType::uint8;
-  if (c.dtype != a.dtype && !(bytes && c.dtype == DataType::int32)) fail("a result of a's type", c);
+  if (c.dtype != a.dtype && c.dtype != wide_type(a.dtype)) fail("a result of a's type or that of its sums", c);
   if (c.dims != a.dims || c.size(-2) != a.size(-2) || c.size(-1) != b.size(-1) ||
       c.size(0) != (a.dims == 3 ? a.size(0) : a.size(-2)))
     fail("a result matching " + text(a) + " x " + text(b), c);

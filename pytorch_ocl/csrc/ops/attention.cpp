@@ -64,8 +64,10 @@ bool fused(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
 int64_t choose_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                          const OptionalTensor& mask, double dropout, bool, std::optional<double>, bool enable_gqa) {
   const at::Context& context = at::globalContext();
-  if (context.userEnabledOverrideableSDP() && fused(query, key, value, mask, dropout, enable_gqa))
-    return int64_t(at::SDPBackend::overrideable);
+  // The kernels are what CUDA devices call flash and memory-efficient attention, so those names allow them, too.
+  const bool allowed = context.userEnabledOverrideableSDP() || (context.userEnabledFlashSDP() && !mask) ||
+                       context.userEnabledMemEfficientSDP();
+  if (allowed && fused(query, key, value, mask, dropout, enable_gqa)) return int64_t(at::SDPBackend::overrideable);
   return int64_t(context.userEnabledMathSDP() ? at::SDPBackend::math : at::SDPBackend::error);
 }
 

@@ -19,13 +19,15 @@ namespace pytorch_ocl {
 
 namespace {
 
-// out = activation(alpha * a b + beta * addend); the addend is expanded to out's shape and not read when beta is 0.
+// out = activation(alpha * a b + beta * addend); the addend is expanded to out's shape and not read when beta is 0. Of
+// one dtype, but out and the addend may be float32 where a and b are 16-bit floats.
 void product(const char* op, const at::Tensor& a, const at::Tensor& b, const at::Tensor& out,
              const at::Tensor& addend = {}, const at::Scalar& beta = 0, const at::Scalar& alpha = 1,
              dlprim::Activation activation = dlprim::Activation::none) {
   if (out.numel() == 0) return;
   TORCH_CHECK_NOT_IMPLEMENTED(out.scalar_type() != at::kBool, op, ": not implemented for 'Bool'");
-  TORCH_CHECK(a.scalar_type() == out.scalar_type() && b.scalar_type() == out.scalar_type(), op,
+  const bool wide = out.scalar_type() == at::kFloat && at::isReducedFloatingType(a.scalar_type());
+  TORCH_CHECK((wide || a.scalar_type() == out.scalar_type()) && b.scalar_type() == a.scalar_type(), op,
               ": expected operands of dtype ", out.scalar_type(), ", got ", a.scalar_type(), " and ", b.scalar_type());
   const at::Tensor left = a.resolve_conj(), right = b.resolve_conj();
   dlprim::GemmOptions options;
@@ -51,6 +53,38 @@ at::Tensor inner_product(const char* op, const at::Tensor& a, const at::Tensor& 
               " elements respectively");
   const at::Tensor out = at::empty({}, a.options());
   product(op, a.unsqueeze(0), b.unsqueeze(1), out.view({1, 1}));
+  return out;
+}
+
+// A product whose result's dtype is asked for; `dims` of each operand: 2, or 3 for batches.
+at::Tensor& product_in(const char* op, int64_t dims, const at::Tensor& a, const at::Tensor& b, at::ScalarType type,
+                       at::Tensor& out, const at::Tensor& addend = {}, const at::Scalar& beta = 0,
+                       const at::Scalar& alpha = 1) {
+  TORCH_CHECK(a.dim() == dims && b.dim() == dims, op, ": expected operands of ", dims, " dims, got ", a.dim(), "D and ",
+              b.dim(), "D tensors");
+  TORCH_CHECK(dims == 2 || a.size(0) == b.size(0), op, ": expected batches of one size, got ", a.sizes(), " and ",
+              b.sizes());
+  TORCH_CHECK(a.size(-1) == b.size(-2), "mat1 and mat2 shapes cannot be multiplied (", a.size(-2), "x", a.size(-1),
+              " and ", b.size(-2), "x", b.size(-1), ")");
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(), op, ": input dtypes must be the same, got ", a.scalar_type(), " and ",
+              b.scalar_type());
+  const bool wide = type == at::kFloat && at::isReducedFloatingType(a.scalar_type());
+  TORCH_CHECK(type == a.scalar_type() || wide, op,
+              ": out_dtype must be the same as input dtype or fp32 for fp16/bf16 inputs, got ", type, " for ",
+              a.scalar_type());
+  TORCH_CHECK(out.scalar_type() == type, op,
+              ": out_dtype must be the same as the dtype of the provided out tensor, got ", type, " and ",
+              out.scalar_type());
+  at::Tensor start;
+  if (addend.defined()) {
+    TORCH_CHECK(addend.scalar_type() == type || addend.scalar_type() == a.scalar_type(), op,
+                ": self dtype must match either out_dtype or the dtype of the operands, got ", addend.scalar_type());
+    start = addend.to(type);
+  }
+  c10::DimVector sizes(a.sizes());
+  sizes.back() = b.size(-1);
+  at::native::resize_output(out, sizes);
+  product(op, a, b, out, start, beta, alpha);
   return out;
 }
 
@@ -104,6 +138,50 @@ at::Tensor& ops::_int_mm_out(const at::Tensor& self, const at::Tensor& mat2, at:
 at::Tensor ops::_int_mm(const at::Tensor& self, const at::Tensor& mat2) {
   at::Tensor out = at::empty({0}, self.options().dtype(at::kInt));
   return ops::_int_mm_out(self, mat2, out);
+}
+
+at::Tensor& ops::mm_dtype_out(const at::Tensor& self, const at::Tensor& mat2, at::ScalarType out_dtype,
+                              at::Tensor& out) {
+  return product_in("mm", 2, self, mat2, out_dtype, out);
+}
+
+at::Tensor ops::mm_dtype(const at::Tensor& self, const at::Tensor& mat2, at::ScalarType out_dtype) {
+  at::Tensor out = at::empty({0}, self.options().dtype(out_dtype));
+  return ops::mm_dtype_out(self, mat2, out_dtype, out);
+}
+
+at::Tensor& ops::bmm_dtype_out(const at::Tensor& self, const at::Tensor& mat2, at::ScalarType out_dtype,
+                               at::Tensor& out) {
+  return product_in("bmm", 3, self, mat2, out_dtype, out);
+}
+
+at::Tensor ops::bmm_dtype(const at::Tensor& self, const at::Tensor& mat2, at::ScalarType out_dtype) {
+  at::Tensor out = at::empty({0}, self.options().dtype(out_dtype));
+  return ops::bmm_dtype_out(self, mat2, out_dtype, out);
+}
+
+at::Tensor& ops::addmm_dtype_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
+                                 at::ScalarType out_dtype, const at::Scalar& beta, const at::Scalar& alpha,
+                                 at::Tensor& out) {
+  return product_in("addmm", 2, mat1, mat2, out_dtype, out, self, beta, alpha);
+}
+
+at::Tensor ops::addmm_dtype(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
+                            at::ScalarType out_dtype, const at::Scalar& beta, const at::Scalar& alpha) {
+  at::Tensor out = at::empty({0}, self.options().dtype(out_dtype));
+  return ops::addmm_dtype_out(self, mat1, mat2, out_dtype, beta, alpha, out);
+}
+
+at::Tensor& ops::baddbmm_dtype_out(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2,
+                                   at::ScalarType out_dtype, const at::Scalar& beta, const at::Scalar& alpha,
+                                   at::Tensor& out) {
+  return product_in("baddbmm", 3, batch1, batch2, out_dtype, out, self, beta, alpha);
+}
+
+at::Tensor ops::baddbmm_dtype(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2,
+                              at::ScalarType out_dtype, const at::Scalar& beta, const at::Scalar& alpha) {
+  at::Tensor out = at::empty({0}, self.options().dtype(out_dtype));
+  return ops::baddbmm_dtype_out(self, batch1, batch2, out_dtype, beta, alpha, out);
 }
 
 at::Tensor ops::dot(const at::Tensor& self, const at::Tensor& tensor) { return inner_product("dot", self, tensor); }

@@ -191,6 +191,23 @@ at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tens
   return grad_input;
 }
 
+// As on CUDA devices: `p` is the chance to keep an element, and the mask is of bytes.
+std::tuple<at::Tensor, at::Tensor> _fused_dropout(const at::Tensor& self, double p, Generator generator) {
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()), "_fused_dropout: expected a floating dtype, got ",
+              self.scalar_type());
+  const at::Tensor dense = self.is_non_overlapping_and_dense() ? self : self.contiguous();
+  at::Tensor out = at::empty_like(dense), mask = at::empty_like(dense, dense.options().dtype(at::kByte));
+  if (self.numel() > 0)
+    dlprim::dropout(current_queue(self.device()), flat(dense, "_fused_dropout"), flat(out, "_fused_dropout"),
+                    flat(mask.view(at::kBool), "_fused_dropout"), 1 - p, next_state(generator));
+  return {out, mask};
+}
+
+at::Tensor _masked_scale(const at::Tensor& self, const at::Tensor& mask, double scale) {
+  TORCH_CHECK(mask.scalar_type() == at::kByte, "mask should be torch.uint8 dtype");
+  return native_dropout_backward(self, mask, scale);
+}
+
 at::Tensor& randperm_generator_out(int64_t n, Generator generator, at::Tensor& out) {
   TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
   at::native::check_supported_max_int_with_precision(n, out);

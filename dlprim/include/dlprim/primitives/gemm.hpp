@@ -20,8 +20,9 @@ struct GemmOptions {
 
 /// c = activation(alpha * a b + beta * addend) for matrices a [M, K], b [K, N], c [M, N], or for batches of them
 /// [B, M, K], [B, K, N], [B, M, N]. Any strides (0 broadcasts an operand), sizes of 0 included; c must not overlap a
-/// or b. All of one type, of any DataType, but that c (and the addend) may be int32 where a and b are int8 or uint8;
-/// sums are in float32 for 16-bit floats, exact for integers, and bool means "any". Throws ValidationError.
+/// or b. All of one type, of any DataType, but that c (and the addend) may be int32 where a and b are int8 or uint8, and
+/// float32 where they are 16-bit floats; sums are in float32 for 16-bit floats, exact for integers, and bool means
+/// "any". Throws ValidationError.
 void gemm(Queue& queue, const TensorView& a, const TensorView& b, const TensorView& c, const GemmOptions& options = {});
 
 }  // namespace dlprim

@@ -18,14 +18,14 @@ bool is_transposed(const GemmProblem& problem) {
   return problem.mode == GemmMode::convolution && p.splits == 1 && p.c_m == 1 && p.y_stride[2] != 1;
 }
 
-std::uint8_t stored_at_once(const GemmProblem& problem, bool transposed) {
+std::uint8_t vector_of_c(const GemmProblem& problem, bool transposed) {
   const auto& p = problem.p;
   if (p.splits > 1) return p.n % 2 == 0 ? 2 : 1;
-  const std::uint8_t unit = result_type(problem) == DataType::float32 ? 2 : 8;
+  const std::uint8_t unit = stored_at_once(problem);
   if (!transposed) return vectors(problem, unit).c ? unit : 1;
   const auto whole = [&](std::int64_t v) { return v % unit == 0; };
-  const bool aligned = problem.c.offset % (unit * size_of(problem.type)) == 0 && whole(p.m) && whole(p.c_batch) &&
-                       whole(p.y_n) && std::ranges::all_of(p.y_stride, whole);
+  const bool aligned = problem.c.offset % (unit * size_of(result_type(problem))) == 0 && whole(p.m) &&
+                       whole(p.c_batch) && whole(p.y_n) && std::ranges::all_of(p.y_stride, whole);
   return aligned ? unit : 1;
 }
 
@@ -36,7 +36,7 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
   GemmKey key = gemm_key(&core, problem);
   set_tiles(problem, key, choice);
   key.transposed = is_transposed(problem);
-  key.vc = stored_at_once(problem, key.transposed);
+  key.vc = vector_of_c(problem, key.transposed);
   key.tap_mask = problem.mode == GemmMode::convolution && few_taps(problem);
   p.shares = p.tiles_m * p.tiles_n * problem.batches * p.splits;
   const bool hopper = info.nv_compute_capability == 90;  // elsewhere no work-items copy only

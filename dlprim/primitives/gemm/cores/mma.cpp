@@ -15,20 +15,20 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
   GemmKey key = gemm_key(&core, problem);
   Vectors widest = vectors(problem, 1);
   key.a_along_k = widest.a_along_k, key.b_along_k = widest.b_along_k;
-  const std::uint8_t stored = problem.type == DataType::float32 ? 2 : 8;
+  const std::uint8_t stored = stored_at_once(problem);
   for (std::uint8_t unit = 2; unit <= 16 / size_of(problem.type); unit *= 2) {
     const Vectors v = vectors(problem, unit);
     if (v.a) key.va = unit;
     if (v.b) key.vb = unit;
-    if (v.c && unit == stored) key.vc = unit;
   }
+  if (vectors(problem, stored).c) key.vc = stored;
   set_tiles(problem, key, choice);
   // C along m (channels last): the other operand gives the rows, and chunks of C lie in its columns.
   const bool convolution = problem.mode == GemmMode::convolution;
   key.transposed = p.splits == 1 && p.c_m == 1 && (convolution ? p.y_stride[2] != 1 : p.c_n != 1);
   const auto whole = [&](std::int64_t v) { return v % stored == 0; };
   if (key.transposed)
-    key.vc = problem.c.offset % (stored * size_of(problem.type)) == 0 && whole(p.m) && whole(p.c_batch) &&
+    key.vc = problem.c.offset % (stored * size_of(result_type(problem))) == 0 && whole(p.m) && whole(p.c_batch) &&
                      (convolution ? whole(p.y_n) && whole(p.y_stride[0]) && whole(p.y_stride[1]) && whole(p.y_stride[2])
                                   : whole(p.c_n))
                  ? stored

@@ -99,9 +99,6 @@ bool pays(const Device& device, const GemmProblem& problem) {
   return time < 2 * double(p.m) * double(p.n) * double(p.k) * double(problem.batches) * saved;
 }
 
-// Elements of C stored at once, where it lies well.
-int stored_at_once(const GemmProblem& problem) { return problem.type == DataType::float32 ? 2 : 8; }
-
 // Whether storing C one by one, which mma does better, would take too great a part of the time.
 bool stores_too_much(const Device& device, const GemmProblem& problem) {
   static tuning::Numbers<1> shortest("gemm.tma.scattered");

@@ -59,7 +59,7 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
   GemmProblem problem = given;
   auto& p = problem.p;
   GemmKey key = gemm_key(&core, problem);
-  const int stored = problem.type == DataType::float32 ? 2 : 8;
+  const int stored = stored_at_once(problem);
   if (vectors(problem, stored).c) key.vc = std::uint8_t(stored);
   const int numbers = parts(key.passes);
   const Packed a = pack(queue, problem, {problem.a, p.m, p.a_m, p.a_k, p.a_batch}, choice.shape.bm, numbers);
