@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # make demo   trains a network on handwritten digits on an OpenCL device; sets up everything it needs
-# make test   all tests, on Intel's OpenCL runtime for CPUs and on PoCL
+# make test   the tests, on Intel's OpenCL runtime for CPUs and on PoCL; of PyTorch's operator database a third
+# make test-whole   all of it, and all tests on both
 # make wheels one wheel in dist/ for the versions of PyTorch in TORCHES, such as TORCHES="2.13.0 2.14.1"
 #
 # All work in the virtual environment VENV and install there what is missing. Choose another PyTorch with TORCH=...,
@@ -22,13 +23,16 @@ TESTS := $(shell find dlprim/tests -type f)
 # Versions that `make wheels` builds for; none: the newest.
 TORCHES ?=
 
-.PHONY: demo test wheels clean
+.PHONY: demo test test-whole wheels clean
 demo: $(STAMPS)/demo
 	@echo "== examples/mnist.py"
 	$(VENV)/bin/python examples/mnist.py
 
 test: $(STAMPS)/test
 	$(VENV)/bin/python tools/run_tests.py
+
+test-whole: $(STAMPS)/test
+	$(VENV)/bin/python tools/run_tests.py whole
 
 wheels: $(STAMPS)/environment
 	$(VENV)/bin/python tools/wheels.py --install $(if $(TORCHES),--torch $(TORCHES))

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs every test of the project, after `make test` has set everything up, and adds up the counts.
+"""Runs the tests of the project, after `make test` has set everything up, and adds up the counts.
 
 run_tests.py [--list] [STEP...]: only the steps whose names contain one of the words.
+run_tests.py [--list] whole [STEP...]: with all of op_db, of which a third is run otherwise, and all on PoCL.
 run_tests.py [--list] gpu [STEP...]: the steps for a machine with a GPU instead.
 Steps of one core run beside each other, as many as there are cores, and what one prints comes when it has ended.
 The last line is "N passed, N failed, N skipped"; the exit code is 0 when nothing failed. Ctrl-C ends all steps.
@@ -166,7 +167,8 @@ def summary(total):
 
 def choose(words):
     """The steps that these words ask for."""
-    every, words = (gpu_steps(), words[1:]) if words[:1] == ["gpu"] else (steps(), words)
+    kinds = {"gpu": gpu_steps, "whole": lambda: steps(whole=True)}
+    every, words = (kinds[words[0]](), words[1:]) if words and words[0] in kinds else (steps(), words)
     return [step for step in every if not words or any(word in step.name.lower() for word in words)]
 
 

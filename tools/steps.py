@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tools/run_tests.py runs: the steps for CPUs, which need no GPU, and those for one."""
+"""What tools/run_tests.py runs: the steps for CPUs, which need no GPU, the same as a whole, and those for a GPU."""
 
 import collections
 import pathlib
@@ -85,14 +85,19 @@ def checks():
     yield Step("clang-tidy", [sys.executable, "tools/tidy.py", "dlprim/runtime"], {}, 6, False)
 
 
-def on_platform(platform, environment):
+# What runs above the operators is the same on every device.
+ABOVE = """
+    adapters as_cuda beside cli compile compile_aot compile_flex_attention compile_limits compile_replay distributed
+    migration parallel pointwise_dtypes runtime_process vision""".split()
+
+
+def on_platform(platform, environment, whole):
     """dlprim's and the backend's tests on an OpenCL platform."""
     chosen = f" '--gtest_filter=-{FOR_GPUS}'" if platform == "PoCL" else ""
     yield Step(f"dlprim on {platform}", sharded(f"{BUILD}/dlprim/dlprim_tests{chosen}"), environment, 25)
     # With a thread that submits, as on GPUs; PoCL's go without.
     thread = {"DLPRIM_SUBMIT_THREAD": "1" if platform == "Intel" else "0"}
-    # What runs above the operators is the same on every device.
-    above = [] if platform == "Intel" else ["adapters", "as_cuda", "compile_aot", "distributed", "pointwise_dtypes"]
+    above = [] if platform == "Intel" or whole else ABOVE
     backend = pytest_command("-n", "2", "pytorch_ocl/tests", *without("opinfo", *above))
     yield Step(f"backend on {platform}", backend, {**environment, **thread}, 40)
     yield Step(f"networks on {platform}", sharded(f"{BUILD}/dlprim/dlprim_net_tests"), environment, 10)
@@ -163,22 +168,23 @@ def other_machines():
     yield Step("dlprim on rusticl", ["tools/rusticl.sh", "run", *tests], {}, 20, cores=1)
 
 
-def operators():
+def operators(whole):
     # Workers, so that a crash is one failed test and not the end of the run.
     op_db = pytest_command("-n", "2", "pytorch_ocl/tests/test_opinfo.py")
-    yield Step("op_db on Intel", op_db, DEVICES["Intel"], 25)
+    yield Step("op_db on Intel", op_db if whole else [*op_db, "-m", "sampled"], DEVICES["Intel"], 60 if whole else 25)
     yield Step("op_db on PoCL", [*op_db, "-m", "representative"], DEVICES["PoCL"], 15)
 
 
-def steps():
-    """Everything that needs no GPU, in this order: quick and general first."""
+def steps(whole=False):
+    """What needs no GPU, in this order: quick and general first. Whole: all of op_db, and all of the backend's tests on
+    both platforms, which takes twice as long."""
     yield from checks()
     for platform, environment in DEVICES.items():
-        yield from on_platform(platform, environment)
+        yield from on_platform(platform, environment, whole)
     yield from across_devices()
     yield from networks()
     yield from other_machines()
-    yield from operators()
+    yield from operators(whole)
 
 
 def gpu_steps():

@@ -28,12 +28,17 @@ def expected_for(op, dtype):
     return None, None
 
 
-def case(op, dtype):
+def case(number, op, dtype):
     marks = [pytest.mark.representative] if op.full_name in opinfo.REPRESENTATIVES else []
-    return pytest.param(op, dtype, id=f"{op.full_name}-{name_of(dtype)}", marks=marks)
+    return pytest.param(op, dtype, id=f"{op.full_name}-{name_of(dtype)}", marks=[*marks, *sampled(number)])
 
 
-@pytest.mark.parametrize("op,dtype", [case(op, dtype) for op, dtype in opinfo.cases()])
+def sampled(number):
+    """Marks a third of all cases; one after the other, so that most operators and every dtype are among them."""
+    return [pytest.mark.sampled] if number % 3 == 0 else []
+
+
+@pytest.mark.parametrize("op,dtype", [case(i, op, dtype) for i, (op, dtype) in enumerate(opinfo.cases())])
 def test_operator(op, dtype, device):
     kind, reason = expected_for(op, dtype)
     if kind == "skip":
@@ -52,8 +57,14 @@ def test_operator(op, dtype, device):
         assert not fallbacks, f"ran on the CPU: {', '.join(fallbacks)}"
 
 
-@pytest.mark.parametrize("check", opinfo_variants.CHECKS)
-@pytest.mark.parametrize("op", [pytest.param(op, id=op.full_name) for op in opinfo.op_db])
+@pytest.mark.parametrize(
+    "op,check",
+    [
+        pytest.param(op, check, id=f"{op.full_name}-{check}", marks=sampled(i + j))
+        for i, op in enumerate(opinfo.op_db)
+        for j, check in enumerate(opinfo_variants.CHECKS)
+    ],
+)
 def test_variant(op, check, device):
     if reason := opinfo_variants.LEFT_OUT.get((check, op.name)):
         pytest.skip(reason)

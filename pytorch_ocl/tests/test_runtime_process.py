@@ -116,7 +116,7 @@ def test_a_loop_of_long_work_can_be_interrupted(thread):
     start = time.monotonic()
     out, errors = process.communicate(timeout=100)
     assert out.strip() == "True", errors
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 60  # endless otherwise; a busy machine takes half of it
 
 
 def loader_reads_vendors():

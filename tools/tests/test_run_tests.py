@@ -132,11 +132,13 @@ def test_words_choose_steps():
         "op_db on Intel",
         "op_db on PoCL",
     ]
+    ordinary, whole = run_tests.choose(["op_db"])[0], run_tests.choose(["whole", "op_db"])[0]
+    assert ordinary.command == [*whole.command, "-m", "sampled"]
 
 
 def test_steps_name_what_is_there():
     """Files of the project in commands; those of a build are made by it."""
-    for step in run_tests.choose([]) + run_tests.choose(["gpu"]):
+    for step in run_tests.choose([]) + run_tests.choose(["whole"]) + run_tests.choose(["gpu"]):
         for word in step.command:
             if word.startswith(("tools/", "pytorch_ocl/", "dlprim/", "examples/")):
                 assert (run_tests.ROOT / word).exists(), f"{step.name}: {word}"
