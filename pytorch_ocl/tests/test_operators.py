@@ -16,8 +16,6 @@ MISSING = {
     "_linalg_eigvals",
     "linalg_eigvals.out",
     "sspaddmm.out",  # CUDA's raises an error
-    "_scaled_mm_v2",
-    "_scaled_mm_v2.out",
 }
 
 

@@ -131,6 +131,24 @@ class TestScaledProduct:
                 and (got.cpu().double() - wanted).abs().max() < 2 * torch.finfo(out).eps * wanted.abs().max()
             )
 
+    def test_recipes(self):
+        recipe = torch.nn.functional.ScalingType
+        a, b = self.factors()
+        x, y = a.to("ocl"), b.to("ocl")
+        for kind, scales in (
+            (recipe.TensorWise, (torch.tensor([0.5]), torch.tensor([2.0]))),
+            (recipe.RowWise, (torch.rand(32, 1), torch.rand(1, 48))),
+        ):
+            scale_a, scale_b = (s.to("ocl") for s in scales)
+            got = torch.nn.functional.scaled_mm(x, y, scale_a, kind, scale_b, kind)
+            wanted = torch.nn.functional.scaled_mm(a, b, scales[0], kind, scales[1], kind)
+            assert got.dtype == torch.bfloat16
+            torch.testing.assert_close(got.cpu(), wanted, rtol=2e-2, atol=1e-2)
+        with pytest.raises(ValueError, match="Invalid scaling configuration"):
+            torch.nn.functional.scaled_mm(x, y, scale_a, recipe.TensorWise, scale_b, recipe.RowWise)
+        with pytest.raises(ValueError, match="do not fit the recipe TensorWise"):
+            torch.nn.functional.scaled_mm(x, y, scale_a, recipe.TensorWise, scale_b, recipe.TensorWise)
+
     def test_bias(self):
         a, b = self.factors()
         bias, one = torch.randn(48, dtype=torch.bfloat16), torch.tensor(1.0)

@@ -6,11 +6,15 @@
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/DeviceGuard.h>
 #include <dlprim/primitives/conv.hpp>
+#include <torch/library.h>
 
 #include "generated/functions/conv.h"
 #include "generated/structured/slow_conv_transpose2d_out.h"
+#include "ops/epilogue.hpp"
 #include "ops/precision.hpp"
+#include "runtime/errors.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl {
@@ -64,6 +68,29 @@ at::Tensor convolve(const at::Tensor& input, const at::Tensor& weight, at::IntAr
 at::Tensor& give(const at::Tensor& result, at::Tensor& out) {
   at::native::resize_output(out, result.sizes());
   return out.copy_(result);
+}
+
+// activation(convolution + residual) for compiled graphs; a residual has the result's shape.
+at::Tensor convolution_activation(const at::Tensor& input, const at::Tensor& weight,
+                                  const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
+                                  at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups,
+                                  const std::optional<at::Tensor>& residual, c10::string_view activation) {
+  const char* op = "convolution_activation";
+  check(input, weight);
+  for (const std::optional<at::Tensor>& other : {std::optional(weight), bias, residual})
+    TORCH_CHECK(!other || (other->device() == input.device() && other->scalar_type() == input.scalar_type()), op,
+                ": expected tensors of one dtype on one device");
+  const c10::DeviceGuard guard(input.device());
+  const auto sizes = at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
+  TORCH_CHECK(!residual || residual->sizes() == sizes, op, ": expected a residual of ", sizes);
+  const at::Tensor output = empty(sizes, input, format_of(input, weight));
+  translated([&] {
+    dlprim::conv_forward(current_queue(input.device()), view_of(input), view_of(weight),
+                         view_or_none(bias.value_or(at::Tensor())), view_of(output),
+                         conv_options(stride, padding, dilation, groups), activation_of(op, activation),
+                         view_or_none(residual.value_or(at::Tensor())));
+  });
+  return output;
 }
 
 }  // namespace
@@ -179,5 +206,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> ops::convolution_backward_overrid
   }
   return {grad_input, grad_weight, grad_bias};
 }
+
+TORCH_LIBRARY_FRAGMENT(pytorch_ocl, m) {
+  m.def(
+      "convolution_activation(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
+      "int groups, Tensor? residual, str activation) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(pytorch_ocl, PrivateUse1, m) { m.impl("convolution_activation", &convolution_activation); }
 
 }  // namespace pytorch_ocl

@@ -3,7 +3,9 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/DeviceGuard.h>
 #include <dlprim/primitives/gemm.hpp>
+#include <torch/library.h>
 
 #include "generated/functions/gemm.h"
 #include "generated/structured/_addmm_activation_out.h"
@@ -12,7 +14,9 @@
 #include "generated/structured/baddbmm_out.h"
 #include "generated/structured/bmm_out.h"
 #include "generated/structured/mm_out.h"
+#include "ops/epilogue.hpp"
 #include "ops/precision.hpp"
+#include "runtime/errors.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl {
@@ -85,6 +89,24 @@ at::Tensor& product_in(const char* op, int64_t dims, const at::Tensor& a, const 
   sizes.back() = b.size(-1);
   at::native::resize_output(out, sizes);
   product(op, a, b, out, start, beta, alpha);
+  return out;
+}
+
+// activation(x weight + bias), of x (M, K), weight (K, N) and bias (N) or none, for compiled graphs.
+at::Tensor product_activation(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                              c10::string_view activation) {
+  const char* op = "product_activation";
+  TORCH_CHECK(x.dim() == 2 && weight.dim() == 2 && x.size(1) == weight.size(0), op,
+              ": expected matrices that can be multiplied, got ", x.sizes(), " and ", weight.sizes());
+  TORCH_CHECK(!bias || (bias->dim() == 1 && bias->size(0) == weight.size(1)), op, ": expected a bias of ",
+              weight.size(1), " elements");
+  TORCH_CHECK(x.device() == weight.device() && (!bias || x.device() == bias->device()), op,
+              ": expected tensors on one device");
+  const c10::DeviceGuard guard(x.device());
+  const at::Tensor out = at::empty({x.size(0), weight.size(1)}, x.options());
+  translated([&] {
+    product(op, x, weight, out, bias.value_or(at::Tensor()), bias ? 1 : 0, 1, activation_of(op, activation));
+  });
   return out;
 }
 
@@ -189,5 +211,11 @@ at::Tensor ops::dot(const at::Tensor& self, const at::Tensor& tensor) { return i
 at::Tensor ops::vdot(const at::Tensor& self, const at::Tensor& other) {
   return inner_product("vdot", self.is_complex() ? self.conj() : self, other);
 }
+
+TORCH_LIBRARY_FRAGMENT(pytorch_ocl, m) {
+  m.def("product_activation(Tensor x, Tensor weight, Tensor? bias, str activation) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(pytorch_ocl, PrivateUse1, m) { m.impl("product_activation", &product_activation); }
 
 }  // namespace pytorch_ocl

@@ -5,6 +5,8 @@
 #include <ATen/ops/mm.h>
 #include <dlprim/primitives/gemm.hpp>
 
+#include <algorithm>
+
 #include "generated/functions/quantized.h"
 #include "runtime/tensor.hpp"
 
@@ -49,15 +51,13 @@ void check_arguments(const at::Tensor& a, const at::Tensor& b, const at::Tensor&
   TORCH_CHECK(!bias || out != at::kFloat, "Bias is not supported when out_dtype is set to Float32");
 }
 
-// Sums of exact products: tf32 holds every 8-bit float.
+// Sums of exact products: bfloat16 holds every 8-bit float, and matrix units multiply it.
 at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
-  const at::Tensor left = a.to(at::kFloat), right = b.to(at::kFloat);
-  at::Tensor out = at::empty({a.size(0), b.size(1)}, left.options().memory_format(at::MemoryFormat::Contiguous));
-  if (out.numel() == 0) return out;
-  dlprim::GemmOptions options;
-  options.allow_tf32 = true;
-  dlprim::gemm(current_queue(left.device()), view_of(left, "_scaled_mm"), view_of(right, "_scaled_mm"),
-               view_of(out, "_scaled_mm"), options);
+  const at::Tensor left = a.to(at::kBFloat16), right = b.to(at::kBFloat16);
+  at::Tensor out = at::empty({a.size(0), b.size(1)}, left.options().dtype(at::kFloat));
+  if (out.numel() > 0)
+    dlprim::gemm(current_queue(left.device()), view_of(left, "_scaled_mm"), view_of(right, "_scaled_mm"),
+                 view_of(out, "_scaled_mm"));
   return out;
 }
 
@@ -83,6 +83,40 @@ at::Tensor _scaled_mm(const at::Tensor& self, const at::Tensor& mat2, const at::
                       std::optional<at::ScalarType> out_dtype, bool use_fast_accum) {
   at::Tensor out = at::empty({0}, self.options().dtype(out_dtype.value_or(self.scalar_type())));
   return _scaled_mm_out(self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum, out);
+}
+
+// As _scaled_mm, told how the scales are meant: recipes 0 (one for a matrix) and 1 (one for each row, or column of mat2).
+at::Tensor& _scaled_mm_v2_out(const at::Tensor& self, const at::Tensor& mat2, at::TensorList scale_a,
+                              at::IntArrayRef recipe_a, at::IntArrayRef swizzle_a, at::TensorList scale_b,
+                              at::IntArrayRef recipe_b, at::IntArrayRef swizzle_b, const OptionalTensor& bias,
+                              std::optional<at::ScalarType> out_dtype, at::IntArrayRef contraction_dim,
+                              bool use_fast_accum, at::Tensor& out) {
+  const auto plain = [](at::IntArrayRef swizzle) {
+    return std::ranges::all_of(swizzle, [](int64_t s) { return s == 0; });
+  };
+  const bool one = scale_a.size() == 1 && scale_b.size() == 1 && recipe_a.size() == 1 && recipe_b.size() == 1;
+  TORCH_CHECK_VALUE(one && recipe_a[0] == recipe_b[0] && (recipe_a[0] == 0 || recipe_a[0] == 1) && plain(swizzle_a) &&
+                        plain(swizzle_b),
+                    "Invalid scaling configuration. Expected TensorWise scaling of both matrices, or RowWise of both, "
+                    "one scale tensor each and no swizzle; got recipes ",
+                    recipe_a, " and ", recipe_b);
+  TORCH_CHECK_VALUE((recipe_a[0] == 0) == (scale_a[0].numel() == 1 && scale_b[0].numel() == 1) || self.size(0) == 1,
+                    "Invalid scaling configuration. Scales of shapes ", scale_a[0].sizes(), " and ", scale_b[0].sizes(),
+                    " do not fit the recipe ", recipe_a[0] == 0 ? "TensorWise" : "RowWise");
+  TORCH_CHECK(contraction_dim.empty() ||
+                  (contraction_dim.size() == 2 && contraction_dim[0] % 2 != 0 && contraction_dim[1] % 2 == 0),
+              "_scaled_mm_v2: expected a contraction over mat1's columns and mat2's rows, got dims ", contraction_dim);
+  return ops::_scaled_mm_out(self, mat2, scale_a[0], scale_b[0], bias, {}, out_dtype, use_fast_accum, out);
+}
+
+at::Tensor _scaled_mm_v2(const at::Tensor& self, const at::Tensor& mat2, at::TensorList scale_a,
+                         at::IntArrayRef recipe_a, at::IntArrayRef swizzle_a, at::TensorList scale_b,
+                         at::IntArrayRef recipe_b, at::IntArrayRef swizzle_b, const OptionalTensor& bias,
+                         std::optional<at::ScalarType> out_dtype, at::IntArrayRef contraction_dim,
+                         bool use_fast_accum) {
+  at::Tensor out = at::empty({0}, self.options().dtype(out_dtype.value_or(at::kBFloat16)));
+  return ops::_scaled_mm_v2_out(self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype,
+                                contraction_dim, use_fast_accum, out);
 }
 
 }  // namespace pytorch_ocl::ops

@@ -12,7 +12,7 @@ from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
 from torch._inductor import config
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
-from pytorch_ocl.inductor import AOT_TESTED, flex_attention, is_tested, registration, replay, runtime
+from pytorch_ocl.inductor import AOT_TESTED, epilogues, flex_attention, is_tested, registration, replay, runtime
 
 # What Inductor's kernels for other devices need.
 _SETTINGS = {
@@ -68,6 +68,7 @@ def _inner(module, inputs, *, replayed=False, **options):
     """Inductor's compilation of one graph of aten operators, forward or backward."""
     flex_attention.expand(module)
     spare = _copy_graph(module)
+    epilogues.fuse(module)
     try:
         compiled = compile_fx_inner(module, inputs, **options)
         runtime.wait_for_builds()
