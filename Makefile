@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # make demo   trains a network on handwritten digits on an OpenCL device; sets up everything it needs
-# make test   the tests, on Intel's OpenCL runtime for CPUs and on PoCL; of PyTorch's operator database a third
-# make test-whole   all of it, and all tests on both
+# make test   the tests, on Intel's OpenCL runtime for CPUs and on PoCL, in less than an hour on two cores
+# make test-whole   all of them, on both, with all of PyTorch's operator database
 # make wheels one wheel in dist/ for the versions of PyTorch in TORCHES, such as TORCHES="2.13.0 2.14.1"
 #
 # All work in the virtual environment VENV and install there what is missing. Choose another PyTorch with TORCH=...,

@@ -3,7 +3,7 @@
 """Runs the tests of the project, after `make test` has set everything up, and adds up the counts.
 
 run_tests.py [--list] [STEP...]: only the steps whose names contain one of the words.
-run_tests.py [--list] whole [STEP...]: with all of op_db, of which a third is run otherwise, and all on PoCL.
+run_tests.py [--list] whole [STEP...]: with what takes long, such as all of op_db and all tests on PoCL.
 run_tests.py [--list] gpu [STEP...]: the steps for a machine with a GPU instead.
 Steps of one core run beside each other, as many as there are cores, and what one prints comes when it has ended.
 The last line is "N passed, N failed, N skipped"; the exit code is 0 when nothing failed. Ctrl-C ends all steps.

@@ -154,6 +154,7 @@ def test_transformers_compiles_generation_with_static_caches():
     assert run(GENERATE, "transformers", **GPU).split() == ["0", "0", "1"]
 
 
+@pytest.mark.whole
 def test_transformers_compiles_nothing_on_cpu_runtimes():
     assert run(GENERATE, "transformers").split() == ["0", "0", str(int(not _first_is_cpu()))]
 

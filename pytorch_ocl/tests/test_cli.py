@@ -133,6 +133,7 @@ def make():
 """
 
 
+@pytest.mark.whole
 def test_tune(device, tmp_path):
     """Measures once; later processes use the results, and only what is new is measured again."""
     (tmp_path / "small_network.py").write_text(NETWORK)

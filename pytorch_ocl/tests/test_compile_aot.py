@@ -215,6 +215,7 @@ def test_a_process_without_devices(lookup):
     assert "RuntimeError: the model runs on ocl devices, but there is none" in done.stderr
 
 
+@pytest.mark.whole
 def test_a_program_in_cpp(device, tmp_path):
     environment = {**os.environ, "PYTHON": sys.executable}
     index = str(torch.device(device).index or 0)
@@ -222,6 +223,7 @@ def test_a_program_in_cpp(device, tmp_path):
     assert done.returncode == 0 and "PASS" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.whole
 def test_other_devices_stay_as_they_are(tmp_path):
     model, x = nn.Sequential(nn.Linear(4, 3), nn.GELU()), floats(2, 4)
     loaded = torch._inductor.aoti_load_package(package(model, (x,), tmp_path, "cpu"))
@@ -234,6 +236,7 @@ def test_versions_that_are_not_tested(device, tmp_path, monkeypatch):
         package(nn.Linear(4, 3), (floats(2, 4),), tmp_path, device)
 
 
+@pytest.mark.whole
 def test_programs_for_other_kernels(device, tmp_path, monkeypatch):
     monkeypatch.setattr("pytorch_ocl.inductor.cpp_wrapper.kernels_version", lambda: 1)
     path = package(nn.GELU(), (floats(2, 4),), tmp_path, device)
@@ -241,6 +244,7 @@ def test_programs_for_other_kernels(device, tmp_path, monkeypatch):
         load(path, device)
 
 
+@pytest.mark.whole
 def test_kernels_that_do_not_build(device, tmp_path, monkeypatch):
     from pytorch_ocl.inductor import runtime
 
@@ -276,6 +280,7 @@ def test_streams(device, lookup):
         loaded.loader.run(list(arguments), capsule(1, None, None))
 
 
+@pytest.mark.whole
 def test_compiled_with_a_program_in_cpp(device):
     model, inputs = Block(), (floats(3, 9, 32), torch.ones(9, 9).tril().bool())
     expected = model(*inputs)

@@ -187,6 +187,7 @@ def children(process):
     return pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()
 
 
+@pytest.mark.whole
 def test_torchrun_restarts_from_a_checkpoint(tmp_path):
     checkpoint = tmp_path / "state.pt"
     options = ["--epochs", "4", "--checkpoint", str(checkpoint)]
