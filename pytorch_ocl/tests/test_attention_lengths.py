@@ -80,6 +80,20 @@ def test_sequences_do_not_synchronize(device):
         torch.ocl.set_sync_debug_mode("default")
 
 
+def test_rows_of_no_sequence(device):
+    q = floats(9, 2, 16).to(device)
+    for begins in ([2, 5, 5, 7], [0, 0], [0]):
+        starts_of = torch.tensor(begins, dtype=torch.int32, device=device)
+        longest = max([b - a for a, b in zip(begins, begins[1:])], default=0)
+        out = varlen_attn(q, q, q, starts_of, starts_of, longest, longest).cpu()
+        inside = torch.zeros(9, dtype=torch.bool)
+        inside[begins[0] : begins[-1]] = True
+        assert not out[~inside].any() and out[inside].ne(0).all()
+    none = varlen_attn(q[:0], q[:0], q[:0], starts_of, starts_of, 0, 0)
+    assert none.shape == (0, 2, 16)
+    torch.ocl.synchronize()
+
+
 def test_keys_in_pages(device):
     pages, rows, used = floats(7, 4, 2, 16, seed=1), 4, [6, 11]
     values, table = floats(7, 4, 2, 16, seed=2), torch.tensor([[3, 0, -1], [5, 1, 6]], dtype=torch.int32)
@@ -189,5 +203,7 @@ def test_errors(device):
         aten._flash_attention_forward(q, q.half(), q, begins, begins, 3, 3, 0.0, False, False)
     with pytest.raises(RuntimeError, match="4 dims"):
         aten._flash_attention_forward(q, q, q, None, None, 3, 3, 0.0, False, False)
+    with pytest.raises(RuntimeError, match="expected both of cum_seq_q and cum_seq_k"):
+        aten._flash_attention_forward(q, q, q, begins, None, 3, 3, 0.0, False, False)
     with pytest.raises(RuntimeError, match="custom_mask_type of 0, 1 or 2, got 5"):
         aten._efficient_attention_forward(q[None], q[None], q[None], None, None, None, None, None, 0.0, 5)

@@ -14,7 +14,7 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/ops/zeros.h>
 #include <torch/version.h>
 
 #include <cmath>
@@ -44,6 +44,7 @@ struct Sequences {
 
   // (rows, heads, width) -> (sequences, heads, longest, width); what is past the end of a sequence is another's.
   at::Tensor pad(const at::Tensor& x) const {
+    if (x.size(0) == 0) return at::zeros({begins.size(0) - 1, x.size(1), longest, x.size(2)}, x.options());
     const at::Tensor row = (begins.slice(0, 0, -1).unsqueeze(1) + count(longest, x)).clamp_max(x.size(0) - 1);
     return x.index_select(0, row.flatten()).unflatten(0, {row.size(0), longest}).transpose(1, 2);
   }
@@ -56,11 +57,13 @@ struct Sequences {
 
   // The other way; 0 in rows that no sequence has.
   at::Tensor pack(const at::Tensor& x, int64_t rows) const {
+    if (rows == 0 || longest == 0 || x.size(0) == 0) return at::zeros({rows, x.size(1), x.size(3)}, x.options());
     const at::Tensor row = count(rows, x), last = begins.slice(0, -1);
     const at::Tensor sequence = (at::searchsorted(begins, row, false, true) - 1).clamp(0, x.size(0) - 1);
-    const at::Tensor place = (row - begins.index_select(0, sequence)).clamp_max(longest - 1);
+    const at::Tensor place = (row - begins.index_select(0, sequence)).clamp(0, longest - 1);
     const at::Tensor packed = x.transpose(1, 2).flatten(0, 1).index_select(0, sequence * longest + place);
-    return packed.masked_fill_((row >= last).unsqueeze(1).unsqueeze(2), 0);
+    const at::Tensor outside = (row >= last).logical_or_(row < begins.slice(0, 0, 1));
+    return packed.masked_fill_(outside.unsqueeze(1).unsqueeze(2), 0);
   }
 };
 
@@ -195,6 +198,8 @@ Call flash_call(const char* op, const at::Tensor& query, const at::Tensor& key, 
                 const Window& window, const OptionalTensor& keys_used = {}, const OptionalTensor& slopes = {},
                 const OptionalTensor& pages = {}) {
   TORCH_CHECK(!given(pages) || given(keys_used), op, ": block_table requires seqused_k");
+  TORCH_CHECK(given(pages) || given(begins_q) == given(begins_k), op,
+              ": expected both of cum_seq_q and cum_seq_k, or none");
   check(op, query, key, value, given(begins_q), given(pages));
   Call call;
   if (given(begins_q)) call.queries = sequences(op, *begins_q, max_q);
