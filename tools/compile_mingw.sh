@@ -3,7 +3,7 @@
 # Compiles dlprim, its networks, programs and tests for Windows with MinGW-w64; no code is generated, as Debian has no
 # libraries to link it with (see cmake/compile_only.cmake). Without precompiled headers, so that a source which does not
 # include what it needs is found. compile_mingw.sh [FOLDER]: build folder (build/mingw). Debian:
-# g++-mingw-w64-x86-64-posix and what dlprim needs here.
+# g++-mingw-w64-x86-64-posix and what dlprim needs here. ONLY=TEXT in the environment: those objects whose paths have it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$(realpath -m "${1:-build/mingw}")
@@ -28,5 +28,7 @@ cmake -S . -B "$folder" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/mingw.cmake"
   -DProtobuf_PROTOC_EXECUTABLE="$(command -v protoc)" \
   -DGTEST_LIBRARY="$root/lib/libgtest.a" -DGTEST_MAIN_LIBRARY="$root/lib/libgtest_main.a" \
   -DCMAKE_PROJECT_INCLUDE="$PWD/cmake/compile_only.cmake"
-cmake --build "$folder" -j"${JOBS:-2}"
+targets=()
+[[ -z ${ONLY:-} ]] || mapfile -t targets < <(ninja -C "$folder" -t targets all | grep -o "^[^:]*$ONLY[^:]*\.obj")
+ninja -C "$folder" -j"${JOBS:-2}" "${targets[@]}"
 echo "compiled for Windows: $(find "$folder" -name '*.obj' | wc -l) objects"
