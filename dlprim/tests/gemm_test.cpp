@@ -365,6 +365,7 @@ TEST_P(GemmOnMatrixUnits, AgreesWithHost) {
   check({1, 16, 24, 100, true, true, true, 4}, DataType::bfloat16);
   check({1, 1, 1, 1}, DataType::float16);
   check({1, 20, 18, 3000}, DataType::bfloat16);
+  check({2, 33, 31, 65, false, true, false, 1, 1, 0.5, -2}, DataType::bfloat16, DataType::float32);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GemmOnMatrixUnits, ::testing::ValuesIn(core_names(true)),

@@ -118,6 +118,39 @@ def test_keys_in_pages(device):
     torch.testing.assert_close(out.cpu(), torch.cat(expected).float(), rtol=1e-5, atol=1e-5)
 
 
+def test_result_in_given_memory(device):
+    from torch.nn.attention.varlen import varlen_attn_out
+
+    _, (q, k, v) = packed(device)
+    begins = starts(LENGTHS_Q).to(device), starts(LENGTHS_K).to(device)
+    longest = max(LENGTHS_Q), max(LENGTHS_K)
+    out = torch.empty_like(q)
+    with torch.no_grad():
+        varlen_attn_out(out, q, k, v, *begins, *longest, enable_gqa=True)
+        assert torch.equal(out, varlen_attn(q, k, v, *begins, *longest, enable_gqa=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_sixteen_bits_and_wide_heads(device, dtype):
+    q, k, v = (floats(20, 2, 96, seed=seed).to(dtype) for seed in range(3))
+    begins = torch.tensor([0, 13, 20], dtype=torch.int32, device=device)
+    out = varlen_attn(*(x.to(device) for x in (q, k, v)), begins, begins, 13, 13, window_size=(-1, 0))
+    assert out.dtype == dtype
+    for part in (slice(0, 13), slice(13, 20)):
+        length = part.stop - part.start
+        expected = reference(q[part], k[part], v[part], window_mask(length, length, right=0))[0]
+        torch.testing.assert_close(out[part].cpu().double(), expected, rtol=2e-2, atol=2e-2)
+
+
+def test_hostile_starts_stay_in_the_tensors(device):
+    q = floats(12, 2, 16).to(device)
+    for begins in ([0, 60_000_000, 5], [-7, 3, 12], [12, 0, 12], [2**31 - 1, 4, 9]):
+        where = torch.tensor(begins, dtype=torch.int32, device=device)
+        out = varlen_attn(q, q, q, where, where, 6, 6)
+        assert out.shape == q.shape
+        torch.ocl.synchronize()
+
+
 def test_slopes_of_distances(device):
     q, k, v = (floats(2, 6, 3, 16, seed=seed) for seed in range(3))
     slopes = torch.tensor([0.5, 0.25, 2.0])

@@ -64,6 +64,56 @@ def test_convolutions(device, last):
     assert count(program, "convolution_activation") == 2
 
 
+@pytest.mark.parametrize("dims", [1, 3])
+def test_convolutions_of_other_dims(device, dims):
+    kind = {1: nn.Conv1d, 3: nn.Conv3d}[dims]
+    first = kind(4, 8, 3, stride=2, padding=1, groups=2).to(device, torch.bfloat16)
+    second = kind(8, 4, 3, dilation=2, padding=2, bias=False).to(device, torch.bfloat16)
+    x = floats(2, 4, *[9] * dims).to(torch.bfloat16)
+    _, program = run(lambda x: second(F.gelu(first(x))), x, device=device)
+    assert count(program, "convolution_activation") == 1
+
+
+def test_other_activations_and_transposed_convolutions(device):
+    first, second = nn.ConvTranspose2d(4, 4, 3).to(device), nn.Conv2d(4, 4, 3).to(device)
+    _, program = run(lambda x: second(F.relu(first(x))), floats(1, 4, 9, 9), device=device)
+    assert count(program, "convolution_activation") == 0
+    _, program = run(lambda x: first(F.leaky_relu(second(x))), floats(1, 4, 9, 9), device=device)
+    assert count(program, "convolution_activation") == 0
+
+
+def test_a_graph_that_the_pass_cannot_take_runs_eagerly(device, monkeypatch):
+    from pytorch_ocl.inductor import epilogues
+
+    def fails(module):
+        raise RuntimeError("of the pass")
+
+    monkeypatch.setattr(epilogues, "fuse", fails)
+    layer, x = nn.Linear(8, 8).to(device), floats(3, 8).to(device)
+    with pytest.warns(UserWarning, match="runs eagerly: RuntimeError: of the pass"):
+        found = torch.compile(lambda x: F.relu(layer(x)))(x)
+    torch.testing.assert_close(found, F.relu(layer(x)))
+
+
+def test_residual_blocks_after_each_other(device):
+    layers = [nn.Conv2d(8, 8, 3, padding=1).to(device) for _ in range(5)]
+
+    def blocks(x):
+        for first, second in (layers[:2], layers[2:4]):
+            x = F.relu(second(F.relu(first(x))) + x)
+        return layers[4](x)
+
+    _, program = run(blocks, floats(1, 8, 9, 9), device=device)
+    assert count(program, "convolution_activation") == 4 and "run_fused" not in program
+
+
+def test_frozen_batch_norms_leave_the_activation(device):
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3)).eval().to(device)
+    with torch._inductor.config.patch(freezing=True):
+        _, program = run(model, floats(2, 3, 9, 9), device=device)
+    assert count(program, "convolution_activation") == 1 and "run_fused" not in program
+
+
 def test_where_a_kernel_does_it_in_passing(device):
     gate, up = (nn.Linear(24, 40).to(device) for _ in range(2))
     _, program = run(lambda x: F.silu(gate(x)) * up(x), floats(5, 24), device=device)

@@ -36,6 +36,10 @@ def on_the_device(set_variable):
         (64, torch.complex64),
         (64, torch.float64),
         (150, torch.float32),
+        pytest.param(5, torch.float64, marks=pytest.mark.whole),
+        pytest.param(64, torch.float32, marks=pytest.mark.whole),
+        pytest.param(150, torch.float64, marks=pytest.mark.whole),
+        pytest.param(150, torch.complex64, marks=pytest.mark.whole),
     ],
     ids=str,
 )

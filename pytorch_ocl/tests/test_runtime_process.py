@@ -104,7 +104,7 @@ def test_backward_threads_give_back_objects_before_the_interpreter_ends():
 def test_a_loop_of_long_work_can_be_interrupted(thread):
     # All of it takes minutes; what is in flight must end soon after the signal, and the device goes on working.
     process = start_python(
-        "x = torch.rand(700, 700, device='ocl') / 700; (x @ x).cpu()\n"
+        "x = torch.rand(400, 400, device='ocl') / 400; (x @ x).cpu()\n"
         "print('ready', flush=True)\n"
         "try:\n    for _ in iter(int, 1): y = x @ x  # endless\n"
         "except KeyboardInterrupt: torch.ocl.synchronize(); print((x + 1).isfinite().all().item())",
@@ -116,7 +116,7 @@ def test_a_loop_of_long_work_can_be_interrupted(thread):
     start = time.monotonic()
     out, errors = process.communicate(timeout=100)
     assert out.strip() == "True", errors
-    assert time.monotonic() - start < 60  # endless otherwise; a busy machine takes half of it
+    assert time.monotonic() - start < 20
 
 
 def loader_reads_vendors():

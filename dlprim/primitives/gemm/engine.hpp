@@ -64,7 +64,8 @@ inline DataType result_type(const GemmProblem& problem) {
   return is_floating(problem.type) ? DataType::float32 : DataType::int32;
 }
 
-/// Elements of C that cores for matrix units store at once where it lies well: 16 bytes of 16-bit floats, pairs of float32.
+/// Elements of C that cores for matrix units store at once where it lies well: 16 bytes of 16-bit floats, or pairs of
+/// float32.
 inline std::uint8_t stored_at_once(const GemmProblem& problem) {
   return result_type(problem) == DataType::float32 ? 2 : 8;
 }

@@ -4,17 +4,16 @@
 // pages. Sequences are padded to the longest, and what does not take part is masked, all of it on the device.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_flash_attention_forward.h>
+#include <ATen/ops/_jagged_to_padded_dense_forward.h>
+#include <ATen/ops/_padded_dense_to_jagged_forward.h>
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable.h>
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable_backward.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/full_like.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/searchsorted.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/zeros.h>
 #include <torch/version.h>
 
 #include <cmath>
@@ -42,28 +41,14 @@ struct Sequences {
 
   at::Tensor lengths() const { return begins.slice(0, 1) - begins.slice(0, 0, -1); }
 
-  // (rows, heads, width) -> (sequences, heads, longest, width); what is past the end of a sequence is another's.
+  // (rows, heads, width) -> (sequences, heads, longest, width), with 0 past the end of a sequence.
   at::Tensor pad(const at::Tensor& x) const {
-    if (x.size(0) == 0) return at::zeros({begins.size(0) - 1, x.size(1), longest, x.size(2)}, x.options());
-    const at::Tensor row = (begins.slice(0, 0, -1).unsqueeze(1) + count(longest, x)).clamp_max(x.size(0) - 1);
-    return x.index_select(0, row.flatten()).unflatten(0, {row.size(0), longest}).transpose(1, 2);
-  }
-
-  // As pad, with 0 there.
-  at::Tensor pad_with_zeros(const at::Tensor& x) const {
-    const at::Tensor outside = count(longest, x) >= lengths().unsqueeze(1);
-    return pad(x).masked_fill(outside.unsqueeze(1).unsqueeze(3), 0);
+    return at::_jagged_to_padded_dense_forward(x, {begins}, {longest}).transpose(1, 2);
   }
 
   // The other way; 0 in rows that no sequence has.
   at::Tensor pack(const at::Tensor& x, int64_t rows) const {
-    if (rows == 0 || longest == 0 || x.size(0) == 0) return at::zeros({rows, x.size(1), x.size(3)}, x.options());
-    const at::Tensor row = count(rows, x), last = begins.slice(0, -1);
-    const at::Tensor sequence = (at::searchsorted(begins, row, false, true) - 1).clamp(0, x.size(0) - 1);
-    const at::Tensor place = (row - begins.index_select(0, sequence)).clamp(0, longest - 1);
-    const at::Tensor packed = x.transpose(1, 2).flatten(0, 1).index_select(0, sequence * longest + place);
-    const at::Tensor outside = (row >= last).logical_or_(row < begins.slice(0, 0, 1));
-    return packed.masked_fill_(outside.unsqueeze(1).unsqueeze(2), 0);
+    return at::_padded_dense_to_jagged_forward(x.transpose(1, 2), {begins}, rows);
   }
 };
 
@@ -88,10 +73,6 @@ struct Call {
   std::optional<Sequences> queries, keys;
 
   at::Tensor pad(const at::Tensor& x) const { return queries ? queries->pad(x) : x.transpose(1, 2); }
-  // Of gradients: queries past the end must not reach keys.
-  at::Tensor pad_gradient(const at::Tensor& x) const {
-    return queries ? queries->pad_with_zeros(x) : x.transpose(1, 2);
-  }
   at::Tensor unpad(const at::Tensor& x, int64_t rows) const {
     return queries ? queries->pack(x, rows) : x.transpose(1, 2);
   }
@@ -136,32 +117,32 @@ at::Tensor gather_pages(const at::Tensor& pool, const at::Tensor& table, int64_t
 
 // True where a key takes part, of (batch or 1, 1, queries or 1, keys), or none: all do.
 OptionalTensor mask_of(const Call& call, const OptionalTensor& keys_used, const Window& window) {
+  const auto cube = [](const at::Tensor& x) { return x.view({-1, 1, 1, 1}); };
   const bool unequal = given(keys_used) || call.keys;
   if (!unequal && window.whole()) return {};
-  const auto cube = [](const at::Tensor& x) { return x.view({-1, 1, 1, 1}); };
   const at::Tensor key = count(call.k.size(2), call.q);
-  at::Tensor mask, shift;
   const at::Tensor lengths = given(keys_used) ? cube(keys_used->to(at::kLong))
                              : call.keys      ? cube(call.keys->lengths())
-                                              : at::Tensor();
-  if (unequal) mask = key < lengths;
+                                              : at::full({1, 1, 1, 1}, call.k.size(2), key.options());
+  at::Tensor mask = key < lengths;
   if (window.whole()) return mask;
   at::Tensor query = count(call.q.size(2), call.q).unsqueeze(1);
   if (!window.from_start) {
-    if (!unequal && !call.queries) query = query + (call.k.size(2) - call.q.size(2));
-    else
-      query = query + (unequal ? lengths : at::full_like(key.slice(0, 0, 1), call.k.size(2))) -
-              (call.queries ? cube(call.queries->lengths()) : at::full_like(key.slice(0, 0, 1), call.q.size(2)));
+    query = query + lengths;
+    query = call.queries ? query - cube(call.queries->lengths()) : query - call.q.size(2);
   }
-  const auto limit = [&](const at::Tensor& inside) { mask = mask.defined() ? mask.logical_and(inside) : inside; };
-  if (window.after) limit(key <= query + *window.after);
-  if (window.before) limit(key >= query - *window.before);
-  return mask.dim() == 4 ? mask : mask.unsqueeze(0).unsqueeze(0);
+  if (window.after) mask = mask.logical_and(key <= query + *window.after);
+  if (window.before) mask = mask.logical_and(key >= query - *window.before);
+  return mask;
 }
 
-void add_mask(Call& call, const OptionalTensor& mask) {
-  if (!mask) return;
-  call.bias = call.bias ? call.bias->masked_fill(mask->logical_not(), -infinity) : *mask;
+// Has the kernels mask what they can by themselves: later keys, from the first one on.
+void add_mask(Call& call, const OptionalTensor& keys_used, const Window& window) {
+  call.causal = !call.bias && !given(keys_used) && !call.keys && window.after == 0 && !window.before &&
+                (window.from_start || call.q.size(2) == call.k.size(2));
+  if (call.causal) return;
+  if (const OptionalTensor mask = mask_of(call, keys_used, window))
+    call.bias = call.bias ? call.bias->masked_fill(mask->logical_not(), -infinity) : *mask;
 }
 
 struct Result {
@@ -197,7 +178,7 @@ Call flash_call(const char* op, const at::Tensor& query, const at::Tensor& key, 
                 const OptionalTensor& begins_q, const OptionalTensor& begins_k, int64_t max_q, int64_t max_k,
                 const Window& window, const OptionalTensor& keys_used = {}, const OptionalTensor& slopes = {},
                 const OptionalTensor& pages = {}) {
-  TORCH_CHECK(!given(pages) || given(keys_used), op, ": block_table requires seqused_k");
+  TORCH_CHECK(!given(pages) || (given(keys_used) && max_k >= 0), op, ": block_table requires seqused_k and max_k");
   TORCH_CHECK(given(pages) || given(begins_q) == given(begins_k), op,
               ": expected both of cum_seq_q and cum_seq_k, or none");
   check(op, query, key, value, given(begins_q), given(pages));
@@ -214,10 +195,7 @@ Call flash_call(const char* op, const at::Tensor& query, const at::Tensor& key, 
         count(call.q.size(2), query).unsqueeze(1) - count(call.k.size(2), query) + (call.k.size(2) - call.q.size(2));
     call.bias = distance.abs().to(at::kFloat) * slopes->neg().view({-1, query.size(-2), 1, 1});
   }
-  // The kernels' own causal mask begins at the first key.
-  call.causal = !call.bias && !given(keys_used) && !call.keys && window.after == 0 && !window.before &&
-                call.q.size(2) == call.k.size(2);
-  if (!call.causal) add_mask(call, mask_of(call, keys_used, window));
+  add_mask(call, keys_used, window);
   return call;
 }
 
@@ -237,6 +215,8 @@ Call efficient_call(const char* op, const at::Tensor& query, const at::Tensor& k
   TORCH_CHECK(given(begins_q) == given(begins_k), op, ": expected both of cu_seqlens_q and cu_seqlens_k, or none");
   TORCH_CHECK(!given(begins_q) || (max_q && max_k), op, ": cu_seqlens require max_seqlen_q and max_seqlen_k");
   TORCH_CHECK(!given(begins_q) || !given(bias), op, ": cu_seqlens with a bias are not supported");
+  TORCH_CHECK(!given(bias) || bias->scalar_type() == query.scalar_type(), op, ": expected a bias of dtype ",
+              query.scalar_type());
   TORCH_CHECK(!given(begins_q) || query.size(0) == 1, op, ": cu_seqlens require a batch of 1, got ", query.size(0));
   TORCH_CHECK(!width || *width <= 0 || mask, op, ": window_size requires a causal mask");
   Window window;
@@ -250,9 +230,7 @@ Call efficient_call(const char* op, const at::Tensor& query, const at::Tensor& k
     call.q = query.transpose(1, 2), call.k = key.transpose(1, 2), call.v = value.transpose(1, 2);
   }
   if (given(bias)) call.bias = bias->expand({call.q.size(0), call.q.size(1), call.q.size(2), call.k.size(2)});
-  call.causal = !call.bias && !given(keys_used) && !call.keys && window.after == 0 && !window.before &&
-                (window.from_start || call.q.size(2) == call.k.size(2));
-  if (!call.causal) add_mask(call, mask_of(call, keys_used, window));
+  add_mask(call, keys_used, window);
   return call;
 }
 
@@ -262,7 +240,6 @@ at::Tensor bias_gradient(const Call& call, const at::Tensor& grad, const at::Ten
   at::Tensor scores =
       at::matmul(call.q, call.k.transpose(2, 3)).to(at::kFloat) * scale.value_or(1 / std::sqrt(double(call.q.size(3))));
   scores += *call.bias;
-  if (call.causal) scores = scores.masked_fill(mask_of(call, {}, {{}, 0, true})->logical_not(), -infinity);
   const at::Tensor chances = at::exp(scores - logsumexp.unsqueeze(3));
   const at::Tensor outer = at::matmul(grad, call.v.transpose(2, 3)).to(at::kFloat);
   return (chances * (outer - (grad * out).to(at::kFloat).sum(3, true))).to(call.q.scalar_type());
@@ -319,8 +296,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _flash_attention_backward(
   const Call call = flash_call("_flash_attention_backward", query, key, value, cum_seq_q, cum_seq_k, max_q, max_k,
                                window_of(is_causal, left, right));
   at::Tensor state = dropout_p > 0 ? rng_state.view(at::kLong) : at::Tensor();
-  const auto [q, k, v] = backward(call, call.pad_gradient(grad_out), call.pad(out), pad_sums(call, logsumexp),
-                                  dropout_p, dropout_p > 0 ? state[0] : state, dropout_p > 0 ? state[1] : state, scale);
+  const auto [q, k, v] = backward(call, call.pad(grad_out), call.pad(out), pad_sums(call, logsumexp), dropout_p,
+                                  dropout_p > 0 ? state[0] : state, dropout_p > 0 ? state[1] : state, scale);
   return {call.unpad(q, query.size(0)), call.unpad_keys(k, key.size(0)), call.unpad_keys(v, value.size(0))};
 }
 
@@ -354,7 +331,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _efficient_attention_
   TORCH_CHECK_NOT_IMPLEMENTED(!bias_requires_grad || dropout_p == 0, op,
                               ": a bias's gradient with dropout is not implemented");
   const bool packed = call.queries.has_value();
-  const at::Tensor grad = call.pad_gradient(packed ? grad_out[0] : grad_out), result = call.pad(packed ? out[0] : out);
+  const at::Tensor grad = call.pad(packed ? grad_out[0] : grad_out), result = call.pad(packed ? out[0] : out);
   const at::Tensor sums = logsumexp.slice(2, 0, call.q.size(2)).contiguous();
   const auto [q, k, v] = backward(call, grad, result, sums, dropout_p, philox_seed, philox_offset, scale);
   at::Tensor bias_grad;

@@ -60,10 +60,12 @@ at::Tensor inner_product(const char* op, const at::Tensor& a, const at::Tensor& 
   return out;
 }
 
+at::Tensor empty_of(const at::Tensor& like, at::ScalarType type) { return at::empty({0}, like.options().dtype(type)); }
+
 // A product whose result's dtype is asked for; `dims` of each operand: 2, or 3 for batches.
-at::Tensor& product_in(const char* op, int64_t dims, const at::Tensor& a, const at::Tensor& b, at::ScalarType type,
-                       at::Tensor& out, const at::Tensor& addend = {}, const at::Scalar& beta = 0,
-                       const at::Scalar& alpha = 1) {
+at::Tensor product_in(const char* op, int64_t dims, const at::Tensor& a, const at::Tensor& b, at::ScalarType type,
+                      const at::Tensor& out, const at::Tensor& addend = {}, const at::Scalar& beta = 0,
+                      const at::Scalar& alpha = 1) {
   TORCH_CHECK(a.dim() == dims && b.dim() == dims, op, ": expected operands of ", dims, " dims, got ", a.dim(), "D and ",
               b.dim(), "D tensors");
   TORCH_CHECK(dims == 2 || a.size(0) == b.size(0), op, ": expected batches of one size, got ", a.sizes(), " and ",
@@ -164,46 +166,46 @@ at::Tensor ops::_int_mm(const at::Tensor& self, const at::Tensor& mat2) {
 
 at::Tensor& ops::mm_dtype_out(const at::Tensor& self, const at::Tensor& mat2, at::ScalarType out_dtype,
                               at::Tensor& out) {
-  return product_in("mm", 2, self, mat2, out_dtype, out);
+  product_in("mm", 2, self, mat2, out_dtype, out);
+  return out;
 }
 
 at::Tensor ops::mm_dtype(const at::Tensor& self, const at::Tensor& mat2, at::ScalarType out_dtype) {
-  at::Tensor out = at::empty({0}, self.options().dtype(out_dtype));
-  return ops::mm_dtype_out(self, mat2, out_dtype, out);
+  return product_in("mm", 2, self, mat2, out_dtype, empty_of(self, out_dtype));
 }
 
 at::Tensor& ops::bmm_dtype_out(const at::Tensor& self, const at::Tensor& mat2, at::ScalarType out_dtype,
                                at::Tensor& out) {
-  return product_in("bmm", 3, self, mat2, out_dtype, out);
+  product_in("bmm", 3, self, mat2, out_dtype, out);
+  return out;
 }
 
 at::Tensor ops::bmm_dtype(const at::Tensor& self, const at::Tensor& mat2, at::ScalarType out_dtype) {
-  at::Tensor out = at::empty({0}, self.options().dtype(out_dtype));
-  return ops::bmm_dtype_out(self, mat2, out_dtype, out);
+  return product_in("bmm", 3, self, mat2, out_dtype, empty_of(self, out_dtype));
 }
 
 at::Tensor& ops::addmm_dtype_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                                  at::ScalarType out_dtype, const at::Scalar& beta, const at::Scalar& alpha,
                                  at::Tensor& out) {
-  return product_in("addmm", 2, mat1, mat2, out_dtype, out, self, beta, alpha);
+  product_in("addmm", 2, mat1, mat2, out_dtype, out, self, beta, alpha);
+  return out;
 }
 
 at::Tensor ops::addmm_dtype(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                             at::ScalarType out_dtype, const at::Scalar& beta, const at::Scalar& alpha) {
-  at::Tensor out = at::empty({0}, self.options().dtype(out_dtype));
-  return ops::addmm_dtype_out(self, mat1, mat2, out_dtype, beta, alpha, out);
+  return product_in("addmm", 2, mat1, mat2, out_dtype, empty_of(self, out_dtype), self, beta, alpha);
 }
 
 at::Tensor& ops::baddbmm_dtype_out(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2,
                                    at::ScalarType out_dtype, const at::Scalar& beta, const at::Scalar& alpha,
                                    at::Tensor& out) {
-  return product_in("baddbmm", 3, batch1, batch2, out_dtype, out, self, beta, alpha);
+  product_in("baddbmm", 3, batch1, batch2, out_dtype, out, self, beta, alpha);
+  return out;
 }
 
 at::Tensor ops::baddbmm_dtype(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2,
                               at::ScalarType out_dtype, const at::Scalar& beta, const at::Scalar& alpha) {
-  at::Tensor out = at::empty({0}, self.options().dtype(out_dtype));
-  return ops::baddbmm_dtype_out(self, batch1, batch2, out_dtype, beta, alpha, out);
+  return product_in("baddbmm", 3, batch1, batch2, out_dtype, empty_of(self, out_dtype), self, beta, alpha);
 }
 
 at::Tensor ops::dot(const at::Tensor& self, const at::Tensor& tensor) { return inner_product("dot", self, tensor); }

@@ -63,7 +63,8 @@ at::Tensor _padded_dense_to_jagged_forward_symint(const at::Tensor& dense, at::T
   const at::Tensor row =
       at::searchsorted(starts.narrow(0, 1, batch).contiguous(), place, false, /*right=*/true).clamp_max(batch - 1);
   const at::Tensor within = place.sub(starts.index_select(0, row));
-  const at::Tensor beyond = within.lt(0).logical_or_(within.ge(length));
+  const at::Tensor beyond =
+      within.lt(0).logical_or_(within.ge(length)).logical_or_(place.ge(starts.narrow(0, batch, 1)));
   const at::Tensor flat = row.mul(length).add_(within.clamp(0, length - 1));
   const at::Tensor values = dense.flatten(0, 1).index_select(0, flat);
   return values.masked_fill(before(beyond, values), 0);

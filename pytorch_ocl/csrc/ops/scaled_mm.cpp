@@ -100,9 +100,11 @@ at::Tensor& _scaled_mm_v2_out(const at::Tensor& self, const at::Tensor& mat2, at
                     "Invalid scaling configuration. Expected TensorWise scaling of both matrices, or RowWise of both, "
                     "one scale tensor each and no swizzle; got recipes ",
                     recipe_a, " and ", recipe_b);
-  TORCH_CHECK_VALUE((recipe_a[0] == 0) == (scale_a[0].numel() == 1 && scale_b[0].numel() == 1) || self.size(0) == 1,
+  const bool rows = recipe_a[0] == 1;
+  TORCH_CHECK_VALUE((rows ? scale_a[0].dim() == 2 && scale_b[0].dim() == 2 && scale_b[0].numel() > 1
+                          : scale_a[0].numel() == 1 && scale_b[0].numel() == 1),
                     "Invalid scaling configuration. Scales of shapes ", scale_a[0].sizes(), " and ", scale_b[0].sizes(),
-                    " do not fit the recipe ", recipe_a[0] == 0 ? "TensorWise" : "RowWise");
+                    " do not fit the recipe ", rows ? "RowWise" : "TensorWise");
   TORCH_CHECK(contraction_dim.empty() ||
                   (contraction_dim.size() == 2 && contraction_dim[0] % 2 != 0 && contraction_dim[1] % 2 == 0),
               "_scaled_mm_v2: expected a contraction over mat1's columns and mat2's rows, got dims ", contraction_dim);
@@ -114,7 +116,7 @@ at::Tensor _scaled_mm_v2(const at::Tensor& self, const at::Tensor& mat2, at::Ten
                          at::IntArrayRef recipe_b, at::IntArrayRef swizzle_b, const OptionalTensor& bias,
                          std::optional<at::ScalarType> out_dtype, at::IntArrayRef contraction_dim,
                          bool use_fast_accum) {
-  at::Tensor out = at::empty({0}, self.options().dtype(out_dtype.value_or(at::kBFloat16)));
+  at::Tensor out = at::empty({0}, self.options().dtype(out_dtype.value_or(self.scalar_type())));
   return ops::_scaled_mm_v2_out(self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype,
                                 contraction_dim, use_fast_accum, out);
 }

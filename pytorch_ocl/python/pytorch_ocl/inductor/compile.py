@@ -68,8 +68,8 @@ def _inner(module, inputs, *, replayed=False, **options):
     """Inductor's compilation of one graph of aten operators, forward or backward."""
     flex_attention.expand(module)
     spare = _copy_graph(module)
-    epilogues.fuse(module)
     try:
+        epilogues.fuse(module)
         compiled = compile_fx_inner(module, inputs, **options)
         runtime.wait_for_builds()
         if replayed and hasattr(compiled, "current_callable"):

@@ -3,7 +3,6 @@
 kernel would do them in passing: where only products, convolutions, attention or the program's caller read them."""
 
 import functools
-import operator
 
 import torch
 import torch.nn.functional as F
@@ -33,7 +32,6 @@ _VIEWS = frozenset(
         _aten.unsqueeze.default,
         _aten.squeeze.dim,
         _aten.expand.default,
-        operator.getitem,
     }
 )
 _RESHAPES = frozenset({_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default})
@@ -89,20 +87,22 @@ def _traced(function, dtype, inputs):
     return _expression(result, leaves, set())
 
 
-def _forms(function):
-    """An activation of x, and of the sum of x and a residual r; Inductor's graphs keep the order of a sum."""
-    return (lambda x: function(x)), (lambda x, r: function(x + r)), (lambda x, r: function(r + x))
+def _forms(function, with_residual):
+    """An activation of x, or of the sum of x and a residual r; Inductor's graphs keep the order of a sum."""
+    if with_residual:
+        return (lambda x, r: function(x + r)), (lambda x, r: function(r + x))
+    return ((lambda x: function(x)),)
 
 
 @functools.cache
-def _known() -> dict:
-    """(dtype, expression): name of the activation; expressions of x, or of x and a residual r."""
+def _known(dtype, with_residual) -> dict:
+    """expression: name of the activation. Tracing takes some milliseconds each, so only what is asked for is traced."""
     table = {}
-    for dtype in _DTYPES:
-        for name, function in _ACTIVATIONS.items():
-            for form in _forms(function):
-                table[dtype, _traced(form, dtype, form.__code__.co_argcount)] = name
-    return {key: name for key, name in table.items() if key[1] is not None}
+    for name, function in _ACTIVATIONS.items():
+        for form in _forms(function, with_residual):
+            table[_traced(form, dtype, 1 + with_residual)] = name
+    table.pop(None, None)
+    return table
 
 
 def _only_user(node):
@@ -126,10 +126,10 @@ def _is_read_as_it_is(node):
     )
 
 
-def _residual(start, end):
-    """The other operand where `start` is one of a sum on the way to `end`."""
+def _residual(start):
+    """The other operand where `start` is one of a sum."""
     user = _only_user(start)
-    while user is not None and user is not end and user.target is torch.ops.prims.convert_element_type.default:
+    while user is not None and user.target is torch.ops.prims.convert_element_type.default:
         user = _only_user(user)
     if user is None or user.target is not _aten.add.Tensor or user.kwargs:
         return None
@@ -145,7 +145,7 @@ def _residual(start, end):
 def _match(start, with_residual):
     """(end, activation, residual) where what follows is an activation, its last node being `end`; or None."""
     wanted = start.meta["val"]
-    residual = _residual(start, None) if with_residual else None
+    residual = _residual(start) if with_residual else None
     leaves = {start: "x"} if residual is None else {start: "x", residual: "r"}
     found, reached, node = None, {start}, start
     while len(reached) <= _MOST_NODES and (node := _following(reached, leaves)) is not None:
@@ -154,7 +154,7 @@ def _match(start, with_residual):
         if not isinstance(value, torch.Tensor) or value.dtype != wanted.dtype:
             continue
         between = set()
-        name = _known().get((wanted.dtype, _expression(node, leaves, between)))
+        name = _known(wanted.dtype, residual is not None).get(_expression(node, leaves, between))
         inside = between - {node}
         if name and all(user in between for part in (*inside, start) for user in part.users):
             found = (node, name, residual)
@@ -204,15 +204,15 @@ def _fuse(graph, node):
                 reshape, lambda part, new=new, source=reshape.args[0]: new if part is source else part
             )
     end.replace_all_uses_with(new)
+    graph.eliminate_dead_code()  # or what was replaced would count as a reader
     return True
 
 
 def fuse(module) -> None:
-    """Changes a graph of aten operators."""
+    """Changes a graph of aten operators. Later ones first: a convolution that takes a residual reads it as it is."""
     found = [
         n for n in module.graph.nodes if n.target in (_aten.mm.default, _aten.addmm.default, _aten.convolution.default)
     ]
-    if any([_fuse(module.graph, node) for node in found]):
-        module.graph.eliminate_dead_code()
+    if any([_fuse(module.graph, node) for node in reversed(found)]):
         module.graph.lint()
         module.recompile()
