@@ -82,7 +82,8 @@ def show(text):
 
 
 def run(step, say=show):
-    """Runs a step, saying its output by lines; returns its counts. Ending badly without a failed test is a failure."""
+    """Runs a step, saying its output by lines; returns (counts, seconds). Ending badly without a failed test is a
+    failure."""
     say(f"\n== {step.name}")
     start, output = time.monotonic(), []
     with tempfile.TemporaryDirectory() as folder:
@@ -102,7 +103,7 @@ def run(step, say=show):
             )
         except OSError as error:
             say(str(error))
-            return collections.Counter(failed=1)
+            return collections.Counter(failed=1), 0.0
         for line in process.stdout:
             output.append(line)
             if not re.match(r"\[( RUN      |       OK |---+)\]", line):
@@ -119,12 +120,14 @@ def run(step, say=show):
     if not sum(total.values()):
         say(f"{step.name} ran no test")
         total["failed"] += 1
-    say(f"== {step.name}: {summary(total)} in {time.monotonic() - start:.0f} s")
-    return total
+    seconds = time.monotonic() - start
+    say(f"== {step.name}: {summary(total)} in {seconds:.0f} s")
+    return total, seconds
 
 
 def run_steps(steps, processes):
-    """Counts of steps by name, so many at a time. Of those that run beside each other, all output comes at the end."""
+    """(counts, seconds) of steps by name, so many at a time. Of those that run beside each other, all output comes at
+    the end."""
 
     def run_one(step):
         said = []
@@ -152,7 +155,8 @@ def run_steps(steps, processes):
 
 
 def run_all(chosen):
-    """Counts of all steps by name, in their order: those of one core beside each other, then the others alone."""
+    """(counts, seconds) of all steps by name, in their order: those of one core beside each other, then the others
+    alone."""
     processes = len(os.sched_getaffinity(0))
     small = [step for step in chosen if step.cores == 1]
     longest_first = sorted(small, key=lambda step: -step.minutes)
@@ -185,9 +189,9 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     totals = run_all(chosen)
     print()
-    for name, total in totals.items():
-        print(f"{name:32} {summary(total)}")
-    total = sum(totals.values(), collections.Counter())
+    for name, (total, seconds) in totals.items():
+        print(f"{name:48} {seconds:5.0f} s  {summary(total)}")
+    total = sum((total for total, _ in totals.values()), collections.Counter())
     print(f"\n{summary(total)}", flush=True)
     return 1 if total["failed"] or not total["passed"] else 0
 

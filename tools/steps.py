@@ -106,7 +106,7 @@ def on_platform(platform, environment, whole):
     thread = {"DLPRIM_SUBMIT_THREAD": "1" if platform == "Intel" else "0"}
     above = [] if platform == "Intel" or whole else ABOVE
     marked = [] if whole else NOT_WHOLE
-    backend = pytest_command("-n", "2", "pytorch_ocl/tests", *without("opinfo", *above), *marked)
+    backend = pytest_command("-n", "2", "--durations=20", "pytorch_ocl/tests", *without("opinfo", *above), *marked)
     yield Step(f"backend on {platform}", backend, {**environment, **thread}, 40)
     yield Step(f"networks on {platform}", sharded(f"{BUILD}/dlprim/dlprim_net_tests"), environment, 10)
     yield Step(f"libtorch example on {platform}", ["examples/libtorch/run.sh"], environment, 5, False, cores=1)

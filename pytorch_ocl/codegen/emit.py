@@ -56,7 +56,7 @@ class Emitter:
         return texts
 
     def registrations(self, units: list[Unit], includes: list[str]) -> str:
-        """One source file: wrappers in an anonymous namespace, and their TORCH_LIBRARY_IMPL."""
+        """One source file: wrappers in an anonymous namespace, and their registration."""
         if not units:
             return HEADER
         own = ["ops/registration.hpp", *includes]
@@ -73,7 +73,7 @@ namespace {{
 {chr(10).join(wrapper.definition() for wrapper in printed)}
 }} // namespace
 
-TORCH_LIBRARY_IMPL(aten, {units[0].layout}PrivateUse1, m) {{
+OCL_REGISTER({units[0].layout}PrivateUse1) {{
 {"".join(f"  {wrapper.registration()}{chr(10)}" for wrapper in printed)}}}
 
 }} // namespace at

@@ -86,7 +86,7 @@ class Wrapper:
         return f"{self.declaration} try {{\n{lines}}} OCL_TRANSLATE_ERRORS\n"
 
     def registration(self) -> str:
-        return f'm.impl("{self.operator}", TORCH_FN({self.name}));'
+        return f'add("{self.operator}", &{self.name});'
 
 
 def wrappers(unit: Unit, catalog: Catalog) -> Iterator[Wrapper]:

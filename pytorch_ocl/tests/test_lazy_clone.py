@@ -115,6 +115,7 @@ def test_resize_keeps_the_other():
 def test_streams_hold_shared_memory():
     x, y = pair()
     stream = torch.ocl.Stream()
+    stream.wait_stream(torch.ocl.current_stream())
     with torch.ocl.stream(stream):
         z = y * 2
     y.record_stream(stream)

@@ -7,6 +7,7 @@ the file was written with: its kernels of the CPU may round elsewhere."""
 import pathlib
 
 import opinfo
+import opinfo_derivatives
 import opinfo_variants
 import pytest
 import torch
@@ -33,9 +34,9 @@ def case(number, op, dtype):
     return pytest.param(op, dtype, id=f"{op.full_name}-{name_of(dtype)}", marks=[*marks, *sampled(number)])
 
 
-def sampled(number):
+def sampled(number, of=3):
     """Marks a third of all cases; one after the other, so that most operators and every dtype are among them."""
-    return [pytest.mark.sampled] if number % 3 == 0 else []
+    return [pytest.mark.sampled] if number % of == 0 else []
 
 
 @pytest.mark.parametrize("op,dtype", [case(i, op, dtype) for i, (op, dtype) in enumerate(opinfo.cases())])
@@ -72,6 +73,23 @@ def test_variant(op, check, device):
     if expected_for(op, dtype)[0] in ("error", "skip"):
         pytest.skip(f"see expectations.yaml: {expected_for(op, dtype)[1]}")
     opinfo_variants.CHECKS[check](op, dtype, device)
+
+
+@pytest.mark.parametrize(
+    "op,derivative",
+    [
+        pytest.param(op, derivative, id=f"{op.full_name}-{derivative.__name__}", marks=sampled(i + j, of=11))
+        for i, op in enumerate(opinfo.op_db)
+        for j, derivative in enumerate(opinfo_derivatives.DERIVATIVES)
+        if opinfo_derivatives.DERIVATIVES[derivative](op) and op.supports_dtype(torch.float64, "cpu")
+    ],
+)
+def test_derivative(op, derivative, device):
+    if op.name in opinfo_derivatives.LEFT_OUT:
+        pytest.skip(opinfo_derivatives.LEFT_OUT[op.name])
+    with opinfo.counted_fallbacks(device) as fallbacks:
+        opinfo_derivatives.check(derivative, op, torch.float64, device)
+    assert not fallbacks or expected_for(op, torch.float32)[0] == "fallback", f"ran on the CPU: {fallbacks}"
 
 
 def test_expectations_name_operators():

@@ -187,3 +187,28 @@ def test_complex_lines(device):
             for start, end in ((1 + 2j, -3 + 0.5j), (0, 2j), (-1, 1)):
                 ours = make(start, end, 7, dtype=dtype, device=device)
                 torch.testing.assert_close(ours.cpu(), make(start, end, 7, dtype=dtype))
+
+
+def test_tensors_of_zeros_without_memory(device):
+    """Those that autograd makes where a derivative is zero."""
+    zeros, ones = torch._efficientzerotensor((3,), device=device), torch.ones(3, device=device)
+    assert not torch.ones(2, 3, device=device).copy_(zeros).any() and not torch.ones(3).copy_(zeros).any()
+    for product in (torch.dot(zeros, ones), torch.vdot(ones, zeros), torch.linalg.cross(zeros, ones)):
+        assert product._is_zerotensor() and not product.cpu().any()
+    for write in (lambda: zeros.copy_(ones), lambda: zeros.fill_(1), lambda: torch.add(ones, 1, out=zeros)):
+        with pytest.raises(RuntimeError, match="ZeroTensors are immutable"):
+            write()
+    with pytest.raises(RuntimeError, match="size of tensor|must match"):
+        torch.ones(2, device=device).copy_(zeros)
+
+
+def test_tensors_whose_memory_was_freed(device):
+    """As FSDP frees parameters: to use one is an error, not a read through a null pointer."""
+    x, y = torch.ones(8, device=device), torch.ones(8, device=device)
+    kept = x[2:]
+    x.untyped_storage().resize_(0)
+    for use in (lambda: x + y, lambda: y.copy_(x), lambda: kept.sum(), lambda: torch.dot(x, y), lambda: y.add_(x)):
+        with pytest.raises(RuntimeError, match="storage was freed|requiring a storage size"):
+            use()
+    x.untyped_storage().resize_(32)
+    assert torch.equal(x.fill_(3).cpu(), torch.full((8,), 3.0))

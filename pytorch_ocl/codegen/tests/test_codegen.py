@@ -26,7 +26,7 @@ def test_row_takes_stub_and_shared_functions(workspace):
     assert names(texts, row="sin") == {"sin", "sin_", "sin.out"}
     assert {"eq.Tensor", "eq.Scalar_out", "eq_.Scalar"} <= names(texts, row="eq")
     shards = "".join(text for path, text in texts.items() if path.startswith("register_rows_"))
-    assert 'm.impl("sin.out", TORCH_FN(wrapper_OCL_sin_out_out))' in shards
+    assert 'add("sin.out", &wrapper_OCL_sin_out_out)' in shards
     for kind, arguments in (("Functional", ""), ("Inplace", "(self)"), ("Out", "(out)")):
         assert f"pytorch_ocl::{kind}Kernel<at::native::structured_sin_out, 1> op{arguments};" in shards
 
@@ -151,7 +151,7 @@ def test_dtypes_are_checked(workspace):
 def test_layouts(workspace):
     workspace.family("nested", "layout: NestedTensor\nshared: [add.Tensor]\nfunctions: [to_padded_tensor]")
     texts = workspace.generate()
-    assert "TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m)" in code(texts, "nested")
+    assert "OCL_REGISTER(NestedTensorPrivateUse1)" in code(texts, "nested")
     assert "at::native::NestedTensor_add_Tensor(" in code(texts, "nested")
     assert "pytorch_ocl::nested::to_padded_tensor(" in code(texts, "nested")
     assert "namespace pytorch_ocl::nested {" in texts["functions/nested.h"]

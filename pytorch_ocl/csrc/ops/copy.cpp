@@ -143,7 +143,10 @@ bool copy_chalf(const at::Tensor& to, const at::Tensor& from, bool non_blocking)
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   if (self.is_same(src)) return self;
+  TORCH_CHECK(!self._is_zerotensor(), "ZeroTensors are immutable. Please materialize the tensor using `.clone()`, ",
+              "if you want a mutable zero tensor.");
   const at::Tensor from = src.sizes() == self.sizes() ? src : at::Tensor(src.expand(self.sizes()));
+  if (src._is_zerotensor()) return self.zero_();
   if (self.numel() == 0 || copy_chalf(self, from, non_blocking)) return self;
   const c10::DeviceGuard guard(on_device(self) ? self.device() : src.device());
   const bool conj = self.is_conj() != src.is_conj(), neg = self.is_neg() != src.is_neg();

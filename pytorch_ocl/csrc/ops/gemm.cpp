@@ -2,6 +2,7 @@
 // Matrix products.
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/_efficientzerotensor.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 #include <dlprim/primitives/gemm.hpp>
@@ -55,6 +56,7 @@ at::Tensor inner_product(const char* op, const at::Tensor& a, const at::Tensor& 
   TORCH_CHECK(a.numel() == b.numel(), "inconsistent tensor size, expected tensor [", a.numel(), "] and src [",
               b.numel(), "] to have the same number of elements, but got ", a.numel(), " and ", b.numel(),
               " elements respectively");
+  if (a._is_zerotensor() || b._is_zerotensor()) return at::_efficientzerotensor({}, a.options());
   const at::Tensor out = at::empty({}, a.options());
   product(op, a.unsqueeze(0), b.unsqueeze(1), out.view({1, 1}));
   return out;

@@ -10,7 +10,7 @@ namespace pytorch_ocl {
 inline dlprim::TensorView operand_view(at::TensorIteratorBase& it, int index, const char* op) {
   TORCH_CHECK(it.ndim() <= dlprim::max_dims, op, ": expected at most ", dlprim::max_dims, " dims, got ", it.ndim());
   dlprim::TensorView view;
-  view.data = dlprim::Allocator::locate(it.data_ptr(index));
+  view.data = buffer_at(it.data_ptr(index), it.numel());
   view.dtype = data_type_of(it.dtype(index), op);
   view.dims = it.ndim();
   for (int d = 0; d < view.dims; d++) {

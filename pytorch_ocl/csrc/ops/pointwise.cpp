@@ -34,7 +34,7 @@ void add_operand(dlprim::Plan& plan, at::TensorIteratorBase& it, int index, cons
     return;
   }
   dlprim::TensorView view;
-  view.data = dlprim::Allocator::locate(it.data_ptr(index));
+  view.data = buffer_at(it.data_ptr(index), it.numel());
   view.dtype = dtype;
   dlprim::Operand& operand = plan.add(view, output);
   for (int d = 0; d < it.ndim(); d++) operand.strides[d] = it.strides(index)[d] / it.element_size(index);

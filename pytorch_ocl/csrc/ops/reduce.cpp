@@ -51,7 +51,7 @@ void check_order(ReduceId id, at::ScalarType type) {
 TensorView operand(at::TensorIteratorBase& it, int index, const char* op) {
   const int64_t bytes = it.element_size(index);
   TensorView view;
-  view.data = dlprim::Allocator::locate(it.data_ptr(index));
+  view.data = buffer_at(it.data_ptr(index), it.numel());
   view.dtype = data_type_of(it.dtype(index), op);
   view.dims = it.ndim();
   for (int d = 0; d < view.dims; d++) {

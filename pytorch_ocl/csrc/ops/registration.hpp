@@ -6,13 +6,13 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/op_registration/adaption.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_copy_from.h>
 #include <ATen/ops/_copy_from_and_resize.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/DeviceGuard.h>
-#include <torch/library.h>
 
 #include "runtime/errors.hpp"
 #include "runtime/tensor.hpp"
@@ -23,7 +23,37 @@
     pytorch_ocl::rethrow_as_torch_error(); \
   }
 
+/// Opens a function that registers kernels of aten's operators at a dispatch key, `add("name.overload", &kernel);` each,
+/// when the library is loaded. Once in a file.
+#define OCL_REGISTER(key)                                                                                \
+  static void register_kernels(const pytorch_ocl::KernelRegistry& add);                                  \
+  static const pytorch_ocl::KernelRegistry registry(c10::DispatchKey::key, __FILE__, &register_kernels); \
+  static void register_kernels(const pytorch_ocl::KernelRegistry& add)
+
 namespace pytorch_ocl {
+
+/// As TORCH_LIBRARY_IMPL for functions that are generated from their operators' schemas, at two thirds of its time to
+/// compile: the boxed form is shared by all functions of one type, and no schema is inferred from the type to be
+/// compared. Kernels stay registered until the process ends.
+class KernelRegistry {
+ public:
+  KernelRegistry(c10::DispatchKey key, const char* file, void (*register_kernels)(const KernelRegistry&))
+      : key_(key), file_(file) {
+    register_kernels(*this);
+  }
+
+  template <class Result, class... Arguments>
+  void operator()(const char* name, Result (*kernel)(Arguments...)) const {
+    add(name, c10::KernelFunction::makeFromUnboxedRuntimeFunction(kernel),
+        c10::impl::CppSignature::make<Result(Arguments...)>());
+  }
+
+ private:
+  void add(const char* name, c10::KernelFunction kernel, c10::impl::CppSignature signature) const;
+
+  c10::DispatchKey key_;
+  const char* file_;
+};
 
 inline void check_read(const at::Tensor& written, const at::Tensor& read) {
   if (read.defined()) at::assert_no_partial_overlap(written, read);

@@ -37,7 +37,14 @@ dlprim::DataType data_type_of(at::ScalarType type, const char* op) {
 dlprim::BufferRef buffer_of(const at::Tensor& tensor) {
   TORCH_CHECK(tensor.device().type() == device_type, "expected a tensor of an ocl device, got one of ",
               tensor.device());
-  return dlprim::Allocator::locate(tensor.const_data_ptr());
+  return buffer_at(tensor.const_data_ptr(), tensor.numel());
+}
+
+dlprim::BufferRef buffer_at(const void* data, int64_t elements) {
+  const dlprim::BufferRef buffer = dlprim::Allocator::locate(data);
+  TORCH_CHECK(buffer.memory || elements == 0, "expected a tensor with memory on an ocl device, got one of ", elements,
+              " elements without: its storage was freed, or it is a ZeroTensor");
+  return buffer;
 }
 
 dlprim::TensorView view_of(const at::Tensor& tensor, const char* op) {

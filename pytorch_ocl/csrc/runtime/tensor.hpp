@@ -19,6 +19,10 @@ inline dlprim::DataType data_type_of(const at::Tensor& tensor, const char* op) {
 /// other devices.
 dlprim::BufferRef buffer_of(const at::Tensor& tensor);
 
+/// The memory that the address of so many elements stands for. Raises RuntimeError if there are some and it stands for
+/// none: their storage was freed (resized to 0), or they are zeros without memory (torch._efficientzerotensor).
+dlprim::BufferRef buffer_at(const void* data, int64_t elements);
+
 /// Gives what shares its memory with lazy clones (Tensor._lazy_clone) memory of its own. Expected of all that is written
 /// before its memory is asked for: generated functions do so for what their schema says.
 void materialize(const at::Tensor& tensor);
