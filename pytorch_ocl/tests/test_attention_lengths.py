@@ -197,7 +197,9 @@ def test_efficient_attention_of_unequal_lengths(device):
         torch.testing.assert_close(x.grad.cpu(), host.grad, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("backend", [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION])
+@pytest.mark.parametrize(
+    "backend", [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION]
+)
 def test_programs_that_allow_one_kernel(device, backend, set_variable):
     set_variable("DLPRIM_ATTENTION", "tiled")
     host = [floats(2, 3, 128, 32, seed=seed).requires_grad_() for seed in range(3)]
@@ -206,8 +208,6 @@ def test_programs_that_allow_one_kernel(device, backend, set_variable):
         out = F.scaled_dot_product_attention(*own, is_causal=True)
         assert "FusedAttention" in out.grad_fn.name()
         out.square().sum().backward()
-    with pytest.raises(RuntimeError, match="No viable backend"), sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-        F.scaled_dot_product_attention(*own)
     expected = F.scaled_dot_product_attention(*host, is_causal=True)
     expected.square().sum().backward()
     torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
@@ -240,3 +240,20 @@ def test_errors(device):
         aten._flash_attention_forward(q, q, q, begins, None, 3, 3, 0.0, False, False)
     with pytest.raises(RuntimeError, match="custom_mask_type of 0, 1 or 2, got 5"):
         aten._efficient_attention_forward(q[None], q[None], q[None], None, None, None, None, None, 0.0, 5)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_by_the_name_of_cudnn(device, masked):
+    host = [floats(2, 3, 40, 32, seed=seed).requires_grad_() for seed in range(3)]
+    own = [x.detach().to(device).requires_grad_() for x in host]
+    mask = floats(2, 1, 40, 40, seed=5) if masked else None
+    bias = mask.to(device) if masked else None
+    out, sums = aten._scaled_dot_product_cudnn_attention(*own, bias, True, 0.0, not masked, scale=0.3)[:2]
+    options = {"attn_mask": mask, "is_causal": not masked, "scale": 0.3}
+    expected = F.scaled_dot_product_attention(*host, **options)
+    torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
+    assert sums.shape[:3] == (2, 3, 40)
+    out.square().sum().backward()
+    expected.square().sum().backward()
+    for a, b in zip(host, own):
+        torch.testing.assert_close(b.grad.cpu(), a.grad, rtol=1e-3, atol=1e-4)

@@ -64,9 +64,9 @@ bool fused(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
 int64_t choose_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                          const OptionalTensor& mask, double dropout, bool, std::optional<double>, bool enable_gqa) {
   const at::Context& context = at::globalContext();
-  // The kernels are what CUDA devices call flash and memory-efficient attention, so those names allow them, too.
+  // The kernels are what CUDA devices call flash, memory-efficient and cuDNN's attention, so those names allow them.
   const bool allowed = context.userEnabledOverrideableSDP() || (context.userEnabledFlashSDP() && !mask) ||
-                       context.userEnabledMemEfficientSDP();
+                       context.userEnabledMemEfficientSDP() || context.userEnabledCuDNNSDP();
   if (allowed && fused(query, key, value, mask, dropout, enable_gqa)) return int64_t(at::SDPBackend::overrideable);
   return int64_t(context.userEnabledMathSDP() ? at::SDPBackend::math : at::SDPBackend::error);
 }
@@ -160,6 +160,25 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
                              view_of(grad_k, attention), view_of(grad_v, attention),
                              options_of(q, dropout_p, is_causal, scale, random));
   return {grad_q, grad_k, grad_v, {}};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>
+_scaled_dot_product_cudnn_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                    const OptionalTensor& attn_bias, bool, double dropout_p, bool is_causal,
+                                    bool return_debug_mask, std::optional<double> scale) {
+  return ops::_scaled_dot_product_fused_attention_overrideable(query, key, value, attn_bias, dropout_p, is_causal,
+                                                               return_debug_mask, scale);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_cudnn_attention_backward(
+    const at::Tensor& grad_out, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+    const at::Tensor& out, const at::Tensor& logsumexp, const at::Tensor& philox_seed, const at::Tensor& philox_offset,
+    const at::Tensor& attn_bias, const at::Tensor& cum_seq_q, const at::Tensor& cum_seq_k, int64_t max_q, int64_t max_k,
+    double dropout_p, bool is_causal, std::optional<double> scale) {
+  const auto [q, k, v, bias] = ops::_scaled_dot_product_fused_attention_overrideable_backward(
+      grad_out, query, key, value, attn_bias, {true, true, true, false}, out, logsumexp, cum_seq_q, cum_seq_k, max_q,
+      max_k, dropout_p, is_causal, philox_seed, philox_offset, scale);
+  return {q, k, v};
 }
 
 // Self-attention without the weights goes through the fused kernels, the rest through the CPU's host code, which calls
