@@ -61,8 +61,8 @@ at::Tensor unpacked(const at::Tensor& values, const at::Tensor& words, const cha
   TORCH_CHECK(words.scalar_type() == word, op, ": expected indices of dtype ", word, ", got ", words.scalar_type());
   const int64_t rows = values.size(0), columns = 2 * values.size(1);
   const int64_t bits = columns * (values.scalar_type() == at::kFloat ? 2 : 1);
-  TORCH_CHECK(words.numel() * words.itemsize() * 8 == rows * bits, op, ": expected indices of ", rows * columns,
-              " elements, got ", words.sizes());
+  TORCH_CHECK(words.numel() * int64_t(words.itemsize()) * 8 == rows * bits, op, ": expected indices of ",
+              rows * columns, " elements, got ", words.sizes());
   return unpacked(packed_of(values, words, rows, columns, true, op), values.scalar_type(), op);
 }
 

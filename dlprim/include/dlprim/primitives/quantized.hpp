@@ -24,10 +24,10 @@ enum class ZeroPoints : std::uint8_t {
 struct PackedWeights {
   WeightFormat format = WeightFormat::int8;
   std::int64_t n = 0, k = 0;
-  BufferRef data;  ///< contiguous
-  TensorView scales;  ///< [n, groups], any strides, any floating dtype but float64
-  TensorView zeros;  ///< as scales, floating or int8; only with zero points
-  TensorView table;  ///< of the table formats: contiguous float32
+  BufferRef data{};  ///< contiguous
+  TensorView scales{};  ///< [n, groups], any strides, any floating dtype but float64
+  TensorView zeros{};  ///< as scales, floating or int8; only with zero points
+  TensorView table{};  ///< of the table formats: contiguous float32
   std::int64_t group = 0;  ///< weights along k that share a scale
   float middle = 0;  ///< subtracted from q
   ZeroPoints zero_points = ZeroPoints::none;
