@@ -80,6 +80,45 @@ def test_products_with_dense_matrices(device, layout, dtype):
         check(z.t().to(device) @ a, z.t() @ x, **tolerance)
 
 
+@pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+@pytest.mark.parametrize("narrow", [False, True])
+def test_products_reduced(device, reduce, dtype, narrow):
+    """torch.sparse.mm with a reduction; the second row has no entries, the third no positive products."""
+    x, y = dense(8, 12, dtype=dtype), dense(12, 5, dtype=dtype, seed=1)
+    x[1], x[2] = 0, -1
+    y = y.abs() + torch.arange(5).to(dtype)
+    weights = dense(8, 5, dtype=dtype, seed=2)
+    found = []
+    for where in ("cpu", device):
+        a = x.to(where).to_sparse_csr()
+        index = torch.int32 if narrow else torch.int64
+        a = torch.sparse_csr_tensor(a.crow_indices().to(index), a.col_indices().to(index), a.values(), a.shape)
+        b = y.detach().to(where)
+        plain = torch.sparse.mm(a, b, reduce)
+        a.requires_grad_(), b.requires_grad_()
+        result = torch.sparse.mm(a, b, reduce)
+        (result * weights.to(where)).sum().backward()
+        assert torch.equal(plain, result) and result.device.type == torch.device(where).type
+        found.append([result.detach().cpu(), a.grad.to_dense().cpu(), b.grad.cpu()])
+    tolerance = {"rtol": 1e-2, "atol": 0.1} if dtype == torch.float16 else {"rtol": 1e-4, "atol": 1e-4}
+    for expected, got in zip(*found):
+        torch.testing.assert_close(got, expected, **tolerance)
+
+
+def test_products_reduced_of_nothing_and_nan(device):
+    empty = torch.sparse_csr_tensor([0, 0, 0], [], torch.empty(0), (2, 3)).to(device).requires_grad_()
+    ones = torch.ones(3, 4, device=device)
+    result = torch.sparse.mm(empty, ones, "amax")
+    result.sum().backward()
+    assert result.cpu().tolist() == [[0.0] * 4] * 2 and empty.grad._nnz() == 0
+    one = torch.eye(3).to(device).to_sparse_csr()
+    ones[1] = float("nan")
+    assert torch.sparse.mm(one, ones, "amin").isnan().any(1).tolist() == [False, True, False]
+    with pytest.raises(RuntimeError, match="prod not supported"):
+        torch.sparse.mm(one, ones, "prod")
+
+
 @pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
 def test_products_of_sparse_matrices(device, layout, dtype):
