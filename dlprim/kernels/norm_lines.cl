@@ -18,6 +18,12 @@ typedef struct {
 #define PARAMETER(data, r, v) GET_LINE(W_TAG, (data) + first, r, end, 0, v)
 #endif
 #define WIDTH (length / shape.inner)
+
+// Runs of lines are added up, then the runs: one sum of millions would lose the bits of the later ones.
+#define RUN 16384
+#define EACH_RUN(start, stop, begin, end)                                             \
+  for (ulong start = (begin), stop = min((ulong)(end), start + RUN); start < (end);   \
+       start = stop, stop = min((ulong)(end), start + RUN))
 #define FIRST_PARAMETER(o) ((o) % shape.groups * WIDTH)
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -33,16 +39,24 @@ void norm_lines_forward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), G
     float16 v, sums = 0, squares = 0;
     float mean = 0;
 #if CENTER
-    EACH_LINE(r, 0, length) {
-      GET_LINE(X_TAG, x, r, length, 0, v);
-      sums += v;
+    EACH_RUN(start, stop, 0, length) {
+      float16 part = 0;
+      EACH_LINE(r, start, stop) {
+        GET_LINE(X_TAG, x, r, stop, 0, v);
+        part += v;
+      }
+      sums += part;
     }
     mean = line_sum(sums) / (float)length;
     STORE(S_TAG, POINTER(STORAGE(S_TAG), mean_data), o, mean);
 #endif
-    EACH_LINE(r, 0, length) {
-      GET_LINE(X_TAG, x, r, length, mean, v);
-      squares += (v - mean) * (v - mean);
+    EACH_RUN(start, stop, 0, length) {
+      float16 part = 0;
+      EACH_LINE(r, start, stop) {
+        GET_LINE(X_TAG, x, r, stop, mean, v);
+        part += (v - mean) * (v - mean);
+      }
+      squares += part;
     }
     const float rstd = 1 / sqrt(line_sum(squares) / (float)length + REAL_OF(float, shape.eps));
     STORE(S_TAG, POINTER(STORAGE(S_TAG), rstd_data), o, rstd);
@@ -100,19 +114,23 @@ void norm_lines_backward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), gx_data),
 #if SPANS && SUMS
       float16 span_dots = 0, span_sums = 0;
 #endif
-      EACH_LINE(r, begin, end) {
-        GET_LINE(G_TAG, gy, r, end, 0, g);
-        GET_LINE(X_TAG, x, r, end, mean, h);
-        h = (h - mean) * rstd;
+      EACH_RUN(start, stop, begin, end) {
+        float16 sums_part = 0, dots_part = 0;
+        EACH_LINE(r, start, stop) {
+          GET_LINE(G_TAG, gy, r, end, 0, g);
+          GET_LINE(X_TAG, x, r, end, mean, h);
+          h = (h - mean) * rstd;
 #if SPANS && SUMS
-        span_dots += g * h, span_sums += g;
+          span_dots += g * h, span_sums += g;
 #elif SUMS
-        ADD(dots_of, r, g * h);
-        if (CENTER) ADD(sums_of, r, g);
+          ADD(dots_of, r, g * h);
+          if (CENTER) ADD(sums_of, r, g);
 #endif
-        if (HAS_WEIGHT) PARAMETER(weight, r, w);
-        g *= w;
-        sums += g, dots += g * h;
+          if (HAS_WEIGHT) PARAMETER(weight, r, w);
+          g *= w;
+          sums_part += g, dots_part += g * h;
+        }
+        sums += sums_part, dots += dots_part;
       }
 #if SPANS && SUMS
       ADD(dots_of, 0, span_dots);

@@ -22,6 +22,11 @@ typedef struct {
 #define EACH_OF_PACK(k) for (uint k = 0; k < PACK; k++)
 #define EACH_ELEMENT(r) for (IDX r = lane; r < length; r += LANES)
 
+// A lane adds up runs of its elements, then the runs: one sum of millions would lose the bits of the later ones.
+#define RUN ((IDX)LANES * 1024)
+#define EACH_RUN(start) for (IDX start = lane; start < length; start += RUN)
+#define EACH_OF_RUN(r, start) for (IDX r = start, end = min(length, start + RUN); r < end; r += LANES)
+
 #if CHANNELWISE
 #define CHANNEL(r) (r)
 #define LOAD_PARAMETERS(data, i, values) LOAD_PACK(W_TAG, data, i, values)
@@ -51,7 +56,11 @@ void norm_rows_forward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), GL
     EACH_OF_PACK(k) mean += v[i + k];
   }
 #else
-  if (CENTER) EACH_ELEMENT(r) mean += LOAD(X_TAG, x, base + r);
+  if (CENTER) EACH_RUN(start) {
+    REAL part = 0;
+    EACH_OF_RUN(r, start) part += LOAD(X_TAG, x, base + r);
+    mean += part;
+  }
 #endif
 #if CENTER
   ALL_LANES(REAL, PLUS, scratch, mean, lane, row);
@@ -63,9 +72,13 @@ void norm_rows_forward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), GL
 #pragma unroll
   EACH_ITEM(i, r) EACH_OF_PACK(k) squares += r < length ? (v[i + k] - mean) * (v[i + k] - mean) : 0;
 #else
-  EACH_ELEMENT(r) {
-    const REAL d = LOAD(X_TAG, x, base + r) - mean;
-    squares += d * d;
+  EACH_RUN(start) {
+    REAL part = 0;
+    EACH_OF_RUN(r, start) {
+      const REAL d = LOAD(X_TAG, x, base + r) - mean;
+      part += d * d;
+    }
+    squares += part;
   }
 #endif
   ALL_LANES(REAL, PLUS, scratch, squares, lane, row);
@@ -121,10 +134,15 @@ void norm_rows_backward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), gx_data), 
     }
   }
 #else
-  EACH_ELEMENT(r) {
-    const REAL g = LOAD(G_TAG, gy, base + r) * WEIGHT(r);
-    sum += g;
-    dot += g * (LOAD(X_TAG, x, base + r) - mean) * rstd;
+  EACH_RUN(start) {
+    REAL sum_part = 0, dot_part = 0;
+    EACH_OF_RUN(r, start) {
+      const REAL g = LOAD(G_TAG, gy, base + r) * WEIGHT(r);
+      sum_part += g;
+      dot_part += g * (LOAD(X_TAG, x, base + r) - mean) * rstd;
+    }
+    sum += sum_part;
+    dot += dot_part;
   }
 #endif
   ALL_LANES(REAL, PLUS, scratch, sum, lane, row);

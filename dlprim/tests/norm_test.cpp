@@ -162,6 +162,7 @@ TEST(GroupNorm, LayerGroupAndRootMeanSquare) {
   for (std::int64_t length : {2, 7, 16, 100, 768, 1025, 10007}) compare_rows({5, length, 1, 1}, DataType::float32);
   compare_rows({3, 64, 49, 8}, DataType::float32);
   compare_rows({2, 6, 1000, 2}, DataType::float32);
+  compare_rows({2, (1 << 20) + 3, 1, 1}, DataType::float32);
   compare_rows({70, 4, 1, 4}, DataType::float32);
   compare_rows({6, 300, 1, 1, false}, DataType::float32);
   compare_rows({6, 300, 1, 1}, DataType::bfloat16);
@@ -182,6 +183,7 @@ TEST(GroupNorm, GradientsInOnePass) {
   compare_rows({rows, 20, 1, 1, false}, DataType::float32);
   for (std::int64_t length : {768, 5120}) compare_rows({40, length, 1, 1}, DataType::float32);
   compare_rows({40, 301, 1, 1, false}, DataType::float16);
+  compare_rows({2, (1 << 20) + 3, 1, 1}, DataType::float32);
 }
 
 TEST(GroupNorm, RefusesWhatDoesNotFit) {

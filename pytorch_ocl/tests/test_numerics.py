@@ -216,3 +216,33 @@ def test_histograms_count_further_than_one_float_does(device):
     assert torch.histogram(x, 4, range=(0, 1))[0].tolist() == [0, 0, n, 0]
     assert torch.histogramdd(x[:, None], (4,), range=(0, 1))[0].tolist() == [0, 0, n, 0]
     assert torch.histc(x, 4, 0, 1).tolist() == [0, 0, n, 0]
+
+
+def test_norms_of_long_rows_keep_their_precision(device):
+    """One sum of millions of float32 loses the bits of what comes late."""
+    x = torch.rand(2, 1 << 22, generator=torch.Generator().manual_seed(1))
+    for function in (
+        lambda t: F.layer_norm(t, t.shape[1:]),
+        lambda t: F.rms_norm(t, t.shape[1:]),
+        lambda t: F.group_norm(t.view(2, 2, -1), 1),
+    ):
+        torch.testing.assert_close(function(x.to(device)).cpu().double(), function(x.double()), rtol=0, atol=5e-6)
+
+
+def test_zeta_of_large_numbers_is_nothing(device):
+    x = torch.tensor([1e4, 1e8, 2.0, 30.0], device=device)
+    expected = torch.special.zeta(x.cpu(), torch.tensor([1e4, 1e8, 2.0, 1e30]))
+    assert expected.tolist()[:2] == [0, 0] and expected[3] == 0
+    torch.testing.assert_close(
+        torch.special.zeta(x, torch.tensor([1e4, 1e8, 2.0, 1e30], device=device)).cpu(), expected
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["MaxPool2d", "AdaptiveMaxPool2d", "FractionalMaxPool2d", "MaxPool3d", "FractionalMaxPool3d"]
+)
+def test_gradients_of_maxima_of_no_batch(device, name):
+    pool = getattr(torch.nn, name)(2, **({"output_size": 3} if "Fractional" in name else {}))
+    x = torch.ones(0, 3, *[8] * int(name[-2]), device=device, requires_grad=True)
+    pool(x).sum().backward()
+    assert x.grad.shape == x.shape
