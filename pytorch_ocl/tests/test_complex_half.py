@@ -54,3 +54,14 @@ def test_elementwise(name, device):
     if wide.is_complex():
         got = got.to(wide.dtype)
     torch.testing.assert_close(got.to(wide.dtype), wide, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("other", [torch.float32, torch.float64, torch.bfloat16, torch.complex64, torch.complex128])
+def test_beside_wider_numbers(other, device):
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(4, 5, dtype=torch.complex64, generator=generator).to(torch.complex32)
+    y = torch.randn(4, 5, generator=generator).to(other)
+    for operate in (torch.add, torch.mul, torch.div, torch.eq, lambda x, y: y - x, lambda x, y: x[0, 0] * y[0, 0]):
+        got, expected = operate(x.to(device), y.to(device)).cpu(), operate(x.to(torch.promote_types(x.dtype, other)), y)
+        assert got.dtype == expected.dtype
+        torch.testing.assert_close(got, expected)

@@ -87,6 +87,15 @@ struct Widened {
   }
 };
 
+// Whether an operand has numbers of two float16; they are computed with in `compute`, which may be a wider type.
+bool has_complex_halves(at::TensorIteratorBase& it, at::ScalarType compute) {
+  if (it.dtype(0) == at::kComplexHalf) return true;
+  if (!c10::isComplexType(compute)) return false;
+  for (int i = 0; i < it.ntensors(); i++)
+    if (it.dtype(i) == at::kComplexHalf) return true;
+  return compute == at::kComplexHalf;
+}
+
 // Every operator that complex64 has: by way of that. Those that make complex numbers of real ones compute in float32.
 void run_on_complex_halves(at::TensorIteratorBase& it, dlprim::PointwiseId id, at::ScalarType wide,
                            c10::ArrayRef<c10::Scalar> scalars) {
@@ -125,8 +134,10 @@ void run_pointwise(at::TensorIteratorBase& it, dlprim::PointwiseId id, c10::Arra
   const at::ScalarType compute = compute_type_of(it);
   if (C10_UNLIKELY(small_float(compute) && by_way_of_float(id)))
     return it.numel() == 0 ? void() : run_on_small_floats(it, id, compute);
-  if (C10_UNLIKELY((compute == at::kComplexHalf || it.dtype(0) == at::kComplexHalf) && !moves_elements(op))) {
-    const at::ScalarType wide = compute == at::kComplexHalf ? at::kComplexFloat : at::kFloat;
+  if (C10_UNLIKELY(has_complex_halves(it, compute) && !moves_elements(op))) {
+    const at::ScalarType wide = compute == at::kComplexHalf ? at::kComplexFloat
+                                : compute == at::kHalf      ? at::kFloat
+                                                            : compute;
     if (dlprim::serves(id, data_type_of(wide, op)))
       return it.numel() == 0 ? void() : run_on_complex_halves(it, id, wide, scalars);
   }
