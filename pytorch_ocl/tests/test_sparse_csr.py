@@ -147,6 +147,24 @@ def test_sums_of_sparse_matrices_and_products(device, layout):
             torch.testing.assert_close((a * b).to_dense().cpu(), x * y)
 
 
+def parts_of(tensor):
+    if tensor.layout == torch.sparse_csr:
+        return tensor.crow_indices(), tensor.col_indices()
+    return tensor.ccol_indices(), tensor.row_indices()
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_csc])
+def test_sums_keep_the_dtype_of_indices(device, layout):
+    x, y = (dense(4, 5, seed=seed).to(device).to_sparse(layout=layout) for seed in range(2))
+    a, b = (
+        torch.sparse_compressed_tensor(*(i.int() for i in parts_of(t)), t.values(), t.shape, layout=layout)
+        for t in (x, y)
+    )
+    for got, kind in ((a + b, torch.int32), (a.clone().add_(b), torch.int32), (x + y, torch.int64)):
+        assert [i.dtype for i in parts_of(got)] == [kind, kind]
+        torch.testing.assert_close(got.to_dense(), x.to_dense() + y.to_dense())
+
+
 @pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_bsr])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
 @pytest.mark.filterwarnings("ignore:torch.triangular_solve is deprecated")

@@ -81,6 +81,16 @@ at::Tensor of_layout(const at::Tensor& coordinates, const at::Tensor& like) {
   return coordinates.to_sparse(like.layout(), at::IntArrayRef(at::sparse_csr::getBlockSize(like)));
 }
 
+at::ScalarType index_type_of(const at::Tensor& tensor) {
+  return std::get<0>(at::sparse_csr::getCompressedPlainIndices(tensor)).scalar_type();
+}
+
+// The same matrix under indices of another dtype: what coordinates became has int64.
+at::Tensor with_index_type(const at::Tensor& self, at::ScalarType type) {
+  const auto [compressed, plain] = at::sparse_csr::getCompressedPlainIndices(self);
+  return made(compressed.to(type), plain.to(type), self.values(), self.sizes(), self.layout());
+}
+
 void check_add(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
   TORCH_CHECK(self.sizes().equals(other.sizes()),
               "torch.add: Expected input tensors to have the same shape, but got tensor `self` with shape ",
@@ -183,7 +193,8 @@ at::Tensor& add_out(const at::Tensor& self, const at::Tensor& other, const at::S
   if (self._nnz() == 0) return take(out, scaled(other, true));
   TORCH_CHECK(self.dim() - self.dense_dim() == 2, "add: sparse tensors with batch dimensions are not supported");
   const at::Tensor a = self.to_sparse(), b = scaled(other, true).to_sparse();
-  return take(out, of_layout(at::add(a, b).coalesce().to(out.scalar_type()), self));
+  const at::Tensor sum = of_layout(at::add(a, b).coalesce().to(out.scalar_type()), self);
+  return take(out, with_index_type(sum, c10::promoteTypes(index_type_of(self), index_type_of(other))));
 }
 
 at::Tensor& addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
