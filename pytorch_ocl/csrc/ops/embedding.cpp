@@ -23,12 +23,14 @@ bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
 
 void check_bag(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, int64_t mode,
                const OptionalTensor& sample_weights) {
-  TORCH_CHECK(indices.dim() == 1 && offsets.dim() == 1, "embedding_bag: expected indices and offsets of 1 dim, got ",
-              indices.dim(), " and ", offsets.dim());
+  TORCH_CHECK(indices.dim() == 1 || indices.dim() == 2, "embedding_bag: input has to be a 1D or 2D Tensor, got ",
+              indices.sizes());
+  TORCH_CHECK(indices.dim() == 1, "embedding_bag: input beside offsets has to be a 1D Tensor, got ", indices.sizes());
+  TORCH_CHECK(offsets.dim() == 1, "embedding_bag: offsets has to be a 1D Tensor, got ", offsets.sizes());
   for (const at::Tensor* tensor : {&indices, &offsets})
     TORCH_CHECK(tensor->scalar_type() == at::kLong || tensor->scalar_type() == at::kInt,
                 "embedding_bag: expected indices and offsets of dtype Long or Int, got ", tensor->scalar_type());
-  TORCH_CHECK(weight.dim() == 2, "embedding_bag: expected a weight of 2 dims, got ", weight.dim());
+  TORCH_CHECK(weight.dim() == 2, "embedding_bag: weight has to be a 2D Tensor, got ", weight.sizes());
   TORCH_CHECK(mode >= 0 && mode <= 2, "embedding_bag: expected mode 0 (sum), 1 (mean) or 2 (max), got ", mode);
   if (!given(sample_weights)) return;
   TORCH_CHECK(mode == 0, "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
