@@ -246,3 +246,15 @@ def test_gradients_of_maxima_of_no_batch(device, name):
     x = torch.ones(0, 3, *[8] * int(name[-2]), device=device, requires_grad=True)
     pool(x).sum().backward()
     assert x.grad.shape == x.shape
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@pytest.mark.parametrize("name", "exp sqrt tan tanh asin acos atan asinh atanh sigmoid".split())
+def test_complex_functions_at_infinity_and_of_large_numbers(device, name, dtype):
+    values = [math.inf, -math.inf, math.nan, 0.0, -0.0, 1e20, -3e12, 0.5, -2.5]
+    if name in ("exp", "tan", "tanh", "sigmoid"):
+        values = [value for value in values if not abs(value) > 100 or math.isinf(value)]
+    z = torch.tensor([complex(x, y) for x in values for y in values], dtype=dtype)
+    function = getattr(torch, name)
+    got, expected = function(z.to(device)).cpu(), function(z)
+    torch.testing.assert_close(torch.view_as_real(got), torch.view_as_real(expected), equal_nan=True)
