@@ -258,3 +258,15 @@ def test_complex_functions_at_infinity_and_of_large_numbers(device, name, dtype)
     function = getattr(torch, name)
     got, expected = function(z.to(device)).cpu(), function(z)
     torch.testing.assert_close(torch.view_as_real(got), torch.view_as_real(expected), equal_nan=True)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_dropout_of_every_other_element_keeps_the_memory_format(device, layout):
+    x = torch.empty(2, 3, 3, 6, device=device).to(memory_format=layout)[..., ::2].fill_(1)
+    y = F.dropout(x, 1e-10)
+    assert y.is_contiguous(memory_format=layout) and y.cpu().eq(1).all()
+
+
+def test_arange_says_that_it_resizes(device):
+    with pytest.warns(UserWarning, match="The out tensor will be resized"):
+        assert torch.arange(5, out=torch.zeros(3, device=device)).tolist() == [0, 1, 2, 3, 4]

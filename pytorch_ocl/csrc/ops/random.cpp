@@ -172,7 +172,7 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
   if (!train.value_or(true) || input.numel() == 0)
     return {input.clone(), at::ones_like(input, input.options().dtype(at::kBool))};
   TORCH_CHECK(at::isFloatingType(input.scalar_type()), "dropout: expected a floating dtype, got ", input.scalar_type());
-  const at::Tensor dense = input.is_non_overlapping_and_dense() ? input : input.contiguous();
+  const at::Tensor dense = input.is_non_overlapping_and_dense() ? input : input.clone();  // in its order
   at::Tensor out = at::empty_like(dense), mask = at::empty_like(dense, dense.options().dtype(at::kBool));
   dlprim::dropout(current_queue(input.device()), flat(dense, "dropout"), flat(out, "dropout"), flat(mask, "dropout"), p,
                   next_state(std::nullopt));
@@ -195,7 +195,7 @@ at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tens
 std::tuple<at::Tensor, at::Tensor> _fused_dropout(const at::Tensor& self, double p, Generator generator) {
   TORCH_CHECK(at::isFloatingType(self.scalar_type()), "_fused_dropout: expected a floating dtype, got ",
               self.scalar_type());
-  const at::Tensor dense = self.is_non_overlapping_and_dense() ? self : self.contiguous();
+  const at::Tensor dense = self.is_non_overlapping_and_dense() ? self : self.clone();
   at::Tensor out = at::empty_like(dense), mask = at::empty_like(dense, dense.options().dtype(at::kByte));
   if (self.numel() > 0)
     dlprim::dropout(current_queue(self.device()), flat(dense, "_fused_dropout"), flat(out, "_fused_dropout"),

@@ -57,7 +57,8 @@ void resize_for(at::Tensor& out, int64_t count, const char* op) {
   if (out.numel() == count) return;
   if (out.numel() > 0)
     TORCH_WARN("The number of elements in the out tensor of shape ", out.sizes(), " is ", out.numel(),
-               " which does not match the computed number of elements ", count, " of ", op, "; it is resized.");
+               " which does not match the computed number of elements ", count, " of ", op,
+               ". The out tensor will be resized to (", count, ",).");
   out.resize_({count});
 }
 
