@@ -15,13 +15,14 @@ namespace {
 
 struct Row {
   const char *name, *identity, *combine;  // for max and min: whether the later b replaces a
-  bool sums;                              // accumulated in the sum's type; has a complex form
+  bool sums;                              // accumulated in the sum's type
+  const char* complex = nullptr;          // the expression for complex numbers, if there is one
 };
 
 constexpr Row rows[] = {
-    {"cumsum", "0", "a + b", true},
-    {"cumprod", "1", "a * b", true},
-    {"logcumsumexp", "-INFINITY", "logaddexp(a, b)", false},
+    {"cumsum", "0", "a + b", true, "a + b"},
+    {"cumprod", "1", "a * b", true, "c_mul(a, b)"},
+    {"logcumsumexp", "-INFINITY", "logaddexp(a, b)", false, "c_logaddexp(a, b)"},
     {"cummax", "LOWEST", "b != b || (a == a && b >= a)", false},
     {"cummin", "HIGHEST", "b != b || (a == a && b <= a)", false},
 };
@@ -74,9 +75,9 @@ void validate(ScanId id, const TensorView& y, const TensorView& x, const TensorV
   const std::string head = std::string("[") + rows[int(id)].name + "] expected ";
   if (dim < 0 || dim >= std::max(x.dims, 1))
     throw ValidationError(head + "a dim below " + std::to_string(x.dims) + ", got " + std::to_string(dim));
-  if (y.numel() != x.numel() || y.dtype != x.dtype || (is_complex(x.dtype) && !rows[int(id)].sums))
-    throw ValidationError(head + (rows[int(id)].sums ? "" : "real ") + "input and output alike, got " + name(x.dtype) +
-                          " and " + name(y.dtype));
+  if (y.numel() != x.numel() || y.dtype != x.dtype || (is_complex(x.dtype) && !rows[int(id)].complex))
+    throw ValidationError(head + (rows[int(id)].complex ? "" : "real ") + "input and output alike, got " +
+                          name(x.dtype) + " and " + name(y.dtype));
   if (!y.is_contiguous() || !x.is_contiguous()) throw ValidationError(head + "contiguous tensors, got strides");
   if (indices.defined() &&
       (indices.dtype != DataType::int64 || !indices.is_contiguous() || indices.numel() != x.numel()))
@@ -89,11 +90,11 @@ void define_scan(KernelSource& source, ScanId id, DataType type, DataType accumu
   const Row& row = rows[int(id)];
   const bool chooses = id >= ScanId::max, complex = is_complex(type);
   const std::string choice = std::string("((") + row.combine + ") ? b : a)";
-  const std::string product = "(ACC_T)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x)";
   source.define("T_TAG", tag(type)).define("ACC_TAG", tag(accumulate));
   source.define("ACC_T", std::string("VALUE(") + tag(accumulate) + ")");
   source.define("IDENTITY", complex ? std::string("((ACC_T)(") + row.identity + ", 0))" : row.identity);
-  source.define("COMBINE", complex && id == ScanId::prod ? product : chooses && !indexed ? choice : row.combine);
+  source.define("COMBINE", complex ? row.complex : chooses && !indexed ? choice : row.combine);
+  if (complex) source.define("REAL_TAG", accumulate == DataType::complex128 ? "f64" : "f32");
 }
 
 void scan(Queue& queue, ScanId id, const TensorView& y, const TensorView& x, int dim, const TensorView& indices) {

@@ -118,6 +118,28 @@ def test_scans_of_complex_numbers(device, dtype, function):
             torch.testing.assert_close(y.grad.cpu(), x.grad, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_running_logarithms_of_sums_of_complex_exponentials(device, dtype):
+    """Imaginary parts may differ by 2 pi, as the order of the sums does."""
+    bound = 1e-5 if dtype == torch.complex64 else 1e-12
+    for shape, dim in (((3, 70, 4), 1), ((2, 5000), -1), ((40000,), 0), ((), 0), ((0, 3), 0)):
+        x = torch.randn(shape, dtype=dtype) * 3
+        got, expected = x.to(device).logcumsumexp(dim).cpu(), x.to(torch.complex128).logcumsumexp(dim)
+        torch.testing.assert_close(got.real.double(), expected.real, rtol=bound, atol=bound * 10)
+        turns = (got.imag - expected.imag) / (2 * math.pi)
+        assert x.numel() == 0 or (turns - turns.round()).abs().max() < bound * 100
+    infinity = math.inf
+    x = torch.tensor([complex(-infinity, 0), 1 + 2j, -800, 800, complex(infinity, 1), 3j, math.nan, 1], dtype=dtype)
+    torch.testing.assert_close(x.to(device).logcumsumexp(0).cpu(), x.logcumsumexp(0), equal_nan=True)
+    x = torch.randn(7, dtype=dtype)
+    grads = []
+    for where in ("cpu", device):
+        leaf = x.clone().to(where).requires_grad_()
+        leaf.logcumsumexp(0).abs().square().sum().backward()
+        grads.append(leaf.grad.cpu())
+    torch.testing.assert_close(grads[1], grads[0], rtol=bound * 10, atol=bound * 10)
+
+
 @pytest.mark.parametrize("bad", [-0.1, 1.5, math.nan])
 def test_probabilities_are_checked(device, bad):
     p = torch.tensor([0.5, bad], device=device)
