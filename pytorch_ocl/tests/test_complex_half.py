@@ -38,6 +38,36 @@ OPERATORS = {
 }
 
 
+INDEX = torch.tensor([2, 0, 1])
+MOVES = {
+    "flip": lambda x, i: x.flip(0, 1),
+    "rot90": lambda x, i: x.rot90(),
+    "tril": lambda x, i: x.tril(),
+    "triu": lambda x, i: x.t().triu(1),
+    "gather": lambda x, i: x.gather(0, i.view(1, 3)),
+    "take": lambda x, i: x.take(i),
+    "index_copy": lambda x, i: x.index_copy(0, i, x[:3]),
+    "index_fill": lambda x, i: x.index_fill(1, i, 2 + 1j),
+    "index_add": lambda x, i: x.index_add(0, i, x[:3], alpha=2),
+    "masked_fill": lambda x, i: x.masked_fill(x.real > 0, 1 - 2j),
+    "masked_fill_tensor": lambda x, i: x.masked_fill(x.real > 0, x[0, 0]),
+    "masked_scatter": lambda x, i: x.masked_scatter(x.real > 0, x.t().contiguous()),
+    "nonzero": lambda x, i: (x * torch.tensor([0, 1, -0.0, 1, 1], device=x.device)).nonzero(),
+    "sparse": lambda x, i: x.tril().to_sparse().to_dense(),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_moves(name, device):
+    x = torch.randn(4, 5, dtype=torch.complex64).to(torch.complex32)
+    got = MOVES[name](x.to(device), INDEX.to(device)).cpu()
+    expected = MOVES[name](x.to(torch.complex64), INDEX)
+    if got.is_complex():
+        assert got.dtype == torch.complex32
+        got = got.to(torch.complex64)
+    torch.testing.assert_close(got, expected, rtol=2e-3, atol=2e-3)
+
+
 @pytest.fixture(autouse=True)
 def on_the_device(set_variable):
     set_variable("PYTORCH_OCL_FALLBACK", "error")

@@ -32,12 +32,17 @@ void coordinates(dlprim::Compaction& compaction, const at::Tensor& self, const a
   }
 }
 
+// What is not zero, in a dtype that kernels know. -0 is zero, which bytes do not tell.
+at::Tensor marks_of(const at::Tensor& self) {
+  return self.scalar_type() == at::kComplexHalf ? self.ne(0) : self.contiguous();
+}
+
 }  // namespace
 
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
   TORCH_CHECK(out.scalar_type() == at::kLong, "nonzero: Expected out tensor to have scalar type Long but got ",
               out.scalar_type());
-  const at::Tensor mask = self.contiguous();
+  const at::Tensor mask = marks_of(self);
   dlprim::Compaction compaction(current_queue(self.device()), view_of(flattened(mask), "nonzero"));
   const int64_t count = compaction.count();
   out.resize_({count, self.dim()});
@@ -46,7 +51,7 @@ at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
 }
 
 at::Tensor nonzero(const at::Tensor& self) {
-  const at::Tensor mask = self.contiguous();
+  const at::Tensor mask = marks_of(self);
   dlprim::Compaction compaction(current_queue(self.device()), view_of(flattened(mask), "nonzero"));
   const int64_t count = compaction.count();
   // Column by column, since indexing takes the columns apart.

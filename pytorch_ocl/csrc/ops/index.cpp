@@ -11,6 +11,7 @@
 #include <ATen/native/TensorAdvancedIndexing.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/index_add.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
@@ -391,6 +392,11 @@ void update_slices(const at::Tensor& self, int64_t dim, const at::Tensor& index,
 
 void structured_index_add_out::impl(const at::Tensor& self, int64_t dim, const at::Tensor& index,
                                     const at::Tensor& source, const at::Scalar& alpha, const at::Tensor& out) {
+  if (self.scalar_type() == at::kComplexHalf) {  // adds in float32
+    const auto wide = at::kComplexFloat;
+    out.copy_(at::index_add(self.to(wide), dim, index, source.to(wide), alpha));
+    return;
+  }
   if (!out.is_same(self)) out.copy_(self);
   const bool plain = alpha.isIntegral(true) && alpha.toLong() == 1;
   update_slices(out, dim, index, plain ? source : source.mul(alpha), Update::add, "index_add_");
@@ -440,10 +446,10 @@ void fill_where(const at::Tensor& self, const at::Tensor& mask, const at::Tensor
   }
   dlprim::Queue& queue = current_queue(self.device());
   const dlprim::TensorView to = view_of(self, op), chosen = view_of(mask.expand(self.sizes()), op);
+  const bool complex = is_complex(to.dtype);
   if (value.defined())
-    dlprim::pointwise_operation(queue, {chosen, to, view_of(value, op)}, {to}, {}, by_value[self.is_complex()],
-                                to.dtype);
-  else dlprim::pointwise_operation(queue, {chosen, to}, {to}, number, by_number[self.is_complex()], to.dtype);
+    dlprim::pointwise_operation(queue, {chosen, to, view_of(value, op)}, {to}, {}, by_value[complex], to.dtype);
+  else dlprim::pointwise_operation(queue, {chosen, to}, {to}, number, by_number[complex], to.dtype);
 }
 
 }  // namespace

@@ -28,8 +28,10 @@ bool storage_only(at::ScalarType type) noexcept {
 }
 
 bool moves_elements(std::string_view op) noexcept {
-  constexpr std::string_view names[] = {"copy_",      "cat",          "where",        "index",
-                                        "index_put_", "index_select", "masked_select"};
+  constexpr std::string_view names[] = {
+      "copy_",       "cat",         "where",        "index",           "index_put_",
+      "flip",        "tril",        "take",         "gather",          "index_select",
+      "index_copy_", "index_fill_", "masked_fill_", "masked_scatter_", "masked_select"};
   return std::find(std::begin(names), std::end(names), op) != std::end(names);
 }
 
