@@ -2,6 +2,7 @@
 // Distances between rows in p-norms. The host defines T (tag), NORM (0, 1, 2, 3 for infinity, 4 for any other p).
 #include "lib/types.clh"
 #define V VALUE(T)
+#define RUN 2048  // columns added up before they join the sum: one sum of millions would lose the bits of the later ones
 
 __kernel void distances(GLOBAL(STORAGE(T), out), CONST_GLOBAL(STORAGE(T), a), CONST_GLOBAL(STORAGE(T), b), ulong count,
                         ulong rows, ulong others, ulong columns, float2 order) {
@@ -12,18 +13,26 @@ __kernel void distances(GLOBAL(STORAGE(T), out), CONST_GLOBAL(STORAGE(T), a), CO
   __global const STORAGE(T) *x = CONST_POINTER(STORAGE(T), a) + line * columns;
   __global const STORAGE(T) *y = CONST_POINTER(STORAGE(T), b) + (batch * others + j) * columns;
   V sum = 0;
-  for (ulong c = 0; c < columns; c++) {
-    const V d = fabs(LOAD(T, x, c) - LOAD(T, y, c));
+  for (ulong start = 0; start < columns; start += RUN) {
+    V part = 0;
+    for (ulong c = start; c < min(start + RUN, columns); c++) {
+      const V d = fabs(LOAD(T, x, c) - LOAD(T, y, c));
 #if NORM == 0
-    sum += d != 0;
+      part += d != 0;
 #elif NORM == 1
-    sum += d;
+      part += d;
 #elif NORM == 2
-    sum += d * d;
+      part += d * d;
 #elif NORM == 3
-    sum = d > sum || d != d ? d : sum;
+      part = d > part || d != d ? d : part;
 #else
-    sum += pow(d, p);
+      part += pow(d, p);
+#endif
+    }
+#if NORM == 3
+    sum = part > sum || part != part ? part : sum;
+#else
+    sum += part;
 #endif
   }
 #if NORM == 2

@@ -292,3 +292,25 @@ def test_dropout_of_every_other_element_keeps_the_memory_format(device, layout):
 def test_arange_says_that_it_resizes(device):
     with pytest.warns(UserWarning, match="The out tensor will be resized"):
         assert torch.arange(5, out=torch.zeros(3, device=device)).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("size", [4095, 4096, 300_001])
+def test_inner_products_of_long_vectors(device, dtype, size):
+    x, y = torch.rand(2 * size).to(dtype)[::2], torch.rand(size).div(100).to(dtype)
+    expected = x.double() @ y.double()
+    bound = {torch.float64: 1e-14, torch.float32: 2e-6}.get(dtype, torch.finfo(dtype).eps)
+    for own in ((x.to(device), y.to(device)), (x.to(device).expand(1, -1)[0], y.flip(0).to(device).flip(0))):
+        for function in (torch.dot, torch.vdot, torch.inner, torch.matmul):
+            torch.testing.assert_close(function(*own).cpu().double(), expected, rtol=bound, atol=0)
+    own[0][7] = math.nan
+    assert own[0].dot(own[1]).isnan()
+
+
+def test_distances_of_long_rows_keep_their_precision(device):
+    x = torch.rand(2, 1_000_000)
+    for p in (0.5, 1.0, 2.0, 3.0, math.inf):
+        got, expected = torch.pdist(x.to(device), p).cpu(), torch.pdist(x.double(), p)
+        torch.testing.assert_close(got.double(), expected, rtol=1e-5, atol=0)
+    x[0, 5] = math.nan
+    assert torch.pdist(x.to(device), math.inf).isnan()

@@ -6,7 +6,11 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 #include <dlprim/primitives/gemm.hpp>
+#include <dlprim/primitives/pointwise_reduce.hpp>
 #include <torch/library.h>
+
+#include <mutex>
+#include <unordered_map>
 
 #include "generated/functions/gemm.h"
 #include "generated/structured/_addmm_activation_out.h"
@@ -49,6 +53,26 @@ void product(const char* op, const at::Tensor& a, const at::Tensor& b, const at:
   dlprim::gemm(current_queue(out.device()), view_of(left, op), view_of(right, op), view_of(out, op), options);
 }
 
+// Of long vectors: a reduction reads them once with all of the device, and adds as a tree.
+void long_inner_product(const char* op, const at::Tensor& a, const at::Tensor& b, const at::Tensor& out) {
+  using Operation = dlprim::PointwiseOperationBroadcastReduce;
+  static std::mutex mutex;
+  static auto& operations = *new std::unordered_map<dlprim::DataType, Operation>;
+  const dlprim::TensorView x = view_of(a, op), y = view_of(b, op), sum = view_of(out, op);
+  const Operation* operation = nullptr;
+  {
+    const std::lock_guard lock(mutex);
+    auto found = operations.find(x.dtype);
+    if (found == operations.end())
+      found = operations
+                  .try_emplace(x.dtype, std::vector{x, y}, std::vector{sum}, 0, dlprim::DataType::float32,
+                               "y0 = x0 * x1;", "reduce_y0 = 0;", "reduce_y0 += y0;")
+                  .first;
+    operation = &found->second;
+  }
+  operation->enqueue(current_queue(out.device()), {x, y}, {sum});
+}
+
 at::Tensor inner_product(const char* op, const at::Tensor& a, const at::Tensor& b) {
   TORCH_CHECK(a.dim() == 1 && b.dim() == 1, "1D tensors expected, but got ", a.dim(), "D and ", b.dim(), "D tensors");
   TORCH_CHECK(a.scalar_type() == b.scalar_type(), "dot : expected both vectors to have same dtype, but found ",
@@ -58,6 +82,9 @@ at::Tensor inner_product(const char* op, const at::Tensor& a, const at::Tensor& 
               " elements respectively");
   if (a._is_zerotensor() || b._is_zerotensor()) return at::_efficientzerotensor({}, a.options());
   const at::Tensor out = at::empty({}, a.options());
+  constexpr int64_t long_vectors = 4096;
+  if (a.numel() >= long_vectors && at::isFloatingType(a.scalar_type()))
+    return long_inner_product(op, a.resolve_neg(), b.resolve_neg(), out), out;
   product(op, a.unsqueeze(0), b.unsqueeze(1), out.view({1, 1}));
   return out;
 }
