@@ -301,7 +301,7 @@ def test_inner_products_of_long_vectors(device, dtype, size):
     expected = x.double() @ y.double()
     bound = {torch.float64: 1e-14, torch.float32: 2e-6}.get(dtype, torch.finfo(dtype).eps)
     for own in ((x.to(device), y.to(device)), (x.to(device).expand(1, -1)[0], y.flip(0).to(device).flip(0))):
-        for function in (torch.dot, torch.vdot, torch.inner, torch.matmul):
+        for function in (torch.dot, torch.vdot, torch.inner, torch.matmul, lambda x, y: (x[None] @ y[:, None])[0, 0]):
             torch.testing.assert_close(function(*own).cpu().double(), expected, rtol=bound, atol=0)
     own[0][7] = math.nan
     assert own[0].dot(own[1]).isnan()

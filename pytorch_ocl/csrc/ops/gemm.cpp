@@ -28,6 +28,26 @@ namespace pytorch_ocl {
 
 namespace {
 
+// The product of a row and a column as a reduction, which reads them once with all of the device and adds as a tree.
+void long_inner_product(const char* op, const at::Tensor& a, const at::Tensor& b, const at::Tensor& out) {
+  using Operation = dlprim::PointwiseOperationBroadcastReduce;
+  static std::mutex mutex;
+  static auto& operations = *new std::unordered_map<dlprim::DataType, Operation>;
+  const dlprim::TensorView x = view_of(a.flatten(), op), y = view_of(b.flatten(), op), sum = view_of(out.flatten(), op);
+  const Operation* operation = nullptr;
+  {
+    const std::lock_guard lock(mutex);
+    auto found = operations.find(x.dtype);
+    if (found == operations.end())
+      found = operations
+                  .try_emplace(x.dtype, std::vector{x, y}, std::vector{sum}, 0, dlprim::DataType::float32,
+                               "y0 = x0 * x1;", "reduce_y0 = 0;", "reduce_y0 += y0;")
+                  .first;
+    operation = &found->second;
+  }
+  operation->enqueue(current_queue(out.device()), {x, y}, {sum});
+}
+
 // out = activation(alpha * a b + beta * addend); the addend is expanded to out's shape and not read when beta is 0. Of
 // one dtype, but out and the addend may be float32 where a and b are 16-bit floats.
 void product(const char* op, const at::Tensor& a, const at::Tensor& b, const at::Tensor& out,
@@ -50,27 +70,11 @@ void product(const char* op, const at::Tensor& a, const at::Tensor& b, const at:
                 ", got ", expanded.scalar_type());
     options.addend = view_of(expanded, op);
   }
+  constexpr int64_t long_vectors = 4096;
+  if (out.numel() == 1 && a.numel() >= long_vectors && at::isFloatingType(a.scalar_type()) && !wide &&
+      options.alpha == 1.0 && options.beta == 0.0 && activation == dlprim::Activation::none)
+    return long_inner_product(op, left, right, out);
   dlprim::gemm(current_queue(out.device()), view_of(left, op), view_of(right, op), view_of(out, op), options);
-}
-
-// Of long vectors: a reduction reads them once with all of the device, and adds as a tree.
-void long_inner_product(const char* op, const at::Tensor& a, const at::Tensor& b, const at::Tensor& out) {
-  using Operation = dlprim::PointwiseOperationBroadcastReduce;
-  static std::mutex mutex;
-  static auto& operations = *new std::unordered_map<dlprim::DataType, Operation>;
-  const dlprim::TensorView x = view_of(a, op), y = view_of(b, op), sum = view_of(out, op);
-  const Operation* operation = nullptr;
-  {
-    const std::lock_guard lock(mutex);
-    auto found = operations.find(x.dtype);
-    if (found == operations.end())
-      found = operations
-                  .try_emplace(x.dtype, std::vector{x, y}, std::vector{sum}, 0, dlprim::DataType::float32,
-                               "y0 = x0 * x1;", "reduce_y0 = 0;", "reduce_y0 += y0;")
-                  .first;
-    operation = &found->second;
-  }
-  operation->enqueue(current_queue(out.device()), {x, y}, {sum});
 }
 
 at::Tensor inner_product(const char* op, const at::Tensor& a, const at::Tensor& b) {
@@ -82,9 +86,6 @@ at::Tensor inner_product(const char* op, const at::Tensor& a, const at::Tensor& 
               " elements respectively");
   if (a._is_zerotensor() || b._is_zerotensor()) return at::_efficientzerotensor({}, a.options());
   const at::Tensor out = at::empty({}, a.options());
-  constexpr int64_t long_vectors = 4096;
-  if (a.numel() >= long_vectors && at::isFloatingType(a.scalar_type()))
-    return long_inner_product(op, a.resolve_neg(), b.resolve_neg(), out), out;
   product(op, a.unsqueeze(0), b.unsqueeze(1), out.view({1, 1}));
   return out;
 }
