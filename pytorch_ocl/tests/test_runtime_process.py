@@ -2,8 +2,10 @@
 """What needs a process of its own: loading, forks, the program cache, fallback modes, several processes."""
 
 import os
+import shutil
 import signal
 import sqlite3
+import subprocess
 import time
 
 import pytest
@@ -320,3 +322,31 @@ def test_a_process_ends_while_kernels_are_built(tmp_path):
         DLPRIM_CACHE_DIR=str(tmp_path),
     )
     assert out == "ends"
+
+
+HANGING = r"""
+#include <stdlib.h>
+#include <unistd.h>
+int clIcdGetPlatformIDsKHR(unsigned entries, void** platforms, unsigned* count) {
+  if (getpid() != atoi(getenv("STARTED"))) for (;;) pause();
+  if (count) *count = 0;
+  return -1001;  // CL_PLATFORM_NOT_FOUND_KHR
+}
+void* clGetExtensionFunctionAddress(const char* name) { return (void*)&clIcdGetPlatformIDsKHR; }
+"""
+
+
+@pytest.mark.whole
+def test_a_driver_that_hangs_in_forked_children(tmp_path):
+    """Devices are listed in a child where they are only counted. One that does not answer is given up."""
+    compiler = shutil.which("cc") or shutil.which("g++")
+    if not compiler or not loader_reads_vendors():
+        pytest.skip("needs a C compiler, and a loader that reads OCL_ICD_VENDORS")
+    (tmp_path / "hanging.c").write_text(HANGING)
+    library = tmp_path / "libhanging.so"
+    subprocess.run([compiler, "-x", "c", "-shared", "-fPIC", "-o", library, tmp_path / "hanging.c"], check=True)
+    (tmp_path / "hanging.icd").write_text(f"{library}\n")
+    program = "import os; os.environ['STARTED'] = str(os.getpid()); print(torch.ocl.device_count())"
+    start = time.monotonic()
+    assert run_python(program, OCL_ICD_VENDORS=str(tmp_path)) == "0"
+    assert 55 < time.monotonic() - start < 120  # the limit is a minute
