@@ -307,6 +307,21 @@ def test_inner_products_of_long_vectors(device, dtype, size):
     assert own[0].dot(own[1]).isnan()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.int32, torch.uint8])
+@pytest.mark.parametrize("batch", [(), (1,), (3,)])
+def test_batches_of_long_inner_products(device, dtype, batch):
+    x, y = (torch.randint(0, 3, (*batch, 10_000, 2)).to(dtype)[..., 0] for _ in range(2))
+    expected = (x.double() * y.double()).sum(-1)
+    if dtype == torch.uint8:
+        expected = expected.remainder(256)
+    got = (x.to(device)[..., None, :] @ y.to(device)[..., None]).cpu()
+    assert got.shape == (*batch, 1, 1) and got.dtype == dtype
+    torch.testing.assert_close(got[..., 0, 0], expected.to(dtype))
+    own = torch.full_like(got, 7, device=device)
+    torch.matmul(x.to(device)[..., None, :], y.to(device)[..., None], out=own)
+    assert torch.equal(own.cpu(), got)
+
+
 def test_distances_of_long_rows_keep_their_precision(device):
     x = torch.rand(2, 1_000_000)
     for p in (0.5, 1.0, 2.0, 3.0, math.inf):

@@ -28,12 +28,13 @@ namespace pytorch_ocl {
 
 namespace {
 
-// The product of a row and a column as a reduction, which reads them once with all of the device and adds as a tree.
+// The product of a row and a column as a reduction: all of the device reads them once and adds as a tree.
 void long_inner_product(const char* op, const at::Tensor& a, const at::Tensor& b, const at::Tensor& out) {
   using Operation = dlprim::PointwiseOperationBroadcastReduce;
   static std::mutex mutex;
   static auto& operations = *new std::unordered_map<dlprim::DataType, Operation>;
-  const dlprim::TensorView x = view_of(a.flatten(), op), y = view_of(b.flatten(), op), sum = view_of(out.flatten(), op);
+  const dlprim::TensorView x = view_of(a.squeeze(-2), op), y = view_of(b.squeeze(-1), op),
+                           sum = view_of(out.squeeze(-1), op);
   const Operation* operation = nullptr;
   {
     const std::lock_guard lock(mutex);
@@ -71,8 +72,8 @@ void product(const char* op, const at::Tensor& a, const at::Tensor& b, const at:
     options.addend = view_of(expanded, op);
   }
   constexpr int64_t long_vectors = 4096;
-  if (out.numel() == 1 && a.numel() >= long_vectors && at::isFloatingType(a.scalar_type()) && !wide &&
-      options.alpha == 1.0 && options.beta == 0.0 && activation == dlprim::Activation::none)
+  if (out.numel() == 1 && a.numel() >= long_vectors && !wide && !a.is_complex() && options.alpha == 1.0 &&
+      options.beta == 0.0 && activation == dlprim::Activation::none)
     return long_inner_product(op, left, right, out);
   dlprim::gemm(current_queue(out.device()), view_of(left, op), view_of(right, op), view_of(out, op), options);
 }
