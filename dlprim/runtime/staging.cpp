@@ -8,32 +8,54 @@
 
 #include <algorithm>
 
+#include "device_bridge.hpp"
+
 namespace dlprim {
 
 namespace {
 
-constexpr std::size_t largest_piece = std::size_t(4) << 20, smallest_piece = std::size_t(256) << 10;
+constexpr std::size_t smallest_piece = std::size_t(256) << 10;
 // Below this a driver's own copy takes less time than handing over pieces.
 constexpr std::size_t worthwhile = std::size_t(1) << 20;
 
-// Small enough that pieces overlap, large enough to move at full speed.
-std::size_t piece_of(std::size_t bytes) {
+bool has_own_memory(const DeviceInfo& device) { return !device.cpu && !device.unified_memory; }
+
+// What follows a command: the profiler hears of it, and the driver starts it.
+Event under_way(cl_event made, const char* name, Queue& queue, std::size_t bytes) {
+  Event event{cl::Event(made)};
+  if (Profiler::enabled()) {
+    clRetainEvent(event.get());  // the profiler releases it
+    Profiler::record(event.get(), name, queue.device().index(), queue.id(), bytes);
+  }
+  queue.enqueued();
+  queue.flush();
+  return event;
+}
+
+}  // namespace
+
+Staging::Staging(Device& device) : device_(device) {}
+
+Staging::~Staging() = default;
+
+std::size_t Staging::piece_of(std::size_t bytes) {
   const std::size_t quarter = (bytes / 4 + smallest_piece - 1) / smallest_piece * smallest_piece;
   return std::clamp(quarter, smallest_piece, largest_piece);
 }
 
-bool has_own_memory(const DeviceInfo& device) { return !device.cpu && !device.unified_memory; }
-
-BufferRef operator+(BufferRef buffer, std::size_t bytes) { return {buffer.memory, buffer.offset + bytes}; }
-
-// Hands a command's event to the profiler, which releases it.
-void report(const Event& event, const char* name, Queue& queue, std::size_t bytes) {
-  if (!Profiler::enabled()) return;
-  clRetainEvent(event.get());
-  Profiler::record(event.get(), name, queue.device().index(), queue.id(), bytes);
+Event Staging::enqueue_read(Queue& queue, void* to, BufferRef from, std::size_t bytes) {
+  cl_event event = nullptr;
+  check(clEnqueueReadBuffer(queue.get(), from.memory, CL_FALSE, from.offset, bytes, to, 0, nullptr, &event),
+        "clEnqueueReadBuffer");
+  return under_way(event, "copy device to host", queue, bytes);
 }
 
-}  // namespace
+Event Staging::enqueue_write(Queue& queue, BufferRef to, const void* from, std::size_t bytes) {
+  cl_event event = nullptr;
+  check(clEnqueueWriteBuffer(queue.get(), to.memory, CL_FALSE, to.offset, bytes, from, 0, nullptr, &event),
+        "clEnqueueWriteBuffer");
+  return under_way(event, "copy host to device", queue, bytes);
+}
 
 bool Staging::serves_devices() const {
   return environment::choice("DLPRIM_STAGED_COPIES").value_or(has_own_memory(device_.info()));
@@ -54,13 +76,7 @@ void Staging::put(Queue& queue, std::size_t number, BufferRef to, const void* fr
   Slot& slot = to_device_.slots[number % to_device_.slots.size()];
   slot.event.wait();
   parallel_copy(slot.memory, from, bytes);
-  cl_event event = nullptr;
-  check(clEnqueueWriteBuffer(queue.get(), to.memory, CL_FALSE, to.offset, bytes, slot.memory, 0, nullptr, &event),
-        "clEnqueueWriteBuffer");
-  slot.event = Event(cl::Event(event));
-  report(slot.event, "copy host to device", queue, bytes);
-  queue.enqueued();
-  queue.flush();
+  slot.event = enqueue_write(queue, to, slot.memory, bytes);
 }
 
 void Staging::write(Queue& queue, BufferRef to, const void* from, std::size_t bytes) {
@@ -82,15 +98,7 @@ void Staging::fetch(Queue& queue, BufferRef from, std::size_t bytes, const Take&
   const auto request = [&](std::size_t i) {
     Slot& slot = slots[i % slots.size()];
     slot.event.wait();  // of a copy that failed half way
-    cl_event event = nullptr;
-    const BufferRef source = from + i * piece;
-    check(clEnqueueReadBuffer(queue.get(), source.memory, CL_FALSE, source.offset, size_of(i), slot.memory, 0, nullptr,
-                              &event),
-          "clEnqueueReadBuffer");
-    slot.event = Event(cl::Event(event));
-    report(slot.event, "copy device to host", queue, size_of(i));
-    queue.enqueued();
-    queue.flush();
+    slot.event = enqueue_read(queue, slot.memory, from + i * piece, size_of(i));
   };
   for (std::size_t i = 0; i < std::min(pieces, slots.size()); i++) request(i);
   for (std::size_t i = 0; i < pieces; i++) {
@@ -108,8 +116,21 @@ void Staging::read(Queue& queue, void* to, BufferRef from, std::size_t bytes) {
   });
 }
 
-// Memory that one driver's context pinned is pageable to another's: every piece is copied once on the host.
+DeviceBridge* Staging::bridge(Queue& queue, BufferRef from, Queue& target, BufferRef to, std::size_t bytes) {
+  std::lock_guard guard(bridges_mutex_);
+  const auto [entry, is_new] = bridges_.try_emplace(target.device().index());
+  if (is_new) {
+    auto made = std::make_unique<DeviceBridge>(device_, target.device());
+    if (*made && made->is_fast(queue, from, target, to, bytes)) entry->second = std::move(made);
+  }
+  return entry->second.get();
+}
+
+// Memory that one driver's context pinned is pageable to another's: without a bridge, every piece is copied once on the
+// host.
 void Staging::send(Queue& queue, BufferRef from, Queue& target, BufferRef to, std::size_t bytes) {
+  if (bytes >= worthwhile)
+    if (DeviceBridge* way = bridge(queue, from, target, to, bytes)) return way->send(queue, from, target, to, bytes);
   Staging& other = target.device().staging();
   std::scoped_lock guard(to_host_.mutex, other.to_device_.mutex);
   other.open(other.to_device_);

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <thread>
 
+#include "device_bridge.hpp"
 #include "floats.hpp"
 
 namespace dlprim {
@@ -107,6 +108,22 @@ TEST(Staging, ServesWhereItPays) {
   EXPECT_FALSE(device().staging().serves(&here, large));
 }
 
+// Sends numbers of every size from the first device to the second by copy(target, to, source, from, bytes).
+template <class Copy>
+void send_all_sizes(Queue& first, Queue& second, const Copy& copy) {
+  const Workspace there(first, sizes[11] + 100), here(second, sizes[11] + 100);
+  for (const std::size_t size : sizes) {
+    const Bytes sent = numbered(size, 3);
+    Bytes received(size);
+    const BufferRef from{there.data().memory, there.data().offset + 16}, to{here.data().memory, here.data().offset + 5};
+    first.write(from, sent.data(), size, true);
+    copy(to, from, size);
+    first.write(from, received.data(), size, true);
+    second.read(received.data(), to, size, true);
+    ASSERT_EQ(received, sent) << size << " bytes";
+  }
+}
+
 // Between two devices of this process, where there are two.
 TEST(Staging, BetweenDevices) {
   if (Device::count() < 2) return;
@@ -114,18 +131,20 @@ TEST(Staging, BetweenDevices) {
   EXPECT_THROW(first.copy_from(first, {}, {}, 1), ValidationError);
   for (const char* how : {"0", "1"}) {
     const Variable chosen("DLPRIM_STAGED_COPIES", how);
-    const Workspace there(first, sizes[11] + 100), here(second, sizes[11] + 100);
-    for (const std::size_t size : sizes) {
-      const Bytes sent = numbered(size, 3);
-      Bytes received(size);
-      const BufferRef from{there.data().memory, there.data().offset + 16},
-          to{here.data().memory, here.data().offset + 5};
-      first.write(from, sent.data(), size, true);
-      second.copy_from(first, to, from, size);
-      second.read(received.data(), to, size, true);
-      ASSERT_EQ(received, sent) << size << " bytes, staged: " << how;
-    }
+    send_all_sizes(first, second,
+                   [&](BufferRef to, BufferRef from, std::size_t bytes) { second.copy_from(first, to, from, bytes); });
   }
+}
+
+TEST(Staging, ABridgeBetweenDevices) {
+  if (Device::count() < 2) return;
+  Queue &first = Device::get(0).default_queue(), &second = Device::get(1).default_queue();
+  DeviceBridge bridge(first.device(), second.device());
+  if (!bridge) return;
+  send_all_sizes(first, second, [&](BufferRef to, BufferRef from, std::size_t bytes) {
+    bridge.is_fast(first, from, second, to, bytes);
+    bridge.send(first, from, second, to, bytes);
+  });
 }
 
 TEST(Staging, ParallelCopies) {

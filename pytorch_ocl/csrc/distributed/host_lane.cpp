@@ -17,8 +17,6 @@ namespace {
 
 // One moves while another is waited for.
 constexpr std::size_t most_pending = 2;
-// Of the speed of pinned memory: less means that the driver copies by way of memory of its own.
-constexpr double enough = 0.6;
 
 at::Tensor bytes_of(std::size_t count, c10::Device device) {
   return at::empty({std::int64_t(count)}, at::TensorOptions().dtype(at::kByte).device(device));
@@ -27,19 +25,6 @@ at::Tensor bytes_of(std::size_t count, c10::Device device) {
 at::Tensor pinned_bytes(std::size_t count) {
   const c10::DispatchKeySet cpu(c10::DispatchKey::CPU);
   return at::detail::empty_generic({std::int64_t(count)}, &host_allocator(), cpu, at::kByte, std::nullopt);
-}
-
-// Seconds that a queue takes to copy between `there` and memory of the host.
-double seconds_of(dlprim::Queue& queue, const at::Tensor& there, void* here, bool to_host) {
-  double best = 1e9;
-  for (int i = 0; i < 4; i++) {
-    const auto start = std::chrono::steady_clock::now();
-    if (to_host) queue.read(here, buffer_of(there), there.nbytes(), false);
-    else queue.write(buffer_of(there), here, there.nbytes(), false);
-    queue.record().wait();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  return best;
 }
 
 }  // namespace
@@ -76,12 +61,10 @@ bool Lane::register_segments() {
 
 bool Lane::is_fast(int rank) const {
   const std::size_t bytes = std::min<std::size_t>(layout_.inputs, 4 << 20);
-  const at::Tensor there = bytes_of(bytes, stream_.device()), pinned = pinned_bytes(bytes);
+  const at::Tensor there = bytes_of(bytes, stream_.device());
   return translated([&] {
     device(stream_.device_index()).default_queue().finish();  // `there` may be used by other queues then
-    dlprim::Queue& queue = queue_of(stream_);
-    return seconds_of(queue, there, pinned.data_ptr(), to_host_) >
-           enough * seconds_of(queue, there, segments_[rank].data(), to_host_);
+    return registered_[rank].is_fast(queue_of(stream_), buffer_of(there), bytes, to_host_);
   });
 }
 
