@@ -131,8 +131,10 @@ KernelSource make_source(const Expression& expression, const Plan& plan, const K
       constants += " M(" + name + ", " + std::to_string(values++) + ")";
       continue;
     }
-    const std::size_t bytes = std::size_t(std::max<int>(key.vector, 1)) * size_of(x.dtype);
-    const bool packed = key.access[k] == contiguous && size_of(x.dtype) < 4 && bytes >= 4;
+    // Only what lies side by side is moved in words of several elements.
+    const std::size_t together = key.access[k] == contiguous ? std::max<std::size_t>(key.vector, 1) : 1;
+    const std::size_t bytes = together * size_of(x.dtype);
+    const bool packed = together > 1 && size_of(x.dtype) < 4 && bytes >= 4;
     (output ? outputs : inputs) += " M(" + name + ", " + tag(x.dtype) + ", " + std::to_string(tensors++) + ", " +
                                    access_names[key.access[k]] + ", " + word_type(bytes) + ", " +
                                    std::to_string(packed ? 4 / size_of(x.dtype) : 1) + ")";

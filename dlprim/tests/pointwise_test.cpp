@@ -173,6 +173,28 @@ TEST(PointwiseOperation, Vectors) {
       }
 }
 
+// Many narrow results at once of wide operands that do not lie side by side.
+TEST(PointwiseOperation, NarrowResultsOfOneWideElement) {
+  const Setting forced(settings.gpu_forms);
+  for (const DataType wide : {DataType::int64, DataType::float64}) {
+    if (wide == DataType::float64 && !device().info().fp64) continue;
+    DeviceTensor one(wide, {1}, {3}), column(wide, {64, 2}, std::vector<double>(128, 3));
+    DeviceTensor equal(DataType::boolean, {64});
+    TensorView broadcast = one, strided = column;
+    broadcast.sizes[0] = 64, broadcast.strides[0] = 0;
+    strided.dims = 1;
+    for (const TensorView& x : {broadcast, strided}) {
+      for (const int number : {0, 3}) {
+        DeviceTensor other(wide, {1}, {double(number)});
+        TensorView all = other;
+        all.sizes[0] = 64, all.strides[0] = 0;
+        pointwise(queue(), PointwiseId::eq, {equal}, {x, all});
+        ASSERT_EQ(equal.read(), std::vector<double>(64, number == 3)) << name(wide);
+      }
+    }
+  }
+}
+
 TEST(PointwiseOperation, InPlaceOfEveryLength) {
   for (std::int64_t n : {1, 3, 4, 31, 1000, 100003}) {
     DeviceTensor a(DataType::float32, {n}, std::vector<double>(std::size_t(n), 2));
