@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/attention.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "floats.hpp"
@@ -283,6 +285,61 @@ TEST(AttentionRows, FewQueries) {
     Problem problem(c);
     expect_expected(problem);
   }
+}
+
+// float32 in two parts of 16 bits each: padded widths, blocks and slices, biases, strides, heads that share keys.
+TEST(AttentionHalves, AgreesWithHost) {
+  const Variable forced("DLPRIM_ATTENTION", "wgmma");
+  using C = Case;
+  int at = 0;
+  for (const Case& c :
+       {C{.heads = 2, .key_heads = 2, .queries = 70, .keys = 67, .width = 16},
+        C{.batch = 2, .heads = 4, .key_heads = 2, .queries = 150, .keys = 170, .width = 64, .causal = true},
+        C{.queries = 40, .keys = 90, .width = 20, .value_width = 17, .bias = C::mask},
+        C{.batch = 2,
+          .heads = 3,
+          .key_heads = 3,
+          .queries = 20,
+          .keys = 17,
+          .width = 10,
+          .bias = C::added,
+          .heads_last = true},
+        C{.heads = 2, .queries = 131, .keys = 100, .width = 128, .causal = true},
+        C{.queries = 30, .keys = 50, .width = 80, .value_width = 112, .bias = C::row, .scale = -0.5},
+        C{.queries = 5, .keys = 0, .width = 8}}) {
+    if (builds_slowly() && at++ > 1) break;
+    SCOPED_TRACE(::testing::Message() << c.queries << "x" << c.keys << " width " << c.width);
+    Problem x(c);
+    x.forward();
+    expect_close(x.out.memory.read(), Expected(x, {}).out, 2 * tolerance(DataType::float32));
+  }
+}
+
+// Elements far beyond what 16 bits hold, small ones beside large ones, and what is no number in one head.
+TEST(AttentionHalves, EveryMagnitude) {
+  const Variable forced("DLPRIM_ATTENTION", "wgmma");
+  const Case c{.heads = 2, .key_heads = 2, .queries = 20, .keys = 24, .width = 16};
+  Problem plain(c), scaled(c);
+  const auto multiply = [](Operand& x, double by) {
+    for (double& value : x.values) value *= by;
+    x.memory.write(x.values);
+  };
+  multiply(scaled.q, 0x1p-60), multiply(scaled.k, 0x1p60), multiply(scaled.v, 0x1p100);
+  plain.forward(), scaled.forward();
+  std::vector<double> expected = plain.out.memory.read();
+  for (double& value : expected) value *= 0x1p100;
+  EXPECT_EQ(scaled.out.memory.read(), expected);
+  EXPECT_EQ(scaled.logsumexp.read(), plain.logsumexp.read());
+
+  const std::vector<double> host = Expected(plain, {}).out;
+  plain.k.values[plain.k.at(0, 1, 3, 5)] = NAN, plain.v.values[plain.v.at(0, 1, 2, 1)] = INFINITY;
+  plain.k.memory.write(plain.k.values), plain.v.memory.write(plain.v.values);
+  plain.forward();
+  const std::vector<double> out = plain.out.memory.read();
+  const auto half = std::ptrdiff_t(out.size() / 2);
+  expect_close({out.begin(), out.begin() + half}, {host.begin(), host.begin() + half},
+               2 * tolerance(DataType::float32));
+  EXPECT_TRUE(std::ranges::all_of(out.begin() + half, out.end(), [](double value) { return std::isnan(value); }));
 }
 
 INSTANTIATE_TEST_SUITE_P(Candidates, Attention, ::testing::Values("wgmma", "wgmma_backward", "mma", "tiled"),

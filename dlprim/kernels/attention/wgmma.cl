@@ -11,13 +11,14 @@
 //   STAGES         slices in local memory
 //   TURNS          the fours take turns to begin products
 //   FEW, MANY      registers of a work-item that copies and of one that multiplies
+//   HALVES         elements are float32, in two parts (see wgmma.clh)
 #include "attention/wgmma.clh"
 
-#define QUERY_BYTES MATRIX_BYTES(BLOCK, WIDTH)
-#define STAGE_BYTES MATRIX_BYTES(SLICE, WIDTH > VALUE_WIDTH ? WIDTH : VALUE_WIDTH)
+#define QUERY_BYTES MATRIX_BYTES(BLOCK, COLUMNS(WIDTH))
+#define STAGE_BYTES MATRIX_BYTES(SLICE, COLUMNS(WIDTH > VALUE_WIDTH ? WIDTH : VALUE_WIDTH))
 #define FORWARD_ARGUMENTS                                                                                        \
   const Maps maps, const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v), \
-      BIAS_ARGUMENT GLOBAL(ushort, out), GLOBAL(float, logsumexp), const int together
+      BIAS_ARGUMENT GLOBAL(OUT, out), GLOBAL(float, logsumexp), SCALES_ARGUMENT const int together
 
 #if NV_PTX == 90
 #include "lib/hopper_tiles.clh"
@@ -41,8 +42,8 @@ inline void advance(Ring *r) {
   {                                                                                       \
     const uint barrier = full(&ring), to = ring.memory + ring.stage * STAGE_BYTES;        \
     wait_barrier(freed(&ring), ring.parity ^ 1);                                          \
-    expect_bytes(barrier, MATRIX_BYTES(SLICE, width));                                    \
-    COPY_MATRIX(ORDER, to, x, row, SLICE, width)                                          \
+    expect_bytes(barrier, MATRIX_BYTES(SLICE, COLUMNS(width)));                           \
+    COPY_MATRIX(ORDER, to, x, row, SLICE, COLUMNS(width))                                 \
     advance(&ring);                                                                       \
   }
 
@@ -59,7 +60,7 @@ __attribute__((always_inline)) inline void produce(Ring ring, uint queries, ulon
     const uint barrier = QUERIES_FULL(ring, round), to = queries + round % 2 * QUERY_BYTES;
     wait_barrier(QUERIES_FREE(ring, round), round / 2 % 2 ^ 1);
     expect_bytes(barrier, QUERY_BYTES);
-    COPY_MATRIX(ORDER, to, Q, first, BLOCK, WIDTH)
+    COPY_MATRIX(ORDER, to, Q, first, BLOCK, COLUMNS(WIDTH))
     for (int i = 0; i <= (more ? slices : 0); i++) {
       if (i < slices) PRODUCE(K, i * SLICE, WIDTH)
       if (i > 0) PRODUCE(V, (i - 1) * SLICE, VALUE_WIDTH)
@@ -110,8 +111,11 @@ __attribute__((always_inline)) inline uint next_slice(Ring *ring, ulong *operand
   TAKE_TURN();                                                                                                  \
   WGMMA_FENCE();                                                                                                \
   WGMMA_MEMORY(TAG, s, KEY_TILES, SLICE, own_queries, keys_##done, "0", "0", "0");                              \
-  UNROLL for (int d = 1; d < WIDTH / 16; d++)                                                                   \
-    WGMMA_MEMORY(TAG, s, KEY_TILES, SLICE, own_queries + ALONG(d, BLOCK), keys_##done + ALONG(d, SLICE), "1", "0", "0"); \
+  UNROLL for (int n = 1; n < PARTS * (WIDTH / 16); n++) {                                                       \
+    const int part = n / (WIDTH / 16), d = n % (WIDTH / 16), lower = PART(WIDTH) / 16;                          \
+    WGMMA_MEMORY(TAG, s, KEY_TILES, SLICE, own_queries + ALONG(d + FIRST_LOWER(part) * lower, BLOCK),           \
+                 keys_##done + ALONG(d + SECOND_LOWER(part) * lower, SLICE), "1", "0", "0");                    \
+  }                                                                                                             \
   WGMMA_COMMIT();
 // The first product of the block of a round, which is under way while the block before is finished.
 #define BEGIN_BLOCK(number)                                                                                     \
@@ -126,8 +130,11 @@ __attribute__((always_inline)) inline uint next_slice(Ring *ring, ulong *operand
   ulong values_##done = value_operand;                                                                          \
   const uint done = next_slice(&ring, &values_##done);                                                          \
   WGMMA_FENCE();                                                                                                \
-  UNROLL for (int t = 0; t < SLICE / 16; t++)                                                                   \
-    WGMMA_ROWS(TAG, o, VALUE_TILES, VALUE_WIDTH, ps[t], values_##done + DOWN(t), "1", "1");         \
+  UNROLL for (int n = 0; n < PARTS * (SLICE / 16); n++) {                                                       \
+    const int part = n / (SLICE / 16), t = n % (SLICE / 16);                                                    \
+    WGMMA_ROWS(TAG, o, VALUE_TILES, VALUE_WIDTH, ps[t + FIRST_LOWER(part) * (SLICE / 16)],                      \
+               values_##done + SECOND_LOWER(part) * ALONG(PART(VALUE_WIDTH) / 16, SLICE) + DOWN(t), "1", "1");  \
+  }                                                                                                             \
   WGMMA_COMMIT();
 
 __kernel __attribute__((reqd_work_group_size(GROUP + 128, 1, 1)))
@@ -174,9 +181,9 @@ void forward(FORWARD_ARGUMENTS) {
     // Of the four warps, with CAUSAL.
     const int end = CAUSAL ? min(p->keys, first + (four + 1) * 64) : p->keys;
     const int own_slices = (end + SLICE - 1) / SLICE;
-    uint4 ps[SLICE / 16];
+    uint4 ps[PACKED];
     float4 scores[SLICE / 8];
-    Rows rows = {-INFINITY, 0};
+    ROWS_OF_BLOCK
     CLEAR_TILES(o, VALUE_TILES)
     WGMMA_WAIT(0);
     RELEASE(begun);
@@ -233,21 +240,23 @@ void forward(FORWARD_ARGUMENTS) {
     BLOCK_SLICES
     BIAS_DATA
     const int own = 16 * warp.number, row = first + own + line;
-    uint4 ps[SLICE / 16];
+    uint4 ps[PACKED];
     float4 s[SLICE / 8], sum[VALUE_WIDTH / 8];
-    Rows rows = {-INFINITY, 0};
+    ROWS_OF_BLOCK
     UNROLL for (int j = 0; j < VALUE_WIDTH / 8; j++) sum[j] = 0;
     for (int i = 0; i < slices; i++) {
       barrier(CLK_LOCAL_MEM_FENCE);
-      if (i == 0) COPY_MATRIX(ORDER, memory, Q, first, BLOCK, WIDTH)
-      COPY_MATRIX(ORDER, key_memory, K, i * SLICE, SLICE, WIDTH)
-      COPY_MATRIX(ORDER, value_memory, V, i * SLICE, SLICE, VALUE_WIDTH)
+      if (i == 0) COPY_MATRIX(ORDER, memory, Q, first, BLOCK, COLUMNS(WIDTH))
+      COPY_MATRIX(ORDER, key_memory, K, i * SLICE, SLICE, COLUMNS(WIDTH))
+      COPY_MATRIX(ORDER, value_memory, V, i * SLICE, SLICE, COLUMNS(VALUE_WIDTH))
       barrier(CLK_LOCAL_MEM_FENCE);
       UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] = 0;
-      UNROLL for (int d = 0; d < WIDTH / 16; d++) {
-        const uint4 query = load_matrices(memory + place(own + near, 2 * d + half_warp, BLOCK), &warp);
+      UNROLL for (int n = 0; n < PARTS * (WIDTH / 16); n++) {
+        const int part = n / (WIDTH / 16), d = n % (WIDTH / 16), lower = PART(WIDTH) / 16;
+        const int query_at = d + FIRST_LOWER(part) * lower, key_at = d + SECOND_LOWER(part) * lower;
+        const uint4 query = load_matrices(memory + place(own + near, 2 * query_at + half_warp, BLOCK), &warp);
         UNROLL for (int j = 0; j < SLICE / 16; j++) {
-          const uint4 key = load_matrices(key_memory + place(16 * j + far, 2 * d + other, SLICE), &warp);
+          const uint4 key = load_matrices(key_memory + place(16 * j + far, 2 * key_at + other, SLICE), &warp);
           MULTIPLY(&s[2 * j], query, key.xy, &warp);
           MULTIPLY(&s[2 * j + 1], query, key.zw, &warp);
         }
@@ -255,13 +264,17 @@ void forward(FORWARD_ARGUMENTS) {
       const float2 shrink = weigh(s, &rows, row, i * SLICE, p->keys, &warp, p BIAS_VALUE);
       pack_probabilities(ps, s);
       UNROLL for (int j = 0; j < VALUE_WIDTH / 8; j++) sum[j] *= shrink.xxyy;
-      UNROLL for (int t = 0; t < SLICE / 16; t++)
+      UNROLL for (int n = 0; n < PARTS * (SLICE / 16); n++) {
+        const int part = n / (SLICE / 16), t = n % (SLICE / 16);
+        const uint4 weights = ps[t + FIRST_LOWER(part) * (SLICE / 16)];
         UNROLL for (int j = 0; j < VALUE_WIDTH / 16; j++) {
-          const __local uchar *at = value_memory + place(16 * t + near, 2 * j + half_warp, SLICE);
+          const int chunk = 2 * j + half_warp + SECOND_LOWER(part) * (PART(VALUE_WIDTH) / 8);
+          const __local uchar *at = value_memory + place(16 * t + near, chunk, SLICE);
           const uint4 value = load_matrices_turned((const __local ushort *)at, &warp);
-          MULTIPLY(&sum[2 * j], ps[t], value.xy, &warp);
-          MULTIPLY(&sum[2 * j + 1], ps[t], value.zw, &warp);
+          MULTIPLY(&sum[2 * j], weights, value.xy, &warp);
+          MULTIPLY(&sum[2 * j + 1], weights, value.zw, &warp);
         }
+      }
     }
     finish(sum, &rows, row, batch, head, &warp, p, out_memory, out_offset, logsumexp_memory, logsumexp_offset);
   }

@@ -116,13 +116,12 @@ Workspace attention_delta(Queue& queue, const AttentionProblem& problem) {
   return delta;
 }
 
-const char* decline_attention(const Device& device, DataType type, std::int64_t width, std::int64_t value_width,
-                              double scores) {
+const char* decline_attention(const Device& device, DataType type, const AttentionSizes& sizes) {
+  const auto bounded = [](std::int64_t size) { return std::int32_t(std::min<std::int64_t>(size, 1 << 29)); };
   AttentionProblem problem;
-  problem.other_scores = scores;
-  problem.type = type, problem.backward = true;
-  problem.p.width = std::int32_t(std::min<std::int64_t>(width, 1 << 20));
-  problem.p.value_width = std::int32_t(std::min<std::int64_t>(value_width, 1 << 20));
+  problem.type = type, problem.other_scores = sizes.scores, problem.backward = sizes.backward;
+  problem.p.queries = bounded(sizes.queries);
+  problem.p.width = bounded(sizes.width), problem.p.value_width = bounded(sizes.value_width);
   return all_attention_cores().try_select(device, problem) ? nullptr : "products and softmax serve better";
 }
 

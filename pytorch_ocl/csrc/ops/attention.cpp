@@ -55,10 +55,12 @@ bool fused(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
   const auto width = query.sym_size(3).maybe_as_int(), value_width = value.sym_size(3).maybe_as_int();
   if (!width || !value_width) return false;
   dlprim::Device& device = current_queue(query.device()).device();
-  double scores = 1;
+  dlprim::AttentionSizes sizes{query.sym_size(2).maybe_as_int().value_or(1), *width, *value_width, 1, false};
   for (const c10::SymInt& size : {query.sym_size(0), query.sym_size(1), query.sym_size(2), key.sym_size(2)})
-    scores *= double(size.maybe_as_int().value_or(1));
-  return !dlprim::decline_attention(device, data_type_of(query, attention), *width, *value_width, scores);
+    sizes.scores *= double(size.maybe_as_int().value_or(1));
+  sizes.backward =
+      at::GradMode::is_enabled() && (query.requires_grad() || key.requires_grad() || value.requires_grad());
+  return !dlprim::decline_attention(device, data_type_of(query, attention), sizes);
 }
 
 int64_t choose_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
@@ -191,8 +193,9 @@ std::tuple<at::Tensor, at::Tensor> _native_multi_head_attention(
   const int64_t width = num_head > 0 && embed_dim % num_head == 0 ? embed_dim / num_head : 0;
   if (!need_weights && query.is_same(key) && key.is_same(value) && query.dim() == 3 && query.size(2) == embed_dim &&
       width > 0 && qkv_weight.sizes() == c10::IntArrayRef{3 * embed_dim, embed_dim} &&
-      !dlprim::decline_attention(current_queue(query.device()).device(), data_type_of(query, attention), width, width,
-                                 double(query.size(0) * query.size(1)) * double(num_head * query.size(1)))) {
+      !dlprim::decline_attention(current_queue(query.device()).device(), data_type_of(query, attention),
+                                 {query.size(1), width, width,
+                                  double(query.size(0) * query.size(1)) * double(num_head * query.size(1)), false})) {
     const at::Tensor parts =
         at::linear(query, qkv_weight, qkv_bias).unflatten(2, {3, num_head, width}).permute({2, 0, 3, 1, 4});
     const at::Tensor out = std::get<0>(at::_scaled_dot_product_fused_attention_overrideable(

@@ -23,10 +23,16 @@ struct AttentionInputs {
   std::optional<TensorView> bias;
 };
 
+/// What is known of a call of attention before it is made. `scores`: elements of all matrices of scores; `backward`:
+/// whether gradients follow.
+struct AttentionSizes {
+  std::int64_t queries, width, value_width;
+  double scores;
+  bool backward;
+};
 /// Why products and softmax as separate operations serve better, or null: no kernel here takes the dtype or the widths,
-/// or the matrices of scores, of `scores` elements together, fit in memory and the other way is faster on the device.
-const char* decline_attention(const Device& device, DataType type, std::int64_t width, std::int64_t value_width,
-                              double scores);
+/// or the matrices of scores fit in memory and the other way is faster on the device.
+const char* decline_attention(const Device& device, DataType type, const AttentionSizes& sizes);
 
 /// out = softmax(scale * q k^T + bias) v, the matrix of scores never in memory (T. Dao, "FlashAttention-2", 2023).
 /// out (batch, heads, queries, value width) is strided as the inputs may be; logsumexp (batch, heads, queries),

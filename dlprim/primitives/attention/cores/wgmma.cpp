@@ -6,6 +6,7 @@
 #include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/static_local_memory.hpp>
 
+#include "../halves.hpp"
 #include "maps.hpp"
 
 namespace dlprim::attention_cores {
@@ -26,7 +27,12 @@ struct Key {
 
 bool has_units(const DeviceInfo& info) { return info.nv_inline_ptx && info.nv_compute_capability == 90; }
 
-// Measured on an H200. DLPRIM_ATTENTION_TILE=2x128x5x1x1 for measurements.
+// Elements of float32 are multiplied in two parts of 16 bits each.
+bool has_halves(const AttentionProblem& x) { return x.type == DataType::float32; }
+
+int columns(const AttentionProblem& x, int width) { return has_halves(x) ? columns_of_halves(width) : width; }
+
+// Measured on an H200, but for float32. DLPRIM_ATTENTION_TILE=2x128x5x1x1 for measurements.
 Shape shape_of(const Device& device, const AttentionProblem& x) {
   int fours, slice, stages, resident, turns;
   const char* forced = environment::text("DLPRIM_ATTENTION_TILE");
@@ -34,7 +40,9 @@ Shape shape_of(const Device& device, const AttentionProblem& x) {
     return {std::uint8_t(fours), std::uint8_t(slice), std::uint8_t(stages), std::uint8_t(resident),
             std::uint8_t(turns)};
   const int widest = std::max(x.p.width, x.p.value_width);
-  if (!has_units(device.info())) return {2, std::uint8_t(widest > 64 ? 16 : 48), 2, 1, 0};
+  const std::uint8_t emulated = widest > 64 ? 16 : 48;
+  if (!has_units(device.info())) return {std::uint8_t(has_halves(x) ? 1 : 2), emulated, 2, 1, 0};
+  if (has_halves(x)) return widest > 64 ? Shape{2, 64, 3, 1, 1} : Shape{2, 128, 5, 1, 1};
   // Blocks of 128 queries of short sequences leave fewer rows empty.
   if (widest > 96) return {2, 128, 5, 1, 1};
   if (widest > 64) return {3, 80, 6, 1, 1};
@@ -61,7 +69,9 @@ KernelSource source_of(const Key& key) {
   const Shape& shape = key.shape;
   KernelSource source("attention/wgmma.cl", "forward");
   define_attention(source, key.bias, key.causal, false);
-  source.define("TAG", tag(DataType(key.type))).define("WARPS", 4 * shape.fours).define("TILES", 1);
+  const bool halves = DataType(key.type) == DataType::float32;
+  source.define("TAG", halves ? "f16" : tag(DataType(key.type))).define("HALVES", halves);
+  source.define("WARPS", 4 * shape.fours).define("TILES", 1);
   source.define("WIDTH", key.width).define("VALUE_WIDTH", key.value_width).define("VALUE_TILES", key.value_width / 8);
   source.define("SLICE", shape.slice).define("KEY_TILES", shape.slice / 8).define("STAGES", shape.stages);
   source.define("TURNS", shape.turns);
@@ -75,7 +85,7 @@ KernelSource source_of(const Key& key) {
 std::int32_t heads_together(const AttentionProblem& x) {
   const auto& p = x.p;
   if (!x.causal) return 1;
-  const std::int64_t bytes = 2 * std::int64_t(p.keys) * (p.width + p.value_width);
+  const std::int64_t bytes = 2 * std::int64_t(p.keys) * (columns(x, p.width) + columns(x, p.value_width));
   const std::int64_t heads = (12 << 20) / std::max<std::int64_t>(bytes, 1) * p.sharing;
   return std::int32_t(std::clamp<std::int64_t>(heads, p.sharing, std::int64_t(p.batch) * p.heads));
 }
@@ -83,19 +93,39 @@ std::int32_t heads_together(const AttentionProblem& x) {
 const char* decline(const Device& device, const AttentionProblem& problem, bool forced) {
   const DeviceInfo& info = device.info();
   const auto& p = problem.p;
-  if (problem.type != DataType::float16 && problem.type != DataType::bfloat16) return "only for 16-bit floats";
+  if (problem.type == DataType::float64) return "sums in float32";
   if (problem.backward) return "only forward";
   if (problem.dropout) return "without dropout";
   if (info.max_work_group < 512 || info.local_memory < 49152) return "the device's work-groups are too small";
   if (std::max(p.width, p.value_width) > 128) return "rows do not fit in registers";
-  if (!can_be_mapped(problem)) return "rows are not aligned to 16 bytes, or strides fit no map";
+  if (!has_halves(problem) && !can_be_mapped(problem)) return "rows are not aligned to 16 bytes, or strides fit no map";
   if ((std::int64_t(p.queries) / 64 + 1) * p.batch * p.heads >= 1 << 30) return "too many queries";
   if (forced) return nullptr;
   if (!has_units(info)) return "the device is not of the Hopper architecture";
-  if (static_local_memory(device) < memory_of(shape_of(device, problem), p.width, p.value_width))
+  if (static_local_memory(device) <
+      memory_of(shape_of(device, problem), columns(problem, p.width), columns(problem, p.value_width)))
     return "the driver keeps kernels to less local memory";
   if (p.queries <= 64) return "too few queries";
   return nullptr;
+}
+
+// Whether two neighbours of the result lie aligned to their bytes.
+bool writes_pairs(const AttentionProblem& x) {
+  const auto& out = x.p.out;
+  return (out.batch | out.head | out.row | x.p.value_width) % 2 == 0 && x.out.offset % (2 * size_of(x.type)) == 0;
+}
+
+Key key_of(const Device& device, const AttentionProblem& x) {
+  const auto& p = x.p;
+  Key key{};
+  key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal;
+  key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
+  key.scale_first = x.bias_type || p.scale <= 0;
+  key.pairs = writes_pairs(x);
+  key.bias_pairs =
+      x.bias_type && size_of(*x.bias_type) == 2 && p.bias.column == 1 && vector_of({{p.bias, x.bias, p.keys}}, 2) == 2;
+  key.shape = shape_of(device, x);
+  return key;
 }
 
 void run(Queue& queue, const AttentionProblem& x) {
@@ -103,22 +133,21 @@ void run(Queue& queue, const AttentionProblem& x) {
   const auto& p = x.p;
   Device& device = queue.device();
   const DeviceInfo& info = device.info();
-  Key key{};
-  key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal;
-  key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
-  key.scale_first = x.bias_type || p.scale <= 0;
-  key.pairs = vector_of({{p.out, x.out, p.value_width}}, 2) == 2;
-  key.bias_pairs =
-      x.bias_type && size_of(*x.bias_type) == 2 && p.bias.column == 1 && vector_of({{p.bias, x.bias, p.keys}}, 2) == 2;
-  key.shape = shape_of(device, x);
+  const Key key = key_of(device, x);
   const int block = 64 * key.shape.fours;
   const std::int64_t blocks = (p.queries + block - 1) / block * std::int64_t(p.batch) * p.heads;
   const std::int64_t groups = std::min(blocks, std::int64_t(info.compute_units) * key.shape.resident);
   // Where there is no such matrix unit, no warps copy only.
   const std::size_t group = 128 * std::size_t(key.shape.fours + has_units(info));
   Kernel& kernel = cache.get(device, key, [&] { return source_of(key); });
-  launch_attention_with(maps_of(x, block, key.shape.slice), queue, kernel, groups, group, x, x.out, x.logsumexp,
-                        heads_together(x));
+  if (!has_halves(x))
+    return launch_attention_with(maps_of(x, block, key.shape.slice), queue, kernel, groups, group, x, x.out,
+                                 x.logsumexp, heads_together(x));
+  const AttentionHalves halves = attention_halves(queue, x);
+  AttentionProblem in_memory = halves.problem;
+  in_memory.p.width = columns_of_halves(p.width), in_memory.p.value_width = columns_of_halves(p.value_width);
+  launch_attention_with(maps_of(in_memory, block, key.shape.slice), queue, kernel, groups, group, halves.problem, x.out,
+                        x.logsumexp, halves.scales, heads_together(x));
 }
 
 constexpr AttentionCore core{.name = "wgmma", .order = 100, .decline = decline, .run = run, .may_fail_to_build = true};
