@@ -104,18 +104,19 @@ __attribute__((always_inline)) inline uint next_slice(Ring *ring, ulong *operand
     TAKE_TURN();                                       \
     PASS_TURN();                                       \
   }
-// s = queries by the next slice of keys; o += probabilities by the next slice of values.
-#define MULTIPLY_KEYS(done)                                                                                     \
-  ulong keys_##done = key_operand;                                                                              \
-  const uint done = next_slice(&ring, &keys_##done);                                                            \
-  TAKE_TURN();                                                                                                  \
-  WGMMA_FENCE();                                                                                                \
-  WGMMA_MEMORY(TAG, s, KEY_TILES, SLICE, own_queries, keys_##done, "0", "0", "0");                              \
-  UNROLL for (int n = 1; n < PARTS * (WIDTH / 16); n++) {                                                       \
-    const int part = n / (WIDTH / 16), d = n % (WIDTH / 16), lower = PART(WIDTH) / 16;                          \
-    WGMMA_MEMORY(TAG, s, KEY_TILES, SLICE, own_queries + ALONG(d + FIRST_LOWER(part) * lower, BLOCK),           \
-                 keys_##done + ALONG(d + SECOND_LOWER(part) * lower, SLICE), "1", "0", "0");                    \
-  }                                                                                                             \
+// s = queries by the next slice of keys; o += probabilities by the next slice of values, or = with HALVES.
+#define KEY_PRODUCT(n, keys, add)                                                                               \
+  WGMMA_MEMORY(TAG, s, KEY_TILES, SLICE,                                                                        \
+               own_queries + ALONG((n) % KEY_STEPS + FIRST_LOWER((n) / KEY_STEPS) * (HALF_ROW(WIDTH) / 16), BLOCK), \
+               (keys) + ALONG((n) % KEY_STEPS + SECOND_LOWER((n) / KEY_STEPS) * (HALF_ROW(WIDTH) / 16), SLICE), add, "0", "0");
+#define KEY_STEPS (WIDTH / 16)
+#define MULTIPLY_KEYS(done)                                                       \
+  ulong keys_##done = key_operand;                                                \
+  const uint done = next_slice(&ring, &keys_##done);                              \
+  TAKE_TURN();                                                                    \
+  WGMMA_FENCE();                                                                  \
+  KEY_PRODUCT(0, keys_##done, "0")                                                \
+  UNROLL for (int n = 1; n < HALF_PRODUCTS * KEY_STEPS; n++) KEY_PRODUCT(n, keys_##done, "1") \
   WGMMA_COMMIT();
 // The first product of the block of a round, which is under way while the block before is finished.
 #define BEGIN_BLOCK(number)                                                                                     \
@@ -126,16 +127,35 @@ __attribute__((always_inline)) inline uint next_slice(Ring *ring, ulong *operand
     PASS_TURN();                                                                                                \
     begun = keys;                                                                                               \
   }
-#define MULTIPLY_VALUES(done)                                                                                   \
-  ulong values_##done = value_operand;                                                                          \
-  const uint done = next_slice(&ring, &values_##done);                                                          \
-  WGMMA_FENCE();                                                                                                \
-  UNROLL for (int n = 0; n < PARTS * (SLICE / 16); n++) {                                                       \
-    const int part = n / (SLICE / 16), t = n % (SLICE / 16);                                                    \
-    WGMMA_ROWS(TAG, o, VALUE_TILES, VALUE_WIDTH, ps[t + FIRST_LOWER(part) * (SLICE / 16)],                      \
-               values_##done + SECOND_LOWER(part) * ALONG(PART(VALUE_WIDTH) / 16, SLICE) + DOWN(t), "1", "1");  \
-  }                                                                                                             \
+#define VALUE_STEPS (SLICE / 16)
+#define VALUE_PRODUCT(n, values, add)                                                                           \
+  WGMMA_ROWS(TAG, o, VALUE_TILES, VALUE_WIDTH, ps[(n) % VALUE_STEPS + FIRST_LOWER((n) / VALUE_STEPS) * VALUE_STEPS], \
+             (values) + SECOND_LOWER((n) / VALUE_STEPS) * ALONG(HALF_ROW(VALUE_WIDTH) / 16, SLICE) + DOWN((n) % VALUE_STEPS), \
+             add, "1");
+#define MULTIPLY_VALUES(done)                                                     \
+  ulong values_##done = value_operand;                                            \
+  const uint done = next_slice(&ring, &values_##done);                            \
+  WGMMA_FENCE();                                                                  \
+  VALUE_PRODUCT(0, values_##done, FIRST_ADD)                                      \
+  UNROLL for (int n = 1; n < HALF_PRODUCTS * VALUE_STEPS; n++) VALUE_PRODUCT(n, values_##done, "1") \
   WGMMA_COMMIT();
+// What a slice's values become: o shrinks; with HALVES o is of this slice, and the sum of those before shrinks by what
+// the slice before last let it.
+#if HALVES
+#define FIRST_ADD "0"
+#define DECLARE_RESULT float4 sum[VALUE_WIDTH / 8], slice_sum[VALUE_WIDTH / 8]; float2 pending = 0; CLEAR_RESULT
+#define CLEAR_RESULT UNROLL for (int j = 0; j < VALUE_WIDTH / 8; j++) sum[j] = 0;
+#define ADD_SLICE                                                                 \
+  READ_TILES(o, VALUE_TILES, slice_sum)                                           \
+  UNROLL for (int j = 0; j < VALUE_WIDTH / 8; j++) sum[j] = sum[j] * pending.xxyy + slice_sum[j];
+#define SHRINK_RESULT(by) ADD_SLICE pending = by;
+#define READ_RESULT ADD_SLICE
+#else
+#define FIRST_ADD "1"
+#define DECLARE_RESULT CLEAR_TILES(o, VALUE_TILES)
+#define SHRINK_RESULT(by) SCALE_TILES(o, VALUE_TILES, by)
+#define READ_RESULT float4 sum[VALUE_WIDTH / 8]; READ_TILES(o, VALUE_TILES, sum)
+#endif
 
 __kernel __attribute__((reqd_work_group_size(GROUP + 128, 1, 1)))
 void forward(FORWARD_ARGUMENTS) {
@@ -184,7 +204,7 @@ void forward(FORWARD_ARGUMENTS) {
     uint4 ps[PACKED];
     float4 scores[SLICE / 8];
     ROWS_OF_BLOCK
-    CLEAR_TILES(o, VALUE_TILES)
+    DECLARE_RESULT
     WGMMA_WAIT(0);
     RELEASE(begun);
     READ_TILES(s, KEY_TILES, scores)
@@ -201,7 +221,7 @@ void forward(FORWARD_ARGUMENTS) {
       AFTER(rows.total);
       WGMMA_WAIT(0);
       RELEASE(values);
-      SCALE_TILES(o, VALUE_TILES, shrink)
+      SHRINK_RESULT(shrink)
       pack_probabilities(ps, scores);
     }
     RELEASE(QUERIES_FREE(ring, round));
@@ -215,8 +235,7 @@ void forward(FORWARD_ARGUMENTS) {
     BEGIN_BLOCK(round + 1)
     WGMMA_WAIT(1);
     RELEASE(last_values);
-    float4 sum[VALUE_WIDTH / 8];
-    READ_TILES(o, VALUE_TILES, sum)
+    READ_RESULT
     finish(sum, &rows, row, batch, head, &warp, p, out_memory, out_offset, logsumexp_memory, logsumexp_offset);
   }
   WGMMA_WAIT(0);
@@ -251,8 +270,8 @@ void forward(FORWARD_ARGUMENTS) {
       COPY_MATRIX(ORDER, value_memory, V, i * SLICE, SLICE, COLUMNS(VALUE_WIDTH))
       barrier(CLK_LOCAL_MEM_FENCE);
       UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] = 0;
-      UNROLL for (int n = 0; n < PARTS * (WIDTH / 16); n++) {
-        const int part = n / (WIDTH / 16), d = n % (WIDTH / 16), lower = PART(WIDTH) / 16;
+      UNROLL for (int n = 0; n < HALF_PRODUCTS * (WIDTH / 16); n++) {
+        const int part = n / (WIDTH / 16), d = n % (WIDTH / 16), lower = HALF_ROW(WIDTH) / 16;
         const int query_at = d + FIRST_LOWER(part) * lower, key_at = d + SECOND_LOWER(part) * lower;
         const uint4 query = load_matrices(memory + place(own + near, 2 * query_at + half_warp, BLOCK), &warp);
         UNROLL for (int j = 0; j < SLICE / 16; j++) {
@@ -264,11 +283,11 @@ void forward(FORWARD_ARGUMENTS) {
       const float2 shrink = weigh(s, &rows, row, i * SLICE, p->keys, &warp, p BIAS_VALUE);
       pack_probabilities(ps, s);
       UNROLL for (int j = 0; j < VALUE_WIDTH / 8; j++) sum[j] *= shrink.xxyy;
-      UNROLL for (int n = 0; n < PARTS * (SLICE / 16); n++) {
+      UNROLL for (int n = 0; n < HALF_PRODUCTS * (SLICE / 16); n++) {
         const int part = n / (SLICE / 16), t = n % (SLICE / 16);
         const uint4 weights = ps[t + FIRST_LOWER(part) * (SLICE / 16)];
         UNROLL for (int j = 0; j < VALUE_WIDTH / 16; j++) {
-          const int chunk = 2 * j + half_warp + SECOND_LOWER(part) * (PART(VALUE_WIDTH) / 8);
+          const int chunk = 2 * j + half_warp + SECOND_LOWER(part) * (HALF_ROW(VALUE_WIDTH) / 8);
           const __local uchar *at = value_memory + place(16 * t + near, chunk, SLICE);
           const uint4 value = load_matrices_turned((const __local ushort *)at, &warp);
           MULTIPLY(&sum[2 * j], weights, value.xy, &warp);
