@@ -53,15 +53,15 @@ ReduceCode code_of(const Row& row) {
       open = "const ACC_T a = p->v; ";
       break;
     case Kind::indexed:
+      // Indices grow, so that of equal elements the first is kept by itself; without one, all are the identity.
       code = {"ACC_T v; IDX i;",
               2,
               "p->v = " + identity + "; p->i = (IDX)-1;",
-              "const ACC_T a = p->v, b = " + map + "; if ((" + combine +
-                  ") || (index < p->i && (a == b || (a != a && b != b)))) { p->v = b; p->i = index; }",
+              "const ACC_T a = p->v, b = " + map + "; if (" + combine + ") { p->v = b; p->i = index; }",
               "const ACC_T a = p->v, b = q.v; if ((" + combine +
                   ") || (q.i < p->i && (a == b || (a != a && b != b)))) *p = q;",
               ""};
-      open = "const ACC_T v = p->v; const IDX i = p->i; ";
+      open = "const ACC_T v = p->v; const IDX i = p->i == (IDX)-1 ? 0 : p->i; ";
       break;
     case Kind::moments:
       code = {welford::members, 3, welford::start, welford::update, welford::merge, ""};
