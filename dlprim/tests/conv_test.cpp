@@ -362,6 +362,10 @@ TEST(Conv, Winograd) {
 
 // tf32 reaches the products of every pass, and only where it is allowed. Two parts are closer to float32.
 TEST(Conv, RoundsToTf32OnlyWhenAllowed) {
+  GemmProblem problem;
+  problem.type = DataType::float32, problem.p.k = 1;
+  const GemmCore* mma = all_gemm_cores().find("mma");
+  if (const char* reason = mma->decline(testing::device(), problem, true)) GTEST_SKIP() << reason;
   const testing::Variable units("DLPRIM_GEMM", "mma");
   const Sizes xs{2, 24, 6, 5}, ws{16, 24, 3, 3}, ys{2, 16, 6, 5};
   const Elements x(DataType::float32, 1440, 1), w(DataType::float32, 3456, 2), dy(DataType::float32, 960, 3);

@@ -224,6 +224,12 @@ class GemmTf32 : public ::testing::TestWithParam<const char*> {};
 TEST_P(GemmTf32, RoundsOnlyWhenAllowed) {
   const testing::Variable forced("DLPRIM_GEMM", GetParam());
   const std::int64_t size = 40, m = std::string(GetParam()) == "skinny" ? 8 : size;
+  GemmProblem problem;
+  auto& p = problem.p;
+  problem.type = DataType::float32, problem.allow_tf32 = true;
+  p.m = m, p.n = p.k = p.a_m = p.b_n = size, p.a_k = p.b_k = 1;
+  const GemmCore* core = all_gemm_cores().find(GetParam());
+  if (const char* reason = core->decline(testing::device(), problem, true)) GTEST_SKIP() << reason;
   const Elements a(DataType::float32, m * size, 1), b(DataType::float32, size * size, 2);
   const Elements exact(DataType::float32, m * size, 3), rounded(DataType::float32, m * size, 3);
   auto run = [&](const Elements& c, bool allow_tf32) {

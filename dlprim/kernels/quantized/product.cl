@@ -93,11 +93,11 @@ void packed_product(CONST_GLOBAL(STORAGE(T), x_data), CONST_GLOBAL(uint, w_data)
   EACH(r, NR) EACH(m, MR) sums[r][m] = raw[r][m] = 0;
   EACH(m, MR) x_sums[m] = 0;
   for (uint c = warp * SHARE + lane % SHARE; c < chunks; c += WARPS * SHARE) {
-    chunk w[NR];
-    EACH(r, NR) w[r] = load_chunk(weights + CHUNK_AT(rows[r], c, chunks));
+    uint w[NR][WORDS];
+    EACH(r, NR) load_chunk(w[r], weights + CHUNK_AT(rows[r], c, chunks));
     EACH(part, PARTS) {
       float8 q[NR];
-      EACH(r, NR) q[r] = ORDERED(w[r], part, table);
+      EACH(r, NR) q[r] = ordered(w[r], part, table);
       EACH(m, MR) {
         const float8 factors = x_part(x + (ulong)m * p.k, c, part);
         ADD_ALL(x_sums[m], factors);
