@@ -43,13 +43,14 @@ SMALL_TESTS = ":".join(
     Upsample.Linear* Upsample.Nearest""".split()
 )
 
-# Those for which rusticl's compiler takes ten seconds and more; only `make test-whole` runs them there.
+# Those for which rusticl's compiler takes about ten seconds and more; only `make test-whole` runs them there.
 SLOW_ON_RUSTICL = ":".join(
     """
     */Attention.Widths/* */Attention.Causal* */Attention.Blocks* */Attention.Drops* Attention*.FewQueries
-    */ConvCandidate.AgreesWithHost/* Conv.Acti* Conv.CopiesC* Conv.Depthwise* Conv.DoesWithout* Conv.Gathers* Conv.Join*
-    Conv.OtherTypes Conv.Patches Conv.Weights* Fft.Every* Fft.Long* Fft.Real* */GemmCandidate.Agrees* */GemmOfFewRows.*
-    GroupNorm.Layer* Linalg.LuFactor Linalg.Qr Quantized.Weights* Reduce.EveryRow* Reduce.*ForGpus
+    */wgmma_backward */ConvCandidate.AgreesWithHost/* Conv.Acti* Conv.CopiesC* Conv.Depthwise* Conv.DoesWithout*
+    Conv.Gathers* Conv.Join* Conv.OtherTypes Conv.Patches Conv.Weights* Fft.Every* Fft.Le* Fft.Long* Fft.Real*
+    Gemm.Bytes* */GemmCandidate.Agrees* */GemmOfFewRows.* */GemmOfTensorMaps.Agrees* GroupNorm.Layer* Linalg.LuFactor
+    Linalg.Qr Quantized.Weights* Reduce.EveryRow* Reduce.*ForGpus */SortCandidate.OrdersEveryType/*
     Upsample.Gradient*""".split()
 )
 
