@@ -4,6 +4,7 @@
 // The host defines:
 //   NAME, RANK, TENSORS, CONSTANTS, VECTOR   the kernel's name, dimensions, operands of each kind, elements a work-item
 //                      loads at once; VECTOR 0: the form for CPUs
+//   LANES              work-items of a group in that form that share rows, or 0
 //   COMPUTE, RESULT      tags of the type computed in and of the type the expression gives
 //   BODY                 statements assigning y0, y1, ... from x0, x1, ... and w0, w1, ...
 //   FOR_INPUTS(M), FOR_OUTPUTS(M)   M(name, tag, number among tensors, access, word, share)
@@ -40,7 +41,7 @@ typedef struct {
 
 #define AT_contiguous(i, stride) (i)
 #define AT_broadcast(i, stride) 0
-#define AT_reversed(i, stride) (-(int)(i))
+#define AT_reversed(i, stride) (-(long)(i))
 #define AT_strided(i, stride) ((int)(i) * (stride))
 
 // `restrict` holds although operands may be the same tensor: an element is read before it is written, and no other.
@@ -117,6 +118,9 @@ inline void row_offsets(const Parameters *p, uint row, int *offsets) {
 #define STORE_PART(y, tag, n, access, word, share) SET_##share(y##_part, k, ENCODE(tag, CAST_##y(y)));
 #endif
 
+#if LANES
+__attribute__((reqd_work_group_size(LANES, 1, 1)))
+#endif
 __kernel void NAME(FOR_OUTPUTS(OUT_PARAMETER) FOR_INPUTS(IN_PARAMETER) const Parameters p) {
   FOR_CONSTANTS(DECLARE_CONSTANT)
   int offsets[TENSORS];
@@ -150,14 +154,23 @@ __kernel void NAME(FOR_OUTPUTS(OUT_PARAMETER) FOR_INPUTS(IN_PARAMETER) const Par
   }
 #endif
 #else
-  // A CPU: one work-item runs along rows, in a loop that its compiler vectorizes.
+  // A CPU: one work-item runs along rows, in a loop that its compiler vectorizes, or LANES neighbours do together, each
+  // at every LANES-th element. Their positions are 64 bits wide: those of 32 might wrap between neighbours, which keeps
+  // a compiler from loading them as a vector.
   const uint begin = get_global_id(1) * p.share, end = min(begin + p.share, p.length);
-  const uint first = get_global_id(0) * p.row_share, last = min(first + p.row_share, p.rows);
+  const uint first = get_group_id(0) * p.row_share, last = min(first + p.row_share, p.rows);
   for (uint row = first; row < last; row++) {
     row_offsets(&p, row, offsets);
     FOR_INPUTS(IN_ROW)
     FOR_OUTPUTS(OUT_ROW)
-    for (uint i = begin; i < end; i++) EACH_ONE
+#if LANES
+    for (size_t base = begin; base < end; base += LANES) {
+      const size_t i = base + get_local_id(0);
+      if (i < end) EACH_ONE
+    }
+#else
+    for (size_t i = begin; i < end; i++) EACH_ONE
+#endif
   }
 #endif
 }

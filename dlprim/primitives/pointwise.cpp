@@ -15,12 +15,26 @@ namespace dlprim {
 namespace {
 
 constexpr int max_constants = 16;
+// Work-items of a group in the form for CPUs whose compiler has vector code for functions across work-items, not in loops.
+constexpr std::uint8_t vector_lanes = 16;
 constexpr std::size_t parameter_limit = 800;  // bytes; with the buffers within the 1024 every device takes
+
+// Whether expressions of real and complex numbers call builtins, where lib/loop_math.clh serves none or some of them.
+struct Calls {
+  explicit Calls(const PointwiseRow& row) {
+    for (const bool loop_math : {false, true}) {
+      real[loop_math] = row.special || calls_builtins(row.expression, loop_math);
+      complex[loop_math] = calls_builtins(row.complex_expression, loop_math);
+    }
+  }
+  bool real[2], complex[2];
+};
 
 // An expression and the number that stands for it in kernel keys.
 struct Expression {
   PointwiseRow row;
   std::uint32_t number;
+  Calls calls;
 };
 
 enum Access : std::uint8_t { contiguous, broadcast, strided, reversed, constant };
@@ -31,7 +45,8 @@ struct Key {
   std::uint32_t expression;
   std::uint8_t compute, vector, dims, outputs, inputs, scalars;
   std::uint8_t dtypes[max_operands], access[max_operands];
-  std::uint8_t exact, padding;  // exact: functions go through double
+  // exact: functions go through double; lanes: work-items of a CPU that share a row, or 0
+  std::uint8_t exact, lanes;
 };
 
 // The kernel's struct Parameters, written field by field: its layout depends on the compute type.
@@ -141,7 +156,7 @@ KernelSource make_source(const Expression& expression, const Plan& plan, const K
     source.define("CAST_" + name + "(v)", output ? cl_cast(result, x.dtype, "v") : input_cast(x.dtype, compute));
   }
   source.define("NAME", kernel).define("RANK", plan.dims).define("VECTOR", key.vector);
-  source.define("TENSORS", tensors).define("CONSTANTS", values);
+  source.define("LANES", key.lanes).define("TENSORS", tensors).define("CONSTANTS", values);
   define_compute(source, compute);
   source.define("RESULT", tag(result));
   const bool wide = compute == DataType::float64 || compute == DataType::complex128;
@@ -159,16 +174,16 @@ struct Launch {
   std::uint32_t share = 0, row_share = 0;
 };
 
-// A CPU gets a few work-items a core, each with a long loop.
-Launch cpu_range(const Plan& plan, std::int64_t rows, unsigned compute_units) {
+// A CPU gets a few work-items a core, each with a long loop, or as many groups of lanes.
+Launch cpu_range(const Plan& plan, std::int64_t rows, unsigned compute_units, std::size_t lanes) {
   constexpr std::int64_t smallest = 8192, largest = 65536;
   const std::int64_t length = plan.sizes[0], total = rows * length;
   const std::int64_t share = std::clamp((total / (4 * compute_units) + 63) / 64 * 64, smallest, largest);
   Launch launch;
   launch.share = std::uint32_t(std::min(share, length));
   launch.row_share = std::uint32_t(std::max<std::int64_t>(1, share / length));
-  launch.range = NDRange(std::size_t((rows + launch.row_share - 1) / launch.row_share),
-                         std::size_t((length + launch.share - 1) / launch.share), 1, 1);
+  launch.range = NDRange(std::size_t((rows + launch.row_share - 1) / launch.row_share) * lanes,
+                         std::size_t((length + launch.share - 1) / launch.share), lanes, 1);
   return launch;
 }
 
@@ -178,6 +193,11 @@ bool from_integers(const Plan& plan) {
   for (int k = plan.outputs; k < plan.count(); k++)
     if (is_floating(plan.operands[k].dtype) || is_complex(plan.operands[k].dtype)) return false;
   return plan.inputs > 0;
+}
+
+bool profits_from_lanes(const Expression& expression, DataType compute, bool exact) {
+  if (is_complex(compute)) return expression.calls.complex[compute == DataType::complex64];
+  return is_floating(compute) && expression.calls.real[compute != DataType::float64 && !exact];
 }
 
 Key make_key(const Expression& expression, const Plan& plan, DataType compute, std::size_t scalars, bool cpu) {
@@ -201,6 +221,8 @@ void launch_plan(Queue& queue, const Expression& expression, const Plan& plan, D
   const bool cpu = device.info().cpu && !settings.gpu_forms;
   Key key = make_key(expression, plan, compute, scalars.size(), cpu);
   key.exact = compute == DataType::float32 && device.info().fp64 && from_integers(plan);
+  if (cpu && device.info().vendor == Vendor::intel && profits_from_lanes(expression, compute, key.exact))
+    key.lanes = vector_lanes;
   Kernel& kernel = cache.get(device, key, [&] { return make_source(expression, plan, key); });
 
   Parameters parameters;
@@ -221,7 +243,7 @@ void launch_plan(Queue& queue, const Expression& expression, const Plan& plan, D
   parameters.put(std::uint32_t(rows));
   Launch range;
   if (cpu) {
-    range = cpu_range(plan, rows, device.info().compute_units);
+    range = cpu_range(plan, rows, device.info().compute_units, std::max<std::size_t>(key.lanes, 1));
     parameters.put(range.share), parameters.put(range.row_share);
   } else {
     const std::uint32_t shares = std::uint32_t((plan.sizes[0] + key.vector - 1) / key.vector);
@@ -273,11 +295,14 @@ void check_and_run(Queue& queue, const Expression& expression, const Plan& plan,
 // Expressions given as text, numbered after the table's rows. Texts live as long as the process, as their kernels do.
 Expression numbered(std::string_view statements) {
   static std::shared_mutex mutex;
-  static std::deque<std::string> texts;
+  static std::deque<std::pair<std::string, Calls>> texts;
   static std::unordered_map<std::string_view, std::uint32_t> numbers;
+  auto row_of = [](const std::string& text) {
+    return PointwiseRow{"operation", ResultType::same, text.c_str(), text.c_str(), false};
+  };
   auto make = [&](std::uint32_t n) {
-    const char* text = texts[n].c_str();
-    return Expression{{"operation", ResultType::same, text, text, false}, std::uint32_t(pointwise_row_count()) + n};
+    const auto& [text, calls] = texts[n];
+    return Expression{row_of(text), std::uint32_t(pointwise_row_count()) + n, calls};
   };
   {
     std::shared_lock guard(mutex);
@@ -286,7 +311,8 @@ Expression numbered(std::string_view statements) {
   std::unique_lock guard(mutex);
   if (auto it = numbers.find(statements); it != numbers.end()) return make(it->second);
   const auto n = std::uint32_t(texts.size());
-  numbers.emplace(texts.emplace_back(statements), n);
+  const std::string text(statements);
+  numbers.emplace(texts.emplace_back(text, Calls(row_of(text))).first, n);
   return make(n);
 }
 
@@ -300,7 +326,12 @@ DataType compute_type_of(std::span<const TensorView> outputs, std::span<const Te
 }  // namespace
 
 void pointwise(Queue& queue, PointwiseId id, const Plan& plan, DataType compute, std::span<const Scalar> scalars) {
-  const Expression expression{pointwise_row(id), std::uint32_t(id)};
+  static const std::vector<Calls> calls = [] {
+    std::vector<Calls> rows;
+    for (int k = 0; k < pointwise_row_count(); k++) rows.emplace_back(pointwise_row(PointwiseId(k)));
+    return rows;
+  }();
+  const Expression expression{pointwise_row(id), std::uint32_t(id), calls[std::size_t(id)]};
   check_and_run(queue, expression, plan, compute, scalars);
 }
 

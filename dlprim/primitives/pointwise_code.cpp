@@ -1,7 +1,43 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/pointwise_code.hpp>
 
+#include <algorithm>
+#include <cctype>
+
 namespace dlprim {
+
+namespace {
+
+// What is arithmetic or one instruction, and words before brackets that call nothing.
+constexpr std::string_view simple[] = {
+    "T",       "real_t",  "pair_t",    "ROUNDED",  "absolute", "sign_of",   "negative",
+    "fabs",    "isnan",   "isinf",     "isfinite", "ceil",     "floor",     "rint",
+    "trunc",   "sqrt",    "fmin",      "fmax",     "copysign", "nan_max",   "nan_min",
+    "any_max", "any_min", "clamp",     "relu",     "relu6",    "HARDSWISH", "replace_non_finite",
+    "c_mul",   "c_conj",  "c_nonzero", "c_equal",  "c_lerp",   "if",        "for",
+    "while",   "return",  "switch",    "sizeof"};
+constexpr std::string_view of_loop_math[] = {
+    "exp",  "erf",       "tanh",         "logistic",      "SILU",
+    "GELU", "GELU_TANH", "elu_backward", "gelu_backward", "gelu_tanh_backward"};
+
+bool contains(std::span<const std::string_view> words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+}  // namespace
+
+bool calls_builtins(std::string_view expression, bool loop_math) {
+  auto letter = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
+  for (std::size_t bracket = 0; (bracket = expression.find('(', bracket)) != expression.npos; bracket++) {
+    std::size_t end = bracket;
+    while (end > 0 && expression[end - 1] == ' ') end--;
+    std::size_t begin = end;
+    while (begin > 0 && letter(expression[begin - 1])) begin--;
+    const std::string_view word = expression.substr(begin, end - begin);
+    if (!word.empty() && !contains(simple, word) && !(loop_math && contains(of_loop_math, word))) return true;
+  }
+  return false;
+}
 
 // In a scope of their own, so that operands may be called x0 themselves.
 std::string assign_row(PointwiseId id, std::string_view result, std::span<const std::string> inputs,

@@ -19,6 +19,10 @@ inline std::string assign_row(PointwiseId id, std::string_view result, std::init
                     std::span<const std::string>(scalars.begin(), scalars.size()));
 }
 
+/// Whether an expression calls functions of OpenCL C that CPUs' compilers do not turn into vector code where a loop calls
+/// them. `loop_math`: lib/loop_math.clh replaces some of them.
+bool calls_builtins(std::string_view expression, bool loop_math);
+
 /// Defines what lib/math.clh is told of the type computed in.
 void define_compute(KernelSource& source, DataType compute);
 
