@@ -135,11 +135,13 @@ bool mma_type(DataType type) {
          (type == DataType::float16 && testing::device().info().nv_inline_ptx);
 }
 
-// The cores of all floating types, or those of Intel's and AMD's matrix units; those for bytes have tests of their own.
+// The cores of all floating types, or those of Intel's and AMD's matrix units; those for integers and complex numbers have
+// tests of their own.
 std::vector<const char*> core_names(bool matrix_units) {
   std::vector<const char*> names;
   for (const GemmCore* core : all_gemm_cores().all())
-    if (const std::string_view name = core->name; name != "dot" && !name.starts_with("matrix_bytes"))
+    if (const std::string_view name = core->name;
+        name != "dot" && name != "pairs" && name != "integers" && !name.starts_with("matrix_bytes"))
       if (name.starts_with("matrix") == matrix_units) names.push_back(core->name);
   return names;
 }
@@ -429,9 +431,13 @@ TEST(Gemm, MeasuresTilesOnRequest) {
 }
 
 TEST(Gemm, Integers) {
-  for (const char* candidate : {"reference", "gemv"}) {
+  for (const char* candidate : {"reference", "gemv", "integers"}) {
     const testing::Variable forced("DLPRIM_GEMM", candidate);
     for (const DataType type : {DataType::int64, DataType::int32, DataType::int16, DataType::int8, DataType::uint8}) {
+      if (size_of(type) > 1) {
+        check({1, 65, 64, 7}, type);
+        check({3, 33, 100, 40, true, true, true, 3, 1}, type);
+      }
       check({2, 13, 17, 3, true}, type);
       check({1, 4, 5, 6, false, true, false, 1, 1, 2, 3}, type);
     }
@@ -523,7 +529,7 @@ TEST(Gemm, ComplexNumbers) {
   };
   const auto a = numbers(m * k, 1), b = numbers(k * n, 2);
   const testing::DeviceVector<Number> da(a), db(b), dc(std::size_t(m * n));
-  for (const char* candidate : {"reference", "gemv"})
+  for (const char* candidate : {"reference", "gemv", "pairs"})
     for (const bool transposed : {false, true}) {
       const testing::Variable forced("DLPRIM_GEMM", candidate);
       const std::int64_t row = transposed ? 1 : n, column = transposed ? k : 1;

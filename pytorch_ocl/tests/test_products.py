@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""Products of complex numbers and of integers, which CPUs compute through other types."""
+
+import pytest
+import torch
+
+
+def complex_operands(dtype, batch=()):
+    torch.manual_seed(0)
+    return torch.randn(*batch, 37, 29, dtype=dtype), torch.randn(*batch, 29, 43, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_layouts_of_complex_operands(device, dtype, batch):
+    a, b = complex_operands(dtype, batch)
+    expected = a.to(torch.complex128) @ b.to(torch.complex128)
+    tolerance = 2e-5 if dtype == torch.complex64 else 1e-13
+    for first in (a, a.mT.contiguous().mT, a.conj().resolve_conj().conj()):
+        for second in (b, b.mT.contiguous().mT):
+            result = (first.to(device) @ second.to(device)).cpu()
+            torch.testing.assert_close(result.to(torch.complex128), expected, rtol=tolerance, atol=tolerance)
+    transposed = torch.empty(*batch, 43, 37, dtype=dtype, device=device).mT
+    torch.matmul(a.to(device), b.to(device), out=transposed)
+    torch.testing.assert_close(transposed.cpu().to(torch.complex128), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("alpha, beta", [(1, 1), (0.5, -2), (1j, 1), (1, 2 - 1j)])
+@pytest.mark.parametrize("shape", [(37, 43), (43,), (37, 1), (1, 1)])
+def test_addends_of_complex_products(device, alpha, beta, shape):
+    a, b = complex_operands(torch.complex64)
+    addend = torch.randn(shape, dtype=torch.complex64)
+    expected = torch.addmm(addend, a, b, alpha=alpha, beta=beta)
+    result = torch.addmm(addend.to(device), a.to(device), b.to(device), alpha=alpha, beta=beta)
+    torch.testing.assert_close(result.cpu(), expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
+def test_integer_products_wrap(device, dtype):
+    limits = torch.iinfo(dtype)
+    torch.manual_seed(0)
+    for m, k, n in ((33, 70, 64), (5, 9, 100), (64, 8, 9)):
+        a = torch.randint(limits.min, limits.max, (2, m, k), dtype=dtype)
+        b = torch.randint(limits.min, limits.max, (2, k, n), dtype=dtype)
+        assert torch.equal((a.to(device) @ b.to(device)).cpu(), a @ b)
+        assert torch.equal((a.to(device)[0] @ b.mT.contiguous().to(device)[1].T).cpu(), a[0] @ b[1])
+        assert torch.equal((a.to(device)[:1].expand(2, -1, -1) @ b.to(device)).cpu(), a[:1] @ b)
