@@ -1,8 +1,64 @@
 // SPDX-License-Identifier: MIT
-// Bags of embedding rows, one work-item a bag and column. The host defines T and INDEX (tags), MODE (0 sum, 1 mean,
-// 2 max), WEIGHTED when rows have weights.
+// Bags of embedding rows, one work-item a bag and column, or LINES: whole bags, for CPUs. The host defines T and INDEX
+// (tags), MODE (0 sum, 1 mean, 2 max), WEIGHTED when rows have weights; for LINES, VECTOR of 16 values.
 #include "lib/types.clh"
 
+#ifdef LINES
+#include "lib/vectors.clh"
+
+// The rows of a bag's part of `indices`, from `weight` on: those that are padding or out of range do not count.
+#define EACH_ROW(i, begin, end, row) \
+  for (long i = begin, row; i < end && (row = indices[i], true); i++) \
+    if (row != padding && row >= 0 && row < rows)
+#ifdef WEIGHTED
+#define FACTOR(i) *LOAD(T, sample_weights, i)
+#else
+#define FACTOR(i)
+#endif
+
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void embedding_bag(CONST_GLOBAL(STORAGE(T), weight_data), CONST_GLOBAL(STORAGE(INDEX), indices_data),
+                            CONST_GLOBAL(STORAGE(INDEX), offsets_data),
+                            CONST_GLOBAL(STORAGE(T), sample_weights_data), GLOBAL(STORAGE(T), out_data),
+                            GLOBAL(STORAGE(INDEX), sizes), GLOBAL(STORAGE(INDEX), maxima), GLOBAL(int, status), int code,
+                            long rows, long columns, long bags, long n, long padding) {
+  __global const STORAGE(INDEX) *indices = CONST_POINTER(STORAGE(INDEX), indices_data);
+  __global const STORAGE(INDEX) *offsets = CONST_POINTER(STORAGE(INDEX), offsets_data);
+  __global const STORAGE(T) *sample_weights = CONST_POINTER(STORAGE(T), sample_weights_data);
+  const long share = (bags - 1) / (long)get_num_groups(0) + 1, first = (long)get_group_id(0) * share;
+  for (long bag = first; bag < min(first + share, bags); bag++) {
+    const long begin = clamp((long)offsets[bag], 0L, n);
+    const long end = bag + 1 < bags ? clamp((long)offsets[bag + 1], 0L, n) : n;
+    long count = 0;
+    for (long i = begin; i < end; i++) {
+      const long row = indices[i];
+      if (row == padding) continue;
+      if (row < 0 || row >= rows) REPORT(POINTER(int, status), code, row);
+      else count++;
+    }
+    const VALUE(T) scale = MODE == 1 && count > 0 ? (VALUE(T))count : (VALUE(T))1;
+    __global STORAGE(T) *out = POINTER(STORAGE(T), out_data) + bag * columns;
+    long column = 0;
+    for (; column + 64 <= columns; column += 64) {
+      VECTOR a = 0, b = 0, c = 0, d = 0;
+      EACH_ROW(i, begin, end, row) {
+        __global const STORAGE(T) *weight = CONST_POINTER(STORAGE(T), weight_data) + row * columns + column;
+        a += LOAD16(T, weight) FACTOR(i), b += LOAD16(T, weight + 16) FACTOR(i);
+        c += LOAD16(T, weight + 32) FACTOR(i), d += LOAD16(T, weight + 48) FACTOR(i);
+      }
+      vstore16(ENCODE16(T, a / scale), 0, out + column), vstore16(ENCODE16(T, b / scale), 1, out + column);
+      vstore16(ENCODE16(T, c / scale), 2, out + column), vstore16(ENCODE16(T, d / scale), 3, out + column);
+    }
+    for (; column < columns; column++) {
+      VALUE(T) sum = 0;
+      EACH_ROW(i, begin, end, row)
+      sum += LOAD(T, CONST_POINTER(STORAGE(T), weight_data), row * columns + column) FACTOR(i);
+      STORE(T, out, column, sum / scale);
+    }
+    POINTER(STORAGE(INDEX), sizes)[bag] = (STORAGE(INDEX))count;
+  }
+}
+#else
 __kernel void embedding_bag(CONST_GLOBAL(STORAGE(T), weight), CONST_GLOBAL(STORAGE(INDEX), indices),
                             CONST_GLOBAL(STORAGE(INDEX), offsets), CONST_GLOBAL(STORAGE(T), sample_weights),
                             GLOBAL(STORAGE(T), out), GLOBAL(STORAGE(INDEX), sizes), GLOBAL(STORAGE(INDEX), maxima),
@@ -44,3 +100,4 @@ __kernel void embedding_bag(CONST_GLOBAL(STORAGE(T), weight), CONST_GLOBAL(STORA
   STORE(T, POINTER(STORAGE(T), out), bag * columns + column, result);
   if (column == 0) POINTER(STORAGE(INDEX), sizes)[bag] = (STORAGE(INDEX))count;
 }
+#endif

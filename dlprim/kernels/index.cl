@@ -26,6 +26,7 @@ typedef struct {
 
 #define WRAP 1
 #define IGNORE 2
+#define WRONG (-1L)
 #define IGNORED (-2L)
 
 // Where element i lies in the dense tensor, without its indices in the addressed one, and in each index tensor.
@@ -48,15 +49,15 @@ inline void locate(uint i, const Parameters *p, long *dense, long *base, long *a
   }
 }
 
-// The addressed position, negative where there is none: IGNORED, or -1 and reported.
-inline long address(long base, const long *index, const Parameters *p, __global int *status) {
+// The addressed position, negative where there is none: IGNORED, or WRONG, with an index that is out of range.
+inline long address(long base, const long *index, const Parameters *p, long *wrong) {
 #pragma unroll
   for (int k = 0; k < INDICES; k++) {
     if (k == 0 && (p->flags & IGNORE) && index[k] == p->ignore) return IGNORED;
     const long wrapped = (p->flags & WRAP) && index[k] < 0 ? index[k] + p->size[k] : index[k];
     if (wrapped < 0 || wrapped >= p->size[k]) {
-      REPORT(status, p->code, index[k]);
-      return -1;
+      *wrong = index[k];
+      return WRONG;
     }
     base += wrapped * p->step[k];
   }
@@ -80,7 +81,11 @@ __kernel void read(GLOBAL(void, out), CONST_GLOBAL(void, source), GLOBAL(int, st
 #pragma unroll
     for (int k = 0; k < INDICES; k++) index[e][k] = indices[k][at[k]];
   }
-  EACH addressed[e] = address(addressed[e], index[e], &p, POINTER(int, status));
+  EACH {
+    long wrong;
+    addressed[e] = address(addressed[e], index[e], &p, &wrong);
+    if (addressed[e] == WRONG) REPORT(POINTER(int, status), p.code, wrong);
+  }
 #ifdef POSITIONS
   EACH POINTER(long, out)[dense[e]] = addressed[e] < 0 ? -1 : p.origin + addressed[e];
 #else
@@ -100,7 +105,9 @@ __kernel void write(GLOBAL(void, destination), CONST_GLOBAL(void, values), GLOBA
   locate(i, &p, &dense, &addressed, at);
 #pragma unroll
   for (int k = 0; k < INDICES; k++) index[k] = indices[k][at[k]];
-  addressed = address(addressed, index, &p, POINTER(int, status));
+  long wrong;
+  addressed = address(addressed, index, &p, &wrong);
+  if (addressed == WRONG) REPORT(POINTER(int, status), p.code, wrong);
   if (addressed < 0) return;
 #if defined(UNIT)
   POINTER(UNIT, destination)[addressed] = CONST_POINTER(UNIT, values)[dense];
@@ -141,6 +148,7 @@ inline void put(__global TO_T *to, __global const FROM_T *from) {
 
 // For CPUs. Of an update, a work-item combines what no other one writes to: a slice of every line, a share of the lines,
 // or what leads to its part of the addresses.
+__attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void lines(GLOBAL(void, first), CONST_GLOBAL(void, second), GLOBAL(int, status), Parameters p,
                     INDEX_PARAMETERS) {
   __global const STORAGE(INDEX) *indices[INDICES] = {INDEX_POINTERS};
@@ -150,12 +158,15 @@ __kernel void lines(GLOBAL(void, first), CONST_GLOBAL(void, second), GLOBAL(int,
   const uint begin = get_global_id(0) * p.slice, end = min(begin + p.slice, length);
   const uint start = get_global_id(1) * p.share, stop = min(start + p.share, p.count / length);
   const long low = (long)get_global_id(2) * p.part;
+  long wrong;
+  bool failed = false;  // reported at the end: what may change memory keeps compilers from good loops
   for (uint line = start; line < stop; line++) {
     long dense, base, at[INDICES], index[INDICES];
     locate(line * length, &p, &dense, &base, at);
 #ifdef SAME_INDEX
     for (int k = 0; k < INDICES; k++) index[k] = indices[k][at[k]];
-    const long addressed = address(base, index, &p, POINTER(int, status));
+    const long addressed = address(base, index, &p, &wrong);
+    failed = failed || addressed == WRONG;
 #ifdef READS
     if (addressed == IGNORED) continue;
     if (addressed < 0)
@@ -173,7 +184,8 @@ __kernel void lines(GLOBAL(void, first), CONST_GLOBAL(void, second), GLOBAL(int,
 #else
     for (uint i = begin; i < end; i++) {
       for (int k = 0; k < INDICES; k++) index[k] = indices[k][at[k] + (long)i * p.index[k][0]];
-      const long addressed = address(base + (long)i * p.base[0], index, &p, POINTER(int, status));
+      const long addressed = address(base + (long)i * p.base[0], index, &p, &wrong);
+      failed = failed || addressed == WRONG;
       const long other = dense + (long)i * p.dense[0];
 #ifdef READS
       if (addressed >= 0) put(to + other, from + addressed);
@@ -184,6 +196,7 @@ __kernel void lines(GLOBAL(void, first), CONST_GLOBAL(void, second), GLOBAL(int,
     }
 #endif
   }
+  if (failed) REPORT(POINTER(int, status), p.code, wrong);
 }
 #endif  // LINES
 #endif  // DIMS

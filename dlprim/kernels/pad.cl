@@ -20,7 +20,7 @@ inline long inner(long at, long before, long size) {
 }
 
 #ifdef FORWARD
-__kernel void pad(GLOBAL(STORAGE(T), out), CONST_GLOBAL(STORAGE(T), in), Padding p) {
+__attribute__((reqd_work_group_size(1, 1, 1))) __kernel void pad(GLOBAL(STORAGE(T), out), CONST_GLOBAL(STORAGE(T), in), Padding p) {
   EACH_LINE(line, p.count, p.out[2]) {
     const ulong plane = line / (ulong)p.out[1], volume = plane / (ulong)p.out[0];
     const long y = inner((long)(line % (ulong)p.out[1]), p.before[1], p.in[1]);
@@ -32,6 +32,7 @@ __kernel void pad(GLOBAL(STORAGE(T), out), CONST_GLOBAL(STORAGE(T), in), Padding
     const long left = clamp(p.before[2], 0L, p.out[2]);
     const long right = clamp(p.before[2] + p.in[2], left, p.out[2]);
     for (long x = 0; x < left; x++) to[x] = from[inner(x, p.before[2], p.in[2])];
+#pragma clang loop vectorize(assume_safety)
     for (long x = left; x < right; x++) to[x] = from[x - p.before[2]];
     for (long x = right; x < p.out[2]; x++) to[x] = from[inner(x, p.before[2], p.in[2])];
 #else

@@ -174,6 +174,7 @@ std::uint8_t kind_of_lines(const Operation& o) {
 // lead to its part of the destination. Returns the sum of Lines; 0 where that would be too many looks, or parts are unknown.
 std::uint8_t share_update(Operation& o, unsigned units) {
   constexpr std::int64_t shares_of_unit = 4, smallest_slice = 16, most_parts = 8;
+  constexpr std::int64_t in_cache = 4 << 20;  // bytes
   constexpr std::int64_t most_places = std::int64_t(1) << 40;  // indices that stand for several may lead anywhere
   Plan& plan = o.plan;
   const auto kept = [&](int d) { return o.base().strides[d] != 0; };
@@ -187,7 +188,7 @@ std::uint8_t share_update(Operation& o, unsigned units) {
     const std::int64_t last = plan.sizes[plan.dims - 1];
     o.share = (last + wanted - 1) / wanted * (lines / last);
   } else if (kept(0) && (length >= 2 * smallest_slice || plan.dims == 1)) {
-    o.slice = std::max(smallest_slice, (length + wanted - 1) / wanted);
+    o.slice = std::max(smallest_slice, (length + units - 1) / units);
   } else {
     std::int64_t extent = 1;
     for (int d = 0; d < plan.dims; d++) extent += (plan.sizes[d] - 1) * std::abs(o.base().strides[d]);
@@ -195,7 +196,9 @@ std::uint8_t share_update(Operation& o, unsigned units) {
       if (units > most_parts || o.sizes[k] > most_places) return 0;
       extent += (o.sizes[k] - 1) * std::abs(o.steps[k]);
     }
-    o.part = std::max<std::int64_t>(1, (extent + units - 1) / units);
+    const bool longer = (kind_of_lines(o) & same_index) && length >= smallest_slice;
+    if (longer || extent * std::int64_t(size_of(plan.operands[0].dtype)) > in_cache)
+      o.part = std::max<std::int64_t>(1, (extent + units - 1) / units);
   }
   return kind_of_lines(o);
 }

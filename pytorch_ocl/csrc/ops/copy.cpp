@@ -76,12 +76,19 @@ void copy_elements(dlprim::Queue& queue, const at::Tensor& to, const at::Tensor&
   });
 }
 
+// Drivers of CPUs copy past the caches, where what follows then looks for it in vain.
+bool stays_in_cache(const dlprim::Queue& queue, std::int64_t bytes) {
+  constexpr std::int64_t largest = 16 << 20;
+  return queue.device().info().cpu && bytes <= largest;
+}
+
 // What overlaps in part is copied as it was before.
 void within_device(const at::Tensor& to, const at::Tensor& given) {
   if (same_memory(to, given)) return;
   dlprim::Queue& queue = current_queue(to.device());
   const at::Tensor from = share_memory(to, given) && !interleave(to, given) ? given.clone() : given;
-  if (same_layout(to, from)) queue.copy(buffer_of(to), buffer_of(from), to.nbytes());
+  if (same_layout(to, from) && !stays_in_cache(queue, std::int64_t(to.nbytes())))
+    queue.copy(buffer_of(to), buffer_of(from), to.nbytes());
   else copy_elements(queue, to, from);
 }
 

@@ -40,6 +40,32 @@ void check_bag(const at::Tensor& weight, const at::Tensor& indices, const at::Te
               " and ", sample_weights->sizes());
 }
 
+// `wants_bags`: whether the second result, the bag of each index, is for the gradient's sake.
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> bags_of_rows(
+    const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, int64_t mode,
+    const OptionalTensor& per_sample_weights, bool include_last_offset, int64_t padding_idx, bool wants_bags) {
+  check_bag(weight, indices, offsets, mode, per_sample_weights);
+  const at::ScalarType type = c10::promoteTypes(indices.scalar_type(), offsets.scalar_type());
+  const at::Tensor rows = indices.to(type).contiguous(), starts = offsets.to(type).contiguous();
+  const int64_t bags = std::max<int64_t>(offsets.size(0) - (include_last_offset ? 1 : 0), 0);
+  const auto options = rows.options();
+  const at::Tensor out = at::empty({bags, weight.size(1)}, weight.options()), sizes = at::empty({bags}, options);
+  const at::Tensor maxima = mode == 2 ? at::zeros({bags, weight.size(1)}, options) : at::empty({0}, options);
+  if (bags == 0) return {out, at::zeros_like(rows), sizes, maxima};
+  const at::Tensor bag_of = !wants_bags ? at::empty({0}, options)
+                                        : at::searchsorted(starts.narrow(0, 0, bags), at::arange(rows.size(0), options),
+                                                           type == at::kInt, true)
+                                              .sub_(1);
+  const at::Tensor dense = weight.contiguous(),
+                   scales = given(per_sample_weights) ? per_sample_weights->contiguous() : at::Tensor();
+  const char* op = "embedding_bag";
+  dlprim::EmbeddingBag bag{view_of(dense, op), view_of(rows, op),  view_of(starts, op), {},
+                           view_of(out, op),   view_of(sizes, op), view_of(maxima, op)};
+  if (scales.defined()) bag.sample_weights = view_of(scales, op);
+  dlprim::embedding_bag(current_queue(weight.device()), bag, dlprim::BagMode(mode), padding_idx);
+  return {out, bag_of, sizes, maxima};
+}
+
 }  // namespace
 
 at::Tensor embedding_dense_backward(const at::Tensor& grad_output, const at::Tensor& indices, int64_t num_weights,
@@ -65,32 +91,13 @@ at::Tensor embedding_dense_backward(const at::Tensor& grad_output, const at::Ten
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _embedding_bag(
     const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, bool, int64_t mode, bool,
     const OptionalTensor& per_sample_weights, bool include_last_offset, int64_t padding_idx) {
-  check_bag(weight, indices, offsets, mode, per_sample_weights);
-  const at::ScalarType type = c10::promoteTypes(indices.scalar_type(), offsets.scalar_type());
-  const at::Tensor rows = indices.to(type).contiguous(), starts = offsets.to(type).contiguous();
-  const int64_t bags = std::max<int64_t>(offsets.size(0) - (include_last_offset ? 1 : 0), 0);
-  const auto options = rows.options();
-  const at::Tensor out = at::zeros({bags, weight.size(1)}, weight.options()), sizes = at::zeros({bags}, options);
-  const at::Tensor maxima = mode == 2 ? at::zeros({bags, weight.size(1)}, options) : at::empty({0}, options);
-  if (bags == 0) return {out, at::zeros_like(rows), sizes, maxima};
-  const at::Tensor bag_of =
-      at::searchsorted(starts.narrow(0, 0, bags), at::arange(rows.size(0), options), type == at::kInt, true).sub_(1);
-  const at::Tensor dense = weight.contiguous(),
-                   scales = given(per_sample_weights) ? per_sample_weights->contiguous() : at::Tensor();
-  const char* op = "embedding_bag";
-  dlprim::EmbeddingBag bag{view_of(dense, op), view_of(rows, op),  view_of(starts, op), {},
-                           view_of(out, op),   view_of(sizes, op), view_of(maxima, op)};
-  if (scales.defined()) bag.sample_weights = view_of(scales, op);
-  dlprim::embedding_bag(current_queue(weight.device()), bag, dlprim::BagMode(mode), padding_idx);
-  return {out, bag_of, sizes, maxima};
+  return bags_of_rows(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, true);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _embedding_bag_forward_only(
-    const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, bool scale_grad_by_freq,
-    int64_t mode, bool sparse, const OptionalTensor& per_sample_weights, bool include_last_offset,
-    int64_t padding_idx) {
-  return _embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
-                        include_last_offset, padding_idx);
+    const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, bool, int64_t mode, bool,
+    const OptionalTensor& per_sample_weights, bool include_last_offset, int64_t padding_idx) {
+  return bags_of_rows(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, false);
 }
 
 at::Tensor _embedding_bag_dense_backward(const at::Tensor& grad, const at::Tensor& indices,

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""Sizes and layouts at which kernels for CPUs change their form; other devices pass, too."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("size", [100, 500_000, 2_000_000])  # below and above what counts as cached
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_updates_of_single_elements(device, size, dtype):
+    index = torch.randint(0, size, (size + 7,))
+    x, values = (torch.randint(-9, 9, (n,)).to(dtype) for n in (size, size + 7))
+    moved = (x.to(device), index.to(device), values.to(device))
+    for reduce in ("sum", "amax", "amin"):
+        expected = x.scatter_reduce(0, index, values, reduce)
+        assert torch.equal(moved[0].scatter_reduce(0, moved[1], moved[2], reduce).cpu(), expected)
+    assert torch.equal(moved[0].index_add(0, moved[1], moved[2]).cpu(), x.index_add(0, index, values))
+
+
+@pytest.mark.parametrize("width", [1, 20, 64, 100])
+def test_updates_of_rows(device, width):
+    x, index = torch.randn(300, width), torch.randint(-300, 300, (1000,))
+    values = torch.randint(-9, 9, (1000, width)).float()
+    wrapped = torch.where(index < 0, index + 300, index)
+    expected = x.double().index_add(0, wrapped, values.double())
+    found = x.to(device).index_add(0, wrapped.to(device), values.to(device))
+    torch.testing.assert_close(found.cpu().double(), expected, rtol=1e-5, atol=1e-5)
+    found = x.to(device).index_put((index.to(device),), values.to(device), accumulate=True)
+    torch.testing.assert_close(found.cpu().double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_an_index_out_of_range_is_reported_once(device):
+    x = torch.zeros(1000, device=device)
+    index = torch.arange(1000)
+    index[[3, 500]] = 1000
+    with pytest.raises(IndexError, match="1000"):
+        x.index_add_(0, index.to(device), torch.ones(1000, device=device))
+        x.cpu()
+
+
+@pytest.mark.parametrize("size", [5, 3 << 20, 5 << 20])  # up to 16 MiB, and beyond
+def test_copies(device, size):
+    x = torch.randn(size)
+    assert torch.equal(x.to(device).clone().cpu(), x)
+    shifted = x.to(device)[1:]
+    assert torch.equal(torch.empty(size - 1, device=device).copy_(shifted).cpu(), x[1:])
+
+
+def test_copies_of_permuted_dense_tensors(device):
+    x = torch.randn(4, 5, 6).to(device).permute(2, 0, 1)
+    assert torch.equal(x.clone().cpu(), x.cpu()) and x.clone().stride() == x.stride()
+    complex_numbers = torch.randn(3, 4, dtype=torch.complex128)
+    assert torch.equal(complex_numbers.to(device).T.clone().cpu(), complex_numbers.T)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float32, torch.complex64])
+def test_flips(device, dtype):
+    x = torch.randint(0, 99, (37, 1001)).to(dtype)
+    for dims in ((0,), (1,), (0, 1)):
+        assert torch.equal(x.to(device).flip(dims).cpu(), x.flip(dims))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+def test_padding_of_long_and_short_lines(device, mode):
+    for shape, pad in (((2, 3, 5000), (7, 2)), ((2, 3, 9, 5), (4, -2, 1, 3)), ((1, 1, 2, 33), (1, 30, 1, 0))):
+        x = torch.randn(shape)
+        assert torch.equal(F.pad(x.to(device), pad, mode=mode).cpu(), F.pad(x, pad, mode=mode))
+
+
+@pytest.mark.parametrize("columns", [16, 64, 130])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
+def test_bags_of_rows(device, columns, dtype):
+    weight, indices = torch.randn(50, columns, dtype=dtype), torch.randint(0, 50, (200,))
+    offsets, scales = torch.tensor([0, 0, 3, 50, 51, 190]), torch.randn(200, dtype=dtype)
+    tolerance = 2e-2 if dtype == torch.float16 else 1e-5
+    for mode, scale in (("sum", None), ("sum", scales), ("mean", None), ("max", None)):
+        for trained in (False, True):
+            moved = weight.to(device).requires_grad_(trained)
+            given = None if scale is None else scale.to(device)
+            arguments = {"mode": mode, "padding_idx": 7}
+            expected = F.embedding_bag(indices, weight, offsets, per_sample_weights=scale, **arguments)
+            found = F.embedding_bag(
+                indices.to(device), moved, offsets.to(device), per_sample_weights=given, **arguments
+            )
+            torch.testing.assert_close(found.detach().cpu(), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("size", [1, 17, 70, 5000])
+def test_extremes_keep_nan(device, size):
+    for place in {0, size // 2, size - 1}:
+        x = torch.randn(3, size)
+        x[1, place] = float("nan")
+        y = x.to(device)
+        for function in (torch.amax, torch.amin):
+            assert torch.equal(function(y, 1).cpu().nan_to_num(7), function(x, 1).nan_to_num(7))
+        for found, expected in zip(torch.aminmax(y, dim=1), torch.aminmax(x, dim=1)):
+            assert torch.equal(found.cpu().nan_to_num(7), expected.nan_to_num(7))
+        for found, expected in zip(y.max(1), x.max(1)):
+            assert torch.equal(found.cpu().nan_to_num(7), expected.nan_to_num(7))
+
+
+@pytest.mark.parametrize("shape", [(5, 8, 8), (1, 64, 64), (1, 65, 64), (3, 128, 100), (3, 7, 20), (2, 1, 1)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex128])
+def test_factors_of_small_matrices(device, shape, dtype):
+    x = torch.randn(shape, dtype=dtype)
+    tolerance = 1e-4 if dtype == torch.float32 else 1e-12
+    for layout in (x, x.mT.contiguous().mT):
+        permutation, lower, upper = torch.linalg.lu(layout.to(device))
+        torch.testing.assert_close((permutation @ lower @ upper).cpu(), x, rtol=tolerance, atol=tolerance)
+        assert lower.abs().max().item() < 1.5  # pivots are the largest of their columns
+        factors, pivots = torch.linalg.lu_factor(layout.to(device))
+        assert torch.equal(pivots.cpu(), torch.linalg.lu_factor(layout)[1])
+
+
+def test_singular_matrices(device):
+    x = torch.randn(4, 6, 6)
+    x[2, :, 3] = 0
+    assert torch.linalg.inv_ex(x.to(device)).info.cpu().tolist() == [0, 0, 4, 0]
+    inverse = torch.linalg.inv(x[:2].to(device)).cpu()
+    torch.testing.assert_close(inverse @ x[:2], torch.eye(6).expand(2, 6, 6), rtol=1e-4, atol=1e-4)
