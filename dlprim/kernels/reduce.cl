@@ -176,7 +176,11 @@ void reduce(const reduce_plan plan_value, const scalar_list scalars, OPERANDS) {
 #if REDUCE_ITEMS > 1
   __local acc_t scratch[KEPT_ITEMS * REDUCE_ITEMS];
 #endif
-#if COLUMNS
+#if defined(CPU_DEVICE) && KEPT_ITEMS == 1  // a remainder would hide that work-items take neighbours
+  const size_t item = 0, lane = get_local_id(0);
+#elif defined(CPU_DEVICE) && REDUCE_ITEMS == 1
+  const size_t item = get_local_id(0), lane = 0;
+#elif COLUMNS
   const uint item = get_local_id(0) % KEPT_ITEMS, lane = get_local_id(0) / KEPT_ITEMS;
 #else
   const uint item = get_local_id(0) / REDUCE_ITEMS, lane = get_local_id(0) % REDUCE_ITEMS;

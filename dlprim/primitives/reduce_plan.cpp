@@ -136,7 +136,8 @@ std::uint16_t power_of_two(std::uint64_t n, std::uint64_t limit) {
 }
 
 // On a CPU one work-item with many accumulators of one field compiles to vector instructions without barriers;
-// accumulators of several fields are better distributed over the 16 work-items of a group.
+// accumulators of several fields are better distributed over the 16 work-items of a group, and those of one are, too,
+// where the compiler makes vectors of work-items.
 void choose_group_cpu(ReduceForm& form, const Shape& shape, const DeviceInfo& device, int fields) {
   const std::uint64_t reduced = shape.reduced_count, inner = shape.kept[0].size;
   const std::uint16_t group = power_of_two(16, device.max_work_group);
@@ -148,8 +149,9 @@ void choose_group_cpu(ReduceForm& form, const Shape& shape, const DeviceInfo& de
   } else if (reduced < 16) {
     form.kept_items = group;
   } else {
-    form.reduce_items = fields == 1 ? 1 : group;
-    form.vector = fields == 1 ? 16 : reduced >= 128 ? 4 : 1;
+    const bool alone = fields == 1 && device.vendor != Vendor::intel;
+    form.reduce_items = alone ? 1 : group;
+    form.vector = alone ? 16 : reduced >= 128 ? 4 : 1;
     form.nested = shape.reduced.size() > 1 && shape.reduced[0].size >= 16;
   }
 }
