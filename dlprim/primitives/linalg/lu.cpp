@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Right-looking blocked LU with partial pivoting (G. Golub, C. Van Loan, Matrix Computations, 3.6): a panel by one
-// work-group, its exchanges and a triangular solve in the other columns, a product.
+// work-group, its exchanges and a triangular solve in the other columns, a product. On CPUs small ones by one work-item.
 #include <dlprim/primitives/copy.hpp>
 
 #include <bit>
@@ -65,6 +65,29 @@ void exchange_others(Queue& queue, const TensorView& a, const TensorView& moves,
          NDRange(std::size_t(p.chunks * a.size(0)) * shape.group, shape.group), a.data, moves.data, p);
 }
 
+// Whether a work-item factors a matrix alone.
+bool is_small(const DeviceInfo& device, const TensorView& a) {
+  const std::int64_t most = a.size(0) >= std::int64_t(device.compute_units) ? 128 : 64;
+  return device.cpu && !settings.gpu_forms && std::max(a.size(1), a.size(2)) <= most &&
+         std::min(a.strides[1], a.strides[2]) == 1;
+}
+
+void factor_whole(Queue& queue, const TensorView& a, const TensorView& pivots, const TensorView& info, bool pivot) {
+  const bool row_fast = a.strides[1] == 1;
+  static KernelCache<Key> cache;
+  Kernel& kernel = cache.get(queue.device(), Key{a.dtype, 0, {}, row_fast}, [&] {
+    return source("lu_whole.cl", "lu_whole", a.dtype).define("ROW_FAST", std::int64_t(row_fast));
+  });
+  const struct {
+    Strides a;
+    cl_long count;
+    cl_int m, n, pivot, unused;
+  } p{strides_of(a), a.size(0), cl_int(a.size(1)), cl_int(a.size(2)), pivot, 0};
+  constexpr std::int64_t shares_of_unit = 8;
+  const std::int64_t items = std::min(a.size(0), shares_of_unit * queue.device().info().compute_units);
+  launch(queue, kernel, NDRange(std::size_t(items), 1), a.data, pivots.data, info.data, p);
+}
+
 }  // namespace
 
 void lu_factor(Queue& queue, const TensorView& a, const TensorView& pivots, const TensorView& info, bool pivot) {
@@ -74,6 +97,7 @@ void lu_factor(Queue& queue, const TensorView& a, const TensorView& pivots, cons
             pivots.size(1) == steps && info.dtype == DataType::int32 && info.is_contiguous() && info.numel() == batch,
         "lu_factor", "pivots of int32 [batch, min(m, n)] and info of int32 [batch], contiguous");
   if (a.numel() == 0) return fill(queue, info, 0);
+  if (is_small(queue.device().info(), a)) return factor_whole(queue, a, pivots, info, pivot);
   const PanelShape whole = panel_shape(queue.device().info(), a.dtype, m, steps, 512);
   const Temporary moves(queue, DataType::int32, {batch, 2 * 32});
   for (std::int64_t j = 0, width; j < steps; j += width) {

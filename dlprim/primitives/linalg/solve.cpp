@@ -22,7 +22,13 @@ void substitute(Queue& queue, const TensorView& a, const TensorView& x, const Tr
   static KernelCache<Key> cache;
   const DeviceInfo& device = queue.device().info();
   const bool small = device.cpu || is_complex(a.dtype);
-  const Key key{a.dtype, std::uint8_t(small ? 16 : 32), std::uint8_t(fitting_group(device, 64)), t.unit, t.conjugate};
+  // On CPUs no work-item and no row of a tile are in vain.
+  const bool narrow = device.cpu && x.size(2) <= 16, low = device.cpu && a.size(1) <= 8;
+  const Key key{a.dtype,
+                std::uint8_t(low     ? 8
+                             : small ? 16
+                                     : 32),
+                std::uint8_t(fitting_group(device, narrow ? 16 : 64)), t.unit, t.conjugate};
   Kernel& kernel = cache.get(queue.device(), key, [&] {
     return source("solve.cl", "triangular_solve", key.type)
         .define("TILE", std::int64_t(key.tile))
