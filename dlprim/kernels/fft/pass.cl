@@ -21,16 +21,24 @@
 #define SWAPPED(v) ((T)((v).y, (v).x))
 #define COUNT(R) ((LENGTH / R + LANES - 1) / LANES)
 #define FITS(R, b) ((LENGTH / R) % LANES == 0 || (b) < LENGTH / R)
+#ifdef CPU_DEVICE
+// Positions of neighbouring work-items, 64 bits wide, do not wrap, and local memory has no banks: what they load lies side
+// by side and becomes vectors.
+typedef size_t place_t;
+#define SLOT(i) (i)
+#else
+typedef uint place_t;
 #define SLOT(i) ((i) + (i) / PAD)
+#endif
 #define AT(t, position) (COLUMNS ? SLOT((position) * LINES + (t)) : SLOT((t) * LENGTH + (position)))
 
 // Inputs of butterfly b = lane + c * LANES of radix R: positions b + r * LENGTH / R.
 #define EACH_INPUT(R, STATEMENT)                                            \
   UNROLL for (uint c = 0; c < COUNT(R); c++) {                              \
-    const uint b = lane + c * LANES;                                        \
+    const place_t b = lane + c * LANES;                                        \
     if (FITS(R, b)) {                                                       \
       UNROLL for (uint r = 0; r < R; r++) {                                 \
-        const uint position = b + r * (LENGTH / R), i = c * R + r;          \
+        const place_t position = b + r * (LENGTH / R), i = c * R + r;          \
         STATEMENT;                                                          \
       }                                                                     \
     }                                                                       \
@@ -39,10 +47,10 @@
 // Its outputs, after DONE numbers were combined by earlier stages.
 #define EACH_OUTPUT(R, DONE, STATEMENT)                                     \
   UNROLL for (uint c = 0; c < COUNT(R); c++) {                              \
-    const uint b = lane + c * LANES;                                        \
+    const place_t b = lane + c * LANES;                                        \
     if (FITS(R, b)) {                                                       \
       UNROLL for (uint r = 0; r < R; r++) {                                 \
-        const uint position = b / (DONE) * ((DONE) * R) + b % (DONE) + r * (DONE), i = c * R + r; \
+        const place_t position = b / (DONE) * ((DONE) * R) + b % (DONE) + r * (DONE), i = c * R + r; \
         STATEMENT;                                                          \
       }                                                                     \
     }                                                                       \
@@ -51,7 +59,7 @@
 // Powers of the root of unity that belongs to b: those of 2 from the table, the others as products of two.
 #define STAGE(R, DONE)                                                      \
   UNROLL for (uint c = 0; c < COUNT(R); c++) {                              \
-    const uint b = lane + c * LANES;                                        \
+    const place_t b = lane + c * LANES;                                        \
     if (FITS(R, b)) {                                                       \
       if (DONE > 1) {                                                       \
         const uint k = b % DONE * (LENGTH / (DONE * R));                    \
@@ -109,11 +117,11 @@ inline T bin(__global const T *x, index_t origin, index_t stride, uint j, uint l
   return v;
 }
 
-inline T load(const fft_lines *lines, __global const IN_T *x, fft_line line, uint position, fft_tables tables) {
+inline T load(const fft_lines *lines, __global const IN_T *x, fft_line line, place_t position, fft_tables tables) {
 #if PART
   const uint j = (uint)line.in_first + position * (uint)lines->in_step;
 #else
-  const uint j = position;
+  const place_t j = position;
 #endif
 #if CHIRP_IN || CHIRP_BOTH
   if (j >= (uint)lines->inputs) return (T)(0, 0);
@@ -166,11 +174,11 @@ inline T finished(const fft_lines *lines, fft_line line, uint position, T v, fft
   return v * REAL_OF(real_t, lines->scale);
 }
 
-inline void store(const fft_lines *lines, __global OUT_T *y, fft_line line, uint position, T v) {
+inline void store(const fft_lines *lines, __global OUT_T *y, fft_line line, place_t position, T v) {
 #if PART
   const uint k = (uint)line.out_first + position * (uint)lines->out_step;
 #else
-  const uint k = position;
+  const place_t k = position;
 #endif
   const index_t stride = UNIT_OUT ? 1 : (index_t)lines->out_stride;
 #if LIMITED
@@ -200,8 +208,9 @@ void fft_pass(const fft_lines lines, GLOBAL(OUT_T, y_data), CONST_GLOBAL(IN_T, x
 #if SCRATCH > 0
   __local SCRATCH_T scratch[SCRATCH];
 #endif
-  const uint id = get_local_id(0);
-  const uint t = COLUMNS ? id % LINES : id / LANES, lane = COLUMNS ? id / LINES : id % LANES;
+  const place_t id = get_local_id(0);
+  const place_t t = LINES == 1 ? 0 : COLUMNS ? id % LINES : id / LANES;
+  const place_t lane = LINES == 1 ? id : COLUMNS ? id / LINES : id % LANES;
   const index_t block = (index_t)get_group_id(0) * LINES, last = (index_t)lines.count - 1;
   fft_line line, other;
   find_line(&line, &lines, min(block + (index_t)t, last));

@@ -82,7 +82,7 @@ class Search {
       return !shape_.split || (!needs_.whole && fits(lines, true));
     };
     if (!needs_.columns) {
-      std::size_t lines = std::max<std::size_t>(1, 256 / shape_.lanes);
+      std::size_t lines = info_.cpu ? 1 : std::max<std::size_t>(1, 256 / shape_.lanes);
       while (lines > 1 && !fits(lines, false)) lines--;
       return choose(lines);
     }
