@@ -159,7 +159,7 @@ __kernel void lines(GLOBAL(void, first), CONST_GLOBAL(void, second), GLOBAL(int,
   const uint start = get_global_id(1) * p.share, stop = min(start + p.share, p.count / length);
   const long low = (long)get_global_id(2) * p.part;
   long wrong;
-  bool failed = false;  // reported at the end: what may change memory keeps compilers from good loops
+  bool failed = false;  // of updates, reported at the end: what may change memory keeps compilers from good loops
   for (uint line = start; line < stop; line++) {
     long dense, base, at[INDICES], index[INDICES];
     locate(line * length, &p, &dense, &base, at);
@@ -185,12 +185,19 @@ __kernel void lines(GLOBAL(void, first), CONST_GLOBAL(void, second), GLOBAL(int,
     for (uint i = begin; i < end; i++) {
       for (int k = 0; k < INDICES; k++) index[k] = indices[k][at[k] + (long)i * p.index[k][0]];
       const long addressed = address(base + (long)i * p.base[0], index, &p, &wrong);
-      failed = failed || addressed == WRONG;
       const long other = dense + (long)i * p.dense[0];
 #ifdef READS
       if (addressed >= 0) put(to + other, from + addressed);
-      else if (addressed != IGNORED) to[other] = (TO_T)(0);
+      else if (addressed == WRONG) {  // reported here, which keeps this loop from gathers of single elements
+        REPORT(POINTER(int, status), p.code, wrong);
+        to[other] = (TO_T)(0);
+      }
 #else
+#ifdef UNIT
+      if (addressed == WRONG) REPORT(POINTER(int, status), p.code, wrong);
+#else
+      failed = failed || addressed == WRONG;
+#endif
       if (addressed >= low && addressed - low < p.part) put(to + addressed, from + other);
 #endif
     }

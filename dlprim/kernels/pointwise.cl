@@ -164,10 +164,15 @@ __kernel void NAME(FOR_OUTPUTS(OUT_PARAMETER) FOR_INPUTS(IN_PARAMETER) const Par
     FOR_INPUTS(IN_ROW)
     FOR_OUTPUTS(OUT_ROW)
 #if LANES
-    for (size_t base = begin; base < end; base += LANES) {
-      const size_t i = base + get_local_id(0);
+    size_t i = begin + get_local_id(0);
+#ifdef SPECIAL  // long, and slow where it is there twice, too long to be inlined
+    for (size_t base = begin; base < end; base += LANES, i += LANES)
       if (i < end) EACH_ONE
-    }
+#else
+    const size_t whole = end > begin ? begin + (end - begin) / LANES * LANES : begin;
+    for (size_t base = begin; base < whole; base += LANES, i += LANES) EACH_ONE  // without masks
+    if (i < end) EACH_ONE
+#endif
 #else
     for (size_t i = begin; i < end; i++) EACH_ONE
 #endif

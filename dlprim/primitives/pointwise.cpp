@@ -195,7 +195,18 @@ bool from_integers(const Plan& plan) {
   return plan.inputs > 0;
 }
 
-bool profits_from_lanes(const Expression& expression, DataType compute, bool exact) {
+// Between floats and integers of 64 bits, and from floats to shorter ones by way of these.
+bool converts_slowly(const Plan& plan, DataType compute) {
+  for (int k = 0; k < plan.count(); k++) {
+    const DataType type = plan.operands[k].dtype;
+    const bool other = is_integral(type) && type != DataType::boolean && is_floating(compute);
+    if (other && (k < plan.outputs || size_of(type) == 8)) return true;
+  }
+  return false;
+}
+
+bool profits_from_lanes(const Expression& expression, const Plan& plan, DataType compute, bool exact) {
+  if (converts_slowly(plan, compute)) return true;
   if (is_complex(compute)) return expression.calls.complex[compute == DataType::complex64];
   return is_floating(compute) && expression.calls.real[compute != DataType::float64 && !exact];
 }
@@ -221,7 +232,7 @@ void launch_plan(Queue& queue, const Expression& expression, const Plan& plan, D
   const bool cpu = device.info().cpu && !settings.gpu_forms;
   Key key = make_key(expression, plan, compute, scalars.size(), cpu);
   key.exact = compute == DataType::float32 && device.info().fp64 && from_integers(plan);
-  if (cpu && device.info().vendor == Vendor::intel && profits_from_lanes(expression, compute, key.exact))
+  if (cpu && device.info().vendor == Vendor::intel && profits_from_lanes(expression, plan, compute, key.exact))
     key.lanes = vector_lanes;
   Kernel& kernel = cache.get(device, key, [&] { return make_source(expression, plan, key); });
 
@@ -316,6 +327,17 @@ Expression numbered(std::string_view statements) {
   return make(n);
 }
 
+// Powers as lib/math.clh has them, without the choice among all, which vectors make by computing each.
+const char* common_power(double exponent) {
+  return exponent == 2      ? "y0 = x0 * x0;"
+         : exponent == 3    ? "y0 = x0 * x0 * x0;"
+         : exponent == 0.5  ? "y0 = sqrt(x0);"
+         : exponent == -0.5 ? "y0 = 1 / sqrt(x0);"
+         : exponent == -1   ? "y0 = 1 / x0;"
+         : exponent == -2   ? "y0 = 1 / (x0 * x0);"
+                            : nullptr;
+}
+
 DataType compute_type_of(std::span<const TensorView> outputs, std::span<const TensorView> inputs) {
   if (inputs.empty()) return outputs[0].dtype;
   DataType type = inputs[0].dtype;
@@ -331,6 +353,9 @@ void pointwise(Queue& queue, PointwiseId id, const Plan& plan, DataType compute,
     for (int k = 0; k < pointwise_row_count(); k++) rows.emplace_back(pointwise_row(PointwiseId(k)));
     return rows;
   }();
+  if (id == PointwiseId::pow_tensor_scalar && is_floating(compute) && queue.device().info().cpu)
+    if (const char* power = common_power(scalars[0].real()))
+      return check_and_run(queue, numbered(power), plan, compute, {});
   const Expression expression{pointwise_row(id), std::uint32_t(id), calls[std::size_t(id)]};
   check_and_run(queue, expression, plan, compute, scalars);
 }

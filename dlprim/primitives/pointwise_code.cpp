@@ -8,14 +8,11 @@ namespace dlprim {
 
 namespace {
 
-// What is arithmetic or one instruction, and words before brackets that call nothing.
-constexpr std::string_view simple[] = {
-    "T",       "real_t",  "pair_t",    "ROUNDED",  "absolute", "sign_of",   "negative",
-    "fabs",    "isnan",   "isinf",     "isfinite", "ceil",     "floor",     "rint",
-    "trunc",   "sqrt",    "fmin",      "fmax",     "copysign", "nan_max",   "nan_min",
-    "any_max", "any_min", "clamp",     "relu",     "relu6",    "HARDSWISH", "replace_non_finite",
-    "c_mul",   "c_conj",  "c_nonzero", "c_equal",  "c_lerp",   "if",        "for",
-    "while",   "return",  "switch",    "sizeof"};
+// What is arithmetic and comparisons, and words before brackets that call nothing.
+constexpr std::string_view simple[] = {"T",     "real_t", "pair_t",    "ROUNDED", "sign_of", "negative",
+                                       "relu",  "relu6",  "HARDSWISH", "nan_max", "nan_min", "replace_non_finite",
+                                       "c_mul", "c_conj", "c_nonzero", "c_equal", "if",      "for",
+                                       "while", "return", "switch",    "sizeof"};
 constexpr std::string_view of_loop_math[] = {
     "exp",  "erf",       "tanh",         "logistic",      "SILU",
     "GELU", "GELU_TANH", "elu_backward", "gelu_backward", "gelu_tanh_backward"};

@@ -105,8 +105,9 @@ TEST(PointwiseMath, RowsOfEveryLength) {
 
 TEST(PointwiseMath, CallsOfBuiltins) {
   EXPECT_FALSE(calls_builtins("x0 * (x1 + w0)", false));
-  EXPECT_FALSE(calls_builtins("if (x0 > 0) y0 = fmax (x0, (T)w0);", false));
+  EXPECT_FALSE(calls_builtins("if (x0 > 0) y0 = nan_max (x0, (T)w0);", false));
   EXPECT_TRUE(calls_builtins("x0 * log(x1)", true));
+  EXPECT_TRUE(calls_builtins("sqrt (x0)", true));
   EXPECT_TRUE(calls_builtins("exp(x0)", false));
   EXPECT_FALSE(calls_builtins("exp(x0)", true));
 }

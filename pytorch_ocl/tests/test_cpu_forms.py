@@ -124,3 +124,24 @@ def test_singular_matrices(device):
     assert torch.linalg.inv_ex(x.to(device)).info.cpu().tolist() == [0, 0, 4, 0]
     inverse = torch.linalg.inv(x[:2].to(device)).cpu()
     torch.testing.assert_close(inverse @ x[:2], torch.eye(6).expand(2, 6, 6), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("exponent", [2, 3, 0.5, -0.5, -1, -2, 1.7])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_common_powers(device, exponent, dtype):
+    x = torch.cat([torch.arange(1, 40), torch.tensor([0])]).to(dtype)
+    if exponent < 0 and dtype == torch.int64 and isinstance(exponent, int):
+        return  # refused
+    found, expected = (x.to(device) ** exponent).cpu(), x**exponent
+    assert found.dtype == expected.dtype
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 33, 9000])
+def test_conversions_between_floats_and_integers(device, size):
+    x = torch.randn(size) * 100
+    for dtype in (torch.int64, torch.int32, torch.int16, torch.int8):
+        assert torch.equal(x.to(device).to(dtype).cpu(), x.to(dtype))
+        integers = x.to(dtype)
+        for other in (torch.float32, torch.float64, torch.bfloat16):
+            assert torch.equal(integers.to(device).to(other).cpu(), integers.to(other))
