@@ -14,8 +14,11 @@ namespace {
 // Of the speed of pinned memory: less means that the driver copies by way of memory of its own.
 constexpr double enough = 0.6;
 
-double seconds_of(Queue& queue, BufferRef there, void* here, std::size_t bytes, bool to_host) {
+}  // namespace
+
+double copy_seconds(Queue& queue, BufferRef there, void* here, std::size_t bytes, bool to_host) {
   double best = 1e9;
+  queue.record().wait();
   for (int i = 0; i < 4; i++) {
     const auto start = std::chrono::steady_clock::now();
     if (to_host) queue.read(here, there, bytes, false);
@@ -25,8 +28,6 @@ double seconds_of(Queue& queue, BufferRef there, void* here, std::size_t bytes, 
   }
   return best;
 }
-
-}  // namespace
 
 RegisteredMemory::RegisteredMemory(Device& device, void* memory, std::size_t bytes) : memory_(memory) {
   cl_int code = CL_SUCCESS;
@@ -39,9 +40,8 @@ bool RegisteredMemory::is_fast(Queue& queue, BufferRef there, std::size_t bytes,
   HostMemory& memory = queue.device().host_memory();
   const std::unique_ptr<void, std::function<void(void*)>> pinned(memory.allocate(bytes),
                                                                  [&](void* used) { memory.release(used); });
-  queue.record().wait();
-  return seconds_of(queue, there, pinned.get(), bytes, to_host) >
-         enough * seconds_of(queue, there, memory_, bytes, to_host);
+  return copy_seconds(queue, there, pinned.get(), bytes, to_host) >
+         enough * copy_seconds(queue, there, memory_, bytes, to_host);
 }
 
 }  // namespace dlprim
