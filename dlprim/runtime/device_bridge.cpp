@@ -2,7 +2,6 @@
 #include "device_bridge.hpp"
 
 #include <algorithm>
-#include <new>
 
 #include "staging.hpp"
 
@@ -10,30 +9,26 @@ namespace dlprim {
 
 namespace {
 
-// Drivers register whole pages.
-constexpr std::align_val_t page{65536};
 // Pieces that are read while one is written.
 constexpr std::size_t ahead = 3;
 
 }  // namespace
 
 DeviceBridge::DeviceBridge(Device& source, Device& target)
-    : memory_(static_cast<std::byte*>(::operator new(slots* Staging::largest_piece, page))),
-      from_source_(source, memory_, slots * Staging::largest_piece),
-      to_target_(target, memory_, slots * Staging::largest_piece) {}
+    : memory_(host_pages(slots * Staging::largest_piece)),
+      from_source_(source, memory_.get(), slots * Staging::largest_piece),
+      to_target_(target, memory_.get(), slots * Staging::largest_piece) {}
 
 DeviceBridge::~DeviceBridge() {
-  for (Slot& slot : slots_) {
-    slot.read.wait();
-    slot.written.wait();
+  try {
+    for (Slot& slot : slots_) slot.read.wait(), slot.written.wait();
+  } catch (const std::exception&) {
+    // The device is lost, and its copies with it.
   }
-  from_source_ = {};
-  to_target_ = {};
-  ::operator delete(memory_, page);
 }
 
 std::byte* DeviceBridge::slot_memory(std::size_t number) const {
-  return memory_ + number % slots * Staging::largest_piece;
+  return memory_.get() + number % slots * Staging::largest_piece;
 }
 
 bool DeviceBridge::is_fast(Queue& queue, BufferRef from, Queue& target, BufferRef to, std::size_t bytes) {

@@ -31,7 +31,7 @@ class DeviceBridge {
   std::byte* slot_memory(std::size_t number) const;
 
   std::mutex mutex_;
-  std::byte* memory_;
+  HostPages memory_;
   RegisteredMemory from_source_, to_target_;
   std::array<Slot, slots> slots_;
 };

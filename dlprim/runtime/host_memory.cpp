@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/runtime/host_memory.hpp>
+#include <dlprim/runtime/recording.hpp>
 #include <dlprim/runtime/registered_memory.hpp>
 
 #include <bit>
 #include <cmath>
 #include <map>
 #include <mutex>
-#include <new>
 
 namespace dlprim {
 
@@ -14,13 +14,13 @@ namespace {
 
 using Kind = HostMemory::Kind;
 
-// What drivers register; and what is copied to find out how fast that goes.
-constexpr std::align_val_t page{65536};
+// What is copied to find out how fast that goes.
 constexpr std::size_t sample = std::size_t(4) << 20;
 
 // A piece of host memory.
 struct Mapping {
   cl::Buffer buffer{};  // of mapped memory
+  HostPages pages{};  // of registered memory
   RegisteredMemory registered{};
   std::size_t size = 0;
   bool used = true;
@@ -48,31 +48,24 @@ Piece map_piece(Device& device, std::size_t size) {
 Piece register_piece(Device& device, std::size_t size) {
   Piece piece;
   piece.mapping.size = size;
-  void* memory = ::operator new(size, page, std::nothrow);
-  if (memory) piece.mapping.registered = RegisteredMemory(device, memory, size);
-  if (piece.mapping.registered) {
-    piece.address = static_cast<std::byte*>(memory);
-  } else {
-    ::operator delete(memory, page);
-    piece.code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
-  }
+  Mapping& mapping = piece.mapping;
+  mapping.pages = host_pages(size);
+  mapping.registered = RegisteredMemory(device, mapping.pages.get(), size);
+  if (mapping.registered) piece.address = mapping.pages.get();
+  else piece.code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
   return piece;
 }
 
-void give_back(Device& device, std::byte* address, Mapping& mapping) {
-  if (mapping.registered) {
-    mapping.registered = {};
-    return ::operator delete(address, page);
-  }
-  check(clEnqueueUnmapMemObject(device.default_queue().get(), mapping.buffer(), address, 0, nullptr, nullptr),
-        "clEnqueueUnmapMemObject");
+cl_int unmap(Device& device, std::byte* address, const Mapping& mapping) {
+  if (!mapping.buffer()) return CL_SUCCESS;
+  return clEnqueueUnmapMemObject(device.default_queue().handle(), mapping.buffer(), address, 0, nullptr, nullptr);
 }
 
 // Of copies both ways on a queue that nobody waits for; infinite where there is no such memory.
 double copy_seconds(Device& device, Kind kind) {
   Queue& queue = device.pooled_queue();
   const Workspace there(queue, sample);
-  const auto release = [&device](Piece* piece) { give_back(device, piece->address, piece->mapping); };
+  const auto release = [&device](Piece* piece) { unmap(device, piece->address, piece->mapping); };
   Piece made = kind == Kind::mapped ? map_piece(device, sample) : register_piece(device, sample);
   if (made.code != CL_SUCCESS) return INFINITY;
   const std::unique_ptr<Piece, decltype(release)> piece(&made, release);
@@ -86,7 +79,7 @@ Kind faster_kind(Device& device) {
     return copy_seconds(device, Kind::registered) < 0.8 * copy_seconds(device, Kind::mapped) ? Kind::registered
                                                                                              : Kind::mapped;
   } catch (const std::exception&) {
-    return Kind::mapped;  // the device has no room to try, or a graph is being recorded
+    return Kind::mapped;  // the device has no room to try
   }
 }
 
@@ -117,7 +110,7 @@ struct HostMemory::State {
         ++entry;
         continue;
       }
-      give_back(device, const_cast<std::byte*>(entry->first), entry->second);
+      check(unmap(device, const_cast<std::byte*>(entry->first), entry->second), "clEnqueueUnmapMemObject");
       stats.allocations.add(-1);
       stats.allocated_bytes.add(-std::int64_t(entry->second.size));
       entry = mappings.erase(entry);
@@ -142,9 +135,9 @@ void* HostMemory::allocate(std::size_t bytes) {
       state_->hand_out(mapping);
       return const_cast<std::byte*>(address);
     }
-  if (!state_->kind) state_->kind = faster_kind(state_->device);
+  if (!state_->kind && !Recording::current()) state_->kind = faster_kind(state_->device);  // copies cannot be recorded
   Piece piece{};
-  if (*state_->kind == Kind::registered) piece = register_piece(state_->device, size);
+  if (state_->kind == Kind::registered) piece = register_piece(state_->device, size);
   if (!piece.address) piece = map_piece(state_->device, size);
   if (piece.code != CL_SUCCESS)
     throw OutOfMemoryError("[pinned memory] " + std::to_string(bytes) + " bytes could not be allocated (" +

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <memory>
+#include <new>
 
 namespace dlprim {
 
@@ -14,7 +14,15 @@ namespace {
 // Of the speed of pinned memory: less means that the driver copies by way of memory of its own.
 constexpr double enough = 0.6;
 
+constexpr std::align_val_t page{65536};
+
 }  // namespace
+
+void DeletePages::operator()(std::byte* memory) const noexcept { ::operator delete(memory, page); }
+
+HostPages host_pages(std::size_t bytes) {
+  return HostPages(static_cast<std::byte*>(::operator new(bytes, page, std::nothrow)));
+}
 
 double copy_seconds(Queue& queue, BufferRef there, void* here, std::size_t bytes, bool to_host) {
   double best = 1e9;
@@ -30,6 +38,7 @@ double copy_seconds(Queue& queue, BufferRef there, void* here, std::size_t bytes
 }
 
 RegisteredMemory::RegisteredMemory(Device& device, void* memory, std::size_t bytes) : memory_(memory) {
+  if (!memory) return;
   cl_int code = CL_SUCCESS;
   const cl_mem buffer =
       clCreateBuffer(device.context()(), CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, memory, &code);

@@ -249,6 +249,20 @@ TEST_F(Hopper, AttentionOfFloat32) {
   }
 }
 
+// What a mask leaves out may be anything, large numbers among it, so that halves do not serve.
+TEST_F(Hopper, HalvesWhereAllKeysTakePart) {
+  const AttentionSizes plain{.queries = 256, .keys = 256, .width = 64, .value_width = 64, .scores = 1e6};
+  const auto serves = [](AttentionSizes sizes, auto change) {
+    change(sizes);
+    return decline_attention(testing::device(), DataType::float32, sizes) == nullptr;
+  };
+  EXPECT_TRUE(serves(plain, [](AttentionSizes&) {}));
+  EXPECT_TRUE(serves(plain, [](AttentionSizes& x) { x.causal = true; }));
+  EXPECT_FALSE(serves(plain, [](AttentionSizes& x) { x.biased = true; }));
+  EXPECT_FALSE(serves(plain, [](AttentionSizes& x) { x.causal = true, x.keys = 300; }));
+  EXPECT_FALSE(serves(plain, [](AttentionSizes& x) { x.backward = true; }));
+}
+
 // Launches along the third dimension have room for so many matrices.
 TEST_F(Hopper, CholeskyInBlocksOfManyMatrices) {
   const auto matrices = [](std::int64_t count) {

@@ -120,7 +120,9 @@ const char* decline_attention(const Device& device, DataType type, const Attenti
   const auto bounded = [](std::int64_t size) { return std::int32_t(std::min<std::int64_t>(size, 1 << 29)); };
   AttentionProblem problem;
   problem.type = type, problem.other_scores = sizes.scores, problem.backward = sizes.backward;
-  problem.p.queries = bounded(sizes.queries);
+  problem.causal = sizes.causal;
+  if (sizes.biased) problem.bias_type = type;
+  problem.p.queries = bounded(sizes.queries), problem.p.keys = bounded(sizes.keys);
   problem.p.width = bounded(sizes.width), problem.p.value_width = bounded(sizes.value_width);
   return all_attention_cores().try_select(device, problem) ? nullptr : "products and softmax serve better";
 }

@@ -16,6 +16,12 @@ namespace dlprim {
 
 struct GemmKey;
 
+/// An operand of a problem, or a part of one, as a tensor.
+inline TensorView strided(BufferRef data, DataType type, std::initializer_list<std::int64_t> sizes,
+                          std::initializer_list<std::int64_t> strides) {
+  return {data, type, std::span(sizes.begin(), sizes.size()), std::span(strides.begin(), strides.size())};
+}
+
 /// A core of the engine: Core of select.hpp and what its kernel is, gemm_<kernel> of kernels/gemm/<kernel>.cl.
 struct GemmCore {
   using Problem = GemmProblem;

@@ -39,7 +39,7 @@ bool same(const c10::SymInt& a, const c10::SymInt& b) { return TORCH_GUARD_OR_FA
 
 // Whether the fused kernels take a call; never touches data, tensors may be fake.
 bool fused(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const OptionalTensor& mask,
-           double dropout, bool shared_heads) {
+           double dropout, bool causal, bool shared_heads) {
   if (!plain(query) || !plain(key) || !plain(value) || dropout >= 1) return false;
   if (query.scalar_type() != key.scalar_type() || query.scalar_type() != value.scalar_type()) return false;
   if (!at::isFloatingType(query.scalar_type())) return false;
@@ -55,21 +55,25 @@ bool fused(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
   const auto width = query.sym_size(3).maybe_as_int(), value_width = value.sym_size(3).maybe_as_int();
   if (!width || !value_width) return false;
   dlprim::Device& device = current_queue(query.device()).device();
-  dlprim::AttentionSizes sizes{query.sym_size(2).maybe_as_int().value_or(1), *width, *value_width, 1, false};
-  for (const c10::SymInt& size : {query.sym_size(0), query.sym_size(1), query.sym_size(2), key.sym_size(2)})
-    sizes.scores *= double(size.maybe_as_int().value_or(1));
+  const auto size = [](const at::Tensor& x, int d) { return x.sym_size(d).maybe_as_int().value_or(1); };
+  dlprim::AttentionSizes sizes{
+      .queries = size(query, 2), .keys = size(key, 2), .width = *width, .value_width = *value_width};
+  sizes.scores = double(size(query, 0)) * double(size(query, 1)) * double(sizes.queries) * double(sizes.keys);
+  sizes.biased = mask.has_value(), sizes.causal = causal;
   sizes.backward =
       at::GradMode::is_enabled() && (query.requires_grad() || key.requires_grad() || value.requires_grad());
   return !dlprim::decline_attention(device, data_type_of(query, attention), sizes);
 }
 
 int64_t choose_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                         const OptionalTensor& mask, double dropout, bool, std::optional<double>, bool enable_gqa) {
+                         const OptionalTensor& mask, double dropout, bool causal, std::optional<double>,
+                         bool enable_gqa) {
   const at::Context& context = at::globalContext();
   // The kernels are what CUDA devices call flash, memory-efficient and cuDNN's attention, so those names allow them.
   const bool allowed = context.userEnabledOverrideableSDP() || (context.userEnabledFlashSDP() && !mask) ||
                        context.userEnabledMemEfficientSDP() || context.userEnabledCuDNNSDP();
-  if (allowed && fused(query, key, value, mask, dropout, enable_gqa)) return int64_t(at::SDPBackend::overrideable);
+  if (allowed && fused(query, key, value, mask, dropout, causal, enable_gqa))
+    return int64_t(at::SDPBackend::overrideable);
   return int64_t(context.userEnabledMathSDP() ? at::SDPBackend::math : at::SDPBackend::error);
 }
 
@@ -194,8 +198,12 @@ std::tuple<at::Tensor, at::Tensor> _native_multi_head_attention(
   if (!need_weights && query.is_same(key) && key.is_same(value) && query.dim() == 3 && query.size(2) == embed_dim &&
       width > 0 && qkv_weight.sizes() == c10::IntArrayRef{3 * embed_dim, embed_dim} &&
       !dlprim::decline_attention(current_queue(query.device()).device(), data_type_of(query, attention),
-                                 {query.size(1), width, width,
-                                  double(query.size(0) * query.size(1)) * double(num_head * query.size(1)), false})) {
+                                 {.queries = query.size(1),
+                                  .keys = query.size(1),
+                                  .width = width,
+                                  .value_width = width,
+                                  .scores = double(query.size(0) * query.size(1)) * double(num_head * query.size(1)),
+                                  .biased = mask && mask->defined()})) {
     const at::Tensor parts =
         at::linear(query, qkv_weight, qkv_bias).unflatten(2, {3, num_head, width}).permute({2, 0, 3, 1, 4});
     const at::Tensor out = std::get<0>(at::_scaled_dot_product_fused_attention_overrideable(

@@ -23,12 +23,12 @@ struct AttentionInputs {
   std::optional<TensorView> bias;
 };
 
-/// What is known of a call of attention before it is made. `scores`: elements of all matrices of scores; `backward`:
-/// whether gradients follow.
+/// What is known of a call of attention before it is made. `scores`: elements of all matrices of scores; `biased`: whether
+/// there is a bias; `backward`: whether gradients follow.
 struct AttentionSizes {
-  std::int64_t queries, width, value_width;
-  double scores;
-  bool backward;
+  std::int64_t queries = 0, keys = 0, width = 0, value_width = 0;
+  double scores = 0;
+  bool biased = false, causal = false, backward = false;
 };
 /// Why products and softmax as separate operations serve better, or null: no kernel here takes the dtype or the widths,
 /// or the matrices of scores fit in memory and the other way is faster on the device.

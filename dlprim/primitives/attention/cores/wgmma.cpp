@@ -106,6 +106,9 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
       memory_of(shape_of(device, problem), columns(problem, p.width), columns(problem, p.value_width)))
     return "the driver keeps kernels to less local memory";
   if (p.queries <= 64) return "too few queries";
+  // What nothing reads may be anything, and would set the factor of a head's halves.
+  if (has_halves(problem) && (problem.bias_type || (problem.causal && p.keys > p.queries)))
+    return "keys may be left out";
   return nullptr;
 }
 

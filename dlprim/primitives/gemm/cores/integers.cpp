@@ -31,18 +31,13 @@ struct Rows {
   std::int64_t batch, row;
 };
 
-TensorView view(BufferRef data, DataType type, std::initializer_list<std::int64_t> sizes,
-                std::initializer_list<std::int64_t> strides) {
-  return {data, type, std::span(sizes.begin(), sizes.size()), std::span(strides.begin(), strides.size())};
-}
-
 // An operand as it is where its type and its rows allow it, else copied to `memory`, with `pitch` elements a row.
 Rows dense(Queue& queue, std::optional<Workspace>& memory, const TensorView& x, DataType sums, std::int64_t pitch) {
   if (x.dtype == sums && x.stride(2) == 1 && x.size(2) == pitch) return {x.data, x.stride(0), x.stride(1)};
   const std::int64_t batches = x.stride(0) ? x.size(0) : 1, lines = x.size(1);
   memory.emplace(queue, std::size_t(batches * lines * pitch) * size_of(sums));
-  copy(queue, view(memory->data(), sums, {batches, lines, x.size(2)}, {lines * pitch, pitch, 1}),
-       view(x.data, x.dtype, {batches, lines, x.size(2)}, {x.stride(0), x.stride(1), x.stride(2)}));
+  copy(queue, strided(memory->data(), sums, {batches, lines, x.size(2)}, {lines * pitch, pitch, 1}),
+       strided(x.data, x.dtype, {batches, lines, x.size(2)}, {x.stride(0), x.stride(1), x.stride(2)}));
   return {memory->data(), x.stride(0) ? lines * pitch : 0, pitch};
 }
 
@@ -51,10 +46,10 @@ void run(Queue& queue, const GemmProblem& problem) {
   const std::int64_t batches = problem.batches, panels = divide_up(p.n, columns), pitch = panels * columns;
   const DataType sums = size_of(problem.type) == 8 ? DataType::int64 : DataType::int32;
   std::optional<Workspace> a_memory, b_memory, c_memory;
-  const Rows a =
-      dense(queue, a_memory, view(problem.a, problem.type, {batches, p.m, p.k}, {p.a_batch, p.a_m, p.a_k}), sums, p.k);
-  const Rows b = dense(queue, b_memory, view(problem.b, problem.type, {batches, p.k, p.n}, {p.b_batch, p.b_k, p.b_n}),
-                       sums, pitch);
+  const Rows a = dense(queue, a_memory,
+                       strided(problem.a, problem.type, {batches, p.m, p.k}, {p.a_batch, p.a_m, p.a_k}), sums, p.k);
+  const Rows b = dense(queue, b_memory,
+                       strided(problem.b, problem.type, {batches, p.k, p.n}, {p.b_batch, p.b_k, p.b_n}), sums, pitch);
   const DataType type = result_type(problem);
   Rows c{problem.c, p.c_batch, p.c_m};
   const bool direct = size_of(type) == size_of(sums) && p.c_n == 1 && p.n == pitch;
@@ -73,8 +68,8 @@ void run(Queue& queue, const GemmProblem& problem) {
   launch(queue, kernel, NDRange(std::size_t(panels), std::size_t(divide_up(p.m, rows)), std::size_t(batches), 1, 1, 1),
          a.data, b.data, c.data, p.m, p.k, rows, a.batch, a.row, b.batch, b.row, c.batch, c.row);
   if (!direct)
-    copy(queue, view(problem.c, type, {batches, p.m, p.n}, {p.c_batch, p.c_m, p.c_n}),
-         view(c.data, sums, {batches, p.m, p.n}, {c.batch, c.row, 1}));
+    copy(queue, strided(problem.c, type, {batches, p.m, p.n}, {p.c_batch, p.c_m, p.c_n}),
+         strided(c.data, sums, {batches, p.m, p.n}, {c.batch, c.row, 1}));
 }
 
 constexpr GemmCore core{

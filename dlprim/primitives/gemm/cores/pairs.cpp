@@ -41,11 +41,6 @@ const char* decline(const Device& device, const GemmProblem& given, bool forced)
   return p.m < 4 || p.m * p.n * p.k * problem.batches < smallest ? "too small a product to pay" : nullptr;
 }
 
-TensorView view(BufferRef data, DataType type, std::initializer_list<std::int64_t> sizes,
-                std::initializer_list<std::int64_t> strides) {
-  return {data, type, std::span(sizes.begin(), sizes.size()), std::span(strides.begin(), strides.size())};
-}
-
 void run(Queue& queue, const GemmProblem& given) {
   const GemmProblem problem = arranged(given);
   const auto& p = problem.p;
@@ -54,9 +49,9 @@ void run(Queue& queue, const GemmProblem& given) {
   const Workspace turns(queue, std::size_t(b_batches * 4 * p.k * p.n) * size_of(part));
   BufferRef second = turns.data();
   second.offset += std::size_t(p.n) * size_of(type);
-  const TensorView source = view(problem.b, type, {b_batches, p.k, p.n}, {p.b_batch, p.b_k, p.b_n});
-  const TensorView rows[] = {view(turns.data(), type, {b_batches, p.k, p.n}, {2 * p.k * p.n, 2 * p.n, 1}),
-                             view(second, type, {b_batches, p.k, p.n}, {2 * p.k * p.n, 2 * p.n, 1})};
+  const TensorView source = strided(problem.b, type, {b_batches, p.k, p.n}, {p.b_batch, p.b_k, p.b_n});
+  const TensorView rows[] = {strided(turns.data(), type, {b_batches, p.k, p.n}, {2 * p.k * p.n, 2 * p.n, 1}),
+                             strided(second, type, {b_batches, p.k, p.n}, {2 * p.k * p.n, 2 * p.n, 1})};
   pointwise_operation(queue, {&source, 1}, rows, {}, "y0 = x0; y1 = (T)(-x0.y, x0.x);");
 
   BufferRef a_data = problem.a;
@@ -66,16 +61,16 @@ void run(Queue& queue, const GemmProblem& given) {
     const std::int64_t a_batches = p.a_batch ? batches : 1;
     dense.emplace(queue, std::size_t(a_batches * p.m * p.k) * size_of(type));
     copy(queue, TensorView(dense->data(), type, {a_batches, p.m, p.k}),
-         view(problem.a, type, {a_batches, p.m, p.k}, {p.a_batch, p.a_m, p.a_k}));
+         strided(problem.a, type, {a_batches, p.m, p.k}, {p.a_batch, p.a_m, p.a_k}));
     a_data = dense->data(), a_row = p.k, a_batch = p.a_batch ? p.m * p.k : 0;
   }
   GemmOptions options;
   options.alpha = problem.alpha, options.beta = problem.beta;
   if (problem.addend.memory)
-    options.addend = view(problem.addend, part, {batches, p.m, 2 * p.n}, {2 * p.d_batch, 2 * p.d_m, 1});
-  gemm(queue, view(a_data, part, {batches, p.m, 2 * p.k}, {2 * a_batch, 2 * a_row, 1}),
-       view(turns.data(), part, {batches, 2 * p.k, 2 * p.n}, {p.b_batch ? 4 * p.k * p.n : 0, 2 * p.n, 1}),
-       view(problem.c, part, {batches, p.m, 2 * p.n}, {2 * p.c_batch, 2 * p.c_m, 1}), options);
+    options.addend = strided(problem.addend, part, {batches, p.m, 2 * p.n}, {2 * p.d_batch, 2 * p.d_m, 1});
+  gemm(queue, strided(a_data, part, {batches, p.m, 2 * p.k}, {2 * a_batch, 2 * a_row, 1}),
+       strided(turns.data(), part, {batches, 2 * p.k, 2 * p.n}, {p.b_batch ? 4 * p.k * p.n : 0, 2 * p.n, 1}),
+       strided(problem.c, part, {batches, p.m, 2 * p.n}, {2 * p.c_batch, 2 * p.c_m, 1}), options);
 }
 
 constexpr GemmCore core{
