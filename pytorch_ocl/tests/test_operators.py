@@ -117,6 +117,16 @@ def test_convolutions_named_after_an_algorithm(device, set_variable, name):
         function(x.to(device), weight.to(device), [4] * dims)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_of_a_transposed_convolution_that_gives_nothing(device, dtype):
+    x = torch.randn(5, 17, 6, 2).to(device, dtype).requires_grad_()
+    weight = torch.randn(17, 16, 3, 1).to(device, dtype, memory_format=torch.channels_last).requires_grad_()
+    y = torch.nn.functional.conv_transpose2d(x, weight, padding=(0, 1), dilation=(2, 1))
+    assert y.shape == (5, 16, 10, 0)
+    y.backward(torch.ones(y.shape, dtype=dtype, device=device))
+    assert not x.grad.any() and not weight.grad.any()
+
+
 def test_statistics_of_batches(device, set_variable):
     set_variable("PYTORCH_OCL_FALLBACK", "error")
     x, running = torch.randn(4, 3, 5), (torch.zeros(3), torch.ones(3))

@@ -24,6 +24,32 @@ void check_residual(const TensorView& residual, const TensorView& y) {
     throw ValidationError("[conv_forward] expected a residual like " + text(y) + ", got " + text(residual));
 }
 
+bool reads_nothing(const ConvProblem& p) {
+  return (p.pass != ConvPass::data && p.x.numel() == 0) || (p.pass != ConvPass::weights && p.weights.numel() == 0) ||
+         (p.pass != ConvPass::forward && p.y.numel() == 0);
+}
+
+// Where sums have no terms: bias, residual and activation are left.
+void run_without_terms(Queue& queue, const ConvProblem& p) {
+  const TensorView& result = p.pass == ConvPass::forward ? p.y : p.pass == ConvPass::data ? p.x : p.weights;
+  std::vector<TensorView> inputs;
+  std::string sum = "0";
+  const auto add = [&](const TensorView& term) {
+    sum += " + x" + std::to_string(inputs.size());
+    inputs.push_back(term);
+  };
+  if (p.bias.defined()) {
+    TensorView bias = result;
+    bias.data = p.bias.data;
+    for (int d = 0; d < bias.dims; d++) bias.strides[d] = d == 1 ? p.bias.stride(0) : 0;
+    add(bias);
+  }
+  if (p.residual.defined()) add(p.residual);
+  const auto row = activation_row(p.activation);
+  pointwise_operation(queue, inputs, std::span(&result, 1), {},
+                      row ? assign_row(*row, "y0", {sum}) : "y0 = " + sum + ";");
+}
+
 }  // namespace
 
 ConvProblem::ConvProblem(const Queue& queue, ConvPass pass, const TensorView& x, const TensorView& weights,
@@ -41,6 +67,7 @@ ConvProblem ConvProblem::with(const Queue& queue, const TensorView& new_x, const
 }
 
 void run_conv(Queue& queue, const ConvProblem& problem) {
+  if (reads_nothing(problem)) return run_without_terms(queue, problem);
   static const ConvCores all("conv", "DLPRIM_CONV", conv_cores::add_all);
   all.run(queue, problem);
 }
