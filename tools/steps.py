@@ -185,6 +185,9 @@ def operators(whole):
     op_db = pytest_command("-n", "2", "pytorch_ocl/tests/test_opinfo.py")
     yield Step("op_db on Intel", op_db if whole else [*op_db, "-m", "sampled"], DEVICES["Intel"], 60 if whole else 25)
     yield Step("op_db on PoCL", [*op_db, "-m", "representative"], DEVICES["PoCL"], 15)
+    # The kernels that GPUs get, of every operator.
+    gpu = {**DEVICES["Intel"], "DLPRIM_SIMULATE": "gpu=1"}
+    yield Step("op_db in the form for GPUs", [*op_db, "-k", "test_operator and float32"], gpu, 15)
 
 
 def rusticl(whole):

@@ -20,7 +20,7 @@ inline long inner(long at, long before, long size) {
 }
 
 #ifdef FORWARD
-__attribute__((reqd_work_group_size(1, 1, 1))) __kernel void pad(GLOBAL(STORAGE(T), out), CONST_GLOBAL(STORAGE(T), in), Padding p) {
+__kernel void pad(GLOBAL(STORAGE(T), out), CONST_GLOBAL(STORAGE(T), in), Padding p) {
   EACH_LINE(line, p.count, p.out[2]) {
     const ulong plane = line / (ulong)p.out[1], volume = plane / (ulong)p.out[0];
     const long y = inner((long)(line % (ulong)p.out[1]), p.before[1], p.in[1]);
