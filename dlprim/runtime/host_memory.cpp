@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/runtime/host_memory.hpp>
-#include <dlprim/runtime/recording.hpp>
-#include <dlprim/runtime/registered_memory.hpp>
 
 #include <bit>
-#include <cmath>
 #include <map>
 #include <mutex>
 
@@ -12,83 +9,19 @@ namespace dlprim {
 
 namespace {
 
-using Kind = HostMemory::Kind;
-
-// What is copied to find out how fast that goes.
-constexpr std::size_t sample = std::size_t(4) << 20;
-
-// A piece of host memory.
+// A buffer in host memory, mapped for as long as it lives.
 struct Mapping {
-  cl::Buffer buffer{};  // of mapped memory
-  HostPages pages{};  // of registered memory
-  RegisteredMemory registered{};
+  cl::Buffer buffer;
   std::size_t size = 0;
   bool used = true;
   std::map<const Queue*, Event> events{};  // of the last work of each queue that may still use it
 };
 
-struct Piece {
-  std::byte* address = nullptr;
-  Mapping mapping{};
-  cl_int code = CL_SUCCESS;
-};
-
-Piece map_piece(Device& device, std::size_t size) {
-  Piece piece;
-  piece.mapping.size = size;
-  piece.mapping.buffer = cl::Buffer(
-      clCreateBuffer(device.context()(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size, nullptr, &piece.code));
-  if (piece.code == CL_SUCCESS)
-    piece.address = static_cast<std::byte*>(clEnqueueMapBuffer(device.default_queue().get(), piece.mapping.buffer(),
-                                                               CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, size, 0, nullptr,
-                                                               nullptr, &piece.code));
-  return piece;
-}
-
-Piece register_piece(Device& device, std::size_t size) {
-  Piece piece;
-  piece.mapping.size = size;
-  Mapping& mapping = piece.mapping;
-  mapping.pages = host_pages(size);
-  mapping.registered = RegisteredMemory(device, mapping.pages.get(), size);
-  if (mapping.registered) piece.address = mapping.pages.get();
-  else piece.code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
-  return piece;
-}
-
-cl_int unmap(Device& device, std::byte* address, const Mapping& mapping) {
-  if (!mapping.buffer()) return CL_SUCCESS;
-  return clEnqueueUnmapMemObject(device.default_queue().handle(), mapping.buffer(), address, 0, nullptr, nullptr);
-}
-
-// Of copies both ways on a queue that nobody waits for; infinite where there is no such memory.
-double copy_seconds(Device& device, Kind kind) {
-  Queue& queue = device.pooled_queue();
-  const Workspace there(queue, sample);
-  const auto release = [&device](Piece* piece) { unmap(device, piece->address, piece->mapping); };
-  Piece made = kind == Kind::mapped ? map_piece(device, sample) : register_piece(device, sample);
-  if (made.code != CL_SUCCESS) return INFINITY;
-  const std::unique_ptr<Piece, decltype(release)> piece(&made, release);
-  return copy_seconds(queue, there.data(), piece->address, sample, false) +
-         copy_seconds(queue, there.data(), piece->address, sample, true);
-}
-
-Kind faster_kind(Device& device) {
-  if (device.info().cpu || device.info().unified_memory) return Kind::mapped;
-  try {
-    return copy_seconds(device, Kind::registered) < 0.8 * copy_seconds(device, Kind::mapped) ? Kind::registered
-                                                                                             : Kind::mapped;
-  } catch (const std::exception&) {
-    return Kind::mapped;  // the device has no room to try
-  }
-}
-
 }  // namespace
 
 struct HostMemory::State {
   Device& device;
-  std::optional<Kind> kind;
-  mutable std::mutex mutex{};
+  mutable std::mutex mutex;
   std::map<const std::byte*, Mapping> mappings{};  // by address
   HostMemoryStats stats{};
 
@@ -110,7 +43,10 @@ struct HostMemory::State {
         ++entry;
         continue;
       }
-      check(unmap(device, const_cast<std::byte*>(entry->first), entry->second), "clEnqueueUnmapMemObject");
+      Queue& queue = device.default_queue();
+      check(clEnqueueUnmapMemObject(queue.get(), entry->second.buffer(), const_cast<std::byte*>(entry->first), 0,
+                                    nullptr, nullptr),
+            "clEnqueueUnmapMemObject");
       stats.allocations.add(-1);
       stats.allocated_bytes.add(-std::int64_t(entry->second.size));
       entry = mappings.erase(entry);
@@ -124,7 +60,7 @@ struct HostMemory::State {
   }
 };
 
-HostMemory::HostMemory(Device& device, std::optional<Kind> kind) : state_(new State{device, kind}) {}
+HostMemory::HostMemory(Device& device) : state_(new State{device, {}}) {}
 HostMemory::~HostMemory() = default;
 
 void* HostMemory::allocate(std::size_t bytes) {
@@ -135,18 +71,23 @@ void* HostMemory::allocate(std::size_t bytes) {
       state_->hand_out(mapping);
       return const_cast<std::byte*>(address);
     }
-  if (!state_->kind && !Recording::current()) state_->kind = faster_kind(state_->device);  // copies cannot be recorded
-  Piece piece{};
-  if (state_->kind == Kind::registered) piece = register_piece(state_->device, size);
-  if (!piece.address) piece = map_piece(state_->device, size);
-  if (piece.code != CL_SUCCESS)
+  cl_int code = CL_SUCCESS;
+  Mapping mapping;
+  mapping.size = size;
+  mapping.buffer = cl::Buffer(
+      clCreateBuffer(state_->device.context()(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size, nullptr, &code));
+  void* address = nullptr;
+  if (code == CL_SUCCESS)
+    address = clEnqueueMapBuffer(state_->device.default_queue().get(), mapping.buffer(), CL_TRUE,
+                                 CL_MAP_READ | CL_MAP_WRITE, 0, size, 0, nullptr, nullptr, &code);
+  if (code != CL_SUCCESS)
     throw OutOfMemoryError("[pinned memory] " + std::to_string(bytes) + " bytes could not be allocated (" +
-                           cl_error_name(piece.code) + ")");
+                           cl_error_name(code) + ")");
   state_->stats.allocations.add(1);
   state_->stats.allocated_bytes.add(std::int64_t(size));
-  state_->hand_out(piece.mapping);
-  state_->mappings.emplace(piece.address, std::move(piece.mapping));
-  return piece.address;
+  state_->hand_out(mapping);
+  state_->mappings.emplace(static_cast<const std::byte*>(address), std::move(mapping));
+  return address;
 }
 
 void HostMemory::release(void* memory) noexcept {

@@ -16,14 +16,7 @@ constexpr double enough = 0.6;
 
 constexpr std::align_val_t page{65536};
 
-}  // namespace
-
-void DeletePages::operator()(std::byte* memory) const noexcept { ::operator delete(memory, page); }
-
-HostPages host_pages(std::size_t bytes) {
-  return HostPages(static_cast<std::byte*>(::operator new(bytes, page, std::nothrow)));
-}
-
+// The least of a few copies. The host waits for the queue.
 double copy_seconds(Queue& queue, BufferRef there, void* here, std::size_t bytes, bool to_host) {
   double best = 1e9;
   queue.record().wait();
@@ -35,6 +28,14 @@ double copy_seconds(Queue& queue, BufferRef there, void* here, std::size_t bytes
     best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   return best;
+}
+
+}  // namespace
+
+void DeletePages::operator()(std::byte* memory) const noexcept { ::operator delete(memory, page); }
+
+HostPages host_pages(std::size_t bytes) {
+  return HostPages(static_cast<std::byte*>(::operator new(bytes, page, std::nothrow)));
 }
 
 RegisteredMemory::RegisteredMemory(Device& device, void* memory, std::size_t bytes) : memory_(memory) {

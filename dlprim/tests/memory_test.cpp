@@ -210,28 +210,6 @@ TEST(HostMemory, KeepsOneEventAQueue) {
   EXPECT_FALSE(pool.contains(memory));
 }
 
-TEST(HostMemory, BothKinds) {
-  for (const auto kind : {HostMemory::Kind::mapped, HostMemory::Kind::registered}) {
-    HostMemory pool(device(), kind);
-    const Workspace there(queue(), 100000);
-    auto* first = static_cast<std::uint8_t*>(pool.allocate(100000));
-    auto* second = static_cast<std::uint8_t*>(pool.allocate(100000));
-    ASSERT_NE(first, second);
-    for (int i = 0; i < 100000; i++) first[i] = std::uint8_t(i * 7), second[i] = 0;
-    queue().write(there.data(), first, 100000, false);
-    queue().read(second, there.data(), 100000, false);
-    ASSERT_TRUE(pool.record(second, queue()));
-    queue().finish();
-    EXPECT_TRUE(std::equal(first, first + 100000, second));
-    EXPECT_EQ(pool.stats().active_requests.current, 2);
-    pool.release(first), pool.release(second);
-    EXPECT_EQ(pool.allocate(90000), first < second ? first : second) << "from the cache";
-    pool.release(first), pool.release(second);
-    pool.empty_cache();
-    EXPECT_EQ(pool.stats().allocations.current, 0);
-  }
-}
-
 TEST(Allocator, ServesThreads) {
   Allocator& allocator = device().allocator();
   std::vector<std::thread> threads;

@@ -2,8 +2,6 @@
 #pragma once
 #include <dlprim/runtime/memory.hpp>
 
-#include <optional>
-
 namespace dlprim {
 
 /// Counters of a pool of host memory; "active" is what is given out.
@@ -15,10 +13,7 @@ struct HostMemoryStats {
 /// is cached and handed out again once the work recorded on it has run. One pool a device; thread-safe.
 class HostMemory {
  public:
-  /// Memory of the driver's, mapped for as long as it lives, or pages that the driver is told of (RegisteredMemory).
-  enum class Kind { mapped, registered };
-  /// Without a kind, devices with memory of their own get the one that the first allocation finds to be copied faster.
-  explicit HostMemory(Device& device, std::optional<Kind> kind = {});
+  explicit HostMemory(Device& device);
   ~HostMemory();
 
   /// At least `bytes` of host memory. Throws OutOfMemoryError.

@@ -30,8 +30,4 @@ class RegisteredMemory {
   cl::Buffer buffer_;
 };
 
-/// The least seconds of a few copies of `bytes` from `here` on the host to `there`, or the other way. The host waits for
-/// the queue.
-double copy_seconds(Queue& queue, BufferRef there, void* here, std::size_t bytes, bool to_host);
-
 }  // namespace dlprim
