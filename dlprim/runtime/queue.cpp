@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "builders.hpp"
+#include "gate_outcome.hpp"
 #include "staging.hpp"
 
 namespace dlprim {
@@ -53,7 +54,8 @@ std::uint64_t Event::nanoseconds() const {
   return time;
 }
 
-Queue::Queue(Device& device, std::int64_t id) : device_(device), id_(id), submission_(device.submission()) {
+Queue::Queue(Device& device, std::int64_t id)
+    : device_(device), id_(id), submission_(device.submission()), gates_(std::make_unique<GateOutcomes>()) {
   cl_int code = CL_SUCCESS;
   queue_ = cl::CommandQueue(clCreateCommandQueue(device.context()(), device.id(), CL_QUEUE_PROFILING_ENABLE, &code));
   check(code, "clCreateCommandQueue");
@@ -68,6 +70,7 @@ QueueStatus& Queue::status() {
 }
 
 void Queue::check_status() {
+  gates_->check();
   if (QueueStatus* status = status_.load(std::memory_order_acquire)) status->check();
 }
 
@@ -87,6 +90,7 @@ void Queue::wait(const Event& event) {
   cl_context owner = nullptr;
   check(clGetEventInfo(handle, CL_EVENT_CONTEXT, sizeof owner, &owner, nullptr), "clGetEventInfo");
   // Queues cannot wait for events of other contexts, and each device has its own: then the host waits.
+  if (event.outcome()) gates_->add(event.outcome());
   if (owner != device_.context()()) return event.wait();
   check(clEnqueueBarrierWithWaitList(get(), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
   enqueued();

@@ -59,9 +59,10 @@ def equal(ours, expected, what):
 
 
 def attempt(function, *arguments):
-    """The first words of the error that a call raises, or None."""
+    """The first words of the error that a call raises, or waiting for the device afterwards; None without one."""
     try:
         function(*arguments)
+        torch.ocl.synchronize()
     except Exception as error:  # noqa: BLE001  compared by the caller
         return str(error)[:40]
     return None
@@ -318,6 +319,7 @@ def killed():
     start(seconds=100)
     x = torch.ones(1 << 20, device="ocl")
     dist.all_reduce(x)
+    torch.ocl.synchronize()
     if rank() == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     began = time.monotonic()

@@ -28,6 +28,8 @@ def finish(process, timeout=280):
 
 # Shared memory for all that it can take, in pieces so small that tests see many.
 SHARED = {"PYTORCH_OCL_SHARED_LEAST": "0", "PYTORCH_OCL_SHARED_PIECE": "65536"}
+# As on GPUs: wait() holds back streams, not the host.
+HELD = {**SHARED, "PYTORCH_OCL_HOLD_STREAMS": "1"}
 
 
 def run(job, folder, count=2, **environment):
@@ -70,9 +72,10 @@ def test_shared_memory(count, tmp_path):
         assert code == 0, errors
 
 
+@pytest.mark.parametrize("way", [SHARED, HELD], ids=["host", "streams"])
 @pytest.mark.parametrize("job", ["forms", "backends", "data_parallel", "sharded", "fifty_steps"])
-def test_job_through_shared_memory(job, tmp_path):
-    for code, _, errors in run(job, tmp_path, **SHARED):
+def test_job_through_shared_memory(job, way, tmp_path):
+    for code, _, errors in run(job, tmp_path, **way):
         assert code == 0, errors
 
 
@@ -93,21 +96,23 @@ def test_ranks_that_cannot_share_memory(tmp_path):
     assert first.count("not through shared memory: ranks with different") == 1 and "shared memory" not in second
 
 
-def test_calls_that_do_not_match(tmp_path):
-    for code, out, errors in run("unlike_calls", tmp_path, **SHARED):
+@pytest.mark.parametrize("way", [SHARED, HELD], ids=["host", "streams"])
+def test_calls_that_do_not_match(way, tmp_path):
+    for code, out, errors in run("unlike_calls", tmp_path, **way):
         assert code == 0 and out.strip() == "reported", errors
 
 
-@pytest.mark.parametrize("shared", ["0", "1"])
-def test_killed_rank_is_noticed_soon(shared, tmp_path):
-    (code, out, errors), (killed, _, _) = run("killed", tmp_path, PYTORCH_OCL_SHARED_MEMORY=shared)
+@pytest.mark.parametrize("way", [{"PYTORCH_OCL_SHARED_MEMORY": "0"}, SHARED, HELD], ids=["sockets", "host", "streams"])
+def test_killed_rank_is_noticed_soon(way, tmp_path):
+    (code, out, errors), (killed, _, _) = run("killed", tmp_path, **way)
     assert code == 0 and out.strip(), errors
     assert killed == -signal.SIGKILL
     assert not list(pathlib.Path("/dev/shm").glob("pytorch_ocl_*"))
 
 
-def test_abort(tmp_path):
-    for code, out, errors in run("aborted", tmp_path, **SHARED):
+@pytest.mark.parametrize("way", [SHARED, HELD], ids=["host", "streams"])
+def test_abort(way, tmp_path):
+    for code, out, errors in run("aborted", tmp_path, **way):
         assert code == 0 and out.strip() == "reported", errors
 
 
@@ -124,14 +129,14 @@ def test_ranks_on_different_devices(job, shared, tmp_path):
         assert code == 0, errors
 
 
-@pytest.mark.parametrize("shared", [{}, SHARED])
+@pytest.mark.parametrize("shared", [{}, SHARED, HELD])
 def test_time_out_and_killed_rank(shared, tmp_path):
     (code, out, errors), (killed, _, _) = run("failures", tmp_path, **shared)
     assert code == 0 and out.strip() == "reported", errors
     assert killed == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("shared", [{}, SHARED])
+@pytest.mark.parametrize("shared", [{}, SHARED, HELD])
 def test_exit_without_destroying_the_group(shared, tmp_path):
     for code, out, errors in run("left_behind", tmp_path, **shared):
         assert code == 0 and out.strip() == "end", errors

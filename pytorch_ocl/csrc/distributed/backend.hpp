@@ -3,6 +3,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "shared_channel.hpp"
@@ -13,6 +14,8 @@ namespace pytorch_ocl::distributed {
 
 /// How ranks of one host use shared memory; the same on every rank.
 struct SharedOptions {
+  /// Whether wait() holds back the current stream instead of the host; not given: where the device is a GPU.
+  std::optional<bool> holds_streams{};
   bool enabled = true;
   HostAccess access = HostAccess::measured;
   std::int64_t piece_bytes = std::int64_t(4) << 20;
@@ -22,7 +25,8 @@ struct SharedOptions {
 
 /// c10d's backend for tensors of ocl devices: copies them to pinned host memory and runs Gloo there. A caller never
 /// waits for its device: a thread starts Gloo once the copies have arrived, in the order of the calls. Errors and
-/// time-outs are Gloo's, raised by wait(). What moves data takes tensors of any strides and dtype, reductions those of
+/// time-outs are Gloo's, raised by wait(), or, through shared memory on a GPU, where the host waits for the stream and by
+/// the next collective. What moves data takes tensors of any strides and dtype, reductions those of
 /// Gloo's dtypes. Where all ranks run on one host, large tensors go through a SharedChannel instead.
 class GlooBackend final : public c10d::Backend {
  public:
@@ -90,6 +94,7 @@ class GlooBackend final : public c10d::Backend {
                      std::function<WorkPtr()> again);
   bool wants_shared(const std::vector<Exchange>& exchanges) const;
   SharedChannel* channel(std::chrono::milliseconds timeout);
+  std::unique_ptr<dlprim::Gate> gate(c10::Device where);
   void start_shared(std::vector<Exchange>& exchanges, const c10::intrusive_ptr<StagedWork>& work,
                     const dlprim::Event& ready, c10::Device where, std::chrono::milliseconds timeout,
                     const std::function<WorkPtr()>& again);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "runtime/tensor.hpp"
+
 namespace pytorch_ocl::distributed {
 
 namespace {
@@ -14,6 +16,13 @@ constexpr std::size_t largest_item = 16;
 std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
 }  // namespace
+
+Memory::Memory(const at::Tensor& tensor) : where(buffer_of(tensor)), kept_(where.memory, true) {}
+
+void Exchange::resolve() {
+  make_own(output);
+  from = Memory(input), to = Memory(output);
+}
 
 Signature Exchange::signature() const {
   return {std::int32_t(kind), std::int32_t(input.scalar_type()), reduces() ? std::int32_t(operation) : 0,

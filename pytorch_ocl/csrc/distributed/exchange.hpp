@@ -7,6 +7,19 @@
 
 namespace pytorch_ocl::distributed {
 
+/// The memory of a tensor, kept from being given back to the driver. Programs may free the tensor's storage once a
+/// stream waits for the collective (FSDP does): what reuses it then runs later.
+struct Memory {
+  Memory() = default;
+  /// Raises RuntimeError where the tensor has no memory.
+  explicit Memory(const at::Tensor& tensor);
+
+  dlprim::BufferRef where{};
+
+ private:
+  cl::Buffer kept_{};
+};
+
 /// A collective on one flat tensor of each rank, as shared memory runs it.
 struct Exchange {
   enum class Kind : std::int32_t {
@@ -20,7 +33,10 @@ struct Exchange {
   Operation operation = Operation::SUM;
   int root = 0;
   Images after{};  ///< what `output` is copied to in the end
+  Memory from{}, to{};  ///< of `input` and `output`, once resolve() was called
 
+  /// To be called before the caller goes on; where output is written to, it shares memory with no lazy clone then.
+  void resolve();
   bool reduces() const noexcept { return kind == Kind::all_reduce || kind == Kind::reduce_scatter; }
   Signature signature() const;
 };

@@ -72,16 +72,14 @@ std::byte* Lane::address(const Move& move, std::size_t slot) const {
   return segments_[move.rank].data() + (move.result ? layout_.result(slot) : layout_.input(slot)) + move.in_slot;
 }
 
-void Lane::begin(const at::Tensor& tensor, const std::vector<Move>& moves, std::size_t slot,
-                 std::function<void()> done) {
+void Lane::begin(const Memory& tensor, const std::vector<Move>& moves, std::size_t slot, std::function<void()> done) {
   wait_for_room();
   Pending piece;
   piece.done = std::move(done);
-  if (!to_host_) make_own(tensor);
   translated([&] {
     dlprim::Queue& queue = queue_of(stream_);
     std::byte* stage = direct_ ? nullptr : static_cast<std::byte*>(pinned_[next_++ % pinned_.size()].data_ptr());
-    const dlprim::BufferRef whole = buffer_of(tensor);
+    const dlprim::BufferRef whole = tensor.where;
     for (const Move& move : moves) {
       const dlprim::BufferRef there{whole.memory, whole.offset + move.in_tensor};
       std::byte* shared = address(move, slot);

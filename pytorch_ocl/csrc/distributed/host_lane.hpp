@@ -26,7 +26,7 @@ class Lane {
   Lane(const Lane&) = delete;
 
   /// Begins the copies of a piece; `done` runs in a later call once they have ended, wait_for_all() at the latest.
-  void begin(const at::Tensor& tensor, const std::vector<Move>& moves, std::size_t slot, std::function<void()> done);
+  void begin(const Memory& tensor, const std::vector<Move>& moves, std::size_t slot, std::function<void()> done);
   /// Ends the oldest pieces until less than two are under way.
   void wait_for_room();
   void wait_for_all();

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "shared_channel.hpp"
 
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <c10/core/StreamGuard.h>
-
 #include <algorithm>
 
 #include "runtime/device.hpp"
@@ -43,6 +40,7 @@ SharedChannel::Lanes& SharedChannel::lanes(const Streams& streams) {
     const HostAccess access = access_ == HostAccess::measured && next_ != 0 ? HostAccess::staged : access_;
     found.reset(new Lanes{{streams.to_host, segments_, rank_, layout_, access, true},
                           {streams.to_device, segments_, rank_, layout_, access, false}});
+    if (const auto index = streams.to_host.device_index(); index < 64) served_ |= std::uint64_t(1) << index;
   }
   return *found;
 }
@@ -133,7 +131,7 @@ void SharedChannel::send(Running& running) {
     await_all(running, &SharedHeader::received, number + 1 - SharedHeader::slots);
     const std::size_t slot = number % SharedHeader::slots;
     header.signatures[slot] = signature;
-    lane.begin(running.exchange.input, running.plan.sent(piece), slot,
+    lane.begin(running.exchange.from, running.plan.sent(piece), slot,
                [&header, number] { header.sent.reach(number + 1); });
   }
   lane.wait_for_all();
@@ -180,15 +178,14 @@ void SharedChannel::receive_pieces(Running& running) {
     const std::uint32_t number = running.first + piece;
     await_own(&SharedHeader::reduced, number + 1);
     if (exchange.reduces()) await_all(running, &SharedHeader::reduced, number + 1);
-    lane.begin(exchange.output, running.plan.received(piece), number % SharedHeader::slots,
+    lane.begin(exchange.to, running.plan.received(piece), number % SharedHeader::slots,
                [&header, number] { header.received.reach(number + 1); });
   }
   if (exchange.kind != Exchange::Kind::all_gather) return;
   // This rank's own part does not leave the device.
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const c10::StreamGuard guard(lane.stream());
-  const std::int64_t count = exchange.input.numel();
-  exchange.output.view(-1).narrow(0, count * rank_, count).copy_(exchange.input.view(-1));
+  const dlprim::BufferRef whole = exchange.to.where;
+  const std::size_t bytes = exchange.input.nbytes(), begin = bytes * std::size_t(rank_);
+  translated([&] { queue_of(lane.stream()).copy({whole.memory, whole.offset + begin}, exchange.from.where, bytes); });
 }
 
 void SharedChannel::receive(Running& running) {

@@ -27,6 +27,10 @@ class SharedChannel {
              std::chrono::milliseconds timeout);
   /// Ends everything under way with an error; may be called from any thread.
   void abort(const std::string& reason);
+  /// Throws what has ended all exchanges, where something has.
+  void check_open() const;
+  /// Whether exchanges of a device have been started before. The first of them may wait for the device's queues.
+  bool serves(c10::DeviceIndex device) const noexcept { return served_ >> device & 1; }
 
  private:
   struct Running;
@@ -45,7 +49,6 @@ class SharedChannel {
   void await_own(Counter counter, std::uint32_t count) const;
   /// Waits for all ranks; throws when one is gone or does not move for the exchange's timeout.
   void await_all(const Running& running, Counter counter, std::uint32_t count) const;
-  void check_open() const;
   void close(std::exception_ptr error) noexcept;
   /// The copies of a device, in both directions.
   struct Lanes {
@@ -54,6 +57,7 @@ class SharedChannel {
   Lanes& lanes(const Streams& streams);
 
   std::vector<SharedSegment> segments_;
+  std::atomic<std::uint64_t> served_{0};  // a bit for each of the first devices
   int rank_, ranks_;
   Layout layout_;
   HostAccess access_;

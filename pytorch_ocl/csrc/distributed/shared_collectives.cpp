@@ -89,6 +89,22 @@ SharedChannel* GlooBackend::channel(std::chrono::milliseconds timeout) {
   return channel_.get();
 }
 
+// What has ended every later collective is raised at once: with gates, nobody may have heard of it. There is none before
+// it is known that exchanges go this way, as Gloo may need tensors that the caller gives back.
+std::unique_ptr<dlprim::Gate> GlooBackend::gate(c10::Device where) {
+  {
+    std::lock_guard guard(mutex_);
+    if (!channel_) return nullptr;
+    channel_->check_open();
+    if (!channel_->serves(where.index())) return nullptr;
+  }
+  return translated([&]() -> std::unique_ptr<dlprim::Gate> {
+    dlprim::Device& owner = device(where.index());
+    if (!options_.holds_streams.value_or(owner.info().gpu)) return nullptr;
+    return std::make_unique<dlprim::Gate>(owner);
+  });
+}
+
 // Gloo does it after all, from a stream that has waited for `ready`. Copies of its own run on other streams than those
 // the work ends on, which the callback's stream has waited for.
 void GlooBackend::run_again(const c10::intrusive_ptr<StagedWork>& work, std::size_t parts, const dlprim::Event& ready,
@@ -137,10 +153,14 @@ WorkPtr GlooBackend::try_shared(Call call, std::vector<Exchange> exchanges, std:
     if (!in_place) set_output(exchange, output);
     else if (exchange.input.is_same(output)) exchange.output = output;
     else exchange.output = exchange.input, exchange.after = {{output, exchange.output}};
+    exchange.resolve();
   }
+  std::unique_ptr<dlprim::Gate> held = gate(where);
+  // What is copied to other tensors in the end needs their memory then.
+  if (std::ranges::any_of(exchanges, [](const Exchange& exchange) { return !exchange.after.empty(); })) held.reset();
   const dlprim::Event ready = translated([&] { return queue_of(current_stream(where.index())).record(); });
   auto work = c10::make_intrusive<StagedWork>(rank_, call.type, call.title, streams(where, true).to_device, ready,
-                                              exchanges.size(), Images{}, std::move(call.outputs));
+                                              exchanges.size(), Images{}, std::move(call.outputs), std::move(held));
   if (timeout == c10d::kUnsetTimeout) timeout = group_->getBackendOptions()->timeout;
   collectives_.post(
       [this, exchanges = std::move(exchanges), work, ready, where, timeout, again = std::move(again)]() mutable {

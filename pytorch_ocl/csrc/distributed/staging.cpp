@@ -11,6 +11,7 @@
 #include "runtime/allocator.hpp"
 #include "runtime/device.hpp"
 #include "runtime/host_allocator.hpp"
+#include "runtime/recorded_as.hpp"
 
 namespace pytorch_ocl::distributed {
 
@@ -115,9 +116,21 @@ void copy_to_device(const Images& images, c10::Stream stream) {
 }
 
 StagedWork::StagedWork(int rank, c10d::OpType type, const char* title, std::optional<c10::Stream> to_device,
-                       dlprim::Event ready, std::size_t parts, Images last, Tensors results)
+                       dlprim::Event ready, std::size_t parts, Images last, Tensors results,
+                       std::unique_ptr<dlprim::Gate> gate)
     : Work(rank, type, title, results), to_device_(to_device), ready_(std::move(ready)), parts_(parts),
-      last_(std::move(last)), results_(std::move(results)), future_(future_on(to_device)) {}
+      last_(std::move(last)), results_(std::move(results)), gate_(std::move(gate)), future_(future_on(to_device)) {
+  if (!gate_) return;
+  const RecordedAs behind_gate(gate_->event());
+  future_->markCompleted(c10::IValue(results_));
+}
+
+bool StagedWork::wait(std::chrono::milliseconds timeout) {
+  if (!gate_ || timeout != kNoTimeout) return Work::wait(timeout);
+  if (isCompleted() && exception()) std::rethrow_exception(exception());
+  synchronize();
+  return true;
+}
 
 void StagedWork::copy(const Images& images) {
   if (images.empty()) return;
@@ -138,18 +151,24 @@ void StagedWork::end_part(const Images& images, std::exception_ptr error) noexce
   complete();
 }
 
+void StagedWork::complete_future() {
+  c10::OptionalStreamGuard guard;
+  if (to_device_) guard.reset_stream(*to_device_);
+  future_->markCompleted(c10::IValue(results_));
+}
+
 void StagedWork::complete() {
   try {
     if (!error_) {
       copy(last_);
-      c10::OptionalStreamGuard guard;
-      if (to_device_) guard.reset_stream(*to_device_);
-      future_->markCompleted(c10::IValue(results_));
+      if (gate_) translated([&] { queue_of(*to_device_).record().wait(); });
+      else complete_future();
     }
   } catch (...) {
     error_ = std::current_exception();
   }
-  if (error_) future_->setErrorIfNeeded(error_);
+  if (gate_) gate_->open(error_);
+  else if (error_) future_->setErrorIfNeeded(error_);
   last_.clear();
   finish(error_);
 }

@@ -3,10 +3,11 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
-#include <dlprim/runtime/queue.hpp>
+#include <dlprim/runtime/gate.hpp>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 namespace pytorch_ocl::distributed {
@@ -53,12 +54,17 @@ struct Part {
 
 /// A collective under way. It has ended when all its parts have; then its future holds `results`, and streams that
 /// wait() for it go on after the copies to the device.
+///
+/// With a gate, as with NCCL, wait() does not keep the host: the future holds `results` at once, and streams that wait
+/// for it are held back until the copies have ended. An error then shows when the host next waits for such a stream.
 class StagedWork final : public c10d::Work {
  public:
   /// `last` is copied to the device when all parts have ended. Copies to the device start after `ready`.
   StagedWork(int rank, c10d::OpType type, const char* title, std::optional<c10::Stream> to_device, dlprim::Event ready,
-             std::size_t parts, Images last, Tensors results);
+             std::size_t parts, Images last, Tensors results, std::unique_ptr<dlprim::Gate> gate = nullptr);
 
+  /// With a time limit, it waits for the end in any case.
+  bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   void synchronize() override { future_->wait(); }
   Tensors result() override { return results_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
@@ -69,6 +75,7 @@ class StagedWork final : public c10d::Work {
  private:
   void copy(const Images& images);
   void complete();
+  void complete_future();
 
   std::optional<c10::Stream> to_device_;
   dlprim::Event ready_;
@@ -77,6 +84,7 @@ class StagedWork final : public c10d::Work {
   std::exception_ptr error_;
   Images last_;
   Tensors results_;
+  std::unique_ptr<dlprim::Gate> gate_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 

@@ -6,6 +6,7 @@
 #include "backward.hpp"
 #include "device.hpp"
 #include "errors.hpp"
+#include "recorded_as.hpp"
 
 namespace pytorch_ocl {
 
@@ -69,7 +70,8 @@ class OclGuard final : public c10::impl::DeviceGuardImplInterface {
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex, const c10::EventFlag) const override {
     if (!*event) *event = new dlprim::Event;
-    translated([&] { event_of(*event) = queue_of(stream).record(); });
+    if (const dlprim::Event* other = RecordedAs::current()) event_of(*event) = *other;
+    else translated([&] { event_of(*event) = queue_of(stream).record(); });
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event) translated([&] { queue_of(stream).wait(event_of(event)); });

@@ -6,26 +6,33 @@
 #include <dlprim/tensor_view.hpp>
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 
 namespace dlprim {
 
 class QueueStatus;
+class GateOutcome;
+class GateOutcomes;
 
 /// A point in a queue's work, reached once everything enqueued before it has run.
 class Event {
  public:
   Event() = default;
-  explicit Event(cl::Event event) : event_(std::move(event)) {}
+  explicit Event(cl::Event event, std::shared_ptr<GateOutcome> outcome = nullptr)
+      : event_(std::move(event)), outcome_(std::move(outcome)) {}
   explicit operator bool() const noexcept { return event_.get() != nullptr; }
   bool reached() const;
   void wait() const;  ///< blocks the host
   /// Nanoseconds of the device's clock at which the event was reached; waits for it.
   std::uint64_t nanoseconds() const;
   cl_event get() const noexcept { return event_.get(); }
+  /// Of a gate's event; else null.
+  const std::shared_ptr<GateOutcome>& outcome() const noexcept { return outcome_; }
 
  private:
   cl::Event event_;
+  std::shared_ptr<GateOutcome> outcome_;
 };
 
 /// An in-order queue of a device: a stream. Everything is asynchronous unless it says "blocking", and errors of a command
@@ -83,7 +90,7 @@ class Queue {
   /// Called after every command that reached the driver: flushes now and then, so that the device works while the host
   /// goes on.
   void enqueued();
-  /// Throws what checked kernels reported; the queue must have been synchronized.
+  /// Throws what checked kernels reported, and errors of gates; the queue must have been synchronized.
   void check_status();
 
  private:
@@ -102,6 +109,7 @@ class Queue {
   std::atomic<bool> busy_{false};  // something was enqueued since marker_
   std::mutex marker_mutex_;
   Event marker_;
+  std::unique_ptr<GateOutcomes> gates_;
   std::once_flag status_once_;
   std::atomic<QueueStatus*> status_{nullptr};
 };

@@ -27,14 +27,19 @@ def _backend_config(original):
 
 
 def _shared_memory():
-    """What the environment says about shared memory between the ranks of a host: how it is used, and bytes of a piece
-    and of the smallest collective, 0 and -1 for the defaults."""
+    """What the environment says about shared memory between the ranks of a host: how it is used, bytes of a piece and of
+    the smallest collective, 0 and -1 for the defaults, and whether wait() holds back streams rather than the host, None
+    for the default."""
     way = os.environ.get("PYTORCH_OCL_SHARED_MEMORY", "").lower()
     ways = {"": "measured", "1": "measured", "0": "off", "off": "off", "direct": "direct", "staged": "staged"}
     if way not in ways:
         raise ValueError(f"PYTORCH_OCL_SHARED_MEMORY: expected 0, 1, direct or staged, but got {way!r}")
     sizes = ("PYTORCH_OCL_SHARED_PIECE", "0"), ("PYTORCH_OCL_SHARED_LEAST", "-1")
-    return (ways[way], *(int(os.environ.get(name) or default) for name, default in sizes))
+    hold = os.environ.get("PYTORCH_OCL_HOLD_STREAMS", "")
+    if hold not in ("", "0", "1"):
+        raise ValueError(f"PYTORCH_OCL_HOLD_STREAMS: expected 0 or 1, but got {hold!r}")
+    holds = bool(int(hold)) if hold else None
+    return (ways[way], *(int(os.environ.get(name) or default) for name, default in sizes), holds)
 
 
 def _use_gloo(group, c10d):
