@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "check.hpp"
 #include "norm_sums.hpp"
 #include "two_floats.hpp"
 #include "welford.hpp"
@@ -26,8 +27,6 @@ struct Key {
   std::uint8_t vector = 1, channels_last = 0, has_weight = 0, has_bias = 0, has_sums = 0, variance = 0, backward = 0;
   std::uint8_t unused = 0;
 };
-
-[[noreturn]] void fail(const std::string& message) { throw ValidationError("[batch_norm] expected " + message); }
 
 bool wide(DataType type) { return type == DataType::float64; }
 
@@ -49,13 +48,13 @@ TensorView spread(const TensorView& view, const TensorView& x) {
 }
 
 void check_channels(const TensorView& x, const TensorView& view, const char* what) {
-  if (view.defined() && view.numel() != x.sizes[1])
-    fail(std::string(what) + " of " + std::to_string(x.sizes[1]) + " channels, got " + std::to_string(view.numel()));
+  DLPRIM_EXPECT(!view.defined() || view.numel() == x.sizes[1], "batch_norm", what, " of ", x.sizes[1],
+                " channels, got ", view.numel());
 }
 
 void check_data(const TensorView& x) {
-  if (x.dims < 2) fail("data of at least 2 dims, got " + std::to_string(x.dims));
-  if (!is_floating(x.dtype)) fail(std::string("floating data, got ") + name(x.dtype));
+  DLPRIM_EXPECT(x.dims >= 2, "batch_norm", "data of at least 2 dims, got ", x.dims);
+  DLPRIM_EXPECT(is_floating(x.dtype), "batch_norm", "floating data, got ", x.dtype);
 }
 
 // An element of a gathering is a process: mean x0, 1 / std x1, count x2.
@@ -129,10 +128,10 @@ NDRange layout(Queue& queue, Key& key, NormShape& shape, const TensorView& x,
   const bool rows_first = x.is_contiguous();
   bool vector = !queue.device().info().cpu;
   for (const TensorView* view : data) {
-    if (!std::equal(x.sizes.begin(), x.sizes.begin() + x.dims, view->sizes.begin()) || view->dims != x.dims)
-      fail("tensors of equal sizes");
-    if (rows_first ? !view->is_contiguous() : !view->is_channels_last())
-      fail("tensors all contiguous or all channels last");
+    DLPRIM_EXPECT(std::equal(x.sizes.begin(), x.sizes.begin() + x.dims, view->sizes.begin()) && view->dims == x.dims,
+                  "batch_norm", "tensors of equal sizes");
+    DLPRIM_EXPECT(rows_first ? view->is_contiguous() : view->is_channels_last(), "batch_norm",
+                  "tensors all contiguous or all channels last");
     vector &= aligned(*view);
   }
   key.channels_last = !rows_first;
@@ -165,7 +164,7 @@ void set_statistics(Key& key, NormShape& shape, const TensorView& x, const Chann
   check_channels(x, s.mean, "a mean"), check_channels(x, s.spread, "a variance"), check_channels(x, weight, "a weight");
   key.statistics = s.mean.dtype, key.variance = s.variance, key.has_weight = weight.defined();
   key.weight = weight.defined() ? weight.dtype : s.mean.dtype;
-  if (s.mean.dtype != s.spread.dtype) fail("mean and variance of one dtype");
+  DLPRIM_EXPECT(s.mean.dtype == s.spread.dtype, "batch_norm", "mean and variance of one dtype");
   shape.eps = TwoFloats(s.eps);
 }
 
@@ -218,7 +217,8 @@ void batch_norm_apply(Queue& queue, const TensorView& y, const TensorView& x, co
   const NDRange range = layout(queue, key, shape, x, {&x, &y});
   set_statistics(key, shape, x, s, weight);
   check_channels(x, bias, "a bias");
-  if (weight.defined() && bias.defined() && weight.dtype != bias.dtype) fail("weight and bias of one dtype");
+  DLPRIM_EXPECT(!weight.defined() || !bias.defined() || weight.dtype == bias.dtype, "batch_norm",
+                "weight and bias of one dtype");
   key.x = key.g = x.dtype, key.y = y.dtype, key.sums = key.statistics, key.has_bias = bias.defined();
   if (!weight.defined() && bias.defined()) key.weight = bias.dtype;
   if (range.global[0] == 0) return;
@@ -231,7 +231,7 @@ void batch_norm_sums(Queue& queue, const TensorView& sum, const TensorView& dot,
                      const TensorView& x, const ChannelStatistics& s) {
   check_data(x);
   check_channels(x, sum, "a sum"), check_channels(x, dot, "a sum"), check_channels(x, s.mean, "a mean");
-  if (s.variance) fail("1 / std for training, got a variance");
+  DLPRIM_EXPECT(!s.variance, "batch_norm", "1 / std for training, got a variance");
   norm_sums(queue, per_channel(sum, x.dims), per_channel(dot, x.dims), gy, x, spread(s.mean, x), spread(s.spread, x));
 }
 

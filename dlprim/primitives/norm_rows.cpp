@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "check.hpp"
 #include "norm_columns.hpp"
 #include "norm_sums.hpp"
 #include "rows.hpp"
@@ -33,17 +34,14 @@ constexpr const char* passes[] = {"norm_rows_forward", "norm_rows_backward", "no
 constexpr const char* line_passes[] = {"norm_lines_forward", "norm_lines_backward"};
 enum Pass : std::uint8_t { forward_pass, backward_pass, gradients_pass };
 
-[[noreturn]] void fail(const std::string& message) { throw ValidationError("[group_norm] expected " + message); }
-
 RowShape rows_of(const GroupShape& shape, const TensorView& x, std::initializer_list<const TensorView*> data) {
-  if (shape.groups < 1 || shape.channels % shape.groups != 0)
-    fail("channels divisible by groups, got " + std::to_string(shape.channels) + " and " +
-         std::to_string(shape.groups));
-  if (shape.rows * shape.channels * shape.inner != x.numel())
-    fail(std::to_string(shape.rows * shape.channels * shape.inner) + " elements, got " + std::to_string(x.numel()));
+  DLPRIM_EXPECT(shape.groups >= 1 && shape.channels % shape.groups == 0, "group_norm",
+                "channels divisible by groups, got ", shape.channels, " and ", shape.groups);
+  DLPRIM_EXPECT(shape.rows * shape.channels * shape.inner == x.numel(), "group_norm",
+                shape.rows * shape.channels * shape.inner, " elements, got ", x.numel());
   for (const TensorView* view : data)
-    if (!view->is_contiguous() || view->numel() != x.numel() || !is_floating(view->dtype))
-      fail("contiguous floating tensors of equal sizes");
+    DLPRIM_EXPECT(view->is_contiguous() && view->numel() == x.numel() && is_floating(view->dtype), "group_norm",
+                  "contiguous floating tensors of equal sizes");
   return {std::uint64_t(shape.rows * shape.groups), std::uint64_t(shape.channels / shape.groups * shape.inner),
           std::uint64_t(shape.inner), std::uint64_t(shape.groups), TwoFloats(shape.eps)};
 }
@@ -79,8 +77,8 @@ Key key_of(Queue& queue, const GroupShape& shape, const RowShape& rows, std::ini
   key.weight = weight.defined() ? weight.dtype : x.dtype;
   key.has_weight = weight.defined(), key.center = shape.center;
   key.wide = rows.rows * rows.length > std::uint64_t(settings.index_limit);
-  if (weight.defined() && weight.numel() != shape.channels)
-    fail("a weight of " + std::to_string(shape.channels) + " elements, got " + std::to_string(weight.numel()));
+  DLPRIM_EXPECT(!weight.defined() || weight.numel() == shape.channels, "group_norm", "a weight of ", shape.channels,
+                " elements, got ", weight.numel());
   return key;
 }
 
@@ -143,7 +141,8 @@ void group_norm(Queue& queue, const GroupShape& shape, const TensorView& y, cons
   const RowShape rows = rows_of(shape, x, {&x, &y});
   Key key = key_of(queue, shape, rows, {&x, &y, &weight, &bias}, x, weight, rstd, 16);
   key.g = x.dtype, key.y = y.dtype, key.has_bias = bias.defined();
-  if (bias.defined() && weight.defined() && bias.dtype != weight.dtype) fail("weight and bias of one dtype");
+  DLPRIM_EXPECT(!bias.defined() || !weight.defined() || bias.dtype == weight.dtype, "group_norm",
+                "weight and bias of one dtype");
   if (bias.defined()) key.weight = bias.dtype;
   if (rows.rows == 0 || rows.length == 0) return;
   const BufferRef none = x.data;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "check.hpp"
 #include "planes.hpp"
 
 namespace dlprim {
@@ -37,14 +38,15 @@ struct Key {
   std::uint8_t channels_last, dense, wide, indices, planes, kernel[3], stride[3];
 };
 
-[[noreturn]] void fail(const char* expected, const TensorView& view) {
-  std::string text = std::string("[pool] expected ") + expected + ", got " + name(view.dtype) + " of sizes";
+// What was given, for messages.
+std::string got(const TensorView& view) {
+  std::string text = std::string(", got ") + name(view.dtype) + " of sizes";
   for (auto size : view.shape()) text += " " + std::to_string(size);
-  throw ValidationError(text);
+  return text;
 }
 
 int axes_of(const TensorView& view) {
-  if (view.dims < 3 || view.dims > 5) fail("3 to 5 dimensions", view);
+  DLPRIM_EXPECT(view.dims >= 3 && view.dims <= 5, "pool", "3 to 5 dimensions", got(view));
   return view.dims - 2;
 }
 
@@ -63,11 +65,13 @@ void all_strides(const TensorView& view, cl_long (&strides)[5]) {
 // `in` is the side windows slide over, `out` the side with one element a window.
 Parameters parameters(const TensorView& in, const TensorView& out, const TensorView& indices,
                       const PoolWindow& window) {
-  if (in.dims != out.dims || in.sizes[0] != out.sizes[0] || in.sizes[1] != out.sizes[1] || in.dtype != out.dtype)
-    fail("input and output of equal dtype, batch and channels", out);
-  if (is_complex(in.dtype)) fail("a real dtype", in);
-  if (indices.defined() && (indices.dtype != DataType::int64 || !std::ranges::equal(indices.shape(), out.shape())))
-    fail("int64 indices of the output's sizes", indices);
+  DLPRIM_EXPECT(
+      in.dims == out.dims && in.sizes[0] == out.sizes[0] && in.sizes[1] == out.sizes[1] && in.dtype == out.dtype,
+      "pool", "input and output of equal dtype, batch and channels", got(out));
+  DLPRIM_EXPECT(!is_complex(in.dtype), "pool", "a real dtype", got(in));
+  DLPRIM_EXPECT(
+      !indices.defined() || (indices.dtype == DataType::int64 && std::ranges::equal(indices.shape(), out.shape())),
+      "pool", "int64 indices of the output's sizes", got(indices));
   Parameters p{};
   spatial_sizes(in, p.in);
   spatial_sizes(out, p.out);
@@ -155,8 +159,8 @@ void max_pool(Queue& queue, const TensorView& in, const TensorView& out, const T
   Parameters p = parameters(in, out, indices, window);
   if (window.kind == PoolWindow::fractional) {
     p.divisor = axes_of(in);
-    if (samples.dims != 3 || samples.dtype != in.dtype || samples.size(2) != p.divisor)
-      fail("samples (N, C, axes) of the input's dtype", samples);
+    DLPRIM_EXPECT(samples.dims == 3 && samples.dtype == in.dtype && samples.size(2) == p.divisor, "pool",
+                  "samples (N, C, axes) of the input's dtype", got(samples));
     for (int d = 0; d < 3; d++) p.sample_stride[d] = samples.strides[d];
   }
   run(queue, key_of(max_forward, in, out, indices, out, window), p, out, traffic_of(in, out, indices), in.data,
@@ -166,7 +170,7 @@ void max_pool(Queue& queue, const TensorView& in, const TensorView& out, const T
 void max_pool_backward(Queue& queue, const TensorView& grad_out, const TensorView& indices, const TensorView& grad_in,
                        const PoolWindow& window) {
   if (grad_in.numel() == 0) return;  // indices without elements are not defined()
-  if (!indices.defined()) fail("int64 indices of the output's sizes", grad_out);
+  DLPRIM_EXPECT(indices.defined(), "pool", "int64 indices of the output's sizes", got(grad_out));
   Parameters p = parameters(grad_in, grad_out, indices, window);
   // 16-bit gradients would lose bits when summed in place.
   const bool full_precision = size_of(grad_in.dtype) >= 4;
@@ -196,7 +200,7 @@ void average_pool_backward(Queue& queue, const TensorView& grad_out, const Tenso
 }
 
 void max_unpool(Queue& queue, const TensorView& in, const TensorView& indices, const TensorView& out) {
-  if (!indices.defined()) fail("int64 indices of the input's sizes", in);
+  DLPRIM_EXPECT(indices.defined(), "pool", "int64 indices of the input's sizes", got(in));
   const Parameters p = parameters(out, in, indices, {});
   QueueStatus& status = queue.status();
   run(queue, key_of(unpool, out, in, indices, in, {}), p, in, traffic_of(out, in, indices), in.data, indices.data,

@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <string>
 #include <vector>
+
+#include "check.hpp"
 
 namespace dlprim {
 
@@ -28,28 +29,23 @@ struct Shape {
   bool packs = false;  // four neighbours along the fast dim are aligned words of every input
 };
 
-[[noreturn]] void fail(const char* what, const std::string& expected, std::int64_t got) {
-  throw ValidationError(std::string("[") + what + "] expected " + expected + ", got " + std::to_string(got));
-}
-
 void validate(const char* what, const ReduceOperands& operands) {
   const std::size_t count = operands.inputs.size() + operands.outputs.size();
-  if (operands.inputs.empty() || operands.outputs.empty() || count > reduce_max_operands)
-    fail(what, "inputs and outputs, at most 8 together", std::int64_t(count));
+  DLPRIM_EXPECT(!operands.inputs.empty() && !operands.outputs.empty() && count <= reduce_max_operands, what,
+                "inputs and outputs, at most 8 together, got ", count);
   const TensorView& x = operands.inputs[0];
   for (const TensorView& input : operands.inputs) {
-    if (input.dims != x.dims) fail(what, "inputs of " + std::to_string(x.dims) + " dims", input.dims);
+    DLPRIM_EXPECT(input.dims == x.dims, what, "inputs of ", x.dims, " dims, got ", input.dims);
     for (int d = 0; d < x.dims; d++)
-      if (input.sizes[d] != x.sizes[d])
-        fail(what, "inputs of size " + std::to_string(x.sizes[d]) + " in dim " + std::to_string(d), input.sizes[d]);
+      DLPRIM_EXPECT(input.sizes[d] == x.sizes[d], what, "inputs of size ", x.sizes[d], " in dim ", d, ", got ",
+                    input.sizes[d]);
   }
   for (const TensorView& output : operands.outputs) {
-    if (output.dims != x.dims) fail(what, "outputs of " + std::to_string(x.dims) + " dims", output.dims);
+    DLPRIM_EXPECT(output.dims == x.dims, what, "outputs of ", x.dims, " dims, got ", output.dims);
     for (int d = 0; d < x.dims; d++) {
       const std::int64_t first = operands.outputs[0].sizes[d];
-      if (output.sizes[d] != first || (first != 1 && first != x.sizes[d]))
-        fail(what, "outputs of size 1 or " + std::to_string(x.sizes[d]) + " in dim " + std::to_string(d),
-             output.sizes[d]);
+      DLPRIM_EXPECT(output.sizes[d] == first && (first == 1 || first == x.sizes[d]), what, "outputs of size 1 or ",
+                    x.sizes[d], " in dim ", d, ", got ", output.sizes[d]);
     }
   }
 }

@@ -2,6 +2,7 @@
 #include <dlprim/primitives/rnn.hpp>
 #include <dlprim/runtime/launch.hpp>
 
+#include "check.hpp"
 #include "grid.hpp"
 
 namespace dlprim {
@@ -10,6 +11,7 @@ namespace {
 
 enum Operation : std::uint8_t { lstm, lstm_backward, gru, gru_backward };
 constexpr const char* kernels[] = {"lstm", "lstm_backward", "gru", "gru_backward"};
+constexpr const char* cells[] = {"lstm cell", "lstm_backward cell", "gru cell", "gru_backward cell"};  // in messages
 
 struct Key {
   Operation operation;
@@ -28,22 +30,23 @@ class Call {
  public:
   Call(Operation operation, const TensorView& state, std::int64_t width)
       : operation_(operation), type_(state.dtype), cell_{state.size(0), width, {}} {
-    if (!is_floating(type_)) fail("a floating dtype, got " + std::string(name(type_)));
+    DLPRIM_EXPECT(is_floating(type_), cells[operation_], "a floating dtype, got ", type_);
   }
 
   // An input of `gates` * width columns whose rows may have gaps; undefined ones are left out.
   const BufferRef& input(const TensorView& view, int gates) {
-    if (view.defined() && (!fits(view, gates) || (view.size(1) > 1 && view.stride(1) != 1))) refuse(gates);
+    expect(!view.defined() || (fits(view, gates) && (view.size(1) <= 1 || view.stride(1) == 1)), gates);
     cell_.stride[inputs_++] = view.defined() ? view.stride(0) : 0;
     return view.data;
   }
   const BufferRef& dense(const TensorView& view, int gates) const {
-    if (!fits(view, gates) || !view.is_contiguous()) refuse(gates);
+    expect(fits(view, gates) && view.is_contiguous(), gates);
     return view.data;
   }
   const BufferRef& bias(const TensorView& view, int gates) const {
-    if (view.defined() && (view.numel() != gates * cell_.width || view.dtype != type_ || !view.is_contiguous()))
-      fail("contiguous biases of " + std::to_string(gates * cell_.width) + " elements in the gates' dtype");
+    DLPRIM_EXPECT(
+        !view.defined() || (view.numel() == gates * cell_.width && view.dtype == type_ && view.is_contiguous()),
+        cells[operation_], "contiguous biases of ", gates * cell_.width, " elements in the gates' dtype");
     return view.data;
   }
 
@@ -65,12 +68,9 @@ class Call {
   bool fits(const TensorView& view, int gates) const {
     return view.dims == 2 && view.size(0) == cell_.rows && view.size(1) == gates * cell_.width && view.dtype == type_;
   }
-  [[noreturn]] void refuse(int gates) const {
-    fail("an operand of (" + std::to_string(cell_.rows) + ", " + std::to_string(gates * cell_.width) + ") in " +
-         name(type_) + ", dense along the last dimension");
-  }
-  [[noreturn]] void fail(const std::string& expected) const {
-    throw ValidationError(std::string("[") + kernels[operation_] + " cell] expected " + expected);
+  void expect(bool holds, int gates) const {
+    DLPRIM_EXPECT(holds, cells[operation_], "an operand of (", cell_.rows, ", ", gates * cell_.width, ") in ", type_,
+                  ", dense along the last dimension");
   }
 
   Operation operation_;

@@ -24,20 +24,20 @@ std::optional<DataType> wide_type(DataType type) {
 }
 
 void validate(const TensorView& a, const TensorView& b, const TensorView& c, const GemmOptions& options) {
-  auto fail = [&](const std::string& expected, const TensorView& got) {
-    throw ValidationError("[gemm] expected " + expected + ", got " + text(got));
-  };
-  if (a.dims != 2 && a.dims != 3) fail("a matrix or a batch of matrices", a);
-  if (b.dims != a.dims || b.dtype != a.dtype || b.size(-2) != a.size(-1)) fail("an operand matching " + text(a), b);
-  if (a.dims == 3 && b.size(0) != a.size(0)) fail("as many matrices as " + text(a), b);
-  if (c.dtype != a.dtype && c.dtype != wide_type(a.dtype)) fail("a result of a's type or that of its sums", c);
-  if (c.dims != a.dims || c.size(-2) != a.size(-2) || c.size(-1) != b.size(-1) ||
-      c.size(0) != (a.dims == 3 ? a.size(0) : a.size(-2)))
-    fail("a result matching " + text(a) + " x " + text(b), c);
+  DLPRIM_EXPECT(a.dims == 2 || a.dims == 3, "gemm", "a matrix or a batch of matrices, got ", a);
+  DLPRIM_EXPECT(b.dims == a.dims && b.dtype == a.dtype && b.size(-2) == a.size(-1), "gemm", "an operand matching ", a,
+                ", got ", b);
+  DLPRIM_EXPECT(a.dims == 2 || b.size(0) == a.size(0), "gemm", "as many matrices as ", a, ", got ", b);
+  DLPRIM_EXPECT(c.dtype == a.dtype || c.dtype == wide_type(a.dtype), "gemm",
+                "a result of a's type or that of its sums, got ", c);
+  DLPRIM_EXPECT(c.dims == a.dims && c.size(-2) == a.size(-2) && c.size(-1) == b.size(-1) &&
+                    c.size(0) == (a.dims == 3 ? a.size(0) : a.size(-2)),
+                "gemm", "a result matching ", a, " x ", b, ", got ", c);
   const TensorView& d = options.addend;
   if (options.beta == 0.0) return;
-  if (d.dims != c.dims || d.dtype != c.dtype || !std::equal(d.shape().begin(), d.shape().end(), c.shape().begin()))
-    fail("an addend like " + text(c), d);
+  DLPRIM_EXPECT(
+      d.dims == c.dims && d.dtype == c.dtype && std::equal(d.shape().begin(), d.shape().end(), c.shape().begin()),
+      "gemm", "an addend like ", c, ", got ", d);
 }
 
 }  // namespace
