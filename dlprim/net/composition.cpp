@@ -45,8 +45,8 @@ std::vector<Composition::Part> Composition::run(const char* type, std::vector<Pa
   node.implementation = Registry::get().find("", type);
   for (const Part& part : inputs) node.inputs.push_back(place(part));
   for (int i = 0; i < outputs; i++) node.outputs.push_back(int(values_.size())), values_.emplace_back();
-  if (recorded_) choose_training_form(node, values_);
-  parse_attributes(node);
+  if (recorded_) prepare_training(node, values_);
+  else parse_attributes(node);
   executor_.run(Graph{"", {node}, {}, {}});
   std::vector<Part> results;
   for (int i = 0; i < outputs; i++) {
@@ -93,7 +93,7 @@ void Composition::backward(GradientCall& gradients) {
   std::set<int> sources;
   for (const auto& [id, i] : inputs_)
     if (gradients.needs(i)) sources.insert(id);
-  const Training training(graph_, values_, sources);
+  const Training training(graph_, sources);
   for (const auto& [id, gradient] : training.backward(executor_, std::move(arrived)))
     gradients.add(inputs_.at(id), gradient);
 }

@@ -12,9 +12,8 @@ namespace dlprim {
 /// The gradient of one node: reads what its row says it reads and adds to the gradients of its inputs.
 class GradientCall : public Call {
  public:
-  GradientCall(Executor& executor, const Node& node, const std::any& parsed, const std::set<int>& needs,
-               std::map<int, Tensor>& gradients)
-      : Call(executor, node, parsed), needs_(needs), gradients_(gradients) {}
+  GradientCall(Executor& executor, const Node& node, const std::set<int>& needs, std::map<int, Tensor>& gradients)
+      : Call(executor, node, node.parsed_gradient), needs_(needs), gradients_(gradients) {}
 
   /// Sizes and types are known of all inputs and outputs, read or not.
   const Shape& shape(int i) const { return value(i).tensor.shape(); }

@@ -94,7 +94,8 @@ void Net::State::build() {
     std::set<int> sources = wanted;
     for (const Parameter& p : network.parameters)
       if (p.trainable) sources.insert(p.value);
-    training = std::make_unique<Training>(plan.graph, plan.values, sources);
+    prepare_training(plan.graph, plan.values);
+    training = std::make_unique<Training>(plan.graph, sources);
     kept = training->kept();
   }
   if (keep)

@@ -8,18 +8,10 @@
 
 namespace dlprim {
 
-Training::Training(Graph& graph, std::vector<std::string>& values, const std::set<int>& sources)
-    : graph_(graph), sources_(sources) {
-  for (Node& node : graph_.nodes) {
-    choose_training_form(node, values);
-    if (!node.parsed.has_value()) parse_attributes(node);
-  }
-  find_needs(sources);
-  set_up_steps();
-}
+namespace {
 
-void choose_training_form(Node& node, std::vector<std::string>& values) {
-  const Gradient* gradient = GradientRegistry::get().find(node);
+void choose_form(Node& node, std::vector<std::string>& values) {
+  const Gradient* gradient = node.gradient;
   if (!gradient || !node.domain.empty()) return;
   if (const Operator* form = Registry::get().find("dlprim.training", node.type)) {
     node.implementation = form, node.domain = form->domain;
@@ -33,14 +25,31 @@ void choose_training_form(Node& node, std::vector<std::string>& values) {
     }
 }
 
+}  // namespace
+
+void prepare_training(Node& node, std::vector<std::string>& values) {
+  node.gradient = GradientRegistry::get().find(node);
+  choose_form(node, values);
+  if (!node.parsed.has_value()) parse_attributes(node);
+  if (node.gradient && node.gradient->function) node.parsed_gradient = GradientRegistry::parse(*node.gradient, node);
+}
+
+void prepare_training(Graph& graph, std::vector<std::string>& values) {
+  for (Node& node : graph.nodes) prepare_training(node, values);
+}
+
+Training::Training(const Graph& graph, const std::set<int>& sources) : graph_(graph), sources_(sources) {
+  find_needs(sources);
+  choose_steps();
+}
+
 void Training::find_needs(const std::set<int>& sources) {
-  const GradientRegistry& registry = GradientRegistry::get();
   needs_ = sources;
   auto needed = [&](const std::vector<int>& ids) {
     return std::any_of(ids.begin(), ids.end(), [&](int id) { return needs_.contains(id); });
   };
   for (const Node& node : graph_.nodes) {
-    const Gradient* gradient = registry.find(node);
+    const Gradient* gradient = node.gradient;
     if ((gradient && !gradient->function) || !(needed(node.inputs) || needed(node.captured))) continue;
     for (int id : node.outputs)
       if (id >= 0) needs_.insert(id);
@@ -49,7 +58,7 @@ void Training::find_needs(const std::set<int>& sources) {
   for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
     const bool reaches = std::any_of(node->outputs.begin(), node->outputs.end(),
                                      [&](int id) { return reached.contains(id) && needs_.contains(id); });
-    const Gradient* gradient = registry.find(*node);
+    const Gradient* gradient = node->gradient;
     if (!reaches || (gradient && !gradient->function)) continue;
     reached.insert(node->inputs.begin(), node->inputs.end());
     reached.insert(node->captured.begin(), node->captured.end());
@@ -71,16 +80,12 @@ void Training::find_needs(const std::set<int>& sources) {
   }
 }
 
-void Training::set_up_steps() {
+void Training::choose_steps() {
   auto needed = [&](int id) { return needs_.contains(id); };
-  for (const Node& node : graph_.nodes) {
-    Step& step = steps_.emplace_back();
-    const Gradient* gradient = GradientRegistry::get().find(node);
-    if (!gradient || !gradient->function) continue;
-    if (std::any_of(node.inputs.begin(), node.inputs.end(), needed) ||
-        std::any_of(node.captured.begin(), node.captured.end(), needed))
-      step = {gradient, GradientRegistry::parse(*gradient, node)};
-  }
+  for (const Node& node : graph_.nodes)
+    steps_.push_back(node.gradient && node.gradient->function &&
+                     (std::any_of(node.inputs.begin(), node.inputs.end(), needed) ||
+                      std::any_of(node.captured.begin(), node.captured.end(), needed)));
 }
 
 std::map<int, Tensor> Training::backward(Executor& executor, std::map<int, Tensor> gradients) const {
@@ -91,12 +96,11 @@ std::map<int, Tensor> Training::backward(Executor& executor, std::map<int, Tenso
   }
   for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
     const Node& node = graph_.nodes[i];
-    const Step& step = steps_[i];
     auto arrived = [&](int id) { return gradients.contains(id); };
-    if (step.gradient && std::any_of(node.outputs.begin(), node.outputs.end(), arrived))
+    if (steps_[i] && std::any_of(node.outputs.begin(), node.outputs.end(), arrived))
       with_name(node, [&] {
-        GradientCall call(executor, node, step.parsed, needs_, gradients);
-        step.gradient->function(call);
+        GradientCall call(executor, node, needs_, gradients);
+        node.gradient->function(call);
       });
     for (int id : node.outputs) {
       if (id < 0) continue;

@@ -25,16 +25,41 @@ int largest_value(const Graph& graph) {
   return largest;
 }
 
-// One run of an inner graph with everything that its gradients need. Statistics of batches stay as they are.
+using GraphPointer = std::shared_ptr<const Graph>;
+
+// An inner graph as its gradients run it, set up for training. Statistics of batches stay as they are.
+GraphPointer for_training(const Graph& from) {
+  const auto graph = std::make_shared<Graph>(from);
+  for (Node& node : graph->nodes) {
+    node.dead.clear();
+    if (node.type == "BatchNormalization") node.attributes["is_test"] = std::int64_t(1), node.parsed.reset();
+  }
+  std::vector<std::string> values(std::size_t(largest_value(from) + 1));
+  prepare_training(*graph, values);
+  return graph;
+}
+
+struct IfGradient {
+  explicit IfGradient(const AttributeReader& reader) {
+    const IfAttributes attributes(reader);
+    for (std::size_t i = 0; i < 2; i++) branches[i] = for_training(*attributes.branches[i]);
+  }
+  GraphPointer branches[2];
+};
+
+// Of a Loop or Scan.
+template <class Attributes>
+struct BodyGradient : Attributes {
+  explicit BodyGradient(const AttributeReader& reader) : Attributes(reader), trained(for_training(*this->body)) {}
+  GraphPointer trained;
+};
+
+// One run of such a graph with everything that its gradients need.
 class Trip {
  public:
   Trip(GradientCall& call, const Graph& graph, const std::vector<Tensor>& inputs)
-      : call_(call), graph_(graph), values_(std::size_t(largest_value(graph) + 1)), executor_(call.queue()) {
+      : call_(call), graph_(graph), executor_(call.queue()) {
     if (inputs.size() != graph.inputs.size()) call.fail("the inner graph does not take the values that it is given");
-    for (Node& node : graph_.nodes) {
-      node.dead.clear();
-      if (node.type == "BatchNormalization") node.attributes["is_test"] = std::int64_t(1), node.parsed.reset();
-    }
     std::set<int> sources;
     for (int id : call.captured()) {
       executor_.slot(id) = Value{call.captured_value(id).tensor, call.captured_value(id).sequence};
@@ -44,7 +69,7 @@ class Trip {
       executor_.slot(graph.inputs[i]) = Value{inputs[i], nullptr};
       if (inputs[i].defined() && is_floating(inputs[i].dtype())) sources.insert(graph.inputs[i]);
     }
-    training_ = std::make_unique<Training>(graph_, values_, sources);
+    training_ = std::make_unique<Training>(graph_, sources);
     executor_.run(graph_);
     if (executor_.random()) throw NotImplementedError("there is no gradient through random operators of inner graphs");
   }
@@ -69,21 +94,20 @@ class Trip {
 
  private:
   GradientCall& call_;
-  Graph graph_;
-  std::vector<std::string> values_;
+  const Graph& graph_;
   Executor executor_;
   std::unique_ptr<Training> training_;
 };
 
 void if_op(GradientCall& call) {
-  Trip trip(call, *call.attributes<IfAttributes>().branches[call.read_integers(0).at(0) ? 0 : 1], {});
+  Trip trip(call, *call.attributes<IfGradient>().branches[call.read_integers(0).at(0) ? 0 : 1], {});
   std::vector<Tensor> gradients;
   for (int i = 0; i < call.outputs(); i++) gradients.push_back(call.gradient(i));
   trip.backward(gradients);
 }
 
 void loop(GradientCall& call) {
-  const Graph& body = *call.attributes<LoopAttributes>().body;
+  const Graph& body = *call.attributes<BodyGradient<LoopAttributes>>().trained;
   const std::int64_t trips = call.has(0) ? call.read_integers(0).at(0) : std::numeric_limits<std::int64_t>::max();
   const auto carried = std::size_t(std::max(0, call.inputs() - 2));
   bool go_on = !call.has(1) || call.read_integers(1).at(0);
@@ -118,8 +142,8 @@ void loop(GradientCall& call) {
 
 void scan(GradientCall& call) {
   if (call.version() < 9) throw NotImplementedError("there is no gradient for Scan before operator set 9");
-  const auto& attributes = call.attributes<ScanAttributes>();
-  const Graph& body = *attributes.body;
+  const auto& attributes = call.attributes<BodyGradient<ScanAttributes>>();
+  const Graph& body = *attributes.trained;
   const auto sequences = std::size_t(attributes.inputs), states = std::size_t(call.inputs()) - sequences;
   using Integers = std::vector<std::int64_t>;
   auto number = [](const Integers& list, std::size_t i) { return i < list.size() ? list[i] : 0; };
@@ -171,9 +195,9 @@ void scan(GradientCall& call) {
 }  // namespace
 
 void control(GradientRegistry& registry) {
-  registry.add<IfAttributes>("If", if_op, "x* c*");
-  registry.add<LoopAttributes>("Loop", loop, "x* c*");
-  registry.add<ScanAttributes>("Scan", scan, "x* c*");
+  registry.add<IfGradient>("If", if_op, "x* c*");
+  registry.add<BodyGradient<LoopAttributes>>("Loop", loop, "x* c*");
+  registry.add<BodyGradient<ScanAttributes>>("Scan", scan, "x* c*");
 }
 
 }  // namespace dlprim::gradients

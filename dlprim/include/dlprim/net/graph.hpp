@@ -13,6 +13,7 @@ namespace dlprim {
 
 struct Graph;
 struct Operator;
+struct Gradient;
 
 /// A constant of a node: a number, a text, lists of them, a tensor or a graph to run.
 using Attribute = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>,
@@ -28,6 +29,8 @@ struct Node {
   std::vector<int> inputs, outputs;
   const Operator* implementation = nullptr;
   std::any parsed;            ///< the attributes as the implementation reads them, made when a network is set up
+  const Gradient* gradient = nullptr;  ///< of training: null where there is none
+  std::any parsed_gradient;   ///< the attributes as the gradient reads them
   std::vector<int> captured;  ///< values of outer graphs that inner graphs read
   std::vector<int> dead;      ///< values that nobody reads after this node
   std::string refused;        ///< what of it the importer could not represent
