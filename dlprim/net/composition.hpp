@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Operators that are made of others: written once, they run, and their gradients follow.
 #pragma once
-#include "operator.hpp"
+#include "inner.hpp"
 
 namespace dlprim {
 
@@ -17,7 +17,6 @@ class Composition {
     const Shape& shape() const noexcept { return tensor.shape(); }
     bool defined() const noexcept { return tensor.defined(); }
   };
-  using Attributes = std::map<std::string, Attribute>;
 
   /// `recorded`: everything stays for backward().
   Composition(Call& call, bool recorded) : call(call), executor_(call.queue()), recorded_(recorded) {}
@@ -26,12 +25,11 @@ class Composition {
   /// A tensor that has no gradient.
   Part constant(const Tensor& tensor) { return {tensor, -1}; }
   Part constant(double value, DataType type);
-  /// Runs an operator of ONNX's main domain.
-  Part operator()(const char* type, std::initializer_list<Part> inputs, Attributes attributes = {});
-  std::vector<Part> run(const char* type, std::vector<Part> inputs, Attributes attributes, int outputs);
+  /// Runs an operator of one output.
+  Part operator()(const Inner& op, const std::vector<Part>& inputs);
   Part reshape(const Part& x, const Shape& shape);
-  Part transpose(const Part& x, std::vector<std::int64_t> order) {
-    return (*this)("Transpose", {x}, {{"perm", order}});
+  Part transpose(const Part& x, const std::vector<std::int64_t>& order) {
+    return (*this)(inner<"Transpose", "perm", std::vector<std::int64_t>>(order), {x});
   }
   Part narrow(const Part& x, int dim, std::int64_t start, std::int64_t length, std::int64_t step = 1);
   Part cast(const Part& x, DataType type);
@@ -47,7 +45,7 @@ class Composition {
   Executor executor_;
   bool recorded_;
   Graph graph_;
-  std::vector<std::string> values_;  // names by number
+  int values_ = 0;  // how many have a number
   std::map<int, int> inputs_, outputs_;  // of the call, by value
 };
 

@@ -19,5 +19,7 @@ struct EinsumAttributes {
 
 /// Reads the equation of a node with EinsumAttributes for inputs of these shapes. Throws ValidationError.
 Equation read_equation(Call& call, const std::vector<Shape>& shapes);
+/// Computes it. Any characters may be its letters. Throws ValidationError.
+Tensor compute(Call& call, const Equation& equation, const std::vector<Tensor>& inputs);
 
 }  // namespace dlprim

@@ -32,7 +32,7 @@ const Shape& GradientCall::output_shape(int i) const { return result(i).tensor.s
 std::vector<Tensor> GradientCall::run_again(const Tensor& x) {
   std::vector<Tensor> inputs{x};
   for (int i = 1; i < this->inputs(); i++) inputs.push_back(value(i).tensor);
-  return run(type().c_str(), inputs, named_attributes(), outputs());
+  return run(attributes<Inner>(), inputs, outputs());
 }
 
 bool GradientCall::needs(int i) const { return i < inputs() && needs_value(node_.inputs[std::size_t(i)]); }

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "array.hpp"
-#include "operator.hpp"
+#include "inner.hpp"
 
 namespace dlprim {
 
@@ -21,10 +21,8 @@ class GradientCall : public Call {
   const Tensor& output(int i) const;
   const Shape& output_shape(int i) const;
 
-  /// The node's attributes, for operators that run in its gradient.
-  const std::map<std::string, Attribute>& named_attributes() const noexcept { return node_.attributes; }
   const Operator& implementation() const noexcept { return *node_.implementation; }
-  /// What the operator gives for `x` as its first input.
+  /// What the operator, which the gradient is registered with as its Inner, gives for `x` as its first input.
   std::vector<Tensor> run_again(const Tensor& x);
 
   bool needs(int i) const;

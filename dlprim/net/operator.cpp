@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "array.hpp"
+#include "inner.hpp"
 
 namespace dlprim {
 
@@ -131,24 +132,18 @@ std::vector<Value> Call::run(const Graph& graph, const std::vector<Value>& input
   return outputs;
 }
 
-std::vector<Tensor> Call::run(const char* type, const std::vector<Tensor>& inputs,
-                              std::map<std::string, Attribute> attributes, int outputs) {
+std::vector<Tensor> Call::run(const Inner& op, const std::vector<Tensor>& inputs, int outputs) {
   Executor inner(queue());
-  Node node;
-  node.type = type, node.version = version(), node.attributes = std::move(attributes);
+  Node node = op.node();
+  int values = 0;
   for (const Tensor& tensor : inputs) {
-    const int id = int(node.inputs.size());
-    inner.slot(id) = Value{tensor, nullptr};
-    node.inputs.push_back(id);
+    inner.slot(values) = Value{tensor, nullptr};
+    node.inputs.push_back(values++);
   }
-  for (int i = 0; i < outputs; i++) node.outputs.push_back(int(inputs.size()) + i);
-  Graph graph;
-  node.implementation = Registry::get().find("", type);
-  parse_attributes(node);
-  graph.nodes.push_back(std::move(node));
-  inner.run(graph);
+  for (int i = 0; i < outputs; i++) node.outputs.push_back(values++);
+  inner.run(node);
   std::vector<Tensor> result;
-  for (int i = 0; i < outputs; i++) result.push_back(inner.value(int(inputs.size()) + i).tensor);
+  for (int id : node.outputs) result.push_back(inner.value(id).tensor);
   return result;
 }
 

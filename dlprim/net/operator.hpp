@@ -75,6 +75,7 @@ std::any parse_attributes(const AttributeReader& reader) {
 }
 
 class Executor;
+class Inner;  // inner.hpp
 
 /// One node being run. Errors it throws name the operator. Operators read inputs, set every wanted output, and enqueue
 /// work by primitives only.
@@ -125,8 +126,7 @@ class Call {
   /// Runs a graph of this node's attributes with `inputs` as its inputs; gives its outputs.
   std::vector<Value> run(const Graph& graph, const std::vector<Value>& inputs);
   /// Runs another operator on tensors, for operators defined by others.
-  std::vector<Tensor> run(const char* type, const std::vector<Tensor>& inputs,
-                          std::map<std::string, Attribute> attributes = {}, int outputs = 1);
+  std::vector<Tensor> run(const Inner& op, const std::vector<Tensor>& inputs, int outputs = 1);
 
   [[noreturn]] void fail(const std::string& message) const;
 
@@ -201,6 +201,7 @@ class Executor {
   const Value& value(int id) const;
   /// Runs all nodes; outputs are in their slots then.
   void run(const Graph& graph);
+  void run(const Node& node);
   /// Forgets what is known only with the shapes of inputs.
   void forget_shapes();
   /// Whether one of the operators that ran was random.
@@ -209,7 +210,6 @@ class Executor {
 
  private:
   friend class Call;
-  void run(const Node& node);
   Queue& queue_;
   std::deque<Value> values_;  // references stay when it grows
   PhiloxState philox_{0x5eed, 0};

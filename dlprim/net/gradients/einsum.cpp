@@ -8,33 +8,17 @@ namespace dlprim::gradients {
 
 namespace {
 
-// Letters for an equation of any characters.
-class Alphabet {
- public:
-  std::string of(const std::string& characters) {
-    std::string result;
-    for (char c : characters) result += letters_.try_emplace(c, letter(letters_.size())).first->second;
-    return result;
-  }
-
- private:
-  static char letter(std::size_t i) {
-    if (i >= 52) throw NotImplementedError("there is no gradient for equations of more than 52 letters");
-    return char(i < 26 ? 'a' + i : 'A' + (i - 26));
-  }
-  std::map<char, char> letters_;
-};
-
 // The gradient of one operand is the Einsum of the output's gradient and the other operands into its letters. A letter
 // that stands twice leads to a diagonal, which a product with the identity makes.
 void operand(GradientCall& call, const Equation& equation, int i) {
   Queue& queue = call.queue();
   const std::string& letters = equation.terms[std::size_t(i)];
-  std::vector<std::string> terms{equation.result};
+  Equation backward{{equation.result}, ""};
+  std::vector<std::string>& terms = backward.terms;
   std::vector<Tensor> inputs{call.gradient()};
   for (int k = 0; k < call.inputs(); k++)
     if (k != i) terms.push_back(equation.terms[std::size_t(k)]), inputs.push_back(call.input(k));
-  std::string once, found;
+  std::string once, &found = backward.result;
   char fresh = 0;  // characters beyond ASCII are in no equation
   for (std::size_t d = 0; d < letters.size(); d++) {
     char c = letters[d];
@@ -49,10 +33,7 @@ void operand(GradientCall& call, const Equation& equation, int i) {
   for (const std::string& term : terms) all += term;
   for (char c : once)
     if (all.find(c) != std::string::npos) found += c;
-  Alphabet alphabet;
-  std::string text;
-  for (std::size_t k = 0; k < terms.size(); k++) text += (k ? "," : "") + alphabet.of(terms[k]);
-  const Tensor dx = call.run("Einsum", inputs, {{"equation", text + "->" + alphabet.of(found)}})[0];
+  const Tensor dx = compute(call, backward, inputs);
   Shape kept, whole;  // dimensions that were summed from this operand alone are repeated
   int next = 0;
   for (std::size_t d = 0; d < once.size(); d++) {

@@ -9,18 +9,24 @@ namespace dlprim::gradients {
 
 namespace {
 
-struct LinearMapsAttributes {
-  explicit LinearMapsAttributes(const AttributeReader& reader)
-      : reverse(reader.integer("reverse", 0)), batch_dims(reader.integer("batch_dims", 0)) {}
-  std::int64_t reverse, batch_dims;
+// The sum in the other direction.
+struct CumSumGradient {
+  explicit CumSumGradient(const AttributeReader& reader) : sum("CumSum", turned(reader)) {}
+  static Inner::Attributes turned(const AttributeReader& reader) {
+    Inner::Attributes attributes = reader.node().attributes;
+    attributes["reverse"] = std::int64_t(!reader.integer("reverse", 0));
+    return attributes;
+  }
+  Inner sum;
 };
 
-const LinearMapsAttributes& attributes_of(const Call& call) { return call.attributes<LinearMapsAttributes>(); }
+struct GatherNdAttributes {
+  explicit GatherNdAttributes(const AttributeReader& reader) : batch_dims(reader.integer("batch_dims", 0)) {}
+  std::int64_t batch_dims;
+};
 
 void cum_sum(GradientCall& call) {
-  std::map<std::string, Attribute> attributes = call.named_attributes();
-  attributes["reverse"] = std::int64_t(!attributes_of(call).reverse);
-  call.add(0, call.run("CumSum", {call.gradient(), call.input(1)}, attributes)[0]);
+  call.add(0, call.run(call.attributes<CumSumGradient>().sum, {call.gradient(), call.input(1)})[0]);
 }
 
 // The same elements are left out of the gradient.
@@ -30,7 +36,8 @@ void trilu(GradientCall& call) { call.add(0, call.run_again(call.gradient())[0])
 void gather_nd(GradientCall& call) {
   Queue& queue = call.queue();
   Tensor index = cast(queue, call.input(1), DataType::int64);
-  const int batch = checked_int(attributes_of(call).batch_dims, "batch_dims"), last = index.shape().size() - 1;
+  const int batch = checked_int(call.attributes<GatherNdAttributes>().batch_dims, "batch_dims"),
+            last = index.shape().size() - 1;
   for (int d = batch - 1; d >= 0; d--) {
     std::vector<std::int64_t> places(static_cast<std::size_t>(index.shape()[d]));
     std::iota(places.begin(), places.end(), 0);
@@ -40,15 +47,16 @@ void gather_nd(GradientCall& call) {
     index = concat(queue, parts, last);
   }
   const Tensor zeros = filled(queue, call.dtype(0), call.shape(0), 0);
-  call.add(0, call.run("ScatterND", {zeros, index, call.gradient()}, {{"reduction", std::string("add")}})[0]);
+  static const Inner adding("ScatterND", {{"reduction", std::string("add")}});
+  call.add(0, call.run(adding, {zeros, index, call.gradient()})[0]);
 }
 
 }  // namespace
 
 void linear_maps(GradientRegistry& registry) {
-  registry.add<LinearMapsAttributes>("CumSum", cum_sum, "x1");
-  registry.add<LinearMapsAttributes>("Trilu", trilu, "x1");
-  registry.add<LinearMapsAttributes>("GatherND", gather_nd, "x1");
+  registry.add<CumSumGradient>("CumSum", cum_sum, "x1");
+  registry.add<Inner>("Trilu", trilu, "x1");
+  registry.add<GatherNdAttributes>("GatherND", gather_nd, "x1");
 }
 
 }  // namespace dlprim::gradients

@@ -42,7 +42,7 @@ void reverse_sequence(GradientCall& call) { call.add(0, call.run_again(call.grad
 
 void matrix(GradientRegistry& registry) {
   registry.add("Det", det, "x0");
-  registry.add("ReverseSequence", reverse_sequence, "x1");
+  registry.add<Inner>("ReverseSequence", reverse_sequence, "x1");
 }
 
 }  // namespace dlprim::gradients

@@ -64,8 +64,8 @@ void max_unpool_op(GradientCall& call) {
   const std::int64_t planes = x[0] * x[1], plane = shape.product(2, shape.size());
   const Tensor places = apply(queue, "y0 = x0 % (long)w0;", {call.input(1)}, {plane});
   const Shape flat{planes, x.product(2, x.size())};
-  const Tensor dx = call.run("GatherElements", {reshape(queue, dy, {planes, plane}), reshape(queue, places, flat)},
-                             {{"axis", std::int64_t(1)}})[0];
+  const Tensor dx = call.run(inner<"GatherElements", "axis">(1),
+                             {reshape(queue, dy, {planes, plane}), reshape(queue, places, flat)})[0];
   call.add(0, reshape(queue, dx, x));
 }
 

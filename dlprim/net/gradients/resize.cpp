@@ -10,10 +10,18 @@ namespace {
 struct ResizeAttributes {
   explicit ResizeAttributes(const AttributeReader& reader)
       : coordinate_transformation_mode(reader.text("coordinate_transformation_mode", "half_pixel")),
-        axes(reader.integers("axes")), scales(reader.reals("scales")) {}
+        axes(reader.integers("axes")), scales(reader.reals("scales")),
+        one_axis(reader.node().type.c_str(), of_one_axis(reader), reader.node().version) {}
+  // Those of the operator on a matrix whose scales or sizes are inputs.
+  static Inner::Attributes of_one_axis(const AttributeReader& reader) {
+    Inner::Attributes attributes = reader.node().attributes;
+    for (const char* name : {"axes", "scales", "keep_aspect_ratio_policy"}) attributes.erase(name);
+    return attributes;
+  }
   std::string coordinate_transformation_mode;
   std::vector<std::int64_t> axes;
   std::vector<double> scales;
+  Inner one_axis;
 };
 
 const ResizeAttributes& attributes_of(const Call& call) { return call.attributes<ResizeAttributes>(); }
@@ -23,8 +31,6 @@ void run(GradientCall& call, int first) {
   const Shape &x = call.shape(0), &y = call.output_shape(0);
   if (attributes_of(call).coordinate_transformation_mode == "tf_crop_and_resize")
     call.fail("there is no gradient for tf_crop_and_resize");
-  std::map<std::string, Attribute> attributes = call.named_attributes();
-  for (const char* name : {"axes", "scales", "keep_aspect_ratio_policy"}) attributes.erase(name);
   std::vector<std::int64_t> axes = attributes_of(call).axes;
   if (axes.empty())
     for (int d = 0; d < x.size(); d++) axes.push_back(d);
@@ -42,7 +48,7 @@ void run(GradientCall& call, int first) {
       const std::int64_t sizes[] = {x[d], y[d]};
       inputs[2] = Tensor(), inputs.push_back(Tensor::from_integers(sizes));
     }
-    const Tensor matrix = call.run(call.type().c_str(), inputs, attributes)[0];  // [in, out]
+    const Tensor matrix = call.run(attributes_of(call).one_axis, inputs)[0];  // [in, out]
     std::vector<std::int64_t> order;
     for (int k = 0; k < x.size(); k++) order.push_back(k);
     std::swap(order[std::size_t(d)], order.back());

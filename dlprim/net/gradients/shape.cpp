@@ -63,13 +63,14 @@ void tile(GradientCall& call) {
   call.add(0, reshape(queue, sum_to(queue, reshape(queue, call.gradient(), parts), once), x));
 }
 
-void depth_to_space(GradientCall& call) {
-  call.add(0, call.run("SpaceToDepth", {call.gradient()}, call.named_attributes())[0]);
-}
+// The other one of DepthToSpace and SpaceToDepth, with the same attributes.
+struct Opposite {
+  explicit Opposite(const AttributeReader& reader)
+      : op(reader.node().type == "DepthToSpace" ? "SpaceToDepth" : "DepthToSpace", reader.node().attributes) {}
+  Inner op;
+};
 
-void space_to_depth(GradientCall& call) {
-  call.add(0, call.run("DepthToSpace", {call.gradient()}, call.named_attributes())[0]);
-}
+void opposite(GradientCall& call) { call.add(0, call.run(call.attributes<Opposite>().op, {call.gradient()})[0]); }
 
 }  // namespace
 
@@ -77,13 +78,13 @@ void shape(GradientRegistry& registry) {
   for (const char* type : {"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
     registry.add<ShapeAttributes>(type, same_elements);
   registry.add<ShapeAttributes>("Transpose", transpose_op);
-  registry.add<ShapeAttributes>("Slice", views_of_input, "x1 x2 x3 x4");
-  registry.add<ShapeAttributes>("Split", views_of_input, "x1");
+  registry.add<Inner>("Slice", views_of_input, "x1 x2 x3 x4");
+  registry.add<Inner>("Split", views_of_input, "x1");
   registry.add<ShapeAttributes>("Expand", expand_op);
   registry.add<ShapeAttributes>("Concat", concat_op);
   registry.add<ShapeAttributes>("Tile", tile);
-  registry.add<ShapeAttributes>("DepthToSpace", depth_to_space);
-  registry.add<ShapeAttributes>("SpaceToDepth", space_to_depth);
+  registry.add<Opposite>("DepthToSpace", opposite);
+  registry.add<Opposite>("SpaceToDepth", opposite);
 }
 
 }  // namespace dlprim::gradients

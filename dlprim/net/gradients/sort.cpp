@@ -28,8 +28,8 @@ void add_slices(GradientCall& call, const Tensor& index) {
 
 void top_k(GradientCall& call) {
   const Tensor dy = call.gradient(), zeros = filled(call.queue(), dy.dtype(), call.shape(0), 0);
-  call.add(0, call.run("ScatterElements", {zeros, call.output(1), dy},
-                       {{"axis", attributes_of(call).axis.value_or(-1)}})[0]);
+  const std::int64_t axis = attributes_of(call).axis.value_or(-1);
+  call.add(0, call.run(inner<"ScatterElements", "axis">(axis), {zeros, call.output(1), dy})[0]);
 }
 
 void unique(GradientCall& call) { add_slices(call, call.output(1)); }
@@ -55,7 +55,7 @@ void tensor_scatter(GradientCall& call) {
   std::vector<Tensor> inputs{filled(queue, DataType::int64, call.shape(0), -1),
                              reshape(queue, Tensor::from_integers(positions), call.shape(1))};
   if (call.has(2)) inputs.push_back(call.input(2));
-  const Tensor from = call.run("TensorScatter", inputs, call.named_attributes())[0];
+  const Tensor from = call.run(call.attributes<Inner>(), inputs)[0];
   call.add(0, apply(queue, "y0 = x1 < 0 ? x0 : 0;", {dy, from}, {}, dy.dtype(), dy.dtype()));
   const Tensor index = reshape(queue, apply(queue, "y0 = x0 < 0 ? (long)w0 : x0;", {from}, {count}), {from.numel()});
   const Tensor sums = filled(queue, dy.dtype(), {count + 1}, 0);
@@ -71,7 +71,7 @@ void sort(GradientRegistry& registry) {
   registry.add<SortAttributes>("TopK", top_k, "y1", 2);
   registry.add<SortAttributes>("Unique", unique, "y1", 2);
   registry.add<SortAttributes>("Compress", compress, "x1");
-  registry.add<SortAttributes>("TensorScatter", tensor_scatter, "x2");
+  registry.add<Inner>("TensorScatter", tensor_scatter, "x2");
 }
 
 }  // namespace dlprim::gradients

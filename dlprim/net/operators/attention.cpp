@@ -21,12 +21,12 @@ struct AttentionAttributes {
         softmax_precision(reader.integer("softmax_precision", 0)),
         qk_matmul_output_mode(reader.integer("qk_matmul_output_mode", 0)), num_heads(reader.integer("num_heads", 0)),
         rotary_embedding_dim(reader.integer("rotary_embedding_dim", 0)), interleaved(reader.integer("interleaved", 0)),
-        axis(reader.integer("axis", -2)), softcap(reader.real("softcap", 0)), alpha(reader.real("alpha", 1)),
-        scale(reader.find<double>("scale")), mode(reader.text("mode", "linear")),
-        activation(reader.text("activation", "none")), update_rule(reader.text("update_rule", "gated_delta")) {}
+        axis(reader.integer("axis", -2)), softcap(reader.real("softcap", 0)), scale(reader.find<double>("scale")),
+        mode(reader.text("mode", "linear")), activation(reader.text("activation", "none")),
+        update_rule(reader.text("update_rule", "gated_delta")) {}
   std::int64_t left_window_size, right_window_size, is_causal, q_num_heads, kv_num_heads, softmax_precision,
       qk_matmul_output_mode, num_heads, rotary_embedding_dim, interleaved, axis;
-  double softcap, alpha;
+  double softcap;
   std::optional<double> scale;
   std::string mode, activation, update_rule;
 };
@@ -51,7 +51,8 @@ Part repeat_heads(Composition& c, const Part& x, std::int64_t repeats) {
   if (repeats == 1) return x;
   const Shape& s = x.shape();
   const Part sizes = c.constant(Tensor::from_integers(std::vector{s[0], s[1], repeats, s[2], s[3]}));
-  return c.reshape(c("Expand", {c.reshape(x, {s[0], s[1], 1, s[2], s[3]}), sizes}), {s[0], s[1] * repeats, s[2], s[3]});
+  return c.reshape(c("Expand"_op, {c.reshape(x, {s[0], s[1], 1, s[2], s[3]}), sizes}),
+                   {s[0], s[1] * repeats, s[2], s[3]});
 }
 
 Tensor positions(Queue& queue, std::int64_t count) {
@@ -71,10 +72,9 @@ Part mask_bias(Composition& c, DataType type, std::int64_t queries, std::int64_t
   if (last >= 0 && mask.shape()[last] < keys) {
     Shape rest = mask.shape();
     rest[last] = keys - rest[last];
-    mask = c("Concat", {mask, c.constant(filled(queue, mask.tensor.dtype(), rest, -INFINITY))},
-             {{"axis", std::int64_t(last)}});
+    mask = c(inner<"Concat", "axis">(last), {mask, c.constant(filled(queue, mask.tensor.dtype(), rest, -INFINITY))});
   }
-  return last < 1 ? c("Expand", {mask, c.constant(Tensor::from_integers(std::vector{queries, keys}))}) : mask;
+  return last < 1 ? c("Expand"_op, {mask, c.constant(Tensor::from_integers(std::vector{queries, keys}))}) : mask;
 }
 
 // Which keys causality, the window around each query and the number of valid keys leave; undefined for all of them.
@@ -105,18 +105,19 @@ Part attention_bias(Composition& c, DataType type, std::int64_t queries, std::in
   const Tensor visible = visible_keys(c.call, queries, keys);
   if (!c.call.has(3) && !visible.defined()) return {};
   const Part mask = mask_bias(c, type, queries, keys);
-  return visible.defined() ? c("Where", {c.constant(visible), mask, c.constant(-INFINITY, mask.tensor.dtype())}) : mask;
+  return visible.defined() ? c("Where"_op, {c.constant(visible), mask, c.constant(-INFINITY, mask.tensor.dtype())})
+                           : mask;
 }
 
 // Softmax of scores + bias over keys; queries that see no key get 0 everywhere.
 Part probabilities(Composition& c, const Part& scores, const Part& bias, DataType precision) {
   Queue& queue = c.call.queue();
-  if (!bias.defined()) return c("Softmax", {c.cast(scores, precision)});
+  if (!bias.defined()) return c("Softmax"_op, {c.cast(scores, precision)});
   const Tensor best = reduce(queue, ReduceId::max_values, bias.tensor, {bias.shape().size() - 1});
   const Part sees = c.constant(apply(queue, "y0 = x0 > -INFINITY;", {best}, {}, DataType::boolean));
-  const Part finite = c("Where", {sees, bias, c.constant(0, bias.tensor.dtype())});
-  const Part p = c("Softmax", {c.cast(c("Add", {scores, finite}), precision)});
-  return c("Where", {sees, p, c.constant(0, precision)});
+  const Part finite = c("Where"_op, {sees, bias, c.constant(0, bias.tensor.dtype())});
+  const Part p = c("Softmax"_op, {c.cast(c("Add"_op, {scores, finite}), precision)});
+  return c("Where"_op, {sees, p, c.constant(0, precision)});
 }
 
 // softmax(q k' scale + mask) v, with keys and values kept from earlier calls.
@@ -126,7 +127,7 @@ void attention_op(Composition& c) {
   const Part q = split_heads(c, c.input(0), attributes_of(call).q_num_heads);
   auto extended = [&](int past, int now) {
     const Part x = split_heads(c, c.input(now), attributes_of(call).kv_num_heads), before = c.input(past);
-    return before.defined() ? c("Concat", {before, x}, {{"axis", std::int64_t(2)}}) : x;
+    return before.defined() ? c(inner<"Concat", "axis">(2), {before, x}) : x;
   };
   Part k = extended(4, 1), v = extended(5, 2);
   c.set(1, k), c.set(2, v);
@@ -135,16 +136,16 @@ void attention_op(Composition& c) {
   k = repeat_heads(c, k, repeats), v = repeat_heads(c, v, repeats);
   const DataType type = q.tensor.dtype();
   const double scale = std::sqrt(attributes_of(call).scale.value_or(1 / std::sqrt(double(q.shape()[3]))));
-  auto scaled = [&](const Part& x) { return c("Mul", {x, c.constant(scale, type)}); };
-  Part scores = c("MatMul", {scaled(q), c.transpose(scaled(k), {0, 1, 3, 2})});
+  auto scaled = [&](const Part& x) { return c("Mul"_op, {x, c.constant(scale, type)}); };
+  Part scores = c("MatMul"_op, {scaled(q), c.transpose(scaled(k), {0, 1, 3, 2})});
   if (const double cap = attributes_of(call).softcap; cap > 0)
-    scores = c("Mul", {c("Tanh", {c("Div", {scores, c.constant(cap, type)})}), c.constant(cap, type)});
+    scores = c("Mul"_op, {c("Tanh"_op, {c("Div"_op, {scores, c.constant(cap, type)})}), c.constant(cap, type)});
   const Part bias = attention_bias(c, type, q.shape()[2], k.shape()[2]);
   const std::int64_t precision = attributes_of(call).softmax_precision,
                      shown = attributes_of(call).qk_matmul_output_mode;
   const Part p = c.cast(probabilities(c, scores, bias, precision ? element_type(precision) : type), type);
-  if (call.wants(3)) c.set(3, shown == 3 ? p : shown == 2 && bias.defined() ? c("Add", {scores, bias}) : scores);
-  const Part y = c("MatMul", {p, v});
+  if (call.wants(3)) c.set(3, shown == 3 ? p : shown == 2 && bias.defined() ? c("Add"_op, {scores, bias}) : scores);
+  const Part y = c("MatMul"_op, {p, v});
   c.set(0, flat ? joined_heads(c, y) : y);
 }
 
@@ -159,18 +160,18 @@ void rotary(Composition& c) {
   if (dims > s[3] || dims % 2) call.fail("expected an even rotary_embedding_dim within the head");
   const std::int64_t half = dims / 2, step = interleaved ? 2 : 1;
   auto angles = [&](int i) {
-    const Part table = call.has(3) ? c("Gather", {c.input(i), c.constant(call.input(3))}) : c.input(i);
-    return c("Unsqueeze", {table, c.constant(Tensor::from_integers(std::vector<std::int64_t>{2}))});
+    const Part table = call.has(3) ? c("Gather"_op, {c.input(i), c.constant(call.input(3))}) : c.input(i);
+    return c("Unsqueeze"_op, {table, c.constant(Tensor::from_integers(std::vector<std::int64_t>{2}))});
   };
   const Part cosine = angles(1), sine = angles(2);
   const Part a = c.narrow(x, 3, 0, half, step), b = c.narrow(x, 3, interleaved ? 1 : half, half, step);
-  Part first = c("Sub", {c("Mul", {cosine, a}), c("Mul", {sine, b})});
-  Part second = c("Add", {c("Mul", {sine, a}), c("Mul", {cosine, b})});
+  Part first = c("Sub"_op, {c("Mul"_op, {cosine, a}), c("Mul"_op, {sine, b})});
+  Part second = c("Add"_op, {c("Mul"_op, {sine, a}), c("Mul"_op, {cosine, b})});
   const std::int64_t axis = interleaved ? 4 : 3;
   if (interleaved)
     for (Part* part : {&first, &second}) *part = c.reshape(*part, {s[0], s[1], s[2], half, 1});
-  Part y = c.reshape(c("Concat", {first, second}, {{"axis", axis}}), {s[0], s[1], s[2], dims});
-  if (dims < s[3]) y = c("Concat", {y, c.narrow(x, 3, dims, s[3] - dims)}, {{"axis", std::int64_t(3)}});
+  Part y = c.reshape(c(inner<"Concat", "axis">(axis), {first, second}), {s[0], s[1], s[2], dims});
+  if (dims < s[3]) y = c(inner<"Concat", "axis">(3), {y, c.narrow(x, 3, dims, s[3] - dims)});
   c.set(0, heads_second ? c.transpose(y, {0, 2, 1, 3}) : c.reshape(y, call.input(0).shape()));
 }
 
@@ -200,8 +201,13 @@ void tensor_scatter(Call& call) {
   call.set(0, y);
 }
 
+struct SwiGluAttributes {
+  explicit SwiGluAttributes(const AttributeReader& reader) : swish("Swish", {{"alpha", reader.real("alpha", 1)}}) {}
+  Inner swish;
+};
+
 void swi_glu(Composition& c) {
-  c.set(0, c("Mul", {c("Swish", {c.input(0)}, {{"alpha", attributes_of(c.call).alpha}}), c.input(1)}));
+  c.set(0, c("Mul"_op, {c(c.call.attributes<SwiGluAttributes>().swish, {c.input(0)}), c.input(1)}));
 }
 
 // Depthwise convolution over a sequence that sees only what came before, with the end of the last call in front.
@@ -212,9 +218,9 @@ void causal_conv(Composition& c) {
   const std::int64_t before = weights.shape()[2] - 1, channels = x.shape()[1];
   Part past = c.input(3);
   if (!past.defined()) past = c.constant(filled(call.queue(), x.tensor.dtype(), {x.shape()[0], channels, before}, 0));
-  const Part all = c("Concat", {past, x}, {{"axis", std::int64_t(2)}});
-  const Part y = c("Conv", {all, weights, c.input(2)}, {{"group", channels}});
-  c.set(0, attributes_of(call).activation == "none" ? y : c("Swish", {y}));
+  const Part all = c(inner<"Concat", "axis">(2), {past, x});
+  const Part y = c(inner<"Conv", "group">(channels), {all, weights, c.input(2)});
+  c.set(0, attributes_of(call).activation == "none" ? y : c("Swish"_op, {y}));
   c.set(1, c.narrow(all, 2, all.shape()[2] - before, before));
 }
 
@@ -243,15 +249,15 @@ void linear_attention(Composition& c) {
   for (std::int64_t t = 0; t < steps; t++) {
     const Part kt = column(k, t);   // batch, heads, keys, 1
     Part vt = c.narrow(v, 2, t, 1);  // batch, heads, 1, values
-    if (decay.defined()) state = c("Mul", {state, c("Exp", {column(decay, t)})});
+    if (decay.defined()) state = c("Mul"_op, {state, c("Exp"_op, {column(decay, t)})});
     if (delta) {
-      const Part seen = c("MatMul", {c.narrow(k, 2, t, 1), state});
-      vt = c("Mul", {column(beta, t), c("Sub", {vt, seen})});
+      const Part seen = c("MatMul"_op, {c.narrow(k, 2, t, 1), state});
+      vt = c("Mul"_op, {column(beta, t), c("Sub"_op, {vt, seen})});
     }
-    state = c("Add", {state, c("Mul", {kt, vt})});
-    outputs.push_back(c("MatMul", {c.narrow(q, 2, t, 1), repeat_heads(c, state, q_heads / heads)}));
+    state = c("Add"_op, {state, c("Mul"_op, {kt, vt})});
+    outputs.push_back(c("MatMul"_op, {c.narrow(q, 2, t, 1), repeat_heads(c, state, q_heads / heads)}));
   }
-  const Part y = c("Mul", {c.run("Concat", outputs, {{"axis", std::int64_t(2)}}, 1)[0], c.constant(scale, wide)});
+  const Part y = c("Mul"_op, {c(inner<"Concat", "axis">(2), outputs), c.constant(scale, wide)});
   c.set(0, c.cast(joined_heads(c, y), type));
   c.set(1, c.cast(state, state_type));
 }
@@ -264,7 +270,7 @@ void attention(Registry& registry) {
       "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision "
       "left_window_size right_window_size");
   compose<AttentionAttributes, rotary>(registry, "RotaryEmbedding", "interleaved num_heads rotary_embedding_dim");
-  compose<AttentionAttributes, swi_glu>(registry, "SwiGLU", "alpha");
+  compose<SwiGluAttributes, swi_glu>(registry, "SwiGLU", "alpha");
   compose<AttentionAttributes, causal_conv>(registry, "CausalConvWithState", "activation=none|silu|swish");
   compose<AttentionAttributes, linear_attention>(
       registry, "LinearAttention",

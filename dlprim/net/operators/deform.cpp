@@ -40,12 +40,14 @@ Tensor places(DataType type, const Window& w) {
 Part grid_of(Composition& c, const Part& offset, const Window& w, std::int64_t groups, const Shape& image) {
   const DataType type = offset.tensor.dtype();
   const std::int64_t n = offset.shape()[0], taps = w.kernel[0] * w.kernel[1];
-  const Part at = c("Add", {c.reshape(offset, {n, groups, taps, 2, w.out[0], w.out[1]}), c.constant(places(type, w))});
+  const Part at =
+      c("Add"_op, {c.reshape(offset, {n, groups, taps, 2, w.out[0], w.out[1]}), c.constant(places(type, w))});
   auto along = [&](int d) {  // from elements to -1 ... 1
     const double size = double(image[d + 2]);
-    return c("Add", {c("Mul", {c.narrow(at, 3, d, 1), c.constant(2 / size, type)}), c.constant(1 / size - 1, type)});
+    return c("Add"_op,
+             {c("Mul"_op, {c.narrow(at, 3, d, 1), c.constant(2 / size, type)}), c.constant(1 / size - 1, type)});
   };
-  const Part xy = c("Concat", {along(1), along(0)}, {{"axis", std::int64_t(3)}});
+  const Part xy = c(inner<"Concat", "axis">(3), {along(1), along(0)});
   return c.reshape(c.transpose(xy, {0, 1, 2, 4, 5, 3}), {n * groups, taps * w.out[0], w.out[1], 2});
 }
 
@@ -64,13 +66,13 @@ void deform_conv(Composition& c) {
   if (!(call.input(2).shape() == Shape{n, parts * taps * 2, w.out[0], w.out[1]}))
     call.fail("expected offsets for every tap and window, got " + call.input(2).shape().text());
   const Part image = c.reshape(c.cast(c.input(0), wide), {n * parts, s[1] / parts, s[2], s[3]});
-  Part columns = c("GridSample", {image, grid_of(c, c.cast(c.input(2), wide), w, parts, s)});
+  Part columns = c("GridSample"_op, {image, grid_of(c, c.cast(c.input(2), wide), w, parts, s)});
   if (call.has(4))
-    columns = c("Mul", {columns, c.reshape(c.cast(c.input(4), wide), {n * parts, 1, taps * w.out[0], w.out[1]})});
+    columns = c("Mul"_op, {columns, c.reshape(c.cast(c.input(4), wide), {n * parts, 1, taps * w.out[0], w.out[1]})});
   columns = c.reshape(columns, {n, groups, s[1] / groups * taps, area});
   const Part kernel = c.reshape(c.cast(c.input(1), wide), {1, groups, weights[0] / groups, weights[1] * taps});
-  Part y = c.reshape(c("MatMul", {kernel, columns}), {n, weights[0], w.out[0], w.out[1]});
-  if (call.has(3)) y = c("Add", {y, c.reshape(c.cast(c.input(3), wide), {weights[0], 1, 1})});
+  Part y = c.reshape(c("MatMul"_op, {kernel, columns}), {n, weights[0], w.out[0], w.out[1]});
+  if (call.has(3)) y = c("Add"_op, {y, c.reshape(c.cast(c.input(3), wide), {weights[0], 1, 1})});
   c.set(0, c.cast(y, type));
 }
 

@@ -59,8 +59,6 @@ Equation read_equation(Call& call, const std::vector<Shape>& shapes) {
   return result;
 }
 
-namespace operators {
-
 namespace {
 
 // A tensor with a letter for each dimension.
@@ -136,22 +134,32 @@ Term product(Queue& queue, Term a, Term b, const std::string& needed) {
   return {reshape(queue, matmul(queue, x, y), all), batch + left + right};
 }
 
-void einsum_op(Call& call) {
+}  // namespace
+
+Tensor compute(Call& call, const Equation& equation, const std::vector<Tensor>& inputs) {
   Queue& queue = call.queue();
-  std::vector<Shape> shapes;
-  for (int i = 0; i < call.inputs(); i++) shapes.push_back(call.input(i).shape());
-  const auto [letters, result] = read_equation(call, shapes);
   std::vector<Term> terms;
-  for (int i = 0; i < call.inputs(); i++) terms.push_back(diagonal(call, {call.input(i), letters[std::size_t(i)]}));
+  for (std::size_t i = 0; i < inputs.size(); i++) terms.push_back(diagonal(call, {inputs[i], equation.terms[i]}));
   Term total = terms[0];
   for (std::size_t i = 1; i < terms.size(); i++) {
-    std::string needed = result;
+    std::string needed = equation.result;
     for (std::size_t j = i + 1; j < terms.size(); j++) needed += terms[j].letters;
     total = product(queue, total, terms[i], needed);
   }
-  total = sum_out(queue, total, result);
-  if (total.letters.size() != result.size()) call.fail("the equation asks for a letter that no input has");
-  call.set(0, ordered(total, result));
+  total = sum_out(queue, total, equation.result);
+  if (total.letters.size() != equation.result.size()) call.fail("the equation asks for a letter that no input has");
+  return ordered(total, equation.result);
+}
+
+namespace operators {
+
+namespace {
+
+void einsum_op(Call& call) {
+  std::vector<Tensor> inputs;
+  std::vector<Shape> shapes;
+  for (int i = 0; i < call.inputs(); i++) inputs.push_back(call.input(i)), shapes.push_back(inputs.back().shape());
+  call.set(0, compute(call, read_equation(call, shapes), inputs));
 }
 
 }  // namespace

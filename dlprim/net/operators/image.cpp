@@ -121,7 +121,7 @@ void affine_grid(Composition& c) {
   Shape result{size[0]};
   for (int d = 0; d < axes; d++) result.push_back(shape[d]);
   result.push_back(axes);
-  c.set(0, c.reshape(c("MatMul", {c.constant(flat), c.transpose(theta, {0, 2, 1})}), result));
+  c.set(0, c.reshape(c("MatMul"_op, {c.constant(flat), c.transpose(theta, {0, 2, 1})}), result));
 }
 
 // Sums of columns over the windows of images, tap by tap.

@@ -4,7 +4,7 @@
 
 #include "../array.hpp"
 #include "../matrix.hpp"
-#include "../operator.hpp"
+#include "../inner.hpp"
 
 namespace dlprim {
 
@@ -90,7 +90,7 @@ void reverse_sequence(Call& call) {
   const Tensor index = apply(queue, "y0 = x0 < x1 ? x1 - 1 - x0 : x0;",
                              {along(steps, time), along(cast(queue, call.input(1), DataType::int64), batch)});
   const Tensor whole = contiguous(queue, expand(index, x.shape()));
-  call.set(0, call.run("GatherElements", {x, whole}, {{"axis", std::int64_t(time)}})[0]);
+  call.set(0, call.run(inner<"GatherElements", "axis">(time), {x, whole})[0]);
 }
 
 }  // namespace

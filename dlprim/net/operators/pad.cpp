@@ -7,6 +7,7 @@
 
 #include "../array.hpp"
 #include "../checked.hpp"
+#include "../inner.hpp"
 
 namespace dlprim {
 
@@ -124,7 +125,7 @@ void pad_op(Call& call) {
     const auto k = std::size_t(d);
     if (pads.before[k] == 0 && pads.after[k] == 0) continue;
     const Integers index = padded_index(call, pads.before[k], x.shape()[d], pads.after[k]);
-    x = call.run("Gather", {x, Tensor::from_integers(index)}, {{"axis", std::int64_t(d)}})[0];
+    x = call.run(inner<"Gather", "axis">(d), {x, Tensor::from_integers(index)})[0];
   }
   call.set(0, x);
 }

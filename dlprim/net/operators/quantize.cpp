@@ -10,10 +10,11 @@ namespace dlprim::operators {
 
 namespace {
 
-// The attributes of a QLinearConv that are those of the convolution in it.
-struct ConvNames {
-  explicit ConvNames(const AttributeReader& reader) : convolution(reader.node().attributes) {}
-  std::map<std::string, Attribute> convolution;
+// The convolution in a QLinearConv has its attributes.
+struct QuantizedConv {
+  explicit QuantizedConv(const AttributeReader& reader)
+      : convolution("ConvInteger", reader.node().attributes, reader.node().version) {}
+  Inner convolution;
 };
 
 struct QuantizeAttributes {
@@ -120,9 +121,9 @@ void dequantize_parts(Composition& c) {
     if (block < 1) call.fail("expected a block_size of 1 or more");
     std::vector<std::int64_t> index(host_elements(x.shape()[axis], "a size"));
     for (std::size_t i = 0; i < index.size(); i++) index[i] = std::int64_t(i) / block;
-    scale = c("Gather", {scale, c.constant(Tensor::from_integers(index))}, {{"axis", std::int64_t(axis)}});
+    scale = c(inner<"Gather", "axis">(axis), {scale, c.constant(Tensor::from_integers(index))});
   }
-  c.set(0, c("Mul", {c.constant(steps), scale}));
+  c.set(0, c("Mul"_op, {c.constant(steps), scale}));
 }
 
 // Integers less their zero point, as int32. A zero point of one dimension belongs to rows or columns of a matrix.
@@ -164,7 +165,7 @@ void q_linear_conv(Call& call) {
     return reshape(queue, t, shape);
   };
   std::vector<Tensor> inputs{call.input(0), call.input(3), call.input(2), call.input(5)};
-  Tensor sums = call.run("ConvInteger", inputs, call.attributes<ConvNames>().convolution)[0];
+  Tensor sums = call.run(call.attributes<QuantizedConv>().convolution, inputs)[0];
   if (call.has(8)) sums = apply(queue, "y0 = x0 + x1;", {sums, channels(call.input(8), 1)});
   const Tensor factors = apply(queue, "y0 = x0 * x1;", {channels(call.input(1), 1), channels(call.input(4), 1)});
   const Tensor real = apply(queue, "y0 = x0 * x1;", {sums, factors}, {}, DataType::float32, DataType::float32);
@@ -181,8 +182,8 @@ void quantize(Registry& registry) {
   registry.add("DynamicQuantizeLinear", dynamic_quantize);
   registry.add("MatMulInteger", mat_mul_integer);
   registry.add("QLinearMatMul", q_linear_mat_mul);
-  registry.add<ConvNames>("QLinearConv", q_linear_conv,
-                          "auto_pad=NOTSET|VALID|SAME_UPPER|SAME_LOWER dilations group kernel_shape pads strides");
+  registry.add<QuantizedConv>("QLinearConv", q_linear_conv,
+                              "auto_pad=NOTSET|VALID|SAME_UPPER|SAME_LOWER dilations group kernel_shape pads strides");
 }
 
 }  // namespace dlprim::operators

@@ -2,7 +2,7 @@
 #include <dlprim/primitives/random.hpp>
 
 #include "../array.hpp"
-#include "../operator.hpp"
+#include "../inner.hpp"
 
 namespace dlprim::operators {
 
@@ -70,7 +70,7 @@ void multinomial(Call& call) {
     call.fail("expected logarithms [N, classes], got " + x.shape().text());
   const std::int64_t batch = x.shape()[0], classes = x.shape()[1];
   const Tensor sums =
-      call.run("CumSum", {softmax(queue, x, 1), Tensor::from_integers(std::vector<std::int64_t>{1})})[0];
+      call.run("CumSum"_op, {softmax(queue, x, 1), Tensor::from_integers(std::vector<std::int64_t>{1})})[0];
   const Tensor chance(queue, DataType::float32, {batch, samples});
   const PhiloxState state = call.philox(attributes_of(call).seed);
   if (chance.numel()) random_fill(queue, chance.view(queue), Distribution::uniform, 0, 1, state);

@@ -5,7 +5,7 @@
 
 #include "../array.hpp"
 #include "../checked.hpp"
-#include "../operator.hpp"
+#include "../inner.hpp"
 
 namespace dlprim::operators {
 
@@ -106,7 +106,7 @@ Tensor resize_axis(Call& call, const Tensor& x, int dim, const Axis& a, const st
         attributes_of(call).nearest_mode.value_or(call.version() < 11 ? "floor" : "round_prefer_floor");
     for (std::int64_t i = 0; i < a.out; i++)
       index.push_back(std::clamp<std::int64_t>(std::int64_t(nearest(source(a, i, transform), rounding)), 0, a.in - 1));
-    return call.run("Gather", {x, Tensor::from_integers(index)}, {{"axis", std::int64_t(dim)}})[0];
+    return call.run(inner<"Gather", "axis">(dim), {x, Tensor::from_integers(index)})[0];
   }
   const std::vector<float> matrix = weights_of(call, a, transform);
   const DataType type = is_floating(x.dtype()) ? x.dtype() : DataType::float32;

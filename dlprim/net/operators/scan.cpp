@@ -59,11 +59,11 @@ void products_in_turn(Composition& c) {
   std::vector<Composition::Part> results(host_elements(size, "a size"));
   for (std::int64_t i = 0; i < size; i++) {
     const std::int64_t at = reverse ? size - 1 - i : i;
-    const Composition::Part next = c("Mul", {product, c.narrow(x, dim, at, 1)});
+    const Composition::Part next = c("Mul"_op, {product, c.narrow(x, dim, at, 1)});
     results[std::size_t(at)] = exclusive ? product : next;
     product = next;
   }
-  c.set(0, size ? c.run("Concat", results, {{"axis", std::int64_t(dim)}}, 1)[0] : x);
+  c.set(0, size ? c(inner<"Concat", "axis">(dim), results) : x);
 }
 
 }  // namespace

@@ -43,10 +43,10 @@ void stft(Composition& c) {
   for (std::int64_t f = 0; f < frames; f++)
     for (std::int64_t i = 0; i < length; i++) places.push_back(f * step + i);
   const Tensor index = reshape(call.queue(), Tensor::from_integers(places), {frames, length});
-  Part all = c("Gather", {x, c.constant(index)}, {{"axis", std::int64_t(1)}});
-  if (call.has(2)) all = c("Mul", {all, c.reshape(c.input(2), {length, 1})});
+  Part all = c(inner<"Gather", "axis">(1), {x, c.constant(index)});
+  if (call.has(2)) all = c("Mul"_op, {all, c.reshape(c.input(2), {length, 1})});
   const Part axis = c.constant(Tensor::from_integers(std::vector<std::int64_t>{2}));
-  c.set(0, c("DFT", {all, {}, axis}, {{"onesided", attributes_of(call).onesided}}));
+  c.set(0, c(inner<"DFT", "onesided">(attributes_of(call).onesided), {all, {}, axis}));
 }
 
 // Triangles between frequencies that are evenly spaced on the mel scale, [bins, mel bins].

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "../array.hpp"
-#include "../operator.hpp"
+#include "../inner.hpp"
 
 namespace dlprim::operators {
 
@@ -73,7 +73,7 @@ void compress(Call& call) {
   std::vector<std::int64_t> index;
   for (std::size_t i = 0; i < condition.size() && std::int64_t(i) < x.shape()[dim]; i++)
     if (condition[i]) index.push_back(std::int64_t(i));
-  call.set(0, call.run("Gather", {x, Tensor::from_integers(index)}, {{"axis", std::int64_t(dim)}})[0]);
+  call.set(0, call.run(inner<"Gather", "axis">(dim), {x, Tensor::from_integers(index)})[0]);
 }
 
 // Rows are sorted on the device; which of them open a run of equals is read back, as the sizes depend on it.
@@ -111,7 +111,7 @@ void unique(Call& call) {
     for (std::int64_t& i : inverse) i = place[std::size_t(i)];
     first = f, counts = c;
   }
-  call.set(0, call.run("Gather", {x, Tensor::from_integers(first)}, {{"axis", std::int64_t(dim)}})[0]);
+  call.set(0, call.run(inner<"Gather", "axis">(dim), {x, Tensor::from_integers(first)})[0]);
   call.set(1, Tensor::from_integers(first));
   call.set(2, Tensor::from_integers(inverse));
   call.set(3, Tensor::from_integers(counts));

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "../array.hpp"
-#include "../operator.hpp"
+#include "../inner.hpp"
 
 namespace dlprim::operators {
 
@@ -62,6 +62,7 @@ void tf_idf(Call& call) {
   if (*low < 0 || *high >= (1 << 24) || skips < 0 || skips > (1 << 16))
     call.fail("expected ngram_indexes and max_skip_count within bounds");
   const std::int64_t width = *high + 1;
+  static const Inner adding("ScatterElements", {{"axis", std::int64_t(1)}, {"reduction", std::string("add")}});
   Tensor counts = filled(queue, DataType::float32, {x.shape()[0], width}, 0);
   std::size_t gram = 0;  // numbered through all lengths
   for (std::size_t i = 0; i < starts.size(); i++) {
@@ -79,8 +80,7 @@ void tf_idf(Call& call) {
       if ((n - 1) * step >= x.shape()[1]) break;  // longer than the text, as are all that follow
       const Tensor found = reshape(queue, occurrences(queue, x, grams, n, step), {x.shape()[0], std::int64_t(count)});
       const Tensor index = contiguous(queue, expand(Tensor::from_integers(to), found.shape()));
-      counts = call.run("ScatterElements", {counts, index, found},
-                        {{"axis", std::int64_t(1)}, {"reduction", std::string("add")}})[0];
+      counts = call.run(adding, {counts, index, found})[0];
     }
   }
   const std::string mode = attributes_of(call).mode;
