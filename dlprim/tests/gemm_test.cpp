@@ -135,13 +135,13 @@ bool mma_type(DataType type) {
          (type == DataType::float16 && testing::device().info().nv_inline_ptx);
 }
 
-// The cores of all floating types, or those of Intel's and AMD's matrix units; those for integers and complex numbers have
+// The cores of all floating types, or those of Intel's and AMD's matrix units; those for other types and for tf32 have
 // tests of their own.
 std::vector<const char*> core_names(bool matrix_units) {
   std::vector<const char*> names;
   for (const GemmCore* core : all_gemm_cores().all())
-    if (const std::string_view name = core->name;
-        name != "dot" && name != "pairs" && name != "integers" && !name.starts_with("matrix_bytes"))
+    if (const std::string_view name = core->name; name != "dot" && name != "pairs" && name != "integers" &&
+                                                  name != "tma_registers" && !name.starts_with("matrix_bytes"))
       if (name.starts_with("matrix") == matrix_units) names.push_back(core->name);
   return names;
 }

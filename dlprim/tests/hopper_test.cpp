@@ -98,6 +98,33 @@ TEST_F(Hopper, Products) {
   }
 }
 
+// One factor lies across k: A, or B, where the transpose is computed.
+TEST_F(Hopper, ProductsByRegisters) {
+  const Variable forced("DLPRIM_GEMM", "tma_registers");
+  const DataType type = DataType::float32;
+  for (const bool a_along_k : {false, true}) {
+    const Form form{.a_along_k = a_along_k, .b_along_k = !a_along_k};
+    const auto with = [&](auto change) {
+      Form f = form;
+      change(f);
+      product(type, f);
+    };
+    for (const std::string& text : tiles(a_along_k ? "tma.registers.transposed" : "tma.registers")) {
+      const Variable tile("DLPRIM_GEMM_TILE", text.c_str());
+      {
+        const Variable whole("DLPRIM_GEMM_SPLIT", "1");
+        product(type, form);
+        with([](Form& f) { f.addend = 2, f.activation = Activation::gelu, f.batches = 2; });
+        with([](Form& f) { f.addend = 1, f.activation = Activation::silu, f.n = f.a_along_k ? 268 : 261; });
+        const WideIndexes wide;
+        with([](Form& f) { f.addend = 1; });
+      }
+      const Variable split("DLPRIM_GEMM_SPLIT", "2");
+      product(type, form);
+    }
+  }
+}
+
 TEST_F(Hopper, ProductsOfPackedOperands) {
   const Variable forced("DLPRIM_GEMM", "wgmma");
   for (const DataType type : {DataType::float16, DataType::bfloat16, DataType::float32})

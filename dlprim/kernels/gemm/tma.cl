@@ -2,35 +2,46 @@
 // Core for Hopper's matrix units (float32 sums) that reads A and B where they lie. Work-groups stay and take tile after
 // tile. In each, one work-item orders boxes of A and B (lib/tensor_maps.clh) for a ring of stages in local memory, as
 // far ahead of those that multiply as the ring reaches, so that a tile's first stages arrive while the last tile is
-// stored. A stage is 128 bytes deep in k; of an operand contiguous along its rows, boxes are 64 rows wide. Each warp
-// group, four warps, multiplies TM x BN of the tile at its own pace. Elsewhere the sums are formed without matrix units
-// from the same boxes, for tests.
+// stored. A stage is 128 bytes deep in k; of an operand contiguous along its rows, boxes are 128 bytes of rows wide.
+// Each warp group, four warps, multiplies TM x BN of the tile at its own pace; P is the factor that gives the matrix
+// unit's rows. Elsewhere the sums are formed without matrix units from the same boxes, for tests.
 // The host also defines
 //   TILE_M, TILE_N           the tile
-//   TM, BN                   what a warp group computes of it: TM is 64 or 128, BN 64, 128, 192 or 256
+//   TM, BN                   what a warp group computes of it, rows of P by columns: TM is 64 or 128, BN 64, 128, 192
+//                            or 256
+//   RESIDENT                 work-groups that share a compute unit
 //   STAGES                   stages in local memory, at least 2
 //   BYTES                    2 or 4 (tf32), of an element
-//   A_ALONG_K, B_ALONG_K     whether they are contiguous along k, as they must be of 4 bytes
-//   VC                       see gemm/store.clh
+//   A_ALONG_K, B_ALONG_K     whether they are contiguous along k. Of 4 bytes one may be not (gemm/tma_registers.clh):
+//                            it is P, so that the transpose is computed where it is B
+//   VC                       see gemm/store.clh and gemm/tma_registers.clh
 // Parameter shares is the number of tiles of all splits and batches; k_split is a multiple of a stage's depth.
 #define BAND (2048 / TILE_M)
 #include "gemm/operands.clh"
 #include "lib/nvidia.clh"
 #include "lib/tensor_maps.clh"
 
-#define GROUP (TILE_M / TM * (TILE_N / BN) * 128)
+#define REGISTERS (BYTES == 4 && !(A_ALONG_K && B_ALONG_K))
+#define TRANSPOSED (REGISTERS && !B_ALONG_K)
+#if TRANSPOSED
+#define WM BN
+#define WN 16
+#else
+#define WM 16
+#define WN BN
+#endif
+#include "gemm/transposed.clh"
+
+#define TILE_P FOR_P(TILE_M, TILE_N)
+#define GROUP (TILE_P / TM * (FOR_Q(TILE_M, TILE_N) / BN) * 128)
 #define SETS (TM / 64)
+#define TEAM (REGISTERS && GROUP == 256 && RESIDENT == 1 ? 128 : 32)  // work-items, of which one copies
 #define DEPTH (128 / BYTES)
 #define STAGE_A (128 * TILE_M)
 #define STAGE (STAGE_A + 128 * TILE_N)
-#define PANEL (128 * DEPTH)  // bytes of a box of 64 rows of an operand that is contiguous along these
-
-#define TRANSPOSED 0
-#define WP 16
-#define WQ BN
-#define SIZE_P p->m
-#define SIZE_Q p->n
-#include "gemm/store.clh"
+#define PANEL (128 * DEPTH)  // bytes of a box of DEPTH rows of an operand that is contiguous along these
+#define START_P FOR_P(0, STAGE_A)
+#define START_Q FOR_Q(0, STAGE_A)
 
 typedef struct {
   TensorMap a, b;
@@ -44,11 +55,26 @@ typedef struct {
   for (INDEX number = get_group_id(0); number < p->shares; number += get_num_groups(0))
 // COPY(to, operand, column, row) for each box of an operand's part of a stage. Boxes have to begin inside the matrix,
 // which has `rows`; what is computed from others in their place is not stored.
-#define COPY_OPERAND(COPY, to, operand, along_k, size, row, rows, k)               \
-  if (along_k) COPY(to, operand, k, row);                                          \
-  else                                                                             \
-    for (int i = 0; i < (size) / 64; i++)                                          \
-      COPY((to) + i * PANEL, operand, min((row) + 64 * i, ((int)(rows) - 1) / 64 * 64), k);
+#define COPY_OPERAND(COPY, to, operand, along_k, size, row, rows, k) \
+  if (along_k) COPY(to, operand, k, row);                            \
+  else                                                               \
+    for (int i = 0; i < (size) / DEPTH; i++)                         \
+      COPY((to) + i * PANEL, operand, min((row) + DEPTH * i, ((int)(rows) - 1) / DEPTH * DEPTH), k);
+
+// Where number k of a row of an operand lies in a stage.
+inline int place(int along_k, int row, int k) {
+  const int r = along_k ? row : k, c = (along_k ? k : row % DEPTH) * BYTES;
+  return (along_k ? 0 : row / DEPTH * PANEL) + 128 * r + 16 * (c / 16 ^ r % 8) + c % 16;
+}
+
+#if REGISTERS
+#if NV_PTX == 90
+#include "lib/hopper.clh"
+#endif
+#include "gemm/tma_registers.clh"
+#else
+#include "gemm/store.clh"
+#endif
 
 #if NV_PTX == 90
 // What the matrix unit wants to know of an operand (see panel_operand in hopper_tiles.clh), and from where on it reads
@@ -107,7 +133,32 @@ __attribute__((always_inline)) inline void produce(Ring ring, ulong maps, const 
     store_sums(sum, row, column, &tile, &warp, STORE_VALUES);  \
   }
 
-__kernel __attribute__((reqd_work_group_size(GROUP + 32, 1, 1))) void gemm_tma(const Maps maps, GEMM_ARGUMENTS) {
+// The products of a stage.
+#if REGISTERS
+#define MULTIPLY_RING(more, RELEASE) \
+  MULTIPLY_STAGE(low + ring.stage * STAGE, high + ring.stage * STAGE, at_q, more, RELEASE)
+#else
+#if SETS == 2
+#define SECOND_SET(p, q, more) WGMMA(r, (p) + NEXT_ROWS(A_ALONG_K), q, more);
+#else
+#define SECOND_SET(p, q, more)
+#endif
+#define MULTIPLY_RING(more, RELEASE)                                                          \
+  const ulong at_p = first_p + ring.stage * (STAGE / 16);                                     \
+  WGMMA_FENCE();                                                                              \
+  UNROLL for (int k = 0; k < 4; k++) {                                                        \
+    const ulong p_of_k = at_p + k * NEXT_K(A_ALONG_K), q_of_k = at_q + k * NEXT_K(B_ALONG_K); \
+    WGMMA(s, p_of_k, q_of_k, more | k);                                                       \
+    SECOND_SET(p_of_k, q_of_k, more | k)                                                      \
+  }                                                                                           \
+  WGMMA_COMMIT();                                                                             \
+  WGMMA_WAIT(1);                                                                              \
+  RELEASE;
+#define MAKE_REGISTERS_FEW()
+#define MAKE_REGISTERS_MANY()
+#endif
+
+__kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma(const Maps maps, GEMM_ARGUMENTS) {
   const Params *p = &params;
   __local uchar memory[STAGES * STAGE] __attribute__((aligned(1024)));
   __local ulong barriers[2 * STAGES];
@@ -122,15 +173,25 @@ __kernel __attribute__((reqd_work_group_size(GROUP + 32, 1, 1))) void gemm_tma(c
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   if (warp.number >= GROUP / 32) {
+    MAKE_REGISTERS_FEW();
     if (get_local_id(0) != GROUP) return;
     ulong at;
     PARAMETER_ADDRESS(gemm_tma_param_0, at)
     produce(ring, at, p, (ulong)CONST_POINTER(STORAGE(TA), a), (ulong)CONST_POINTER(STORAGE(TB), b));
     return;
   }
-  const int own = warp.number / 4, own_m = own % (TILE_M / TM) * TM, own_n = own / (TILE_M / TM) * BN;
-  const ulong first_a = OPERAND(ring.memory, A_ALONG_K) + own_m / 64 * NEXT_ROWS(A_ALONG_K);
-  const ulong first_b = OPERAND(ring.memory + STAGE_A, B_ALONG_K) + own_n / 64 * NEXT_ROWS(B_ALONG_K);
+  MAKE_REGISTERS_MANY();
+  const int own = warp.number / 4, own_p = own % (TILE_P / TM) * TM, own_q = own / (TILE_P / TM) * BN;
+  const ulong first_q = OPERAND(ring.memory + START_Q, FOR_Q(A_ALONG_K, B_ALONG_K)) +
+                        own_q / 64 * NEXT_ROWS(FOR_Q(A_ALONG_K, B_ALONG_K));
+#if REGISTERS
+  const int own_row = own_p + lane_row(&warp), own_column = own_q + 2 * (warp.lane % 4);
+  const uint low = ring.memory + START_P + place(0, own_row, warp.lane % 4);
+  const uint high = ring.memory + START_P + place(0, own_row, warp.lane % 4 + 4);
+#else
+  const int own_row = own_p + 16 * (warp.number % 4), own_column = own_q;
+  const ulong first_p = OPERAND(ring.memory, A_ALONG_K) + own_p / 64 * NEXT_ROWS(A_ALONG_K);
+#endif
   DECLARE_SUMS(s)
 #if SETS == 2
   DECLARE_SUMS(r)
@@ -141,36 +202,30 @@ __kernel __attribute__((reqd_work_group_size(GROUP + 32, 1, 1))) void gemm_tma(c
     uint last = 0;  // the barrier of the stage before
     for (int i = 0; i < steps; i++) {
       const uint barrier = full(&ring);
-      const ulong at_a = first_a + ring.stage * (STAGE / 16), at_b = first_b + ring.stage * (STAGE / 16);
+      const ulong at_q = first_q + ring.stage * (STAGE / 16);
       wait_barrier(barrier, ring.parity);
-      WGMMA_FENCE();
-      UNROLL for (int k = 0; k < 4; k++) {
-        WGMMA(s, at_a + k * NEXT_K(A_ALONG_K), at_b + k * NEXT_K(B_ALONG_K), i | k);
-#if SETS == 2
-        WGMMA(r, at_a + k * NEXT_K(A_ALONG_K) + NEXT_ROWS(A_ALONG_K), at_b + k * NEXT_K(B_ALONG_K), i | k);
-#endif
-      }
-      WGMMA_COMMIT();
-      WGMMA_WAIT(1);
-      if (i && warp.lane == 0) arrive(last + 8);
+      MULTIPLY_RING(i, if (i && warp.lane == 0) arrive(last + 8))
       last = barrier;
       advance(&ring);
     }
     WGMMA_WAIT(0);
     if (warp.lane == 0) arrive(last + 8);
-    const INDEX row = tile.m * TILE_M + own_m + 16 * (warp.number % 4), column = tile.n * TILE_N + own_n;
+    const INDEX row = FOR_P(tile.m * TILE_M, tile.n * TILE_N) + own_row;
+    const INDEX column = FOR_Q(tile.m * TILE_M, tile.n * TILE_N) + own_column;
+#if REGISTERS
+    EACH_32(s, STORE_ROWS_32)
+#else
     STORE_SET(s, row, column)
 #if SETS == 2
     STORE_SET(r, row + 64, column)
+#endif
 #endif
   }
 }
 #else
 // Number k of a row of an operand in a stage.
 inline float element(const __local uchar *part, int along_k, int row, int k) {
-  const int r = along_k ? row : k, c = along_k ? k : row % 64;
-  const __local uchar *at = part + (along_k ? 0 : row / 64 * PANEL) + 128 * r;
-  at += 16 * (c * BYTES / 16 ^ r % 8) + c * BYTES % 16;
+  const __local uchar *at = part + place(along_k, row, k);
 #if BYTES == 2
   return DECODE(TA, *(const __local ushort *)at);
 #else
@@ -183,7 +238,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tma(const 
   __local uchar memory[STAGE] __attribute__((aligned(16)));
   WARPS_MEMORY(shared, GROUP / 32);
   const Warp warp = WARP(shared);
-  const int own = warp.number / 4, own_m = own % (TILE_M / TM) * TM, own_n = own / (TILE_M / TM) * BN;
+  const int own = warp.number / 4, own_p = own % (TILE_P / TM) * TM, own_q = own / (TILE_P / TM) * BN;
   const Maps *both = &maps;
   EACH_TILE_OF_GROUP(number) {
     const Tile tile = tile_of(number, p);
@@ -191,7 +246,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tma(const 
     __global const uchar *from_a = (__global const uchar *)(CONST_POINTER(STORAGE(TA), a) + tile.batch * p->a_batch);
     __global const uchar *from_b = (__global const uchar *)(CONST_POINTER(STORAGE(TB), b) + tile.batch * p->b_batch);
     const int m = tile.m * TILE_M, n = tile.n * TILE_N;
-    const int line = own_m + 16 * (warp.number % 4) + warp.lane / 4, pair = own_n + 2 * (warp.lane % 4);
+#if REGISTERS
+    const int line = own_p + lane_row(&warp), next_set = 2, next_row = 1;
+#else
+    const int line = own_p + 16 * (warp.number % 4) + warp.lane / 4, next_set = 64, next_row = 8;
+#endif
+    const int pair = own_q + 2 * (warp.lane % 4);
     float4 sum[SETS][1][BN / 8];
     for (int i = 0; i < SETS * BN / 2; i++) ((float *)sum)[i] = 0;
     for (int k = k_begin; k < k_end; k += DEPTH) {
@@ -201,15 +261,25 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tma(const 
       COPY_OPERAND(ORDER, memory + STAGE_A, b, B_ALONG_K, TILE_N, n, p->n, k)
       barrier(CLK_LOCAL_MEM_FENCE);
       for (int i = 0; i < SETS * BN / 2; i++) {
-        const int row = line + 64 * (i / (BN / 2)) + 8 * (i % 4 / 2), column = pair + i % (BN / 2) / 4 * 8 + i % 2;
+        const int row = line + next_set * (i / (BN / 2)) + next_row * (i % 4 / 2);
+        const int column = pair + i % (BN / 2) / 4 * 8 + i % 2;
         float s = 0;
         for (int l = 0; l < DEPTH; l++)
-          s += element(memory, A_ALONG_K, row, l) * element(memory + STAGE_A, B_ALONG_K, column, l);
+          s += element(memory + START_P, FOR_P(A_ALONG_K, B_ALONG_K), row, l) *
+               element(memory + START_Q, FOR_Q(A_ALONG_K, B_ALONG_K), column, l);
         ((float *)sum)[i] += s;
       }
     }
+#if REGISTERS
+    for (int j = 0; j < BN / 8; j++) {
+      float4 sets[SETS];
+      for (int i = 0; i < SETS; i++) sets[i] = sum[i][0][j];
+      store_rows(sets, FOR_P(m, n) + line, FOR_Q(m, n) + pair + 8 * j, &tile, STORE_VALUES);
+    }
+#else
     for (int i = 0; i < SETS; i++)
-      store_sums(sum[i], m + own_m + 64 * i + 16 * (warp.number % 4), n + own_n, &tile, &warp, STORE_VALUES);
+      store_sums(sum[i], m + own_p + 64 * i + 16 * (warp.number % 4), n + own_q, &tile, &warp, STORE_VALUES);
+#endif
   }
 }
 #endif

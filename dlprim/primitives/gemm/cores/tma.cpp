@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The engine's core for Hopper's matrix units on operands that its copy engine can read where they lie.
+// The engine's cores for Hopper's matrix units on operands that its copy engine can read where they lie: tma, and
+// tma_registers for tf32 of which one lies across k.
 #include <dlprim/runtime/static_local_memory.hpp>
 
 #include "../../tensor_map.hpp"
@@ -9,7 +10,7 @@ namespace dlprim::gemm_cores {
 
 namespace {
 
-extern const GemmCore core;
+extern const GemmCore core, registers;
 
 constexpr std::int64_t stage_bytes = 128;  // of k, in a row
 
@@ -30,27 +31,62 @@ Operand operand_b(const GemmProblem& problem) {
   return {problem.b, p.n, p.b_n, p.b_k, p.b_batch};
 }
 
-// As the copy engine sees it: rows of the operand or of k, of which it takes `tile` or 64 at a time.
+// As the copy engine sees it: rows of the operand or of k, of which it takes `tile` or a stage's at a time.
 MatrixInMemory matrix(const GemmProblem& problem, const Operand& x, std::int64_t tile) {
   const std::int64_t bytes = std::int64_t(size_of(problem.type)), k = problem.p.k;
   const bool along_k = x.along_k(k);
   const std::int64_t rows = along_k ? x.size : k, stride = along_k ? x.stride : x.k_stride;
-  return {along_k ? k : x.size, rows, rows == 1 ? stage_bytes : stride * bytes, int(bytes), along_k ? int(tile) : 64};
+  return {along_k ? k : x.size, rows, rows == 1 ? stage_bytes : stride * bytes, int(bytes),
+          int(along_k ? tile : stage_bytes / bytes)};
 }
 
 bool lies_well(const GemmProblem& problem, const Operand& x) {
   const MatrixInMemory m = matrix(problem, x, 64);
-  const bool along_k = x.along_k(problem.p.k);
-  const bool contiguous = (along_k ? x.k_stride : x.stride) == 1 || m.columns == 1;
-  return contiguous && (along_k || m.element_bytes == 2) && can_be_mapped(m) &&
-         x.batch_stride * m.element_bytes % 16 == 0 && x.data.offset % 16 == 0;
+  const bool contiguous = (x.along_k(problem.p.k) ? x.k_stride : x.stride) == 1 || m.columns == 1;
+  return contiguous && can_be_mapped(m) && x.batch_stride * m.element_bytes % 16 == 0 && x.data.offset % 16 == 0;
+}
+
+double bytes_of(const GemmProblem& problem, const Operand& x) {
+  const double batches = x.batch_stride ? double(problem.batches) : 1.0;
+  return double(x.size) * double(problem.p.k) * batches * double(size_of(problem.type));
+}
+
+struct Which {
+  bool a, b;
+};
+// The operands that are copied first, so that they lie well and, in tf32, along k.
+Which copies(const GemmCore* of, const GemmProblem& problem) {
+  const Operand a = operand_a(problem), b = operand_b(problem);
+  const bool well_a = lies_well(problem, a), well_b = lies_well(problem, b);
+  if (problem.type != DataType::float32) return {!well_a, !well_b};
+  const std::int64_t k = problem.p.k;
+  Which result{!well_a || !a.along_k(k), !well_b || !b.along_k(k)};
+  if (of == &core) return result;
+  // The larger one that lies across k is read so.
+  const bool across_a = well_a && result.a, across_b = well_b && result.b;
+  const bool larger = bytes_of(problem, a) > bytes_of(problem, b);
+  if (across_a && (!across_b || larger)) result.a = false;
+  else if (across_b) result.b = false;
+  return result;
+}
+double copied_bytes(const GemmCore* of, const GemmProblem& problem) {
+  const auto [a, b] = copies(of, problem);
+  return (a ? bytes_of(problem, operand_a(problem)) : 0) + (b ? bytes_of(problem, operand_b(problem)) : 0);
+}
+
+// The operands that tma_registers reads across k: at most one.
+Which kept_in_registers(const GemmProblem& problem) {
+  const Which all = copies(&core, problem), some = copies(&registers, problem);
+  return {all.a != some.a, all.b != some.b};
 }
 
 // Copies take batches along the third dimension of a launch, where NVIDIA's have no more work-groups.
 constexpr std::int64_t most_copied = 65535;
 
-bool too_many_copies(const GemmProblem& problem, const Operand& x) {
-  return x.batch_stride != 0 && problem.batches > most_copied && !lies_well(problem, x);
+bool too_many_copies(const GemmCore* of, const GemmProblem& problem) {
+  const auto& p = problem.p;
+  const auto [a, b] = copies(of, problem);
+  return problem.batches > most_copied && ((a && p.a_batch != 0) || (b && p.b_batch != 0));
 }
 
 struct AlignKey {
@@ -80,23 +116,28 @@ Operand aligned(Queue& queue, const GemmProblem& problem, const Operand& x, Work
   return {memory.data(), x.size, along_k ? pitch : 1, along_k ? 1 : pitch, x.batch_stride ? rows * pitch : 0};
 }
 
-double copied_bytes(const GemmProblem& problem, const Operand& x) {
-  if (lies_well(problem, x)) return 0;
-  const double batches = x.batch_stride ? double(problem.batches) : 1.0;
-  return double(x.size) * double(problem.p.k) * batches * double(size_of(problem.type));
-}
-
-// Whether copies, if any, take less time than this core saves.
-bool pays(const Device& device, const GemmProblem& problem) {
+// Seconds by estimate, with copies, and with a core that needs none.
+struct Times {
+  double own, other;
+};
+Times times(const GemmCore* of, const Device& device, const GemmProblem& problem) {
   static tuning::Numbers<6> numbers("gemm.tma.copies");
+  static tuning::Numbers<1> speed("gemm.tma.registers");
   const auto& [start, bandwidth, mma_16, mma_32, own_16, own_32] = numbers(device);
   const auto& p = problem.p;
-  const double a = copied_bytes(problem, operand_a(problem)), b = copied_bytes(problem, operand_b(problem));
-  if (a + b == 0) return true;
+  const auto [a, b] = copies(of, problem);
   const bool single = problem.type == DataType::float32;
-  const double saved = 1 / (single ? mma_32 : mma_16) - 1 / (single ? own_32 : own_16);
-  const double time = start * ((a > 0) + (b > 0)) + (a + b) / bandwidth;
-  return time < 2 * double(p.m) * double(p.n) * double(p.k) * double(problem.batches) * saved;
+  const double operations = 2 * double(p.m) * double(p.n) * double(p.k) * double(problem.batches);
+  const double rate = (single ? own_32 : own_16) * (of == &registers ? speed(device)[0] : 1.0);
+  return {start * (a + b) + copied_bytes(of, problem) / bandwidth + operations / rate,
+          operations / (single ? mma_32 : mma_16)};
+}
+
+// Whether copies, if any, take less time than the core saves.
+bool pays(const GemmCore* of, const Device& device, const GemmProblem& problem) {
+  if (copied_bytes(of, problem) == 0) return true;
+  const auto [own, other] = times(of, device, problem);
+  return own < other;
 }
 
 // Whether storing C one by one, which mma does better, would take too great a part of the time.
@@ -112,68 +153,112 @@ std::int64_t multiplying(const std::uint16_t (&shape)[5]) {
 
 bool has_units(const DeviceInfo& info) { return info.nv_inline_ptx && info.nv_compute_capability == 90; }
 
-void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) {
+// Whether the matrix unit computes the transpose of C: its rows are those that it takes from registers.
+bool is_transposed(const GemmKey& key) { return key.core == &registers && !key.b_along_k; }
+
+// Elements of C stored at once. In a transpose a work-item's lie along n.
+std::uint8_t vector_of_c(const GemmProblem& problem, const GemmKey& key) {
+  const bool split = problem.p.splits > 1;
+  const auto fits = [&](int unit) { return split ? problem.p.n % unit == 0 : vectors(problem, unit).c; };
+  const int most = is_transposed(key) ? key.shape[4] / 32 : split ? 2 : stored_at_once(problem);
+  if (fits(most)) return std::uint8_t(most);
+  return most == 4 && fits(2) ? 2 : 1;
+}
+
+void run_with(Queue& queue, const GemmCore* of, const GemmProblem& given, const TileChoice& choice) {
   GemmProblem problem = given;
   auto& p = problem.p;
   const TileShape& s = choice.shape;
   const DeviceInfo& info = queue.device().info();
-  GemmKey key = gemm_key(&core, problem);
-  const int stored = stored_at_once(problem);
-  if (vectors(problem, stored).c) key.vc = std::uint8_t(stored);
+  GemmKey key = gemm_key(of, problem);
   Workspace memory_a, memory_b;
   Operand a = operand_a(problem), b = operand_b(problem);
-  if (!lies_well(problem, a)) a = aligned(queue, problem, a, memory_a);
-  if (!lies_well(problem, b)) b = aligned(queue, problem, b, memory_b);
+  const auto [copy_a, copy_b] = copies(of, problem);
+  if (copy_a) a = aligned(queue, problem, a, memory_a);
+  if (copy_b) b = aligned(queue, problem, b, memory_b);
   problem.a = a.data, p.a_m = a.stride, p.a_k = a.k_stride, p.a_batch = a.batch_stride;
   problem.b = b.data, p.b_n = b.stride, p.b_k = b.k_stride, p.b_batch = b.batch_stride;
   key.a_along_k = a.along_k(p.k), key.b_along_k = b.along_k(p.k);
   const TensorMap maps[] = {tensor_map(matrix(problem, a, s.bm)), tensor_map(matrix(problem, b, s.bn))};
   set_tiles(problem, key, choice);
-  if (p.splits > 1) key.vc = p.n % 2 == 0 ? 2 : 1;
+  key.vc = vector_of_c(problem, key);
   key.unit = s.resident;
   p.shares = p.tiles_m * p.tiles_n * p.splits * problem.batches;
   const std::int64_t resident = std::int64_t(info.compute_units) * s.resident;
   // Where there is no such matrix unit, no warps copy only.
-  const std::int64_t group = multiplying(key.shape) + (has_units(info) ? 32 : 0);
-  launch_tiles(queue, key, problem, std::size_t(group), resident, std::as_bytes(std::span(maps)));
+  const std::int64_t group = multiplying(key.shape);
+  const bool moves_registers = of == &registers && group == 256 && key.unit == 1;
+  const std::int64_t copying = !has_units(info) ? 0 : moves_registers ? 128 : 32;
+  launch_tiles(queue, key, problem, std::size_t(group + copying), resident, std::as_bytes(std::span(maps)));
 }
 
-const char* decline(const Device& device, const GemmProblem& problem, bool forced) {
+const char* decline_any(const GemmCore* of, const Device& device, const GemmProblem& problem, bool forced) {
   const DeviceInfo& info = device.info();
   const auto& p = problem.p;
-  if (problem.type != DataType::float16 && problem.type != DataType::bfloat16 && tf32_passes(problem) != 1)
-    return "only for 16-bit floats and tf32";
   if (problem.mode != GemmMode::plain) return "only for plain products";
   if (p.k == 0) return "k is 0";
   if (std::max({p.m, p.n, p.k, problem.batches}) >= std::int64_t(1) << 30) return "sizes need more than 32 bits";
-  if (too_many_copies(problem, operand_a(problem)) || too_many_copies(problem, operand_b(problem)))
-    return "too many matrices to be copied";
+  if (too_many_copies(of, problem)) return "too many matrices to be copied";
   if (info.max_work_group < 512 || info.local_memory < 49152) return "the device's work-groups are too small";
   if (forced) return nullptr;
   if (!has_units(info)) return "the device is not of the Hopper architecture";
   if (static_local_memory(device) < 232000) return "the driver keeps kernels to less local memory";
   if (stores_too_much(device, problem)) return "sums are short, and C cannot be written in pieces";
-  if (!pays(device, problem)) return "operands do not lie as its copies want them, and the product is too small";
+  if (!pays(of, device, problem)) return "operands do not lie as its copies want them, and the product is too small";
   return nullptr;
 }
 
-void run(Queue& queue, const GemmProblem& problem) {
-  using Tables = std::array<TileTable, 2>;
+const char* decline(const Device& device, const GemmProblem& problem, bool forced) {
+  if (problem.type != DataType::float16 && problem.type != DataType::bfloat16 && tf32_passes(problem) != 1)
+    return "only for 16-bit floats and tf32";
+  return decline_any(&core, device, problem, forced);
+}
+
+const char* decline_registers(const Device& device, const GemmProblem& problem, bool forced) {
+  if (tf32_passes(problem) != 1) return "only for tf32";
+  const auto [a, b] = kept_in_registers(problem);
+  if (!a && !b) return "no operand lies well across k";
+  const char* reason = decline_any(&registers, device, problem, forced);
+  if (reason || forced) return reason;
+  if (times(&core, device, problem).own < times(&registers, device, problem).own) return "copies cost less";
+  return nullptr;
+}
+
+const TileTable& tile_table(Queue& queue, const GemmCore* of, const GemmProblem& problem) {
+  using Tables = std::array<TileTable, 4>;
   static tuning::PerDevice<Tables> tables([](const DeviceInfo& info) {
-    if (!has_units(info))
-      return Tables{read_tiles(info, "tma.emulated", "tma"), read_tiles(info, "tma.emulated", "tma")};
-    return Tables{read_tiles(info, "tma.16bit", "tma"), read_tiles(info, "tma.tf32", "tma")};
+    const auto read = [&](const char* name) {
+      return read_tiles(info, has_units(info) ? name : "tma.emulated", "tma");
+    };
+    return Tables{read("tma.16bit"), read("tma.tf32"), read("tma.registers"), read("tma.registers.transposed")};
   });
-  const TileTable& tiles = tables(queue.device())[problem.type == DataType::float32];
-  run_with(queue, problem, choose_tile(queue, core, problem, tiles, run_with));
+  const Tables& all = tables(queue.device());
+  if (of == &registers) return all[kept_in_registers(problem).b ? 3 : 2];
+  return all[problem.type == DataType::float32 ? 1 : 0];
+}
+
+void run_tile(Queue& queue, const GemmProblem& problem, const TileChoice& choice) {
+  run_with(queue, &core, problem, choice);
+}
+void run_tile_of_registers(Queue& queue, const GemmProblem& problem, const TileChoice& choice) {
+  run_with(queue, &registers, problem, choice);
+}
+void run(Queue& queue, const GemmProblem& problem) {
+  run_tile(queue, problem, choose_tile(queue, core, problem, tile_table(queue, &core, problem), run_tile));
+}
+void run_registers(Queue& queue, const GemmProblem& problem) {
+  const TileTable& tiles = tile_table(queue, &registers, problem);
+  run_tile_of_registers(queue, problem, choose_tile(queue, registers, problem, tiles, run_tile_of_registers));
 }
 
 void define(KernelSource& source, const Device&, const GemmKey& key) {
-  define_shape(source, key, {"TILE_M", "TILE_N", "BK", "TM", "BN"});
+  const bool transposed = is_transposed(key);
+  source.define("TILE_M", key.shape[0]).define("TILE_N", key.shape[1]);
+  source.define("TM", key.shape[transposed ? 4 : 3]).define("BN", key.shape[transposed ? 3 : 4]);
   source.define("STAGES", std::max<int>(key.stages, 2))
       .define("VC", key.vc)
       .define("BYTES", std::int64_t(size_of(DataType(key.type))));
-  source.define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
+  source.define("RESIDENT", key.unit).define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
   source.ptx_target("sm_90a", key.unit);
 }
 
@@ -187,8 +272,18 @@ constexpr GemmCore core{.name = "tma",
                         .may_fail_to_build = true,
                         .passes = true};
 
+constexpr GemmCore registers{.name = "tma_registers",
+                             .order = 440,
+                             .kernel = "tma",
+                             .decline = decline_registers,
+                             .run = run_registers,
+                             .define = define,
+                             .copies = true,
+                             .may_fail_to_build = true,
+                             .passes = true};
+
 }  // namespace
 
-void tma(GemmCores& cores) { cores.add(core); }
+void tma(GemmCores& cores) { cores.add(core), cores.add(registers); }
 
 }  // namespace dlprim::gemm_cores
