@@ -105,7 +105,8 @@ void join_ends(Queue& queue, const TensorView& out, std::span<const TensorView> 
     end.offset += bytes;
   }
   const ForeachList lists[] = {{from, type, ForeachMode::read}, {to, type, ForeachMode::write}};
-  foreach(queue, {"concat", "x1 = x0;"}, type, sizes, lists);
+  static const ForeachCode code("concat", "x1 = x0;");
+  foreach(queue, code, type, sizes, lists);
 }
 
 }  // namespace

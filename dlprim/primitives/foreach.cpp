@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/pointwise_code.hpp>
 
+#include <atomic>
+
+#include "check.hpp"
 #include "foreach_batch.hpp"
 
 namespace dlprim {
@@ -11,7 +14,7 @@ constexpr int scalar_limit = 8;
 constexpr std::size_t group_size = 256;
 
 struct Key {
-  std::uint64_t code;
+  std::uint32_t code;
   ForeachForm form;
   std::uint8_t compute, lists, tensor_scalars, scalars;
   std::uint8_t dtypes[16], modes[16];
@@ -20,8 +23,7 @@ struct Key {
 Key make_key(const ForeachCode& code, const ForeachForm& form, DataType compute, std::span<const ForeachList> lists,
              std::size_t scalars, std::size_t tensor_scalars) {
   Key key{};
-  const std::size_t hash = std::hash<std::string_view>{}(code.name);
-  key.code = hash, key.form = form;
+  key.code = code.number, key.form = form;
   key.compute = std::uint8_t(compute), key.lists = std::uint8_t(lists.size());
   key.scalars = std::uint8_t(scalars), key.tensor_scalars = std::uint8_t(tensor_scalars);
   for (std::size_t i = 0; i < lists.size(); i++)
@@ -87,14 +89,19 @@ KernelSource make_source(const ForeachCode& code, const ForeachForm& form, bool 
 
 }  // namespace
 
+ForeachCode::ForeachCode(std::string name, std::string each, std::string once, bool rows)
+    : name(std::move(name)), each(std::move(each)), once(std::move(once)), rows(rows) {
+  static std::atomic<std::uint32_t> made{0};
+  number = made++;
+}
+
 void foreach(Queue& queue, const ForeachCode& code, DataType compute, std::span<const std::int64_t> sizes,
              std::span<const ForeachList> lists, std::span<const double> scalars,
              std::span<const double> tensor_scalars) {
   compute = compute_type(compute);
   for (const ForeachList& list : lists)
-    if (list.data.size() != sizes.size())
-      throw ValidationError("[" + std::string(code.name) + "] expected lists of " + std::to_string(sizes.size()) +
-                            " tensors, got " + std::to_string(list.data.size()));
+    DLPRIM_EXPECT(list.data.size() == sizes.size(), code.name.c_str(), "lists of ", sizes.size(), " tensors, got ",
+                  list.data.size());
   if (sizes.empty()) return;
   const DeviceInfo& info = queue.device().info();
   const std::size_t per_tensor = tensor_scalars.size() / sizes.size();

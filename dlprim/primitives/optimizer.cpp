@@ -11,22 +11,17 @@ namespace dlprim {
 
 namespace {
 
-// Codes put together from options, by a number that tells these; kept for good, so that a ForeachCode may point to them.
+// Codes put together from options, by a number that tells these; kept for good.
 class Codes {
  public:
   const ForeachCode* find(std::uint32_t options) {
     std::shared_lock guard(mutex_);
     const auto entry = all_.find(options);
-    return entry == all_.end() ? nullptr : &entry->second.code;
+    return entry == all_.end() ? nullptr : &entry->second;
   }
-  const ForeachCode* add(std::uint32_t options, std::string each, std::string once) {
+  const ForeachCode* add(std::uint32_t options, ForeachCode code) {
     std::unique_lock guard(mutex_);
-    Texts& texts = all_[options];
-    if (!texts.code.name) {
-      texts.name = once + "|" + each, texts.each = std::move(each), texts.once = std::move(once);
-      texts.code = {texts.name.c_str(), texts.each.c_str(), texts.once.c_str()};
-    }
-    return &texts.code;
+    return &all_.try_emplace(options, std::move(code)).first->second;
   }
   static Codes& all() {
     static Codes codes;
@@ -34,15 +29,12 @@ class Codes {
   }
 
  private:
-  struct Texts {
-    std::string name, each, once;
-    ForeachCode code{};
-  };
   std::shared_mutex mutex_;
-  std::map<std::uint32_t, Texts> all_;
+  std::map<std::uint32_t, ForeachCode> all_;
 };
 
 enum class Optimizer : std::uint32_t { adam, sgd, adagrad };
+constexpr const char* names[] = {"adam", "sgd", "adagrad"};
 
 std::uint32_t option_bits(Optimizer optimizer, DataType type, const OptimizerInputs& inputs, bool maximize,
                           std::initializer_list<bool> others) {
@@ -99,7 +91,7 @@ class Step {
           text.replace(at, 6, value);
         return text;
       };
-      code_ = Codes::all().add(options_, finish(each_ + stores_), finish(once_));
+      code_ = Codes::all().add(options_, {names[options_ >> 24], finish(each_ + stores_), finish(once_)});
     }
     foreach(queue, *code_, compute, sizes, lists_, scalars_);
   }

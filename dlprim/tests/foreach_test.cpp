@@ -58,7 +58,7 @@ TEST(Foreach, RunsRowsOfThePointwiseTable) {
   // Operands called as the row's own are not taken for them.
   const std::string code = assign_row(PointwiseId::elu, "x0", {"x0"}, {"s0", "1", "2"});
   const double alpha[] = {0.25};
-  foreach(queue(), {code.c_str(), code.c_str(), "", true}, DataType::float32, n, lists, alpha);
+  foreach(queue(), {"test rows", code, "", true}, DataType::float32, n, lists, alpha);
   for (std::size_t i = 0; i < n.size(); i++) {
     const auto result = a.device[i].read();
     for (std::size_t j = 0; j < result.size(); j++) {

@@ -144,7 +144,7 @@ enum class Kind : char { list = 'L', tensor = 'T', scalar = 'S', scalars = 'N', 
 class ForeachKernel {
  public:
   ForeachKernel(c10::OperatorHandle op, const ForeachRow& row, bool in_place)
-      : op_(std::move(op)), name_(row.name), in_place_(in_place) {
+      : op_(std::move(op)), in_place_(in_place), code_(row.name, "", "", true) {
     int lists = 0, scalars = 0, letters = 0;
     for (const c10::Argument& argument : op_.schema().arguments()) {
       const std::string type = argument.type()->str();
@@ -163,9 +163,9 @@ class ForeachKernel {
                                  : Kind(kind) == Kind::tensor ? "x" + std::to_string(tensors++)
                                  : Kind(kind) == Kind::scalar ? "s" + std::to_string(scalars++)
                                                               : "t0";
-      code_ += std::string("const T ") + char('a' + letters++) + " = " + source + "; ";
+      code_.each += std::string("const T ") + char('a' + letters++) + " = " + source + "; ";
     }
-    code_ += code_of(row, "x" + (in_place ? "0" : std::to_string(tensors)));
+    code_.each += code_of(row, "x" + (in_place ? "0" : std::to_string(tensors)));
   }
 
   // The kinds of the arguments, a letter each.
@@ -200,21 +200,20 @@ class ForeachKernel {
           ops::empty_strided(tensor.sizes(), tensor.strides(), tensor.scalar_type(), {}, tensor.device(), {}));
       outputs.push_back(buffer_of(results.back()));
     }
-    const auto dtype = data_type_of(first, name_);
+    const auto dtype = data_type_of(first, code_.name.c_str());
     std::vector<dlprim::ForeachList> lists;
     for (const auto& list : operands.lists) lists.push_back({list, dtype, dlprim::ForeachMode::read});
     for (const auto& single : operands.singles) lists.push_back({single, dtype, dlprim::ForeachMode::broadcast});
     if (in_place_) lists[0].mode = dlprim::ForeachMode::update;
     else lists.push_back({outputs, dtype, dlprim::ForeachMode::write});
-    dlprim::foreach(current_queue(), {code_.c_str(), code_.c_str(), "", true}, dtype, sizes, lists, operands.scalars,
-                    operands.tensor_scalars);
+    dlprim::foreach(current_queue(), code_, dtype, sizes, lists, operands.scalars, operands.tensor_scalars);
     return results;
   }
 
   c10::OperatorHandle op_;
-  const char* name_;
   bool in_place_;
-  std::string kinds_, code_;
+  std::string kinds_;
+  dlprim::ForeachCode code_;
 };
 
 template <class... Arguments>

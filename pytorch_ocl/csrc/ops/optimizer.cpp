@@ -205,8 +205,8 @@ void _amp_foreach_non_finite_check_and_unscale_(at::TensorList self, at::Tensor&
   const dlprim::ForeachList lists[] = {{gradients.data, gradients.dtype, dlprim::ForeachMode::update},
                                        {scale, dlprim::DataType::float32, dlprim::ForeachMode::broadcast},
                                        {found, dlprim::DataType::float32, dlprim::ForeachMode::broadcast}};
-  dlprim::foreach(current_queue(), {"amp unscale", "if (!isfinite(x0)) *p2 = 1; if (x1 != 1) x0 *= x1;"},
-                  gradients.dtype, sizes_of(self), lists);
+  static const dlprim::ForeachCode code("amp unscale", "if (!isfinite(x0)) *p2 = 1; if (x1 != 1) x0 *= x1;");
+  dlprim::foreach(current_queue(), code, gradients.dtype, sizes_of(self), lists);
   gradients.write_back();
 }
 
@@ -223,10 +223,10 @@ at::Tensor& _amp_update_scale_(at::Tensor& self, at::Tensor& growth_tracker, con
                                        {Buffer(&found, 1), dlprim::DataType::float32, dlprim::ForeachMode::broadcast}};
   const std::int64_t size = 1;
   const double scalars[] = {scale_growth_factor, scale_backoff_factor, double(growth_interval)};
-  dlprim::foreach(current_queue(),
-                  {"amp update scale", "if (x2 != 0) { x0 *= s1; x1 = 0; } else if (x1 + 1 == s2) { "
-                                       "if (isfinite(x0 * s0)) x0 *= s0; x1 = 0; } else x1 += 1;"},
-                  dlprim::DataType::float32, std::span(&size, 1), lists, scalars);
+  static const dlprim::ForeachCode code("amp update scale",
+                                        "if (x2 != 0) { x0 *= s1; x1 = 0; } else if (x1 + 1 == s2) { "
+                                        "if (isfinite(x0 * s0)) x0 *= s0; x1 = 0; } else x1 += 1;");
+  dlprim::foreach(current_queue(), code, dlprim::DataType::float32, std::span(&size, 1), lists, scalars);
   return self;
 }
 

@@ -3,6 +3,7 @@
 #include <dlprim/runtime/queue.hpp>
 
 #include <span>
+#include <string>
 
 namespace dlprim {
 
@@ -26,13 +27,13 @@ struct ForeachList {
 ///
 /// In `each`, x0, x1, ... are the values of the lists in `compute` type; those of write and update lists are stored
 /// afterwards. s0, s1, ... are the scalars and t0, t1, ... the scalars of the tensor at hand. `once` runs first, once a
-/// tensor and work-item, and sees only broadcast lists and scalars; it may declare variables or `return`. `name` and
-/// the code determine each other.
+/// tensor and work-item, and sees only broadcast lists and scalars; it may declare variables or `return`. `name` is for
+/// messages. Kernels are kept by the number that a code gets when it is made: make each once and keep it.
 struct ForeachCode {
-  const char* name;
-  const char* each;
-  const char* once = "";
-  bool rows = false;  ///< `each` holds rows of the pointwise table (pointwise_code.hpp); `compute` is floating
+  ForeachCode(std::string name, std::string each, std::string once = "", bool rows = false);
+  std::string name, each, once;
+  bool rows;  ///< `each` holds rows of the pointwise table (pointwise_code.hpp); `compute` is floating
+  std::uint32_t number;  ///< of this code and its copies alone
 };
 
 /// Applies `code` to tensors of `sizes[i]` elements in as few launches as kernel parameters allow.
