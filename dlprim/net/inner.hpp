@@ -38,7 +38,7 @@ namespace detail {
 /// A text as an argument of a template.
 template <std::size_t size>
 struct Literal {
-  consteval Literal(const char (&from)[size]) { std::copy_n(from, size, text); }  // NOLINT(*-explicit-*): it is a text
+  consteval Literal(const char (&from)[size]) { std::copy_n(from, size, text); }
   char text[size]{};
 };
 
