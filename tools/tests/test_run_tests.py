@@ -136,6 +136,7 @@ def test_words_choose_steps():
         "documents",
         "op_db on Intel",
         "op_db on PoCL",
+        "op_db in the form for GPUs",
         "op_db on rusticl",
     ]
     ordinary, whole = run_tests.choose(["op_db"])[0], run_tests.choose(["whole", "op_db"])[0]

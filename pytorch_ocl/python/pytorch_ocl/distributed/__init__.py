@@ -27,8 +27,8 @@ def _backend_config(original):
 
 
 def _shared_memory():
-    """What the environment says about shared memory between the ranks of a host: how it is used, bytes of a piece and of
-    the smallest collective, 0 and -1 for the defaults, and whether wait() holds back streams rather than the host, None
+    """What the environment says about shared memory between the ranks of a host: how it is used; bytes of a piece and
+    of the smallest collective, 0 and -1 for the defaults; whether wait() holds back streams rather than the host, None
     for the default."""
     way = os.environ.get("PYTORCH_OCL_SHARED_MEMORY", "").lower()
     ways = {"": "measured", "1": "measured", "0": "off", "off": "off", "direct": "direct", "staged": "staged"}
