@@ -4,6 +4,7 @@
 #include <dlprim/runtime/host_memory.hpp>
 #include <dlprim/runtime/memory.hpp>
 #include <dlprim/runtime/program.hpp>
+#include <dlprim/runtime/copy_queue.hpp>
 #include <dlprim/runtime/queue.hpp>
 #include <dlprim/runtime/submission.hpp>
 
@@ -19,6 +20,8 @@ namespace dlprim {
 namespace {
 
 constexpr int pool_size = 32;  // queues besides the default one, as CUDA's stream pool
+static_assert(first_copy_queue == 1 + pool_size, "ids follow each other");
+constexpr std::int64_t queue_count = first_copy_queue + copy_queues;
 
 struct Listing {
   std::vector<std::unique_ptr<Device>> devices;
@@ -62,7 +65,7 @@ struct Device::State {
   std::unique_ptr<Submission> submission;
   std::unique_ptr<Staging> staging;
   std::mutex queues_mutex;
-  std::array<std::atomic<Queue*>, 1 + pool_size> queues{};
+  std::array<std::atomic<Queue*>, std::size_t(queue_count)> queues{};
   std::atomic<unsigned> next{0};
 };
 
@@ -125,8 +128,8 @@ Submission* Device::submission() { return state().submission.get(); }
 
 Queue& Device::queue(std::int64_t id) {
   State& own = state();
-  if (id < 0 || id > pool_size)
-    throw ValidationError("[queue] expected an id from 0 to " + std::to_string(pool_size) + ", got " +
+  if (id < 0 || id >= queue_count)
+    throw ValidationError("[queue] expected an id from 0 to " + std::to_string(queue_count - 1) + ", got " +
                           std::to_string(id));
   auto& slot = own.queues[std::size_t(id)];
   if (Queue* queue = slot.load(std::memory_order_acquire)) return *queue;

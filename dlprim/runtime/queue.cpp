@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/runtime/copy_queue.hpp>
 #include <dlprim/runtime/profile.hpp>
 #include <dlprim/runtime/queue.hpp>
 #include <dlprim/runtime/recording.hpp>
@@ -55,7 +56,8 @@ std::uint64_t Event::nanoseconds() const {
 }
 
 Queue::Queue(Device& device, std::int64_t id)
-    : device_(device), id_(id), submission_(device.submission()), gates_(std::make_unique<GateOutcomes>()) {
+    : device_(device), id_(id), submission_(id < first_copy_queue ? device.submission() : nullptr),
+      gates_(std::make_unique<GateOutcomes>()) {
   cl_int code = CL_SUCCESS;
   queue_ = cl::CommandQueue(clCreateCommandQueue(device.context()(), device.id(), CL_QUEUE_PROFILING_ENABLE, &code));
   check(code, "clCreateCommandQueue");

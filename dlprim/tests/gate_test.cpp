@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/runtime/copy_queue.hpp>
 #include <dlprim/runtime/gate.hpp>
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "testing.hpp"
 
@@ -78,4 +81,26 @@ TEST(Gate, OpensWhenItIsGone) {
     held.fill(a.data(), &three, 1, bytes);
   }
   EXPECT_EQ(value_of(held, a.data()), 3);
+}
+
+TEST(Gate, LeavesCopyQueuesAlone) {
+  Gate gate(device());
+  std::vector<std::unique_ptr<Workspace>> kept;
+  const std::uint8_t one = 1;
+  for (int i = 0; i < 40; i++) {  // more than the pool has
+    Queue& held = device().pooled_queue();
+    held.wait(gate.event());
+    kept.push_back(std::make_unique<Workspace>(held, bytes));
+    held.fill(kept.back()->data(), &one, 1, bytes);
+  }
+  Queue& copies = copy_queue(device());
+  EXPECT_EQ(copies.submission(), nullptr);
+  const Workspace there(copies, bytes);
+  const std::vector<std::uint8_t> from(bytes, 7);
+  std::vector<std::uint8_t> to(bytes, 0);
+  copies.write(there.data(), from.data(), bytes, false);
+  copies.read(to.data(), there.data(), bytes, true);
+  EXPECT_EQ(to, from);
+  gate.open();
+  device().synchronize();
 }

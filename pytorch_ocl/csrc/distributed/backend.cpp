@@ -2,6 +2,7 @@
 #include "backend.hpp"
 
 #include <c10/core/DeviceGuard.h>
+#include <dlprim/runtime/copy_queue.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
@@ -47,13 +48,17 @@ c10d::Backend& GlooBackend::gloo() {
   return *gloo_;
 }
 
-// What goes through shared memory has streams of its own: on these, copies wait for calls made before them.
+// What goes through shared memory has streams of its own: on these, copies wait for calls made before them. They are
+// nobody else's, as a stream that waits for a collective would keep it from ending.
 Streams GlooBackend::streams(c10::Device where, bool shared) {
   std::lock_guard guard(mutex_);
   auto found = streams_.find({where.index(), shared});
   if (found == streams_.end()) {
     auto pooled = [&] {
-      const std::int64_t queue = translated([&] { return device(where.index()).pooled_queue().id(); });
+      const std::int64_t queue = translated([&] {
+        dlprim::Device& owner = device(where.index());
+        return (shared ? dlprim::copy_queue(owner) : owner.pooled_queue()).id();
+      });
       return c10::Stream(c10::Stream::UNSAFE, where, queue);
     };
     found = streams_.emplace(std::pair(where.index(), shared), Streams{pooled(), pooled()}).first;
