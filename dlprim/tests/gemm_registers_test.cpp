@@ -161,7 +161,8 @@ TEST(GemmRegisters, TakesTf32AcrossK) {
   p.m = p.n = p.k = 256, p.a_m = 256, p.a_k = 1, p.b_k = 256, p.b_n = 1, p.c_m = 256, p.c_n = 1;
   const GemmCore& core = *all_gemm_cores().find("tma_registers");
   const auto serves = [&](const GemmProblem& t) { return core.decline(testing::device(), t, true) == nullptr; };
-  if (testing::device().info().max_work_group < 512) GTEST_SKIP() << "work-groups are too small";
+  const DeviceInfo& info = testing::device().info();
+  if (info.max_work_group < 512 || info.local_memory < 49152) GTEST_SKIP() << "work-groups or local memory too small";
   EXPECT_TRUE(serves(problem));
   GemmProblem other = problem;
   other.allow_tf32 = false;
