@@ -408,3 +408,22 @@ else:
     raise AssertionError("beside CUDA it is an error")
 """
     )
+
+
+def test_checkpoints_beside_another_accelerator(tmp_path):
+    """PyTorch copies tensors of CUDA before it writes them, where that is available, and no others."""
+    run(
+        f"""
+import torch, torch.distributed.checkpoint as dcp
+import torch.distributed.checkpoint.filesystem as filesystem
+torch.cuda.is_available = lambda: True
+assert filesystem._get_available_device_type() == "ocl"
+assert torch._utils._get_available_device_type() == "cuda"
+x = torch.arange(5.0, device="ocl")
+dcp.save({{"x": x}}, checkpoint_id={str(tmp_path / "saved")!r}, no_dist=True)
+y = torch.zeros(5, device="ocl")
+dcp.load({{"x": y}}, checkpoint_id={str(tmp_path / "saved")!r}, no_dist=True)
+assert y.tolist() == x.tolist()
+""",
+        PYTORCH_OCL_AUTOLOAD="1",
+    )

@@ -308,3 +308,9 @@ except RuntimeError as error:
         **{"imports": "import torch", **ask},
     )
     assert out.splitlines() == ["[2.0, 2.0, 2.0]", "6.0 [2.0, 2.0, 2.0] ocl", "True"]
+
+
+@cuda
+def test_pinned_memory_is_known_as_such(installed):
+    code = "import pytorch_ocl; x = torch.ones(2, device='ocl'); print(torch.empty(4, pin_memory=True).is_pinned())"
+    assert run_beside(code) == "True"

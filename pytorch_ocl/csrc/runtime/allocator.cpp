@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator.hpp"
 
+#include <ATen/Context.h>
 #include <dlprim/runtime/memory.hpp>
 
 #include <mutex>
@@ -72,9 +73,17 @@ void assign(c10::CachingDeviceAllocator::StatArray& to, const dlprim::MemoryStat
   stat.allocated = from.allocated, stat.freed = from.freed;
 }
 
+// PyTorch takes no memory for pinned before it has heard that the accelerator is used; with CUDA in it, it does not even
+// hear of it from its allocator of pinned memory.
+void report_use() {
+  static std::once_flag once;
+  std::call_once(once, [] { at::globalContext().lazyInitDevice(device_type); });
+}
+
 class OclAllocator final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
+    report_use();
     const c10::DeviceIndex index = resolve_device(current_device());
     const c10::Device where(device_type, index);
     if (bytes == 0) return {nullptr, nullptr, &release, where};

@@ -34,6 +34,7 @@ TABLE = {
     "sentence_transformers.util.environment": "sentence_transformers:environment",
     "stable_baselines3.common.utils": "stable_baselines3:utils",
     "torch._inductor.compile_fx": "aot_inductor:compiler",
+    "torch.distributed.checkpoint.filesystem": "checkpoints:filesystem",
     "torch.export.pt2_archive._package": "aot_inductor:package",
     "torch.nn.attention.flex_attention": "flex_attention:module",
     "torch_geometric.device": "torch_geometric:device",
