@@ -155,7 +155,9 @@ def test_programs_for_the_cpu_start_no_second_gloo():
         names = lambda: [open(f"/proc/self/task/{task}/comm").read() for task in os.listdir("/proc/self/task")]
         time.sleep(1)  # the first group's threads end
         print(sum("gloo" in name for name in names()))"""
+    # Where PyTorch has CUDA, its default serves no tensors of the CPU.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    environment["CUDA_VISIBLE_DEVICES"] = ""
     without, with_package = (
         int(
             subprocess.run(
