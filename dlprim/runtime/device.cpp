@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/runtime/copy_queue.hpp>
 #include <dlprim/runtime/device.hpp>
 #include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/host_memory.hpp>
 #include <dlprim/runtime/memory.hpp>
 #include <dlprim/runtime/program.hpp>
-#include <dlprim/runtime/copy_queue.hpp>
 #include <dlprim/runtime/queue.hpp>
 #include <dlprim/runtime/submission.hpp>
 

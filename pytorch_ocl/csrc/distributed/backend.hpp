@@ -25,9 +25,9 @@ struct SharedOptions {
 
 /// c10d's backend for tensors of ocl devices: copies them to pinned host memory and runs Gloo there. A caller never
 /// waits for its device: a thread starts Gloo once the copies have arrived, in the order of the calls. Errors and
-/// time-outs are Gloo's, raised by wait(), or, through shared memory on a GPU, where the host waits for the stream and by
-/// the next collective. What moves data takes tensors of any strides and dtype, reductions those of
-/// Gloo's dtypes. Where all ranks run on one host, large tensors go through a SharedChannel instead.
+/// time-outs are Gloo's, raised by wait(). What moves data takes tensors of any strides and dtype, reductions those of
+/// Gloo's dtypes. Where all ranks run on one host, large tensors go through a SharedChannel instead; on GPUs, wait() then
+/// does not keep the host, and errors are raised where the host waits for the stream, and by the next collective.
 class GlooBackend final : public c10d::Backend {
  public:
   /// `group`: Gloo of the process group, which serves point-to-point calls, under tags of their own. Collectives get a

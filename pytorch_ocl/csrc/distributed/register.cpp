@@ -25,7 +25,7 @@ SharedOptions options_of(const std::string& way, std::int64_t piece_bytes, std::
 }
 
 /// Has `group` use Gloo through host memory for ocl tensors; `holder` is a group whose backend for them is Gloo itself.
-/// `way` says how shared memory is used; `piece_bytes` 0 and `least_bytes` -1 stand for the defaults, as does no `holds_streams`.
+/// `way` says how shared memory is used; `piece_bytes` 0, `least_bytes` -1 and no `holds_streams` stand for the defaults.
 void attach(const GroupPtr& group, const GroupPtr& holder, const std::string& way, std::int64_t piece_bytes,
             std::int64_t least_bytes, std::optional<bool> holds_streams) {
   SharedOptions options = options_of(way, piece_bytes, least_bytes);
@@ -39,10 +39,10 @@ void attach(const GroupPtr& group, const GroupPtr& holder, const std::string& wa
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(pytorch_ocl, m) {
-  m.def(
-      "use_gloo(__torch__.torch.classes.c10d.ProcessGroup group, "
-      "__torch__.torch.classes.c10d.ProcessGroup holder, str way, int piece_bytes, int least_bytes, bool? holds_streams) -> ()",
-      &attach);
+  m.def("use_gloo(__torch__.torch.classes.c10d.ProcessGroup group, "
+        "__torch__.torch.classes.c10d.ProcessGroup holder, str way, int piece_bytes, int least_bytes, "
+        "bool? holds_streams) -> ()",
+        &attach);
 }
 
 }  // namespace pytorch_ocl::distributed

@@ -40,7 +40,7 @@ SharedChannel::Lanes& SharedChannel::lanes(const Streams& streams) {
     const HostAccess access = access_ == HostAccess::measured && next_ != 0 ? HostAccess::staged : access_;
     found.reset(new Lanes{{streams.to_host, segments_, rank_, layout_, access, true},
                           {streams.to_device, segments_, rank_, layout_, access, false}});
-    if (const auto index = streams.to_host.device_index(); index < 64) served_ |= std::uint64_t(1) << index;
+    served_[std::size_t(streams.to_host.device_index())] = true;
   }
   return *found;
 }

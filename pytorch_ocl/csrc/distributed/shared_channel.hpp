@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Collectives of ranks on one host, through memory that they share.
 #pragma once
+#include <array>
 #include <atomic>
+#include <limits>
 #include <map>
 #include <memory>
 
@@ -30,7 +32,7 @@ class SharedChannel {
   /// Throws what has ended all exchanges, where something has.
   void check_open() const;
   /// Whether exchanges of a device have been started before. The first of them may wait for the device's queues.
-  bool serves(c10::DeviceIndex device) const noexcept { return served_ >> device & 1; }
+  bool serves(c10::DeviceIndex device) const noexcept { return served_[std::size_t(device)]; }
 
  private:
   struct Running;
@@ -57,7 +59,7 @@ class SharedChannel {
   Lanes& lanes(const Streams& streams);
 
   std::vector<SharedSegment> segments_;
-  std::atomic<std::uint64_t> served_{0};  // a bit for each of the first devices
+  std::array<std::atomic<bool>, std::numeric_limits<c10::DeviceIndex>::max() + 1> served_{};
   int rank_, ranks_;
   Layout layout_;
   HostAccess access_;

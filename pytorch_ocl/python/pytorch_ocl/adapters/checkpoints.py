@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""torch.distributed.checkpoint, which copies tensors of one kind of device to the CPU before it writes them: of CUDA
-where that is available, whatever the tensors are on (read in PyTorch 2.11 to 2.14). `AssertionError: Tensor must be on
-CPU` is what a program then gets that saves tensors of "ocl"."""
-
-import torch
+"""torch.distributed.checkpoint, which copies tensors to the CPU before it writes them, but of one kind of device alone:
+CUDA where that is available (read in PyTorch 2.11 to 2.14). `AssertionError: Tensor must be on CPU` is what a program
+then gets that saves tensors of "ocl"."""
 
 
 def filesystem(module) -> None:
-    original = module._get_available_device_type
+    loader = module._OverlappingCpuLoader
+    original = loader.__init__
 
-    def _get_available_device_type():
-        accelerator = torch._C._get_accelerator().type
-        return accelerator if accelerator == "ocl" and torch.ocl.is_available() else original()
+    def __init__(self, resolve_fun, *arguments, **options):
+        def resolve(item):
+            tensor = resolve_fun(item)
+            copied = tensor.device.type != "ocl" or self.device_type == "ocl"
+            return tensor if copied else tensor.cpu()
 
-    module._get_available_device_type = _get_available_device_type
+        original(self, resolve, *arguments, **options)
+
+    loader.__init__ = __init__
