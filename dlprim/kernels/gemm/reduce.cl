@@ -39,7 +39,7 @@ __kernel void gemm_reduce(GEMM_ARGUMENTS) {
   const INDEX m = id / p->n, n = id - m * p->n;
   const INDEX at = batch * p->c_batch + m * p->c_m + c_column(n, p);
   T addend = 0;
-  if (beta != 0) addend = LOAD(TD, CONST_POINTER(STORAGE(TD), d), batch * p->d_batch + m * p->d_m + n * p->d_n);
+  if (!IS_ZERO(beta)) addend = LOAD(TD, CONST_POINTER(STORAGE(TD), d), batch * p->d_batch + m * p->d_m + n * p->d_n);
   LOAD_RESIDUAL(at);
   STORE(TC, POINTER(STORAGE(TC), c), at, FINISH(sum, addend));
 }
