@@ -114,12 +114,21 @@ DataType result_type(ResultType result, DataType compute) {
   }
 }
 
-// Conversion of an input to the compute type, rounded to it even where kernels compute in a wider one.
+// Rounded to `type` where kernels compute in a wider one.
+std::string rounded(DataType type, const std::string& value) {
+  const std::string t = tag(type);
+  return type == compute_type(type) ? value : "DECODE(" + t + ", ENCODE(" + t + ", " + value + "))";
+}
+
+// Conversion of an input to the compute type.
 std::string input_cast(DataType from, DataType compute) {
   const std::string value = cl_cast(from, compute, "v");
-  if (from == compute || compute == compute_type(compute) || from == DataType::boolean) return value;
-  const std::string t = tag(compute);
-  return "DECODE(" + t + ", ENCODE(" + t + ", " + value + "))";
+  return from == compute || from == DataType::boolean ? value : rounded(compute, value);
+}
+
+// Conversion of a result to its tensor's type: rounded to its own before, even if it is wider.
+std::string output_cast(DataType result, DataType to) {
+  return cl_cast(result, to, result == to ? "v" : rounded(result, "v"));
 }
 
 std::string body_of(const Expression& expression, DataType compute) {
@@ -153,7 +162,7 @@ KernelSource make_source(const Expression& expression, const Plan& plan, const K
     (output ? outputs : inputs) += " M(" + name + ", " + tag(x.dtype) + ", " + std::to_string(tensors++) + ", " +
                                    access_names[key.access[k]] + ", " + word_type(bytes) + ", " +
                                    std::to_string(packed ? 4 / size_of(x.dtype) : 1) + ")";
-    source.define("CAST_" + name + "(v)", output ? cl_cast(result, x.dtype, "v") : input_cast(x.dtype, compute));
+    source.define("CAST_" + name + "(v)", output ? output_cast(result, x.dtype) : input_cast(x.dtype, compute));
   }
   source.define("NAME", kernel).define("RANK", plan.dims).define("VECTOR", key.vector);
   source.define("LANES", key.lanes).define("TENSORS", tensors).define("CONSTANTS", values);

@@ -171,3 +171,22 @@ def test_logaddexp_of_complex_numbers(device):
         finite = a.real.isfinite() & b.real.isfinite()
         torch.testing.assert_close(got[finite], expected[finite], rtol=tolerance, atol=tolerance)
         torch.testing.assert_close(got[~finite].real, expected[~finite].real, equal_nan=True)
+
+
+def test_a_wider_result_is_rounded_to_the_common_dtype(device):
+    """out= does not change what is computed."""
+    x = torch.tensor([33000.0, 1.0009765625], dtype=torch.float16)
+    for function in (torch.add, torch.mul):
+        expected = function(x, x, out=torch.empty(0, dtype=torch.float64))
+        out = torch.empty(0, dtype=torch.float64, device=device)
+        assert torch.equal(function(x.to(device), x.to(device), out=out).cpu(), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32])
+def test_least_multiples_that_do_not_fit(device, dtype):
+    limits = torch.iinfo(dtype)
+    generator = torch.Generator().manual_seed(1)
+    a, b = (torch.randint(limits.min + 1, limits.max, (300,), generator=generator).to(dtype) for _ in range(2))
+    if dtype == torch.int32:  # whose product overflows in C
+        a, b = a // 65536, b // 65536
+    assert torch.equal(torch.lcm(a.to(device), b.to(device)).cpu(), torch.lcm(a, b))
