@@ -208,3 +208,26 @@ def test_gradients(function, device):
         function(x).sin().sum().backward()
         results.append(x.grad.cpu())
     assert_near(results[1], results[0], 1e4)
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize(
+    "form", [lambda b: b, torch.conj, lambda b: b.mH.contiguous().mH, lambda b: b.mT.contiguous().mT]
+)
+def test_solve_triangular_into_its_right_side(device, left, form):
+    a = matrices(5, 5, dtype=torch.complex64).tril() + 3 * torch.eye(5)
+    b = matrices(5, 3, dtype=torch.complex64) if left else matrices(3, 5, dtype=torch.complex64)
+    right = form(b.to(device).clone())
+    expected = torch.linalg.solve_triangular(a, form(b), upper=False, left=left)
+    torch.linalg.solve_triangular(a.to(device), right, upper=False, left=left, out=right)
+    assert_near(right, expected)
+
+
+def test_long_sums_of_complex_products(device):
+    """Split along the sum on GPUs; vectors, and matrices with an addend."""
+    for dtype in (torch.complex64, torch.complex128):
+        x, y = matrices(3, 30000, dtype=dtype), matrices(30000, 2, dtype=dtype)
+        base = matrices(3, 2, dtype=dtype)
+        assert_near(x.to(device) @ y.to(device), x @ y, 1000)
+        got = torch.addmm(base.to(device), x.to(device), y.to(device), beta=2 - 1j, alpha=1j)
+        assert_near(got, torch.addmm(base, x, y, beta=2 - 1j, alpha=1j), 1000)

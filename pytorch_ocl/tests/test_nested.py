@@ -107,3 +107,24 @@ def test_gradients(device):
         gradients.append((z.grad, w.grad))
     (x_grad, w_grad), (y_grad, v_grad) = gradients
     check(y_grad, x_grad), check(v_grad, w_grad)
+
+
+def test_errors_name_what_is_irregular(device):
+    x = torch.nested.nested_tensor([torch.ones(2, 3, 4), torch.ones(2, 5, 4)], device=device)
+    with pytest.raises(RuntimeError, match="extends into irregular dimensions"):
+        nn.LayerNorm((3, 4), device=device)(x)
+    with pytest.raises(RuntimeError, match="The shape at dimension 0"):
+        nn.LayerNorm(5, device=device)(x)
+    empty = torch.nested.nested_tensor([torch.ones(1, 0), torch.ones(0, 0)], device=device)
+    with pytest.raises(RuntimeError, match="at least one constituent tensor should have non-zero numel"):
+        empty.to_padded_tensor(0.0)
+
+
+@pytest.mark.parametrize("width", [4, 64])
+def test_sequences_that_are_all_padding_give_no_nan(device, width):
+    """Heads that the fused kernels decline, and others."""
+    layer = nn.TransformerEncoderLayer(width, 2, 16, batch_first=True, device=device).eval()
+    x, mask = torch.randn(2, 3, width, device=device), torch.tensor([[True] * 3, [False] * 3], device=device)
+    for grad in (True, False):
+        with torch.set_grad_enabled(grad):
+            assert layer(x, src_key_padding_mask=mask).isfinite().all()

@@ -388,3 +388,21 @@ def test_jagged_tensors_padded(device):
     x = jagged(device)
     assert [row.shape for row in x.unbind()] == [(4, 8), (2, 8), (5, 8)]
     assert x.values().shape == (11, 8) and x.offsets().cpu().tolist() == [0, 4, 6, 11]
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.uint8, torch.int32, torch.float32])
+def test_sums_along_a_dimension_have_the_dtype_of_sums(device, dtype):
+    x = dense(5, 7, dtype=dtype).to_sparse_csr()
+    for dim in (0, 1, (0, 1)):
+        got, expected = x.to(device).sum(dim, keepdim=True), x.sum(dim, keepdim=True)
+        assert got.dtype == expected.dtype
+        assert torch.equal(got.to_dense().cpu(), expected.to_dense())
+
+
+@pytest.mark.parametrize("inner", [4, 0])
+def test_sampled_addmm_of_one_pattern_and_a_batch(device, inner):
+    pattern = dense(3, 5).to_sparse_csr()
+    a, b = torch.randn(2, 2, 3, inner), torch.randn(2, 2, inner, 5)
+    got = torch.sparse.sampled_addmm(pattern.to(device), a.to(device), b.to(device), alpha=0.5, beta=2.0)
+    expected = 0.5 * (a @ b) * (pattern.to_dense() != 0) + 2 * pattern.to_dense()
+    torch.testing.assert_close(got.to_dense().cpu(), expected)

@@ -6,6 +6,7 @@
 #include <ATen/Context.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_native_multi_head_attention_native.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_permuted.h>
@@ -187,8 +188,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_cudnn_attenti
   return {q, k, v};
 }
 
-// Self-attention without the weights goes through the fused kernels, the rest through the CPU's host code, which calls
-// operators of the tensors' device only.
+// Self-attention without the weights is scaled_dot_product_attention's, the rest goes through the CPU's host code, which
+// calls operators of the tensors' device only.
 std::tuple<at::Tensor, at::Tensor> _native_multi_head_attention(
     const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t embed_dim, int64_t num_head,
     const at::Tensor& qkv_weight, const at::Tensor& qkv_bias, const at::Tensor& proj_weight,
@@ -196,18 +197,11 @@ std::tuple<at::Tensor, at::Tensor> _native_multi_head_attention(
     std::optional<int64_t> mask_type) {
   const int64_t width = num_head > 0 && embed_dim % num_head == 0 ? embed_dim / num_head : 0;
   if (!need_weights && query.is_same(key) && key.is_same(value) && query.dim() == 3 && query.size(2) == embed_dim &&
-      width > 0 && qkv_weight.sizes() == c10::IntArrayRef{3 * embed_dim, embed_dim} &&
-      !dlprim::decline_attention(current_queue(query.device()).device(), data_type_of(query, attention),
-                                 {.queries = query.size(1),
-                                  .keys = query.size(1),
-                                  .width = width,
-                                  .value_width = width,
-                                  .scores = double(query.size(0) * query.size(1)) * double(num_head * query.size(1)),
-                                  .biased = mask && mask->defined()})) {
+      width > 0 && qkv_weight.sizes() == c10::IntArrayRef{3 * embed_dim, embed_dim}) {
     const at::Tensor parts =
         at::linear(query, qkv_weight, qkv_bias).unflatten(2, {3, num_head, width}).permute({2, 0, 3, 1, 4});
-    const at::Tensor out = std::get<0>(at::_scaled_dot_product_fused_attention_overrideable(
-        parts[0], parts[1], parts[2], bias_of(mask, mask_type, query)));
+    const OptionalTensor bias = bias_of(mask, mask_type, query);
+    const at::Tensor out = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], bias);
     return {at::linear(out.transpose(1, 2).flatten(2), proj_weight, proj_bias), at::Tensor()};
   }
   return at::native::native_multi_head_attention_cpu(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias,

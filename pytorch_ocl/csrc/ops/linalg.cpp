@@ -37,11 +37,12 @@ void solve(const at::Tensor& a, const at::Tensor& x, bool upper, TransposeType t
   result.finish();
 }
 
-// PyTorch means the memory of `matrix` read column after column, whatever its strides say, and no conjugate of it.
-void triangular_solve_kernel(const at::Tensor& matrix, const at::Tensor& b, bool left, bool upper,
+// PyTorch means the memory of both, no conjugate of it, and that of `matrix` read column after column, whatever its
+// strides say.
+void triangular_solve_kernel(const at::Tensor& matrix, const at::Tensor& right, bool left, bool upper,
                              TransposeType transpose, bool unit) {
-  if (b.numel() == 0) return;
-  const at::Tensor stored = matrix.is_conj() ? matrix.conj() : matrix;
+  if (right.numel() == 0) return;
+  const at::Tensor stored = matrix.is_conj() ? matrix.conj() : matrix, b = right.is_conj() ? right.conj() : right;
   const at::Tensor a = stored.stride(-2) == 1 ? stored : stored.mT();
   translated([&] {
     if (left) return solve(a, b, upper, transpose, unit);

@@ -71,11 +71,16 @@ at::Tensor rows_of(const at::Tensor& nested, at::IntArrayRef normalized_shape) {
   TORCH_CHECK(nested.is_nested() && nested.is_contiguous(), "layer_norm: expected a contiguous nested tensor");
   const at::Tensor& sizes = sizes_of(nested);
   const int64_t dims = sizes.dim() == 2 ? sizes.size(1) : 0, count = int64_t(normalized_shape.size());
-  bool fits = count > 0 && count <= dims;
-  for (int64_t i = 0; fits && i < sizes.size(0); i++)
-    for (int64_t d = 0; d < count; d++)
-      fits = fits && sizes.accessor<int64_t, 2>()[i][dims - count + d] == normalized_shape[std::size_t(d)];
-  TORCH_CHECK(fits, "Given normalized_shape=", normalized_shape, ", expected a nested tensor of parts that end so");
+  TORCH_CHECK(count > 0 && count <= dims, "Given normalized_shape=", normalized_shape,
+              ", expected a nested tensor of parts with as many dimensions, got ", dims);
+  for (int64_t d = 0; d < count; d++)
+    for (int64_t i = 0; i < sizes.size(0); i++) {
+      const auto rows = sizes.accessor<int64_t, 2>();
+      const int64_t size = rows[i][dims - count + d], first = rows[0][dims - count + d];
+      TORCH_CHECK(size == first, "normalized_shape extends into irregular dimensions for the nested tensor");
+      TORCH_CHECK(size == normalized_shape[std::size_t(d)], "The shape at dimension ", d, " of normalized_shape is ",
+                  normalized_shape[std::size_t(d)], ", that of the nested tensor's parts ", size);
+    }
   std::vector<int64_t> shape = normalized_shape.vec();
   const int64_t elements = c10::multiply_integers(shape), total = at::native::get_buffer(nested).numel();
   shape.insert(shape.begin(), elements ? total / elements : 0);
@@ -107,7 +112,7 @@ at::Tensor _nested_from_padded(const at::Tensor& padded, const at::Tensor& cpu_n
 namespace nested {
 
 at::Tensor to_padded_tensor(const at::Tensor& self, double padding, at::OptionalIntArrayRef output_size) {
-  if (!is_sequences(self) || (output_size && output_size->size() != 3))
+  if (!is_sequences(self) || self.numel() == 0 || (output_size && output_size->size() != 3))
     return at::native::NestedTensor_to_padded_tensor_generic(self, padding, output_size);
   const Sequences exact(sizes_of(self));
   const bool longer = output_size && (*output_size)[0] == int64_t(exact.lengths.size()) &&

@@ -85,9 +85,10 @@ std::pair<at::Tensor, at::Tensor> select(const at::Tensor& self, int64_t dim, dl
 
 void select_into(at::Tensor& values, at::Tensor& indices, const at::Tensor& self, int64_t dim, bool keepdim,
                  dlprim::Rank rank, const char* op, int64_t k = 0) {
-  TORCH_CHECK(values.scalar_type() == self.scalar_type() && indices.scalar_type() == at::kLong, op,
-              ": expected values of dtype ", self.scalar_type(), " and indices of dtype Long, got ",
-              values.scalar_type(), " and ", indices.scalar_type());
+  TORCH_CHECK(values.scalar_type() == self.scalar_type(), op, ": expected scalar type ", self.scalar_type(),
+              " but got ", values.scalar_type(), " for values");
+  TORCH_CHECK(indices.scalar_type() == at::kLong, op, ": expected scalar type Long but got ", indices.scalar_type(),
+              " for indices");
   dim = at::maybe_wrap_dim(dim, self.dim());
   at::native::zero_numel_check_dims(self, dim, op);
   std::vector<int64_t> sizes = self.sizes().vec();

@@ -261,6 +261,24 @@ at::Tensor& bmm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& 
   return baddbmm_out(out, self, mat2, 0, 1, out);
 }
 
+namespace {
+
+// A batch of one matrix.
+at::Tensor repeated(const at::Tensor& matrix, at::IntArrayRef batch) {
+  auto expanded = [&](const at::Tensor& x, int64_t size) {
+    std::vector<int64_t> sizes = batch.vec();
+    sizes.push_back(size);
+    return x.expand(sizes).contiguous();
+  };
+  std::vector<int64_t> sizes = batch.vec();
+  sizes.insert(sizes.end(), {matrix.size(0), matrix.size(1)});
+  return at::_sparse_compressed_tensor_unsafe(expanded(matrix.crow_indices(), matrix.size(0) + 1),
+                                              expanded(matrix.col_indices(), matrix._nnz()),
+                                              expanded(matrix.values(), matrix._nnz()), sizes, matrix.options());
+}
+
+}  // namespace
+
 at::Tensor& sparse_sampled_addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                                      const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
   const char* op = "sparse_sampled_addmm";
@@ -279,10 +297,14 @@ at::Tensor& sparse_sampled_addmm_out(const at::Tensor& self, const at::Tensor& m
               ": Expected mat1 and mat2 to have the same batch size, but got ", mat1.sizes(), " and ", mat2.sizes());
   TORCH_CHECK(mat1.size(-1) == mat2.size(-2), "mat1 and mat2 shapes cannot be multiplied (", mat1.size(-2), "x",
               mat1.size(-1), " and ", mat2.size(-2), "x", mat2.size(-1), ")");
+  if (self.dim() == 2 && dims > 2) {  // of all products
+    return sparse_sampled_addmm_out(repeated(self, mat1.sizes().slice(0, std::size_t(dims - 2))), mat1, mat2, beta,
+                                    alpha, out);
+  }
   TORCH_CHECK(self.dim() == dims &&
                   self.sizes().slice(0, std::size_t(dims - 1)) == mat1.sizes().slice(0, std::size_t(dims - 1)) &&
                   self.size(-1) == mat2.size(-1),
-              op, ": Expected self to be a matrix with size ", mat1.size(-2), "x", mat2.size(-1), ", but got ",
+              op, ": Expected self to be a batch of ", mat1.size(-2), "x", mat2.size(-1), " matrices as mat1, but got ",
               self.sizes());
   TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(self.scalar_type()) || at::isComplexType(self.scalar_type()), "\"", op,
                               "\" not implemented for '", self.scalar_type(), "'");
@@ -295,8 +317,8 @@ at::Tensor& sparse_sampled_addmm_out(const at::Tensor& self, const at::Tensor& m
       at::_convert_indices_from_csr_to_coo(starts.reshape({batch, -1}), plain.reshape({batch, entries}));
   const at::Tensor rows = place.select(0, 1).add(place.select(0, 0), height);
   const at::Tensor columns = place.select(0, 2).add(place.select(0, 0), width);
-  const at::Tensor left = mat1.resolve_conj().reshape({-1, inner});
-  const at::Tensor right = mat2.resolve_conj().transpose(-2, -1).reshape({-1, inner}).contiguous().t();
+  const at::Tensor left = mat1.resolve_conj().reshape({batch * height, inner});
+  const at::Tensor right = mat2.resolve_conj().transpose(-2, -1).reshape({batch * width, inner}).contiguous().t();
   const at::Tensor old = self.values().resolve_conj().contiguous().view({-1}), values = at::empty_like(old);
   dlprim::sampled_product(current_queue(out.device()), view_of(rows, op), view_of(columns, op), view_of(left, op),
                           view_of(right, op), view_of(old, op), view_of(values, op),
@@ -322,7 +344,8 @@ at::Tensor reduced(const at::Tensor& self, at::IntArrayRef dim, bool keepdim, st
   std::array<bool, 2> over{dim.empty(), dim.empty()};
   for (const int64_t d : dim) over[std::size_t(at::maybe_wrap_dim(d, 2))] = true;
   at::Tensor values = self.values();
-  if (dtype) values = values.to(*dtype);
+  const bool integers = at::isIntegralType(values.scalar_type(), /*includeBool=*/true);
+  if (dtype || integers) values = values.to(dtype.value_or(at::kLong));
   const auto index = self.crow_indices().options();
   if (over[0] && over[1]) {
     const int64_t entries = std::min<int64_t>(1, values.numel());

@@ -127,8 +127,8 @@ at::Tensor flat_positions(const at::Tensor& indices, at::IntArrayRef sizes) {
 }
 
 at::Tensor checked_base(const char* op, const at::Tensor& base, const at::Tensor& mat1, const at::Tensor& mat2) {
-  TORCH_CHECK(mat1.dim() == 2, "Expected mat1 to have 2 dimensions, but got ", mat1.dim());
-  TORCH_CHECK(mat2.dim() == 2, "Expected mat2 to have 2 dimensions, but got ", mat2.dim());
+  TORCH_CHECK(mat1.dim() == 2, "mat1 must be a matrix, got ", mat1.dim(), "-D tensor");
+  TORCH_CHECK(mat2.dim() == 2, "mat2 must be a matrix, got ", mat2.dim(), "-D tensor");
   TORCH_CHECK(mat1.size(1) == mat2.size(0), "mat1 and mat2 shapes cannot be multiplied (", mat1.size(0), "x",
               mat1.size(1), " and ", mat2.size(0), "x", mat2.size(1), ")");
   const std::array<int64_t, 2> sizes{mat1.size(0), mat2.size(1)};
