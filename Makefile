@@ -2,7 +2,7 @@
 # make demo   trains a network on handwritten digits on an OpenCL device; sets up everything it needs
 # make test   the tests, on Intel's OpenCL runtime for CPUs and on PoCL, in about an hour on two cores
 # make test-whole   all of them, on both, with all of PyTorch's operator database
-# make wheels one wheel in dist/ for the versions of PyTorch in TORCHES, such as TORCHES="2.13.0 2.14.1"
+# make wheels one wheel in dist/ for each minor version of PyTorch, or for those in TORCHES="2.13.0 2.14.1"
 #
 # All work in the virtual environment VENV and install there what is missing. Choose another PyTorch with TORCH=...,
 # or name an environment of yours that has one with VENV=...
@@ -20,7 +20,7 @@ SOURCES := CMakeLists.txt pyproject.toml $(shell find cmake dlprim pytorch_ocl -
   -not -path '*/tests/*' -not -path '*/lib/lib*.so' -not -name '*.pyc' -not -name 'pytorch_ocl_torch*.json')
 TESTS := $(shell find dlprim/tests -type f)
 
-# Versions that `make wheels` builds for; none: the newest.
+# Versions that `make wheels` builds for; none: the last release of each minor version.
 TORCHES ?=
 
 .PHONY: demo test test-whole wheels clean

@@ -24,7 +24,10 @@ REQUIREMENTS = ["scikit-build-core>=0.10", "pyyaml", "typing_extensions", "cmake
 NEEDED = re.compile(r"(torch/(include/|share/|version\.py$|lib/lib(torch_cpu|c10)\.so$)|torchgen/)")
 LIBRARY = re.compile(r"libpytorch_ocl_torch(\d+\.\d+)\.so")
 COMPILER = "dlprim_compiler"  # of all versions (dlprim/runtime/compilers.hpp)
+MANYLINUX = sys.platform == "linux" and os.uname().machine == "x86_64"
 RUNPATH = "$ORIGIN/../../torch/lib"
+# Where an older glibc has what the newer one has in libc (cmake/manylinux/).
+OLDER_LIBRARIES = ["--add-needed", "libpthread.so.0", "--add-needed", "libdl.so.2"] if MANYLINUX else []
 # Come with PyTorch and are loaded before the backend: never to be copied into the wheel.
 OF_TORCH = ["libtorch_cpu.so", "libc10.so"]
 
@@ -61,9 +64,19 @@ def torch_requirement(minors):
     return ",".join([f"torch>={major}.{first}", f"<{major}.{last + 1}", *holes])
 
 
-def newest_torch():
-    found = re.search(r"torch \(([\d.]+)", call(sys.executable, "-m", "pip", "index", "versions", "torch"))
-    return found.group(1)
+def oldest_minor():
+    """The oldest that the project names: dependencies in pyproject.toml."""
+    return minor_key(re.search(r"\"torch>=([\d.]+)\"", (ROOT / "pyproject.toml").read_text()).group(1))
+
+
+def newest_of_each_minor(listing, oldest):
+    """Of what `pip index versions torch` prints: the last release of each minor from `oldest` on, oldest first."""
+    found = re.search(r"^Available versions: (.*)$", listing, flags=re.M)
+    if not found:
+        sys.exit(f"the package index lists no version of torch:\n{listing}")
+    releases = {minor_key(v) for v in re.findall(r"(?<![\d.+])\d+\.\d+\.\d+(?![\d.+])", found.group(1))}
+    last = {release[:2]: release for release in sorted(releases) if release[:2] >= oldest}
+    return [".".join(map(str, last[key])) for key in sorted(last)]
 
 
 def unpack(archive, folder):
@@ -82,7 +95,8 @@ def torch_folder(version, cache):
         say(f"downloading torch {version}")
         downloads = cache / "downloads"
         command = ["download", "-q", "--no-deps", "--only-binary=:all:", "-d", downloads, f"torch=={version}"]
-        call(sys.executable, "-m", "pip", *command)
+        # A version that this machine pins for its own programs is not what the wheel serves.
+        call(sys.executable, "-m", "pip", *command, env={**os.environ, "PIP_CONSTRAINT": os.devnull})
         archive = next(
             p for p in downloads.glob("torch-*.whl") if p.name.split("-")[1].split("+")[0] == version.split("+")[0]
         )
@@ -99,6 +113,7 @@ def build_library(version, cache, jobs):
     defines = {
         "CMAKE_BUILD_TYPE": "Release",
         "BUILD_TESTS": "OFF",
+        "DLPRIM_MANYLINUX": "ON" if MANYLINUX else "OFF",
         "SKBUILD": "2",  # leaves the source tree alone
         "TORCH_DIR": torch,
         "Python3_EXECUTABLE": sys.executable,
@@ -140,10 +155,12 @@ def stage_library(library, folder):
     shutil.copyfile(library, target)
     target.chmod(0o755)
     call("strip", "--strip-unneeded", target)
-    call("patchelf", "--set-rpath", RUNPATH, target)
+    call("patchelf", "--set-rpath", RUNPATH, *OLDER_LIBRARIES, target)
     if (compiler := library.with_name(COMPILER)).exists():
         shutil.copy(compiler, folder)
         call("strip", folder / COMPILER)
+        if OLDER_LIBRARIES:
+            call("patchelf", *OLDER_LIBRARIES, folder / COMPILER)
     return name.group(1)
 
 
@@ -204,12 +221,13 @@ def platform_wheel(libraries, cache):
     return pack(folder, info, cache / "linux", platform)
 
 
-def repair(wheel, output):
-    """Gives the wheel the oldest manylinux tag that its symbols allow; returns the new wheel."""
+def repair(wheel, output, tag=None):
+    """Gives the wheel this manylinux tag, or the oldest that its symbols allow; returns the new wheel."""
     output.mkdir(parents=True, exist_ok=True)
     before = set(output.glob("*.whl"))
     excluded = [word for library in OF_TORCH for word in ("--exclude", library)]
-    log = call(sys.executable, "-m", "auditwheel", "repair", *excluded, "-w", output, wheel)
+    wanted = ["--plat", tag] if tag else []
+    log = call(sys.executable, "-m", "auditwheel", "repair", *wanted, *excluded, "-w", output, wheel)
     written = re.findall(r"Fixed-up wheel written to (.+\.whl)", log) or [*(set(output.glob("*.whl")) - before)]
     return pathlib.Path(str(written[0]).strip())
 
@@ -217,7 +235,11 @@ def repair(wheel, output):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--torch", nargs="+", default=[], metavar="VERSION", help="such as 2.13.0 (default: the newest)"
+        "--torch",
+        nargs="+",
+        default=[],
+        metavar="VERSION",
+        help="such as 2.13.0 (default: the last release of each minor version that pyproject.toml allows)",
     )
     parser.add_argument("--library", action="append", default=[], type=pathlib.Path, metavar="FILE",
                         help="take this built libpytorch_ocl_torch<minor>.so as it is (repeatable)")  # fmt: skip
@@ -238,9 +260,12 @@ def main():
         call(sys.executable, "-m", "pip", "install", "-q", *REQUIREMENTS)
     cache = options.cache.resolve()
     cache.mkdir(parents=True, exist_ok=True)
-    versions = options.torch or ([] if options.library else [newest_torch()])
+    versions = options.torch
+    if not versions and not options.library:
+        versions = newest_of_each_minor(call(sys.executable, "-m", "pip", "index", "versions", "torch"), oldest_minor())
     libraries = [*options.library, *(build_library(version, cache, options.jobs) for version in versions)]
-    wheel = repair(platform_wheel(libraries, cache), options.output.resolve())
+    tag = "manylinux_2_28_x86_64" if MANYLINUX and not options.library else None
+    wheel = repair(platform_wheel(libraries, cache), options.output.resolve(), tag)
     say(f"{wheel} ({wheel.stat().st_size / 2**20:.1f} MiB)")
 
 

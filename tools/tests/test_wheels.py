@@ -22,6 +22,14 @@ def test_requirement_names_exactly_the_minors_that_have_libraries():
         wheels.torch_requirement(["2.14", "3.0"])
 
 
+def test_serves_the_last_release_of_each_minor():
+    listing = "torch (2.15.0)\nAvailable versions: 2.15.0, 2.14.1, 2.14.0, 2.13.0+cpu, 2.13.0, 2.11.0, 2.10.0, 1.13.1\n"
+    assert wheels.newest_of_each_minor(listing, (2, 11)) == ["2.11.0", "2.13.0", "2.14.1", "2.15.0"]
+    assert wheels.oldest_minor() == (2, 11)
+    with pytest.raises(SystemExit, match="lists no version"):
+        wheels.newest_of_each_minor("ERROR: no matching distribution", (2, 11))
+
+
 def test_unpacks_what_a_build_needs_and_no_more(tmp_path):
     wanted = ["torch/include/a.h", "torch/share/x", "torch/version.py", "torch/lib/libc10.so",
               "torch/lib/libtorch_cpu.so", "torchgen/model.py"]  # fmt: skip

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+# link_as_manylinux(TARGET): a library or program that loads where glibc is 2.28 and libstdc++ is GCC 8's, built with
+# newer ones (DLPRIM_MANYLINUX, set by tools/wheels.py).
+
+function(link_as_manylinux target)
+  if(NOT DLPRIM_MANYLINUX)
+    return()
+  endif()
+  set(folder ${PROJECT_SOURCE_DIR}/cmake/manylinux)
+  set(sources ${folder}/glibc_2_28.c)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL EXECUTABLE)
+    list(APPEND sources ${folder}/start.c)
+    target_link_options(${target} PRIVATE -static-libstdc++)
+  else()
+    list(APPEND sources ${folder}/libstdcxx_8.cpp)
+  endif()
+  target_sources(${target} PRIVATE ${sources})
+  # Their functions stand for the C library's: neither its declarations nor a compiler's knowledge of it may be used.
+  set_source_files_properties(${sources} TARGET_DIRECTORY ${target} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+                              COMPILE_OPTIONS "-fno-builtin;-fno-lto")
+endfunction()
