@@ -188,6 +188,9 @@ def operators(whole):
     # The kernels that GPUs get, of every operator.
     gpu = {**DEVICES["Intel"], "DLPRIM_SIMULATE": "gpu=1"}
     yield Step("op_db in the form for GPUs", [*op_db, "-k", "test_operator and float32"], gpu, 15)
+    sample = ["--all"] if whole else ["--most", "12"]
+    upstream = [sys.executable, "tools/upstream.py", "--jobs", "2", *sample]
+    yield Step("PyTorch's own tests", upstream, DEVICES["Intel"], 1800 if whole else 15)
 
 
 def rusticl(whole):
