@@ -49,6 +49,7 @@ MOVES = {
     "index_copy": lambda x, i: x.index_copy(0, i, x[:3]),
     "index_fill": lambda x, i: x.index_fill(1, i, 2 + 1j),
     "index_add": lambda x, i: x.index_add(0, i, x[:3], alpha=2),
+    "index_put": lambda x, i: x.index_put((i,), x[:3], accumulate=True),
     "masked_fill": lambda x, i: x.masked_fill(x.real > 0, 1 - 2j),
     "masked_fill_tensor": lambda x, i: x.masked_fill(x.real > 0, x[0, 0]),
     "masked_scatter": lambda x, i: x.masked_scatter(x.real > 0, x.t().contiguous()),

@@ -212,3 +212,12 @@ def test_tensors_whose_memory_was_freed(device):
             use()
     x.untyped_storage().resize_(32)
     assert torch.equal(x.fill_(3).cpu(), torch.full((8,), 3.0))
+
+
+def test_searchsorted_warns_of_copies(device):
+    torch.set_warn_always(True)
+    try:
+        with pytest.warns(UserWarning, match="boundary tensor is non-contiguous"):
+            torch.searchsorted(torch.arange(8.0, device=device)[::2], torch.tensor([3.0], device=device))
+    finally:
+        torch.set_warn_always(False)

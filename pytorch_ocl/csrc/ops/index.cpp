@@ -257,6 +257,12 @@ struct Chosen {
 void index_put_with_sort_kernel(at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices,
                                 const at::Tensor& values, bool accumulate, bool) {
   const char* op = "index_put_";
+  if (accumulate && self.scalar_type() == at::kComplexHalf) {  // adds in float32
+    at::Tensor wide = self.to(at::kComplexFloat);
+    index_put_with_sort_kernel(wide, indices, values.to(at::kComplexFloat), true, false);
+    self.copy_(wide);
+    return;
+  }
   check_sums(self.scalar_type(), accumulate);
   if (self.numel() == 0) return;
   const Update update = accumulate ? Update::add : Update::assign;

@@ -107,9 +107,17 @@ at::Tensor select_from_all(const at::Tensor& self, dlprim::Rank rank) {
   return select(self.reshape({-1}), 0, rank).first.view(at::IntArrayRef());
 }
 
+void warn_of_copy(const char* what, const at::Tensor& x) {
+  if (!x.defined() || x.is_contiguous()) return;
+  TORCH_WARN_ONCE("torch.searchsorted(): ", what, " tensor is non-contiguous, so that a copy of it is made");
+}
+
 at::Tensor& search(const at::Tensor& sequence, const at::Tensor& values, bool out_int32, bool right,
                    std::optional<c10::string_view> side, const at::Tensor& sorter, at::Tensor& out) {
   at::native::searchsorted_pre_check(sequence, values, out, out_int32, right, side, sorter);
+  warn_of_copy("input value", values);
+  warn_of_copy("boundary", sequence);
+  warn_of_copy("sorter", sorter);
   out.resize_(values.sizes());
   if (values.numel() == 0) return out;
   const at::ScalarType common =
