@@ -63,6 +63,8 @@ inline void store(DataType type, void* data, std::size_t i, double v) {
   } else if (type == DataType::bfloat16) {
     const auto word = std::bit_cast<std::uint32_t>(float(v));
     bits[i] = std::isnan(v) ? 0x7fc0 : std::uint16_t((word + 0x7fff + ((word >> 16) & 1)) >> 16);
+  } else if (type == DataType::boolean) {
+    static_cast<std::uint8_t*>(data)[i] = std::uint8_t(v) != 0;
   } else {
     with_zero(type, [&](auto zero) { static_cast<decltype(zero)*>(data)[i] = decltype(zero)(v); });
   }
