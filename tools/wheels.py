@@ -12,6 +12,7 @@ import base64
 import hashlib
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -24,7 +25,8 @@ REQUIREMENTS = ["scikit-build-core>=0.10", "pyyaml", "typing_extensions", "cmake
 NEEDED = re.compile(r"(torch/(include/|share/|version\.py$|lib/lib(torch_cpu|c10)\.so$)|torchgen/)")
 LIBRARY = re.compile(r"libpytorch_ocl_torch(\d+\.\d+)\.so")
 COMPILER = "dlprim_compiler"  # of all versions (dlprim/runtime/compilers.hpp)
-MANYLINUX = sys.platform == "linux" and os.uname().machine == "x86_64"
+# Whether cmake/manylinux/ is of use: it knows glibc's symbols on this processor.
+MANYLINUX = platform.libc_ver()[0] == "glibc" and platform.machine() == "x86_64"
 RUNPATH = "$ORIGIN/../../torch/lib"
 # Where an older glibc has what the newer one has in libc (cmake/manylinux/).
 OLDER_LIBRARIES = ["--add-needed", "libpthread.so.0", "--add-needed", "libdl.so.2"] if MANYLINUX else []
@@ -176,7 +178,7 @@ def python_wheel(folder):
     return next(folder.glob("*.dist-info"))
 
 
-def set_metadata(info, minors, platform):
+def set_metadata(info, minors, tag):
     """Makes the metadata of the Python files that of the whole wheel."""
     metadata = (info / "METADATA").read_text()
     wanted = f"Requires-Dist: {torch_requirement(minors)}"
@@ -186,7 +188,7 @@ def set_metadata(info, minors, platform):
     (info / "METADATA").write_text(metadata)
     text = (info / "WHEEL").read_text()
     text = re.sub(r"^Root-Is-Purelib:.*$", "Root-Is-Purelib: false", text, flags=re.M)
-    (info / "WHEEL").write_text(re.sub(r"^Tag:.*$", f"Tag: py3-none-{platform}", text, flags=re.M))
+    (info / "WHEEL").write_text(re.sub(r"^Tag:.*$", f"Tag: py3-none-{tag}", text, flags=re.M))
 
 
 def record_line(path, folder):
@@ -194,7 +196,7 @@ def record_line(path, folder):
     return f"{path.relative_to(folder).as_posix()},sha256={digest},{path.stat().st_size}"
 
 
-def pack(folder, info, output, platform):
+def pack(folder, info, output, tag):
     """Writes the wheel of a folder's files with its RECORD; returns it."""
     record = info / "RECORD"
     record.unlink(missing_ok=True)
@@ -202,7 +204,7 @@ def pack(folder, info, output, platform):
     lines = [record_line(path, folder) for path in files]
     record.write_text("\n".join([*lines, f"{record.relative_to(folder).as_posix()},,", ""]))
     output.mkdir(parents=True, exist_ok=True)
-    wheel = output / f"{info.name.removesuffix('.dist-info')}-py3-none-{platform}.whl"
+    wheel = output / f"{info.name.removesuffix('.dist-info')}-py3-none-{tag}.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in [*files, record]:
             archive.write(path, path.relative_to(folder).as_posix())
@@ -215,10 +217,10 @@ def platform_wheel(libraries, cache):
     shutil.rmtree(folder, ignore_errors=True)
     info = python_wheel(folder)
     minors = [stage_library(library, folder / "pytorch_ocl/lib") for library in libraries]
-    platform = f"linux_{os.uname().machine}"
-    set_metadata(info, minors, platform)
+    tag = f"linux_{platform.machine()}"
+    set_metadata(info, minors, tag)
     say(f"packing libraries for torch {', '.join(sorted(minors, key=minor_key))}")
-    return pack(folder, info, cache / "linux", platform)
+    return pack(folder, info, cache / "linux", tag)
 
 
 def repair(wheel, output, tag=None):

@@ -8,12 +8,11 @@
 #endif
 
 #define HIDDEN __attribute__((visibility("hidden")))
-// `name` of these parameters, by the function `symbol` of this version.
-#define BY(result, name, symbol, version, parameters, arguments) \
-  extern result old_##name parameters;                           \
-  __asm__(".symver old_" #name "," #symbol "@" version);         \
+// `name` of these parameters, by the function's first version.
+#define OLD(result, name, parameters, arguments)          \
+  extern result old_##name parameters;                    \
+  __asm__(".symver old_" #name "," #name "@GLIBC_2.2.5"); \
   HIDDEN result name parameters { return old_##name arguments; }
-#define OLD(result, name, parameters, arguments) BY(result, name, name, "GLIBC_2.2.5", parameters, arguments)
 
 OLD(double, exp, (double x), (x))
 OLD(double, log, (double x), (x))
@@ -72,8 +71,8 @@ struct timespec {
 extern int clock_gettime(int clock, struct timespec* now);
 extern int pthread_cond_timedwait(void* condition, void* mutex, const struct timespec* until);
 
-// Waits by the condition's own clock (CLOCK_REALTIME, 0) for as long as `clock` leaves. Those who wait ask their clock
-// again, so that a clock that is set wakes them early at worst.
+// Waits by the condition's own clock (CLOCK_REALTIME, 0) for as long as `clock` leaves, as libstdc++ did then: if that
+// clock is set meanwhile, those who wait are woken early, and ask their own clock again, or late.
 HIDDEN int pthread_cond_clockwait(void* condition, void* mutex, int clock, const struct timespec* until) {
   struct timespec now, real, end;
   clock_gettime(clock, &now);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // As glibc_2_28.c, for libstdc++ of GCC 8: exceptions, strings and streams pass between a wheel's library and PyTorch, so
 // that it must share the system's libstdc++ and cannot bring a newer one. Hidden functions of the symbols' names.
+#include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <clocale>
 #include <cstdio>
