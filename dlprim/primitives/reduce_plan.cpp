@@ -165,11 +165,16 @@ void choose_group_gpu(ReduceForm& form, const Shape& shape, const DeviceInfo& de
     form.aligned = form.packed || shape.kept.size() == 1;
     form.ahead = form.vector > 1 ? 4 : 8;
   } else {
-    form.reduce_items = power_of_two(shape.reduced_count / 2, group);
+    // Sixteen neighbours for each work-item, in pieces of 128 bytes, where so few of them still fill the device.
+    const std::uint16_t few = power_of_two(std::max<std::uint64_t>(shape.reduced_count / 16, 8), group);
+    const bool many = few * shape.kept_count >= std::max(1u, device.compute_units) * 1024ull;
+    form.reduce_items =
+        shape.packs && many && shape.reduced_count >= 4u * few ? few : power_of_two(shape.reduced_count / 2, group);
     form.kept_items = std::uint16_t(group / form.reduce_items);
-    form.vector = shape.reduced_count >= 8u * form.reduce_items ? 4 : 1;
+    const std::uint64_t each = shape.reduced_count / form.reduce_items;
+    form.vector = each >= 8 || (shape.packs && each >= 4) ? 4 : 1;
     form.packed = form.vector == 4 && shape.packs;
-    form.ahead = fields == 1 && shape.reduced_count >= 64u * form.reduce_items ? 4 : 1;
+    form.ahead = form.packed ? std::uint8_t(power_of_two(each / 4, 4)) : fields == 1 && each >= 64 ? 4 : 1;
   }
 }
 
