@@ -8,8 +8,14 @@
 //   BROADCASTS          values and statements of a tensor
 //   VALUES, LOADS       arrays v0[UNROLL].., and v0[u].. from element i
 //   EACH, STORES        x0.. of v0[u].., computed and stored to element i
+//   PACKED              elements i to i + 3 of every list lie as one vector: PACK_LOADS all v0.. from there, KEEP x0.. in
+//                       v0[u].., PACK_STORES all v0.. there
 //   ROWS, COMPUTE..     EACH calls the functions of pointwise rows
 #include "lib/foreach.clh"
+#if PACKED
+#define PACK 4
+#include "lib/packs.clh"
+#endif
 #ifdef ROWS
 #include "lib/activations.clh"
 #include "lib/math.clh"
@@ -32,6 +38,25 @@ __kernel void foreach(BUFFERS Table table, Scalars scalars) {
 #pragma clang loop vectorize(assume_safety)
 #endif
   for (uint i = 0; i < elements; i++) {
+    VALUES
+    const int u = 0;
+    LOADS
+    EACH
+    STORES
+  }
+#elif PACKED
+  for (uint i = 4 * get_local_id(0); i + 4 <= elements; i += 4 * stride) {
+    VALUES
+    PACK_LOADS
+#pragma unroll
+    for (int u = 0; u < 4; u++) {
+      EACH
+      KEEP
+    }
+    PACK_STORES
+  }
+  const uint i = elements / 4 * 4 + get_local_id(0);
+  if (i < elements) {
     VALUES
     const int u = 0;
     LOADS

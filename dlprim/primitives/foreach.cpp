@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/pointwise_code.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include <atomic>
 
@@ -31,10 +32,21 @@ Key make_key(const ForeachCode& code, const ForeachForm& form, DataType compute,
   return key;
 }
 
+// Whether vectors of four elements of every tensor are aligned words of the compute type's precision or less.
+bool packs(DataType compute, std::span<const ForeachList> lists) {
+  for (const ForeachList& list : lists) {
+    if (list.mode == ForeachMode::broadcast) continue;
+    if (!is_floating(list.dtype) || compute_type(list.dtype) != compute) return false;
+    for (const BufferRef& data : list.data)
+      if (data.offset % (4 * size_of(list.dtype))) return false;
+  }
+  return true;
+}
+
 KernelSource make_source(const ForeachCode& code, const ForeachForm& form, bool cpu, DataType compute,
                          std::span<const ForeachList> lists, std::size_t scalars, std::size_t tensor_scalars) {
   const std::string value = std::string("value_") + tag(compute);
-  std::string pointers, broadcasts, values, loads, each, stores;
+  std::string pointers, broadcasts, values, loads, each, stores, pack_loads, keep, pack_stores;
   for (std::size_t k = 0; k < lists.size(); k++) {
     const std::string n = std::to_string(k), t = tag(lists[k].dtype);
     const ForeachMode mode = lists[k].mode;
@@ -47,15 +59,18 @@ KernelSource make_source(const ForeachCode& code, const ForeachForm& form, bool 
       continue;
     }
     pointers += "p" + n + " += begin; ";
+    values += value + " v" + n + "[UNROLL]; ";
     if (mode == ForeachMode::write) {
       each += value + " x" + n + " = 0; ";
     } else {
-      values += value + " v" + n + "[UNROLL]; ";
+      pack_loads += "LOAD_PACK(" + t + ", p" + n + ", i, v" + n + "); ";
       loads += "v" + n + "[u] = " + load("i");
       each += value + " x" + n + " = v" + n + "[u]; ";
     }
-    if (mode != ForeachMode::read)
-      stores += "STORE(" + t + ", p" + n + ", i, " + cl_cast(compute, lists[k].dtype, "x" + n) + "); ";
+    if (mode == ForeachMode::read) continue;
+    keep += "v" + n + "[u] = x" + n + "; ";
+    pack_stores += "STORE_PACK(" + t + ", p" + n + ", i, v" + n + "); ";
+    stores += "STORE(" + t + ", p" + n + ", i, " + cl_cast(compute, lists[k].dtype, "x" + n) + "); ";
   }
   const bool independent = std::none_of(lists.begin(), lists.end(),
                                         [](const ForeachList& list) { return list.mode == ForeachMode::broadcast; });
@@ -79,7 +94,11 @@ KernelSource make_source(const ForeachCode& code, const ForeachForm& form, bool 
       .define("VALUES", values)
       .define("LOADS", loads)
       .define("EACH", each + code.each)
-      .define("STORES", stores);
+      .define("STORES", stores)
+      .define("PACKED", form.packed)
+      .define("PACK_LOADS", pack_loads)
+      .define("KEEP", keep)
+      .define("PACK_STORES", pack_stores);
   if (!code.rows) return source;
   source.define("ROWS");
   define_compute(source, compute);
@@ -105,16 +124,17 @@ void foreach(Queue& queue, const ForeachCode& code, DataType compute, std::span<
   if (sizes.empty()) return;
   const DeviceInfo& info = queue.device().info();
   const std::size_t per_tensor = tensor_scalars.size() / sizes.size();
-  const ForeachForm form = choose_form(info, lists, sizes.size(), per_tensor);
+  const bool cpu = info.cpu && !settings.gpu_forms;
+  ForeachForm form = choose_form(info, lists, sizes.size(), per_tensor);
+  form.packed = !cpu && packs(compute, lists);
   static KernelCache<Key> cache;
-  Kernel& kernel = cache.get(queue.device(), make_key(code, form, compute, lists, scalars.size(), per_tensor), [&] {
-    return make_source(code, form, info.cpu, compute, lists, scalars.size(), per_tensor);
-  });
+  Kernel& kernel = cache.get(queue.device(), make_key(code, form, compute, lists, scalars.size(), per_tensor),
+                             [&] { return make_source(code, form, cpu, compute, lists, scalars.size(), per_tensor); });
   ForeachBatch batch(form, lists, per_tensor, compute);
   alignas(8) std::array<std::byte, 8 * scalar_limit> values;
   for (std::size_t s = 0; s < scalars.size(); s++) put_scalar(scalar_type(compute), values.data(), s, scalars[s]);
   const std::span<const std::byte> passed(values.data(), scalar_limit * size_of(scalar_type(compute)));
-  const std::size_t group = info.cpu ? 1 : kernel.work_group(group_size);
+  const std::size_t group = cpu ? 1 : kernel.work_group(group_size);
   for (std::size_t i = 0; i < sizes.size(); i++) {
     if (sizes[i] == 0) continue;
     const double* own = tensor_scalars.data() + i * per_tensor;

@@ -21,6 +21,8 @@ inline std::uint32_t foreach_chunks(std::int64_t size) {
 struct ForeachForm {
   static constexpr std::uint16_t most_buffers = 64, most_bytes = 12032;
   std::uint16_t buffers, table_bytes;
+  std::uint16_t packed = 0;  // elements may be loaded and stored as vectors of four
+  std::uint16_t unused = 0;
 };
 
 // The smallest form of which one launch suffices, else the largest.
