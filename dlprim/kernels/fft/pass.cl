@@ -4,6 +4,9 @@
 // Defines: those of lib/fft.clh and lib/fft_lines.clh, and
 //   COLUMNS            neighbouring work-items take neighbouring lines
 //   STAGED_IN, _OUT    global memory is read (written) along lines although work-items lie otherwise
+//   MIXED              1: neighbouring work-items take neighbouring numbers up to the last exchange, then neighbouring
+//                      lines; 2: the other way round, from the first exchange on
+//   ROW                numbers of local memory from a line to the next where MIXED
 //   SPLIT              real and imaginary parts are exchanged one after the other, in half the local memory
 //   SCRATCH, PAD       numbers of local memory, with one free after every PAD
 //   FIRST, LAST        radix of the first and the last stage; TRANSFORM: all stages
@@ -30,7 +33,11 @@ typedef size_t place_t;
 typedef uint place_t;
 #define SLOT(i) ((i) + (i) / PAD)
 #endif
+#if MIXED
+#define AT(t, position) ((t) * ROW + SLOT(position))
+#else
 #define AT(t, position) (COLUMNS ? SLOT((position) * LINES + (t)) : SLOT((t) * LENGTH + (position)))
+#endif
 
 // Inputs of butterfly b = lane + c * LANES of radix R: positions b + r * LENGTH / R.
 #define EACH_INPUT(R, STATEMENT)                                            \
@@ -74,24 +81,45 @@ typedef uint place_t;
     }                                                                       \
   }
 
+// Factors between the parts of a longer transform, of the last stage's outputs: few are looked up, as in STAGE.
+#define TWIST_STAGE(R)                                                      \
+  UNROLL for (uint c = 0; c < COUNT(R); c++) {                              \
+    const place_t b = lane + c * LANES;                                        \
+    if (FITS(R, b)) {                                                       \
+      const uint k = (uint)line.twist * (LENGTH / R);                       \
+      T w[R];                                                               \
+      w[0] = turn(tables.twists, (uint)line.twist * (uint)b, TWIST_BITS);   \
+      v[c * R] = c_mul(v[c * R], w[0]);                                     \
+      UNROLL for (uint r = 1; r < R; r++) {                                 \
+        const uint high = r >= 8 ? 8 : r >= 4 ? 4 : r >= 2 ? 2 : 1;         \
+        w[r] = r == high ? turn(tables.twists, r * k, TWIST_BITS) : c_mul(w[high], w[r - high]); \
+        v[c * R + r] = c_mul(v[c * R + r], c_mul(w[0], w[r]));              \
+      }                                                                     \
+    }                                                                       \
+  }
+
 #if IN_PLACE
 #define SYNC barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 #else
 #define SYNC barrier(CLK_LOCAL_MEM_FENCE);
 #endif
+// MOVED exchanges two layouts of the work-items: writes are of the one before, reads of the one after.
 #if SPLIT
-#define EXCHANGE(R, DONE, NEXT)                                             \
+#define EXCHANGE_MOVED(R, DONE, NEXT, MOVED)                                \
   EACH_OUTPUT(R, DONE, scratch[AT(t, position)] = v[i].x)                   \
-  SYNC EACH_INPUT(NEXT, v[i].x = scratch[AT(t, position)])                  \
-  SYNC EACH_OUTPUT(R, DONE, scratch[AT(t, position)] = v[i].y)              \
-  SYNC EACH_INPUT(NEXT, v[i].y = scratch[AT(t, position)])
+  SYNC MOVED EACH_INPUT(NEXT, v[i].x = scratch[AT(t, position)])            \
+  SYNC MOVED EACH_OUTPUT(R, DONE, scratch[AT(t, position)] = v[i].y)        \
+  SYNC MOVED EACH_INPUT(NEXT, v[i].y = scratch[AT(t, position)])
 #define SCRATCH_T real_t
 #else
-#define EXCHANGE(R, DONE, NEXT)                                             \
+#define EXCHANGE_MOVED(R, DONE, NEXT, MOVED)                                \
   EACH_OUTPUT(R, DONE, scratch[AT(t, position)] = v[i])                     \
-  SYNC EACH_INPUT(NEXT, v[i] = scratch[AT(t, position)])
+  SYNC MOVED EACH_INPUT(NEXT, v[i] = scratch[AT(t, position)])
 #define SCRATCH_T T
 #endif
+#define EXCHANGE(R, DONE, NEXT) EXCHANGE_MOVED(R, DONE, NEXT, )
+#define EXCHANGE_MIXED(R, DONE, NEXT) EXCHANGE_MOVED(R, DONE, NEXT, MOVE)
+#define MOVE { const place_t t_ = t, lane_ = lane; t = other_t, lane = other_lane, other_t = t_, other_lane = lane_; }
 
 #if LOAD_KIND == 1 || LOAD_KIND == 2
 #define IN_T real_t
@@ -160,9 +188,6 @@ inline T load(const fft_lines *lines, __global const IN_T *x, fft_line line, pla
 
 // What is stored of a transform's number at `position`.
 inline T finished(const fft_lines *lines, fft_line line, uint position, T v, fft_tables tables) {
-#if TWIST
-  v = c_mul(v, turn(tables.twists, (uint)line.twist * position, TWIST_BITS));
-#endif
 #if CHIRP_OUT || CHIRP_BOTH
   const uint k = (uint)line.out_first + position * (PART ? (uint)lines->out_step : 1u);
   v = SWAPPED(v);
@@ -209,8 +234,13 @@ void fft_pass(const fft_lines lines, GLOBAL(OUT_T, y_data), CONST_GLOBAL(IN_T, x
   __local SCRATCH_T scratch[SCRATCH];
 #endif
   const place_t id = get_local_id(0);
+#if MIXED
+  place_t t = MIXED == 1 ? id / LANES : id % LINES, lane = MIXED == 1 ? id % LANES : id / LINES;
+  place_t other_t = MIXED == 1 ? id % LINES : id / LANES, other_lane = MIXED == 1 ? id / LINES : id % LANES;
+#else
   const place_t t = LINES == 1 ? 0 : COLUMNS ? id % LINES : id / LANES;
   const place_t lane = LINES == 1 ? id : COLUMNS ? id / LINES : id % LANES;
+#endif
   const index_t block = (index_t)get_group_id(0) * LINES, last = (index_t)lines.count - 1;
   fft_line line, other;
   find_line(&line, &lines, min(block + (index_t)t, last));
@@ -240,6 +270,12 @@ void fft_pass(const fft_lines lines, GLOBAL(OUT_T, y_data), CONST_GLOBAL(IN_T, x
   }
 #else
   TRANSFORM
+#endif
+#if MIXED
+  find_line(&line, &lines, min(block + (index_t)t, last));
+#endif
+#if TWIST
+  TWIST_STAGE(LAST)
 #endif
   EACH_OUTPUT(LAST, LENGTH / LAST, v[i] = finished(&lines, line, position, v[i], tables))
 #if STORE_KIND >= 3

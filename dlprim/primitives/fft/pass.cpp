@@ -49,6 +49,13 @@ bool along(const Pass& pass, bool in) {
   return true;
 }
 
+// Whether a kernel can have its work-items along lines at the end where these are dense, and across them at the other: an
+// exchange moves the numbers. CPUs make vectors of neighbouring lines.
+bool can_mix(const Device& device, const Pass& pass) {
+  return along(pass, true) != along(pass, false) && !pass.untangles() && !pass.chirp_both &&
+         (!device.info().cpu || settings.gpu_forms);
+}
+
 bool is_part(const Pass& pass) {
   return pass.in_step != 1 || pass.out_step != 1 || pass.twists ||
          std::any_of(pass.dim.begin(), pass.dim.begin() + pass.dims,
@@ -108,7 +115,9 @@ void arrange(Pass& pass) {
 
 std::optional<PassShape> shape_of(const Device& device, const Pass& pass) {
   const bool in = along(pass, true), out = along(pass, false), columns = !(in && out);
-  return pass_shape(device, pass.length, {pass.doubles, columns, pass.untangles() || (columns && (in || out))});
+  const bool mixed = can_mix(device, pass);
+  return pass_shape(device, pass.length,
+                    {pass.doubles, columns, pass.untangles() || (columns && (in || out) && !mixed), mixed});
 }
 
 void run(Queue& queue, const Pass& pass, const PassShape& shape) {
@@ -116,7 +125,9 @@ void run(Queue& queue, const Pass& pass, const PassShape& shape) {
   const bool in = along(pass, true), out = along(pass, false), few = shape.lanes < 16 && shape.stages > 0;
   PassKey key;
   key.length = shape.length, key.lanes = shape.lanes, key.lines = shape.lines, key.split = shape.split;
-  key.columns = !(in && out), key.staged_in = in && (key.columns || few), key.staged_out = out && (key.columns || few);
+  key.columns = !(in && out);
+  if (shape.stages > 1 && can_mix(device, pass)) key.mixed = in ? 1 : 2;
+  else key.staged_in = in && (key.columns || few), key.staged_out = out && (key.columns || few);
   key.dims = std::uint8_t(std::max(pass.dims, 1)), key.load = std::uint8_t(pass.load);
   key.store = std::uint8_t(pass.store), key.swap_in = pass.swap_in, key.swap_out = pass.swap_out;
   key.chirp_in = pass.chirp_in, key.chirp_out = pass.chirp_out, key.chirp_both = pass.chirp_both;

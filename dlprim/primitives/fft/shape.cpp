@@ -74,7 +74,10 @@ class Search {
     const std::size_t local = std::min<std::size_t>(info_.local_memory, 48 << 10) - 64;
     auto fits = [&](std::size_t lines, bool split) {
       const std::size_t bytes = number_ / (split ? 2 : 1), lanes = shape_.lanes;
-      return lines * lanes <= info_.max_work_group && padded(lines * shape_.length, padding(bytes)) * bytes <= local;
+      const std::size_t pad = padding(bytes), length = shape_.length;
+      const bool rows = needs_.mixed && shape_.stages > 1;
+      const std::size_t numbers = rows ? lines * padded_row(length, lines, pad) : padded(lines * length, pad);
+      return lines * lanes <= info_.max_work_group && numbers * bytes <= local;
     };
     auto choose = [&](std::size_t lines) {
       shape_.split = !fits(lines, false);
@@ -113,8 +116,8 @@ Answer remembered(std::uint64_t key, Find&& find) {
 }
 
 std::uint64_t key_of(const Device& device, std::uint32_t length, const PassNeeds& needs) {
-  return std::uint64_t(length) << 32 | std::uint64_t(device.index()) << 3 | std::uint64_t(needs.doubles) << 2 |
-         std::uint64_t(needs.columns) << 1 | std::uint64_t(needs.whole);
+  return std::uint64_t(length) << 32 | std::uint64_t(device.index()) << 4 | std::uint64_t(needs.mixed) << 3 |
+         std::uint64_t(needs.doubles) << 2 | std::uint64_t(needs.columns) << 1 | std::uint64_t(needs.whole);
 }
 
 }  // namespace

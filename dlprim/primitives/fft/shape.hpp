@@ -3,6 +3,7 @@
 #pragma once
 #include <dlprim/runtime/device.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -24,6 +25,7 @@ struct PassNeeds {
   bool doubles = false;
   bool columns = false;  ///< neighbouring work-items take neighbouring lines
   bool whole = false;    ///< local memory must hold whole complex numbers
+  bool mixed = false;    ///< neighbouring work-items take neighbouring numbers of a line at one end of the pass
 };
 
 /// The shape of a pass, or nothing where a length has prime factors above 13 or a group cannot hold enough lines.
@@ -41,6 +43,11 @@ std::uint64_t padded_length(std::uint64_t least);
 
 /// Numbers of local memory for `count` of them, one free after every `pad`.
 inline std::size_t padded(std::size_t count, std::size_t pad) { return count + (count - 1) / pad; }
+/// The same for `lines` of them, which neighbouring work-items read at once without meeting the same banks.
+inline std::size_t padded_row(std::size_t length, std::size_t lines, std::size_t pad) {
+  const std::size_t row = padded(length, pad), offset = std::max<std::size_t>(1, pad / lines);
+  return row + (offset + pad - row % pad) % pad;
+}
 /// After how many numbers of `bytes` one is free, so that work-items with strides of powers of two meet other banks.
 inline std::size_t padding(std::size_t bytes) { return 128 / bytes; }
 

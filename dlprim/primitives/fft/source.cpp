@@ -45,15 +45,16 @@ void define_types(KernelSource& source, bool doubles, bool wide) {
 }
 
 // The stages and the exchanges between them.
-std::string stages(const PassShape& shape, bool sync_first) {
+std::string stages(const PassShape& shape, bool sync_first, int mixed) {
   std::string text;
   std::uint32_t done = 1;
   for (int s = 0; s < shape.stages; s++) {
     const std::uint32_t radix = shape.radices[std::size_t(s)];
     const std::string both = "(" + std::to_string(radix) + ", " + std::to_string(done);
     text += "STAGE" + both + ") ";
+    const bool moves = mixed == 1 ? s + 2 == shape.stages : mixed == 2 && s == 0;
     if (s + 1 < shape.stages)
-      text += (s || sync_first ? "SYNC EXCHANGE" : "EXCHANGE") + both + ", " +
+      text += std::string(s || sync_first ? "SYNC " : "") + (moves ? "EXCHANGE_MIXED" : "EXCHANGE") + both + ", " +
               std::to_string(shape.radices[std::size_t(s + 1)]) + ") ";
     done *= radix;
   }
@@ -73,13 +74,17 @@ Kernel& pass_kernel(Device& device, const PassKey& key, const PassShape& shape) 
     source.define("RADIX_FUNCTIONS", functions);
     const bool stored = key.staged_in || key.staged_out || shape.stages > 1 || key.store >= 3;
     const std::size_t bytes = (key.doubles ? 16 : 8) / (key.split ? 2 : 1), pad = padding(bytes);
-    const std::size_t scratch = stored ? padded(std::size_t(key.lines) * key.length, pad) : 0;
+    const std::size_t row = key.mixed ? padded_row(key.length, key.lines, pad) : 0;
+    const std::size_t scratch = key.mixed ? key.lines * row
+                                : stored  ? padded(key.lines * std::size_t(key.length), pad)
+                                          : 0;
+    source.define("MIXED", key.mixed).define("ROW", std::int64_t(row));
     source.define("LENGTH", key.length).define("LANES", key.lanes).define("LINES", key.lines);
     source.define("GROUP", std::int64_t(key.lanes) * key.lines).define("ITEMS", shape.items);
     source.define("SCRATCH", std::int64_t(scratch)).define("PAD", std::int64_t(pad)).define("SPLIT", key.split);
     source.define("FIRST", shape.stages ? shape.radices[0] : 1);
     source.define("LAST", shape.stages ? shape.radices[std::size_t(shape.stages - 1)] : 1);
-    source.define("TRANSFORM", stages(shape, key.staged_in || key.chirp_both));
+    source.define("TRANSFORM", stages(shape, key.staged_in || key.chirp_both, key.mixed));
     source.define("COLUMNS", key.columns).define("STAGED_IN", key.staged_in).define("STAGED_OUT", key.staged_out);
     source.define("DIMS", key.dims).define("LOAD_KIND", key.load).define("STORE_KIND", key.store);
     source.define("SWAP_IN", key.swap_in).define("SWAP_OUT", key.swap_out).define("PART", key.part);
