@@ -102,7 +102,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void lu_panel(GLOBAL
       if (ROW(r) > j && ROW(r) < p.m && !IS_ZERO(divisor)) {
         const T factor = DIV(X(r, OWN), divisor);
         X(r, OWN) = factor;
-        EACH_COLUMN if (AFTER_OWN(k)) X(r, k) -= MUL(factor, pivot_row[k]);
+        EACH_COLUMN SUBTRACT_AFTER(X(r, k), k, MUL(factor, pivot_row[k]))
       }
     }
   }

@@ -4,6 +4,26 @@
 // products with v, too.
 // Defines: those of rows.clh; SEGMENTS, GROUP / WIDTH or 1; TINY, sums of squares that count as 0.
 #include "linalg/rows.clh"
+#include "lib/warp.clh"
+
+#if defined(NV_PTX) && ROWS && GROUP % 32 == 0
+#define WARPS (GROUP / 32)
+#else
+#define WARPS 0
+#endif
+
+// Adds a work-item's share of the product of column j with that of index k, and subtracts v times the factor w[k] from
+// its row's element. Registers that move on have no branches: what is not wanted is multiplied by 0, or kept.
+#if MOVES
+#define OWN_COLUMN T own[ROWS]; EACH_ROW own[r] = ROW(r) > j ? CONJ(X(r, OWN)) : REAL(0);
+#define PRODUCT(sum, k) EACH_ROW sum += MUL(own[r], X(r, k));
+#define SUBTRACT(r, k, v) X(r, k) = ROW(r) >= j ? X(r, k) - MUL(v, w[k]) : X(r, k);
+#else
+#define OWN_COLUMN
+#define PRODUCT(sum, k) \
+  if (k >= j) { EACH_ROW if (ROW(r) > j && ROW(r) < p.m) sum += MUL(CONJ(X(r, OWN)), X(r, k)); }
+#define SUBTRACT(r, k, v) if (ROW(r) >= j && k > j && k < p.n) X(r, k) -= MUL(v, w[k]);
+#endif
 
 typedef struct {
   Matrix a;
@@ -11,57 +31,117 @@ typedef struct {
   int m, n;
 } Panel;
 
+typedef struct {
+  T factor, scale;  // tau, and what makes v of the column
+  real_t beta;      // what the column's diagonal becomes
+} Reflection;
+
+// Of a column with `alpha` on the diagonal, the squares below which sum up to `below`.
+inline Reflection reflection_of(T alpha, real_t below) {
+  if (below < TINY) below = 0;
+  const bool none = below == 0 && IS_ZERO(alpha - REAL(RE(alpha)));  // H = 1
+  const real_t length = sqrt(NORM2(alpha) + below), b = RE(alpha) > 0 ? -length : length;
+  Reflection h;
+  h.factor = none ? REAL(0) : (REAL(b) - alpha) / b;
+  h.scale = none ? REAL(0) : DIV(REAL(1), alpha - REAL(b));
+  h.beta = none ? RE(alpha) : b;
+  return h;
+}
+
+// What v times is subtracted from a column, of its number in row j and its product with column j below that.
+inline T factor_of(Reflection h, T own, T product) { return MUL(CONJ(h.factor), own + MUL(CONJ(h.scale), product)); }
+
+#if WARPS
+// What this work-item keeps of two columns' numbers and is given of one of them, by the work-item `far` away.
+inline T share(T low, T high, uint far) {
+  const bool upper = get_local_id(0) & far;
+  return (upper ? high : low) + shuffle_xor(upper ? low : high, far);
+}
+
+// Sums over the warp of WIDTH columns, the first halves of which are shared: of column lane % WIDTH in sum[0].
+inline void sum_columns(T *sum) {
+#pragma unroll
+  for (uint far = WIDTH / 4; far > 0; far /= 2) {
+#pragma unroll
+    for (uint k = 0; k < far; k++) sum[k] = share(sum[k], sum[k + far], far);
+  }
+#pragma unroll
+  for (uint far = WIDTH; far < 32; far *= 2) sum[0] += shuffle_xor(sum[0], far);
+}
+#endif
+
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void qr_panel(GLOBAL(T, a), GLOBAL(T, tau), Panel p) {
-  __local T part[WIDTH * GROUP], sums[WIDTH * SEGMENTS], row[WIDTH], w[WIDTH], scale;
-  __local real_t beta;
   const int id = get_local_id(0);
   __global T *a = POINTER(T, a) + get_group_id(0) * p.a.batch;
   __global T *tau = POINTER(T, tau) + get_group_id(0) * p.tau_batch;
   const int steps = min(p.m, p.n);
+#if WARPS
+  // By index, as rows.clh has columns; what the next step writes lies elsewhere, so that it has one barrier.
+  __local T part[2][WARPS][WIDTH], row[2][WIDTH];
+  __local __attribute__((aligned(16))) T factors[WARPS][WIDTH];
+  const int lane = id % 32, warp = id / 32;
+  __local T *w = factors[warp];
+#else
+  __local T part[WIDTH * GROUP], sums[WIDTH * SEGMENTS], row[WIDTH], w[WIDTH];
+  __local Reflection shared;
+#endif
   PANEL_ROWS
   LOAD_ROWS
   EACH_STEP(steps) {
-    EACH_COLUMN {
-      if (FROM_OWN(k)) {
-        T sum = REAL(0);
-        EACH_ROW if (ROW(r) > j && ROW(r) < p.m) sum += MUL(CONJ(X(r, OWN)), X(r, k));
-        part[COLUMN(k) * GROUP + id] = sum;
-      }
+    OWN_COLUMN
+#if WARPS
+    const int turn = j % 2;
+    T sum[WIDTH / 2];
+    UNROLL for (int k = 0; k < WIDTH / 2; k++) {
+      T low = REAL(0), high = REAL(0);
+      PRODUCT(low, k)
+      PRODUCT(high, k + WIDTH / 2)
+      sum[k] = share(low, high, WIDTH / 2);
     }
-    EACH_ROW if (ROW(r) == j) { EACH_COLUMN if (FROM_OWN(k)) row[COLUMN(k)] = X(r, k); }
+    sum_columns(sum);
+    if (lane < WIDTH) part[turn][warp][lane] = sum[0];
+    EACH_ROW if (ROW(r) == j) { EACH_COLUMN row[turn][k] = X(r, k); }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int t = j * SEGMENTS + id; t < min(p.n, WIDTH) * SEGMENTS; t += GROUP) {
+    real_t below = 0;
+    T product = REAL(0);
+    UNROLL for (int c = 0; c < WARPS; c++) {
+      below += RE(part[turn][c][OWN]);
+      product += part[turn][c][lane % WIDTH];
+    }
+    const Reflection h = reflection_of(row[turn][OWN], below);
+    if (lane < WIDTH) w[lane] = COLUMN(lane) < p.n ? factor_of(h, row[turn][lane], product) : REAL(0);
+    if (id == 0) tau[j] = h.factor;
+    WARP_SYNC();
+#else
+    const int first = MOVES ? 0 : j, columns = MOVES ? WIDTH : p.n;
+    EACH_COLUMN {
+      T sum = REAL(0);
+      PRODUCT(sum, k)
+      part[k * GROUP + id] = sum;
+    }
+    EACH_ROW if (ROW(r) == j) { EACH_COLUMN row[k] = X(r, k); }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int t = first * SEGMENTS + id; t < columns * SEGMENTS; t += GROUP) {
       T sum = REAL(0);
       for (int c = t % SEGMENTS; c < GROUP; c += SEGMENTS) sum += part[t / SEGMENTS * GROUP + c];
       sums[t] = sum;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int k = j + id; k < p.n; k += GROUP) {
+    for (int k = first + id; k < columns; k += GROUP) {
       real_t below = 0;
       T product = REAL(0);
-      for (int c = 0; c < SEGMENTS; c++) below += RE(sums[j * SEGMENTS + c]), product += sums[k * SEGMENTS + c];
-      if (below < TINY) below = 0;
-      const T alpha = row[j];
-      const bool none = below == 0 && IS_ZERO(alpha - REAL(RE(alpha)));  // H = 1
-      const real_t length = sqrt(NORM2(alpha) + below), b = RE(alpha) > 0 ? -length : length;
-      const T factor = none ? REAL(0) : (REAL(b) - alpha) / b, s = none ? REAL(0) : DIV(REAL(1), alpha - REAL(b));
-      if (k == j) {
-        tau[j] = factor, scale = s;
-        beta = none ? RE(alpha) : b;
-      } else {
-        w[k] = MUL(CONJ(factor), row[k] + MUL(CONJ(s), product));
-      }
+      for (int c = 0; c < SEGMENTS; c++) below += RE(sums[OWN * SEGMENTS + c]), product += sums[k * SEGMENTS + c];
+      const Reflection found = reflection_of(row[OWN], below);
+      if (k == OWN) tau[j] = found.factor, shared = found;
+      w[k] = COLUMN(k) < p.n ? factor_of(found, row[k], product) : REAL(0);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
+    const Reflection h = shared;
+#endif
     EACH_ROW {
-      if (ROW(r) == j) {
-        EACH_COLUMN if (AFTER_OWN(k) && COLUMN(k) < p.n) X(r, k) -= w[COLUMN(k)];
-        X(r, OWN) = REAL(beta);
-      } else if (ROW(r) > j && ROW(r) < p.m) {
-        const T v = MUL(X(r, OWN), scale);
-        EACH_COLUMN if (AFTER_OWN(k) && COLUMN(k) < p.n) X(r, k) -= MUL(v, w[COLUMN(k)]);
-        X(r, OWN) = v;
-      }
+      const T before = X(r, OWN), v = ROW(r) == j ? REAL(1) : MUL(before, h.scale);
+      EACH_COLUMN SUBTRACT(r, k, v)
+      X(r, OWN) = ROW(r) == j ? REAL(h.beta) : ROW(r) > j ? v : before;
     }
   }
   STORE_ROWS
