@@ -171,7 +171,7 @@ void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmPro
   const auto alpha_bytes = scalar_bytes(problem.type, problem.alpha, alpha);
   const auto beta_bytes = scalar_bytes(problem.type, problem.beta, beta);
   const BufferRef addend = problem.addend.memory ? problem.addend : output;
-  const std::span<const BufferRef> residual(&problem.residual, key.residual);
+  const std::span<const BufferRef> residual(&problem.residual, key.residual ? 1 : 0);
   const auto run = [&](const auto& parameters) {
     const auto all = [&](const auto&... before) {
       launch(queue, kernel, range, before..., a, problem.b, output, addend, parameters, alpha_bytes, beta_bytes,
@@ -228,12 +228,31 @@ void reduce(Queue& queue, GemmProblem problem, BufferRef partial) {
 }
 }  // namespace
 
+// How cores for matrix units read the addend and the residual: see ADDEND and RESIDUAL of kernels/gemm/operands.clh.
+void set_epilogue(GemmKey& key, const GemmProblem& problem) {
+  const auto& p = problem.p;
+  const bool words = size_of(result_type(problem)) == 2;
+  const auto pairs = [&](const BufferRef& data, std::initializer_list<std::int64_t> strides) {
+    const auto even = [](std::int64_t stride) { return stride % 2 == 0; };
+    return words && data.offset % 4 == 0 && std::all_of(strides.begin(), strides.end(), even);
+  };
+  if (key.addend) {
+    const bool fits = !words || pairs(problem.addend, {p.d_batch});
+    if (p.d_m == 0 && p.d_n == 1 && fits) key.addend = 2;
+    else if (p.d_n == 0 && p.d_m == 1 && fits) key.addend = 3;
+    else if (p.d_n == 1 && pairs(problem.addend, {p.d_batch, p.d_m})) key.addend = 4;
+    else if (p.d_m == 1 && pairs(problem.addend, {p.d_batch, p.d_n})) key.addend = 5;
+  }
+  if (key.residual && pairs(problem.residual, {})) key.residual = 2;
+}
+
 void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::size_t group, std::int64_t most_groups,
                   std::span<const std::byte> first) {
   const auto& p = problem.p;
   const std::int64_t groups =
       p.share ? divide_up(p.shares, p.share) : p.tiles_m * p.tiles_n * problem.batches * p.splits;
   const NDRange range(std::size_t(std::min(groups, most_groups)) * group, group);
+  if (key.core->passes && p.splits == 1) set_epilogue(key, problem);
   if (p.splits == 1)
     return launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, problem.c, first);
   if (!key.both || key.stream) key.split = 1, key.addend = key.activation = key.residual = 0;
