@@ -10,9 +10,11 @@
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
+#include <dlprim/primitives/histogram.hpp>
 
 #include "generated/functions/histogram.h"
 #include "runtime/device.hpp"
+#include "runtime/tensor.hpp"
 
 namespace pytorch_ocl::ops {
 
@@ -32,6 +34,18 @@ at::Tensor& add_to_bins(at::Tensor& out, const at::Tensor& bin, const at::Tensor
   out.add_(sums.scatter_add_(1, rows(bin), rows(values.contiguous())).sum(0));
   const int64_t rest = n - shares * length;
   return out.index_add_(0, bin.narrow(0, n - rest, rest), values.narrow(0, n - rest, rest));
+}
+
+// out[b] += how many of `bin` are b; those below 0, if there are any, count nowhere.
+at::Tensor& count_in_bins(at::Tensor& out, const at::Tensor& bin, bool any_below, const char* op) {
+  const bool type = out.scalar_type() == at::kFloat || out.scalar_type() == at::kDouble ||
+                    out.scalar_type() == at::kInt || out.scalar_type() == at::kLong;
+  if (type && out.is_contiguous() && dlprim::can_count_bins(device(out.device().index()), out.size(0))) {
+    dlprim::count_bins(current_queue(out.device()), view_of(out, op), view_of(bin.contiguous(), op));
+    return out;
+  }
+  if (any_below) return add_to_bins(out, bin.clamp_min(0), bin.ge(0).to(out.scalar_type()));
+  return add_to_bins(out, bin, at::ones({}, out.options()).expand(bin.sizes()));
 }
 
 void check_points(const at::Tensor& self, std::size_t dims, const OptionalTensor& weight, const char* op) {
@@ -91,9 +105,9 @@ at::Tensor histogram_of(const at::Tensor& self, at::TensorList edges, const Opti
   }
   at::Tensor hist = at::zeros({count}, self.options());
   if (points.size(0) > 0) {
-    at::Tensor weights = inside.to(self.scalar_type());
-    if (weight && weight->defined()) weights = weight->reshape({-1}).masked_fill(inside.logical_not(), 0);
-    add_to_bins(hist, bin, weights);
+    const at::Tensor outside = inside.logical_not();
+    if (weight && weight->defined()) add_to_bins(hist, bin, weight->reshape({-1}).masked_fill(outside, 0));
+    else count_in_bins(hist, bin.masked_fill(outside, -1), true, "histogramdd");
   }
   hist = hist.view(shape);
   if (!density) return hist;
@@ -128,8 +142,8 @@ at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
   TORCH_CHECK(bound[0] >= 0, "bincount only supports 1-d non-negative integral inputs.");
   const int64_t bins = std::max(bound[1] + 1, minlength);
   at::Tensor out = at::zeros({bins}, self.options().dtype(type));
-  const at::Tensor ones = at::ones({}, out.options()).expand(self.sizes());
-  return add_to_bins(out, self.to(at::kLong).contiguous(), weighted ? weights->to(type) : ones);
+  const at::Tensor bin = self.to(at::kLong).contiguous();
+  return weighted ? add_to_bins(out, bin, weights->to(type)) : count_in_bins(out, bin, false, "bincount");
 }
 
 // Bins are computed and rounded in the input's dtype, step by step, as PyTorch does; those of integers exactly.
@@ -147,9 +161,9 @@ at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& mi
   const at::Tensor first = at::full({}, low, x.options()), last = at::full({}, high, x.options());
   const at::Tensor inside = x.ge(first).logical_and_(x.le(last)), scaled = x.sub(first).mul_(bins);
   const at::Tensor position = whole ? scaled.div(last - first, "floor") : scaled.div(last - first);
-  const at::Tensor bin = position.masked_fill(inside.logical_not(), 0).to(at::kLong).clamp_(0, bins - 1);
+  const at::Tensor bin = position.masked_fill(inside.logical_not(), -1).to(at::kLong).clamp_(-1, bins - 1);
   out.resize_({bins}).zero_();
-  if (values.numel() > 0) add_to_bins(out, bin, inside.to(out.scalar_type()));
+  if (values.numel() > 0) count_in_bins(out, bin, true, "histc");
   return out;
 }
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Counts how often numbers occur. Defines: T, BYTES: tag and size of the counts; BINS of local memory.
+#define COMBINE(old, more) ((old) + (more))
+#define INT64_ATOMICS
+#include "lib/atomics.clh"
+
+#define AHEAD 4
+
+__kernel void count_bins(GLOBAL(STORAGE(T), counts), CONST_GLOBAL(long, numbers), long n, long bins) {
+  __local uint own[BINS];
+  __global STORAGE(T) *out = POINTER(STORAGE(T), counts);
+  __global const long *in = CONST_POINTER(long, numbers);
+  const uint group = get_local_size(0);
+  for (uint b = get_local_id(0); b < BINS; b += group) own[b] = 0;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const long step = (long)get_num_groups(0) * group * AHEAD;
+  for (long first = (long)get_group_id(0) * group * AHEAD + get_local_id(0); first < n; first += step) {
+    long number[AHEAD];
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) number[i] = first + i * group < n ? in[first + i * group] : -1;
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++)
+      if (number[i] >= 0 && number[i] < bins) atomic_inc(own + number[i]);
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (uint b = get_local_id(0); b < (uint)bins; b += group)
+    if (own[b]) ADD(T, BYTES, out + b, own[b]);
+}
