@@ -88,7 +88,7 @@ __kernel void scatter(CONST_GLOBAL(STORAGE(T), columns), CONST_GLOBAL(STORAGE(T)
   for (int k = 0; k < 4; k++) {
     const long place = place_of(&p, s.top + (k >> 1), s.left + (k & 1));
     const R weight = (k >> 1 ? s.down : 1 - s.down) * (k & 1 ? s.right : 1 - s.right);
-    if (place >= 0 && weight != 0) UPDATE(G, G_BYTES, image + place, g * weight);
+    if (place >= 0 && weight != 0) ADD(G, G_BYTES, image + place, g * weight);
   }
 }
 #endif

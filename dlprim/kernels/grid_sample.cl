@@ -154,7 +154,7 @@ __kernel void sample(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(STORAGE(T), grid
 #ifdef WITH_IMAGE
             const long target = n * p.gradient_stride[0] + c * p.gradient_stride[1] + at_d * p.gradient_stride[2] +
                                 ay.index[j] * p.gradient_stride[3] + ax.index[i] * p.gradient_stride[4];
-            UPDATE(G, G_BYTES, POINTER(STORAGE(G), grad_in) + target, g * weight);
+            ADD(G, G_BYTES, POINTER(STORAGE(G), grad_in) + target, g * weight);
 #endif
 #if defined(WITH_GRID) && MODE != nearest
             const R value = g * LOAD(T, in, at);

@@ -3,7 +3,8 @@
 //   DIMS, INDICES, INDEX   loop dimensions, index tensors and their tag
 //   ELEMENTS               that a work-item reads
 //   UNIT                   type of the bytes moved as they are (reads, assignments), or
-//   TO, FROM, BYTES        tags and size of the destination's elements, COMBINE(a, b) and CAST(v), for updates, or
+//   TO, FROM, BYTES        tags and size of the destination's elements, COMBINE(a, b) and CAST(v), for updates, SUMS
+//                          where these are sums, or
 //   POSITIONS              for where elements go instead of what they are
 //   LINES                  for whole lines a work-item; READS of them, SAME_INDEX where all elements of a line have one,
 //                          UNIT_STRIDES where they are neighbours in both tensors
@@ -115,8 +116,8 @@ __kernel void write(GLOBAL(void, destination), CONST_GLOBAL(void, values), GLOBA
   __global STORAGE(TO) *to = POINTER(STORAGE(TO), destination) + addressed;
   const VALUE(FROM) given = LOAD(FROM, CONST_POINTER(STORAGE(FROM), values), dense);
   const VALUE(TO) value = CAST(given);
-#ifdef ADD_F32
-  add_f32((__global float *)to, value);
+#ifdef SUMS
+  ADD(TO, BYTES, to, value);
 #else
   UPDATE(TO, BYTES, to, value);
 #endif

@@ -105,7 +105,7 @@ __kernel void regions(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(STORAGE(T), box
 #ifdef BACKWARD
   __global STORAGE(G) *grad_in = POINTER(STORAGE(G), grad_in) + start;
   const R g = LOAD(T, CONST_POINTER(STORAGE(T), grad_out), i);
-#define ADD(place, value) UPDATE(G, G_BYTES, grad_in + (place), value)
+#define ADD_AT(place, value) ADD(G, G_BYTES, grad_in + (place), value)
 #endif
   R result = 0;
   int best = -1;
@@ -118,7 +118,7 @@ __kernel void regions(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(STORAGE(T), box
     for (int x = columns_of.x; x < columns_of.y; x++) {
       const int place = y * p.in[1] + x;
 #if defined(POSITION) && defined(BACKWARD)
-      ADD(place, g / count);
+      ADD_AT(place, g / count);
 #elif defined(POSITION)
       result += LOAD(T, image, place);
 #else
@@ -129,7 +129,7 @@ __kernel void regions(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(STORAGE(T), box
 #ifdef POSITION
   result /= count;
 #elif defined(BACKWARD)
-  if (best >= 0) ADD(best, g);
+  if (best >= 0) ADD_AT(best, g);
 #endif
 #else
   const R shift = p.aligned ? (R)0.5 : 0, scale = REAL_OF(R, p.scale);
@@ -155,7 +155,7 @@ __kernel void regions(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(STORAGE(T), box
         const R value = weight * LOAD(T, image, place);
         if (none || value > result) result = value, best = place, best_weight = weight, none = false;
 #elif defined(BACKWARD)
-        ADD(place, g * weight / count);
+        ADD_AT(place, g * weight / count);
 #else
         result += weight * LOAD(T, image, place);
 #endif
@@ -165,7 +165,7 @@ __kernel void regions(CONST_GLOBAL(STORAGE(T), in), CONST_GLOBAL(STORAGE(T), box
 #ifndef LARGEST
   result /= count;
 #elif defined(BACKWARD)
-  if (best >= 0) ADD(best, g * best_weight);
+  if (best >= 0) ADD_AT(best, g * best_weight);
 #endif
 #endif
 #ifndef BACKWARD

@@ -56,6 +56,9 @@ const char* combination(Update update, DataType type) {
   }
 }
 
+// Types that lib/atomics.clh has sums of.
+bool has_sums(DataType type) { return is_floating(type) || type == DataType::int32 || type == DataType::int64; }
+
 KernelSource make_source(const Key& key, const DeviceInfo& device) {
   KernelSource source("index.cl", key.lines ? "lines" : key.form == Form::write ? "write" : "read");
   std::string parameters, pointers;
@@ -78,7 +81,7 @@ KernelSource make_source(const Key& key, const DeviceInfo& device) {
       .define("COMBINE(a, b)", combination(Update(key.update), key.to));
   if (key.lines) return source;
   if (device.int64_atomics) source.define("INT64_ATOMICS");
-  if (key.to == DataType::float32 && Update(key.update) == Update::add) source.define("ADD_F32");
+  if (Update(key.update) == Update::add && has_sums(key.to)) source.define("SUMS");
   return source;
 }
 
