@@ -329,3 +329,38 @@ def test_distances_of_long_rows_keep_their_precision(device):
         torch.testing.assert_close(got.double(), expected, rtol=1e-5, atol=0)
     x[0, 5] = math.nan
     assert torch.pdist(x.to(device), math.inf).isnan()
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_logarithms_and_powers_of_infinite_complex_numbers(device, dtype):
+    ends = [complex(a, b) for a in (math.inf, -math.inf, math.nan) for b in (math.inf, -math.inf, math.nan)]
+    x = torch.tensor(ends, dtype=dtype)
+    for function in (torch.log, torch.log10, torch.acos, torch.asin):
+        torch.testing.assert_close(function(x.to(device)).cpu(), function(x), equal_nan=True)
+    base, exponent = x.repeat(9), x.repeat_interleave(9)
+    actual, expected = base.to(device).pow(exponent.to(device)).cpu(), base.pow(exponent)
+    torch.testing.assert_close(torch.view_as_real(actual), torch.view_as_real(expected), equal_nan=True)
+
+
+@pytest.mark.parametrize("function", [torch.remainder, torch.fmod, torch.atan2])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_numbers_are_rounded_to_the_tensors_dtype(device, function, dtype):
+    x = torch.linspace(-9, 9, 101).to(dtype)
+    number = torch.tensor(2.3, dtype=torch.float64) if function is torch.atan2 else 2.3
+    torch.testing.assert_close(function(x.to(device), number).cpu(), function(x, number), rtol=0, atol=0.01)
+
+
+@pytest.mark.parametrize("bins", [1, 10, 5000, 20000])
+def test_counts_of_bins(device, bins):
+    generator = torch.Generator().manual_seed(0)
+    for n in (1, 1000, 70001):
+        x = torch.randint(bins, (n,), generator=generator)
+        assert torch.equal(x.to(device).bincount(minlength=bins + 3).cpu(), x.bincount(minlength=bins + 3))
+        y = torch.randn(n, generator=generator)
+        edges = torch.arange(-bins, bins + 1, 2) / 4096  # exact, so that no rounding decides
+        y = (y * 64).round() / 64
+        assert torch.equal(torch.histogram(y.to(device), edges.to(device))[0].cpu(), torch.histogram(y, edges)[0])
+        counts = y.to(device).histc(bins, -1, 1).cpu()
+        assert counts.sum() == y.abs().le(1).sum()
+        if bins == 1 or bins == 10:
+            assert torch.equal(counts, y.histc(bins, -1, 1))

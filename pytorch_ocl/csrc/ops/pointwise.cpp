@@ -26,11 +26,19 @@ at::ScalarType compute_type_of(const at::TensorIteratorBase& it) {
   return common == at::ScalarType::Undefined || common == at::kBool ? last : common;
 }
 
-void add_operand(dlprim::Plan& plan, at::TensorIteratorBase& it, int index, const char* op) {
+// Operators that round a number of the host to the common dtype first, as PyTorch's other devices do.
+bool rounds_numbers(dlprim::PointwiseId id) {
+  using enum dlprim::PointwiseId;
+  return id == remainder || id == fmod || id == nextafter || id == hypot || id == atan2;
+}
+
+void add_operand(dlprim::Plan& plan, at::TensorIteratorBase& it, int index, const char* op,
+                 std::optional<at::ScalarType> rounded = {}) {
   const bool output = index < it.noutputs();
   const dlprim::DataType dtype = data_type_of(it.dtype(index), op);
   if (!output && it.is_cpu_scalar(index)) {
-    plan.add_constant(to_scalar(at::_local_scalar_dense(it.tensor(index)), it.dtype(index)), dtype);
+    const at::Tensor number = rounded ? it.tensor(index).to(*rounded) : it.tensor(index);
+    plan.add_constant(to_scalar(at::_local_scalar_dense(number), it.dtype(index)), dtype);
     return;
   }
   dlprim::TensorView view;
@@ -149,7 +157,9 @@ void run_pointwise(at::TensorIteratorBase& it, dlprim::PointwiseId id, c10::Arra
   dlprim::Plan plan;
   plan.dims = it.ndim();
   for (int d = 0; d < it.ndim(); d++) plan.sizes[d] = it.shape()[d];
-  for (int i = 0; i < it.ntensors(); i++) add_operand(plan, it, i, op);
+  const bool rounds = at::isReducedFloatingType(compute) && rounds_numbers(id);
+  for (int i = 0; i < it.ntensors(); i++)
+    add_operand(plan, it, i, op, rounds ? std::optional(compute) : std::nullopt);
   plan.coalesce();
   std::array<dlprim::Scalar, 8> values;
   TORCH_INTERNAL_ASSERT(scalars.size() <= values.size());
