@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Softmax, its logarithm, their gradients. Defines: X_TAG, Y_TAG, G_TAG (tags), REAL, LOG, LANES, ROWS, ITEMS, COLUMNS,
-// BATCH (elements a work-item has in flight where rows are read again; 1 on CPUs), PACK (elements it loads at once), SAFE
-// (rows of -infinity become 0).
+// BATCH (elements a work-item has in flight where rows are read again; 1 on CPUs), PACK (elements it loads at once), SHIFTED
+// (rows begin anywhere between packs: positions count from the pack that a row begins in), SAFE (rows of -infinity become
+// 0).
 #include "lib/packs.clh"
 #include "lib/rows.clh"
 
@@ -16,18 +17,33 @@ typedef struct {
   const IDX inner = COLUMNS ? (IDX)shape.inner : 1;                                            \
   const IDX wanted = (IDX)get_group_id(0) * ROWS + row, o = min(wanted, rows - 1);             \
   const bool valid = wanted < rows;                                                            \
-  const IDX base = COLUMNS ? o / inner * inner * length + o % inner : o * length;
+  const IDX start = COLUMNS ? o / inner * inner * length + o % inner : o * length;             \
+  const IDX before = SHIFTED ? start % PACK : 0, base = start - before, end = length + before;
 
 #define EACH_ITEM(i, r) for (uint i = 0, r = lane * PACK; i < ITEMS; i += PACK, r += LANES * PACK)
 #define EACH_OF_PACK(k) for (uint k = 0; k < PACK; k++)
+// Whether a row has its position r; whether it has all of the pack from there on, and any of it.
+#define HAS(r) ((r) < end && (!SHIFTED || (r) >= before))
+#define HAS_ALL(r) (SHIFTED ? (r) >= before && (r) + PACK <= end : (r) < end)
+#define HAS_ANY(r) ((r) < end)
 // Elements of a row from r on, `beyond` for those that it does not have; and back.
-#define LOAD_ROW(tag, p, r, values, beyond)               \
-  do {                                                    \
-    EACH_OF_PACK(k_)(values)[k_] = (beyond);              \
-    if ((r) < length) LOAD_PACK(tag, p, AT(r), values);   \
+#define LOAD_ROW(tag, p, r, values, beyond)                                             \
+  do {                                                                                  \
+    EACH_OF_PACK(k_)(values)[k_] = (beyond);                                            \
+    if (HAS_ALL(r)) LOAD_PACK(tag, p, AT(r), values);                                   \
+    else if (SHIFTED) {                                                                 \
+      EACH_OF_PACK(k_) if (HAS((r) + k_)) (values)[k_] = LOAD(tag, p, AT(r) + k_);      \
+    }                                                                                   \
+  } while (0)
+#define STORE_ROW(tag, p, r, values)                                                    \
+  do {                                                                                  \
+    if (HAS_ALL(r)) STORE_PACK(tag, p, AT(r), values);                                  \
+    else if (SHIFTED) {                                                                 \
+      EACH_OF_PACK(k_) if (HAS((r) + k_)) STORE(tag, p, AT(r) + k_, (values)[k_]);      \
+    }                                                                                   \
   } while (0)
 // Rows that do not fit, a batch at a time. GPUs read them again from their end, the part that caches still hold.
-#define BATCHES ((length - 1) / (BATCH * LANES) + 1)
+#define BATCHES ((end - 1) / (BATCH * LANES) + 1)
 #define EACH_BATCH for (IDX batch = 0; batch < BATCHES; batch++)
 // GPUs add constants to the address of the row, which saves them half of the registers.
 #if BATCH == 1
@@ -62,7 +78,7 @@ void softmax_forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), 
 #pragma unroll
   EACH_ITEM(i, r) EACH_OF_PACK(k) {
     const REAL e = exp(v[i + k] - largest);
-    sum += r < length ? e : 0;
+    sum += HAS(r + k) ? e : 0;
 #if LOG
     v[i + k] -= largest;
 #else
@@ -73,9 +89,9 @@ void softmax_forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), 
   if (!valid) return;
   const REAL norm = LOG ? log(sum) : sum;
 #pragma unroll
-  EACH_ITEM(i, r) if (r < length) {
+  EACH_ITEM(i, r) if (HAS_ANY(r)) {
     EACH_OF_PACK(k) v[i + k] = LOG ? v[i + k] - norm : SAFE && norm == 0 ? 0 : v[i + k] / norm;
-    STORE_PACK(Y_TAG, y, AT(r), v + i);
+    STORE_ROW(Y_TAG, y, r, v + i);
   }
 #else
   EACH_BATCH {
@@ -105,12 +121,12 @@ void softmax_forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), 
   EACH_BATCH_AGAIN {
     REAL v[BATCH];
     EACH_HELD(i, r) LOAD_ROW(X_TAG, x, r, v + i, 0);
-    EACH_HELD(i, r) if (r < length) {
+    EACH_HELD(i, r) if (HAS_ANY(r)) {
       EACH_OF_PACK(k) {
         v[i + k] -= largest;
         v[i + k] = LOG ? v[i + k] - norm : empty ? 0 : exp(v[i + k]) / norm;
       }
-      STORE_PACK(Y_TAG, y, AT(r), v + i);
+      STORE_ROW(Y_TAG, y, r, v + i);
     }
   }
 #endif
@@ -146,9 +162,9 @@ void softmax_backward(const softmax_shape shape, GLOBAL(STORAGE(X_TAG), gx_data)
   if (!valid) return;
 #if ITEMS > 0
 #pragma unroll
-  EACH_ITEM(i, r) if (r < length) {
+  EACH_ITEM(i, r) if (HAS_ANY(r)) {
     EACH_OF_PACK(k) g[i + k] = LOG ? g[i + k] - exp(v[i + k]) * sum : (g[i + k] - sum) * v[i + k];
-    STORE_PACK(X_TAG, gx, AT(r), g + i);
+    STORE_ROW(X_TAG, gx, r, g + i);
   }
 #else
   EACH_BATCH_AGAIN {
@@ -157,9 +173,9 @@ void softmax_backward(const softmax_shape shape, GLOBAL(STORAGE(X_TAG), gx_data)
       LOAD_ROW(G_TAG, gy, r, g + i, 0);
       LOAD_ROW(Y_TAG, y, r, v + i, 0);
     }
-    EACH_HELD(i, r) if (r < length) {
+    EACH_HELD(i, r) if (HAS_ANY(r)) {
       EACH_OF_PACK(k) g[i + k] = LOG ? g[i + k] - exp(v[i + k]) * sum : (g[i + k] - sum) * v[i + k];
-      STORE_PACK(X_TAG, gx, AT(r), g + i);
+      STORE_ROW(X_TAG, gx, r, g + i);
     }
   }
 #endif

@@ -17,7 +17,7 @@ struct Shape {
 struct Key {
   RowLayout layout;
   DataType x{}, y{}, g{};
-  std::uint8_t log = 0, backward = 0, wide = 0, safe = 0, batch = 0, pack = 1, unused = 0;
+  std::uint8_t log = 0, backward = 0, wide = 0, safe = 0, batch = 0, pack = 1, shifted = 0;
 };
 
 void validate(const TensorView& like, const TensorView& view) {
@@ -47,6 +47,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
     source.define("REAL", wide ? "double" : "float").define("LOG", key.log).define("SAFE", key.safe);
     source.define("LANES", key.layout.lanes).define("ROWS", key.layout.rows).define("ITEMS", key.layout.items);
     source.define("COLUMNS", key.layout.columns).define("BATCH", key.batch).define("PACK", key.pack);
+    source.define("SHIFTED", key.shifted);
     if (key.wide) source.define("WIDE");
     return source;
   });
@@ -72,9 +73,13 @@ void run(Queue& queue, Key key, Shape shape, int max_items, std::initializer_lis
   if (shape.inner == 1 && takes_lines(device.info(), std::int64_t(shape.length), {key.x, key.y, key.g}))
     return launch(queue, lines_kernel(device, key), NDRange(line_groups(device.info(), shape.rows), 1), Traffic{bytes},
                   shape, buffers...);
-  key.pack = shape.inner == 1 && takes_fours(device.info(), std::int64_t(shape.length), data) ? 4 : 1;
-  key.layout =
-      row_layout(device.info(), std::int64_t(shape.length), std::int64_t(shape.inner), max_items, 1024, key.pack);
+  // Rows that are no multiple of four begin up to three elements behind a whole pack.
+  constexpr std::uint64_t long_row = 256;
+  const bool fours = shape.inner == 1 && takes_fours(device.info(), 4, data);
+  key.shifted = fours && shape.length % 4 != 0 && shape.length >= long_row;
+  key.pack = fours && (shape.length % 4 == 0 || key.shifted) ? 4 : 1;
+  key.layout = row_layout(device.info(), std::int64_t(shape.length + (key.shifted ? 3 : 0)), std::int64_t(shape.inner),
+                          max_items, 1024, key.pack);
   key.batch = device.info().cpu && !settings.gpu_forms ? 1 : 8;
   key.wide = shape.rows * shape.length > std::uint64_t(settings.index_limit);
   const std::size_t group = std::size_t(key.layout.lanes) * key.layout.rows;
