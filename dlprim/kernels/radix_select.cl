@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Positions, in ascending order, of the k elements of a row that come first in the order of sorting. A work-group takes
-// a row: it finds the k-th key digit by digit from histograms (Alabi et al., "Fast k-selection algorithms for graphics
+// Positions, in ascending order, of the k elements of a row that come first in the order of sorting, or of each of its
+// parts, `part` elements long but for the last. A work-group takes a part: it finds the k-th key digit by digit from histograms (Alabi et al., "Fast k-selection algorithms for graphics
 // processing units", 2012), then lists what comes before that key and as many elements of that key as are left: in any
 // order, to be sorted, where local memory has room for all of that key; else in two more readings of the row.
 // Defines: those of lib/sort_keys.clh and lib/digits.clh.
@@ -35,11 +35,12 @@ inline void list_candidates(__global const STORAGE(T) *x, ulong n, sort_key thre
 #endif
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void radix_select(CONST_GLOBAL(STORAGE(T), keys), GLOBAL(long, places), ulong n, ulong k) {
+void radix_select(CONST_GLOBAL(STORAGE(T), keys), GLOBAL(long, places), ulong row, ulong part, ulong k) {
   __local uint counts[DIGITS], found[2];
   __local ulong starts[GROUP];
   const int item = get_local_id(0);
-  __global const STORAGE(T) *x = CONST_POINTER(STORAGE(T), keys) + get_group_id(0) * n;
+  const ulong parts = (row + part - 1) / part, first = get_group_id(0) % parts * part, n = min(part, row - first);
+  __global const STORAGE(T) *x = CONST_POINTER(STORAGE(T), keys) + get_group_id(0) / parts * row + first;
   sort_key threshold = 0;
   uint wanted = (uint)k;  // of the elements whose leading digits are those of the threshold
   int shift = KEY_BITS;
@@ -68,7 +69,7 @@ void radix_select(CONST_GLOBAL(STORAGE(T), keys), GLOBAL(long, places), ulong n,
     barrier(CLK_LOCAL_MEM_FENCE);
     SCAN(starts, item, GROUP)
     const uint before_less = (uint)(starts[item] >> 32) - is_less, before_equal = (uint)starts[item] - is_equal;
-    if (item < candidates && (is_less || before_equal < wanted)) to[before_less + min(before_equal, wanted)] = own >> 1;
+    if (item < candidates && (is_less || before_equal < wanted)) to[before_less + min(before_equal, wanted)] = first + (own >> 1);
     return;
   }
 #endif
@@ -88,7 +89,7 @@ void radix_select(CONST_GLOBAL(STORAGE(T), keys), GLOBAL(long, places), ulong n,
 #endif
   for (ulong i = begin; i < end; i++) {
     const sort_key key = KEY(i) >> shift;
-    if (key < threshold || (key == threshold && equal < wanted)) to[less + min(equal, wanted)] = i;
+    if (key < threshold || (key == threshold && equal < wanted)) to[less + min(equal, wanted)] = first + i;
     less += key < threshold, equal += key == threshold;
   }
 }

@@ -276,6 +276,29 @@ TEST(Sort, Searches) {
   }
 }
 
+// By parts of the rows on GPUs: few values, so that equal ones lie in many parts.
+TEST(SelectPlaces, OfLongRows) {
+  const testing::Variable forced("DLPRIM_SORT", "radix");
+  for (const std::int64_t n : {50257, 200003})
+    for (const std::int64_t k : {1, 50}) {
+      std::mt19937 engine{unsigned(n + k)};
+      std::vector<float> host(std::size_t(2 * n));
+      for (std::int64_t i = 0; i < 2 * n; i++) host[std::size_t(i)] = i < n ? float(engine() % 9) : float(engine());
+      DeviceVector<float> keys(host);
+      const TensorView rows{keys.data(), DataType::float32, {2, n}};
+      DeviceVector<std::int64_t> places(std::size_t(2 * k)), order(host.size());
+      if (!select_places(queue(), rows, {places.data(), DataType::int64, {2, k}}, true)) continue;  // sorting is faster
+      sort_order(queue(), rows, {order.data(), DataType::int64, {2, n}}, true);
+      auto sorted = order.read();
+      const auto result = places.read();
+      for (std::int64_t row = 0; row < 2; row++) {
+        std::sort(sorted.begin() + row * n, sorted.begin() + row * n + k);
+        ASSERT_TRUE(std::equal(result.begin() + row * k, result.begin() + (row + 1) * k, sorted.begin() + row * n))
+            << n << " " << k << " row " << row;
+      }
+    }
+}
+
 // Two of 256 values are not zero: what is equal to the last one taken is more than local memory has room for, or less.
 TEST(SelectPlaces, AmongManyEqual) {
   const testing::Variable forced("DLPRIM_SORT", "radix");
