@@ -16,6 +16,7 @@ namespace {
 struct Key {
   DataType type;
   ColumnKernel kernel;
+  std::uint16_t group;
 };
 
 // Slots of columns.cl for a [B, m, n], with columns of zeros added, and the rotations so far below the columns.
@@ -131,14 +132,19 @@ void Columns::orthogonalize(const Temporary& v) {
 
 }  // namespace
 
-Kernel& column_kernel(Queue& queue, DataType type, ColumnKernel which) {
+std::size_t column_group(Queue& queue, std::int64_t count) {
+  const DeviceInfo& device = queue.device().info();
+  const bool cpu = device.cpu && !settings.gpu_forms;
+  const std::size_t least = cpu ? 8 : 32, most = cpu ? 16 : 256;
+  return fitting_group(device, std::clamp(std::bit_ceil(std::size_t(count)), least, most));
+}
+
+Kernel& column_kernel(Queue& queue, DataType type, ColumnKernel which, std::size_t group) {
   static KernelCache<Key> cache;
   constexpr const char* names[] = {"norm_parts",  "norms",  "to_slots",       "next_round", "column_products",
                                    "rank_values", "divide", "shift_diagonal", "orient",     "report"};
-  return cache.get(queue.device(), Key{type, which}, [&] {
-    return source("columns.cl", names[int(which)], type)
-        .define("GROUP", std::int64_t(fitting_group(queue.device().info(), column_group)));
-  });
+  return cache.get(queue.device(), Key{type, which, std::uint16_t(group)},
+                   [&] { return source("columns.cl", names[int(which)], type).define("GROUP", std::int64_t(group)); });
 }
 
 OneSided rotate_columns(Queue& queue, const TensorView& a) {
@@ -179,8 +185,8 @@ Temporary norms_of(Queue& queue, const TensorView& a) {
   const std::int64_t shares = std::clamp<std::int64_t>(512 / batch, 1, p.rows);
   Temporary scales(queue, real, {2, batch});
   const Temporary parts(queue, real, {batch, shares, 2});
-  const std::size_t group = fitting_group(queue.device().info(), column_group);
-  launch(queue, column_kernel(queue, a.dtype, ColumnKernel::norm_parts),
+  const std::size_t group = column_group(queue, p.columns);
+  launch(queue, column_kernel(queue, a.dtype, ColumnKernel::norm_parts, group),
          NDRange(std::size_t(shares) * group, std::size_t(batch), group, 1), a.data, parts.view().data, p);
   launch(queue, column_kernel(queue, a.dtype, ColumnKernel::norms), NDRange(std::size_t(batch), 64), parts.view().data,
          scales.view().data, cl_int(shares), cl_int(batch));
@@ -192,8 +198,8 @@ void column_products(Queue& queue, const TensorView& a, const TensorView& b, con
     Strides a, other;
     cl_long rows, columns;
   } p{strides_of(a), strides_of(b), a.size(1), a.size(2)};
-  const std::size_t group = fitting_group(queue.device().info(), column_group);
-  launch(queue, column_kernel(queue, a.dtype, ColumnKernel::column_products),
+  const std::size_t group = column_group(queue, p.rows);
+  launch(queue, column_kernel(queue, a.dtype, ColumnKernel::column_products, group),
          NDRange(std::size_t(a.size(0) * a.size(2)) * group, group), a.data, b.data, values.data, p, cl_int(root));
 }
 

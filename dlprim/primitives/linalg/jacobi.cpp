@@ -32,7 +32,9 @@ void launch_jacobi(Queue& queue, const TensorView& a, const TensorView& vectors,
   static KernelCache<Key> cache;
   const std::int64_t n = a.size(1);
   const DeviceInfo& device = queue.device().info();
-  const std::size_t wish = n <= 16 ? 64 : n <= 32 ? 128 : a.size(0) <= device.compute_units ? most_group : 256;
+  // A CPU runs the items of a group in turn and gains nothing from more than its vectors hold.
+  std::size_t wish = n <= 16 ? 64 : n <= 32 ? 128 : a.size(0) <= device.compute_units ? most_group : 256;
+  if (device.cpu && !settings.gpu_forms) wish = 8;
   const Key key{a.dtype, blocks, std::uint16_t(fitting_group(device, wish))};
   Kernel& kernel = cache.get(queue.device(), key, [&] {
     const bool two = real_of(a.dtype) == DataType::float64;

@@ -40,7 +40,9 @@ enum class ColumnKernel : std::uint8_t {
   orient,
   report,
 };
-Kernel& column_kernel(Queue& queue, DataType type, ColumnKernel which);
+Kernel& column_kernel(Queue& queue, DataType type, ColumnKernel which, std::size_t group = 1);
+/// Work-items that share `count` elements. Each of the steps of a sum over a group costs a CPU as much as the elements do.
+std::size_t column_group(Queue& queue, std::int64_t count);
 /// values [B, n] = real parts of the products of columns of `a` and `b` [B, m, n], or their roots.
 void column_products(Queue& queue, const TensorView& a, const TensorView& b, const TensorView& values, bool root);
 /// The place of each of values [B, n], and these, times their scale, sorted.
@@ -48,7 +50,5 @@ Temporary rank(Queue& queue, const TensorView& values, const TensorView& scales,
                bool descending, DataType type);
 /// info = code where the scale is NaN.
 void report(Queue& queue, const TensorView& scales, const TensorView& info, int code, DataType type);
-
-inline constexpr std::int64_t column_group = 256;
 
 }  // namespace dlprim::linalg
