@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/distance.hpp>
 #include <dlprim/primitives/embedding.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include <cmath>
 #include <limits>
@@ -72,6 +73,35 @@ TEST(Distance, NormsAndTheirGradients) {
       for (std::size_t j = 0; j < 4; j++)
         expected += (norm(k / 15, k / 5 % 3, j, k % 5, 1e-6) - norm(k / 15, k / 5 % 3, j, k % 5, -1e-6)) / 2e-6;
       ASSERT_NEAR(g[k], expected, 1e-3) << p;
+    }
+  }
+}
+
+TEST(Distance, PairsAreThoseOfTheWholeMatrix) {
+  constexpr std::size_t n = 9, columns = 4;
+  const auto x = testing::random_floats(n * columns), weight = testing::random_floats(n * (n - 1) / 2, 2);
+  std::vector<float> weights(n * n, 0);
+  for (std::size_t i = 0, at = 0; i < n; i++)
+    for (std::size_t j = i + 1; j < n; j++, at++) weights[i * n + j] = weights[j * n + i] = weight[at];
+  DeviceVector<float> a(x), all(n * n), pairs(weight.size()), grad(weights), pair_grad(weight), grad_a(x.size()),
+      pair_grad_a(x.size());
+  const TensorView av{a.data(), DataType::float32, {1, n, columns}}, lv{all.data(), DataType::float32, {1, n, n}},
+      rows{a.data(), DataType::float32, {n, columns}},
+      pv{pairs.data(), DataType::float32, {std::int64_t(weight.size())}};
+  const std::int64_t usual = settings.index_limit;
+  for (const std::int64_t limit : {std::int64_t(10), usual}) {
+    settings.index_limit = limit;
+    for (const double p : {0.0, 1.0, 2.0, 2.5, std::numeric_limits<double>::infinity()}) {
+      distances(queue(), lv, av, av, p);
+      distances_backward(queue(), {grad_a.data(), DataType::float32, {1, n, columns}},
+                         {grad.data(), DataType::float32, {1, n, n}}, av, av, lv, p);
+      pair_distances(queue(), pv, rows, p);
+      pair_distances_backward(queue(), {pair_grad_a.data(), DataType::float32, {n, columns}},
+                              {pair_grad.data(), DataType::float32, {std::int64_t(weight.size())}}, rows, pv, p);
+      const auto whole = all.read(), found = pairs.read(), expected = grad_a.read(), gradient = pair_grad_a.read();
+      for (std::size_t i = 0, at = 0; i < n; i++)
+        for (std::size_t j = i + 1; j < n; j++, at++) ASSERT_EQ(found[at], whole[i * n + j]) << p;
+      for (std::size_t k = 0; k < gradient.size(); k++) ASSERT_NEAR(gradient[k], expected[k], 1e-5) << p;
     }
   }
 }

@@ -364,3 +364,21 @@ def test_counts_of_bins(device, bins):
         assert counts.sum() == y.abs().le(1).sum()
         if bins == 1 or bins == 10:
             assert torch.equal(counts, y.histc(bins, -1, 1))
+
+
+@pytest.mark.parametrize("n", [2, 3, 70, 1500])
+def test_distances_of_pairs_take_no_matrix_of_all(device, n):
+    x, weight = torch.rand(n, 3, dtype=torch.float64), torch.rand(n * (n - 1) // 2, dtype=torch.float64)
+    for p in (0.0, 0.7, 1.0, 2.0, math.inf):
+        found = []
+        for place in ("cpu", device):
+            rows, w = x.to(place, copy=True).requires_grad_(), weight.to(place)
+            if place == device:
+                torch.ocl.reset_peak_memory_stats()
+                before = torch.ocl.memory_allocated()
+            distances = torch.pdist(rows, p)
+            (gradient,) = torch.autograd.grad((distances * w).sum(), rows)
+            found.append((distances.detach().cpu(), gradient.cpu()))
+        torch.testing.assert_close(found[1], found[0])
+        # The distances, their gradient and products with weights; those of all pairs in both orders are twice as many.
+        assert torch.ocl.max_memory_allocated() - before < 5 * weight.numel() * 8 + 2**16

@@ -4,7 +4,6 @@
 #include <ATen/native/Cross.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/triu_indices.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <dlprim/primitives/distance.hpp>
@@ -38,12 +37,6 @@ at::Tensor distances_backward(const at::Tensor& grad, const at::Tensor& a, const
   dlprim::distances_backward(current_queue(a.device()), view_of(result, "cdist"), view_of(g, "cdist"),
                              view_of(x, "cdist"), view_of(y, "cdist"), view_of(d, "cdist"), p);
   return result.view(a.sizes());
-}
-
-// Positions of the pairs i < j in an n x n matrix, in the order of pdist.
-at::Tensor pairs(int64_t n, const at::Tensor& like) {
-  const at::Tensor indices = at::triu_indices(n, n, 1, like.options().dtype(at::kLong));
-  return indices[0].mul(n).add(indices[1]);
 }
 
 void cross_kernel(const at::Tensor& result, const at::Tensor& a, const at::Tensor& b, int64_t dim) {
@@ -112,18 +105,17 @@ at::Tensor _pdist_forward(const at::Tensor& self, double p) {
   const int64_t n = self.size(0);
   if (n <= 1) return at::empty({0}, self.options());
   if (self.size(1) == 0) return at::zeros({n * (n - 1) / 2}, self.options());
-  return distances(self, self, p).view({-1}).index_select(0, pairs(n, self));
+  const at::Tensor x = self.contiguous(), out = at::empty({n * (n - 1) / 2}, self.options());
+  dlprim::pair_distances(current_queue(self.device()), view_of(out, "pdist"), view_of(x, "pdist"), p);
+  return out;
 }
 
 at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, double p, const at::Tensor& pdist) {
-  const int64_t n = self.size(0);
-  if (n <= 1 || self.numel() == 0 || p == 0) return at::zeros_like(self);
-  const at::Tensor at = pairs(n, self);
-  auto symmetric = [&](const at::Tensor& values) {
-    const at::Tensor upper = at::zeros({n * n}, values.options()).index_copy_(0, at, values).view({n, n});
-    return upper.add(upper.t());
-  };
-  return distances_backward(symmetric(grad), self, self, symmetric(pdist), p);
+  if (self.size(0) <= 1 || self.numel() == 0 || p == 0) return at::zeros_like(self);
+  const at::Tensor x = self.contiguous(), g = grad.contiguous(), d = pdist.contiguous(), result = at::empty_like(x);
+  dlprim::pair_distances_backward(current_queue(self.device()), view_of(result, "pdist"), view_of(g, "pdist"),
+                                  view_of(x, "pdist"), view_of(d, "pdist"), p);
+  return result;
 }
 
 }  // namespace ops

@@ -11,4 +11,9 @@ void distances(Queue& queue, const TensorView& out, const TensorView& a, const T
 void distances_backward(Queue& queue, const TensorView& grad_a, const TensorView& grad, const TensorView& a,
                         const TensorView& b, const TensorView& out, double p);
 
+/// The same between the rows of a [n, columns], of the pairs i < j in their order: out [n (n - 1) / 2].
+void pair_distances(Queue& queue, const TensorView& out, const TensorView& a, double p);
+void pair_distances_backward(Queue& queue, const TensorView& grad_a, const TensorView& grad, const TensorView& a,
+                             const TensorView& out, double p);
+
 }  // namespace dlprim
