@@ -357,6 +357,35 @@ def test_choosers(tmp_path):
     assert run(program, PYTORCH_OCL_ADAPTERS="0").split() == "None cpu cpu cuda:0 cpu cpu cpu theirs theirs 0".split()
 
 
+MACE = {
+    "mace__tools__torch_tools": """
+import logging, torch
+def init_device(device_str): return torch.device("cuda" if "cuda" in device_str else "cpu")
+""",
+    "mace__tools__arg_parser": """
+import argparse
+def build_default_arg_parser():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--name")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    return parser
+""",
+}
+
+
+def test_mace_takes_the_device(tmp_path):
+    program = (
+        stub(tmp_path, **MACE)
+        + """
+from mace.tools.torch_tools import init_device
+from mace.tools.arg_parser import build_default_arg_parser
+print(init_device(build_default_arg_parser().parse_args(["--device", "ocl"]).device), init_device("ocl:0"),
+      init_device(build_default_arg_parser().parse_args([]).device), init_device("cuda"))
+"""
+    )
+    assert run(program).split() == ["ocl:0", "ocl:0", "cpu", "cuda"]
+
+
 def test_ultralytics_takes_the_device(tmp_path):
     program = stub(tmp_path, **CHOOSERS)
     run(

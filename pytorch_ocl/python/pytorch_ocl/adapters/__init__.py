@@ -26,6 +26,8 @@ TABLE = {
     "lightning.pytorch.trainer.connectors.accelerator_connector": "lightning:connector",
     "lightning_fabric.accelerators": "lightning:accelerators",
     "lightning_fabric.connector": "lightning:connector",
+    "mace.tools.arg_parser": "mace:arg_parser",
+    "mace.tools.torch_tools": "mace:torch_tools",
     "pytorch_lightning.accelerators": "lightning:accelerators",
     "pytorch_lightning.trainer.connectors.accelerator_connector": "lightning:connector",
     "pytorch_metric_learning.utils.common_functions": "pytorch_metric_learning:common_functions",
