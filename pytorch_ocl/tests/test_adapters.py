@@ -386,6 +386,23 @@ print(init_device(build_default_arg_parser().parse_args(["--device", "ocl"]).dev
     assert run(program).split() == ["ocl:0", "ocl:0", "cpu", "cuda"]
 
 
+SKRL = """
+import torch
+class PyTorch:
+    def __init__(self): self._device = "cuda:0"
+    @staticmethod
+    def parse_device(device, validate=True): return torch.device("cpu" if device is None else device)
+class config: torch = PyTorch()
+"""
+
+
+def test_skrl_takes_the_device(tmp_path):
+    program = stub(tmp_path, skrl=SKRL) + "from skrl import config\nprint(config.torch.parse_device(None))\n"
+    named = "config.torch._device = 'ocl:0'\nprint(config.torch.parse_device(None), config.torch.parse_device('cpu'))"
+    assert run(program + named).split() == ["cpu", "ocl:0", "cpu"]
+    assert run(program, **GPU).split() == ["ocl:0"]
+
+
 def test_ultralytics_takes_the_device(tmp_path):
     program = stub(tmp_path, **CHOOSERS)
     run(

@@ -34,6 +34,7 @@ TABLE = {
     "pytorch_tabnet.utils": "tabnet:utils",
     "safetensors": "safetensors:package",
     "sentence_transformers.util.environment": "sentence_transformers:environment",
+    "skrl": "skrl:package",
     "stable_baselines3.common.utils": "stable_baselines3:utils",
     "torch._inductor.compile_fx": "aot_inductor:compiler",
     "torch.distributed.checkpoint.filesystem": "checkpoints:filesystem",
