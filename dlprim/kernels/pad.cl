@@ -62,27 +62,73 @@ inline void outer(int k, long at, long before, long size, long out, long *begin,
 #else
 #define RANGES 1
 #endif
-__kernel void pad_backward(GLOBAL(STORAGE(T), grad_in), CONST_GLOBAL(STORAGE(T), grad_out), Padding p) {
-  const ulong i = global_id();
-  if (i >= p.count) return;
-  const ulong line = i / (ulong)p.in[2], plane = line / (ulong)p.in[1], volume = plane / (ulong)p.in[0];
-  const long x = (long)(i % (ulong)p.in[2]), y = (long)(line % (ulong)p.in[1]), z = (long)(plane % (ulong)p.in[0]);
-  __global const STORAGE(T) *grad = CONST_POINTER(STORAGE(T), grad_out) + volume * p.out[0] * p.out[1] * p.out[2];
+// What became of element (z, y, x), summed.
+inline ACC(T) gradient_of(__global const STORAGE(T) *grad, const Padding *p, long z, long y, long x) {
   ACC(T) sum = 0;
   long z0, z1, y0, y1, x0, x1;
   for (int a = 0; a < RANGES; a++) {
-    outer(a, z, p.before[0], p.in[0], p.out[0], &z0, &z1);
+    outer(a, z, p->before[0], p->in[0], p->out[0], &z0, &z1);
     for (; z0 < z1; z0++)
       for (int b = 0; b < RANGES; b++) {
-        outer(b, y, p.before[1], p.in[1], p.out[1], &y0, &y1);
+        outer(b, y, p->before[1], p->in[1], p->out[1], &y0, &y1);
         for (; y0 < y1; y0++)
           for (int c = 0; c < RANGES; c++) {
-            outer(c, x, p.before[2], p.in[2], p.out[2], &x0, &x1);
-            for (; x0 < x1; x0++) sum += LOAD(T, grad, (z0 * p.out[1] + y0) * p.out[2] + x0);
+            outer(c, x, p->before[2], p->in[2], p->out[2], &x0, &x1);
+            for (; x0 < x1; x0++) sum += LOAD(T, grad, (z0 * p->out[1] + y0) * p->out[2] + x0);
           }
       }
   }
-  STORE(T, POINTER(STORAGE(T), grad_in), i, sum);
+  return sum;
+}
+
+#ifdef CPU_DEVICE
+#define PIECE 256
+// Elements [left, right) of a line, each of which became one of its line alone: neighbours are added to neighbours.
+inline void gradients_between(__global const STORAGE(T) *grad, __global STORAGE(T) *to, const Padding *p, long z, long y,
+                              long left, long right) {
+  for (long begin = left; begin < right; begin += PIECE) {
+    const int length = (int)min((long)PIECE, right - begin);
+    ACC(T) sums[PIECE];
+    for (int i = 0; i < PIECE; i++) sums[i] = 0;
+    long z0, z1, y0, y1;
+    for (int a = 0; a < RANGES; a++) {
+      outer(a, z, p->before[0], p->in[0], p->out[0], &z0, &z1);
+      for (; z0 < z1; z0++)
+        for (int b = 0; b < RANGES; b++) {
+          outer(b, y, p->before[1], p->in[1], p->out[1], &y0, &y1);
+          for (; y0 < y1; y0++) {
+            const long from = (z0 * p->out[1] + y0) * p->out[2] + begin + p->before[2];
+            for (int i = 0; i < length; i++) sums[i] += LOAD(T, grad, from + i);
+          }
+        }
+    }
+    for (int i = 0; i < length; i++) STORE(T, to, begin + i, sums[i]);
+  }
+}
+#endif
+
+__kernel void pad_backward(GLOBAL(STORAGE(T), grad_in), CONST_GLOBAL(STORAGE(T), grad_out), Padding p) {
+  EACH_LINE(line, p.count, p.in[2]) {
+    const ulong plane = line / (ulong)p.in[1], volume = plane / (ulong)p.in[0];
+    const long y = (long)(line % (ulong)p.in[1]), z = (long)(plane % (ulong)p.in[0]);
+    __global const STORAGE(T) *grad = CONST_POINTER(STORAGE(T), grad_out) + volume * p.out[0] * p.out[1] * p.out[2];
+    __global STORAGE(T) *to = POINTER(STORAGE(T), grad_in) + line * (ulong)p.in[2];
+#ifdef CPU_DEVICE
+    const long before = p.before[2], size = p.in[2], out = p.out[2];
+#ifdef REFLECT
+    const long first = max(before, 0L) + 1, end = min(size - 1, before + 2 * size - 1 - out);
+#else
+    const long first = 1, end = size - 1;
+#endif
+    const long left = clamp(max(first, -before), 0L, size), right = clamp(min(end, out - before), left, size);
+    for (long x = 0; x < left; x++) STORE(T, to, x, gradient_of(grad, &p, z, y, x));
+    gradients_between(grad, to, &p, z, y, left, right);
+    for (long x = right; x < size; x++) STORE(T, to, x, gradient_of(grad, &p, z, y, x));
+#else
+    EACH_OF_LINE(x, p.in[2])
+    STORE(T, to, x, gradient_of(grad, &p, z, y, x));
+#endif
+  }
 }
 #endif
 

@@ -47,9 +47,7 @@ void run_pad(Queue& queue, std::uint8_t kernel, const TensorView& to, const Tens
   p.count = std::uint64_t(to.numel());
   const Key key{kernel, std::uint8_t(mode == PadMode::reflect), to.dtype};
   if (p.count == 0) return;
-  const NDRange range =
-      kernel == backward ? NDRange(p.count, work_group) : line_range(queue, p.count, to.size(-1), work_group);
-  launch(queue, kernel_for(queue, key), range, to.data, from.data, p);
+  launch(queue, kernel_for(queue, key), line_range(queue, p.count, to.size(-1), work_group), to.data, from.data, p);
 }
 
 void run_windows(Queue& queue, std::uint8_t kernel, const TensorView& to, const TensorView& from,

@@ -18,18 +18,20 @@ std::int64_t inner(std::int64_t at, std::int64_t before, std::int64_t size, PadM
   return at >= size ? 2 * (size - 1) - at : at;
 }
 
-TEST(Pad, AndItsTranspose) {
+void check_pad(std::int64_t width) {
+  const std::size_t elements = std::size_t(2 * 2 * 4 * width);
   for (const PadMode mode : {PadMode::reflect, PadMode::replicate})
     for (const std::array<std::int64_t, 3> before : {std::array<std::int64_t, 3>{0, 2, 1}, {1, -1, 0}}) {
-      const std::int64_t in[] = {2, 2, 4, 3}, out[] = {2, 2 + 2 * before[0], 4 + before[1] + 1, 3 + before[2] + 2};
-      const auto host = testing::random_floats(48),
+      const std::int64_t in[] = {2, 2, 4, width},
+                         out[] = {2, 2 + 2 * before[0], 4 + before[1] + 1, width + before[2] + 2};
+      const auto host = testing::random_floats(elements),
                  grad = testing::random_floats(std::size_t(out[0] * out[1] * out[2] * out[3]), 2);
-      DeviceVector<float> source(host), padded(grad.size()), grad_out(grad), grad_in(48);
+      DeviceVector<float> source(host), padded(grad.size()), grad_out(grad), grad_in(elements);
       const TensorView i{source.data(), DataType::float32, in}, o{padded.data(), DataType::float32, out};
       pad(queue(), o, i, before, mode);
       pad_backward(queue(), {grad_in.data(), DataType::float32, in}, {grad_out.data(), DataType::float32, out}, before,
                    mode);
-      std::vector<float> expected(48, 0);
+      std::vector<float> expected(elements, 0);
       const auto result = padded.read();
       for (std::size_t k = 0; k < grad.size(); k++) {
         std::int64_t rest = std::int64_t(k), at = 0, scale = 1;
@@ -42,9 +44,13 @@ TEST(Pad, AndItsTranspose) {
         expected[std::size_t(at)] += grad[k];
       }
       const auto sums = grad_in.read();
-      for (std::size_t k = 0; k < 48; k++) ASSERT_NEAR(sums[k], expected[k], 1e-5);
+      for (std::size_t k = 0; k < elements; k++) ASSERT_NEAR(sums[k], expected[k], 1e-5);
     }
 }
+
+TEST(Pad, AndItsTranspose) { check_pad(3); }
+
+TEST(Pad, LongLines) { check_pad(700); }
 
 TEST(Pad, FoldIsTheTransposeOfUnfold) {
   const Windows w{{2, 3}, {2, 1}, {1, 1}, {1, 2}};
