@@ -24,5 +24,5 @@ __kernel void count_bins(GLOBAL(STORAGE(T), counts), CONST_GLOBAL(long, numbers)
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   for (uint b = get_local_id(0); b < (uint)bins; b += group)
-    if (own[b]) ADD(T, BYTES, out + b, own[b]);
+    if (own[b]) ADD(T, BYTES, out + b, (VALUE(T))own[b]);
 }

@@ -158,8 +158,7 @@ void run_pointwise(at::TensorIteratorBase& it, dlprim::PointwiseId id, c10::Arra
   plan.dims = it.ndim();
   for (int d = 0; d < it.ndim(); d++) plan.sizes[d] = it.shape()[d];
   const bool rounds = at::isReducedFloatingType(compute) && rounds_numbers(id);
-  for (int i = 0; i < it.ntensors(); i++)
-    add_operand(plan, it, i, op, rounds ? std::optional(compute) : std::nullopt);
+  for (int i = 0; i < it.ntensors(); i++) add_operand(plan, it, i, op, rounds ? std::optional(compute) : std::nullopt);
   plan.coalesce();
   std::array<dlprim::Scalar, 8> values;
   TORCH_INTERNAL_ASSERT(scalars.size() <= values.size());
