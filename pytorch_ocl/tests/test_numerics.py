@@ -382,3 +382,13 @@ def test_distances_of_pairs_take_no_matrix_of_all(device, n):
         torch.testing.assert_close(found[1], found[0])
         # The distances, their gradient and products with weights; those of all pairs in both orders are twice as many.
         assert torch.ocl.max_memory_allocated() - before < 5 * weight.numel() * 8 + 2**16
+
+
+def test_errors_of_selections_and_counts(device):
+    with pytest.raises(IndexError, match=r"kthvalue\(\): Expected reduction dim 1 to have non-zero size"):
+        torch.zeros(3, 0, device=device).kthvalue(1, 1)
+    for dtype in (torch.float32, torch.bool):
+        with pytest.raises(NotImplementedError, match='"bincount" not implemented for'):
+            torch.zeros(3, device=device, dtype=dtype).bincount()
+    with pytest.raises(RuntimeError, match="bincount only supports 1-d non-negative integral inputs"):
+        torch.zeros(2, 3, device=device, dtype=torch.int64).bincount()

@@ -163,6 +163,7 @@ std::tuple<at::Tensor&, at::Tensor&> kthvalue_values(const at::Tensor& self, int
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
   const int64_t n = self.dim() > 0 ? self.size(wrapped) : 1;
   at::assert_no_overlap(self, values);
+  TORCH_CHECK_INDEX(n > 0, "kthvalue(): Expected reduction dim ", wrapped, " to have non-zero size.");
   TORCH_CHECK(k >= 1 && k <= n, "kthvalue(): selected number k out of range for dimension ", wrapped);
   select_into(values, indices, self, wrapped, keepdim, dlprim::Rank::kth, "kthvalue()", k - 1);
   return {values, indices};
