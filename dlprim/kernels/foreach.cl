@@ -55,8 +55,7 @@ __kernel void foreach(BUFFERS Table table, Scalars scalars) {
     }
     PACK_STORES
   }
-  const uint i = elements / 4 * 4 + get_local_id(0);
-  if (i < elements) {
+  for (uint i = elements / 4 * 4 + get_local_id(0); i < elements; i += stride) {
     VALUES
     const int u = 0;
     LOADS
