@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Counts how often numbers occur. Defines: T, BYTES: tag and size of the counts; BINS of local memory.
-#define COMBINE(old, more) ((old) + (more))
-#define INT64_ATOMICS
-#include "lib/atomics.clh"
+// Counts how often numbers occur. Defines: BINS of local memory.
+#include "lib/types.clh"
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 
 #define AHEAD 4
 
-__kernel void count_bins(GLOBAL(STORAGE(T), counts), CONST_GLOBAL(long, numbers), long n, long bins) {
+__kernel void count_bins(GLOBAL(long, counts), CONST_GLOBAL(long, numbers), long n, long bins) {
   __local uint own[BINS];
-  __global STORAGE(T) *out = POINTER(STORAGE(T), counts);
+  volatile __global long *out = POINTER(long, counts);
   __global const long *in = CONST_POINTER(long, numbers);
   const uint group = get_local_size(0);
   for (uint b = get_local_id(0); b < BINS; b += group) own[b] = 0;
@@ -24,5 +23,5 @@ __kernel void count_bins(GLOBAL(STORAGE(T), counts), CONST_GLOBAL(long, numbers)
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   for (uint b = get_local_id(0); b < (uint)bins; b += group)
-    if (own[b]) ADD(T, BYTES, out + b, (VALUE(T))own[b]);
+    if (own[b]) atom_add(out + b, (long)own[b]);
 }

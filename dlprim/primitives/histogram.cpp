@@ -14,10 +14,8 @@ namespace {
 
 constexpr std::size_t work_group = 256;
 
-struct Key {
-  DataType type;
-  std::uint8_t bins;  // in local memory: 2 to that power
-};
+// In local memory.
+std::uint64_t held_bins(std::int64_t bins) { return std::bit_ceil(std::uint64_t(bins)); }
 
 }  // namespace
 
@@ -25,28 +23,21 @@ bool can_count_bins(const Device& device, std::int64_t bins) {
   const DeviceInfo& info = device.info();
   const std::uint64_t most = std::min<std::uint64_t>(info.local_memory, 32 << 10) / sizeof(cl_uint);
   const bool gpu = !info.cpu || settings.gpu_forms;  // CPUs have no fast atomics
-  return gpu && info.int64_atomics && bins > 0 && std::bit_ceil(std::uint64_t(bins)) <= most;
+  return gpu && info.int64_atomics && bins > 0 && held_bins(bins) <= most;
 }
 
 void count_bins(Queue& queue, const TensorView& counts, const TensorView& numbers) {
-  const bool counted = counts.dtype == DataType::float32 || counts.dtype == DataType::float64 ||
-                       counts.dtype == DataType::int32 || counts.dtype == DataType::int64;
-  DLPRIM_EXPECT(counted && counts.dims == 1 && counts.is_contiguous(), "count_bins",
-                "contiguous counts [bins] of float32, float64, int32 or int64, got ", counts.dims, " dims of ",
-                name(counts.dtype));
-  DLPRIM_EXPECT(numbers.dtype == DataType::int64 && numbers.dims == 1 && numbers.is_contiguous(), "count_bins",
-                "contiguous numbers [n] of int64, got ", numbers.dims, " dims of ", name(numbers.dtype));
+  for (const TensorView* view : {&counts, &numbers})
+    DLPRIM_EXPECT(view->dtype == DataType::int64 && view->dims == 1 && view->is_contiguous(), "count_bins",
+                  "contiguous counts [bins] and numbers [n] of int64, got ", view->dims, " dims of ",
+                  name(view->dtype));
   DLPRIM_EXPECT(can_count_bins(queue.device(), counts.size(0)), "count_bins", "fewer bins, got ", counts.size(0));
   const std::int64_t n = numbers.size(0), bins = counts.size(0);
   if (n == 0) return;
   const DeviceInfo& info = queue.device().info();
-  static KernelCache<Key> cache;
-  const Key key{counts.dtype, std::uint8_t(std::countr_zero(std::bit_ceil(std::uint64_t(bins))))};
-  Kernel& kernel = cache.get(queue.device(), key, [&] {
-    return KernelSource("histogram.cl", "count_bins")
-        .define("T", tag(counts.dtype))
-        .define("BYTES", std::int64_t(size_of(counts.dtype)))
-        .define("BINS", std::int64_t(1) << key.bins);
+  static KernelCache<std::uint64_t> cache;
+  Kernel& kernel = cache.get(queue.device(), held_bins(bins), [&] {
+    return KernelSource("histogram.cl", "count_bins").define("BINS", std::int64_t(held_bins(bins)));
   });
   // Every work-group adds all its bins in the end, so that each should count many times as many elements.
   const std::size_t group = kernel.work_group(work_group);

@@ -52,12 +52,17 @@ inline RowLayout row_layout(const DeviceInfo& device, std::int64_t length, std::
   return layout;
 }
 
-/// Whether GPUs may load four neighbours of every row of `length` dense elements as one vector; undefined views may.
-inline bool takes_fours(const DeviceInfo& device, std::int64_t length, std::initializer_list<const TensorView*> data) {
-  if ((device.cpu && !settings.gpu_forms) || length % 4 != 0) return false;
+/// Whether GPUs may load the first four elements, and every other four after them, as one vector; undefined views may.
+inline bool begins_with_fours(const DeviceInfo& device, std::initializer_list<const TensorView*> data) {
+  if (device.cpu && !settings.gpu_forms) return false;
   return std::ranges::all_of(data, [](const TensorView* view) {
     return !view->defined() || view->data.offset % (4 * size_of(view->dtype)) == 0;
   });
+}
+
+/// The same of every row of `length` dense elements.
+inline bool takes_fours(const DeviceInfo& device, std::int64_t length, std::initializer_list<const TensorView*> data) {
+  return length % 4 == 0 && begins_with_fours(device, data);
 }
 
 /// Whether CPUs walk along dense rows in vectors (lib/lines.clh): where `run` neighbours fill some, of floats.

@@ -75,7 +75,7 @@ void run(Queue& queue, Key key, Shape shape, int max_items, std::initializer_lis
                   shape, buffers...);
   // Rows that are no multiple of four begin up to three elements behind a whole pack.
   constexpr std::uint64_t long_row = 256;
-  const bool fours = shape.inner == 1 && takes_fours(device.info(), 4, data);
+  const bool fours = shape.inner == 1 && begins_with_fours(device.info(), data);
   key.shifted = fours && shape.length % 4 != 0 && shape.length >= long_row;
   key.pack = fours && (shape.length % 4 == 0 || key.shifted) ? 4 : 1;
   key.layout = row_layout(device.info(), std::int64_t(shape.length + (key.shifted ? 3 : 0)), std::int64_t(shape.inner),

@@ -55,7 +55,7 @@ double activate(Activation activation, double x) {
   }
 }
 
-void check(const Case& t, DataType type, std::optional<DataType> other = {}) {
+void check(const Case& t, DataType type, std::optional<DataType> other = {}, std::optional<Layout> addends = {}) {
   const DataType result_type = other.value_or(type);
   auto layout = [&](bool transposed, std::int64_t m, std::int64_t n) {
     return transposed ? columns(m, n, t.gap, t.offset) : rows(m, n, t.gap, t.offset);
@@ -66,9 +66,11 @@ void check(const Case& t, DataType type, std::optional<DataType> other = {}) {
     return Elements(of, std::size_t(l.offset + t.batches * l.batch + (m + n + 2) * t.gap + 1), seed);
   };
   const Elements a = memory(la, t.m, t.k, 1, type), b = memory(lb, t.k, t.n, 2, type);
-  const Elements c = memory(lc, t.m, t.n, 3, result_type), addend(result_type, std::size_t(t.m * t.n * t.batches), 4);
   if (t.broadcast_b) lb.batch = 0;
-  Layout ld = t.broadcast_addend ? Layout{0, 1, 0, 0} : rows(t.m, t.n);
+  const Layout ld = addends.value_or(t.broadcast_addend ? Layout{0, 1, 0, 0} : rows(t.m, t.n));
+  const Elements c = memory(lc, t.m, t.n, 3, result_type);
+  const std::int64_t last = ld.offset + t.batches * ld.batch + t.m * ld.row + t.n * ld.column;
+  const Elements addend(result_type, std::size_t(last), 4);
   GemmOptions options{t.alpha, t.beta, ld.view(addend, t.batches, t.m, t.n), t.activation};
   gemm(queue(), la.view(a, t.batches, t.m, t.k), lb.view(b, t.batches, t.k, t.n), lc.view(c, t.batches, t.m, t.n),
        options);
@@ -83,7 +85,7 @@ void check(const Case& t, DataType type, std::optional<DataType> other = {}) {
           sum += a.host(la.offset + z * la.batch + i * la.row + l * la.column) *
                  b.host(lb.offset + z * lb.batch + l * lb.row + j * lb.column);
         double expected = t.alpha * sum;
-        if (t.beta != 0) expected += t.beta * addend.host(z * ld.batch + i * ld.row + j * ld.column);
+        if (t.beta != 0) expected += t.beta * addend.host(ld.offset + z * ld.batch + i * ld.row + j * ld.column);
         expected = activate(t.activation, expected);
         const std::size_t at = std::size_t(lc.offset + z * lc.batch + i * lc.row + j * lc.column);
         written[at] = true;
@@ -170,6 +172,20 @@ TEST_P(GemmCandidate, AgreesWithHostOnEdgeCases) {
     }
 }
 
+// Vectors and matrices in either order, even and odd distances: cores for matrix units read them in pairs where they can.
+class GemmWithAddend : public GemmCandidate {};
+
+TEST_P(GemmWithAddend, OfEveryLayout) {
+  const testing::Variable forced("DLPRIM_GEMM", GetParam());
+  constexpr std::int64_t m = 40, n = 72;
+  const Layout layouts[] = {{0, 1, 0, 0},     {0, 1, n, 1},         {0, 1, n + 1, 0}, {1, 0, 0, 0},
+                            {1, 0, m, 1},     {0, 0, 1, 0},         {n, 1, m * n, 0}, {n, 1, m * n, 1},
+                            {n + 1, 1, 0, 0}, {n + 2, 1, n * m, 2}, {1, m, m * n, 0}, {1, m + 1, 0, 0}};
+  for (const bool c_transposed : {false, true})
+    for (const Layout& layout : layouts)
+      check({2, m, n, 64, false, true, c_transposed, 0, 0, 1, 0.5, Activation::relu}, DataType::bfloat16, {}, layout);
+}
+
 // Few enough elements for a simulated device; what a candidate cannot take here goes to the next one.
 TEST_P(GemmCandidate, Small) {
   const testing::Variable forced("DLPRIM_GEMM", GetParam());
@@ -250,6 +266,8 @@ TEST_P(GemmTf32, RoundsOnlyWhenAllowed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GemmTf32, ::testing::Values("mma", "skinny", "wgmma", "tma"),
+                         [](const auto& candidate) { return std::string(candidate.param); });
+INSTANTIATE_TEST_SUITE_P(All, GemmWithAddend, ::testing::Values("mma", "wgmma", "tma"),
                          [](const auto& candidate) { return std::string(candidate.param); });
 INSTANTIATE_TEST_SUITE_P(All, GemmCandidate, ::testing::ValuesIn(core_names(false)),
                          [](const auto& candidate) { return std::string(candidate.param); });

@@ -48,6 +48,9 @@ inline GemmProblem wide(GemmProblem problem) {
   return problem;
 }
 
+/// How a core for matrix units reads the addend: ADDEND of kernels/gemm/operands.clh.
+enum class Addend : std::uint8_t { none, any, along_n, along_m, pairs_along_n, pairs_along_m };
+
 /// What distinguishes one compiled core from another.
 struct GemmKey {
   const GemmCore* core = nullptr;

@@ -226,9 +226,8 @@ void reduce(Queue& queue, GemmProblem problem, BufferRef partial) {
               NDRange(std::size_t(p.m * p.n), lines, std::size_t(problem.batches), most / lines, lines, 1), partial,
               problem.c);
 }
-}  // namespace
 
-// How cores for matrix units read the addend and the residual: see ADDEND and RESIDUAL of kernels/gemm/operands.clh.
+// How cores for matrix units read the addend and the residual.
 void set_epilogue(GemmKey& key, const GemmProblem& problem) {
   const auto& p = problem.p;
   const bool words = size_of(result_type(problem)) == 2;
@@ -238,13 +237,16 @@ void set_epilogue(GemmKey& key, const GemmProblem& problem) {
   };
   if (key.addend) {
     const bool fits = !words || pairs(problem.addend, {p.d_batch});
-    if (p.d_m == 0 && p.d_n == 1 && fits) key.addend = 2;
-    else if (p.d_n == 0 && p.d_m == 1 && fits) key.addend = 3;
-    else if (p.d_n == 1 && pairs(problem.addend, {p.d_batch, p.d_m})) key.addend = 4;
-    else if (p.d_m == 1 && pairs(problem.addend, {p.d_batch, p.d_n})) key.addend = 5;
+    Addend how = Addend::any;
+    if (p.d_m == 0 && p.d_n == 1 && fits) how = Addend::along_n;
+    else if (p.d_n == 0 && p.d_m == 1 && fits) how = Addend::along_m;
+    else if (p.d_n == 1 && pairs(problem.addend, {p.d_batch, p.d_m})) how = Addend::pairs_along_n;
+    else if (p.d_m == 1 && pairs(problem.addend, {p.d_batch, p.d_n})) how = Addend::pairs_along_m;
+    key.addend = std::uint8_t(how);
   }
-  if (key.residual && pairs(problem.residual, {})) key.residual = 2;
+  if (key.residual && pairs(problem.residual, {})) key.residual = 2;  // as pairs
 }
+}  // namespace
 
 void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::size_t group, std::int64_t most_groups,
                   std::span<const std::byte> first) {

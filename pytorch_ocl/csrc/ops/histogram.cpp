@@ -38,11 +38,10 @@ at::Tensor& add_to_bins(at::Tensor& out, const at::Tensor& bin, const at::Tensor
 
 // out[b] += how many of `bin` are b; those below 0, if there are any, count nowhere.
 at::Tensor& count_in_bins(at::Tensor& out, const at::Tensor& bin, bool any_below, const char* op) {
-  const bool type = out.scalar_type() == at::kFloat || out.scalar_type() == at::kDouble ||
-                    out.scalar_type() == at::kInt || out.scalar_type() == at::kLong;
-  if (type && out.is_contiguous() && dlprim::can_count_bins(device(out.device().index()), out.size(0))) {
-    dlprim::count_bins(current_queue(out.device()), view_of(out, op), view_of(bin.contiguous(), op));
-    return out;
+  if (dlprim::can_count_bins(device(out.device().index()), out.size(0))) {
+    const at::Tensor counts = at::zeros(out.sizes(), out.options().dtype(at::kLong));
+    dlprim::count_bins(current_queue(out.device()), view_of(counts, op), view_of(bin.contiguous(), op));
+    return out.add_(counts);
   }
   if (any_below) return add_to_bins(out, bin.clamp_min(0), bin.ge(0).to(out.scalar_type()));
   return add_to_bins(out, bin, at::ones({}, out.options()).expand(bin.sizes()));

@@ -7,9 +7,8 @@ namespace dlprim {
 /// Whether `count_bins` serves so many bins on the device: a work-group counts them in local memory.
 bool can_count_bins(const Device& device, std::int64_t bins);
 
-/// counts[b] += how many elements of `numbers` are b; others than 0 to the last bin count nowhere. `counts`, [bins], is
-/// float32, float64, int32 or int64, `numbers`, [n], int64; both are contiguous. Throws ValidationError otherwise, or where
-/// can_count_bins is false.
+/// counts[b] += how many elements of `numbers` are b; others than 0 to the last bin count nowhere. `counts`, [bins], and
+/// `numbers`, [n], are int64 and contiguous. Throws ValidationError otherwise, or where can_count_bins is false.
 void count_bins(Queue& queue, const TensorView& counts, const TensorView& numbers);
 
 }  // namespace dlprim

@@ -11,11 +11,10 @@ def torch_tools(module) -> None:
 
     @functools.wraps(original)
     def init_device(device_str):
-        if torch.device(device_str).type != "ocl":
+        if str(device_str).split(":")[0] != "ocl":
             return original(device_str)
-        device = torch.empty(
-            0, device=device_str
-        ).device  # an error where there is none, as of the kinds that MACE knows
+        # An error where there is no such device, as MACE raises for the kinds that it knows.
+        device = torch.empty(0, device=device_str).device
         module.logging.info("Using %s on %s", torch.ocl.get_device_name(device), device)
         return device
 
