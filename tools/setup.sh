@@ -47,7 +47,8 @@ environment() {
     "$PYTHON" -m venv "$VENV"
   fi
   has torch numpy || pip_install "$TORCH" numpy
-  has scikit_build_core yaml typing_extensions ninja || pip_install scikit-build-core pyyaml typing_extensions ninja
+  has scikit_build_core setuptools_scm yaml typing_extensions ninja ||
+    pip_install scikit-build-core setuptools-scm pyyaml typing_extensions ninja
   command -v cmake > /dev/null || has cmake || pip_install cmake
   say "$("$python" -c 'import sys, torch; print(f"Python {sys.version.split()[0]}, torch {torch.__version__}")')"
 }

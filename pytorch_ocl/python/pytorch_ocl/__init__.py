@@ -10,7 +10,6 @@ import torch
 
 from pytorch_ocl import _runtime
 
-__version__ = "0.1.0"
 _problem = None
 
 
@@ -21,7 +20,19 @@ _MOVED = ("device", "empty_cache", "enable_profiling", "manual_seed_all", "profi
 def __getattr__(name):
     if name in _MOVED:
         return getattr(torch.ocl, name)
+    if name == "__version__":
+        return _version()
     raise AttributeError(f"module 'pytorch_ocl' has no attribute '{name}'")
+
+
+def _version() -> str:
+    """Of the installed package, made from git's tags; "unknown" where it runs from its source tree."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("pytorch_ocl")
+    except metadata.PackageNotFoundError:
+        return "unknown"
 
 
 def unavailable_reason() -> str:
