@@ -7,6 +7,9 @@
 
 namespace dlprim {
 
+/// a / b, rounded up; neither is negative.
+inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
 /// Work-items for x * y * z elements, x the fastest axis in memory: work-groups of 256 shaped like the array, z in a
 /// stride loop because drivers limit the groups along it.
 struct Grid {

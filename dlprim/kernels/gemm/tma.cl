@@ -199,6 +199,11 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
   EACH_TILE_OF_GROUP(number) {
     const Tile tile = tile_of(number, p);
     TILE_STEPS(tile)
+    const INDEX row = FOR_P(tile.m * TILE_M, tile.n * TILE_N) + own_row;
+    const INDEX column = FOR_Q(tile.m * TILE_M, tile.n * TILE_N) + own_column;
+#if !REGISTERS
+    expect_addend(column, &tile, &warp, STORE_VALUES);
+#endif
     uint last = 0;  // the barrier of the stage before
     for (int i = 0; i < steps; i++) {
       const uint barrier = full(&ring);
@@ -210,8 +215,6 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
     }
     WGMMA_WAIT(0);
     if (warp.lane == 0) arrive(last + 8);
-    const INDEX row = FOR_P(tile.m * TILE_M, tile.n * TILE_N) + own_row;
-    const INDEX column = FOR_Q(tile.m * TILE_M, tile.n * TILE_N) + own_column;
 #if REGISTERS
     EACH_32(s, STORE_ROWS_32)
 #else

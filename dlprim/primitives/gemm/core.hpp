@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "../grid.hpp"
 #include "../select.hpp"
 #include "engine.hpp"
 #include "shapes.hpp"
@@ -39,8 +40,6 @@ struct GemmCore {
 };
 using GemmCores = Cores<GemmCore>;
 const GemmCores& all_gemm_cores();
-
-inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// A plain problem with its short side along m.
 inline GemmProblem wide(GemmProblem problem) {

@@ -2,10 +2,12 @@
 // Attention on Hopper's matrix units, forward.
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 
 #include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/static_local_memory.hpp>
 
+#include "../../grid.hpp"
 #include "../halves.hpp"
 #include "maps.hpp"
 
@@ -41,8 +43,10 @@ Shape shape_of(const Device& device, const AttentionProblem& x) {
             std::uint8_t(turns)};
   const int widest = std::max(x.p.width, x.p.value_width);
   const std::uint8_t emulated = widest > 64 ? 16 : 48;
-  if (!has_units(device.info())) return {std::uint8_t(has_halves(x) ? 1 : 2), emulated, 2, 1, 0};
+  if (!has_units(device.info())) return {std::uint8_t(has_halves(x) || widest > 128 ? 1 : 2), emulated, 2, 1, 0};
   if (has_halves(x)) return widest > 64 ? Shape{2, 64, 3, 1, 1} : Shape{2, 128, 5, 1, 1};
+  if (widest > 192) return {2, 64, 3, 1, 1};
+  if (widest > 128) return {2, 80, 4, 1, 1};
   // Blocks of 128 queries of short sequences leave fewer rows empty.
   if (widest > 96) return {2, 128, 5, 1, 1};
   if (widest > 64) return {3, 80, 6, 1, 1};
@@ -81,13 +85,30 @@ KernelSource source_of(const Key& key) {
   return source;
 }
 
-// Heads whose blocks are taken in the order of their lengths: their keys and values fit in a part of the cache.
-std::int32_t heads_together(const AttentionProblem& x) {
+// How blocks of queries are shared out. Groups take them in turns, from first to last and back. With CAUSAL blocks are
+// of unequal lengths, and those of `together` heads are taken in the order of these. What a group gets in one turn and
+// in the next adds up to the same for all groups where these blocks are as many as the groups, or a few times as many.
+struct Schedule {
+  std::int64_t groups;
+  std::int32_t together;
+};
+
+Schedule schedule_of(const AttentionProblem& x, std::int64_t blocks, std::int64_t resident) {
   const auto& p = x.p;
-  if (!x.causal) return 1;
+  const std::int64_t heads = std::int64_t(p.batch) * p.heads, turns = divide_up(blocks * heads, resident);
+  const std::int64_t fewest = divide_up(blocks * heads, turns);  // with as many turns
+  if (!x.causal) return {fewest, 1};
+  // Keys and values of these heads are to stay in a part of the cache.
   const std::int64_t bytes = 2 * std::int64_t(p.keys) * (columns(x, p.width) + columns(x, p.value_width));
-  const std::int64_t heads = (12 << 20) / std::max<std::int64_t>(bytes, 1) * p.sharing;
-  return std::int32_t(std::clamp<std::int64_t>(heads, p.sharing, std::int64_t(p.batch) * p.heads));
+  const std::int64_t most = (24 << 20) / std::max<std::int64_t>(bytes, 1) * p.sharing;
+  for (const int at_once : {1, 2, 4}) {
+    if (at_once == 1 && turns % 2 != 0) continue;
+    const std::int64_t step = blocks / std::gcd(blocks, at_once), groups = divide_up(fewest, step) * step;
+    const std::int64_t together = at_once * groups / blocks;
+    if (groups <= resident && together % p.sharing == 0 && together <= std::min(most, heads))
+      return {groups, std::int32_t(together)};
+  }
+  return {fewest, std::int32_t(std::clamp<std::int64_t>(most, p.sharing, heads))};
 }
 
 const char* decline(const Device& device, const AttentionProblem& problem, bool forced) {
@@ -97,7 +118,9 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   if (problem.backward) return "only forward";
   if (problem.dropout) return "without dropout";
   if (info.max_work_group < 512 || info.local_memory < 49152) return "the device's work-groups are too small";
-  if (std::max(p.width, p.value_width) > 128) return "rows do not fit in registers";
+  const int widest = std::max(p.width, p.value_width);
+  if (widest > (has_halves(problem) ? 128 : 256)) return "rows do not fit in registers";
+  if (widest > 128 && !has_units(info) && info.local_memory < 65536) return "rows do not fit in local memory";
   if (!has_halves(problem) && !can_be_mapped(problem)) return "rows are not aligned to 16 bytes, or strides fit no map";
   if ((std::int64_t(p.queries) / 64 + 1) * p.batch * p.heads >= 1 << 30) return "too many queries";
   if (forced) return nullptr;
@@ -138,19 +161,19 @@ void run(Queue& queue, const AttentionProblem& x) {
   const DeviceInfo& info = device.info();
   const Key key = key_of(device, x);
   const int block = 64 * key.shape.fours;
-  const std::int64_t blocks = (p.queries + block - 1) / block * std::int64_t(p.batch) * p.heads;
-  const std::int64_t groups = std::min(blocks, std::int64_t(info.compute_units) * key.shape.resident);
+  const auto [groups, together] =
+      schedule_of(x, divide_up(p.queries, block), std::int64_t(info.compute_units) * key.shape.resident);
   // Where there is no such matrix unit, no warps copy only.
   const std::size_t group = 128 * std::size_t(key.shape.fours + has_units(info));
   Kernel& kernel = cache.get(device, key, [&] { return source_of(key); });
   if (!has_halves(x))
     return launch_attention_with(maps_of(x, block, key.shape.slice), queue, kernel, groups, group, x, x.out,
-                                 x.logsumexp, heads_together(x));
+                                 x.logsumexp, together);
   const AttentionHalves halves = attention_halves(queue, x);
   AttentionProblem in_memory = halves.problem;
   in_memory.p.width = columns_of_halves(p.width), in_memory.p.value_width = columns_of_halves(p.value_width);
   launch_attention_with(maps_of(in_memory, block, key.shape.slice), queue, kernel, groups, group, halves.problem, x.out,
-                        x.logsumexp, halves.scales, heads_together(x));
+                        x.logsumexp, halves.scales, together);
 }
 
 constexpr AttentionCore core{.name = "wgmma", .order = 100, .decline = decline, .run = run, .may_fail_to_build = true};
