@@ -34,7 +34,8 @@ SMALL_DEVICE_TESTS = ":".join(
 # an OpenCL call fail on purpose, which Oclgrind reports. Its simulated device has 16 KB of local memory.
 SMALL_TESTS = ":".join(
     """
-    *.Small */GemmCandidate.Small/* */Attention.Small*/tiled BatchNorm.E* BatchNorm.G* BatchNorm.H* Concat.*
+    *.Small */GemmCandidate.Small/* */Attention.Small*/tiled */Attention.Small*/products BatchNorm.E* BatchNorm.G*
+    BatchNorm.H* Concat.*
     Conv.Depthwise Copy.* Ctc.* Distance.* Embedding.* Fill.*
     Foreach.Adds* Gemm.Integers GridSample.Identity* Index.Selects* Index.Gathers* Index.Ordered* Loss.L* Loss.M*
     Optimizer.Sgd* Pad.FoldIs* PointwiseOperation.* PointwiseReduce.Broadcasts* PointwiseReduce.Nothing* Pool.Dilated*

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "../tuning/store.hpp"
 #include "floats.hpp"
 #include "tensors.hpp"
 
@@ -143,7 +144,7 @@ void expect_expected(Problem& x, const std::vector<double>& factors = {}) {
 class Attention : public ::testing::TestWithParam<const char*> {
  protected:
   Attention() : forced_("DLPRIM_ATTENTION", GetParam()) {}
-  bool mma() const { return std::strcmp(GetParam(), "tiled") != 0; }
+  bool mma() const { return std::strcmp(GetParam(), "tiled") != 0 && std::strcmp(GetParam(), "products") != 0; }
   // Emulated kernels take seconds to compile, too: fewer variants of them.
   bool slow() const { return builds_slowly() || (mma() && device().info().nv_compute_capability < 80); }
   std::vector<DataType> types() const {
@@ -287,6 +288,85 @@ TEST(AttentionRows, FewQueries) {
   }
 }
 
+// Rows that no matrix unit's kernel takes, whole and, with a small bound of memory, by sections of 16 queries and
+// keys and more: sums of sections, heads that share keys, masks beyond which sections are left out, heads by one and by all.
+class AttentionProducts : public ::testing::Test {
+ protected:
+  ~AttentionProducts() override { bound(nullptr); }
+  static void bound(const char* limits) {
+    const DeviceInfo& info = device().info();
+    limits ? tuning::set(info, "attention.products", {limits}) : tuning::forget(info, "attention.products");
+  }
+  const Variable forced_{"DLPRIM_ATTENTION", "products"};
+};
+
+TEST_F(AttentionProducts, WideRowsBySections) {
+  using C = Case;
+  int at = 0;
+  for (Case c : {C{.batch = 2, .heads = 4, .key_heads = 2, .queries = 40, .keys = 53, .width = 256, .scale = 0.07},
+                 C{.heads = 3, .key_heads = 3, .queries = 70, .keys = 67, .width = 160, .causal = true, .scale = 0.1},
+                 C{.heads = 4, .queries = 35, .keys = 90, .width = 20, .causal = true, .bias = C::added},
+                 C{.batch = 2,
+                   .heads = 2,
+                   .key_heads = 2,
+                   .queries = 90,
+                   .keys = 35,
+                   .width = 16,
+                   .value_width = 144,
+                   .causal = true,
+                   .bias = C::mask,
+                   .heads_last = true},
+                 C{.batch = 3,
+                   .heads = 6,
+                   .key_heads = 2,
+                   .queries = 17,
+                   .keys = 33,
+                   .width = 15,
+                   .bias = C::mask,
+                   .heads_last = true,
+                   .scale = -0.5},
+                 C{.queries = 150, .keys = 140, .width = 24, .bias = C::row},
+                 C{.heads = 2, .key_heads = 2, .queries = 1, .keys = 130, .width = 8}}) {
+    constexpr DataType types[] = {DataType::float16, DataType::bfloat16, DataType::float32};
+    if (builds_slowly() && at > 3) break;
+    c.type = types[at++ % 3];
+    for (const char* limits : {"0.003 0 16", "0.02 0 32", "0.2 0 1024"}) {
+      SCOPED_TRACE(limits);
+      bound(limits);
+      Problem problem(c);
+      expect_expected(problem);
+    }
+  }
+}
+
+TEST_F(AttentionProducts, DropsWhatOthersDropBySections) {
+  Case c{.batch = 2, .heads = 4, .key_heads = 2, .queries = 50, .keys = 45, .width = 20, .dropout = 0.4};
+  for (DataType type : {DataType::float32, DataType::bfloat16}) {
+    c.type = type;
+    Problem whole(c), parts(c);
+    {
+      const Variable other("DLPRIM_ATTENTION", "tiled");
+      whole.forward(), whole.backward();
+    }
+    const Variable again("DLPRIM_ATTENTION", "products");
+    bound("0.003 0 16"), parts.forward(), parts.backward();
+    for (const auto& [x, y] : {std::pair(&whole.gq, &parts.gq), {&whole.gk, &parts.gk}, {&whole.gv, &parts.gv}})
+      expect_close(y->memory.read(), x->memory.read(), 2 * tolerance(type));
+  }
+}
+
+// A query without keys beside others, whose gradients are 0; what is no number stays in its head.
+TEST_F(AttentionProducts, Infinities) {
+  Problem x({.heads = 2, .key_heads = 2, .queries = 20, .keys = 24, .width = 16, .bias = Case::mask});
+  x.q.values[x.q.at(0, 1, 3, 5)] = NAN, x.q.memory.write(x.q.values);
+  x.forward(), x.backward();
+  const std::vector<double> grad = x.gq.memory.read();
+  for (std::int64_t d = 0; d < 16; d++) EXPECT_EQ(grad[x.gq.at(0, 0, 1, d)], 0) << d;
+  EXPECT_TRUE(std::isnan(grad[x.gq.at(0, 1, 3, 0)]));
+  const std::vector<double> keys = x.gk.memory.read();
+  for (std::size_t i = 0; i < keys.size(); i++) EXPECT_EQ(std::isnan(keys[i]), i >= keys.size() / 2) << i;
+}
+
 // float32 in two parts of 16 bits each: padded widths, blocks and slices, biases, strides, heads that share keys.
 TEST(AttentionHalves, AgreesWithHost) {
   const Variable forced("DLPRIM_ATTENTION", "wgmma");
@@ -342,7 +422,8 @@ TEST(AttentionHalves, EveryMagnitude) {
   EXPECT_TRUE(std::ranges::all_of(out.begin() + half, out.end(), [](double value) { return std::isnan(value); }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Candidates, Attention, ::testing::Values("wgmma", "wgmma_backward", "mma", "tiled"),
+INSTANTIATE_TEST_SUITE_P(Candidates, Attention,
+                         ::testing::Values("wgmma", "wgmma_backward", "mma", "products", "tiled"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

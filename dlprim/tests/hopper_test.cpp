@@ -294,6 +294,19 @@ TEST_F(Hopper, HalvesWhereAllKeysTakePart) {
   EXPECT_FALSE(serves(plain, [](AttentionSizes& x) { x.backward = true; }));
 }
 
+// Gradients by products follow a forward pass on matrix units, but not rows that it does not take.
+TEST_F(Hopper, GradientsOfWideRows) {
+  const auto serves = [](DataType type, std::int64_t width, std::int64_t keys) {
+    const AttentionSizes sizes{
+        .queries = 256, .keys = keys, .width = width, .value_width = 64, .scores = 1e6, .backward = true};
+    return decline_attention(testing::device(), type, sizes) == nullptr;
+  };
+  EXPECT_TRUE(serves(DataType::bfloat16, 256, 256));
+  EXPECT_FALSE(serves(DataType::bfloat16, 257, 256));
+  EXPECT_FALSE(serves(DataType::bfloat16, 256, 16));
+  EXPECT_FALSE(serves(DataType::float32, 256, 256));
+}
+
 // Launches along the third dimension have room for so many matrices.
 TEST_F(Hopper, CholeskyInBlocksOfManyMatrices) {
   const auto matrices = [](std::int64_t count) {
