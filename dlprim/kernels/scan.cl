@@ -1,35 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Inclusive scans. LANES x ROWS work-items form a group: LANES on one row, ITEMS consecutive elements each; grid dim 1
-// counts chunks of a row. Defines: T_TAG, ACC_TAG, ACC_T, IDENTITY, COMBINE (of a, then b), INDEXED; FOURS: rows are
-// dense and begin where vectors of four elements may; PHASE:
+// counts chunks of a row. Defines: those of lib/scan.clh; FOURS: rows are dense and begin where vectors of four
+// elements may; PHASE:
 //   0 scan rows whole   1 totals of chunks   2 scan the totals   3 scan chunks, each after the total before it
 #include "lib/rows.clh"
+#define SCAN_INDEX IDX
 #include "lib/scan.clh"
 
 typedef struct {
   ulong rows, length, inner, chunk;
 } scan_shape;
-
-typedef struct {
-  ACC_T v;
-#if INDEXED
-  long i;
-#endif
-} acc_t;
-
-#if INDEXED
-#define COMBINE_INTO(p, q)                        \
-  do {                                            \
-    const ACC_T a = (p).v, b = (q).v;             \
-    if (!(COMBINE)) (q) = (p);                    \
-  } while (0)
-#else
-#define COMBINE_INTO(p, q)                        \
-  do {                                            \
-    const ACC_T a = (p).v, b = (q).v;             \
-    (q).v = (COMBINE);                            \
-  } while (0)
-#endif
 
 // From each lane's total: *before becomes itself and all lanes before this one combined, *all every lane of the row.
 // Inclusive scan of the totals by Hillis and Steele (1986).
@@ -41,17 +21,13 @@ inline void scan_lanes(__local acc_t *scratch, const acc_t *total, acc_t *before
     barrier(CLK_LOCAL_MEM_FENCE);
     if (lane >= distance) {
       const acc_t neighbour = scratch[SLOT(lane - distance, row)];
-      COMBINE_INTO(neighbour, own);
+      own = combine(neighbour, own);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
   }
   scratch[SLOT(lane, row)] = own;
   barrier(CLK_LOCAL_MEM_FENCE);
-  if (lane > 0) {
-    acc_t neighbours = scratch[SLOT(lane - 1, row)];
-    COMBINE_INTO(*before, neighbours);
-    *before = neighbours;
-  }
+  if (lane > 0) *before = combine(*before, scratch[SLOT(lane - 1, row)]);
   *all = scratch[SLOT(LANES - 1, row)];
   barrier(CLK_LOCAL_MEM_FENCE);
 }
@@ -81,11 +57,7 @@ void scan(const scan_shape shape, GLOBAL(STORAGE(T_TAG), y_data), GLOBAL(long, i
   const IDX base = o / inner * inner * length + o % inner;
 #define ADDRESS(r) (base + (r) * inner)
 #endif
-  acc_t carry;
-  carry.v = IDENTITY;
-#if INDEXED
-  carry.i = 0;
-#endif
+  acc_t carry = no_elements();
 #if PHASE == 3
   if (chunk > 0) carry = totals[o * chunks + chunk - 1];
 #endif
@@ -97,52 +69,45 @@ void scan(const scan_shape shape, GLOBAL(STORAGE(T_TAG), y_data), GLOBAL(long, i
 #pragma unroll
       for (uint i = 0; i < ITEMS; i += 4) {
         const FOUR(T_TAG) four = *(__global const FOUR(T_TAG) *)(x + ADDRESS(own + i));
-        v[i].v = (ACC_T)DECODE(T_TAG, four.x), v[i + 1].v = (ACC_T)DECODE(T_TAG, four.y);
-        v[i + 2].v = (ACC_T)DECODE(T_TAG, four.z), v[i + 3].v = (ACC_T)DECODE(T_TAG, four.w);
+        v[i] = to_acc(DECODE(T_TAG, four.x), own + i), v[i + 1] = to_acc(DECODE(T_TAG, four.y), own + i + 1);
+        v[i + 2] = to_acc(DECODE(T_TAG, four.z), own + i + 2), v[i + 3] = to_acc(DECODE(T_TAG, four.w), own + i + 3);
       }
     } else
 #endif
     {
 #pragma unroll
       for (uint i = 0; i < ITEMS; i++) {
-        v[i].v = IDENTITY;
+        v[i] = no_elements();
 #if PHASE == 2
         if (own + i < end) v[i] = totals[ADDRESS(own + i)];
 #else
-        if (own + i < end) v[i].v = (ACC_T)LOAD(T_TAG, x, ADDRESS(own + i));
+        if (own + i < end) v[i] = to_acc(LOAD(T_TAG, x, ADDRESS(own + i)), own + i);
 #endif
       }
     }
 #pragma unroll
-    for (uint i = 0; i < ITEMS; i++) {
-#if INDEXED
-#if PHASE == 2
-      if (own + i >= end)
-#endif
-        v[i].i = (long)min(own + i, length - 1);
-#endif
-      if (i > 0) COMBINE_INTO(v[i - 1], v[i]);
-    }
+    for (uint i = 1; i < ITEMS; i++) v[i] = combine(v[i - 1], v[i]);
 #if LANES > 1
     acc_t before = carry, all;
     scan_lanes(scratch, &v[ITEMS - 1], &before, &all, lane, row);
 #else
-    const acc_t before = carry;
-    acc_t all = v[ITEMS - 1];
+    const acc_t before = carry, all = v[ITEMS - 1];
 #endif
-    COMBINE_INTO(carry, all);
-    carry = all;
+    carry = combine(carry, all);
 #if PHASE != 1
 #pragma unroll
-    for (uint i = 0; i < ITEMS; i++) COMBINE_INTO(before, v[i]);
-#if FOURS && !INDEXED
+    for (uint i = 0; i < ITEMS; i++) v[i] = combine(before, v[i]);
+#if FOURS
     if (own + ITEMS <= end) {
 #pragma unroll
       for (uint i = 0; i < ITEMS; i += 4) {
         FOUR(T_TAG) four;
-        four.x = ENCODE(T_TAG, (VALUE(T_TAG))v[i].v), four.y = ENCODE(T_TAG, (VALUE(T_TAG))v[i + 1].v);
-        four.z = ENCODE(T_TAG, (VALUE(T_TAG))v[i + 2].v), four.w = ENCODE(T_TAG, (VALUE(T_TAG))v[i + 3].v);
+        four.x = ENCODE(T_TAG, ACC_VALUE(v[i])), four.y = ENCODE(T_TAG, ACC_VALUE(v[i + 1]));
+        four.z = ENCODE(T_TAG, ACC_VALUE(v[i + 2])), four.w = ENCODE(T_TAG, ACC_VALUE(v[i + 3]));
         *(__global FOUR(T_TAG) *)(y + ADDRESS(own + i)) = four;
+#if INDEXED
+        *(__global long4 *)(indices + ADDRESS(own + i)) = (long4)(v[i].i, v[i + 1].i, v[i + 2].i, v[i + 3].i);
+#endif
       }
       continue;
     }
@@ -154,7 +119,7 @@ void scan(const scan_shape shape, GLOBAL(STORAGE(T_TAG), y_data), GLOBAL(long, i
 #if PHASE == 2
       totals[ADDRESS(r)] = v[i];
 #else
-      STORE(T_TAG, y, ADDRESS(r), (VALUE(T_TAG))v[i].v);
+      STORE(T_TAG, y, ADDRESS(r), ACC_VALUE(v[i]));
 #if INDEXED
       indices[ADDRESS(r)] = v[i].i;
 #endif

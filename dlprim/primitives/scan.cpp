@@ -5,6 +5,7 @@
 #include <dlprim/runtime/memory.hpp>
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "rows.hpp"
 #include "scan_sweep.hpp"
@@ -23,8 +24,8 @@ constexpr Row rows[] = {
     {"cumsum", "0", "a + b", true, "a + b"},
     {"cumprod", "1", "a * b", true, "c_mul(a, b)"},
     {"logcumsumexp", "-INFINITY", "logaddexp(a, b)", false, "c_logaddexp(a, b)"},
-    {"cummax", "LOWEST", "b != b || (a == a && b >= a)", false},
-    {"cummin", "HIGHEST", "b != b || (a == a && b <= a)", false},
+    {"cummax", "LOWEST", "b != b || b >= a", false},
+    {"cummin", "HIGHEST", "b != b || b <= a", false},
 };
 
 struct Shape {
@@ -42,7 +43,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
   return cache.get(device, key, [&] {
     KernelSource source("scan.cl", "scan");
     define_scan(source, ScanId(key.id), key.type, key.accumulate, key.indexed);
-    source.define("INDEXED", key.indexed).define("PHASE", key.phase).define("FOURS", key.fours);
+    source.define("PHASE", key.phase).define("FOURS", key.fours);
     source.define("LANES", key.layout.lanes).define("ROWS", key.layout.rows).define("ITEMS", key.layout.items);
     source.define("COLUMNS", key.layout.columns);
     if (key.wide) source.define("WIDE");
@@ -51,7 +52,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
 }
 
 // CPUs walk rows serially, neighbouring ones in vector lanes; GPUs give a long row to a whole group.
-RowLayout layout_of(const DeviceInfo& device, const Shape& shape, bool indexed) {
+RowLayout layout_of(const DeviceInfo& device, const Shape& shape) {
   const std::uint64_t group = std::min<std::uint64_t>(device.cpu ? 16 : 256, device.max_work_group);
   RowLayout layout;
   layout.columns = shape.inner > 1;
@@ -60,15 +61,26 @@ RowLayout layout_of(const DeviceInfo& device, const Shape& shape, bool indexed) 
     while (lanes < group && lanes * 4 < shape.length) lanes *= 2;
   layout.lanes = std::uint16_t(lanes);
   layout.rows = std::uint16_t(device.cpu && !layout.columns ? 1 : group / lanes);
-  const bool long_rows = lanes == group && shape.length >= 16 * group && !indexed;
+  const bool long_rows = lanes == group && shape.length >= 16 * group;
   layout.items = layout.columns || lanes == 1 ? 1 : long_rows ? 16 : 4;
   return layout;
 }
 
-// Whether each row begins where a vector of four elements may; tiles do so within rows.
-bool takes_fours(const TensorView& t, const Shape& s) {
-  return s.inner == 1 && !is_complex(t.dtype) && t.data.offset % (4 * size_of(t.dtype)) == 0 &&
-         (s.rows == 1 || s.length % 4 == 0);
+// Whether each row of the tensors begins where a vector of four elements may; tiles do so within rows.
+bool takes_fours(std::initializer_list<const TensorView*> tensors, const Shape& s) {
+  return s.inner == 1 && (s.rows == 1 || s.length % 4 == 0) && std::ranges::all_of(tensors, [](const TensorView* t) {
+           return !t->defined() || (!is_complex(t->dtype) && t->data.offset % (4 * size_of(t->dtype)) == 0);
+         });
+}
+
+// Long serial sums of CPUs in double, which costs nothing there, and logarithms, whose differences gradients take. GPUs,
+// where double's exponentials do cost, keep a pair of floats, which no step rounds to the logarithm's own precision.
+DataType accumulator_of(const DeviceInfo& device, ScanId id, DataType type) {
+  const DataType own = rows[int(id)].sums ? accumulate_type(type) : compute_type(type);
+  const bool logarithm = id == ScanId::logsumexp, gpu = !device.cpu || settings.gpu_forms;
+  if (own != DataType::float32) return own;
+  if (logarithm && gpu) return DataType::complex64;
+  return device.fp64 && (logarithm || (device.cpu && rows[int(id)].sums)) ? DataType::float64 : own;
 }
 
 void validate(ScanId id, const TensorView& y, const TensorView& x, const TensorView& indices, int dim) {
@@ -88,10 +100,14 @@ void validate(ScanId id, const TensorView& y, const TensorView& x, const TensorV
 
 void define_scan(KernelSource& source, ScanId id, DataType type, DataType accumulate, bool indexed) {
   const Row& row = rows[int(id)];
-  const bool chooses = id >= ScanId::max, complex = is_complex(type);
+  const bool chooses = id >= ScanId::max, complex = is_complex(type), pairs = !complex && is_complex(accumulate);
   const std::string choice = std::string("((") + row.combine + ") ? b : a)";
-  source.define("T_TAG", tag(type)).define("ACC_TAG", tag(accumulate));
-  source.define("ACC_T", std::string("VALUE(") + tag(accumulate) + ")");
+  source.define("T_TAG", tag(type)).define("ACC_TAG", tag(accumulate)).define("INDEXED", indexed);
+  source.define("ACC_T", std::string("VALUE(") + tag(accumulate) + ")").define("PAIRS", pairs);
+  if (pairs) {
+    source.define("IDENTITY", "((ACC_T)(-INFINITY, -1))").define("COMBINE", "pair_sum(a, b)");
+    return;
+  }
   source.define("IDENTITY", complex ? std::string("((ACC_T)(") + row.identity + ", 0))" : row.identity);
   source.define("COMBINE", complex ? row.complex : chooses && !indexed ? choice : row.combine);
   if (complex) source.define("REAL_TAG", accumulate == DataType::complex128 ? "f64" : "f32");
@@ -110,32 +126,30 @@ void scan(Queue& queue, ScanId id, const TensorView& y, const TensorView& x, int
   Key key;
   key.id = std::uint8_t(id), key.type = x.dtype, key.indexed = indices.defined();
   key.wide = shape.rows * shape.length > std::uint64_t(settings.index_limit);
-  key.accumulate = rows[int(id)].sums ? accumulate_type(x.dtype) : compute_type(x.dtype);
-  // Long serial sums, where double costs nothing; and logarithms, whose differences gradients take.
-  const bool wants_double = id == ScanId::logsumexp || (info.cpu && rows[int(id)].sums);
-  if (info.fp64 && wants_double && key.accumulate == DataType::float32) key.accumulate = DataType::float64;
+  key.accumulate = accumulator_of(info, id, x.dtype);
   auto run = [&](int phase, const Shape& s, const BufferRef& totals, std::uint64_t chunks) {
-    key.layout = layout_of(info, s, key.indexed);
+    key.layout = layout_of(info, s);
     key.phase = std::uint8_t(phase);
-    key.fours = phase != 2 && key.layout.items > 1 && takes_fours(x, s) && takes_fours(y, s);
+    key.fours = phase != 2 && key.layout.items > 1 && takes_fours({&x, &y, &indices}, s);
     const std::size_t group = std::size_t(key.layout.lanes) * key.layout.rows;
     const std::size_t groups = (s.rows + key.layout.rows - 1) / key.layout.rows;
     const Traffic traffic{phase == 2 ? 0 : s.rows * s.length * size_of(x.dtype) * (phase == 1 ? 1 : 2)};
     launch(queue, kernel_of(device, key), NDRange(groups * group, chunks, group, 1), traffic, s, y.data,
            indices.defined() ? indices.data : y.data, x.data, totals);
   };
-  const RowLayout layout = layout_of(info, shape, key.indexed);
+  const RowLayout layout = layout_of(info, shape);
   const std::uint64_t tile = std::uint64_t(layout.lanes) * layout.items;
   const std::uint64_t groups = (shape.rows + layout.rows - 1) / layout.rows;
   const std::uint64_t wanted = std::uint64_t(info.compute_units) * (info.cpu ? 2 : 8) / groups;
   const std::uint64_t chunks = std::min(wanted, shape.length / std::max<std::uint64_t>(tile * 4, info.cpu ? 8192 : 64));
+  const bool fours = takes_fours({&x, &y, &indices}, shape);
+  const SweptScan swept{id, key.type, key.accumulate, fours, indices.defined(), chunks < 2};
+  const bool dense = shape.inner == 1, long_enough = chunks >= 2 || (shape.length >= 1024 && id >= ScanId::logsumexp);
+  if (dense && long_enough && !decline_scan_sweep(info, swept, shape.length))
+    return scan_sweep(queue, swept, {y.data, key.indexed ? indices.data : y.data, x.data, shape.rows, shape.length});
   if (chunks < 2) {
     shape.chunk = shape.length;
     return run(0, shape, y.data, 1);
-  }
-  if (shape.inner == 1 && !key.indexed && !decline_scan_sweep(info, key.accumulate)) {
-    const bool fours = takes_fours(x, shape) && takes_fours(y, shape);
-    return scan_sweep(queue, {id, key.type, key.accumulate, fours}, {y.data, x.data, shape.rows, shape.length});
   }
   shape.chunk = ((shape.length + chunks - 1) / chunks + tile - 1) / tile * tile;
   const std::uint64_t used = (shape.length + shape.chunk - 1) / shape.chunk;
