@@ -3,7 +3,7 @@
 // elements: it lists them in local memory, so that neighbours write neighbours.
 // The host defines T (tag of the mask), GROUP, ITEMS (a chunk has GROUP * ITEMS elements; 16), BYTES (the mask has
 // elements of one byte and begins at a multiple of 16), and for emit one of
-//   COORDINATES with DIMS, SELECT, SCATTER (both with UNIT), RANKS
+//   COORDINATES with DIMS, SELECT, SCATTER (both with UNIT), RANKS (less p.limit), PLACED (the same at source's places)
 #include "lib/types.clh"
 #include "lib/warp.clh"
 
@@ -30,7 +30,7 @@ void count_chunks(CONST_GLOBAL(STORAGE(T), mask), GLOBAL(long, ends), ulong n) {
   if (item == GROUP - 1) POINTER(long, ends)[get_group_id(0)] = sum;
 }
 
-#if defined(COORDINATES) || defined(SELECT) || defined(SCATTER) || defined(RANKS)
+#if defined(COORDINATES) || defined(SELECT) || defined(SCATTER) || defined(RANKS) || defined(PLACED)
 typedef struct {
   long row_stride, column_stride;  // of the coordinates
   ulong n;
@@ -71,10 +71,17 @@ void emit(CONST_GLOBAL(STORAGE(T), mask), CONST_GLOBAL(long, ends), GLOBAL(void,
   uint rank = scan_group(own, scratch);
   if (item == GROUP - 1) total = rank;
   rank -= own;
-#ifdef RANKS
+#if defined(RANKS) || defined(PLACED)
   for (uint i = 0; i < ITEMS; i++) list[ITEMS * item + i] = rank += bits >> i & 1;
   barrier(CLK_LOCAL_MEM_FENCE);
-  for (uint i = item; i < elements; i += GROUP) POINTER(long, out)[begin + i] = before + list[i];
+  for (uint i = item; i < elements; i += GROUP) {
+#ifdef PLACED
+    const ulong place = CONST_POINTER(long, source)[begin + i];
+#else
+    const ulong place = begin + i;
+#endif
+    POINTER(long, out)[place] = before + list[i] - p.limit;
+  }
 #else
   for (uint i = 0; i < ITEMS; i++)
     if (bits >> i & 1) list[rank++] = ITEMS * item + i;

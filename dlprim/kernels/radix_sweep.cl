@@ -2,13 +2,14 @@
 // Stable radix sort, 8 bits a pass, each pass one sweep over the keys: A. Adinets, D. Merrill, "Onesweep: a faster least
 // significant digit radix sort for GPUs", 2022. Keys keep all bits of their numbers, so that the sorted numbers need not
 // be gathered; digits are those of keys in which NaN is the largest and -0 equals 0.
-//   sweep_tile                   sorts rows that fit a work-group's tile of GROUP * ITEMS keys
+//   sweep_tile                   sorts rows that fit a work-group's tile of GROUP * ITEMS keys; MODE: writes only the
+//                                last element of each row's longest run of equal ones, the first run of several
 //   sweep_count, sweep_starts    histograms of all digits of a row, then where each digit's keys begin
 //   sweep                        one pass; a tile learns the counts of the tiles before it while they run
 // Passes whose digit is the same in all keys of a row leave that row alone. Work-groups wait for those that took a
 // ticket before: a device must go on with a work-group that it has begun.
 // Defines: T (tag), SORT_BITS (8, 16, 32, 64), FLOATING, SIGNED, DESCENDING, INFINITY_BITS, GROUP (32 .. 256), ITEMS,
-// VALUES: the sorted numbers are wanted.
+// ORDER, VALUES: where the numbers came from, and the sorted numbers, are wanted; MODE, which wants both.
 #include "lib/types.clh"
 #include "lib/warp.clh"
 
@@ -130,11 +131,33 @@ inline void rank_tile(const sort_key *keys, uint shift, uint count, __local uint
   EACH_ITEM slot[i] = own[slot[i] >> 16] + (slot[i] & 0xffff);
 }
 
+#if MODE
+// The longest run of equal ones among n sorted keys that ends where this work-item looks, as a number that is the
+// larger the longer and, then, the earlier the run is. 0: it looks nowhere.
+#define RUN_END(run) (0xffff - ((run) & 0xffff))
+inline uint longest_run(__local const sort_key *sorted, uint n) {
+  uint length = 0, last = 0;
+  for (uint at = get_local_id(0); at < n; at += GROUP) {
+    const sort_key own = order_of(sorted[at]);
+    if (at + 1 < n && order_of(sorted[at + 1]) == own) continue;
+    if (at < length || order_of(sorted[at - length]) != own) continue;  // not longer than the last one
+    uint first = at - length, far = 1;
+    for (; far <= first && order_of(sorted[first - far]) == own; far *= 2) first -= far;
+    for (far /= 2; far > 0; far /= 2)
+      if (far <= first && order_of(sorted[first - far]) == own) first -= far;
+    length = at - first + 1, last = at;
+  }
+  return length ? length << 16 | (0xffff - last) : 0;
+}
+#endif
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void sweep_tile(CONST_GLOBAL(number, x), GLOBAL(long, order), GLOBAL(number, sorted), uint n) {
   __local uint counts[WARPS * DIGITS], scratch[GROUP], differing[2];
   __local sort_key moved[TILE];
+#if MODE
+  __local uint best;
+#endif
   const uint item = get_local_id(0);
   const ulong base = (ulong)get_group_id(0) * n;
   sort_key keys[ITEMS];
@@ -159,19 +182,38 @@ void sweep_tile(CONST_GLOBAL(number, x), GLOBAL(long, order), GLOBAL(number, sor
     barrier(CLK_LOCAL_MEM_FENCE);
     EACH_ITEM keys[i] = moved[AT(i)];
     barrier(CLK_LOCAL_MEM_FENCE);
+#if ORDER
     __local uint *indices = (__local uint *)moved;
     EACH_ITEM indices[slot[i]] = index[i];
     barrier(CLK_LOCAL_MEM_FENCE);
     EACH_ITEM index[i] = indices[AT(i)];
     barrier(CLK_LOCAL_MEM_FENCE);
+#endif
   }
+#if MODE
+  if (item == 0) best = 0;
+  EACH_ITEM if (AT(i) < n) moved[AT(i)] = keys[i];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const uint run = longest_run(moved, n);
+  if (run) atomic_max(&best, run);
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const uint place = RUN_END(best);
+  EACH_ITEM {
+    if (AT(i) != place) continue;
+    POINTER(long, order)[get_group_id(0)] = index[i];
+    POINTER(number, sorted)[get_group_id(0)] = number_of(keys[i]);
+  }
+#else
   EACH_ITEM {
     if (AT(i) >= n) break;
+#if ORDER
     POINTER(long, order)[base + AT(i)] = index[i];
+#endif
 #if VALUES
     POINTER(number, sorted)[base + AT(i)] = number_of(keys[i]);
 #endif
   }
+#endif
 }
 
 // counts[row, pass, digit] += the row's keys with that digit; grid dim 1 counts rows.
@@ -253,7 +295,9 @@ void sweep(CONST_GLOBAL(number, x), GLOBAL(sort_key, keys), GLOBAL(uint, indices
     EACH_ITEM index[i] = begin + AT(i);
   } else {
     EACH_ITEM keys[i] = AT(i) < count ? POINTER(sort_key, keys)[from + begin + AT(i)] : 0;
+#if ORDER
     EACH_ITEM index[i] = AT(i) < count ? POINTER(uint, indices)[from + begin + AT(i)] : 0;
+#endif
   }
   barrier(CLK_LOCAL_MEM_FENCE);  // scratch[0] has been read
   rank_tile(keys, shift, count, counts, scratch, slot, &own_count, &own_start);
@@ -284,6 +328,7 @@ void sweep(CONST_GLOBAL(number, x), GLOBAL(sort_key, keys), GLOBAL(uint, indices
     else POINTER(number, sorted)[base + at[i]] = number_of(key);
 #endif
   }
+#if ORDER
   barrier(CLK_LOCAL_MEM_FENCE);
   __local uint *moved_indices = (__local uint *)moved;
   EACH_ITEM moved_indices[slot[i]] = index[i];
@@ -294,4 +339,5 @@ void sweep(CONST_GLOBAL(number, x), GLOBAL(sort_key, keys), GLOBAL(uint, indices
     if (what & IS_LAST) POINTER(long, order)[base + at[i]] = moved_indices[place];
     else POINTER(uint, indices)[to + at[i]] = moved_indices[place];
   }
+#endif
 }

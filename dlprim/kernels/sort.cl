@@ -12,7 +12,6 @@
 #else
 #define LESS(a, b) ((a) < (b))
 #endif
-#define SAME(a, b) (!LESS(a, b) && !LESS(b, a))
 
 // Whether the element at position a comes strictly before that at b.
 inline bool before(__global const STORAGE(T) *keys, long a, long b, long columns) {
@@ -77,54 +76,6 @@ __kernel void merge_runs(CONST_GLOBAL(STORAGE(T), keys), CONST_GLOBAL(long, from
   }
 }
 
-__kernel void mode_place(CONST_GLOBAL(STORAGE(T), sorted), GLOBAL(long, place), long n, ulong rows) {
-  const ulong row = global_id();
-  if (row >= rows) return;
-  __global const STORAGE(T) *sorted = CONST_POINTER(STORAGE(T), sorted) + row * n;
-  long longest = 0, begin = 0, at = 0;
-  for (long i = 0; i < n; i++) {
-    const VALUE(T) x = LOAD(T, sorted, i), first = LOAD(T, sorted, begin);
-    if (!SAME(first, x)) begin = i;
-    if (i - begin + 1 > longest) {
-      longest = i - begin + 1;
-      at = i;
-    }
-  }
-  POINTER(long, place)[row] = at;
-}
-
-#ifdef OUT
-__kernel void search_sorted(GLOBAL(STORAGE(OUT), out), CONST_GLOBAL(STORAGE(T), sorted),
-                            CONST_GLOBAL(STORAGE(T), values), CONST_GLOBAL(long, sorter), long n, ulong per_row,
-                            ulong count, int one_row) {
-  const ulong i = global_id();
-  if (i >= count) return;
-  const long row = one_row ? 0 : (long)(i / per_row);
-  __global const STORAGE(T) *sorted = CONST_POINTER(STORAGE(T), sorted) + row * n;
-#ifdef SORTER
-  __global const long *sorter = CONST_POINTER(long, sorter) + row * n;
-#endif
-  const VALUE(T) value = LOAD(T, CONST_POINTER(STORAGE(T), values), i);
-  long low = 0, high = n;
-  while (low < high) {
-    const long middle = (low + high) / 2;
-#ifdef SORTER
-    const VALUE(T) x = LOAD(T, sorted, clamp(sorter[middle], 0L, n - 1));
-#else
-    const VALUE(T) x = LOAD(T, sorted, middle);
-#endif
-#ifdef RIGHT
-    const bool go_on = !LESS(value, x);
-#else
-    const bool go_on = LESS(x, value);
-#endif
-    if (go_on) low = middle + 1;
-    else high = middle;
-  }
-  STORE(OUT, POINTER(STORAGE(OUT), out), i, low);
-}
-#endif
-
 __kernel void run_heads(CONST_GLOBAL(STORAGE(T), keys), CONST_GLOBAL(long, order), GLOBAL(uchar, heads), ulong n,
                         long columns) {
   const ulong i = global_id();
@@ -137,4 +88,26 @@ __kernel void run_heads(CONST_GLOBAL(STORAGE(T), keys), CONST_GLOBAL(long, order
     differs = x != y;
   }
   POINTER(uchar, heads)[i] = differs;
+}
+
+// The same of sorted numbers, four of a work-item. FOURS: where vectors of four may begin.
+__kernel void sorted_heads(CONST_GLOBAL(STORAGE(T), keys), GLOBAL(uchar, heads), ulong n) {
+  const ulong i = 4 * global_id();
+  if (i >= n) return;
+  __global const STORAGE(T) *keys = CONST_POINTER(STORAGE(T), keys);
+  __global uchar *heads = POINTER(uchar, heads);
+  VALUE(T) last = LOAD(T, keys, i > 0 ? i - 1 : 0);
+#ifdef FOURS
+  if (i + 4 <= n) {
+    const FOUR(T) four = *(__global const FOUR(T) *)(keys + i);
+    const VALUE(T) x = DECODE(T, four.x), y = DECODE(T, four.y), z = DECODE(T, four.z), w = DECODE(T, four.w);
+    *(__global uchar4 *)(heads + i) = (uchar4)(i == 0 || last != x, x != y, y != z, z != w);
+    return;
+  }
+#endif
+  for (ulong j = i; j < min(i + 4, n); j++) {
+    const VALUE(T) own = LOAD(T, keys, j);
+    heads[j] = j == 0 || last != own;
+    last = own;
+  }
 }

@@ -23,8 +23,8 @@ std::size_t group_of(const Queue& queue) {
 
 std::int64_t chunk_of(const Queue& queue) { return std::int64_t(group_of(queue)) * items; }
 
-enum Kind : std::uint8_t { count_chunks, coordinates_kind, select_kind, scatter_kind, ranks_kind };
-constexpr const char* sections[] = {"", "COORDINATES", "SELECT", "SCATTER", "RANKS"};
+enum Kind : std::uint8_t { count_chunks, coordinates_kind, select_kind, scatter_kind, ranks_kind, placed_kind };
+constexpr const char* sections[] = {"", "COORDINATES", "SELECT", "SCATTER", "RANKS", "PLACED"};
 
 struct Key {
   Kind kind;
@@ -122,6 +122,14 @@ void Compaction::ranks(const TensorView& result) {
   DLPRIM_EXPECT(result.is_contiguous() && result.dtype == DataType::int64 && result.numel() == mask_.numel(), "compact",
                 "contiguous int64 ranks of the mask's size");
   emit(ranks_kind, result, mask_, 0);
+}
+
+void Compaction::runs(const TensorView& result, const TensorView& places) {
+  for (const TensorView* view : {&result, &places})
+    DLPRIM_EXPECT(
+        !view->defined() || (view->is_contiguous() && view->dtype == DataType::int64 && view->numel() == mask_.numel()),
+        "compact", "contiguous int64 numbers and places of the mask's size");
+  emit(places.defined() ? placed_kind : ranks_kind, result, places.defined() ? places : mask_, 1);
 }
 
 }  // namespace dlprim

@@ -22,7 +22,9 @@ struct Key {
   std::uint8_t items;
   std::uint16_t group;
   DataType type;
-  std::uint8_t descending, values, unused = 0;
+  std::uint8_t descending;
+  std::uint8_t wanted;  // bits: the order, the sorted keys, the mode alone
+  std::uint8_t unused = 0;
 };
 
 const char* infinity_bits(DataType type) {
@@ -41,13 +43,16 @@ Kernel& kernel_of(Queue& queue, const Key& key) {
     source.define("T", tag(key.type)).define("SORT_BITS", std::int64_t(8 * size_of(key.type)));
     source.define("FLOATING", is_floating(key.type)).define("SIGNED", is_signed(key.type));
     if (is_floating(key.type)) source.define("INFINITY_BITS", infinity_bits(key.type));
-    source.define("DESCENDING", key.descending).define("VALUES", key.values);
+    source.define("DESCENDING", key.descending).define("VALUES", key.wanted >> 1 & 1).define("MODE", key.wanted >> 2);
+    source.define("ORDER", key.wanted & 1);
     return source.define("GROUP", key.group).define("ITEMS", key.items);
   });
 }
 
 // Keys of a work-item in a whole tile; a tile's keys take 16 KB of local memory.
 std::uint8_t items_of(DataType type) { return size_of(type) == 8 ? 8 : 16; }
+
+bool fits_tile(const SortProblem& p) { return p.n <= std::int64_t(items_of(p.type)) * whole_group; }
 
 void sort_tiles(Queue& queue, const SortProblem& p, Key key) {
   key.group = std::uint16_t(std::clamp<std::int64_t>(
@@ -68,7 +73,8 @@ void sort_rows_by_sweeps(Queue& queue, const SortProblem& p, Key key) {
   const std::int64_t per_tile = std::int64_t(key.items) * whole_group, tiles = (p.n + per_tile - 1) / per_tile;
   const std::int64_t passes = std::int64_t(size_of(p.type)), total = p.segments * p.n, all_tiles = p.segments * tiles;
   const std::size_t key_bytes = std::max<std::size_t>(4, size_of(p.type));
-  const Workspace keys(queue, std::size_t(2 * total) * key_bytes), indices(queue, std::size_t(2 * total) * 4);
+  const Workspace keys(queue, std::size_t(2 * total) * key_bytes);
+  const Workspace indices(queue, key.wanted & 1 ? std::size_t(2 * total) * 4 : 4);
   const Workspace plan(queue, std::size_t(p.segments * passes) * 4);
   // Counts that begin at 0: of digits, of tickets, and of tiles; the second half of these is cleared by the first pass.
   const std::size_t count_bytes = std::size_t(p.segments * passes * digits) * 4, ticket_bytes = std::size_t(passes) * 4;
@@ -105,18 +111,30 @@ const char* decline_sweep(const Device& device, const SortProblem& p, bool force
 
 void run_sweep(Queue& queue, const SortProblem& all) {
   SortProblem p = all;
-  const Key key{tile, items_of(p.type), whole_group, p.type, p.descending, p.sorted.memory != nullptr};
-  if (!p.sorted.memory) p.sorted = p.order;
-  if (p.n <= std::int64_t(key.items) * whole_group) return sort_tiles(queue, p, key);
+  const bool order = all.order.memory, values = all.sorted.memory;
+  const Key key{tile,   items_of(p.type), whole_group,
+                p.type, p.descending,     std::uint8_t((order ? 1 : 0) | (values ? 2 : 0))};
+  if (!values) p.sorted = p.order;
+  if (!order) p.order = p.sorted;
+  if (fits_tile(p)) return sort_tiles(queue, p, key);
   // As many rows at once as need no more than 2^30 keys, and some hundred bytes of counts for each.
   const std::int64_t most = std::max<std::int64_t>(1, std::min<std::int64_t>((std::int64_t(1) << 30) / p.n, 65535));
   for (std::int64_t row = 0; row < all.segments; row += most) {
     p.segments = std::min(most, all.segments - row);
     sort_rows_by_sweeps(queue, p, key);
     p.keys.offset += std::size_t(p.segments * p.n) * size_of(p.type);
-    p.sorted.offset += std::size_t(p.segments * p.n) * (key.values ? size_of(p.type) : sizeof(cl_long));
-    p.order.offset += std::size_t(p.segments * p.n) * sizeof(cl_long);
+    p.sorted.offset += std::size_t(p.segments * p.n) * (values ? size_of(p.type) : sizeof(cl_long));
+    p.order.offset += std::size_t(p.segments * p.n) * (order ? sizeof(cl_long) : size_of(p.type));
   }
+}
+
+const char* decline_mode_of_tiles(const Device& device, const SortProblem& p) {
+  if (!fits_tile(p)) return "long rows";
+  return decline_sweep(device, p, settings.gpu_forms);
+}
+
+void run_mode_of_tiles(Queue& queue, const SortProblem& p) {
+  sort_tiles(queue, p, {tile, items_of(p.type), whole_group, p.type, false, 7});
 }
 
 }  // namespace dlprim

@@ -46,8 +46,8 @@ std::int64_t length_of_parts(const Device& device, std::size_t group, std::int64
 
 void select_rank(Queue& queue, const TensorView& keys, const TensorView& places, Rank rank, std::int64_t k) {
   if (!keys.is_contiguous() || !places.is_contiguous() || keys.dims != 2 || keys.sizes[1] < 1 ||
-      places.dtype != DataType::int64 || places.numel() != keys.sizes[0] || is_complex(keys.dtype) ||
-      rank == Rank::mode || k < 0 || k >= keys.sizes[1])
+      places.dtype != DataType::int64 || places.numel() != keys.sizes[0] || is_complex(keys.dtype) || k < 0 ||
+      k >= keys.sizes[1])
     throw ValidationError(
         "[select_rank] expected contiguous real keys [rows, n], int64 indices [rows], and a rank of n");
   const std::int64_t rows = keys.sizes[0], n = keys.sizes[1];

@@ -17,14 +17,13 @@ namespace {
 constexpr std::size_t work_group = 64;
 constexpr std::int64_t run = 16;  // RUN of sort.cl
 
-enum Kind : std::uint8_t { sort_runs, merge_runs, place, search, heads };
-constexpr const char* kernels[] = {"sort_runs", "merge_runs", "mode_place", "search_sorted", "run_heads"};
+enum Kind : std::uint8_t { sort_runs, merge_runs, heads, heads_of_sorted };
+constexpr const char* kernels[] = {"sort_runs", "merge_runs", "run_heads", "sorted_heads"};
 
 struct Key {
   Kind kind;
   DataType keys;
-  std::uint8_t option;  // bits: 1 rows or right, 2 descending or sorter
-  DataType out;
+  std::uint8_t option;  // bits: 1 rows or fours, 2 descending
 };
 
 Kernel& kernel_for(Queue& queue, const Key& key) {
@@ -34,9 +33,8 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
   return cache.get(queue.device(), key, [&] {
     KernelSource source("sort.cl", kernels[key.kind]);
     source.define("T", tag(key.keys)).define("FLOATING", std::int64_t(is_floating(key.keys)));
-    if (key.kind == search) source.define("OUT", tag(key.out));
-    if (key.option & 1) source.define(key.kind == search ? "RIGHT" : "ROWS");
-    if (key.option & 2) source.define(key.kind == search ? "SORTER" : "DESCENDING");
+    if (key.option & 1) source.define(key.kind == heads_of_sorted ? "FOURS" : "ROWS");
+    if (key.option & 2) source.define("DESCENDING");
     return source;
   });
 }
@@ -53,10 +51,10 @@ void merge_sort(Queue& queue, const BufferRef& keys, DataType type, const Buffer
   if (passes > 0) spare = Workspace(queue, bytes);
   BufferRef buffers[2] = {order, spare.data()};
   int now = passes % 2;  // so that the last pass ends in `order`
-  launch(queue, kernel_for(queue, {sort_runs, type, option, type}), range, keys, buffers[now], cl_long(n),
-         cl_long(columns), pieces, items);
+  launch(queue, kernel_for(queue, {sort_runs, type, option}), range, keys, buffers[now], cl_long(n), cl_long(columns),
+         pieces, items);
   if (passes == 0) return;
-  Kernel& merge = kernel_for(queue, {merge_runs, type, option, type});
+  Kernel& merge = kernel_for(queue, {merge_runs, type, option});
   std::int64_t width = run;
   for (int pass = 0; pass < passes; pass++, width *= 2, now = 1 - now)
     launch(queue, merge, range, keys, buffers[now], buffers[1 - now], cl_long(n), cl_long(columns), pieces, items,
@@ -76,6 +74,16 @@ void run_merge(Queue& queue, const SortProblem& p) {
   gather_sorted(queue, p);
 }
 
+// Cores that make an order anyway.
+template <void (*run)(Queue&, const SortProblem&)>
+void with_order(Queue& queue, const SortProblem& problem) {
+  if (problem.order.memory) return run(queue, problem);
+  const Workspace order(queue, std::size_t(problem.segments * problem.n) * sizeof(cl_long));
+  SortProblem p = problem;
+  p.order = order.data();
+  run(queue, p);
+}
+
 void run_radix_and_gather(Queue& queue, const SortProblem& p) {
   run_radix(queue, p);
   gather_sorted(queue, p);
@@ -85,10 +93,12 @@ void add_cores(Cores<Core<SortProblem>>& cores) {
   using SortCore = Core<SortProblem>;
   static constexpr SortCore sweep{
       .name = "sweep", .order = 50, .decline = decline_sweep, .run = run_sweep, .copies = true};
-  static constexpr SortCore radix{.name = "radix", .order = 100, .decline = decline_radix, .run = run_radix_and_gather};
+  static constexpr SortCore radix{
+      .name = "radix", .order = 100, .decline = decline_radix, .run = with_order<run_radix_and_gather>};
   static constexpr SortCore parts{
-      .name = "parts", .order = 150, .decline = decline_parts, .run = run_parts, .copies = true};
-  static constexpr SortCore merge{.name = "merge", .order = 200, .decline = decline_merge, .run = run_merge};
+      .name = "parts", .order = 150, .decline = decline_parts, .run = with_order<run_parts>, .copies = true};
+  static constexpr SortCore merge{
+      .name = "merge", .order = 200, .decline = decline_merge, .run = with_order<run_merge>};
   cores.add(sweep);
   cores.add(radix);
   cores.add(parts);
@@ -102,12 +112,19 @@ void sort_order(Queue& queue, const TensorView& keys, const TensorView& order, b
   DLPRIM_EXPECT(
       !sorted.defined() || (sorted.is_contiguous() && sorted.dtype == keys.dtype && sorted.numel() == keys.numel()),
       "sort", "sorted keys that are contiguous, of the keys' dtype and size");
-  DLPRIM_EXPECT(keys.is_contiguous() && order.is_contiguous() && order.dtype == DataType::int64 && keys.dims == 2 &&
-                    order.numel() == keys.numel(),
-                "sort", "contiguous keys [rows, n] and an int64 order of that size");
+  DLPRIM_EXPECT(keys.is_contiguous() && keys.dims == 2 && (order.defined() || sorted.defined()), "sort",
+                "contiguous keys [rows, n], and to write their order or the sorted keys");
+  DLPRIM_EXPECT(
+      !order.defined() || (order.is_contiguous() && order.dtype == DataType::int64 && order.numel() == keys.numel()),
+      "sort", "an int64 order of the keys' size");
   if (keys.numel() == 0) return;
-  const SortProblem problem{keys.data,  order.data,    sorted.defined() ? sorted.data : BufferRef{},
-                            keys.dtype, keys.sizes[0], keys.sizes[1],
+  const BufferRef none{};
+  const SortProblem problem{keys.data,
+                            order.defined() ? order.data : none,
+                            sorted.defined() ? sorted.data : none,
+                            keys.dtype,
+                            keys.sizes[0],
+                            keys.sizes[1],
                             descending};
   static const Cores<Core<SortProblem>> all("sort", "DLPRIM_SORT", add_cores);
   all.run(queue, problem);
@@ -120,36 +137,22 @@ void sort_rows(Queue& queue, const TensorView& keys, const TensorView& order) {
   merge_sort(queue, keys.data, keys.dtype, order.data, 1, keys.sizes[0], keys.sizes[1], 1);
 }
 
-void mode_place(Queue& queue, const TensorView& sorted, const TensorView& place_of) {
-  DLPRIM_EXPECT(
-      sorted.is_contiguous() && sorted.dims == 2 && place_of.numel() == sorted.sizes[0] && sorted.sizes[1] > 0, "sort",
-      "contiguous rows [rows, n] that are not empty");
-  const cl_ulong rows = cl_ulong(sorted.sizes[0]);
-  launch(queue, kernel_for(queue, {place, sorted.dtype, 0, sorted.dtype}), NDRange(rows, work_group), sorted.data,
-         place_of.data, cl_long(sorted.sizes[1]), rows);
-}
-
-void search_sorted(Queue& queue, const TensorView& out, const TensorView& sorted, const TensorView& values,
-                   const TensorView& sorter, bool right) {
-  DLPRIM_EXPECT(out.is_contiguous() && sorted.is_contiguous() && values.is_contiguous() && sorted.dims == 2 &&
-                    sorted.dtype == values.dtype && is_integral(out.dtype),
-                "sort", "contiguous tensors, values of the sequence's dtype and an integer result");
-  const cl_ulong count = cl_ulong(values.numel());
-  const cl_ulong per_row = count / cl_ulong(std::max<std::int64_t>(sorted.sizes[0], 1));
-  const auto option = std::uint8_t((right ? 1 : 0) | (sorter.defined() ? 2 : 0));
-  launch(queue, kernel_for(queue, {search, sorted.dtype, option, out.dtype}), NDRange(count, work_group), out.data,
-         sorted.data, values.data, sorter.defined() ? sorter.data : values.data, cl_long(sorted.sizes[1]),
-         std::max<cl_ulong>(per_row, 1), count, cl_int(sorted.sizes[0] == 1));
-}
-
 void run_heads(Queue& queue, const TensorView& keys, const TensorView& order, const TensorView& marks) {
-  DLPRIM_EXPECT(keys.is_contiguous() && order.is_contiguous() && marks.is_contiguous() && keys.dims == 2 &&
-                    order.dtype == DataType::int64 && marks.dtype == DataType::boolean &&
-                    order.numel() == keys.sizes[0],
-                "sort", "contiguous keys [n, columns], an int64 order [n] and bool marks [n]");
+  DLPRIM_EXPECT(keys.is_contiguous() && marks.is_contiguous() && keys.dims == 2 && marks.dtype == DataType::boolean &&
+                    marks.numel() == keys.sizes[0],
+                "sort", "contiguous keys [n, columns] and bool marks [n]");
+  DLPRIM_EXPECT(order.defined()
+                    ? order.is_contiguous() && order.dtype == DataType::int64 && order.numel() == keys.sizes[0]
+                    : keys.sizes[1] == 1,
+                "sort", "an int64 order [n], or keys of one column");
   const cl_ulong n = cl_ulong(keys.sizes[0]);
-  launch(queue, kernel_for(queue, {heads, keys.dtype, 0, keys.dtype}), NDRange(n, work_group), keys.data, order.data,
-         marks.data, n, cl_long(keys.sizes[1]));
+  if (!order.defined()) {
+    const bool fours = keys.data.offset % (4 * size_of(keys.dtype)) == 0 && marks.data.offset % 4 == 0;
+    return launch(queue, kernel_for(queue, {heads_of_sorted, keys.dtype, fours}),
+                  NDRange(std::size_t((n + 3) / 4), 4 * work_group), keys.data, marks.data, n);
+  }
+  launch(queue, kernel_for(queue, {heads, keys.dtype, 0}), NDRange(n, work_group), keys.data, order.data, marks.data, n,
+         cl_long(keys.sizes[1]));
 }
 
 }  // namespace dlprim

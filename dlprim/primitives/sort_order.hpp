@@ -9,7 +9,7 @@
 namespace dlprim {
 
 struct SortProblem {
-  BufferRef keys, order, sorted;  // sorted: undefined where only the order is wanted
+  BufferRef keys, order, sorted;  // one of the last two is undefined where only the other is wanted
   DataType type;
   std::int64_t segments, n;
   bool descending;
@@ -19,6 +19,9 @@ const char* decline_radix(const Device& device, const SortProblem& problem, bool
 void run_radix(Queue& queue, const SortProblem& problem);  // leaves `sorted` to the caller
 const char* decline_sweep(const Device& device, const SortProblem& problem, bool forced);
 void run_sweep(Queue& queue, const SortProblem& problem);
+/// The mode of rows that fit a tile of the sweep: `order` and `sorted` get one element a row.
+const char* decline_mode_of_tiles(const Device& device, const SortProblem& problem);
+void run_mode_of_tiles(Queue& queue, const SortProblem& problem);
 const char* decline_parts(const Device& device, const SortProblem& problem, bool forced);
 void run_parts(Queue& queue, const SortProblem& problem);
 

@@ -198,12 +198,49 @@ TEST(Sort, RowsInLexicographicOrder) {
   EXPECT_EQ(heads.read(), (std::vector<std::uint8_t>{1, 0, 1, 1}));
 }
 
-TEST(Sort, PlacesOfModes) {
-  const float nan = std::nanf("");
-  DeviceVector<float> sorted(std::vector<float>{1, 2, 2, 3, 4, 1, 1, 2, nan, nan});
-  DeviceVector<std::int64_t> place(2);
-  mode_place(queue(), {sorted.data(), DataType::float32, {2, 5}}, {place.data(), DataType::int64, {2}});
-  EXPECT_EQ(place.read(), (std::vector<std::int64_t>{2, 1}));
+class Modes : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Forms, Modes, ::testing::Values(false, true),
+                         [](const auto& form) { return form.param ? "OfGpus" : "OfTheDevice"; });
+
+// The last of the most frequent elements, and the smallest of several; all NaN are one. Rows: few values, many, one.
+TEST_P(Modes, OfSmallAndLongRows) {
+  std::optional<testing::Setting> forced;
+  if (GetParam()) forced.emplace(settings.gpu_forms);
+  const std::pair<DataType, std::int64_t> cases[] = {
+      {DataType::float32, 1},     {DataType::float32, 100}, {DataType::float32, 4096}, {DataType::float32, 4097},
+      {DataType::float32, 70001}, {DataType::int64, 1000},  {DataType::int64, 9001},   {DataType::uint8, 4000},
+      {DataType::bfloat16, 300},  {DataType::float64, 70}};
+  for (const auto& [type, n] : cases) {
+    if (!testing::supports(type)) continue;
+    constexpr std::int64_t rows = 4;
+    std::mt19937 engine{unsigned(n)};
+    std::vector<double> host(std::size_t(rows * n));
+    for (std::int64_t i = 0; i < rows * n; i++) {
+      double& value = host[std::size_t(i)];
+      value = i < n ? double(engine() % 5) : i < 2 * n ? double((i * 7) % n % 250) : i < 3 * n ? 3 : double(i % 40);
+      if (!is_floating(type)) continue;
+      if (engine() % (i < n ? 3 : 60) == 0) value = std::nan("");
+      else if (value == 0 && engine() % 2) value = -0.0;
+    }
+    const testing::DeviceTensor keys(type, {rows, n}, host), values(type, {rows}), places(DataType::int64, {rows});
+    select_mode(queue(), keys, values, places);
+    const auto found = values.read(), at = places.read();
+    const auto rounded = keys.read();
+    for (std::int64_t row = 0; row < rows; row++) {
+      const double* x = rounded.data() + row * n;
+      std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+      std::iota(order.begin(), order.end(), 0);
+      const auto before = [&](auto a, auto b) { return x[a] < x[b] || (std::isnan(x[b]) && !std::isnan(x[a])); };
+      std::stable_sort(order.begin(), order.end(), before);
+      std::int64_t best = 0, length = 0, expected = 0;
+      for (std::size_t i = 0; i < order.size(); i++) {
+        length = i > 0 && !before(order[i - 1], order[i]) ? length + 1 : 1;
+        if (length > best) best = length, expected = order[i];
+      }
+      ASSERT_EQ(std::int64_t(at[std::size_t(row)]), expected) << name(type) << " " << n << " row " << row;
+      ASSERT_EQ(std::bit_cast<std::uint64_t>(found[std::size_t(row)]), std::bit_cast<std::uint64_t>(x[expected]));
+    }
+  }
 }
 
 // The first element equal to the one that sorting puts at the rank, in rows of one part and of several, of few values
@@ -274,6 +311,77 @@ TEST(Sort, Searches) {
                   {values.data(), DataType::int32, {1, 4}}, {}, right);
     EXPECT_EQ(out.read(), right ? (std::vector<std::int64_t>{0, 3, 3, 4}) : (std::vector<std::int64_t>{0, 1, 3, 4}));
   }
+}
+
+// By local memory on GPUs: rows that fit, rows of which every so many elements are kept, several work-groups a row.
+TEST(Sort, SearchesByLocalMemory) {
+  const testing::Setting forced(settings.gpu_forms);
+  for (const std::int64_t n : {1, 2, 1000, 4096, 4097, 70001})
+    for (const std::int64_t rows : {1, 3})
+      for (const bool right : {false, true}) {
+        const std::int64_t count = 20011;
+        std::mt19937 engine{unsigned(n)};
+        std::vector<float> keys(std::size_t(rows * n)), wanted(std::size_t(rows * count));
+        for (float& key : keys) key = float(engine() % 5000);
+        for (std::int64_t row = 0; row < rows; row++) std::sort(keys.begin() + row * n, keys.begin() + (row + 1) * n);
+        if (n > 2) keys[std::size_t(n - 1)] = std::nanf("");
+        for (float& value : wanted) value = engine() % 50 == 0 ? std::nanf("") : float(engine() % 5002) - 1;
+        DeviceVector<float> sorted(keys), values(wanted);
+        DeviceVector<std::int32_t> out(wanted.size());
+        search_sorted(queue(), {out.data(), DataType::int32, {rows, count}},
+                      {sorted.data(), DataType::float32, {rows, n}}, {values.data(), DataType::float32, {rows, count}},
+                      {}, right);
+        const auto found = out.read();
+        for (std::size_t i = 0; i < wanted.size(); i++) {
+          const auto begin = keys.begin() + std::ptrdiff_t(i / std::size_t(count)) * n;
+          const auto at = right ? std::upper_bound(begin, begin + n, wanted[i], less)
+                                : std::lower_bound(begin, begin + n, wanted[i], less);
+          ASSERT_EQ(found[i], at - begin) << n << " " << rows << " " << right << " " << wanted[i];
+        }
+      }
+}
+
+// Without their order.
+TEST_P(SortCandidate, WritesOnlyTheSortedElements) {
+  const testing::Variable forced("DLPRIM_SORT", GetParam());
+  for (const std::int64_t n : {100, 9001}) {
+    std::vector<std::int32_t> host(std::size_t(2 * n));
+    std::mt19937 engine{unsigned(n)};
+    for (auto& value : host) value = std::int32_t(engine());
+    DeviceVector<std::int32_t> keys(host), sorted(host.size());
+    sort_order(queue(), {keys.data(), DataType::int32, {2, n}}, {}, false, {sorted.data(), DataType::int32, {2, n}});
+    for (const std::int64_t row : {0, 1}) std::sort(host.begin() + row * n, host.begin() + (row + 1) * n);
+    EXPECT_EQ(sorted.read(), host) << n;
+  }
+}
+
+TEST(Sort, HeadsOfSortedKeysAndTheirRuns) {
+  for (const std::int64_t n : {1, 7, 4100, 10000})
+    for (const std::int64_t skip : {0, 1}) {
+      std::vector<std::int32_t> host(std::size_t(n + skip));
+      for (std::int64_t i = 0; i < n; i++) host[std::size_t(i + skip)] = std::int32_t(i * i / (3 * n));
+      DeviceVector<std::int32_t> keys(host);
+      std::vector<std::int64_t> turned(static_cast<std::size_t>(n)), expected(turned.size());
+      std::vector<std::uint8_t> marks(turned.size());
+      for (std::int64_t i = 0, kind = 0; i < n; i++) {
+        marks[std::size_t(i)] = i == 0 || host[std::size_t(i + skip)] != host[std::size_t(i + skip - 1)];
+        kind += i > 0 && marks[std::size_t(i)];
+        turned[std::size_t(i)] = n - 1 - i, expected[std::size_t(i)] = kind;
+      }
+      DeviceVector<std::uint8_t> heads(marks.size());
+      DeviceVector<std::int64_t> places(turned), runs(turned.size());
+      TensorView view{keys.data(), DataType::int32, {n, 1}};
+      view.data.offset += std::size_t(skip) * 4;
+      const TensorView mask{heads.data(), DataType::boolean, {n}}, out{runs.data(), DataType::int64, {n}};
+      run_heads(queue(), view, {}, mask);
+      ASSERT_EQ(heads.read(), marks) << n;
+      Compaction compaction(queue(), mask);
+      compaction.runs(out);
+      EXPECT_EQ(runs.read(), expected) << n;
+      compaction.runs(out, {places.data(), DataType::int64, {n}});
+      std::reverse(expected.begin(), expected.end());
+      EXPECT_EQ(runs.read(), expected) << n;
+    }
 }
 
 // By parts of the rows on GPUs: few values, so that equal ones lie in many parts.

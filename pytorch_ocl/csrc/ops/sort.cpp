@@ -72,24 +72,17 @@ void sort_kernel(const at::TensorBase& self, const at::TensorBase& values, const
 std::pair<at::Tensor, at::Tensor> select(const at::Tensor& self, int64_t dim, dlprim::Rank rank, int64_t k = 0) {
   const at::Tensor keys = rows_of(self, dim);
   const at::Tensor place = at::empty({keys.size(0), 1}, keys.options().dtype(at::kLong));
-  dlprim::Queue& queue = current_queue(self.device());
-  if (rank != dlprim::Rank::mode) {
-    dlprim::select_rank(queue, view_of(keys, "select"), view_of(place, "select"), rank, k);
-    return {keys.gather(1, place), place};
-  }
-  const at::Tensor sorted = at::empty_like(keys), order = at::empty(keys.sizes(), place.options());
-  sort_into(sorted, order, keys, false);
-  dlprim::mode_place(queue, view_of(sorted, "mode"), view_of(place, "mode"));
-  return {sorted.gather(1, place), order.gather(1, place)};
+  dlprim::select_rank(current_queue(self.device()), view_of(keys, "select"), view_of(place, "select"), rank, k);
+  return {keys.gather(1, place), place};
 }
 
-void select_into(at::Tensor& values, at::Tensor& indices, const at::Tensor& self, int64_t dim, bool keepdim,
-                 dlprim::Rank rank, const char* op, int64_t k = 0) {
+// Checks and sizes the results for one element of each row of dimension `dim`.
+void prepare_selection(at::Tensor& values, at::Tensor& indices, const at::Tensor& self, int64_t dim, bool keepdim,
+                       const char* op) {
   TORCH_CHECK(values.scalar_type() == self.scalar_type(), op, ": expected scalar type ", self.scalar_type(),
               " but got ", values.scalar_type(), " for values");
   TORCH_CHECK(indices.scalar_type() == at::kLong, op, ": expected scalar type Long but got ", indices.scalar_type(),
               " for indices");
-  dim = at::maybe_wrap_dim(dim, self.dim());
   at::native::zero_numel_check_dims(self, dim, op);
   std::vector<int64_t> sizes = self.sizes().vec();
   if (self.dim() > 0) {
@@ -97,9 +90,15 @@ void select_into(at::Tensor& values, at::Tensor& indices, const at::Tensor& self
     else sizes.erase(sizes.begin() + dim);
   }
   values.resize_(sizes), indices.resize_(sizes);
+}
+
+void select_into(at::Tensor& values, at::Tensor& indices, const at::Tensor& self, int64_t dim, bool keepdim,
+                 dlprim::Rank rank, const char* op, int64_t k = 0) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  prepare_selection(values, indices, self, dim, keepdim, op);
   if (self.numel() == 0) return;
   const auto [value, index] = select(self, dim, rank, k);
-  values.copy_(value.view(sizes)), indices.copy_(index.view(sizes));
+  values.copy_(value.view(values.sizes())), indices.copy_(index.view(indices.sizes()));
 }
 
 at::Tensor select_from_all(const at::Tensor& self, dlprim::Rank rank) {
@@ -186,7 +185,16 @@ std::tuple<at::Tensor&, at::Tensor&> nanmedian_dim_values(const at::Tensor& self
 
 std::tuple<at::Tensor&, at::Tensor&> mode_values(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values,
                                                  at::Tensor& indices) {
-  select_into(values, indices, self, dim, keepdim, dlprim::Rank::mode, "mode()");
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  prepare_selection(values, indices, self, dim, keepdim, "mode()");
+  if (self.numel() == 0) return {values, indices};
+  const at::Tensor keys = rows_of(self, dim);
+  const bool direct = values.is_contiguous() && indices.is_contiguous() && !values.is_alias_of(keys);
+  const at::Tensor value = direct ? values : at::empty_like(values, at::MemoryFormat::Contiguous);
+  const at::Tensor index = direct ? indices : at::empty_like(indices, at::MemoryFormat::Contiguous);
+  dlprim::select_mode(current_queue(self.device()), view_of(keys, "mode"), view_of(value.view({-1}), "mode"),
+                      view_of(index.view({-1}), "mode"));
+  if (!direct) values.copy_(value), indices.copy_(index);
   return {values, indices};
 }
 

@@ -5,7 +5,8 @@
 namespace dlprim {
 
 /// Stable order of each row of `keys` [rows, n] (contiguous, any real dtype): order[row, i] (int64, contiguous) is the
-/// position of the i-th smallest (largest, when descending) element; `sorted` (contiguous, optional) gets the elements.
+/// position of the i-th smallest (largest, when descending) element; `sorted` (contiguous) gets the elements. One of the
+/// two may be left out, which takes less time.
 /// NaN counts as the largest, -0 equals 0. Four ways, of which DLPRIM_SORT forces one where it can run: sweep (GPUs
 /// whose work-items exchange by shuffles: Adinets and Merrill 2022), radix (other GPUs: Merrill and Grimshaw 2011),
 /// parts (CPUs, by radix as well), and merge (for short rows: runs of 16 are sorted by insertion, then merged pairwise
@@ -27,16 +28,16 @@ enum class Rank : std::uint8_t {
   kth,  ///< the k-th smallest, k from 0
   median,  ///< the lower median; NaN where the row holds one
   nanmedian,  ///< the lower median of those that are no NaN; NaN where there are none
-  mode,  ///< the most frequent value, the smallest of several
 };
 
 /// places[row] (int64, contiguous, [rows]): position of the first element of each row of `keys` [rows, n] (contiguous,
 /// any real dtype, n > 0) that has the rank: kth, median or nanmedian. NaN counts as the largest, -0 equals 0.
 void select_rank(Queue& queue, const TensorView& keys, const TensorView& places, Rank rank, std::int64_t k = 0);
 
-/// place[row] (int64, contiguous): position in the sorted row of the last of its most frequent elements. `sorted`
-/// [rows, n] is contiguous and ascending, n > 0.
-void mode_place(Queue& queue, const TensorView& sorted, const TensorView& place);
+/// values[row], places[row] (int64; contiguous, [rows]): the most frequent element of each row of `keys` [rows, n]
+/// (contiguous, any real dtype, n > 0), the smallest of several, and the last position of it. All NaN are one element,
+/// the largest; -0 equals 0.
+void select_mode(Queue& queue, const TensorView& keys, const TensorView& values, const TensorView& places);
 
 /// out[i] (int64 or int32, contiguous) = first position in the row of `sorted` [rows, n] whose element is not less than
 /// (right: greater than) values[row, i]. A `sorter` (int64, shape of sorted; optional) says in which order the elements
@@ -45,6 +46,7 @@ void search_sorted(Queue& queue, const TensorView& out, const TensorView& sorted
                    const TensorView& sorter, bool right);
 
 /// heads[i] (bool, [n]): whether row order[i] of `keys` [n, columns] differs from row order[i - 1]; heads[0] is true.
+/// Keys of one column may be in order themselves: `order` is not defined then.
 void run_heads(Queue& queue, const TensorView& keys, const TensorView& order, const TensorView& heads);
 
 }  // namespace dlprim
