@@ -1,17 +1,33 @@
 // SPDX-License-Identifier: MIT
-// Counts how often numbers occur. Defines: BINS of local memory.
+// Counts how often numbers occur, or values fall in bins of equal width. A work-group counts in local memory: BINS
+// counters, COPIES of each, so that work-items next to each other do not wait for one counter.
+// count_values: defines T, FLOATING.
 #include "lib/types.clh"
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 
 #define AHEAD 4
+#define COUNTER(own, bin) ((own) + (bin) * COPIES + get_local_id(0) % COPIES)
 
+inline void clear_counters(__local uint *own) {
+  for (uint i = get_local_id(0); i < BINS * COPIES; i += get_local_size(0)) own[i] = 0;
+  barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+inline void add_counters(const __local uint *own, volatile __global long *counts, uint bins) {
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (uint b = get_local_id(0); b < bins; b += get_local_size(0)) {
+    uint sum = 0;
+    for (uint copy = 0; copy < COPIES; copy++) sum += own[b * COPIES + (copy + b) % COPIES];
+    if (sum) atom_add(counts + b, (long)sum);
+  }
+}
+
+#ifndef T
 __kernel void count_bins(GLOBAL(long, counts), CONST_GLOBAL(long, numbers), long n, long bins) {
-  __local uint own[BINS];
-  volatile __global long *out = POINTER(long, counts);
+  __local uint own[BINS * COPIES];
   __global const long *in = CONST_POINTER(long, numbers);
   const uint group = get_local_size(0);
-  for (uint b = get_local_id(0); b < BINS; b += group) own[b] = 0;
-  barrier(CLK_LOCAL_MEM_FENCE);
+  clear_counters(own);
   const long step = (long)get_num_groups(0) * group * AHEAD;
   for (long first = (long)get_group_id(0) * group * AHEAD + get_local_id(0); first < n; first += step) {
     long number[AHEAD];
@@ -19,9 +35,60 @@ __kernel void count_bins(GLOBAL(long, counts), CONST_GLOBAL(long, numbers), long
     for (int i = 0; i < AHEAD; i++) number[i] = first + i * group < n ? in[first + i * group] : -1;
 #pragma unroll
     for (int i = 0; i < AHEAD; i++)
-      if (number[i] >= 0 && number[i] < bins) atomic_inc(own + number[i]);
+      if (number[i] >= 0 && number[i] < bins) atomic_inc(COUNTER(own, number[i]));
   }
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (uint b = get_local_id(0); b < (uint)bins; b += group)
-    if (own[b]) atom_add(out + b, (long)own[b]);
+  add_counters(own, POINTER(long, counts), (uint)bins);
 }
+#else
+
+#if FLOATING
+typedef VALUE(T) bound;
+typedef float2 bound_argument;
+#define BOUND(argument) ROUNDED(REAL_OF(bound, argument))
+#define ROUNDED(v) DECODE(T, ENCODE(T, (bound)(v)))
+#else
+typedef long bound;
+typedef long bound_argument;
+#define BOUND(argument) (argument)
+#endif
+
+// The bin of a value within the bounds, `span` apart. Floats are rounded to their type at every step, as PyTorch does.
+inline long bin_of(bound value, bound low, bound span, uint bins) {
+#if FLOATING
+  const bound position = ROUNDED(ROUNDED(ROUNDED(value - low) * (bound)bins) / span);
+  return position < (bound)bins ? (long)position : (long)bins - 1;
+#else
+  const long scaled = (value - low) * (long)bins;
+  if (scaled < 0) return -1;  // more than an integer holds
+  const bool narrow = scaled <= UINT_MAX && span <= UINT_MAX;
+  return min(narrow ? (long)((uint)scaled / (uint)span) : scaled / span, (long)bins - 1);
+#endif
+}
+
+__kernel void count_values(GLOBAL(long, counts), CONST_GLOBAL(STORAGE(T), values), long n, uint bins,
+                           bound_argument lowest, bound_argument highest) {
+  __local uint own[BINS * COPIES];
+  __global const STORAGE(T) *in = CONST_POINTER(STORAGE(T), values);
+  const uint group = get_local_size(0);
+  const bound low = BOUND(lowest), high = BOUND(highest);
+#if FLOATING
+  const bound span = ROUNDED(high - low);
+#else
+  const bound span = high - low;
+#endif
+  clear_counters(own);
+  const long step = (long)get_num_groups(0) * group * AHEAD;
+  for (long first = (long)get_group_id(0) * group * AHEAD + get_local_id(0); first < n; first += step) {
+    bound value[AHEAD];
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) value[i] = (bound)LOAD(T, in, min(first + i * group, n - 1));
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) {
+      if (first + i * group >= n || !(value[i] >= low && value[i] <= high)) continue;
+      const long bin = bin_of(value[i], low, span, bins);
+      if (bin >= 0) atomic_inc(COUNTER(own, bin));
+    }
+  }
+  add_counters(own, POINTER(long, counts), bins);
+}
+#endif

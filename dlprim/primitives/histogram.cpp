@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "check.hpp"
+#include "two_floats.hpp"
 
 namespace dlprim {
 
@@ -16,6 +17,32 @@ constexpr std::size_t work_group = 256;
 
 // In local memory.
 std::uint64_t held_bins(std::int64_t bins) { return std::bit_ceil(std::uint64_t(bins)); }
+
+struct Key {
+  std::uint16_t held;
+  std::uint8_t values;
+  DataType type;
+};
+
+Kernel& kernel_of(Queue& queue, const Key& key) {
+  static KernelCache<Key> cache;
+  return cache.get(queue.device(), key, [&] {
+    KernelSource source("histogram.cl", key.values ? "count_values" : "count_bins");
+    if (key.values) source.define("T", tag(key.type)).define("FLOATING", is_floating(key.type));
+    // 16 KB, and as many copies as a warp has work-items at most.
+    const std::uint64_t counters = std::min<std::uint64_t>(queue.device().info().local_memory / 8, 4096);
+    const std::int64_t copies = std::clamp<std::int64_t>(std::int64_t(counters / key.held), 1, 32);
+    return source.define("BINS", std::int64_t(key.held)).define("COPIES", copies);
+  });
+}
+
+// Every work-group adds all its bins in the end, so that each should count many times as many elements.
+NDRange range_of(Queue& queue, Kernel& kernel, std::int64_t n, std::int64_t bins) {
+  const std::size_t group = kernel.work_group(work_group);
+  const std::int64_t least = std::max<std::int64_t>(4 * bins, 16 * std::int64_t(group));
+  const std::int64_t most = 8 * std::int64_t(queue.device().info().compute_units);
+  return NDRange(std::size_t(std::clamp<std::int64_t>(n / least, 1, most)) * group, group);
+}
 
 }  // namespace
 
@@ -34,17 +61,25 @@ void count_bins(Queue& queue, const TensorView& counts, const TensorView& number
   DLPRIM_EXPECT(can_count_bins(queue.device(), counts.size(0)), "count_bins", "fewer bins, got ", counts.size(0));
   const std::int64_t n = numbers.size(0), bins = counts.size(0);
   if (n == 0) return;
-  const DeviceInfo& info = queue.device().info();
-  static KernelCache<std::uint64_t> cache;
-  Kernel& kernel = cache.get(queue.device(), held_bins(bins), [&] {
-    return KernelSource("histogram.cl", "count_bins").define("BINS", std::int64_t(held_bins(bins)));
-  });
-  // Every work-group adds all its bins in the end, so that each should count many times as many elements.
-  const std::size_t group = kernel.work_group(work_group);
-  const std::int64_t least = std::max<std::int64_t>(4 * bins, 16 * std::int64_t(group));
-  const std::int64_t groups = std::clamp<std::int64_t>(n / least, 1, 8 * std::int64_t(info.compute_units));
-  launch(queue, kernel, NDRange(std::size_t(groups) * group, group), counts.data, numbers.data, cl_long(n),
-         cl_long(bins));
+  Kernel& kernel = kernel_of(queue, {std::uint16_t(held_bins(bins)), 0, numbers.dtype});
+  launch(queue, kernel, range_of(queue, kernel, n, bins), counts.data, numbers.data, cl_long(n), cl_long(bins));
+}
+
+void count_values(Queue& queue, const TensorView& counts, const TensorView& values, double low, double high) {
+  DLPRIM_EXPECT(counts.dtype == DataType::int64 && counts.dims == 1 && counts.is_contiguous() &&
+                    can_count_bins(queue.device(), counts.size(0)),
+                "count_values", "contiguous int64 counts of few bins, got ", counts.numel());
+  DLPRIM_EXPECT(values.dims == 1 && values.is_contiguous() && !is_complex(values.dtype) && low < high, "count_values",
+                "contiguous real values [n], and bounds, got ", low, " and ", high);
+  const std::int64_t n = values.size(0), bins = counts.size(0);
+  if (n == 0) return;
+  Kernel& kernel = kernel_of(queue, {std::uint16_t(held_bins(bins)), 1, values.dtype});
+  const NDRange range = range_of(queue, kernel, n, bins);
+  auto run = [&](auto lowest, auto highest) {
+    launch(queue, kernel, range, counts.data, values.data, cl_long(n), cl_uint(bins), lowest, highest);
+  };
+  if (is_floating(values.dtype)) run(TwoFloats(low), TwoFloats(high));
+  else run(cl_long(low), cl_long(high));
 }
 
 }  // namespace dlprim

@@ -152,10 +152,23 @@ at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& mi
   TORCH_CHECK(bins > 0, "bins must be > 0, but got ", bins);
   double low = min.toDouble(), high = max.toDouble();
   const at::Tensor values = self.reshape({-1});
-  if (low == high && values.numel() > 0) low = values.min().item<double>(), high = values.max().item<double>();
+  if (low == high && values.numel() > 0) {
+    const at::Tensor bounds = at::empty({2}, values.options());
+    at::Tensor least = bounds.select(0, 0), largest = bounds.select(0, 1);
+    at::aminmax_out(least, largest, values);
+    const at::Tensor host = bounds.cpu();  // the one time that the device is waited for
+    low = host[0].item<double>(), high = host[1].item<double>();
+  }
   if (low == high) low -= 1, high += 1;
   TORCH_CHECK(std::isfinite(low) && std::isfinite(high), "range of [", low, ", ", high, "] is not finite");
   TORCH_CHECK(low < high, "max must be larger than min");
+  if (values.numel() > 0 && dlprim::can_count_bins(device(self.device().index()), bins)) {
+    const at::Tensor counts = at::zeros({bins}, self.options().dtype(at::kLong));
+    dlprim::count_values(current_queue(self.device()), view_of(counts, "histc"), view_of(values.contiguous(), "histc"),
+                         low, high);
+    out.resize_({bins}).copy_(counts);
+    return out;
+  }
   const bool whole = c10::isIntegralType(self.scalar_type(), false);
   const at::Tensor x = whole ? values.to(at::kLong) : values;
   const at::Tensor first = at::full({}, low, x.options()), last = at::full({}, high, x.options());

@@ -24,6 +24,14 @@ struct Unique {
   at::Tensor counts;   // rows of each kind
 };
 
+// Lengths of runs that begin at the elements that `compaction` numbers, the first of all n among them.
+at::Tensor run_lengths(dlprim::Compaction& compaction, int64_t kinds, int64_t n, const at::TensorOptions& options) {
+  const at::Tensor bounds = at::empty({kinds + 1}, options), starts = bounds.narrow(0, 0, kinds);
+  compaction.coordinates(view_of(starts.view({kinds, 1}), "unique"), kinds);
+  bounds.narrow(0, kinds, 1).fill_(n);
+  return bounds.narrow(0, 1, kinds).sub(starts);
+}
+
 // Kinds of the rows of `keys` [n, columns]: neighbours only, or all in lexicographic order.
 Unique unique_rows(const at::Tensor& keys, bool neighbours, bool return_inverse, bool return_counts) {
   const int64_t n = keys.size(0);
@@ -36,9 +44,9 @@ Unique unique_rows(const at::Tensor& keys, bool neighbours, bool return_inverse,
     order = at::arange(n, options);
   } else {
     order = at::empty({n}, options);
-    const at::Tensor as_row = keys.size(1) == 1 ? keys.view({1, n}) : keys;
-    if (keys.size(1) == 1)
-      dlprim::sort_order(queue, view_of(as_row, "unique"), view_of(order.view({1, n}), "unique"), false);
+    const bool one = keys.size(1) == 1;
+    if (one)
+      dlprim::sort_order(queue, view_of(keys.view({1, n}), "unique"), view_of(order.view({1, n}), "unique"), false);
     else dlprim::sort_rows(queue, view_of(keys, "unique"), view_of(order, "unique"));
   }
   const at::Tensor heads = at::empty({n}, options.dtype(at::kBool));
@@ -48,16 +56,10 @@ Unique unique_rows(const at::Tensor& keys, bool neighbours, bool return_inverse,
   result.rows = at::empty({kinds}, options);
   compaction.select(view_of(result.rows, "unique"), view_of(order, "unique"));
   if (return_inverse) {
-    const at::Tensor ranks = at::empty({n}, options);
-    compaction.ranks(view_of(ranks, "unique"));
-    result.inverse = at::empty({n}, options).scatter_(0, order, ranks.sub(1));
+    result.inverse = at::empty({n}, options);
+    compaction.runs(view_of(result.inverse, "unique"), view_of(order, "unique"));
   }
-  if (return_counts) {
-    const at::Tensor starts = at::empty({kinds, 1}, options);
-    compaction.coordinates(view_of(starts, "unique"), kinds);
-    const at::Tensor first = starts.view({kinds}), end = at::full({1}, n, options);
-    result.counts = at::cat({first.slice(0, 1), end}).sub(first);
-  }
+  if (return_counts) result.counts = run_lengths(compaction, kinds, n, options);
   return result;
 }
 
@@ -65,8 +67,33 @@ using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 Three unique_elements(const at::Tensor& self, bool neighbours, bool return_inverse, bool return_counts) {
   const at::Tensor keys = self.contiguous().view({-1});
-  Unique u = unique_rows(keys.unsqueeze(1), neighbours, return_inverse, return_counts);
-  return {keys.index_select(0, u.rows), return_inverse ? u.inverse.view(self.sizes()) : u.inverse, u.counts};
+  const int64_t n = keys.numel();
+  const auto options = keys.options().dtype(at::kLong);
+  at::Tensor inverse = at::empty({0}, options), counts = at::empty({0}, options);
+  if (n == 0) return {at::empty({0}, keys.options()), return_inverse ? inverse.view(self.sizes()) : inverse, counts};
+  dlprim::Queue& queue = current_queue(keys.device());
+  at::Tensor sorted = keys;
+  dlprim::TensorView order;  // only the inverse needs it
+  at::Tensor places;
+  if (!neighbours) {
+    sorted = at::empty_like(keys);
+    if (return_inverse) places = at::empty({1, n}, options), order = view_of(places, "unique");
+    dlprim::sort_order(queue, view_of(keys.view({1, n}), "unique"), order, false,
+                       view_of(sorted.view({1, n}), "unique"));
+  }
+  const at::Tensor heads = at::empty({n}, options.dtype(at::kBool));
+  dlprim::run_heads(queue, view_of(sorted.view({n, 1}), "unique"), {}, view_of(heads, "unique"));
+  dlprim::Compaction compaction(queue, view_of(heads, "unique"));
+  const int64_t kinds = compaction.count();
+  const at::Tensor values = at::empty({kinds}, keys.options());
+  compaction.select(view_of(values, "unique"), view_of(sorted, "unique"));
+  if (return_inverse) {
+    inverse = at::empty({n}, options);
+    compaction.runs(view_of(inverse, "unique"), order);
+    inverse = inverse.view(self.sizes());
+  }
+  if (return_counts) counts = run_lengths(compaction, kinds, n, options);
+  return {values, inverse, counts};
 }
 
 Three unique_slices(const at::Tensor& self, int64_t dim, bool neighbours, bool return_inverse, bool return_counts) {
