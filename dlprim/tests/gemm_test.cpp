@@ -178,9 +178,10 @@ class GemmWithAddend : public GemmCandidate {};
 TEST_P(GemmWithAddend, OfEveryLayout) {
   const testing::Variable forced("DLPRIM_GEMM", GetParam());
   constexpr std::int64_t m = 40, n = 72;
-  const Layout layouts[] = {{0, 1, 0, 0},     {0, 1, n, 1},         {0, 1, n + 1, 0}, {1, 0, 0, 0},
-                            {1, 0, m, 1},     {0, 0, 1, 0},         {n, 1, m * n, 0}, {n, 1, m * n, 1},
-                            {n + 1, 1, 0, 0}, {n + 2, 1, n * m, 2}, {1, m, m * n, 0}, {1, m + 1, 0, 0}};
+  const Layout layouts[] = {{0, 1, 0, 0},     {0, 1, n, 1},     {0, 1, n + 1, 0},     {1, 0, 0, 0},
+                            {0, 1, n, 0},     {1, 0, m, 1},     {0, 0, 1, 0},         {n, 1, m * n, 0},
+                            {n, 1, m * n, 1}, {n + 1, 1, 0, 0}, {n + 2, 1, n * m, 2}, {1, m, m * n, 0},
+                            {1, m + 1, 0, 0}};
   for (const bool c_transposed : {false, true})
     for (const Layout& layout : layouts)
       check({2, m, n, 64, false, true, c_transposed, 0, 0, 1, 0.5, Activation::relu}, DataType::bfloat16, {}, layout);

@@ -72,8 +72,21 @@ inline int place(int along_k, int row, int k) {
 #include "lib/hopper.clh"
 #endif
 #include "gemm/tma_registers.clh"
+#define HELD 0
 #else
 #include "gemm/store.clh"
+#endif
+
+// With HELD a tile's part of the addend comes with its first stage, in turns into one of SLOTS. When a slot is filled
+// again, STAGES stages behind those of the tile that had it are free, so that tile is stored.
+#if HELD
+#define SLOTS (STAGES + 1)
+#define HELD_OF(number) (held + (number) % SLOTS * (TILE_N / 2) + own_column / 2),
+#define ADDEND_BYTES(n) (2 * min(TILE_N, (int)p->n - (n)))
+#define ADDEND_AT(tile, n) (CONST_POINTER(ushort, d) + (tile).batch * p->d_batch + (n))
+#else
+#define SLOTS 0
+#define HELD_OF(number)
 #endif
 
 #if NV_PTX == 90
@@ -103,8 +116,10 @@ inline void advance(Ring *r) {
 }
 
 // By one work-item.
-__attribute__((always_inline)) inline void produce(Ring ring, ulong maps, const Params *p, ulong A, ulong B) {
+__attribute__((always_inline)) inline void produce(Ring ring, ulong maps, const Params *p, ulong A, ulong B,
+                                                   uint held, CONST_GLOBAL(STORAGE(TD), d)) {
   const ulong map_a = maps, map_b = maps + 128;
+  uint turn = 0;
   EACH_TILE_OF_GROUP(number) {
     const Tile tile = tile_of(number, p);
     TILE_STEPS(tile)
@@ -115,7 +130,12 @@ __attribute__((always_inline)) inline void produce(Ring ring, ulong maps, const 
       const int k = k_begin + i * DEPTH;
       const uint to = ring.memory + ring.stage * STAGE, barrier = full(&ring);
       wait_barrier(barrier + 8, ring.parity ^ 1);
+#if HELD
+      expect_bytes(barrier, STAGE + (i ? 0 : ADDEND_BYTES(n)));
+      if (i == 0) copy_bulk(held + turn++ % SLOTS * (2 * TILE_N), ADDEND_AT(tile, n), ADDEND_BYTES(n), barrier);
+#else
       expect_bytes(barrier, STAGE);
+#endif
 #define ORDER(to, operand, column, row) copy_box(to, map_##operand, column, row, at_##operand, barrier)
       COPY_OPERAND(ORDER, to, a, A_ALONG_K, TILE_M, m, p->m, k)
       COPY_OPERAND(ORDER, to + STAGE_A, b, B_ALONG_K, TILE_N, n, p->n, k)
@@ -130,7 +150,8 @@ __attribute__((always_inline)) inline void produce(Ring ring, ulong maps, const 
   {                                                            \
     float4 sum[1][BN / 8];                                     \
     EACH_32(set, STORE_32)                                     \
-    store_sums(sum, row, column, &tile, &warp, STORE_VALUES);  \
+    store_sums(sum, row, column, &tile, &warp, HELD_OF(turn)   \
+               STORE_VALUES);                                  \
   }
 
 // The products of a stage.
@@ -162,6 +183,11 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
   const Params *p = &params;
   __local uchar memory[STAGES * STAGE] __attribute__((aligned(1024)));
   __local ulong barriers[2 * STAGES];
+#if HELD
+  __local uint held[SLOTS * TILE_N / 2] __attribute__((aligned(16)));
+#else
+  const __local uint *held = 0;
+#endif
   const Warp warp = WARP(shared);
   Ring ring = {local_address(memory), local_address(barriers), 0, 0};
   if (get_local_id(0) == 0) {
@@ -177,7 +203,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
     if (get_local_id(0) != GROUP) return;
     ulong at;
     PARAMETER_ADDRESS(gemm_tma_param_0, at)
-    produce(ring, at, p, (ulong)CONST_POINTER(STORAGE(TA), a), (ulong)CONST_POINTER(STORAGE(TB), b));
+    produce(ring, at, p, (ulong)CONST_POINTER(STORAGE(TA), a), (ulong)CONST_POINTER(STORAGE(TB), b),
+            HELD ? local_address(held) : 0, d_memory, d_offset);
     return;
   }
   MAKE_REGISTERS_MANY();
@@ -196,14 +223,10 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
 #if SETS == 2
   DECLARE_SUMS(r)
 #endif
+  uint turn = 0;
   EACH_TILE_OF_GROUP(number) {
     const Tile tile = tile_of(number, p);
     TILE_STEPS(tile)
-    const INDEX row = FOR_P(tile.m * TILE_M, tile.n * TILE_N) + own_row;
-    const INDEX column = FOR_Q(tile.m * TILE_M, tile.n * TILE_N) + own_column;
-#if !REGISTERS
-    expect_addend(column, &tile, &warp, STORE_VALUES);
-#endif
     uint last = 0;  // the barrier of the stage before
     for (int i = 0; i < steps; i++) {
       const uint barrier = full(&ring);
@@ -215,6 +238,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
     }
     WGMMA_WAIT(0);
     if (warp.lane == 0) arrive(last + 8);
+    const INDEX row = FOR_P(tile.m * TILE_M, tile.n * TILE_N) + own_row;
+    const INDEX column = FOR_Q(tile.m * TILE_M, tile.n * TILE_N) + own_column;
 #if REGISTERS
     EACH_32(s, STORE_ROWS_32)
 #else
@@ -222,6 +247,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
 #if SETS == 2
     STORE_SET(r, row + 64, column)
 #endif
+    turn++;
 #endif
   }
 }
@@ -239,6 +265,9 @@ inline float element(const __local uchar *part, int along_k, int row, int k) {
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tma(const Maps maps, GEMM_ARGUMENTS) {
   const Params *p = &params;
   __local uchar memory[STAGE] __attribute__((aligned(16)));
+#if HELD
+  __local uint held[TILE_N / 2];
+#endif
   WARPS_MEMORY(shared, GROUP / 32);
   const Warp warp = WARP(shared);
   const int own = warp.number / 4, own_p = own % (TILE_P / TM) * TM, own_q = own / (TILE_P / TM) * BN;
@@ -248,7 +277,13 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tma(const 
     TILE_STEPS(tile)
     __global const uchar *from_a = (__global const uchar *)(CONST_POINTER(STORAGE(TA), a) + tile.batch * p->a_batch);
     __global const uchar *from_b = (__global const uchar *)(CONST_POINTER(STORAGE(TB), b) + tile.batch * p->b_batch);
-    const int m = tile.m * TILE_M, n = tile.n * TILE_N;
+    const int m = tile.m * TILE_M, n = tile.n * TILE_N, own_column = own_q;
+#if HELD
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = get_local_id(0); i < ADDEND_BYTES(n) / 4; i += GROUP)
+      held[i] = ((__global const uint *)ADDEND_AT(tile, n))[i];
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
 #if REGISTERS
     const int line = own_p + lane_row(&warp), next_set = 2, next_row = 1;
 #else
@@ -281,7 +316,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tma(const 
     }
 #else
     for (int i = 0; i < SETS; i++)
-      store_sums(sum[i], m + own_p + 64 * i + 16 * (warp.number % 4), n + own_q, &tile, &warp, STORE_VALUES);
+      store_sums(sum[i], m + own_p + 64 * i + 16 * (warp.number % 4), n + own_q, &tile, &warp, HELD_OF(0) STORE_VALUES);
 #endif
   }
 }

@@ -36,6 +36,7 @@ struct GemmCore {
   bool copies = false, may_fail_to_build = false;
   bool a_of_sums = false, b_of_sums = false;  ///< the elements of A or B have the type of sums
   bool passes = false;                        ///< float32 goes through tf32: GemmKey::passes tells kernels apart
+  bool holds_addend = false;                  ///< takes Addend::held_along_n: a vector that bulk copies can read
   int lanes = 1;                              ///< work-items that share a part tm x tn of a tile
 };
 using GemmCores = Cores<GemmCore>;
@@ -48,7 +49,7 @@ inline GemmProblem wide(GemmProblem problem) {
 }
 
 /// How a core for matrix units reads the addend: ADDEND of kernels/gemm/operands.clh.
-enum class Addend : std::uint8_t { none, any, along_n, along_m, pairs_along_n, pairs_along_m };
+enum class Addend : std::uint8_t { none, any, along_n, along_m, pairs_along_n, pairs_along_m, held_along_n };
 
 /// What distinguishes one compiled core from another.
 struct GemmKey {

@@ -238,7 +238,10 @@ void set_epilogue(GemmKey& key, const GemmProblem& problem) {
   if (key.addend) {
     const bool fits = !words || pairs(problem.addend, {p.d_batch});
     Addend how = Addend::any;
-    if (p.d_m == 0 && p.d_n == 1 && fits) how = Addend::along_n;
+    const bool held = key.core->holds_addend && key.vc == 8 && words && p.n % 8 == 0;
+    if (p.d_m == 0 && p.d_n == 1 && held && problem.addend.offset % 16 == 0 && p.d_batch % 8 == 0)
+      how = Addend::held_along_n;
+    else if (p.d_m == 0 && p.d_n == 1 && fits) how = Addend::along_n;
     else if (p.d_n == 0 && p.d_m == 1 && fits) how = Addend::along_m;
     else if (p.d_n == 1 && pairs(problem.addend, {p.d_batch, p.d_m})) how = Addend::pairs_along_n;
     else if (p.d_m == 1 && pairs(problem.addend, {p.d_batch, p.d_n})) how = Addend::pairs_along_m;

@@ -270,7 +270,8 @@ constexpr GemmCore core{.name = "tma",
                         .define = define,
                         .copies = true,
                         .may_fail_to_build = true,
-                        .passes = true};
+                        .passes = true,
+                        .holds_addend = true};
 
 constexpr GemmCore registers{.name = "tma_registers",
                              .order = 440,
