@@ -102,7 +102,8 @@ void select_into(at::Tensor& values, at::Tensor& indices, const at::Tensor& self
 }
 
 at::Tensor select_from_all(const at::Tensor& self, dlprim::Rank rank) {
-  if (self.numel() == 0) return at::full({}, std::numeric_limits<double>::quiet_NaN(), self.options());
+  if (self.numel() == 0)  // integers have what the host makes of NaN, as PyTorch's median
+    return at::full({}, std::numeric_limits<float>::quiet_NaN()).to(self.scalar_type()).to(self.device());
   return select(self.reshape({-1}), 0, rank).first.view(at::IntArrayRef());
 }
 
@@ -143,8 +144,7 @@ at::Tensor index_result(const at::Tensor& like, bool out_int32) {
 
 void structured_topk_values::impl(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool,  // sorted anyway
                                   const at::Tensor& values, const at::Tensor& indices) {
-  if (self.dim() == 0) {
-    if (k == 0) return;
+  if (self.dim() == 0) {  // one number, also for k = 0: the results have no dimension that could be empty
     values.copy_(self), indices.zero_();
     return;
   }
