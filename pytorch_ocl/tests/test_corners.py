@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tensors of no element and of no dimension: the same as on the CPU."""
+"""Tensors of no element and of no dimension, results of other dtypes: the same as on the CPU."""
 
 import pytest
 import torch
@@ -16,3 +16,33 @@ def test_median_of_nothing(device, function, dtype):
 def test_largest_of_one_number(device, k):
     values, indices = torch.tensor(-6, device=device).topk(k)
     assert (values.item(), indices.item()) == (-6, 0)
+
+
+@pytest.mark.parametrize("to", [torch.complex64, torch.complex128, torch.int64, torch.uint8, torch.bool, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.complex64, torch.int32, torch.bool])
+@pytest.mark.filterwarnings("ignore:Casting complex values")
+def test_sums_add_numbers_of_the_results_dtype(device, dtype, to):
+    x = torch.tensor([[1.75, 1.75, 0.25], [1.0, -1.0, 0.0]])  # what rounds to whole numbers, what cancels
+    x = (x * (1 + 2j) if dtype.is_complex else x).to(dtype)
+    y = x.to(device)
+    for dim in (1, (0, 1)):
+        torch.testing.assert_close(torch.sum(y, dim, dtype=to).cpu(), torch.sum(x, dim, dtype=to))
+        out = torch.empty(0, dtype=to, device=device)
+        assert torch.equal(torch.sum(y, dim, out=out), torch.sum(y, dim, dtype=to))
+    torch.testing.assert_close(y.sum(dtype=to).cpu(), x.sum(dtype=to))
+
+
+@pytest.mark.parametrize("to", [torch.complex64, torch.complex128, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.int32])
+@pytest.mark.filterwarnings("ignore:Casting complex values")
+def test_means_of_the_results_dtype(device, dtype, to):
+    x = torch.arange(12).reshape(3, 4).to(dtype)
+    torch.testing.assert_close(x.to(device).mean(1, dtype=to).cpu(), x.mean(1, dtype=to))
+    torch.testing.assert_close(x.to(device).mean(dtype=to).cpu(), x.mean(dtype=to))
+
+
+def test_means_are_no_integers(device):
+    for where in ("cpu", device):
+        out = torch.empty(2, dtype=torch.int64, device=where)
+        with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
+            torch.mean(torch.ones(2, 2, device=where), 1, out=out)

@@ -166,14 +166,31 @@ void reduce_dims(ReduceId id, c10::ArrayRef<at::Tensor> results, const at::Tenso
   dlprim::reduce(current_queue(), id, {outputs, {&input, 1}}, {scalars.begin(), scalars.size()});
 }
 
+namespace {
+
+// `self` as the numbers that PyTorch adds for a result of dtype `to`: those that `to` has. The kernel converts the sum
+// alone, between real dtypes, which is the same but for fractions that become integers and numbers that become bools.
+at::Tensor addends(const at::Tensor& self, at::ScalarType to) {
+  const at::ScalarType from = self.scalar_type();
+  const bool fractions = !at::isIntegralType(from, true) && at::isIntegralType(to, true);
+  const bool bools = to == at::kBool && from != at::kBool;
+  const bool complex = at::isComplexType(from) || at::isComplexType(to);
+  const bool half = from == at::kComplexHalf && at::isComplexType(to);  // reduce_dims has its own way
+  return fractions || bools || (complex && from != to && !half) ? self.to(to) : self;
+}
+
+}  // namespace
+
 void structured_sum_IntList_out::impl(const at::Tensor& self, at::OptionalIntArrayRef dim, bool,
                                       std::optional<at::ScalarType>, const at::Tensor& out) {
-  reduce_dims(ReduceId::sum, {out}, self, dim);
+  reduce_dims(ReduceId::sum, {out}, addends(self, out.scalar_type()), dim);
 }
 
 void structured_mean_out::impl(const at::Tensor& self, at::OptionalIntArrayRef dim, bool, std::optional<at::ScalarType>,
                                const at::Tensor& out) {
-  reduce_dims(ReduceId::mean, {out}, self, dim);
+  const at::ScalarType to = out.scalar_type();
+  TORCH_CHECK(!at::isIntegralType(to, true), "result type Float can't be cast to the desired output type ", to);
+  reduce_dims(ReduceId::mean, {out}, addends(self, to), dim);
 }
 
 namespace ops {
