@@ -96,3 +96,10 @@ def test_beside_wider_numbers(other, device):
         got, expected = operate(x.to(device), y.to(device)).cpu(), operate(x.to(torch.promote_types(x.dtype, other)), y)
         assert got.dtype == expected.dtype
         torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("other", [torch.bool, torch.int64, torch.float16, torch.float32, torch.complex64])
+def test_joined_with_other_dtypes(device, other):
+    x, y = torch.tensor([3 + 1j, 4], dtype=torch.complex32), torch.tensor([1, 0]).to(other)
+    for pair in ((x, y), (y, x)):
+        torch.testing.assert_close(torch.cat([t.to(device) for t in pair]).cpu(), torch.cat(pair))
