@@ -118,6 +118,7 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   if (problem.backward) return "only forward";
   if (problem.dropout) return "without dropout";
   if (info.max_work_group < 512 || info.local_memory < 49152) return "the device's work-groups are too small";
+  if (p.keys == 0) return "there are no keys, for the first of which it waits";
   const int widest = std::max(p.width, p.value_width);
   if (widest > (has_halves(problem) ? 128 : 256)) return "rows do not fit in registers";
   if (widest > 128 && !has_units(info) && info.local_memory < 65536) return "rows do not fit in local memory";
