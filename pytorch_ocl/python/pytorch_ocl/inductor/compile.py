@@ -12,7 +12,16 @@ from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
 from torch._inductor import config
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
-from pytorch_ocl.inductor import AOT_TESTED, epilogues, flex_attention, is_tested, registration, replay, runtime
+from pytorch_ocl.inductor import (
+    AOT_TESTED,
+    epilogues,
+    flex_attention,
+    is_tested,
+    registration,
+    replay,
+    runtime,
+    shared_heads,
+)
 
 # What Inductor's kernels for other devices need.
 _SETTINGS = {
@@ -69,6 +78,7 @@ def _inner(module, inputs, *, replayed=False, **options):
     flex_attention.expand(module)
     spare = _copy_graph(module)
     try:
+        shared_heads.share(module)
         epilogues.fuse(module)
         compiled = compile_fx_inner(module, inputs, **options)
         runtime.wait_for_builds()
