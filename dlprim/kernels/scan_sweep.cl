@@ -113,8 +113,11 @@ inline void load_tile(__global const STORAGE(T_TAG) *from, uint count, uint firs
     } else
 #endif
 #pragma unroll
-      for (uint k = 0; k < 4; k++)  // what comes after the last element does not matter
-        kept[4 * c + k] = KEEP(LOAD(T_TAG, from, min(at + k, count - 1)), first + at + k);
+      for (uint k = 0; k < 4; k++) {  // what comes after the last element does not matter
+        VALUE(T_TAG) value = 0;
+        if (at + k < count) value = LOAD(T_TAG, from, at + k);
+        kept[4 * c + k] = KEEP(value, first + at + k);
+      }
   }
 }
 
@@ -179,7 +182,7 @@ inline void store_tile(__global STORAGE(T_TAG) *to, __global long *indices, uint
     } else
 #endif
       for (uint k = 0; k < 4; k++) {
-        if (at + k >= count) break;
+        if (at + k >= count) continue;
         STORE(T_TAG, to, at + k, ACC_VALUE(result[k]));
 #if INDEXED
         indices[at + k] = result[k].i;
