@@ -5,7 +5,7 @@ if(SKBUILD_PROJECT_VERSION)
   set(version ${SKBUILD_PROJECT_VERSION})
 else()
   find_program(GIT git)
-  if(GIT)
+  if(GIT AND EXISTS ${CMAKE_CURRENT_LIST_DIR}/../.git)  # not a repository around the files
     execute_process(COMMAND ${GIT} describe --tags --abbrev=0 --match v[0-9]*
       WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR} OUTPUT_VARIABLE tag ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
     if(tag MATCHES "^v([0-9]+(\\.[0-9]+)*)")

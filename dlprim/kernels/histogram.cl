@@ -50,6 +50,7 @@ typedef float2 bound_argument;
 typedef long bound;
 typedef long bound_argument;
 #define BOUND(argument) (argument)
+#define FEWER_BITS 14  // than 64 for products by a number of bins
 #endif
 
 // The bin of a value within the bounds, `span` apart. Floats are rounded to their type at every step, as PyTorch does.
@@ -58,10 +59,11 @@ inline long bin_of(bound value, bound low, bound span, uint bins) {
   const bound position = ROUNDED(ROUNDED(ROUNDED(value - low) * (bound)bins) / span);
   return position < (bound)bins ? (long)position : (long)bins - 1;
 #else
-  const long scaled = (value - low) * (long)bins;
-  if (scaled < 0) return -1;  // more than an integer holds
-  const bool narrow = scaled <= UINT_MAX && span <= UINT_MAX;
-  return min(narrow ? (long)((uint)scaled / (uint)span) : scaled / span, (long)bins - 1);
+  ulong from_low = (ulong)value - (ulong)low, whole = (ulong)span;
+  if (from_low >> (64 - FEWER_BITS)) from_low >>= FEWER_BITS, whole >>= FEWER_BITS;
+  const ulong scaled = from_low * bins;
+  const bool narrow = scaled <= UINT_MAX && whole <= UINT_MAX;
+  return min(narrow ? (ulong)((uint)scaled / (uint)whole) : scaled / whole, (ulong)bins - 1);
 #endif
 }
 
@@ -74,7 +76,7 @@ __kernel void count_values(GLOBAL(long, counts), CONST_GLOBAL(STORAGE(T), values
 #if FLOATING
   const bound span = ROUNDED(high - low);
 #else
-  const bound span = high - low;
+  const bound span = (bound)((ulong)high - (ulong)low);
 #endif
   clear_counters(own);
   const long step = (long)get_num_groups(0) * group * AHEAD;
@@ -85,8 +87,7 @@ __kernel void count_values(GLOBAL(long, counts), CONST_GLOBAL(STORAGE(T), values
 #pragma unroll
     for (int i = 0; i < AHEAD; i++) {
       if (first + i * group >= n || !(value[i] >= low && value[i] <= high)) continue;
-      const long bin = bin_of(value[i], low, span, bins);
-      if (bin >= 0) atomic_inc(COUNTER(own, bin));
+      atomic_inc(COUNTER(own, bin_of(value[i], low, span, bins)));
     }
   }
   add_counters(own, POINTER(long, counts), bins);

@@ -2,6 +2,7 @@
 // Binary search in sorted rows. Defines: T, OUT (tags of the elements and the results), FLOATING, RIGHT: places behind
 // equal elements, SORTER: the order in which a row is to be read, WIDE: rows of 2^31 elements and more, and GROUP > 0 for
 // search_held: work-groups keep every `stride`-th element of their row, HELD of them at most, in local memory.
+#include "lib/less.clh"
 #include "lib/types.clh"
 
 #ifdef WIDE
@@ -10,12 +11,6 @@ typedef ulong index;
 typedef uint index;
 #endif
 
-// NaN is the largest.
-#if FLOATING
-#define LESS(a, b) ((a) < (b) || ((b) != (b) && (a) == (a)))
-#else
-#define LESS(a, b) ((a) < (b))
-#endif
 // Whether the place of `value` lies behind an element.
 #ifdef RIGHT
 #define IS_BEFORE(element, value) (!LESS(value, element))

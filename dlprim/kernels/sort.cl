@@ -2,16 +2,10 @@
 // Stable sorting by insertion and merging. The host defines T, the tag of the keys, and for sorting
 //   ROWS         keys are rows of `columns` elements, ordered lexicographically; otherwise elements of segments
 //   DESCENDING   the largest first
+#include "lib/less.clh"
 #include "lib/types.clh"
 
 #define RUN 16
-
-// NaN is the largest.
-#if FLOATING
-#define LESS(a, b) ((a) < (b) || ((b) != (b) && (a) == (a)))
-#else
-#define LESS(a, b) ((a) < (b))
-#endif
 
 // Whether the element at position a comes strictly before that at b.
 inline bool before(__global const STORAGE(T) *keys, long a, long b, long columns) {

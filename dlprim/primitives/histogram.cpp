@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "check.hpp"
 #include "two_floats.hpp"
@@ -79,7 +80,12 @@ void count_values(Queue& queue, const TensorView& counts, const TensorView& valu
     launch(queue, kernel, range, counts.data, values.data, cl_long(n), cl_uint(bins), lowest, highest);
   };
   if (is_floating(values.dtype)) run(TwoFloats(low), TwoFloats(high));
-  else run(cl_long(low), cl_long(high));
+  else {
+    const auto whole = [](double bound) {
+      return bound >= 0x1p63 ? std::numeric_limits<cl_long>::max() : cl_long(std::max(bound, -0x1p63));
+    };
+    run(whole(low), whole(high));
+  }
 }
 
 }  // namespace dlprim

@@ -75,10 +75,10 @@ bool takes_fours(std::initializer_list<const TensorView*> tensors, const Shape& 
 
 // Long serial sums of CPUs in double, which costs nothing there, and logarithms, whose differences gradients take. GPUs,
 // where double's exponentials do cost, keep a pair of floats, which no step rounds to the logarithm's own precision.
-// Beside a position a value takes whole words.
-DataType accumulator_of(const DeviceInfo& device, ScanId id, DataType type, bool indexed) {
+// Totals take whole words, by which work-groups tell them, beside a position too.
+DataType accumulator_of(const DeviceInfo& device, ScanId id, DataType type) {
   const DataType own = rows[int(id)].sums ? accumulate_type(type) : compute_type(type);
-  if (indexed && size_of(own) < 4) return DataType::int32;
+  if (size_of(own) < 4) return DataType::int32;
   const bool logarithm = id == ScanId::logsumexp, gpu = !device.cpu || settings.gpu_forms;
   if (own != DataType::float32) return own;
   if (logarithm && gpu) return DataType::complex64;
@@ -128,7 +128,7 @@ void scan(Queue& queue, ScanId id, const TensorView& y, const TensorView& x, int
   Key key;
   key.id = std::uint8_t(id), key.type = x.dtype, key.indexed = indices.defined();
   key.wide = shape.rows * shape.length > std::uint64_t(settings.index_limit);
-  key.accumulate = accumulator_of(info, id, x.dtype, key.indexed);
+  key.accumulate = accumulator_of(info, id, x.dtype);
   auto run = [&](int phase, const Shape& s, const BufferRef& totals, std::uint64_t chunks) {
     key.layout = layout_of(info, s);
     key.phase = std::uint8_t(phase);

@@ -19,11 +19,6 @@ struct Key {
   DataType type, accumulate;
 };
 
-// The accumulator as it is told to other work-groups: by words of four or eight bytes.
-DataType told(DataType accumulate) {
-  return !is_floating(accumulate) && !is_complex(accumulate) && size_of(accumulate) < 4 ? DataType::int32 : accumulate;
-}
-
 // Elements of a work-item, of which 8 bytes each are kept: fewer for rows that are shorter than a tile.
 std::uint8_t items_of(const SweptScan& scan, std::uint64_t length) {
   const bool keeps_numbers = scan.indexed || scan.accumulate == DataType::complex64;
@@ -35,7 +30,7 @@ std::uint8_t items_of(const SweptScan& scan, std::uint64_t length) {
 
 Kernel& kernel_of(Queue& queue, const SweptScan& scan, std::uint8_t items) {
   static KernelCache<Key> cache;
-  const DataType accumulate = told(scan.accumulate);
+  const DataType accumulate = scan.accumulate;
   const Key key{std::uint8_t(scan.id), scan.fours, scan.indexed, scan.whole, items, scan.type, accumulate};
   return cache.get(queue.device(), key, [&] {
     KernelSource source("scan_sweep.cl", key.whole ? "scan_rows" : "scan_sweep");
@@ -49,14 +44,14 @@ std::uint64_t ceil_divide(std::uint64_t a, std::uint64_t b) { return (a + b - 1)
 
 // Of a tile's total: an index lies in the same word as a value of four bytes.
 std::uint64_t state_words(const SweptScan& scan) {
-  const std::uint64_t words = size_of(told(scan.accumulate)) / 4;
+  const std::uint64_t words = size_of(scan.accumulate) / 4;
   return scan.indexed && words == 2 ? 3 : words;
 }
 
 }  // namespace
 
 const char* decline_scan_sweep(const DeviceInfo& device, const SweptScan& scan, std::uint64_t length) {
-  const DataType acc = told(scan.accumulate);
+  const DataType acc = scan.accumulate;
   if ((size_of(acc) != 4 && size_of(acc) != 8) || is_complex(scan.type)) return "totals of other than 4 or 8 bytes";
   if (scan.indexed && length > std::uint64_t(settings.index_limit)) return "positions beyond 32 bits";
   if (device.max_work_group < group) return "too small work-groups";

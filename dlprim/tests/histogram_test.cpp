@@ -40,6 +40,18 @@ TEST(Histogram, CountsValues) {
       }
 }
 
+// Products with the number of bins take more than 64 bits.
+TEST(Histogram, CountsLargeIntegers) {
+  const Setting forced(settings.gpu_forms);
+  if (!can_count_bins(queue().device(), 1)) GTEST_SKIP() << "no 64-bit atomics";
+  for (const double most : {0x1p62, 0x1p63}) {
+    const DeviceTensor values(DataType::int64, {4}, {-most, -most / 2, 0, most / 2});
+    const DeviceTensor counts(DataType::int64, {4}, {0, 0, 0, 0});
+    count_values(queue(), counts, values, -most, most);
+    expect_close(counts.read(), {1, 1, 1, 1}, 0);
+  }
+}
+
 TEST(Histogram, CountsBinsBesideOthers) {
   const Setting forced(settings.gpu_forms);
   if (!can_count_bins(queue().device(), 1)) GTEST_SKIP() << "no 64-bit atomics";

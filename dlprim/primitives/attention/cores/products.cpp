@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "../../../tuning/store.hpp"
+#include "../../grid.hpp"
 #include "../problem.hpp"
 
 namespace dlprim::attention_cores {
@@ -32,12 +33,12 @@ const std::array<double, 3>& limits(const Device& device) {
   return numbers(device);
 }
 
-std::int64_t sixteens(std::int64_t length) { return (length + 15) / 16 * 16; }
+std::int64_t sixteens(std::int64_t length) { return divide_up(length, 16) * 16; }
 
 // The length of equal parts, a multiple of 16, as `most` counts but for those below 16.
 std::int64_t part_of(std::int64_t length, std::int64_t most) {
-  const std::int64_t longest = std::max<std::int64_t>(most / 16 * 16, 16), parts = (length + longest - 1) / longest;
-  return sixteens((length + parts - 1) / parts);
+  const std::int64_t longest = std::max<std::int64_t>(most / 16 * 16, 16), parts = divide_up(length, longest);
+  return sixteens(divide_up(length, parts));
 }
 
 // The most that a section has. A section adds to the sums of its queries and of its keys, so short ones cost: queries
@@ -126,7 +127,7 @@ class Backward {
       return;
     }
     const std::int64_t key_heads = grad_k_.size(1);
-    const std::int64_t parts = (key_heads + most_.units - 1) / most_.units, heads = (key_heads + parts - 1) / parts;
+    const std::int64_t parts = divide_up(key_heads, most_.units), heads = divide_up(key_heads, parts);
     const std::int64_t batches = std::max<std::int64_t>(most_.units / key_heads, 1);
     const std::size_t scores =
         std::size_t(std::min(batches, grad_k_.size(0)) * heads * p_.sharing * most_.queries * most_.keys);
