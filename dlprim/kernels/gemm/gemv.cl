@@ -6,14 +6,17 @@
 //   B_ALONG_K   B is read in pieces of VB elements along k, a piece from each of V columns, A in pieces of VA (VB or
 //               1); otherwise pieces lie along n and are V = VB wide
 //   A_BYTES, B_BYTES   of a piece
+//   MORE        products of the same A in this launch besides the first, at most 3, whose operands lie like B; no splits
+//   GATED       1: C is GATE(A B) * (A b1) instead, elementwise, for a B that lies along k
 #include "gemm/operands.clh"
 #include "gemm/element.clh"
 #include "lib/warp.clh"
 
 #define GROUP (LANES * LINES)
+#define COLUMNS (V * (1 + GATED))  // sums of a row, those of b1 behind the others
 #if B_ALONG_K
-#define DEPTH VB   // elements along k that a work-item takes at a time
-#define PIECES V   // loads for that
+#define DEPTH VB        // elements along k that a work-item takes at a time
+#define PIECES COLUMNS  // loads for that
 #else
 #define DEPTH 1
 #define PIECES 1
@@ -62,7 +65,7 @@ typedef union {
                                                                   (k + u * (LANES * DEPTH) + v * VA) * p->a_k);  \
         EACH(v, DEPTH) {                                                                                         \
           const T x = TO_T(DECODE(TA, a[v / VA].at[v % VA]));                                                    \
-          EACH(j, V) {                                                                                           \
+          EACH(j, COLUMNS) {                                                                                     \
             const T y = TO_T(DECODE(TB, b[u][j % PIECES].at[B_ALONG_K ? v : j]));                                \
             sum[i][j] += MULTIPLY(x, y);                                                                         \
           }                                                                                                      \
@@ -70,29 +73,72 @@ typedef union {
       }                                                                                                          \
   } while (0)
 
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_gemv(GEMM_ARGUMENTS) {
+// What a launch of several products takes: of each, its first tile and its columns.
+#define OPERANDS(i) , CONST_GLOBAL(STORAGE(TB), b##i), GLOBAL(STORAGE(TC), c##i)
+#if GATED
+#define MORE_ARGUMENTS , CONST_GLOBAL(STORAGE(TB), b1)
+#elif MORE == 1
+#define MORE_ARGUMENTS OPERANDS(1), const Parts parts
+#elif MORE == 2
+#define MORE_ARGUMENTS OPERANDS(1) OPERANDS(2), const Parts parts
+#elif MORE == 3
+#define MORE_ARGUMENTS OPERANDS(1) OPERANDS(2) OPERANDS(3), const Parts parts
+#else
+#define MORE_ARGUMENTS
+#endif
+#if MORE
+typedef struct { int tile[MORE], n[MORE]; } Parts;
+// Goes on as if this product were the only one where the tile is one of its or a later one's.
+#define TAKE(i)                                              \
+  if (number >= parts.tile[i - 1]) {                         \
+    first_b = CONST_POINTER(STORAGE(TB), b##i);              \
+    c_memory = c##i##_memory, c_offset = c##i##_offset;      \
+    own.n = own.c_m = parts.n[i - 1];                        \
+    tile.n = number - parts.tile[i - 1];                     \
+  }
+#endif
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_gemv(GEMM_ARGUMENTS MORE_ARGUMENTS) {
+  __local T shared[COLUMNS * PARTS * LINES];
+  __global const STORAGE(TB) *first_b = CONST_POINTER(STORAGE(TB), b);
+#if MORE
+  Params own = params;
+  const Params *p = &own;
+  Tile tile = tile_of(get_group_id(0), p);
+  const INDEX number = tile.n;
+  TAKE(1)
+#if MORE > 1
+  TAKE(2)
+#endif
+#if MORE > 2
+  TAKE(3)
+#endif
+#else
   const Params *p = &params;
-  __local T shared[V * PARTS * LINES];
   const Tile tile = tile_of(get_group_id(0), p);
+#endif
   const int item = get_local_id(0);
   const int lane = B_ALONG_K ? item % LANES : item / LINES, line = B_ALONG_K ? item / LANES : item % LINES;
   const INDEX n0 = tile.n * (LINES * V);
   const INDEX k_begin = tile.split * p->k_split, k_end = min(p->k, k_begin + p->k_split);
   __global const STORAGE(TA) *A = CONST_POINTER(STORAGE(TA), a) + tile.batch * p->a_batch;
   __global const STORAGE(TB) *B[PIECES];  // columns past the last repeat it
-  EACH(j, PIECES)
-    B[j] = CONST_POINTER(STORAGE(TB), b) + tile.batch * p->b_batch +
-           min(n0 + line * V + j, p->n - (V / PIECES)) * p->b_n;
+  EACH(j, PIECES) {
+#if GATED
+    if (j == V) first_b = CONST_POINTER(STORAGE(TB), b1);
+#endif
+    B[j] = first_b + tile.batch * p->b_batch + min(n0 + line * V + j % V, p->n - (COLUMNS / PIECES)) * p->b_n;
+  }
 
-  T sum[MR][V];
+  T sum[MR][COLUMNS];
   EACH(i, MR)
-    EACH(j, V) sum[i][j] = (T)(0);
+    EACH(j, COLUMNS) sum[i][j] = (T)(0);
   INDEX k = k_begin + lane * DEPTH;
   for (; k + (AHEAD - 1) * (LANES * DEPTH) < k_end; k += AHEAD * (LANES * DEPTH)) STEPS(AHEAD);
   for (; k < k_end; k += LANES * DEPTH) STEPS(1);
 
   EACH(i, MR) {
-    EACH(j, V) {
+    EACH(j, COLUMNS) {
       T part = sum[i][j];
 #if defined(NV_PTX) && B_ALONG_K && SHUFFLES
       for (int far = WARP_LANES / 2; far > 0; far /= 2) part += shuffle_xor(part, (uint)far);
@@ -102,13 +148,16 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_gemv(GEMM_
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int half_parts = PARTS / 2; half_parts > 0; half_parts /= 2) {
       if (item < half_parts * LINES)
-        EACH(j, V) shared[j * (PARTS * LINES) + item] += shared[j * (PARTS * LINES) + item + half_parts * LINES];
+        EACH(j, COLUMNS) shared[j * (PARTS * LINES) + item] += shared[j * (PARTS * LINES) + item + half_parts * LINES];
       barrier(CLK_LOCAL_MEM_FENCE);
     }
     for (int o = item; o < LINES * V; o += GROUP) {
       const INDEX n = n0 + o;
       if (n >= p->n) break;
-      const T total = shared[o % V * (PARTS * LINES) + o / V];
+      T total = shared[o % V * (PARTS * LINES) + o / V];
+#if GATED
+      total = GATE(total) * shared[(V + o % V) * (PARTS * LINES) + o / V];
+#endif
       store_element(i, n, total, &tile, STORE_VALUES);
     }
     if (i + 1 < MR) barrier(CLK_LOCAL_MEM_FENCE);

@@ -63,7 +63,8 @@ struct GemmKey {
   std::uint8_t result = 0;  // a DataType
   std::uint8_t stream = 0;  // stream-K: work-groups that share a unit
   std::uint8_t both = 0;    // one program stores raw sums of splits and finished results, with and without addend
-  std::uint8_t unused[6]{};  // keys are compared byte by byte
+  std::uint8_t more = 0, gated = 0;  // gemv: further products of a launch; 1 + the activation of what the result gates
+  std::uint8_t unused[4]{};  // keys are compared byte by byte
 };
 
 /// On matrix units float32 takes 1 pass of tf32 where the problem allows it, else 3; other types none (0).
@@ -72,10 +73,11 @@ GemmKey gemm_key(const GemmCore* core, const GemmProblem& problem);
 /// Defines the sizes of key.shape by these names.
 void define_shape(KernelSource& source, const GemmKey& key, std::initializer_list<const char*> names);
 Kernel& gemm_kernel(Device& device, const GemmKey& key);
-/// Launches with problem.p as the parameters; `output` replaces C where given (a workspace of partial sums). Of a kernel
-/// that has it, `first` is the first parameter.
+/// Launches with problem.p as the parameters; `output` replaces C where given (a workspace of partial sums). Of kernels
+/// that have them, `first` is the first parameter, and `more` and `last` are behind the others.
 void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmProblem& problem, NDRange range,
-                 BufferRef a, BufferRef output, std::span<const std::byte> first = {});
+                 BufferRef a, BufferRef output, std::span<const std::byte> first = {},
+                 std::span<const BufferRef> more = {}, std::span<const std::byte> last = {});
 /// Runs `core` over the tiles of problem.p and, when problem.p.splits > 1, the reduction of its partial sums. There are
 /// as many work-groups as tiles, or as parts of them, but at most `most_groups`.
 void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::size_t group,

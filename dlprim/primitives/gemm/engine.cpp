@@ -166,19 +166,24 @@ Kernel& gemm_kernel(Device& device, const GemmKey& key) {
 }
 
 void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmProblem& problem, NDRange range,
-                 BufferRef a, BufferRef output, std::span<const std::byte> first) {
+                 BufferRef a, BufferRef output, std::span<const std::byte> first, std::span<const BufferRef> more,
+                 std::span<const std::byte> last) {
   std::array<std::byte, 16> alpha, beta;
   const auto alpha_bytes = scalar_bytes(problem.type, problem.alpha, alpha);
   const auto beta_bytes = scalar_bytes(problem.type, problem.beta, beta);
   const BufferRef addend = problem.addend.memory ? problem.addend : output;
   const std::span<const BufferRef> residual(&problem.residual, key.residual ? 1 : 0);
   const auto run = [&](const auto& parameters) {
-    const auto all = [&](const auto&... before) {
-      launch(queue, kernel, range, before..., a, problem.b, output, addend, parameters, alpha_bytes, beta_bytes,
-             residual);
+    const auto with = [&](const auto&... before) {
+      const auto all = [&](const auto&... behind) {
+        launch(queue, kernel, range, before..., a, problem.b, output, addend, parameters, alpha_bytes, beta_bytes,
+               residual, more, behind...);
+      };
+      if (last.empty()) all();
+      else all(last);
     };
-    if (first.empty()) all();
-    else all(first);
+    if (first.empty()) with();
+    else with(first);
   };
   if (key.wide_index) run(problem.p);
   else run(narrow(problem.p));

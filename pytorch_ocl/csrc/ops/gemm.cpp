@@ -125,20 +125,59 @@ at::Tensor product_in(const char* op, int64_t dims, const at::Tensor& a, const a
   return out;
 }
 
+// What products of x (M, K) with weights (K, N) take for granted; gives the result's shape.
+std::array<int64_t, 2> checked_product(const char* op, const at::Tensor& x, const at::Tensor& weight) {
+  TORCH_CHECK(x.dim() == 2 && weight.dim() == 2 && x.size(1) == weight.size(0), op,
+              ": expected matrices that can be multiplied, got ", x.sizes(), " and ", weight.sizes());
+  TORCH_CHECK(x.device() == weight.device(), op, ": expected tensors on one device");
+  TORCH_CHECK(x.scalar_type() == weight.scalar_type() && at::isFloatingType(x.scalar_type()), op,
+              ": expected operands of one floating dtype, got ", x.scalar_type(), " and ", weight.scalar_type());
+  return {x.size(0), weight.size(1)};
+}
+
 // activation(x weight + bias), of x (M, K), weight (K, N) and bias (N) or none, for compiled graphs.
 at::Tensor product_activation(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                               c10::string_view activation) {
   const char* op = "product_activation";
-  TORCH_CHECK(x.dim() == 2 && weight.dim() == 2 && x.size(1) == weight.size(0), op,
-              ": expected matrices that can be multiplied, got ", x.sizes(), " and ", weight.sizes());
+  const auto shape = checked_product(op, x, weight);
   TORCH_CHECK(!bias || (bias->dim() == 1 && bias->size(0) == weight.size(1)), op, ": expected a bias of ",
               weight.size(1), " elements");
-  TORCH_CHECK(x.device() == weight.device() && (!bias || x.device() == bias->device()), op,
-              ": expected tensors on one device");
+  TORCH_CHECK(!bias || x.device() == bias->device(), op, ": expected tensors on one device");
   const c10::DeviceGuard guard(x.device());
-  const at::Tensor out = at::empty({x.size(0), weight.size(1)}, x.options());
+  const at::Tensor out = at::empty(shape, x.options());
   translated([&] {
     product(op, x, weight, out, bias.value_or(at::Tensor()), bias ? 1 : 0, 1, activation_of(op, activation));
+  });
+  return out;
+}
+
+// x (M, K) times each of the weights (K, N), for compiled graphs: one launch where x has few rows.
+std::vector<at::Tensor> products(const at::Tensor& x, at::TensorList weights) {
+  const char* op = "products";
+  std::vector<at::Tensor> results;
+  const c10::DeviceGuard guard(x.device());
+  for (const at::Tensor& weight : weights) results.push_back(at::empty(checked_product(op, x, weight), x.options()));
+  translated([&] {
+    std::vector<dlprim::TensorView> operands, outputs;
+    for (std::size_t i = 0; i < results.size(); i++)
+      operands.push_back(view_of(weights[i], op)), outputs.push_back(view_of(results[i], op));
+    dlprim::gemm(current_queue(x.device()), view_of(x, op), operands, outputs, allows_tf32());
+  });
+  return results;
+}
+
+// activation(x gate) * (x up), likewise.
+at::Tensor gated_product(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& up,
+                         c10::string_view activation) {
+  const char* op = "gated_product";
+  const auto shape = checked_product(op, x, gate);
+  TORCH_CHECK(checked_product(op, x, up) == shape, op, ": expected weights of one shape, got ", gate.sizes(), " and ",
+              up.sizes());
+  const c10::DeviceGuard guard(x.device());
+  const at::Tensor out = at::empty(shape, x.options());
+  translated([&] {
+    dlprim::gated_gemm(current_queue(x.device()), view_of(x, op), view_of(gate, op), view_of(up, op), view_of(out, op),
+                       activation_of(op, activation), allows_tf32());
   });
   return out;
 }
@@ -247,8 +286,14 @@ at::Tensor ops::vdot(const at::Tensor& self, const at::Tensor& other) {
 
 TORCH_LIBRARY_FRAGMENT(pytorch_ocl, m) {
   m.def("product_activation(Tensor x, Tensor weight, Tensor? bias, str activation) -> Tensor");
+  m.def("products(Tensor x, Tensor[] weights) -> Tensor[]");
+  m.def("gated_product(Tensor x, Tensor gate, Tensor up, str activation) -> Tensor");
 }
 
-TORCH_LIBRARY_IMPL(pytorch_ocl, PrivateUse1, m) { m.impl("product_activation", &product_activation); }
+TORCH_LIBRARY_IMPL(pytorch_ocl, PrivateUse1, m) {
+  m.impl("product_activation", &product_activation);
+  m.impl("products", &products);
+  m.impl("gated_product", &gated_product);
+}
 
 }  // namespace pytorch_ocl

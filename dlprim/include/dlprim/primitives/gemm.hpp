@@ -3,6 +3,7 @@
 #include <dlprim/runtime/queue.hpp>
 
 #include <complex>
+#include <span>
 
 namespace dlprim {
 
@@ -24,5 +25,15 @@ struct GemmOptions {
 /// float32 where they are 16-bit floats; sums are in float32 for 16-bit floats, exact for integers, and bool means
 /// "any". Throws ValidationError.
 void gemm(Queue& queue, const TensorView& a, const TensorView& b, const TensorView& c, const GemmOptions& options = {});
+
+/// c[i] = a b[i] for matrices a [M, K], b[i] [K, N_i], c[i] [M, N_i]: as many calls of gemm, but one launch for up to four
+/// products of few rows where that is faster. Throws ValidationError.
+void gemm(Queue& queue, const TensorView& a, std::span<const TensorView> b, std::span<const TensorView> c,
+          bool allow_tf32 = false);
+
+/// c = activation(a gate) * (a up), elementwise, for matrices a [M, K], gate and up [K, N], c [M, N] of one floating type
+/// (SwiGLU, Shazeer 2020, with silu). One launch for products of few rows where that is faster. Throws ValidationError.
+void gated_gemm(Queue& queue, const TensorView& a, const TensorView& gate, const TensorView& up, const TensorView& c,
+                Activation activation, bool allow_tf32 = false);
 
 }  // namespace dlprim

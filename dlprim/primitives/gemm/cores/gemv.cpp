@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The engine's core for GPUs and products of few rows or columns.
 #include <bit>
+#include <optional>
 
 #include "../core.hpp"
+#include "../several.hpp"
 
-namespace dlprim::gemm_cores {
+namespace dlprim {
+
+namespace gemm_cores {
 
 namespace {
 
@@ -118,6 +122,14 @@ const char* decline(const Device& device, const GemmProblem& problem, bool force
   return nullptr;
 }
 
+void set_schedule(GemmProblem& problem, GemmKey& key, const Schedule& s) {
+  auto& p = problem.p;
+  p.tiles_m = 1, p.tiles_n = divide_up(p.n, s.columns * s.lines);
+  key.wide_index = !fits_32_bits(problem);
+  const std::int64_t shape[] = {p.m, s.columns, s.lanes, s.lines};
+  std::copy(std::begin(shape), std::end(shape), key.shape);
+}
+
 void run(Queue& queue, const GemmProblem& given) {
   const Device& device = queue.device();
   GemmProblem problem = simplified(given);
@@ -130,10 +142,7 @@ void run(Queue& queue, const GemmProblem& given) {
   const std::int64_t splits = splits_of(device, problem, s, key.b_along_k), unit = s.depth;
   p.k_split = divide_up(divide_up(p.k, splits), unit) * unit;
   p.splits = divide_up(p.k, p.k_split);
-  p.tiles_m = 1, p.tiles_n = s.groups(problem) / problem.batches;
-  key.wide_index = !fits_32_bits(problem);
-  const std::int64_t shape[] = {p.m, s.columns, s.lanes, s.lines};
-  std::copy(std::begin(shape), std::end(shape), key.shape);
+  set_schedule(problem, key, s);
   launch_tiles(queue, key, problem, std::size_t(s.lanes * s.lines));
 }
 
@@ -143,13 +152,91 @@ void define(KernelSource& source, const Device&, const GemmKey& key) {
   define_shape(source, key, {"MR", "V", "LANES", "LINES"});
   source.define("VA", key.va).define("VB", key.vb).define("B_ALONG_K", key.b_along_k);
   source.define("A_BYTES", key.va * bytes).define("B_BYTES", key.vb * bytes).define("SHUFFLES", is_floating(type));
+  source.define("MORE", key.more).define("GATED", key.gated != 0);
+  if (key.gated) source.define("GATE(x0)", activation_code(Activation(key.gated - 1)));
 }
 
 constexpr GemmCore core{
     .name = "gemv", .order = 200, .kernel = "gemv", .decline = decline, .run = run, .define = define};
 
+// A launch of several products: the kernel's key, and the problem with the schedule of `columns` in all.
+struct Joined {
+  GemmProblem problem;
+  GemmKey key;
+};
+
+// None where this core is not the one for the problem, or one launch cannot take operands that begin as the others do.
+std::optional<Joined> join(Queue& queue, const GemmProblem& given, std::int64_t columns,
+                           std::initializer_list<BufferRef> others) {
+  Joined all{given, {}};
+  auto& p = all.problem.p;
+  if (given.mode != GemmMode::plain || given.batches != 1 || p.m > most_rows || p.k == 0 || p.b_k != 1 || p.c_n != 1)
+    return {};
+  const auto aligned = [](const BufferRef& b) { return b.offset % 16 == 0; };
+  if (!aligned(given.b) || !std::all_of(others.begin(), others.end(), aligned)) return {};
+  p.n = columns;
+  if (!fits_32_bits(all.problem) || &choose_core(queue, given) != &core) return {};
+  all.key = gemm_key(&core, all.problem);
+  all.key.b_along_k = 1;
+  set_pieces(all.key, all.problem);
+  const Schedule s = along_k(queue.device(), all.problem, all.key.vb);
+  if (splits_of(queue.device(), all.problem, s, true) > 1) return {};
+  set_schedule(all.problem, all.key, s);
+  p.n = given.p.n, p.splits = 1, p.k_split = p.k;
+  return all;
+}
+
+NDRange range_of(const GemmKey& key, std::int64_t tiles) {
+  const std::size_t group = std::size_t(key.shape[2]) * key.shape[3];
+  return NDRange(std::size_t(tiles) * group, group);
+}
+
 }  // namespace
 
 void gemv(GemmCores& cores) { cores.add(core); }
 
-}  // namespace dlprim::gemm_cores
+}  // namespace gemm_cores
+
+bool run_several(Queue& queue, const GemmProblem& given, std::span<const GemmPart> more) {
+  using namespace gemm_cores;
+  constexpr std::size_t most = 3;
+  if (more.empty() || more.size() > most || given.p.m > given.p.n) return false;
+  std::int64_t columns = given.p.n;
+  std::array<BufferRef, most> operands;
+  for (std::size_t i = 0; i < most; i++) operands[i] = i < more.size() ? more[i].b : given.b;
+  for (const GemmPart& part : more) columns += part.n;
+  std::optional<Joined> all = join(queue, given, columns, {operands[0], operands[1], operands[2]});
+  if (!all) return false;
+  const std::int64_t tile = std::int64_t(all->key.shape[1]) * all->key.shape[3];
+  std::int64_t tiles = divide_up(given.p.n, tile);
+  std::vector<BufferRef> buffers;
+  std::vector<std::int32_t> parts(2 * more.size());  // Parts of gemm/gemv.cl
+  for (std::size_t i = 0; i < more.size(); i++) {
+    if (more[i].n < given.p.m) return false;
+    buffers.insert(buffers.end(), {more[i].b, more[i].c});
+    parts[i] = std::int32_t(tiles), parts[more.size() + i] = std::int32_t(more[i].n);
+    tiles += divide_up(more[i].n, tile);
+  }
+  all->problem.p.tiles_n = tiles, all->key.more = std::uint8_t(more.size());
+  Kernel& kernel = gemm_kernel(queue.device(), all->key);
+  launch_gemm(queue, kernel, all->key, all->problem, range_of(all->key, tiles), given.a, given.c, {}, buffers,
+              std::as_bytes(std::span<const std::int32_t>(parts)));
+  return true;
+}
+
+bool run_gated(Queue& queue, const GemmProblem& given, BufferRef up, Activation activation) {
+  using namespace gemm_cores;
+  if (given.p.m > given.p.n) return false;
+  std::optional<Joined> all = join(queue, given, 2 * given.p.n, {up});
+  if (!all) return false;
+  // A work-item's columns are those of both.
+  GemmKey& key = all->key;
+  key.shape[1] = std::max<std::uint16_t>(key.shape[1] / 2, 1), key.gated = std::uint8_t(1 + int(activation));
+  auto& p = all->problem.p;
+  p.tiles_n = divide_up(p.n, std::int64_t(key.shape[1]) * key.shape[3]);
+  launch_gemm(queue, gemm_kernel(queue.device(), key), key, all->problem, range_of(key, p.tiles_n), given.a, given.c,
+              {}, std::span(&up, 1));
+  return true;
+}
+
+}  // namespace dlprim

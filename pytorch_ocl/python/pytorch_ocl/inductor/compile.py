@@ -17,6 +17,7 @@ from pytorch_ocl.inductor import (
     epilogues,
     flex_attention,
     is_tested,
+    products,
     registration,
     replay,
     runtime,
@@ -34,7 +35,10 @@ _SETTINGS = {
     "triton.cooperative_reductions": False,
     "max_autotune_gemm_backends": "ATEN",
     "max_autotune_conv_backends": "ATEN",
-    "combo_kernels": False,
+    "combo_kernels": True,  # combined.py
+    "combo_kernels_autotune": 0,
+    "benchmark_combo_kernel": False,
+    "combo_kernel_peak_memory_pct_threshold": None,  # what is combined is small
     "layout_optimization": False,
     "benchmark_fusion": False,
     "cpp_cache_precompile_headers": False,  # there is none of this device's
@@ -79,6 +83,7 @@ def _inner(module, inputs, *, replayed=False, **options):
     spare = _copy_graph(module)
     try:
         shared_heads.share(module)
+        products.join(module)
         epilogues.fuse(module)
         compiled = compile_fx_inner(module, inputs, **options)
         runtime.wait_for_builds()

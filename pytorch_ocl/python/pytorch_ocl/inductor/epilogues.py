@@ -21,7 +21,7 @@ _ACTIVATIONS = {
 }
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _MOST_NODES = 16  # of an activation
-_VIEWS = frozenset(
+VIEWS = frozenset(
     {
         _aten.view.default,
         _aten.reshape.default,
@@ -34,7 +34,7 @@ _VIEWS = frozenset(
         _aten.expand.default,
     }
 )
-_RESHAPES = frozenset({_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default})
+RESHAPES = frozenset({_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default})
 # What is not fused with its operands.
 _READERS = frozenset(
     {
@@ -105,14 +105,14 @@ def _known(dtype, with_residual) -> dict:
     return table
 
 
-def _only_user(node):
+def only_user(node):
     return next(iter(node.users)) if len(node.users) == 1 else None
 
 
-def _reshaped(node):
+def reshaped(node):
     """A product's result behind what only changes its shape, and those nodes."""
     chain = []
-    while (user := _only_user(node)) is not None and user.target in _RESHAPES:
+    while (user := only_user(node)) is not None and user.target in RESHAPES:
         chain.append(user)
         node = user
     return node, chain
@@ -121,16 +121,16 @@ def _reshaped(node):
 def _is_read_as_it_is(node):
     """Whether no user could compute it in passing."""
     return all(
-        user.op == "output" or user.target in _READERS or (user.target in _VIEWS and _is_read_as_it_is(user))
+        user.op == "output" or user.target in _READERS or (user.target in VIEWS and _is_read_as_it_is(user))
         for user in node.users
     )
 
 
 def _residual(start):
     """The other operand where `start` is one of a sum."""
-    user = _only_user(start)
+    user = only_user(start)
     while user is not None and user.target is torch.ops.prims.convert_element_type.default:
-        user = _only_user(user)
+        user = only_user(user)
     if user is None or user.target is not _aten.add.Tensor or user.kwargs:
         return None
     others = [part for part in user.args if isinstance(part, Node) and part is not start]
@@ -142,7 +142,7 @@ def _residual(start):
     return None
 
 
-def _match(start, with_residual):
+def match(start, with_residual):
     """(end, activation, residual) where what follows is an activation, its last node being `end`; or None."""
     wanted = start.meta["val"]
     residual = _residual(start) if with_residual else None
@@ -187,11 +187,11 @@ def _fuse(graph, node):
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.device.type != "ocl" or value.dtype not in _DTYPES:
         return False
-    start, chain = _reshaped(node)
-    match = _match(start, with_residual=node.target is _aten.convolution.default and not chain)
-    if match is None:
+    start, chain = reshaped(node)
+    found = match(start, with_residual=node.target is _aten.convolution.default and not chain)
+    if found is None:
         return False
-    end, name, residual = match
+    end, name, residual = found
     call = _call(node, name, residual)
     laid_out_alike = end.meta["val"].stride() == start.meta["val"].stride()
     if call is None or not laid_out_alike or not _is_read_as_it_is(end):

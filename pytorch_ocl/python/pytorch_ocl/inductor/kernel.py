@@ -17,19 +17,11 @@ from torch._inductor.utils import get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from pytorch_ocl.inductor import types, vectors
+from pytorch_ocl.inductor import assembly, types, vectors
 from pytorch_ocl.inductor.overrides import OclOverrides
 from pytorch_ocl.inductor.printer import is_symbol, print_index
 from pytorch_ocl.inductor.reductions import reduction
 
-NAME = "KERNEL_NAME"  # stands for the kernel's name until it is known
-# Parts of lib/fused.clh, by the names of what they define: the others need not be compiled.
-_SECTIONS = {
-    "INTEGERS": r"(quotient|modulo|power|shift)_",
-    "REALS": r"(modulo|power)_|spread_|moments_|softmax_",
-    "POSITIONS": r"position_",
-    "RANDOM": r"random_",
-}
 _SHORT_ROW = 16  # elements up to which rows are reduced side by side
 
 
@@ -366,19 +358,19 @@ class OclKernel(SIMDKernel):
     def _device(self):
         return V.graph.get_current_device_or_throw()
 
-    def _numels(self):
+    def numels_by_name(self):
         """{name: number or expression} of the sizes of the kernel's index space."""
         return {f"{tree.prefix}numel": tree.numel for tree in self.range_trees}
 
-    def _parameters(self):
+    def parameters(self):
         """Names of the numbers a kernel takes, and the expressions that the caller computes them by."""
         names = {inner: outer for outer, inner in self.args.sizevars.items()}
-        for name, numel in self._numels().items():
+        for name, numel in self.numels_by_name().items():
             if not isinstance(numel, (sympy.Integer, int)):
                 names[name] = numel
         return names
 
-    def _buffers(self):
+    def buffers(self):
         """(name within the kernel, the caller's name, dtype, whether only read) of its buffers."""
         definitions, callers, _, dtypes = self.args.python_argdefs()
         outputs = set(map(str, self.args.output_buffers.values()))
@@ -389,86 +381,23 @@ class OclKernel(SIMDKernel):
                 found.append((name, caller, dtype, name not in outputs and not name.startswith("in_out")))
         return found
 
-    def _definitions(self):
-        lines = []
-        if self.special_type:
-            kind = self.special_type
-            lines += [
-                f"#define T {kind}",
-                f"#define COMPUTE {'f64' if kind == 'double' else 'f32'}",
-                f"#define COMPUTE_DOUBLE {int(kind == 'double')}",
-                "#define COMPUTE_FLOATING 1",
-                "#define COMPUTE_COMPLEX 0",
-                "#define COMPUTE_NARROW 0",
-                "#define COMPUTE_SIGNED 1",
-                "#define SPECIAL",
-            ]
-        text = self.indexing_code.getvalue() + self.body.getvalue()
-        lines += [f"#define {name}" for name, pattern in _SECTIONS.items() if re.search(pattern, text)]
-        lines.append('#include "lib/fused.clh"')
-        if self.uses_atomics:
-            lines += ['#include "lib/atomics.clh"', "#define COMBINE(a, b) ((a) + (b))"]
-        if self.special_type:
-            lines += ['#include "lib/math.clh"', '#include "lib/special.clh"']
-        numbers = ["share", *self._parameters(), *self.messages.values()]
-        lines.append(f"typedef struct {{ long {', '.join(numbers)}; }} Parameters;")
-        return lines
-
     def codegen_kernel(self, name=None):
         self.codegen_body()
-        code = IndentedBuffer()
-        buffers = self._buffers()
-        code.writelines(self._definitions())
-        code.writeline(f"__kernel {'ROW_KERNEL ' if self.form == 'rows' else ''}void {NAME}(")
-        callers = [caller for _, caller, _, _ in buffers]
-        alone = len(set(callers)) == len(callers) and not self.uses_atomics
-        for inner, _, dtype, constant in buffers:
-            macro = ("IN" if constant else "OUT") if alone else "CONST_GLOBAL" if constant else "GLOBAL"
-            code.writeline(f"    {macro}({types.storage(dtype)}, {inner}),")
-        if self.messages:
-            code.writeline("    GLOBAL(int, status_buffer),")
-        code.writeline("    const Parameters p) {")
-        with code.indent():
-            for inner, _, dtype, constant in buffers:
-                kind, prefix, macro = types.storage(dtype), "const " * constant, "CONST_" * constant
-                code.writeline(f"__global {prefix}{kind} *{inner} = {macro}POINTER({kind}, {inner});")
-            if self.messages:
-                code.writeline("__global int *status = POINTER(int, status_buffer);")
-            self._write_sizes(code)
-            if self.tile:
-                code.writeline(f"FOR_TILES({self.index_dtype}, xnumel, {self.tile}) {{")
-            else:
-                code.writeline(f"FOR_{self.form.upper()}({self.index_dtype}, xnumel) {{")
-            with code.indent():
-                code.splice(self.indexing_code)
-                code.splice(self.body)
-            code.writeline("}")
-        code.writeline("}")
-        return code.getvalue()
+        return assembly.text([self])
 
-    def _write_sizes(self, code):
-        kind = self.index_dtype
-        for name in self.args.sizevars.values():
-            code.writeline(f"const {'long' if name.startswith('load_seed') else kind} {name} = p.{name};")
-        for name, numel in self._numels().items():
-            if name == "xnumel" or self.form != "elements":
-                value = f"p.{name}" if name in self._parameters() else print_index(sympy.sympify(numel))
-                code.writeline(f"const {kind} {name} = {value};")
-        if self.form == "rows":
-            code.writeline(f"SCRATCH({3 if any('_' in kind for kind in self.scratch) else 1})")
-
-    def call_kernel(self, name, node=None, deallocate_ws=True):
+    def call_kernel(self, name, node=None, deallocate_ws=True, items=None):
+        """Writes the call. `items` of the index space, if not the kernel's own."""
         wrapper = V.graph.wrapper_code
         tensors = []  # (the caller's name, whether it is to be moved to the device first)
-        for _, caller, _, _ in self._buffers():
+        for _, caller, _, _ in self.buffers():
             buffer = V.graph.try_get_buffer(caller)
             device = buffer.get_device() if buffer is not None else None
             tensors.append((caller, device is not None and device.type == "cpu"))
-        numbers = [sympy.sympify(expression) for expression in self._parameters().values()]
+        numbers = [sympy.sympify(expression) for expression in self.parameters().values()]
         for number in numbers:
             for symbol in number.free_symbols:
                 wrapper.ensure_size_computed(symbol)
-        items = V.graph.sizevars.simplify(sympy.sympify(self.numels["x"]))
+        items = V.graph.sizevars.simplify(sympy.sympify(self.numels["x"] if items is None else items))
         wrapper.call_fused(name, self._device(), tensors, numbers, items)
 
     def describe(self, node_schedule):

@@ -9,7 +9,9 @@ from torch._inductor.utils import get_fused_kernel_name
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from pytorch_ocl.inductor.kernel import NAME, OclKernel
+from pytorch_ocl.inductor import combined
+from pytorch_ocl.inductor.assembly import NAME
+from pytorch_ocl.inductor.kernel import OclKernel
 from pytorch_ocl.inductor.wrapper import FusedText
 
 
@@ -55,6 +57,9 @@ class OclScheduling(SIMDScheduling):
         )
         wrapper.define_fused(name, text)
         return name
+
+    def codegen_combo_kernel(self, combo_kernel_node):
+        combined.generate(self, combo_kernel_node)
 
     def codegen_sync(self):
         V.graph.wrapper_code.writeline("torch.ocl.synchronize()")

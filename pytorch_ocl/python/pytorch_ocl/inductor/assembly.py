@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""The text of a kernel: of one, or of several small ones without reductions that take one launch together, its parts.
+Parts have their buffers, numbers and messages in common."""
+
+import re
+
+import sympy
+from torch._inductor.codegen.common import IndentedBuffer
+
+from pytorch_ocl.inductor import types
+from pytorch_ocl.inductor.printer import print_index
+
+NAME = "KERNEL_NAME"  # stands for the kernel's name until it is known
+ALIGNMENT = 32  # vectors: work-items that run together do the same part
+# Parts of lib/fused.clh, by the names of what they define: the others need not be compiled.
+_SECTIONS = {
+    "INTEGERS": r"(quotient|modulo|power|shift)_",
+    "REALS": r"(modulo|power)_|spread_|moments_|softmax_",
+    "POSITIONS": r"position_",
+    "RANDOM": r"random_",
+}
+
+
+def starts(parts):
+    """Where each part's elements begin in the index space of all, and how many there are."""
+    first, found = 0, []
+    for part in parts:
+        found.append(first)
+        end = first + int(part.numels["x"])
+        first = -(-end // (ALIGNMENT * part.vector)) * ALIGNMENT * part.vector
+    return found, end
+
+
+def _definitions(parts):
+    lines = []
+    kinds = {part.special_type for part in parts if part.special_type}
+    if kinds:
+        kind = "double" if "double" in kinds else "float"
+        lines += [
+            f"#define T {kind}",
+            f"#define COMPUTE {'f64' if kind == 'double' else 'f32'}",
+            f"#define COMPUTE_DOUBLE {int(kind == 'double')}",
+            "#define COMPUTE_FLOATING 1",
+            "#define COMPUTE_COMPLEX 0",
+            "#define COMPUTE_NARROW 0",
+            "#define COMPUTE_SIGNED 1",
+            "#define SPECIAL",
+        ]
+    text = "".join(part.indexing_code.getvalue() + part.body.getvalue() for part in parts)
+    lines += [f"#define {name}" for name, pattern in _SECTIONS.items() if re.search(pattern, text)]
+    lines.append('#include "lib/fused.clh"')
+    if any(part.uses_atomics for part in parts):
+        lines += ['#include "lib/atomics.clh"', "#define COMBINE(a, b) ((a) + (b))"]
+    if kinds:
+        lines += ['#include "lib/math.clh"', '#include "lib/special.clh"']
+    numbers = ["share", *parts[0].parameters(), *parts[0].messages.values()]
+    lines.append(f"typedef struct {{ long {', '.join(numbers)}; }} Parameters;")
+    return lines
+
+
+def _write_sizes(code, kernel):
+    kind = kernel.index_dtype
+    for name in kernel.args.sizevars.values():
+        code.writeline(f"const {'long' if name.startswith('load_seed') else kind} {name} = p.{name};")
+    for name, numel in kernel.numels_by_name().items():
+        if name == "xnumel" or kernel.form != "elements":
+            value = f"p.{name}" if name in kernel.parameters() else print_index(sympy.sympify(numel))
+            code.writeline(f"const {kind} {name} = {value};")
+    if kernel.form == "rows":
+        code.writeline(f"SCRATCH({3 if any('_' in kind for kind in kernel.scratch) else 1})")
+
+
+def _write_loop(code, kernel, loop):
+    _write_sizes(code, kernel)
+    code.writeline(f"{loop} {{")
+    with code.indent():
+        code.splice(kernel.indexing_code)
+        code.splice(kernel.body)
+    code.writeline("}")
+
+
+def _write_parts(code, parts):
+    if len(parts) == 1:
+        kernel = parts[0]
+        form, width = ("TILES", f", {kernel.tile}") if kernel.tile else (kernel.form.upper(), "")
+        return _write_loop(code, kernel, f"FOR_{form}({kernel.index_dtype}, xnumel{width})")
+    for kernel, start in zip(parts, starts(parts)[0]):
+        code.writeline("{")
+        with code.indent():
+            _write_loop(code, kernel, f"FOR_PART({kernel.index_dtype}, xnumel, {start})")
+        code.writeline("}")
+
+
+def text(parts):
+    """OpenCL C of kernels whose bodies are written, under the name NAME."""
+    first = parts[0]
+    code = IndentedBuffer()
+    buffers = first.buffers()
+    code.writelines(_definitions(parts))
+    code.writeline(f"__kernel {'ROW_KERNEL ' if first.form == 'rows' else ''}void {NAME}(")
+    callers = [caller for _, caller, _, _ in buffers]
+    alone = len(set(callers)) == len(callers) and not any(part.uses_atomics for part in parts)
+    for inner, _, dtype, constant in buffers:
+        macro = ("IN" if constant else "OUT") if alone else "CONST_GLOBAL" if constant else "GLOBAL"
+        code.writeline(f"    {macro}({types.storage(dtype)}, {inner}),")
+    if first.messages:
+        code.writeline("    GLOBAL(int, status_buffer),")
+    code.writeline("    const Parameters p) {")
+    with code.indent():
+        for inner, _, dtype, constant in buffers:
+            kind, prefix, macro = types.storage(dtype), "const " * constant, "CONST_" * constant
+            code.writeline(f"__global {prefix}{kind} *{inner} = {macro}POINTER({kind}, {inner});")
+        if first.messages:
+            code.writeline("__global int *status = POINTER(int, status_buffer);")
+        _write_parts(code, parts)
+    code.writeline("}")
+    return code.getvalue()
