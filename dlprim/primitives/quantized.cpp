@@ -206,6 +206,7 @@ void packed_product(Queue& queue, const TensorView& x, const PackedWeights& w, c
                   "a bias [", w.n, "] of x's dtype, got ", bias);
   if (out.numel() == 0) return;
   if (!decline_units(queue.device().info(), x, w)) return multiply_by_units(queue, x, w, out, bias);
+  if (!decline_rows(queue.device().info(), x, w)) return multiply_rows(queue, x, w, out, bias);
   if (!decline(x, w)) return multiply_packed(queue, x, w, out, bias);
   const std::int64_t slab = slab_rows(w, std::max<std::int64_t>(1, w.k) * std::int64_t(size_of(x.dtype)));
   const Workspace memory(queue, std::max<std::size_t>(16, std::size_t(std::min(slab, w.n) * w.k) * size_of(x.dtype)));

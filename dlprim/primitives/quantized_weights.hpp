@@ -43,4 +43,9 @@ const char* decline_units(const DeviceInfo& device, const TensorView& x, const P
 void multiply_by_units(Queue& queue, const TensorView& x, const PackedWeights& w, const TensorView& out,
                        const TensorView& bias);
 
+// The same for CPUs, by vectors of 16 weights: quantized/rows.cl.
+const char* decline_rows(const DeviceInfo& device, const TensorView& x, const PackedWeights& w);
+void multiply_rows(Queue& queue, const TensorView& x, const PackedWeights& w, const TensorView& out,
+                   const TensorView& bias);
+
 }  // namespace dlprim::packed

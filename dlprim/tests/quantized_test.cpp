@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/primitives/copy.hpp>
 #include <dlprim/primitives/quantized.hpp>
 #include <gtest/gtest.h>
 
@@ -148,6 +149,40 @@ TEST(Quantized, Product) {
   for (const DataType type : {DataType::float32, DataType::float16, DataType::bfloat16})
     for (const Case& c : cases)
       for (const std::int64_t m : {1, 3, 11}) check_product(c, type, m, m == 3);
+}
+
+// Rows of several slabs with a last one that is not whole, more rows than a work-item takes, each number of rows of x.
+TEST(Quantized, ProductOfLongRows) {
+  const Case long_ones[] = {{WeightFormat::int4, none, 70, 2080, 32, 0},
+                            {WeightFormat::int4, added, 131, 1120, 160, 0},
+                            {WeightFormat::int8, none, 9, 1056, 32, 0},
+                            {WeightFormat::int8, subtracted, 5, 1088, 1088, 0}};
+  int number = 0;
+  for (const Case& c : long_ones)
+    for (const std::int64_t m : {1, 2, 4, 5, 8})
+      if (testing::takes(number++)) check_product(c, m % 2 ? DataType::float32 : DataType::bfloat16, m, m == 5);
+}
+
+// Scales that lie group by group.
+TEST(Quantized, ScalesOfOtherStrides) {
+  const Case c{WeightFormat::int4, subtracted, 12, 128, 32, 0};
+  const Matrix w = matrix_of(c, DataType::float32);
+  const Values x = testing::random_values(std::size_t(c.k));
+  DeviceTensor factors(DataType::float32, {1, c.k}, x), out(DataType::float32, {1, c.n}),
+      other(DataType::float32, {1, c.n});
+  packed_product(queue(), factors, w.packed, out);
+  PackedWeights turned = w.packed;
+  std::vector<std::unique_ptr<DeviceTensor>> kept;
+  for (TensorView* view : {&turned.scales, &turned.zeros}) {
+    kept.push_back(
+        std::make_unique<DeviceTensor>(view->dtype, std::vector<std::int64_t>{4, c.n}, Values(std::size_t(4 * c.n))));
+    TensorView to = kept.back()->view();
+    std::swap(to.sizes[0], to.sizes[1]), std::swap(to.strides[0], to.strides[1]);
+    copy(queue(), to, *view);
+    *view = to;
+  }
+  packed_product(queue(), factors, turned, other);
+  testing::expect_close(other.read(), out.read(), 1e-6);
 }
 
 TEST(Quantized, ProductAsGpusComputeIt) {
