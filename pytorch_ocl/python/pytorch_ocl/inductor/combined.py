@@ -4,10 +4,11 @@ this for kernels of one depth from a program's beginning (`combo_kernels`); here
 that what only the caller reads (counters, running statistics, a cache's lengths) is done together."""
 
 import collections
+from unittest import mock
 
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.dependencies import WeakDep
-from torch._inductor.scheduler import ForeachKernelSchedulerNode, FusedSchedulerNode, SchedulerNode
+from torch._inductor.scheduler import ForeachKernelSchedulerNode, FusedSchedulerNode, Scheduler, SchedulerNode
 from torch._inductor.utils import IndentedBuffer
 from torch._inductor.virtualized import V
 
@@ -80,20 +81,20 @@ def groups(scheduler):
     return [run for nodes in alike.values() for run in _split(nodes)]
 
 
-def _group(original):
-    def group(scheduler):
-        """As PyTorch's (2.11 to 2.15). It is asked where `combo_kernels` is set, as for graphs with ocl tensors."""
-        if any(node.get_device() is not None and node.get_device().type == "ocl" for node in scheduler.nodes):
-            return groups(scheduler)
-        return original(scheduler)
+def _create(original):
+    def create_combo_kernel_nodes(self, num_ck_nodes=None):
+        """As PyTorch's (2.11 to 2.15), with the groups above where a graph has nodes of ocl devices."""
+        if not any(node.get_device() is not None and node.get_device().type == "ocl" for node in self.nodes):
+            return original(self, num_ck_nodes)
+        with mock.patch.object(ForeachKernelSchedulerNode, "group_algorithm_for_combo_kernels", groups):
+            return original(self, num_ck_nodes)
 
-    return group
+    return create_combo_kernel_nodes
 
 
 def install():
     """Has schedulers group nodes of ocl devices as this module says."""
-    original = ForeachKernelSchedulerNode.group_algorithm_for_combo_kernels
-    ForeachKernelSchedulerNode.set_group_algorithm_for_combo_kernels(_group(original))
+    Scheduler.create_combo_kernel_nodes = _create(Scheduler.create_combo_kernel_nodes)
 
 
 def _written(kernel):

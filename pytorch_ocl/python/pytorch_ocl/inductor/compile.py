@@ -39,6 +39,8 @@ _SETTINGS = {
     "combo_kernels_autotune": 0,
     "benchmark_combo_kernel": False,
     "combo_kernel_peak_memory_pct_threshold": None,  # what is combined is small
+    "combo_kernel_peak_memory_increase_gb": None,
+    "combo_kernel_max_distance": -1,
     "layout_optimization": False,
     "benchmark_fusion": False,
     "cpp_cache_precompile_headers": False,  # there is none of this device's
