@@ -34,6 +34,7 @@ const char* packed::decline_rows(const DeviceInfo& device, const TensorView& x, 
   if (device.platform == "rusticl") return "its compiler takes vectors of 16 apart";
   if (w.format != WeightFormat::int8 && w.format != WeightFormat::int4) return "no kernel for the format";
   if (x.sizes[0] > most_rows) return "too many rows";
+  if (w.data.offset % 4) return "memory is not aligned";
   if (w.k == 0 || w.k % block || w.k >= std::int64_t(1) << 31) return "rows are not whole blocks";
   if (w.group < w.k && (w.group % block || w.group / block > 0xffff)) return "groups are not whole blocks";
   return nullptr;
