@@ -12,6 +12,11 @@
 #else
 #define EACH_RESULT _Pragma("unroll")
 #endif
+#if LINES
+#define COUNT width  // of the accumulators that a tile has use for
+#else
+#define COUNT VECTOR
+#endif
 
 // The kept element that accumulator v of a work-item stands for; packed, they are neighbours, loaded as one.
 #if PACKED && COLUMNS
@@ -34,7 +39,9 @@
     STEP                            \
   } while (0)
 
-#if COLUMNS
+#if LINES
+#define TILE ((IDX)plan->width)
+#elif COLUMNS
 #define TILE (KEPT_ITEMS * VECTOR)
 #else
 #define TILE KEPT_ITEMS
@@ -73,7 +80,7 @@ inline bool kept_element(const reduce_plan *plan, IDX tile, uint item, const int
 #if ALIGNED
   const IDX outer = KEPT_DIMS == 1 ? 0 : tile / plan->inner_tiles;
   const IDX wanted = (tile - outer * plan->inner_tiles) * TILE, inner = plan->dims[0].size;
-  const IDX i = min(wanted, inner - TILE) + item;
+  const IDX i = (LINES ? wanted : min(wanted, inner - TILE)) + item;
   if (KEPT_DIMS > 1) add_offsets(plan, outer, 1, KEPT_DIMS, from, to, offsets);
   add_offsets(plan, i, 0, 1, from, to, offsets);
   *o = outer * inner + i;
@@ -102,7 +109,32 @@ inline bool kept_element(const reduce_plan *plan, IDX tile, uint item, const int
     STEP                                \
   } while (0)
 
-#if COLUMNS
+#if LINES
+// Rows that meet an accumulator while it is in a register.
+#define ROWS 4
+#define ADD_ROW(n)                                       \
+  do {                                                   \
+    const IDX *offsets = row_offsets[n], index = r + n;  \
+    LOADS                                                \
+    STEP                                                 \
+  } while (0)
+#define ACCUMULATE                                                                                     \
+  IDX r = base, row_offsets[ROWS][INPUTS];                                                             \
+  for (; r + ROWS <= stop; r += ROWS) {                                                                \
+    for (uint n = 0; n < ROWS; n++) element_offsets(plan, r + n, base, start, row_offsets[n]);         \
+    for (size_t v = 0; v < width; v++) {                                                               \
+      acc_t *p = &running[v];                                                                          \
+      ADD_ROW(0);                                                                                      \
+      ADD_ROW(1);                                                                                      \
+      ADD_ROW(2);                                                                                      \
+      ADD_ROW(3);                                                                                      \
+    }                                                                                                  \
+  }                                                                                                    \
+  for (; r < stop; r++) {                                                                              \
+    element_offsets(plan, r, base, start, offsets);                                                    \
+    for (size_t v = 0; v < width; v++) ADD(running[v], r);                                             \
+  }
+#elif COLUMNS
 #if ALIGNED
 #define COLUMN_OFFSETS
 #else
@@ -202,8 +234,11 @@ void reduce(const reduce_plan plan_value, const scalar_list scalars, OPERANDS) {
     kept_element(plan, tile, KEPT_ITEM(0), 0, INPUTS, &o, kept_offsets);
 #endif
     acc_t total[VECTOR], running[VECTOR];
-    clear_accumulators(total);
-    clear_accumulators(running);
+#if LINES
+    const size_t width = min(plan->width, (uint)(plan->dims[0].size - tile % plan->inner_tiles * plan->width));
+#endif
+    clear_accumulators(total, COUNT);
+    clear_accumulators(running, COUNT);
     IDX folded = begin;
     for (IDX base = begin; base < end; base += segment) {
       const IDX stop = min(base + segment, end);
@@ -212,13 +247,27 @@ void reduce(const reduce_plan plan_value, const scalar_list scalars, OPERANDS) {
       ACCUMULATE
       if (stop - folded >= BLOCK || stop == end) {
         folded = stop;
-        fold_accumulators(total, running);
+        fold_accumulators(total, running, COUNT);
       }
     }
 #if !COLUMNS
 #pragma unroll
     for (uint v = 1; v < VECTOR; v++) combine(&total[0], total[v]);
 #endif
+#if LINES
+    IDX first[OUTPUTS], out[OUTPUTS];
+    kept_element(plan, tile, 0, INPUTS, INPUTS + OUTPUTS, &o, first);
+    for (size_t v = 0; v < width; v++) {
+      const acc_t *p = &total[v];
+      for (int k = 0; k < OUTPUTS; k++) out[k] = first[k] + v * STRIDE(plan, 0, INPUTS + k);
+#if TO_PARTIALS
+      partials[(IDX)get_group_id(1) * (IDX)plan->kept + o + v] = *p;
+#else
+      const ulong n = plan->count;
+      FINISH
+#endif
+    }
+#else
     EACH_RESULT for (uint v = 0; v < (COLUMNS ? VECTOR : 1); v++) {
       acc_t *p = &total[v];
 #if REDUCE_ITEMS > 1
@@ -235,5 +284,6 @@ void reduce(const reduce_plan plan_value, const scalar_list scalars, OPERANDS) {
 #endif
       }
     }
+#endif  // LINES
   }
 }

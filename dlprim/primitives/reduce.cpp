@@ -178,7 +178,8 @@ KernelSource source_of(const Job& job, const ReduceForm& form, int stage) {
   source.define("FIELDS", code.fields).define("IDENTITY", code.identity).define("COMBINE", code.combine);
   source.define("STEP", stage == 2 ? "combine(p, q);" : code.step);
   source.define("KEPT_ITEMS", form.kept_items).define("REDUCE_ITEMS", form.reduce_items);
-  source.define("VECTOR", form.vector).define("COLUMNS", form.columns).define("ALIGNED", form.aligned);
+  source.define("VECTOR", form.lines ? reduce_most_columns : form.vector).define("LINES", form.lines);
+  source.define("COLUMNS", form.columns).define("ALIGNED", form.aligned);
   source.define("PACKED", form.packed).define("AHEAD", form.ahead);
   source.define("NESTED", form.nested).define("UNITS", form.units).define("FIXED", form.fixed);
   source.define("FAST_DIM", form.columns ? 0 : form.kept_dims);

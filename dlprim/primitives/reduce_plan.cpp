@@ -131,14 +131,16 @@ std::uint16_t power_of_two(std::uint64_t n, std::uint64_t limit) {
   return std::uint16_t(std::bit_floor(std::clamp<std::uint64_t>(n, 1, limit)));
 }
 
-// On a CPU one work-item with many accumulators of one field compiles to vector instructions without barriers;
-// accumulators of several fields are better distributed over the 16 work-items of a group, and those of one are, too,
-// where the compiler makes vectors of work-items.
+// On a CPU one work-item with many accumulators of one field compiles to vector instructions without barriers, and takes
+// so many columns that it reads whole pages; accumulators of several fields are better distributed over the 16 work-items
+// of a group, and those of one are, too, where the compiler makes vectors of work-items.
 void choose_group_cpu(ReduceForm& form, const Shape& shape, const DeviceInfo& device, int fields) {
   const std::uint64_t reduced = shape.reduced_count, inner = shape.kept[0].size;
   const std::uint16_t group = power_of_two(16, device.max_work_group);
   form.wide = 1;  // compilers see through 64-bit addresses more often
-  if (form.columns) {
+  if (form.columns && fields == 1 && inner >= 64) {
+    form.aligned = form.lines = 1;
+  } else if (form.columns) {
     form.aligned = 1;
     form.kept_items = fields == 1 ? 1 : power_of_two(inner, group);
     form.vector = std::uint8_t(power_of_two(inner / form.kept_items, fields == 1 ? 64 : 4));
@@ -181,7 +183,11 @@ void choose_group_gpu(ReduceForm& form, const Shape& shape, const DeviceInfo& de
 void choose_grid(ReducePlan& plan, const Shape& shape, const DeviceInfo& device) {
   const ReduceForm& form = plan.form;
   ReduceParameters& p = plan.parameters;
-  const std::uint64_t tile = std::uint64_t(form.kept_items) * (form.columns ? form.vector : 1);
+  if (form.lines) {
+    const std::uint64_t inner = shape.kept[0].size, parts = ceil_div(inner, reduce_most_columns);
+    p.width = std::uint32_t(ceil_div(ceil_div(inner, parts), 16) * 16);
+  }
+  const std::uint64_t tile = form.lines ? p.width : std::uint64_t(form.kept_items) * (form.columns ? form.vector : 1);
   p.inner_tiles = std::uint32_t(ceil_div(shape.kept[0].size, tile));
   const std::uint64_t outer = shape.kept[0].size ? shape.kept_count / shape.kept[0].size : 0;
   p.tiles = std::uint32_t(form.aligned ? outer * p.inner_tiles : ceil_div(shape.kept_count, tile));

@@ -8,6 +8,7 @@
 namespace dlprim {
 
 inline constexpr int reduce_max_dims = 8, reduce_max_operands = 8;
+inline constexpr int reduce_most_columns = 512;  // that a work-item has accumulators for, in the form `lines`
 
 /// Mirrors reduce_dim of kernels/lib/reduction.clh; kernels of 32-bit indices read the low half of the size.
 struct ReduceDim {
@@ -19,7 +20,7 @@ struct ReduceDim {
 /// Mirrors reduce_plan of kernels/lib/reduction.clh: kept dims first, then reduced ones, each fastest first.
 struct ReduceParameters {
   std::uint64_t kept = 1, reduced = 1, chunk = 1, count = 1;
-  std::uint32_t tiles = 1, passes = 1, inner_tiles = 1, unused = 0;
+  std::uint32_t tiles = 1, passes = 1, inner_tiles = 1, width = 0;
   ReduceDim dims[reduce_max_dims];
 };
 
@@ -34,7 +35,7 @@ struct ReduceForm {
   std::uint8_t fixed = 0;  ///< operands (bits) that do not move along the reduction
   std::uint8_t packed = 0;  ///< the accumulators of a work-item are for neighbours, loaded at once
   std::uint8_t ahead = 0;  ///< elements for each accumulator loaded before any is added; 0: no arrays for that
-  std::uint8_t unused = 0;
+  std::uint8_t lines = 0;  ///< 64 columns or more, `width` of the parameters, in loops over them within loops over rows
   std::uint8_t kept_dims = 1, reduced_dims = 1;
   std::uint8_t wide = 0;  ///< 64-bit indices
   bool operator==(const ReduceForm&) const = default;
