@@ -53,11 +53,14 @@ Kernel& kernel_of(Device& device, const Key& key) {
   });
 }
 
-// CPUs: dense rows in vectors.
+// CPUs: dense rows, or neighbouring columns, in vectors.
 Kernel& lines_kernel(Device& device, const Key& key) {
+  constexpr const char* names[2][2] = {{"softmax_lines_forward", "softmax_lines_backward"},
+                                       {"softmax_columns_forward", "softmax_columns_backward"}};
   static KernelCache<Key> cache;
   return cache.get(device, key, [&] {
-    KernelSource source("softmax_lines.cl", key.backward ? "softmax_lines_backward" : "softmax_lines_forward");
+    KernelSource source("softmax_lines.cl", names[key.layout.columns][key.backward]);
+    source.define("KEEPS", key.y == DataType::float32 && !key.log);
     source.define("X_TAG", tag(key.x)).define("Y_TAG", tag(key.y)).define("G_TAG", tag(key.g));
     return source.define("LOG", key.log).define("SAFE", key.safe);
   });
@@ -70,7 +73,9 @@ void run(Queue& queue, Key key, Shape shape, int max_items, std::initializer_lis
   Device& device = queue.device();
   std::uint64_t bytes = 0;
   for (const TensorView* view : data) bytes += std::uint64_t(view->numel()) * size_of(view->dtype);
-  if (shape.inner == 1 && takes_lines(device.info(), std::int64_t(shape.length), {key.x, key.y, key.g}))
+  key.layout.columns = shape.inner > 1;
+  const std::uint64_t run = key.layout.columns ? shape.inner : shape.length;
+  if (takes_lines(device.info(), std::int64_t(run), {key.x, key.y, key.g}))
     return launch(queue, lines_kernel(device, key), NDRange(line_groups(device.info(), shape.rows), 1), Traffic{bytes},
                   shape, buffers...);
   // Rows that are no multiple of four begin up to three elements behind a whole pack.

@@ -13,8 +13,9 @@ struct Case {
   std::int64_t outer, length, inner;
 };
 
-const Case cases[] = {{1, 1, 1},     {3, 7, 1}, {37, 16, 1}, {5, 100, 1},  {4, 257, 1},    {3, 1000, 1}, {2, 5003, 1},
-                      {2, 70001, 1}, {2, 3, 5}, {3, 17, 33}, {2, 300, 49}, {1, 1500, 257}, {0, 4, 2},    {3, 0, 2}};
+const Case cases[] = {{1, 1, 1},    {3, 7, 1},      {37, 16, 1},   {5, 100, 1}, {4, 257, 1},
+                      {3, 1000, 1}, {2, 5003, 1},   {2, 70001, 1}, {2, 3, 5},   {3, 17, 33},
+                      {2, 300, 49}, {1, 1500, 257}, {3, 20, 64},   {0, 4, 2},   {3, 0, 2}};
 
 // Runs forward and backward of a case and compares with sums in double.
 void compare(const Case& c, SoftmaxKind kind, DataType type) {
@@ -80,7 +81,8 @@ TEST(Softmax, SpecialValuesInLongRows) {
 TEST(Softmax, EveryDtype) {
   for (DataType type : {DataType::float16, DataType::bfloat16, DataType::float64})
     if (supports(type))
-      compare({6, 33, 1}, SoftmaxKind::softmax, type), compare({6, 33, 5}, SoftmaxKind::log_softmax, type);
+      compare({6, 33, 1}, SoftmaxKind::softmax, type), compare({6, 33, 5}, SoftmaxKind::log_softmax, type),
+          compare({2, 9, 70}, SoftmaxKind::softmax, type);
 }
 
 TEST(Softmax, InfinitiesAndWiderResult) {

@@ -145,3 +145,25 @@ def test_conversions_between_floats_and_integers(device, size):
         integers = x.to(dtype)
         for other in (torch.float32, torch.float64, torch.bfloat16):
             assert torch.equal(integers.to(device).to(other).cpu(), integers.to(other))
+
+
+@pytest.mark.parametrize("columns", [63, 64, 100, 513, 1040])
+@pytest.mark.parametrize("rows", [1, 7, 600])
+def test_reductions_of_columns(device, rows, columns):
+    x = torch.randint(-9, 9, (3, rows, columns)).float()
+    for given in (x, x.bfloat16(), x.long(), x[:, :, 1:]):
+        moved = given.to(device)
+        for reduce in (torch.sum, torch.amax, torch.count_nonzero, torch.any):
+            assert torch.equal(reduce(moved, 1).cpu(), reduce(given, 1))
+            assert torch.equal(reduce(moved, (0, 1)).cpu(), reduce(given, (0, 1)))
+    assert torch.equal(x.to(device).permute(2, 1, 0).sum(1).cpu(), x.permute(2, 1, 0).sum(1))
+    torch.testing.assert_close(x.to(device).norm(dim=1).cpu(), x.norm(dim=1))
+
+
+@pytest.mark.parametrize("columns", [31, 32, 64, 97])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_softmax_of_columns(device, columns, dtype):
+    x = torch.randn(3, 11, columns, dtype=dtype)
+    x[1, 2, 3], x[2, :, 4], x[0, 1, 2] = float("nan"), -float("inf"), float("inf")
+    for function in (torch.softmax, torch.log_softmax):
+        torch.testing.assert_close(function(x.to(device), 1).cpu(), function(x, 1), equal_nan=True)
