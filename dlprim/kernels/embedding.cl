@@ -16,6 +16,19 @@
 #define FACTOR(i)
 #endif
 
+// Elements of a bag from `column` on: W vectors.
+#define EACH_VECTOR(W, k) _Pragma("unroll") for (int k = 0; k < W; k++)
+#define ADD_UP(W)                                                                                             \
+  do {                                                                                                        \
+    VECTOR sums[W];                                                                                           \
+    EACH_VECTOR(W, k) sums[k] = 0;                                                                            \
+    EACH_ROW(i, begin, end, row) {                                                                            \
+      __global const STORAGE(T) *weight = CONST_POINTER(STORAGE(T), weight_data) + row * columns + column;    \
+      EACH_VECTOR(W, k) sums[k] += LOAD16(T, weight + k * 16) FACTOR(i);                                      \
+    }                                                                                                         \
+    EACH_VECTOR(W, k) vstore16(ENCODE16(T, sums[k] / scale), k, out + column);                                \
+  } while (0)
+
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void embedding_bag(CONST_GLOBAL(STORAGE(T), weight_data), CONST_GLOBAL(STORAGE(INDEX), indices_data),
                             CONST_GLOBAL(STORAGE(INDEX), offsets_data),
@@ -39,21 +52,17 @@ __kernel void embedding_bag(CONST_GLOBAL(STORAGE(T), weight_data), CONST_GLOBAL(
     const VALUE(T) scale = MODE == 1 && count > 0 ? (VALUE(T))count : (VALUE(T))1;
     __global STORAGE(T) *out = POINTER(STORAGE(T), out_data) + bag * columns;
     long column = 0;
-    for (; column + 64 <= columns; column += 64) {
-      VECTOR a = 0, b = 0, c = 0, d = 0;
+    for (; column + 64 <= columns; column += 64) ADD_UP(4);
+    for (; column + 32 <= columns; column += 32) ADD_UP(2);
+    for (; column + 16 <= columns; column += 16) ADD_UP(1);
+    if (column < columns) {
+      VALUE(T) sums[16] = {0};
+      const int rest = (int)(columns - column);
       EACH_ROW(i, begin, end, row) {
         __global const STORAGE(T) *weight = CONST_POINTER(STORAGE(T), weight_data) + row * columns + column;
-        a += LOAD16(T, weight) FACTOR(i), b += LOAD16(T, weight + 16) FACTOR(i);
-        c += LOAD16(T, weight + 32) FACTOR(i), d += LOAD16(T, weight + 48) FACTOR(i);
+        for (int k = 0; k < rest; k++) sums[k] += LOAD(T, weight, k) FACTOR(i);
       }
-      vstore16(ENCODE16(T, a / scale), 0, out + column), vstore16(ENCODE16(T, b / scale), 1, out + column);
-      vstore16(ENCODE16(T, c / scale), 2, out + column), vstore16(ENCODE16(T, d / scale), 3, out + column);
-    }
-    for (; column < columns; column++) {
-      VALUE(T) sum = 0;
-      EACH_ROW(i, begin, end, row)
-      sum += LOAD(T, CONST_POINTER(STORAGE(T), weight_data), row * columns + column) FACTOR(i);
-      STORE(T, out, column, sum / scale);
+      for (int k = 0; k < rest; k++) STORE(T, out, column + k, sums[k] / scale);
     }
     POINTER(STORAGE(INDEX), sizes)[bag] = (STORAGE(INDEX))count;
   }

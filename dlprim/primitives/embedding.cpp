@@ -18,7 +18,7 @@ void embedding_bag(Queue& queue, const EmbeddingBag& bag, BagMode mode, std::int
     throw ValidationError("[embedding_bag] expected a floating weight [rows, columns] and indices, offsets and results "
                           "of one integer dtype");
   const DeviceInfo& device = queue.device().info();
-  const bool lines = device.cpu && !settings.gpu_forms && mode != BagMode::max && bag.weight.sizes[1] >= 64;
+  const bool lines = device.cpu && !settings.gpu_forms && mode != BagMode::max;
   const Key key{bag.weight.dtype, bag.indices.dtype, std::uint8_t(mode), std::uint8_t(bag.sample_weights.defined()),
                 lines};
   static KernelCache<Key> cache;
