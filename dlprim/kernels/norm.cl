@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Batch normalization's elementwise halves. The data are `outer` x `inner` elements, inner ones contiguous: rows of one
 // channel (outer % channels), or with CHANNELS_LAST columns of one channel. ROWS x LANES work-items walk over them,
-// PACK elements at a time.
+// PACK elements at a time; with LINES, each work-item over whole rows of such columns.
 // Defines: X_TAG, G_TAG, Y_TAG (result), S_TAG (statistics), W_TAG (parameters), D_TAG (sums), REAL; HAS_WEIGHT,
 // HAS_BIAS, HAS_SUMS, VARIANCE; BACKWARD.
 #include "lib/types.clh"
@@ -70,7 +70,27 @@ void normalize_channels(KERNEL_PARAMETERS) {
 #endif
   const ulong outer = shape.outer, inner = shape.inner;
   const ulong first = get_global_id(1), rows = get_global_size(1);
-#if CHANNELS_LAST
+#if LINES
+  const ulong begin = get_global_id(0) * MOST_CHANNELS, width = min(inner - begin, (ulong)MOST_CHANNELS);
+  REAL means[MOST_CHANNELS], factors[MOST_CHANNELS], shifts[MOST_CHANNELS], slopes[MOST_CHANNELS];
+  for (size_t k = 0; k < width; k++) {
+    coefficients c;
+    COEFFICIENTS(c, begin + k)
+    means[k] = c.mean, factors[k] = c.factor, shifts[k] = c.shift, slopes[k] = c.slope;
+  }
+  for (ulong a = outer * first / rows; a < outer * (first + 1) / rows; a++) {
+    const ulong at = a * inner + begin;
+#pragma clang loop vectorize(assume_safety)
+    for (size_t k = 0; k < width; k++) {
+      const coefficients c = {means[k], factors[k], shifts[k], slopes[k]};
+#if BACKWARD
+      STORE(Y_TAG, y, at + k, RESULT(c, LOAD(X_TAG, x, at + k), LOAD(G_TAG, gy, at + k)));
+#else
+      STORE(Y_TAG, y, at + k, RESULT(c, LOAD(X_TAG, x, at + k), 0));
+#endif
+    }
+  }
+#elif CHANNELS_LAST
   for (ulong b = get_global_id(0) * PACK; b < inner; b += get_global_size(0) * PACK) {
     coefficients c[PACK];
 #pragma unroll

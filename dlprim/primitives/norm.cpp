@@ -25,8 +25,10 @@ struct Key {
   DataType x{}, g{}, y{}, statistics{}, weight{}, sums{};
   std::uint16_t lanes = 1, rows = 1;
   std::uint8_t vector = 1, channels_last = 0, has_weight = 0, has_bias = 0, has_sums = 0, variance = 0, backward = 0;
-  std::uint8_t unused = 0;
+  std::uint8_t lines = 0;
 };
+
+constexpr std::uint64_t most_channels = 256;  // whose coefficients a work-item of a CPU keeps
 
 bool wide(DataType type) { return type == DataType::float64; }
 
@@ -109,6 +111,7 @@ KernelSource source_of(const Key& key) {
   source.define("S_TAG", tag(key.statistics)).define("W_TAG", tag(key.weight)).define("D_TAG", tag(key.sums));
   source.define("REAL", wide(key.x) ? "double" : "float").define("PACK", key.vector);
   source.define("LANES", key.lanes).define("ROWS", key.rows).define("CHANNELS_LAST", key.channels_last);
+  source.define("LINES", key.lines).define("MOST_CHANNELS", std::int64_t(most_channels));
   source.define("HAS_WEIGHT", key.has_weight).define("HAS_BIAS", key.has_bias).define("HAS_SUMS", key.has_sums);
   source.define("VARIANCE", key.variance).define("BACKWARD", key.backward);
   return source;
@@ -145,6 +148,12 @@ NDRange layout(Queue& queue, Key& key, NormShape& shape, const TensorView& x,
   vector &= shape.inner % 4 == 0;
   key.vector = vector ? 4 : 1;
   const DeviceInfo& info = queue.device().info();
+  key.lines = info.cpu && key.channels_last;
+  if (key.lines) {
+    const std::uint64_t tiles = (shape.inner + most_channels - 1) / most_channels;
+    const std::uint64_t shares = (std::uint64_t(info.compute_units) * 8 + tiles - 1) / tiles;
+    return NDRange(tiles, std::min(shares, shape.outer), 1, 1);
+  }
   const std::uint64_t group = std::min<std::uint64_t>(info.cpu ? 16 : 256, info.max_work_group);
   const std::uint64_t steps = (shape.inner + key.vector - 1) / key.vector;
   std::uint64_t lanes = info.cpu ? group : 1;

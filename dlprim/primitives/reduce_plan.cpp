@@ -138,7 +138,7 @@ void choose_group_cpu(ReduceForm& form, const Shape& shape, const DeviceInfo& de
   const std::uint64_t reduced = shape.reduced_count, inner = shape.kept[0].size;
   const std::uint16_t group = power_of_two(16, device.max_work_group);
   form.wide = 1;  // compilers see through 64-bit addresses more often
-  if (form.columns && fields == 1 && inner >= 64) {
+  if (form.columns && fields == 1 && inner >= 16) {
     form.aligned = form.lines = 1;
   } else if (form.columns) {
     form.aligned = 1;

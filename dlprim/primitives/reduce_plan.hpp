@@ -35,7 +35,7 @@ struct ReduceForm {
   std::uint8_t fixed = 0;  ///< operands (bits) that do not move along the reduction
   std::uint8_t packed = 0;  ///< the accumulators of a work-item are for neighbours, loaded at once
   std::uint8_t ahead = 0;  ///< elements for each accumulator loaded before any is added; 0: no arrays for that
-  std::uint8_t lines = 0;  ///< 64 columns or more, `width` of the parameters, in loops over them within loops over rows
+  std::uint8_t lines = 0;  ///< 16 columns or more, `width` of the parameters, in loops over them within loops over rows
   std::uint8_t kept_dims = 1, reduced_dims = 1;
   std::uint8_t wide = 0;  ///< 64-bit indices
   bool operator==(const ReduceForm&) const = default;
