@@ -6,7 +6,7 @@
 //   TO, FROM, BYTES        tags and size of the destination's elements, COMBINE(a, b) and CAST(v), for updates, SUMS
 //                          where these are sums, or
 //   POSITIONS              for where elements go instead of what they are
-//   LINES                  for whole lines a work-item; READS of them, SAME_INDEX where all elements of a line have one,
+//   LINES                  for whole lines a work-item; VECTOR of 16 elements where both tensors' are of one type; READS of them, SAME_INDEX where all elements of a line have one,
 //                          UNIT_STRIDES where they are neighbours in both tensors
 #include "lib/indexing.clh"
 #include "lib/types.clh"
@@ -147,6 +147,44 @@ inline void put(__global TO_T *to, __global const FROM_T *from) {
 #endif
 }
 
+// Elements [begin, end) of a line whose index is one.
+inline void put_line(__global TO_T *to, __global const FROM_T *from, size_t begin, const size_t end,
+                     const long to_stride, const long from_stride) {
+#if defined(VECTOR) && defined(UNIT_STRIDES)
+  for (; begin + 16 <= end; begin += 16) {
+    const VECTOR old = vload16(0, to + begin), given = vload16(0, from + begin);
+    vstore16(COMBINE(old, given), 0, to + begin);
+  }
+#endif
+#pragma clang loop vectorize(assume_safety)
+  for (size_t i = begin; i < end; i++) put(to + (long)i * ALONG(to_stride), from + (long)i * ALONG(from_stride));
+}
+
+// Addresses of `count` elements of a line from element `first` on: those of address(), found without branches so that
+// compilers make vectors of them. Returns whether any is WRONG.
+#define BLOCK 64
+inline bool find_places(long *places, const size_t count, long base, const long base_stride, const Parameters *p,
+                        __global const STORAGE(INDEX) **indices, const long *at, const long index_stride) {
+  const long wrap = p->flags & WRAP ? -1 : 0;
+  const bool ignores = p->flags & IGNORE;
+  int wrong = 0;
+  for (size_t e = 0; e < count; e++) {
+    long place = base + (long)e * base_stride;
+    int outside = 0, ignored = 0;
+#pragma unroll
+    for (int k = 0; k < INDICES; k++) {
+      const long index = indices[k][at[k] + (long)e * (INDICES == 1 ? index_stride : p->index[k][0])];
+      const long wrapped = index + (index < 0 ? wrap & p->size[k] : 0);
+      if (k == 0) ignored = ignores && index == p->ignore;
+      outside |= wrapped < 0 || wrapped >= p->size[k];
+      place += wrapped * p->step[k];
+    }
+    wrong |= outside && !ignored;
+    places[e] = ignored ? IGNORED : outside ? WRONG : place;
+  }
+  return wrong;
+}
+
 // For CPUs. Of an update, a work-item combines what no other one writes to: a slice of every line, a share of the lines,
 // or what leads to its part of the addresses.
 __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -155,52 +193,56 @@ __kernel void lines(GLOBAL(void, first), CONST_GLOBAL(void, second), GLOBAL(int,
   __global const STORAGE(INDEX) *indices[INDICES] = {INDEX_POINTERS};
   __global TO_T *to = POINTER(TO_T, first);
   __global const FROM_T *from = CONST_POINTER(FROM_T, second);
-  const uint length = p.sizes[0].divisor;
-  const uint begin = get_global_id(0) * p.slice, end = min(begin + p.slice, length);
-  const uint start = get_global_id(1) * p.share, stop = min(start + p.share, p.count / length);
+  const size_t length = p.sizes[0].divisor;
+  const size_t begin = get_global_id(0) * p.slice, end = min(begin + p.slice, length);
+  const uint start = get_global_id(1) * p.share, stop = min(start + p.share, p.count / (uint)length);
   const long low = (long)get_global_id(2) * p.part;
   long wrong;
-  bool failed = false;  // of updates, reported at the end: what may change memory keeps compilers from good loops
+  bool failed = false;  // reported at the end: what may change memory keeps compilers from good loops
   for (uint line = start; line < stop; line++) {
-    long dense, base, at[INDICES], index[INDICES];
-    locate(line * length, &p, &dense, &base, at);
+    long dense, base, at[INDICES];
+    locate(line * (uint)length, &p, &dense, &base, at);
 #ifdef SAME_INDEX
+    long index[INDICES];
     for (int k = 0; k < INDICES; k++) index[k] = indices[k][at[k]];
     const long addressed = address(base, index, &p, &wrong);
     failed = failed || addressed == WRONG;
 #ifdef READS
     if (addressed == IGNORED) continue;
     if (addressed < 0)
-      for (uint i = begin; i < end; i++) to[dense + (long)i * p.dense[0]] = (TO_T)(0);
-    else
-#pragma clang loop vectorize(assume_safety)
-      for (uint i = begin; i < end; i++)
-        put(to + dense + (long)i * ALONG(p.dense[0]), from + addressed + (long)i * ALONG(p.base[0]));
+      for (size_t i = begin; i < end; i++) to[dense + (long)i * p.dense[0]] = (TO_T)(0);
+    else put_line(to + dense, from + addressed, begin, end, p.dense[0], p.base[0]);
 #else
     if (addressed < low || addressed - low >= p.part) continue;
-#pragma clang loop vectorize(assume_safety)
-    for (uint i = begin; i < end; i++)
-      put(to + addressed + (long)i * ALONG(p.base[0]), from + dense + (long)i * ALONG(p.dense[0]));
+    put_line(to + addressed, from + dense, begin, end, p.base[0], p.dense[0]);
 #endif
 #else
-    for (uint i = begin; i < end; i++) {
-      for (int k = 0; k < INDICES; k++) index[k] = indices[k][at[k] + (long)i * p.index[k][0]];
-      const long addressed = address(base + (long)i * p.base[0], index, &p, &wrong);
-      const long other = dense + (long)i * p.dense[0];
-#ifdef READS
-      if (addressed >= 0) put(to + other, from + addressed);
-      else if (addressed == WRONG) {  // reported here, which keeps this loop from gathers of single elements
-        REPORT(POINTER(int, status), p.code, wrong);
-        to[other] = (TO_T)(0);
+    for (int k = 0; k < INDICES; k++) at[k] += (long)begin * p.index[k][0];
+    for (size_t i = begin; i < end; i += BLOCK) {
+      const size_t count = min(end - i, (size_t)BLOCK);
+      const long first_place = base + (long)i * p.base[0], other = dense + (long)i * p.dense[0];
+      long places[BLOCK];
+      if (INDICES == 1 && p.index[0][0] == 1
+              ? find_places(places, count, first_place, p.base[0], &p, indices, at, 1)
+              : find_places(places, count, first_place, p.base[0], &p, indices, at, p.index[0][0])) {
+        failed = true;
+        for (size_t e = 0; e < count; e++)
+          if (places[e] == WRONG) {
+            long index[INDICES];
+            for (int k = 0; k < INDICES; k++) index[k] = indices[k][at[k] + (long)e * p.index[k][0]];
+            address(0, index, &p, &wrong);
+          }
       }
+      for (size_t e = 0; e < count; e++) {
+        const long there = other + (long)e * p.dense[0];
+#ifdef READS
+        if (places[e] >= 0) put(to + there, from + places[e]);
+        else if (places[e] == WRONG) to[there] = (TO_T)(0);
 #else
-#ifdef UNIT
-      if (addressed == WRONG) REPORT(POINTER(int, status), p.code, wrong);
-#else
-      failed = failed || addressed == WRONG;
+        if (places[e] >= low && places[e] - low < p.part) put(to + places[e], from + there);
 #endif
-      if (addressed >= low && addressed - low < p.part) put(to + addressed, from + other);
-#endif
+      }
+      for (int k = 0; k < INDICES; k++) at[k] += (long)BLOCK * p.index[k][0];
     }
 #endif
   }

@@ -59,6 +59,17 @@ const char* combination(Update update, DataType type) {
 // Types that lib/atomics.clh has sums of.
 bool has_sums(DataType type) { return is_floating(type) || type == DataType::int32 || type == DataType::int64; }
 
+// Of numbers that are computed in as they are stored.
+const char* vector_type(DataType type) {
+  switch (type) {
+    case DataType::float32: return "float16";
+    case DataType::float64: return "double16";
+    case DataType::int32: return "int16";
+    case DataType::int64: return "long16";
+    default: return nullptr;
+  }
+}
+
 KernelSource make_source(const Key& key, const DeviceInfo& device) {
   KernelSource source("index.cl", key.lines ? "lines" : key.form == Form::write ? "write" : "read");
   std::string parameters, pointers;
@@ -79,7 +90,10 @@ KernelSource make_source(const Key& key, const DeviceInfo& device) {
   source.define("TO", tag(key.to)).define("FROM", tag(key.from)).define("BYTES", std::int64_t(size_of(key.to)));
   source.define("CAST(v)", cl_cast(key.from, key.to, "v"))
       .define("COMBINE(a, b)", combination(Update(key.update), key.to));
-  if (key.lines) return source;
+  if (key.lines) {
+    const char* vector = key.to != key.from ? nullptr : vector_type(key.to);
+    return vector ? source.define("VECTOR", vector) : source;
+  }
   if (device.int64_atomics) source.define("INT64_ATOMICS");
   if (Update(key.update) == Update::add && has_sums(key.to)) source.define("SUMS");
   return source;
@@ -176,9 +190,11 @@ std::uint8_t kind_of_lines(const Operation& o) {
 // slowest such dimension, or slices of the fastest. Where there is none, each looks at all indices and takes those that
 // lead to its part of the destination. Returns the sum of Lines; 0 where that would be too many looks, or parts are unknown.
 std::uint8_t share_update(Operation& o, unsigned units) {
-  constexpr std::int64_t shares_of_unit = 4, smallest_slice = 16, most_parts = 8;
+  constexpr std::int64_t shares_of_unit = 4, most_parts = 8;
   constexpr std::int64_t in_cache = 4 << 20;  // bytes
   constexpr std::int64_t most_places = std::int64_t(1) << 40;  // indices that stand for several may lead anywhere
+  // Slices of one line share pages of memory, and work-items that take parts all indices.
+  const std::int64_t smallest_slice = units > most_parts ? 16 : 256;
   Plan& plan = o.plan;
   const auto kept = [&](int d) { return o.base().strides[d] != 0; };
   const std::int64_t wanted = shares_of_unit * units;
@@ -199,7 +215,7 @@ std::uint8_t share_update(Operation& o, unsigned units) {
       if (units > most_parts || o.sizes[k] > most_places) return 0;
       extent += (o.sizes[k] - 1) * std::abs(o.steps[k]);
     }
-    const bool longer = (kind_of_lines(o) & same_index) && length >= smallest_slice;
+    const bool longer = (kind_of_lines(o) & same_index) && length >= 16;
     if (longer || extent * std::int64_t(size_of(plan.operands[0].dtype)) > in_cache)
       o.part = std::max<std::int64_t>(1, (extent + units - 1) / units);
   }

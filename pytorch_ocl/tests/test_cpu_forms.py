@@ -147,7 +147,7 @@ def test_conversions_between_floats_and_integers(device, size):
             assert torch.equal(integers.to(device).to(other).cpu(), integers.to(other))
 
 
-@pytest.mark.parametrize("columns", [63, 64, 100, 513, 1040])
+@pytest.mark.parametrize("columns", [15, 16, 33, 100, 513, 1040])
 @pytest.mark.parametrize("rows", [1, 7, 600])
 def test_reductions_of_columns(device, rows, columns):
     x = torch.randint(-9, 9, (3, rows, columns)).float()
@@ -167,3 +167,52 @@ def test_softmax_of_columns(device, columns, dtype):
     x[1, 2, 3], x[2, :, 4], x[0, 1, 2] = float("nan"), -float("inf"), float("inf")
     for function in (torch.softmax, torch.log_softmax):
         torch.testing.assert_close(function(x.to(device), 1).cpu(), function(x, 1), equal_nan=True)
+
+
+@pytest.mark.parametrize("channels", [1, 5, 32, 300])
+def test_batch_norm_of_channels_last(device, channels):
+    for shape in ((200, channels), (2, channels, 9, 11)):
+        layout = torch.channels_last if len(shape) == 4 else torch.contiguous_format
+        x = torch.randn(shape).contiguous(memory_format=layout)
+        weight, bias = torch.randn(channels), torch.randn(channels)
+        results = []
+        for given in ([t.clone() for t in (x, weight, bias)], [t.to(device) for t in (x, weight, bias)]):
+            leaves = [t.requires_grad_() for t in given]
+            y = F.batch_norm(leaves[0], None, None, leaves[1], leaves[2], True)
+            y.backward(torch.cos(torch.arange(y.numel())).view(shape).to(y.device))
+            frozen = F.batch_norm(leaves[0], given[1].detach(), given[1].detach().exp(), None, leaves[2])
+            results.append([y, frozen, *(t.grad for t in leaves)])
+        for expected, found in zip(*results, strict=True):
+            torch.testing.assert_close(found.cpu(), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("inner", [1, 2, 3, 4, 5])
+def test_short_rows(device, inner):
+    x, y = torch.randn(20, 3, inner, 40), torch.randn(40, inner)
+    moved = x.to(device)
+    for given, to in ((x, moved), (x[:, 1:], moved[:, 1:]), (x[:1, :, :, :5], moved[:1, :, :, :5])):
+        columns = y[: given.size(3)]
+        assert torch.equal((to.transpose(2, 3) + columns.to(device)).cpu(), given.transpose(2, 3) + columns)
+        assert torch.equal(to.transpose(2, 3).contiguous().cpu(), given.transpose(2, 3).contiguous())
+        assert torch.equal(to.transpose(2, 3).long().cpu(), given.transpose(2, 3).long())
+    image = torch.randn(2, 4 * inner, 7, 19)
+    assert torch.equal(F.pixel_shuffle(image.to(device), 2).cpu(), F.pixel_shuffle(image, 2))
+
+
+@pytest.mark.parametrize("columns", [7, 16, 40, 700])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64])
+def test_lines_and_elements_by_index(device, columns, dtype):
+    x, values = torch.randint(-9, 9, (30, columns)).to(dtype), torch.randint(-9, 9, (100, columns)).to(dtype)
+    rows, places = torch.randint(0, 30, (100,)), torch.randint(0, columns, (30, 90))
+    moved = [t.to(device) for t in (x, values, rows, places)]
+    for reduce in ("amax", "amin"):
+        expected = x.index_reduce(0, rows, values, reduce)
+        assert torch.equal(moved[0].index_reduce(0, moved[2], moved[1], reduce).cpu(), expected)
+    if dtype != torch.bfloat16:  # sums of which PyTorch's CPU rounds one by one
+        assert torch.equal(moved[0].index_add(0, moved[2], moved[1]).cpu(), x.index_add(0, rows, values))
+        source = torch.randint(-9, 9, (30, 90)).to(dtype)
+        found = moved[0].scatter_add(1, moved[3], source.to(device))
+        assert torch.equal(found.cpu(), x.scatter_add(1, places, source))
+    assert torch.equal(moved[0].gather(1, moved[3]).cpu(), x.gather(1, places))
+    assert torch.equal(moved[0][:, moved[3][0]].cpu(), x[:, places[0]])
+    assert torch.equal(moved[0][moved[2] - 30].cpu(), x[rows])
