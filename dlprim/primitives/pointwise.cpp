@@ -183,14 +183,29 @@ struct Launch {
   std::uint32_t share = 0, row_share = 0;
 };
 
-// A CPU gets a few work-items a core, each with a long loop, or as many groups of lanes.
-Launch cpu_range(const Plan& plan, std::int64_t rows, unsigned compute_units, std::size_t lanes) {
+// To find out where a row begins takes as long as several elements of it: a CPU's loop runs along the next long
+// dimension where rows are short. Returns how many rows pass over the same memory then, and belong together.
+std::int64_t lengthen_rows(Plan& plan) {
+  constexpr std::int64_t short_row = 4, long_row = 16;
+  const std::int64_t length = plan.sizes[0];
+  int next = 1;
+  while (next < plan.dims && plan.sizes[next] < long_row) next++;
+  if (length > short_row || next == plan.dims) return 1;
+  const auto to_front = [&](std::int64_t* values) { std::rotate(values, values + next, values + next + 1); };
+  to_front(plan.sizes);
+  for (int k = 0; k < plan.count(); k++) to_front(plan.operands[k].strides);
+  return length;
+}
+
+// A CPU gets a few work-items a core, each with a long loop, or as many groups of lanes. `together`: of lengthen_rows.
+Launch cpu_range(const Plan& plan, std::int64_t rows, unsigned compute_units, std::size_t lanes,
+                 std::int64_t together) {
   constexpr std::int64_t smallest = 8192, largest = 65536;
   const std::int64_t length = plan.sizes[0], total = rows * length;
   const std::int64_t share = std::clamp((total / (4 * compute_units) + 63) / 64 * 64, smallest, largest);
   Launch launch;
-  launch.share = std::uint32_t(std::min(share, length));
-  launch.row_share = std::uint32_t(std::max<std::int64_t>(1, share / length));
+  launch.share = std::uint32_t(std::min((share / together + 63) / 64 * 64, length));
+  launch.row_share = std::uint32_t(std::max<std::int64_t>(1, share / (together * length)) * together);
   launch.range = NDRange(std::size_t((rows + launch.row_share - 1) / launch.row_share) * lanes,
                          std::size_t((length + launch.share - 1) / launch.share), lanes, 1);
   return launch;
@@ -206,10 +221,12 @@ bool from_integers(const Plan& plan) {
 
 // Between floats and integers of 64 bits, and from floats to shorter ones by way of these.
 bool converts_slowly(const Plan& plan, DataType compute) {
+  const auto integers = [](DataType type) { return is_integral(type) && type != DataType::boolean; };
   for (int k = 0; k < plan.count(); k++) {
     const DataType type = plan.operands[k].dtype;
-    const bool other = is_integral(type) && type != DataType::boolean && is_floating(compute);
-    if (other && (k < plan.outputs || size_of(type) == 8)) return true;
+    const bool output = k < plan.outputs;
+    if (integers(type) && is_floating(compute) && (output || size_of(type) == 8)) return true;
+    if (output && is_floating(type) && integers(compute) && size_of(compute) == 8) return true;
   }
   return false;
 }
@@ -234,11 +251,13 @@ Key make_key(const Expression& expression, const Plan& plan, DataType compute, s
   return key;
 }
 
-void launch_plan(Queue& queue, const Expression& expression, const Plan& plan, DataType compute,
+void launch_plan(Queue& queue, const Expression& expression, const Plan& given, DataType compute,
                  std::span<const Scalar> scalars) {
   static KernelCache<Key> cache;
   Device& device = queue.device();
   const bool cpu = device.info().cpu && !settings.gpu_forms;
+  Plan plan = given;
+  const std::int64_t together = cpu ? lengthen_rows(plan) : 1;
   Key key = make_key(expression, plan, compute, scalars.size(), cpu);
   key.exact = compute == DataType::float32 && device.info().fp64 && from_integers(plan);
   if (cpu && device.info().vendor == Vendor::intel && profits_from_lanes(expression, plan, compute, key.exact))
@@ -263,7 +282,7 @@ void launch_plan(Queue& queue, const Expression& expression, const Plan& plan, D
   parameters.put(std::uint32_t(rows));
   Launch range;
   if (cpu) {
-    range = cpu_range(plan, rows, device.info().compute_units, std::max<std::size_t>(key.lanes, 1));
+    range = cpu_range(plan, rows, device.info().compute_units, std::max<std::size_t>(key.lanes, 1), together);
     parameters.put(range.share), parameters.put(range.row_share);
   } else {
     const std::uint32_t shares = std::uint32_t((plan.sizes[0] + key.vector - 1) / key.vector);
