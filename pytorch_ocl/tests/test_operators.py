@@ -251,3 +251,24 @@ def test_a_number_fills_a_mask_in_one_kernel(device, dtype):
     for bad, into in ((300, torch.int8), (1j, torch.float32)):
         with pytest.raises(RuntimeError, match="cannot be converted"):
             torch.zeros(6, dtype=into, device=device).masked_fill_(mask, bad)
+
+
+def test_a_mask_takes_one_value_without_waiting(device):
+    x = torch.arange(12.0).view(3, 4)
+    masks = x > 5, torch.tensor([True, False, True]), torch.tensor([False, True, True, False])
+    for choose in (lambda m, r, c: m, lambda m, r, c: r, lambda m, r, c: (slice(None), c)):
+        for value in (7.0, torch.tensor(8.0), torch.tensor([[9.0]])):
+            expected, found = x.clone(), x.to(device)
+            index = choose(*(t.to(device) for t in masks))
+            given = value.to(device) if isinstance(value, torch.Tensor) else value
+            expected[choose(*masks)] = value
+            torch.ocl.set_sync_debug_mode("error")
+            try:
+                found[index] = given
+            finally:
+                torch.ocl.set_sync_debug_mode("default")
+            assert torch.equal(found.cpu(), expected)
+    with pytest.raises(IndexError, match="shape of the mask"):
+        x.to(device)[torch.ones(4, dtype=torch.bool, device=device)] = 1
+    with pytest.raises(RuntimeError, match="dtypes match"):
+        x.to(device).index_put_((masks[0].to(device),), torch.ones(1, dtype=torch.int64, device=device))

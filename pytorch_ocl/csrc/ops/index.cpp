@@ -9,6 +9,8 @@
 #include <ATen/native/IndexingUtils.h>
 #include <ATen/native/ReductionType.h>
 #include <ATen/native/TensorAdvancedIndexing.h>
+#include <ATen/native/TensorAdvancedIndexingUtils.h>
+#include <ATen/ops/_index_put_impl_native.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/index_add.h>
@@ -513,6 +515,17 @@ at::Tensor& masked_fill__Scalar(at::Tensor& self, const at::Tensor& mask, const 
   check_mask(self, mask);
   if (self.numel() > 0) fill_where(self, mask, {}, {to_scalar(value, type)});
   return self;
+}
+
+// One value for all that a mask chooses needs no list of positions, whose length the host would have to wait for.
+at::Tensor& _index_put_impl_(at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices,
+                             const at::Tensor& values, bool accumulate, bool unsafe) {
+  if (!accumulate && values.numel() == 1 && values.scalar_type() == self.scalar_type()) {
+    // PyTorch asks so for values on the CPU alone.
+    const auto [fills, mask] = at::native::canDispatchToMaskedFill(self, indices, at::empty({}, at::kCPU));
+    if (fills && mask.scalar_type() == at::kBool) return masked_fill__Tensor(self, mask, values.reshape({}));
+  }
+  return at::native::_index_put_impl_(self, indices, values, accumulate, unsafe);
 }
 
 }  // namespace ops
