@@ -282,7 +282,11 @@ void fft_pass(const fft_lines lines, GLOBAL(OUT_T, y_data), CONST_GLOBAL(IN_T, x
   const uint length = (uint)lines.inputs, pairs = length / 2 + 1;
   SYNC EACH_OUTPUT(LAST, LENGTH / LAST, scratch[AT(t, position)] = v[i])
   SYNC for (uint e = id; e < LINES * pairs; e += GROUP) {
+#if defined(CPU_DEVICE) && LINES == 1
+    const uint row = 0, k = e;
+#else
     const uint row = COLUMNS && !STAGED_OUT ? e % LINES : e / pairs, k = COLUMNS && !STAGED_OUT ? e / LINES : e % pairs;
+#endif
     if (block + (index_t)row > last) continue;
     const T a = scratch[AT(row, k)], b = scratch[AT(row, k == 0 ? 0 : length - k)];
     find_line(&other, &lines, block + (index_t)row);

@@ -18,7 +18,8 @@ constexpr std::uint8_t all_radices[] = {16, 13, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2};
 class Search {
  public:
   Search(const Device& device, std::uint32_t length, const PassNeeds& needs)
-      : info_(device.info()), needs_(needs), number_(needs.doubles ? 16 : 8) {
+      : info_(device.info()), needs_(needs), vectors_(info_.cpu && info_.vendor == Vendor::intel && !needs.columns),
+        number_(needs.doubles ? 16 : 8) {
     best_.length = shape_.length = length;
   }
 
@@ -45,8 +46,11 @@ class Search {
   void consider() {
     if (shape_.stages == 0) return take(1);
     for (int s = 0; s < shape_.stages; s++)
-      for (std::uint32_t each = 1; each <= 4; each++)
-        take((shape_.length / shape_.radices[std::size_t(s)] + each - 1) / each);
+      for (std::uint32_t each = 1; each <= 4; each++) {
+        const std::uint32_t lanes = (shape_.length / shape_.radices[std::size_t(s)] + each - 1) / each;
+        take(lanes);
+        if (vectors_) take((lanes + vector_lanes - 1) / vector_lanes * vector_lanes);
+      }
   }
 
   // Every stage costs a way through local memory; idle lanes and many registers cost, too.
@@ -66,7 +70,13 @@ class Search {
     const double cost = shape_.stages + (shape_.stages ? work / shape_.stages - 1 : 0) + 0.02 * items +
                         std::max(0., double(items) / usual - 1) + (shape_.split ? 1.2 : 0) +
                         (needs_.columns ? 8. / shape_.lines : 0);
-    if (cost < cost_) best_ = shape_, cost_ = cost;
+    if (cost * steps(lanes) < cost_) best_ = shape_, cost_ = cost * steps(lanes);
+  }
+
+  // What a work-item costs, as a share of a vector's lane: those that fill no vector run one by one.
+  double steps(std::uint32_t lanes) const {
+    if (!vectors_) return 1;
+    return double(lanes / vector_lanes + lanes % vector_lanes) * vector_lanes / lanes;
   }
 
   // How many lines a group takes: rows until it is large, columns until their pieces of memory are long.
@@ -94,8 +104,11 @@ class Search {
     return false;
   }
 
+  static constexpr std::uint32_t vector_lanes = 16;  // of compilers for CPUs, which make vectors of work-items
+
   const DeviceInfo& info_;
   PassNeeds needs_;
+  bool vectors_;
   std::size_t number_;
   PassShape shape_, best_;
   double cost_ = impossible;
