@@ -131,9 +131,9 @@ std::uint16_t power_of_two(std::uint64_t n, std::uint64_t limit) {
   return std::uint16_t(std::bit_floor(std::clamp<std::uint64_t>(n, 1, limit)));
 }
 
-// On a CPU one work-item with many accumulators of one field compiles to vector instructions without barriers, and takes
-// so many columns that it reads whole pages; accumulators of several fields are better distributed over the 16 work-items
-// of a group, and those of one are, too, where the compiler makes vectors of work-items.
+// On a CPU one work-item with many accumulators of one field compiles to vector instructions without barriers, and
+// takes so many columns that it reads whole pages; accumulators of several fields are better distributed over the 16
+// work-items of a group, and those of one are, too, where the compiler makes vectors of work-items.
 void choose_group_cpu(ReduceForm& form, const Shape& shape, const DeviceInfo& device, int fields) {
   const std::uint64_t reduced = shape.reduced_count, inner = shape.kept[0].size;
   const std::uint16_t group = power_of_two(16, device.max_work_group);
