@@ -10,13 +10,22 @@ typedef struct {
   int mean;
 } Labels;
 
+// The row of target i, and its place in that. CPUs divide slowly by 64-bit numbers.
+#ifdef CPU_DEVICE
+#define ROW(i) (p.places == 1 ? (i) : (i) / p.places)
+#define PLACE(i) (p.places == 1 ? 0 : (i) % p.places)
+#else
+#define ROW(i) ((i) / p.places)
+#define PLACE(i) ((i) % p.places)
+#endif
+
 inline long label_at(__global const STORAGE(LABEL) *target, Labels p, long i) {
-  return target[i / p.places * p.target_stride[0] + i % p.places * p.target_stride[1]];
+  return target[ROW(i) * p.target_stride[0] + PLACE(i) * p.target_stride[1]];
 }
 inline long input_at(Labels p, long i, long c) {
-  return i / p.places * p.in_stride[0] + c * p.in_stride[1] + i % p.places * p.in_stride[2];
+  return ROW(i) * p.in_stride[0] + c * p.in_stride[1] + PLACE(i) * p.in_stride[2];
 }
-inline long loss_at(Labels p, long i) { return i / p.places * p.loss_stride[0] + i % p.places * p.loss_stride[1]; }
+inline long loss_at(Labels p, long i) { return ROW(i) * p.loss_stride[0] + PLACE(i) * p.loss_stride[1]; }
 
 #ifdef WEIGHTS
 #define WEIGHT(t) LOAD(T, weights, t)

@@ -122,7 +122,9 @@ void concat(Queue& queue, const TensorView& out, std::span<const TensorView> inp
   dense.reserve(inputs.size());
   // Copies of CPUs move whole rows; the kernel that joins saves launches.
   const std::size_t bytes = std::size_t(out.numel()) * size_of(out.dtype);
-  const bool join_pays = !queue.device().info().cpu || bytes <= small * inputs.size();
+  const bool end_to_end = !order.empty() && order[0] == dim;  // many are one list of copies
+  const bool join_pays =
+      !queue.device().info().cpu || bytes <= small * inputs.size() || (end_to_end && inputs.size() > batch);
   bool all_dense = join_pays && to.is_contiguous() && out.numel() < limit;
   for (const TensorView& in : inputs) {
     if (in.numel() == 0) continue;
