@@ -105,7 +105,9 @@ def test_extremes_keep_nan(device, size):
             assert torch.equal(found.cpu().nan_to_num(7), expected.nan_to_num(7))
 
 
-@pytest.mark.parametrize("shape", [(5, 8, 8), (1, 64, 64), (1, 65, 64), (3, 128, 100), (3, 7, 20), (2, 1, 1)])
+@pytest.mark.parametrize(
+    "shape", [(5, 8, 8), (1, 64, 64), (1, 65, 64), (3, 128, 100), (3, 7, 20), (1, 256, 200), (2, 129, 257), (2, 1, 1)]
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex128])
 def test_factors_of_small_matrices(device, shape, dtype):
     x = torch.randn(shape, dtype=dtype)

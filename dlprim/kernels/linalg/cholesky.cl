@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A = L L^H of small matrices, one work-group each, in local memory. Columns stay unscaled until the end, so that every
 // step reads one column and writes those after it: one barrier a step.
-// Defines, beside those of linalg.clh: SIDE, the work-group is SIDE x SIDE.
+// Defines, beside those of linalg.clh: SIDE, the work-group is SIDE x SIDE; 1 on CPUs, for columns in vectors.
 #include "linalg/linalg.clh"
 
 typedef struct {
@@ -17,6 +17,27 @@ __kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1))) void cholesky(GLOB
   __global T *a = POINTER(T, a) + batch * p.a.batch;
   __global int *info = POINTER(int, info) + batch;
   if (p.start && *info) return;
+#if SIDE == 1
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j <= i; j++) s[j * pitch + i] = a[AT(p.a, i, j)];
+  int bad = 0;
+  for (int j = 0; j < n && !bad; j++) {
+    __local T *column = s + j * pitch;
+    const real_t d = RE(column[j]);
+    if (!(d > 0)) bad = j + 1;
+    const real_t inverse = 1 / d;
+    for (int k = j + 1; k < n && !bad; k++) {
+      __local T *other = s + k * pitch;
+      const T factor = CONJ(column[k]) * inverse;
+      SUBTRACT_PRODUCTS(other, column, factor, k, n);
+    }
+  }
+  *info = bad ? p.start + bad : 0;
+  for (int j = 0; j < n; j++) {
+    const real_t root = sqrt(RE(s[j * pitch + j]));
+    for (int i = j; i < n; i++) a[AT(p.a, i, j)] = i == j ? REAL(root) : s[j * pitch + i] / root;
+  }
+#else
   if (p.a.col <= p.a.row) {
     for (int i = y; i < n; i += SIDE)
       for (int j = x; j <= i; j += SIDE) s[i * pitch + j] = a[AT(p.a, i, j)];
@@ -55,4 +76,5 @@ __kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1))) void cholesky(GLOB
           a[AT(p.a, i, j)] = i == j ? REAL(root) : s[i * pitch + j] / root;
         }
   }
+#endif
 }

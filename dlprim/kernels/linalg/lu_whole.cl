@@ -15,7 +15,6 @@ typedef struct {
 #else
 #define X(i, j) x[(i) * far + (j)]
 #endif
-#define VECTORS _Pragma("clang loop vectorize(assume_safety)")
 
 // The row of the largest element of column j from row j on; j where there are but NaN.
 inline long pivot_row(__global const T *x, long far, long j, long m) {
@@ -35,13 +34,13 @@ inline void eliminate(__global T *x, long far, long j, long m, long n) {
   for (long i = j + 1; i < m; i++) X(i, j) = DIV(X(i, j), divisor);
   for (long k = j + 1; k < n; k++) {
     const T factor = X(j, k);
-    VECTORS for (long i = j + 1; i < m; i++) X(i, k) -= MUL(X(i, j), factor);
+    SUBTRACT_PRODUCTS(x + k * far, x + j * far, factor, j + 1, m);
   }
 #else
   for (long i = j + 1; i < m; i++) {
     const T factor = DIV(X(i, j), divisor);
     X(i, j) = factor;
-    VECTORS for (long k = j + 1; k < n; k++) X(i, k) -= MUL(factor, X(j, k));
+    SUBTRACT_PRODUCTS(x + i * far, x + j * far, factor, j + 1, n);
   }
 #endif
 }

@@ -2,6 +2,7 @@
 // Right-looking blocked Cholesky (G. Golub, C. Van Loan, Matrix Computations, 4.2.6): a block on the diagonal in local
 // memory, the panel below it by a triangular solve, the rest by products.
 #include <dlprim/primitives/copy.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include "cholesky_blocks.hpp"
 
@@ -29,8 +30,9 @@ std::int64_t fitting(Queue& queue, DataType type, std::int64_t step, std::int64_
 void factor_small(Queue& queue, const TensorView& a, const TensorView& info, std::int64_t start) {
   static KernelCache<Key> cache;
   const std::int64_t n = a.size(1);
-  std::size_t side = n <= 32 ? 8 : 16;
-  while (side * side > queue.device().info().max_work_group) side /= 2;
+  const DeviceInfo& device = queue.device().info();
+  std::size_t side = device.cpu && !settings.gpu_forms ? 1 : n <= 32 ? 8 : 16;
+  while (side * side > device.max_work_group) side /= 2;
   const Key key{a.dtype, std::uint8_t(side)};
   Kernel& kernel = cache.get(queue.device(), key, [&] {
     return source("cholesky.cl", "cholesky", a.dtype).define("SIDE", std::int64_t(side));

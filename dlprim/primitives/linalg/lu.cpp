@@ -67,7 +67,7 @@ void exchange_others(Queue& queue, const TensorView& a, const TensorView& moves,
 
 // Whether a work-item factors a matrix alone.
 bool is_small(const DeviceInfo& device, const TensorView& a) {
-  const std::int64_t most = a.size(0) >= std::int64_t(device.compute_units) ? 128 : 64;
+  constexpr std::int64_t most = 256;
   return device.cpu && !settings.gpu_forms && std::max(a.size(1), a.size(2)) <= most &&
          std::min(a.strides[1], a.strides[2]) == 1;
 }
