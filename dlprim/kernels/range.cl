@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: MIT
 // Numbers made from positions. The host defines T (tag of the output), R (type computed in) and CAST(v) from R to T's
-// compute type; UNIT (an integer type as wide as an element) for triangles.
+// compute type; FEW: positions are ints; UNIT (an integer type as wide as an element) for triangles.
 #include "lib/indexing.clh"
 #include "lib/types.clh"
 
 #ifdef R
+#ifdef FEW  // vector code of CPUs converts no 64-bit integers
+#define NUMBER(i) ((R)(int)(i))
+#else
+#define NUMBER(i) ((R)(i))
+#endif
+
 __kernel void sequence(GLOBAL(STORAGE(T), out), ulong count, R start, R step) {
   const ulong i = global_id();
-  if (i < count) STORE(T, POINTER(STORAGE(T), out), i, CAST((start + (R)i * step)));
+  if (i < count) STORE(T, POINTER(STORAGE(T), out), i, CAST((start + NUMBER(i) * step)));
 }
 
 // Counts from both ends, so that both are exact.
 __kernel void spaced(GLOBAL(STORAGE(T), out), ulong count, R start, R end, R step, R base) {
   const ulong i = global_id();
   if (i >= count) return;
-  R value = i < count / 2 || count == 1 ? start + (R)i * step : end - (R)(count - 1 - i) * step;
+  R value = i < count / 2 || count == 1 ? start + NUMBER(i) * step : end - NUMBER(count - 1 - i) * step;
 #ifdef POWER
   value = pow(base, value);
 #endif

@@ -2,6 +2,8 @@
 #include <dlprim/primitives/range.hpp>
 #include <dlprim/runtime/launch.hpp>
 
+#include <cstdint>
+
 #include "each_line.hpp"
 #include "words.hpp"
 
@@ -14,7 +16,7 @@ constexpr std::size_t work_group = 256;
 struct Key {
   std::uint8_t kernel;
   DataType out, compute;
-  std::uint8_t option;
+  std::uint8_t option, few;
 };
 constexpr const char* kernels[] = {"sequence", "spaced", "triangle_indices", "triangle"};
 constexpr const char* options[] = {"PLAIN", "POWER", "LOWER", "LOWER"};
@@ -28,6 +30,7 @@ Kernel& kernel_for(Queue& queue, const Key& key) {
       const std::size_t bytes = size_of(key.out);
       return source.define("UNIT", bytes == 8 ? "ulong" : word_type(bytes));  // compilers turn loops of it into vectors
     }
+    if (key.few) source.define("FEW");
     source.define("T", tag(key.out)).define("CAST(v)", cl_cast(key.compute, key.out, "v"));
     return source.define("R", key.compute == DataType::int64     ? "long"
                               : key.compute == DataType::float64 ? "double"
@@ -41,6 +44,8 @@ void expect_dense(const TensorView& out, const char* op) {
     throw ValidationError(std::string("[") + op + "] expected a real dtype, got " + name(out.dtype));
 }
 
+bool few(Queue& queue, std::uint64_t count) { return queue.device().info().cpu && count <= INT32_MAX; }
+
 DataType real_type(Queue& queue) { return queue.device().info().fp64 ? DataType::float64 : DataType::float32; }
 
 }  // namespace
@@ -49,7 +54,7 @@ void sequence(Queue& queue, const TensorView& out, Scalar start, Scalar step) {
   expect_dense(out, "sequence");
   const cl_ulong count = cl_ulong(out.numel());
   const DataType compute = is_integral(out.dtype) ? DataType::int64 : real_type(queue);
-  Kernel& kernel = kernel_for(queue, {0, out.dtype, compute, 0});
+  Kernel& kernel = kernel_for(queue, {0, out.dtype, compute, 0, few(queue, count)});
   const NDRange range(count, work_group);
   const Traffic traffic{count * size_of(out.dtype)};
   if (compute == DataType::int64)
@@ -63,7 +68,7 @@ void spaced(Queue& queue, const TensorView& out, double start, double end, std::
   expect_dense(out, "spaced");
   const cl_ulong count = cl_ulong(out.numel());
   const DataType compute = real_type(queue);
-  Kernel& kernel = kernel_for(queue, {1, out.dtype, compute, std::uint8_t(base.has_value())});
+  Kernel& kernel = kernel_for(queue, {1, out.dtype, compute, std::uint8_t(base.has_value()), few(queue, count)});
   const double step = count > 1 ? (end - start) / double(count - 1) : 0;
   const NDRange range(count, work_group);
   if (compute == DataType::float64) launch(queue, kernel, range, out.data, count, start, end, step, base.value_or(1));
@@ -73,7 +78,7 @@ void spaced(Queue& queue, const TensorView& out, double start, double end, std::
 void triangle(Queue& queue, const TensorView& out, const TensorView& in, std::int64_t diagonal, bool lower) {
   if (!out.is_contiguous() || !in.is_contiguous() || out.dims < 2 || out.dtype != in.dtype || out.numel() != in.numel())
     throw ValidationError("[triangle] expected two contiguous tensors of equal shape and dtype, at least 2 dims");
-  Kernel& kernel = kernel_for(queue, {3, out.dtype, out.dtype, std::uint8_t(lower)});
+  Kernel& kernel = kernel_for(queue, {3, out.dtype, out.dtype, std::uint8_t(lower), 0});
   const cl_ulong count = cl_ulong(out.numel());
   if (count == 0) return;
   launch(queue, kernel, line_range(queue, count, out.size(-1), work_group), Traffic{2 * count * size_of(out.dtype)},
@@ -85,7 +90,7 @@ void triangle_indices(Queue& queue, const TensorView& out, std::int64_t rows, st
   expect_dense(out, "triangle_indices");
   if (out.dims != 2 || out.sizes[0] != 2 || !is_integral(out.dtype))
     throw ValidationError("[triangle_indices] expected an integer result of shape [2, elements]");
-  Kernel& kernel = kernel_for(queue, {2, out.dtype, DataType::int64, std::uint8_t(lower)});
+  Kernel& kernel = kernel_for(queue, {2, out.dtype, DataType::int64, std::uint8_t(lower), 0});
   const cl_ulong count = cl_ulong(out.sizes[1]);
   launch(queue, kernel, NDRange(count, work_group), out.data, count, cl_long(rows), cl_long(columns), cl_long(offset));
 }
