@@ -27,8 +27,7 @@ void compare(DataType type, std::int64_t n, std::int64_t bins, double low, doubl
   expect_close(counts.read(), expected, 0);
 }
 
-TEST(Histogram, CountsValues) {
-  const Setting forced(settings.gpu_forms);
+void counts_values() {
   if (!can_count_bins(queue().device(), 1)) GTEST_SKIP() << "no 64-bit atomics";
   for (const DataType type :
        {DataType::float32, DataType::float64, DataType::bfloat16, DataType::int64, DataType::uint8})
@@ -40,9 +39,15 @@ TEST(Histogram, CountsValues) {
       }
 }
 
+TEST(Histogram, CountsValues) { counts_values(); }
+
+TEST(Histogram, CountsValuesInTheFormForGpus) {
+  const Setting forced(settings.gpu_forms);
+  counts_values();
+}
+
 // Products with the number of bins take more than 64 bits.
 TEST(Histogram, CountsLargeIntegers) {
-  const Setting forced(settings.gpu_forms);
   if (!can_count_bins(queue().device(), 1)) GTEST_SKIP() << "no 64-bit atomics";
   for (const double most : {0x1p62, 0x1p63}) {
     const DeviceTensor values(DataType::int64, {4}, {-most, -most / 2, 0, most / 2});
@@ -52,8 +57,7 @@ TEST(Histogram, CountsLargeIntegers) {
   }
 }
 
-TEST(Histogram, CountsBinsBesideOthers) {
-  const Setting forced(settings.gpu_forms);
+void counts_bins() {
   if (!can_count_bins(queue().device(), 1)) GTEST_SKIP() << "no 64-bit atomics";
   for (const std::int64_t bins : {1, 60, 5000}) {
     const std::int64_t n = 40000;
@@ -68,6 +72,13 @@ TEST(Histogram, CountsBinsBesideOthers) {
     count_bins(queue(), counts, in);
     expect_close(counts.read(), expected, 0);
   }
+}
+
+TEST(Histogram, CountsBinsBesideOthers) { counts_bins(); }
+
+TEST(Histogram, CountsBinsInTheFormForGpus) {
+  const Setting forced(settings.gpu_forms);
+  counts_bins();
 }
 
 }  // namespace
