@@ -3,6 +3,8 @@
 // SAFE as for softmax.cl; KEEPS where y is wide enough to hold exponentials until their sum is known.
 #include "lib/lines.clh"
 
+#define HELD 128  // vectors of exponentials of a row that y is too narrow for
+
 typedef struct {
   ulong rows, length, inner;
 } softmax_shape;
@@ -20,6 +22,8 @@ void softmax_lines_forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_d
       high = fmax(high, v);
     }
     float largest = line_max(high);  // of NaN nothing is left, but its exponential is NaN
+    float16 held[HELD];
+    const bool holds = !KEEPS && !LOG && length <= HELD * 16;
 #if SAFE
     if (largest == -INFINITY) largest = 0;
 #endif
@@ -28,11 +32,14 @@ void softmax_lines_forward(const softmax_shape shape, GLOBAL(STORAGE(Y_TAG), y_d
       v = exp(v - largest);
       sums += v;
       if (KEEPS) PUT_LINE(Y_TAG, y, r, length, v);
+      if (holds) held[r / 16] = v;
     }
     const float sum = line_sum(sums), norm = LOG ? log(sum) : sum;
     EACH_LINE(r, 0, length) {
       if (KEEPS) {
         GET_LINE(Y_TAG, y, r, length, 0, v);
+      } else if (holds) {
+        v = held[r / 16];
       } else {
         GET_LINE(X_TAG, x, r, length, -INFINITY, v);
         v = LOG ? v - largest : exp(v - largest);
