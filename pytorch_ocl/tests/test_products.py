@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Products of complex numbers and of integers, which CPUs compute through other types."""
+"""Products of complex numbers and of integers, which CPUs compute through other types, and operands of two dtypes."""
 
 import pytest
 import torch
@@ -45,3 +45,23 @@ def test_integer_products_wrap(device, dtype):
         assert torch.equal((a.to(device) @ b.to(device)).cpu(), a @ b)
         assert torch.equal((a.to(device)[0] @ b.mT.contiguous().to(device)[1].T).cpu(), a[0] @ b[1])
         assert torch.equal((a.to(device)[:1].expand(2, -1, -1) @ b.to(device)).cpu(), a[:1] @ b)
+
+
+@pytest.mark.parametrize("rows", [2, 0])
+def test_operands_of_two_dtypes(device, rows):
+    a, b = torch.ones(rows, 3, dtype=torch.int16, device=device), torch.ones(3, 4, device=device)
+    with pytest.raises(
+        RuntimeError, match="expected mat1 and mat2 to have the same dtype, but got: short int != float"
+    ):
+        a @ b
+    with pytest.raises(
+        RuntimeError, match="expected mat1 and mat2 to have the same dtype, but got: c10::Half != float"
+    ):
+        torch.nn.functional.linear(torch.ones(rows, 3, dtype=torch.float16, device=device), b.T)
+
+
+@pytest.mark.parametrize("base", [None, torch.ones(2, 4)])
+def test_batches_of_two_dtypes(device, base):
+    a, b = torch.ones(2, 2, 3, device=device), torch.ones(2, 3, 4, dtype=torch.float64, device=device)
+    with pytest.raises(RuntimeError, match="expected scalar type Float but found Double"):
+        torch.bmm(a, b) if base is None else torch.baddbmm(base.to(device), a, b)

@@ -54,11 +54,15 @@ void long_inner_product(const char* op, const at::Tensor& a, const at::Tensor& b
 void product(const char* op, const at::Tensor& a, const at::Tensor& b, const at::Tensor& out,
              const at::Tensor& addend = {}, const at::Scalar& beta = 0, const at::Scalar& alpha = 1,
              dlprim::Activation activation = dlprim::Activation::none) {
+  TORCH_CHECK(a.dim() != 2 || a.scalar_type() == b.scalar_type(),
+              "expected mat1 and mat2 to have the same dtype, but got: ", a.dtype(), " != ", b.dtype());
   if (out.numel() == 0) return;
   TORCH_CHECK_NOT_IMPLEMENTED(out.scalar_type() != at::kBool, op, ": not implemented for 'Bool'");
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "expected scalar type ", a.scalar_type(), " but found ",
+              b.scalar_type());
   const bool wide = out.scalar_type() == at::kFloat && at::isReducedFloatingType(a.scalar_type());
-  TORCH_CHECK((wide || a.scalar_type() == out.scalar_type()) && b.scalar_type() == a.scalar_type(), op,
-              ": expected operands of dtype ", out.scalar_type(), ", got ", a.scalar_type(), " and ", b.scalar_type());
+  TORCH_CHECK(wide || a.scalar_type() == out.scalar_type(), op, ": expected operands of dtype ", out.scalar_type(),
+              ", got ", a.scalar_type());
   const at::Tensor left = a.resolve_conj(), right = b.resolve_conj();
   dlprim::GemmOptions options;
   options.alpha = std::complex<double>(alpha.toComplexDouble()),
