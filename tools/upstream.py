@@ -125,8 +125,9 @@ def judged(options, tests, file, shard, known):
     unexpected = [test for test in real if not any(re.search(pattern, test) for pattern in known)]
     counts = collections.Counter(entry["outcome"] for entry in found.values())
     row = {"passed": counts["passed"], "for reasons": len(real) - len(unexpected), "failed": len(unexpected)}
-    if not found:
-        unexpected, row["failed"] = [f"{file}: no test ran, see {options.output}"], 1
+    if not found or failed and not on_cpu:  # such as a file that cannot be imported
+        unexpected.append(f"{file}: no test ran{' on the CPU' if found else ''}, see {options.output}")
+        row["failed"] += 1
     return row, [f"{test}: {found.get(test, {}).get('message', '')[:300]}" for test in unexpected]
 
 

@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import signal
+import sys
 import time
 import zlib
 
@@ -21,6 +22,11 @@ if DEVICE != "cpu":
     # These tests know one accelerator beside the CPU.
     torch.cuda.is_available, torch.cuda.device_count = lambda: False, lambda: 0
     import pytorch_ocl  # noqa: F401  before PyTorch's test utilities look for devices
+else:
+    try:
+        import torchvision  # noqa: F401
+    except (ImportError, RuntimeError):  # PyPI's needs CUDA's libraries, or the backend; the tests do without
+        sys.modules["torchvision"] = None
 
 from torch.testing._internal import common_cuda, common_methods_invocations, common_mkldnn, common_nn, common_utils  # noqa: E402, I001
 from torch.nn.attention import flex_attention  # noqa: E402
