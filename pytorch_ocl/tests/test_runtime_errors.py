@@ -42,6 +42,7 @@ def test_wrong_dtypes(device):
         (lambda: whole.add_(0.5), "can't be cast"),
         (lambda: F.embedding(real, real), "indices"),
         (lambda: F.cross_entropy(real, real[0].int()), "target dtype|expected scalar type Long"),
+        (lambda: F.binary_cross_entropy(real, real.double()), "Found dtype Double but expected Float"),
         (lambda: F.conv2d(real[None, None], whole[None, None]), "type|dtype"),
         (lambda: torch.index_select(real, 0, real[0]), "index"),
         (lambda: torch.zeros(2, dtype=torch.bool, device=device) - True, "bool"),

@@ -74,6 +74,8 @@ void check_bce(const at::Tensor& self, const at::Tensor& target) {
               ") that is different to the input size (", self.sizes(),
               ") is deprecated. Please ensure they have the "
               "same size.");
+  TORCH_CHECK(self.scalar_type() == target.scalar_type(), "Found dtype ", target.scalar_type(), " but expected ",
+              self.scalar_type());
 }
 
 }  // namespace
