@@ -74,12 +74,14 @@ bool takes_fours(std::initializer_list<const TensorView*> tensors, const Shape& 
 }
 
 // Long serial sums of CPUs in double, which costs nothing there, and logarithms, whose differences gradients take. GPUs,
-// where double's exponentials do cost, keep a pair of floats, which no step rounds to the logarithm's own precision.
+// where double's exponentials do cost, keep a pair of floats, which no step rounds to the logarithm's own precision; of
+// complex numbers they combine few one after the other.
 // Totals take whole words, by which work-groups tell them, beside a position too.
 DataType accumulator_of(const DeviceInfo& device, ScanId id, DataType type) {
   const DataType own = rows[int(id)].sums ? accumulate_type(type) : compute_type(type);
   if (size_of(own) < 4) return DataType::int32;
   const bool logarithm = id == ScanId::logsumexp, gpu = !device.cpu || settings.gpu_forms;
+  if (own == DataType::complex64 && !gpu && device.fp64) return DataType::complex128;
   if (own != DataType::float32) return own;
   if (logarithm && gpu) return DataType::complex64;
   return device.fp64 && (logarithm || (device.cpu && rows[int(id)].sums)) ? DataType::float64 : own;
@@ -110,6 +112,8 @@ void define_scan(KernelSource& source, ScanId id, DataType type, DataType accumu
     source.define("IDENTITY", "((ACC_T)(-INFINITY, -1))").define("COMBINE", "pair_sum(a, b)");
     return;
   }
+  source.define("TO_ACC_T(value)", cl_cast(type, accumulate, "value"));
+  source.define("FROM_ACC_T(value)", cl_cast(accumulate, type, "value"));
   source.define("IDENTITY", complex ? std::string("((ACC_T)(") + row.identity + ", 0))" : row.identity);
   source.define("COMBINE", complex ? row.complex : chooses && !indexed ? choice : row.combine);
   if (complex) source.define("REAL_TAG", accumulate == DataType::complex128 ? "f64" : "f32");

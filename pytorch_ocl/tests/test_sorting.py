@@ -65,6 +65,16 @@ def test_running_logarithms_of_sums(device):
     torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("function", [torch.cumsum, torch.logcumsumexp])
+def test_long_scans_of_complex_numbers(device, function):
+    """They do not become worse with each number."""
+    torch.manual_seed(0)
+    x = torch.polar(0.9 + 0.2 * torch.rand(200003), torch.rand(200003) * 3)
+    expected = function(x.to(torch.complex128), 0)
+    error = (function(x.to(device), 0).cpu().to(torch.complex128) - expected).abs() / expected.abs().clamp(min=1)
+    assert error.max() < 3e-6
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 def test_modes(device, dtype):
     for shape in ((3, 1), (4, 30), (5, 1000), (2, 4096), (2, 20000)):
