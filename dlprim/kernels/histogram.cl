@@ -74,12 +74,10 @@ __kernel OF_ONE void count_bins(GLOBAL(long, counts), CONST_GLOBAL(long, numbers
 
 #if FLOATING
 typedef VALUE(T) bound;
-typedef float2 bound_argument;
-#define BOUND(argument) ROUNDED(REAL_OF(bound, argument))
+#define BOUND(argument) ROUNDED(argument)
 #define ROUNDED(v) DECODE(T, ENCODE(T, (bound)(v)))
 #else
 typedef long bound;
-typedef long bound_argument;
 #define BOUND(argument) (argument)
 #define FEWER_BITS 14  // than 64 for products by a number of bins
 #endif
@@ -99,7 +97,7 @@ inline place_t bin_of(bound value, bound low, bound span, uint bins) {
 }
 
 __kernel OF_ONE void count_values(GLOBAL(long, counts), CONST_GLOBAL(STORAGE(T), values), long n, uint bins,
-                           bound_argument lowest, bound_argument highest) {
+                                  bound lowest, bound highest) {
   __local uint own[BINS * COPIES];
   __global const STORAGE(T) *in = CONST_POINTER(STORAGE(T), values);
   const bound low = BOUND(lowest), high = BOUND(highest);

@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "check.hpp"
-#include "two_floats.hpp"
 
 namespace dlprim {
 
@@ -90,7 +89,8 @@ void count_values(Queue& queue, const TensorView& counts, const TensorView& valu
   auto run = [&](auto lowest, auto highest) {
     launch(queue, kernel, range, counts.data, values.data, cl_long(n), cl_uint(bins), lowest, highest);
   };
-  if (is_floating(values.dtype)) run(TwoFloats(low), TwoFloats(high));
+  if (values.dtype == DataType::float64) run(cl_double(low), cl_double(high));  // all of their bits
+  else if (is_floating(values.dtype)) run(cl_float(low), cl_float(high));
   else {
     const auto whole = [](double bound) {
       return bound >= 0x1p63 ? std::numeric_limits<cl_long>::max() : cl_long(std::max(bound, -0x1p63));

@@ -180,3 +180,11 @@ def test_histograms_of_equal_widths(device, dtype):
     assert torch.histc(torch.empty(0, dtype=dtype, device=device), 4).tolist() == [0] * 4
     with pytest.raises(RuntimeError, match="finite"):
         torch.histc(torch.tensor([1.0, math.nan], device=device), 4)
+
+
+@pytest.mark.parametrize("bins", [1, 7, 3000])
+def test_histograms_of_doubles_take_the_least_and_the_largest(device, bins):
+    x = torch.randn(3696, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for bounds in ((0, 0), (x.min().item(), x.max().item())):
+        counts = torch.histc(x.to(device), bins, *bounds).cpu()
+        assert counts.sum() == 3696 and counts[0] > 0 and counts[-1] > 0
