@@ -34,7 +34,8 @@ def _is_of_few_rows(node):
     x, weight, bias = (None if part is None else part.meta.get("val") for part in _operands(node))
     if node.kwargs or (bias is not None and (bias.dim() != 1 or bias.dtype != x.dtype)):
         return False
-    if x.device.type != "ocl" or x.dtype not in _DTYPES or not isinstance(x.shape[0], int):
+    known = all(isinstance(size, int) for size in (*x.shape, *weight.shape))
+    if x.device.type != "ocl" or x.dtype not in _DTYPES or not known:
         return False
     return 0 < x.shape[0] <= _MOST_ROWS and weight.stride(0) == 1  # weights that lie as nn.Linear's
 
