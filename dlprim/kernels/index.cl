@@ -6,8 +6,9 @@
 //   TO, FROM, BYTES        tags and size of the destination's elements, COMBINE(a, b) and CAST(v), for updates, SUMS
 //                          where these are sums, or
 //   POSITIONS              for where elements go instead of what they are
-//   LINES                  for whole lines a work-item; VECTOR of 16 elements where both tensors' are of one type; READS of them, SAME_INDEX where all elements of a line have one,
-//                          UNIT_STRIDES where they are neighbours in both tensors
+//   LINES                  for whole lines a work-item; VECTOR of 16 elements where both tensors' are of one type;
+//                          READS of them, SAME_INDEX where all elements of a line have one, UNIT_STRIDES where they are
+//                          neighbours in both tensors
 #include "lib/indexing.clh"
 #include "lib/types.clh"
 #include "lib/atomics.clh"

@@ -167,13 +167,14 @@ struct Joined {
 
 // None where this core is not the one for the problem, or one launch cannot take operands that begin as the others do.
 std::optional<Joined> join(Queue& queue, const GemmProblem& given, std::int64_t columns,
-                           std::initializer_list<BufferRef> others) {
+                           std::span<const GemmPart> others) {
   Joined all{given, {}};
   auto& p = all.problem.p;
   if (given.mode != GemmMode::plain || given.batches != 1 || p.m > most_rows || p.k == 0 || p.b_k != 1 || p.c_n != 1)
     return {};
   const auto aligned = [](const BufferRef& b) { return b.offset % 16 == 0; };
-  if (!aligned(given.b) || !std::all_of(others.begin(), others.end(), aligned)) return {};
+  const auto fits = [&](const GemmPart& part) { return aligned(part.b) && part.n >= p.m; };
+  if (p.m > p.n || !aligned(given.b) || !std::all_of(others.begin(), others.end(), fits)) return {};
   p.n = columns;
   if (!fits_32_bits(all.problem) || &choose_core(queue, given) != &core) return {};
   all.key = gemm_key(&core, all.problem);
@@ -199,20 +200,16 @@ void gemv(GemmCores& cores) { cores.add(core); }
 
 bool run_several(Queue& queue, const GemmProblem& given, std::span<const GemmPart> more) {
   using namespace gemm_cores;
-  constexpr std::size_t most = 3;
-  if (more.empty() || more.size() > most || given.p.m > given.p.n) return false;
+  if (more.empty() || more.size() > 3) return false;
   std::int64_t columns = given.p.n;
-  std::array<BufferRef, most> operands;
-  for (std::size_t i = 0; i < most; i++) operands[i] = i < more.size() ? more[i].b : given.b;
   for (const GemmPart& part : more) columns += part.n;
-  std::optional<Joined> all = join(queue, given, columns, {operands[0], operands[1], operands[2]});
+  std::optional<Joined> all = join(queue, given, columns, more);
   if (!all) return false;
   const std::int64_t tile = std::int64_t(all->key.shape[1]) * all->key.shape[3];
   std::int64_t tiles = divide_up(given.p.n, tile);
   std::vector<BufferRef> buffers;
   std::vector<std::int32_t> parts(2 * more.size());  // Parts of gemm/gemv.cl
   for (std::size_t i = 0; i < more.size(); i++) {
-    if (more[i].n < given.p.m) return false;
     buffers.insert(buffers.end(), {more[i].b, more[i].c});
     parts[i] = std::int32_t(tiles), parts[more.size() + i] = std::int32_t(more[i].n);
     tiles += divide_up(more[i].n, tile);
@@ -226,8 +223,8 @@ bool run_several(Queue& queue, const GemmProblem& given, std::span<const GemmPar
 
 bool run_gated(Queue& queue, const GemmProblem& given, BufferRef up, Activation activation) {
   using namespace gemm_cores;
-  if (given.p.m > given.p.n) return false;
-  std::optional<Joined> all = join(queue, given, 2 * given.p.n, {up});
+  const GemmPart part{up, given.c, given.p.n};
+  std::optional<Joined> all = join(queue, given, 2 * given.p.n, std::span(&part, 1));
   if (!all) return false;
   // A work-item's columns are those of both.
   GemmKey& key = all->key;

@@ -6,9 +6,10 @@ import torch
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from pytorch_ocl.inductor.epilogues import RESHAPES
+
 _aten = torch.ops.aten
 _attention = _aten._scaled_dot_product_fused_attention_overrideable.default
-_RESHAPES = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
 
 
 def _shape(node):
@@ -26,7 +27,7 @@ def _called(node, *targets):
 
 def _repeated(node):
     """(the tensor (batch, heads, length, width), number of times in a row that `node` has each head of it), or None."""
-    if not _called(node, *_RESHAPES):
+    if not _called(node, *RESHAPES):
         return None
     five = node.args[0]
     while _called(five, _aten.clone.default):
