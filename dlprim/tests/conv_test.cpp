@@ -463,6 +463,27 @@ TEST(Conv, Patches) {
     for (const Case& t : cases) check(t, type);
 }
 
+// Windows laid side by side, whatever the device.
+TEST(Conv, LaysWindowsOfFewChannels) {
+  const testing::Variable forced("DLPRIM_CONV", "row_windows");
+  const std::vector<Case> cases{
+      {"3 channels, stride", {2, 3, 11, 13}, {9, 3, 7, 7}, options({2, 2, 1}, {3, 3, 0}), {}},
+      {"channels last", {2, 3, 9, 10}, {8, 3, 5, 5}, options({1, 1, 1}, {2, 2, 0}), {}, true, true},
+      {"whole chunks", {1, 2, 6, 9}, {4, 2, 3, 4}, options({1, 2, 1}, {0, 1, 0}), {}, true, false},
+      {"1 channel, dilated rows", {3, 1, 8, 12}, {16, 1, 3, 5}, options({1, 1, 1}, {2, 2, 0}, {2, 1, 1}), {}},
+      {"two groups a row", {1, 3, 2, 150}, {4, 3, 1, 3}, options({1, 1, 1}, {0, 1, 0}), {}},
+      {"padding behind", {1, 3, 5, 6}, {4, 3, 2, 3}, options({2, 1, 1}, {0, 1, 0}), {1, 2}},
+      {"1d", {3, 1, 40}, {8, 1, 10}, options({5, 1, 1}, {}), {}},
+      {"3d", {1, 3, 4, 5, 6}, {4, 3, 2, 3, 3}, options({1, 2, 1}, {1, 1, 1}), {}},
+  };
+  for (Case t : cases) {
+    check(t, DataType::bfloat16);
+    check(t, DataType::float16);
+    t.options.allow_tf32 = true;
+    check(t, DataType::float32);
+  }
+}
+
 // Several groups as one, whatever the device.
 TEST(Conv, JoinsGroups) {
   const testing::Variable forced("DLPRIM_CONV", "groups");

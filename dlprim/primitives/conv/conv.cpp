@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "problem.hpp"
+#include "../../tuning/store.hpp"
 #include "../gemm/engine.hpp"
 
 namespace dlprim {
@@ -84,7 +85,11 @@ bool tf32_pays(const Device& device, const ConvProblem& problem) {
   }
   const std::int64_t rows = result.channels / s.groups;
   const double operations = 2 * double(result.channels) * double(points) * double(sum);
-  return read.channels / s.groups % 4 == 0 && gather_pays(device, rows, sum, operations);
+  if (read.channels / s.groups % 4 != 0 || !gather_pays(device, rows, sum, operations)) return false;
+  static tuning::Numbers<2> costs("conv.channels_last.tf32");
+  const auto& [an_element, start] = costs(device);
+  const TensorView& tensor = forward ? problem.x : problem.y;
+  return tensor.stride(1) == 1 || operations > an_element * double(tensor.numel()) + start;
 }
 
 void add_residual_behind(Queue& queue, const ConvProblem& problem, void (*run)(Queue&, const ConvProblem&)) {

@@ -31,7 +31,8 @@ using ConvCores = Cores<ConvCore>;
 
 /// Runs a problem whose result is not empty by the first core that takes it.
 void run_conv(Queue& queue, const ConvProblem& problem);
-/// Whether Hopper's matrix units serve a pass in tf32 best, with its channels side by side (the core "gather" of gemm).
+/// Whether Hopper's matrix units serve a pass in tf32 best, with its channels side by side (the core "gather" of gemm),
+/// be it after a copy.
 bool tf32_pays(const Device& device, const ConvProblem& problem);
 /// For kernels that add no residual: `run` without it and the activation, which a pass behind adds.
 void add_residual_behind(Queue& queue, const ConvProblem& problem, void (*run)(Queue&, const ConvProblem&));

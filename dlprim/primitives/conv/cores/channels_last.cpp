@@ -40,8 +40,9 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
   // A pointwise convolution reads points side by side where they are aligned.
   const bool strided = s.stride[0] * s.stride[1] * s.stride[2] > 1;
   if (s.taps() == 1 && !strided && s.y.size[0] * s.y.size[1] * s.y.size[2] % 4 == 0) return "points lie side by side";
-  static tuning::Numbers<2> costs("conv.channels_last"), costs_of_tf32("conv.channels_last.tf32");
-  const auto& [an_element, start] = (tf32 ? costs_of_tf32 : costs)(device);
+  if (tf32) return nullptr;
+  static tuning::Numbers<2> costs("conv.channels_last");
+  const auto& [an_element, start] = costs(device);
   const double operations = 2.0 * double(s.y.channels * s.w.channels * s.taps()) * double(s.points());
   return operations > an_element * double(elements) + start ? nullptr : "too little work to pay for copies";
 }

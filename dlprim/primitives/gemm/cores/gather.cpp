@@ -12,6 +12,19 @@ extern const GemmCore core;
 
 constexpr std::size_t items = 256;  // that multiply, and as many that copy
 
+bool is_large(const Device& device, tuning::Numbers<3>& numbers, std::int64_t rows, std::int64_t columns,
+              double operations) {
+  constexpr std::size_t largest_ring = 216000;  // bytes: stages, barriers and sums on their way to memory
+  if (device.info().nv_compute_capability != 90 || static_local_memory(device) < largest_ring) return false;
+  const auto& [fewest_rows, fewest_columns, fewest] = numbers(device);
+  return double(rows) >= fewest_rows && double(columns) >= fewest_columns && operations >= fewest;
+}
+
+bool gathered_gradient_pays(const Device& device, std::int64_t rows, std::int64_t columns, double operations) {
+  static tuning::Numbers<3> numbers("gemm.gather.weights");
+  return is_large(device, numbers, rows, columns, operations);
+}
+
 // C contiguous along m (channels last): points give the rows of what the matrix unit computes.
 bool is_transposed(const GemmProblem& problem) {
   const auto& p = problem.p;
@@ -66,7 +79,9 @@ const char* decline(const Device& device, const GemmProblem& problem, bool force
   const bool gradient = problem.mode == GemmMode::weights_gradient;
   const std::int64_t k = std::max(p.k, problem.k_longest);
   const double operations = 2 * double(p.m) * double(p.n) * double(k) * double(problem.batches);
-  return gather_pays(device, p.m, gradient ? p.n : k, operations) ? nullptr : "too small, or not on Hopper";
+  const bool pays =
+      gradient ? gathered_gradient_pays(device, p.m, p.n, operations) : gather_pays(device, p.m, k, operations);
+  return pays ? nullptr : "too small, or not on Hopper";
 }
 
 void run(Queue& queue, const GemmProblem& problem) {
@@ -110,11 +125,8 @@ void gather(GemmCores& cores) { cores.add(core); }
 namespace dlprim {
 
 bool gather_pays(const Device& device, std::int64_t rows, std::int64_t sum, double operations) {
-  constexpr std::size_t largest_ring = 216000;  // bytes: stages, barriers and sums on their way to memory
-  if (device.info().nv_compute_capability != 90 || static_local_memory(device) < largest_ring) return false;
   static tuning::Numbers<3> numbers("gemm.gather");
-  const auto& [fewest_rows, shortest, fewest] = numbers(device);
-  return double(rows) >= fewest_rows && double(sum) >= shortest && operations >= fewest;
+  return gemm_cores::is_large(device, numbers, rows, sum, operations);
 }
 
 }  // namespace dlprim
