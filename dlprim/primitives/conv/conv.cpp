@@ -2,6 +2,7 @@
 #include <dlprim/primitives/conv.hpp>
 #include <dlprim/primitives/pointwise_code.hpp>
 #include <dlprim/primitives/reduce.hpp>
+#include <dlprim/runtime/environment.hpp>
 
 #include <vector>
 
@@ -71,6 +72,10 @@ void run_conv(Queue& queue, const ConvProblem& problem) {
   if (reads_nothing(problem)) return run_without_terms(queue, problem);
   static const ConvCores all("conv", "DLPRIM_CONV", conv_cores::add_all);
   all.run(queue, problem);
+}
+
+std::size_t workspace_limit(const DeviceInfo& device) {
+  return std::size_t(environment::number("DLPRIM_CONV_WORKSPACE").value_or(device.cpu ? 16 : 256)) << 20;
 }
 
 bool tf32_pays(const Device& device, const ConvProblem& problem) {

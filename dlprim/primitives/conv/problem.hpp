@@ -31,6 +31,8 @@ using ConvCores = Cores<ConvCore>;
 
 /// Runs a problem whose result is not empty by the first core that takes it.
 void run_conv(Queue& queue, const ConvProblem& problem);
+/// Bytes that copies of a call's images may take; more images go in turns. On CPUs they shall stay in the cache.
+std::size_t workspace_limit(const DeviceInfo& device);
 /// Whether Hopper's matrix units serve a pass in tf32 best, with its channels side by side (the core "gather" of gemm),
 /// be it after a copy.
 bool tf32_pays(const Device& device, const ConvProblem& problem);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Winograd's F(4x4, 3x3) in three stages: patches into the domain of 36 numbers, one product for each of them, and
 // back.
-#include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/launch.hpp>
 
 #include <algorithm>
@@ -15,11 +14,6 @@ namespace dlprim::conv_cores {
 namespace {
 
 constexpr std::int64_t tile = 4, domain = 36;
-
-// Bytes of workspace a call takes; more images go in batches. On CPUs it shall stay in the cache.
-std::size_t workspace_limit(const DeviceInfo& device) {
-  return std::size_t(environment::number("DLPRIM_CONV_WORKSPACE").value_or(device.cpu ? 16 : 256)) << 20;
-}
 
 // About how many times as fast as implicit GEMM it is on a CPU, by rates that tell layers where it won from others.
 double gain_on_cpu(const ConvShape& s, double tiles, double operations, double bytes) {
