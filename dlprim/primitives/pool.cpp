@@ -152,6 +152,59 @@ Traffic traffic_of(const TensorView& in, const TensorView& out, const TensorView
           (indices.defined() ? 8 * std::uint64_t(indices.numel()) : 0)};
 }
 
+// Mirrors Rows of pool_rows.cl.
+struct Rows {
+  cl_long in_n, in_c, in_h, out_n, out_c, out_h;
+  cl_int in[2], out[2], pad[2];
+};
+
+struct RowsKey {
+  DataType type;
+  std::uint8_t kernel[2], stride[2];
+};
+
+constexpr std::int64_t row_capacity = 4096;  // floats
+
+// Whether max_rows of pool_rows.cl serves.
+bool by_rows(const Device& device, const TensorView& in, const TensorView& out, const PoolWindow& window) {
+  const DeviceInfo& info = device.info();
+  if (!info.cpu || settings.gpu_forms || window.kind != PoolWindow::sliding || in.dims != 4) return false;
+  if (!is_floating(in.dtype) || in.dtype == DataType::float64 || in.stride(3) != 1 || out.stride(3) != 1) return false;
+  if (window.kernel[0] != 1 || window.stride[2] > 2 || info.local_memory < row_capacity * sizeof(float)) return false;
+  for (int i = 1; i < 3; i++) {
+    const auto size = in.size(i + 1), first = (out.size(i + 1) - 1) * window.stride[i] - window.pad[i];
+    const bool small = window.kernel[i] <= 16 && window.stride[i] <= 16 && window.dilation[i] == 1;
+    if (!small || window.pad[i] >= window.kernel[i] || first >= size) return false;  // all windows have elements
+  }
+  const std::int64_t written = in.size(3) + window.pad[2], read = (out.size(3) + 16) * window.stride[2] + 16;
+  return std::max(written, read) + 16 <= row_capacity && in.size(0) * in.size(1) >= info.compute_units;
+}
+
+void max_by_rows(Queue& queue, const TensorView& in, const TensorView& out, const PoolWindow& window) {
+  const Rows rows{in.stride(0),
+                  in.stride(1),
+                  in.stride(2),
+                  out.stride(0),
+                  out.stride(1),
+                  out.stride(2),
+                  {cl_int(in.size(2)), cl_int(in.size(3))},
+                  {cl_int(out.size(2)), cl_int(out.size(3))},
+                  {cl_int(window.pad[1]), cl_int(window.pad[2])}};
+  RowsKey key{in.dtype, {}, {}};
+  for (int i = 0; i < 2; i++)
+    key.kernel[i] = std::uint8_t(window.kernel[i + 1]), key.stride[i] = std::uint8_t(window.stride[i + 1]);
+  static KernelCache<RowsKey> cache;
+  Kernel& kernel = cache.get(queue.device(), key, [&] {
+    KernelSource source("pool_rows.cl", "max_rows");
+    source.define("T", tag(in.dtype)).define("CAPACITY", row_capacity);
+    source.define("KERNEL_H", key.kernel[0]).define("KERNEL_W", key.kernel[1]);
+    source.define("STRIDE_H", key.stride[0]).define("STRIDE_W", key.stride[1]);
+    return source;
+  });
+  launch(queue, kernel, NDRange(std::size_t(in.size(1)), std::size_t(in.size(0)), 1, 1), traffic_of(in, out, {}),
+         in.data, out.data, rows);
+}
+
 }  // namespace
 
 void max_pool(Queue& queue, const TensorView& in, const TensorView& out, const TensorView& indices,
@@ -163,6 +216,8 @@ void max_pool(Queue& queue, const TensorView& in, const TensorView& out, const T
                   "samples (N, C, axes) of the input's dtype", got(samples));
     for (int d = 0; d < 3; d++) p.sample_stride[d] = samples.strides[d];
   }
+  if (!indices.defined() && out.numel() > 0 && by_rows(queue.device(), in, out, window))
+    return max_by_rows(queue, in, out, window);
   run(queue, key_of(max_forward, in, out, indices, out, window), p, out, traffic_of(in, out, indices), in.data,
       out.data, indices.data, samples.data);
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/pool.hpp>
 
+#include <algorithm>
+#include <cmath>
+
 #include "setting.hpp"
 #include "tensors.hpp"
 
@@ -138,6 +141,8 @@ TEST(Pool, MaximumAndItsGradient) {
       const DeviceTensor grad_out = make(c, type, t.out, g), grad_in = make(c, type, t.in);
       max_pool(queue(), in, out, indices, c.window);
       max_pool_backward(queue(), grad_out, indices, grad_in, c.window);
+      const DeviceTensor alone = make(c, type, t.out);
+      max_pool(queue(), in, alone, {}, c.window);
 
       std::vector<double> expected(out.numel()), places(out.numel()), gradient(in.numel());
       for_windows(c, [&](std::int64_t plane, std::int64_t o, int, const std::vector<std::int64_t>& inputs) {
@@ -149,6 +154,7 @@ TEST(Pool, MaximumAndItsGradient) {
         gradient[std::size_t(plane * t.volume + best)] += g[std::size_t(o)];
       });
       EXPECT_EQ(read(out), expected);
+      EXPECT_EQ(read(alone), expected);
       EXPECT_EQ(read(indices), places);
       expect_close(read(grad_in), gradient, tolerance(type));
       const Setting forced(settings.gpu_forms);
@@ -209,6 +215,23 @@ TEST(Pool, NanWins) {
   DeviceTensor in(DataType::float32, {1, 1, 4}, {1, NAN, 5, 2}), out(DataType::float32, {1, 1, 2});
   max_pool(queue(), in, out, {}, sliding({1, 1, 2}, {1, 1, 2}, {0, 0, 0}));
   expect_close(out.read(), {NAN, 5}, 0);
+}
+
+// Rows of several vectors, alone and with indices.
+TEST(Pool, LongRows) {
+  for (const int stride : {1, 2}) {
+    const PoolWindow window = sliding({1, 3, 3}, {1, stride, stride}, {0, 1, 1});
+    const std::int64_t h = (5 - 1) / stride + 1, w = (75 - 1) / stride + 1;
+    auto values = input_values(DataType::float32, 2 * 3 * 5 * 75);
+    values[77] = values[400] = NAN, values[700] = -INFINITY;
+    const DeviceTensor in(DataType::float32, {2, 3, 5, 75}, values);
+    const DeviceTensor out(DataType::float32, {2, 3, h, w}), both(DataType::float32, {2, 3, h, w});
+    const DeviceTensor indices(DataType::int64, {2, 3, h, w});
+    max_pool(queue(), in, out, {}, window);
+    max_pool(queue(), in, both, indices, window);
+    EXPECT_EQ(std::ranges::count_if(both.read(), [](double v) { return std::isnan(v); }), stride == 1 ? 15 : 4);
+    expect_close(out.read(), both.read(), 0);
+  }
 }
 
 TEST(Pool, FractionalWindowsStayInside) {
