@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Depthwise convolution of images of floats on CPUs: a work-item computes a strip of rows of one channel, in vectors
 // along the rows, from a padded copy of what it reads. Defines of conv/depthwise.cl, and
-//   V   elements of a vector, 8 or 16; T is that vector of floats        CAPACITY   floats the copy may take
+//   V   elements of a vector, 8 or 16; T is that vector of floats    CAPACITY   floats of the copy, V more lie behind
 //   UP_H, UP_W   distance at which what is read is laid out among zeros: the stride, for the gradient of the data
 // STRIDE_W is 1 or 2, there is one plane, and rows are contiguous on both sides.
 #include "lib/types.clh"
@@ -20,12 +20,13 @@ inline T strided(const __local float *p) { return LOAD_VECTOR(0, p); }
 inline T strided(const __local float *p) { return (T)(LOAD_VECTOR(0, p).even, LOAD_VECTOR(1, p).even); }
 #endif
 
+// May write up to V - 1 more.
 inline void zeros(__local float *to, int count) {
-  for (int i = 0; i < count; i++) to[i] = 0;
+  for (int i = 0; i < count; i += V) STORE_VECTOR((T)(0), 0, to + i);
 }
 
-// A row of `pitch` elements: padding, the image's row, zeros.
-inline void copy_row(__global const STORAGE(TYPE) *from, bool inside, int padding, int width, int pitch,
+// A row of `pitch` elements: padding, the image's row, zeros. May write up to V - 1 more; reads stay below `end`.
+inline void copy_row(__global const STORAGE(TYPE) *from, INDEX end, bool inside, int padding, int width, int pitch,
                      __local float *to) {
   if (!inside) return zeros(to, pitch);
 #if UP_W == 1
@@ -33,6 +34,10 @@ inline void copy_row(__global const STORAGE(TYPE) *from, bool inside, int paddin
   zeros(to, padding);
   int i = 0;
   for (; i + V <= count; i += V) STORE_VECTOR(DECODED(TYPE, from + i), 0, to + padding + i);
+  if (i < count && i + V <= end) {
+    STORE_VECTOR(DECODED(TYPE, from + i), 0, to + padding + i);
+    i = count;
+  }
   for (; i < count; i++) to[padding + i] = LOAD(TYPE, from, i);
   zeros(to + padding + count, pitch - padding - count);
 #else
@@ -42,13 +47,13 @@ inline void copy_row(__global const STORAGE(TYPE) *from, bool inside, int paddin
 #endif
 }
 
-// Copies what `rows` rows of the result from row h0 on read.
+// Copies what `rows` rows of the result from row h0 on read of a plane.
 inline void copy_rows(__global const STORAGE(TYPE) *from, const Shape *s, INDEX h0, int rows, int pitch,
                       __local float *lines) {
   for (int r = 0; r < (rows - 1) * STRIDE_H + (TAPS_H - 1) * DILATION_H + 1; r++) {
     const INDEX q = h0 * STRIDE_H - s->pad_h + r, h = q / UP_H;
-    copy_row(from + h * s->from_h, q >= 0 && h * UP_H == q && h < s->in_h, (int)s->pad_w, (int)s->in_w, pitch,
-             lines + r * pitch);
+    copy_row(from + h * s->from_h, (s->in_h - 1 - h) * s->from_h + s->in_w,
+             q >= 0 && h * UP_H == q && h < s->in_h, (int)s->pad_w, (int)s->in_w, pitch, lines + r * pitch);
   }
 }
 
@@ -56,9 +61,17 @@ inline int pitch_of(const Shape *s) {
   return ((int)s->out_w + V - 1) / V * V * STRIDE_W + (TAPS_W - 1) * DILATION_W;
 }
 
+inline void store_some(const STORAGE(TYPE) *from, __global STORAGE(TYPE) *to, int count) {
+  int i = 0;
+  if (count & 8) vstore8(vload8(0, from), 0, to), i = 8;
+  if (count & 4) vstore4(vload4(0, from + i), 0, to + i), i += 4;
+  if (count & 2) vstore2(vload2(0, from + i), 0, to + i), i += 2;
+  if (count & 1) to[i] = from[i];
+}
+
 // `slices` rows a work-item.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_depthwise_strip(ARGUMENTS) {
-  __local float lines[CAPACITY];
+  __local float lines[CAPACITY + V];
   const INDEX strips = (s.out_h + s.slices - 1) / s.slices;
   const INDEX item = get_global_id(0), strip = item % strips, plane = item / strips;
   const INDEX channel = plane % s.channels, n = plane / s.channels, h0 = strip * s.slices;
@@ -97,7 +110,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_depthwise_stri
       } else {
         STORAGE(TYPE) last[V];
         STORE_VECTOR(ENCODED(TYPE, sum), 0, last);
-        for (int i = 0; i < width - column; i++) result[i] = last[i];
+        store_some(last, result, width - column);
       }
     }
 }
@@ -105,7 +118,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_depthwise_stri
 // conv_depthwise_weights of one channel and slice of images; `from` is x, `to` its output's gradient.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_depthwise_strip_weights(
     CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), to), GLOBAL(float, sums), const Shape s) {
-  __local float lines[CAPACITY];
+  __local float lines[CAPACITY + V];
   const INDEX channel = get_group_id(0), slice = get_group_id(1);
   const INDEX per_slice = (s.images + s.slices - 1) / s.slices;
   const int width = (int)s.out_w, pitch = pitch_of(&s), reach = (TAPS_H - 1) * DILATION_H + 1;

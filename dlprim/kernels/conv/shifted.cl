@@ -28,7 +28,7 @@ typedef struct {
 inline Block block_of(long number, const Shape *s) {
   Block b;
   const long image = number / s->blocks, n = number % s->blocks * NR, left = s->columns - n;
-  const long span = left <= 16 ? 16 : NR;  // reads nothing behind a plane that is at least as long
+  const long span = min((left + 15) / 16 * 16, (long)NR);  // reads nothing behind a plane that is at least as long
   const long start = left < span ? max(s->columns - span, 0L) : n;
   b.x = image * s->x_image + start, b.y = image * s->y_image;
   b.start = (int)start, b.done = (int)(n - start), b.count = (int)min(s->columns - start, span);
@@ -113,8 +113,12 @@ inline void finish(__local const T *sums, __global const T *bias, RESIDUAL_PARAM
       _Pragma("unroll") for (int j = 0; j < WIDTH; j++) vstore16(acc[i][j], j, c + i * NB);                          \
   }
 DEFINE_MULTIPLY(multiply, (NR / 16))
+// For what is left of an image.
+#if NR > 32
+DEFINE_MULTIPLY(multiply_two, 2)
+#endif
 #if NR > 16
-DEFINE_MULTIPLY(multiply_narrow, 1)  // for what is left of an image
+DEFINE_MULTIPLY(multiply_one, 1)
 #endif
 
 // What kernel positions of one channel are shifted by, then those of further channels.
@@ -160,7 +164,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_shifted(
     for (int step = 0; step < count * pieces; step++) {
       const int j = whole ? step % count : step / pieces, i = (whole ? step / count : step % pieces) * MR;
       const Block b = blocks[j];
-      const int h = b.start / (int)s->line, column = b.start - h * (int)s->line, width = b.count <= 16 ? 16 : NR;
+      const int h = b.start / (int)s->line, column = b.start - h * (int)s->line, width = (b.count + 15) / 16 * 16;
       const bool dense = final && b.done == 0 && b.count == width && column + width <= (int)s->width;
       __local T *c = whole ? sums : sums + i * NB + j * NR;
       __global const T *a = W + i * s->w_row + (long)c0 * taps, *from = X + b.x + c0 * s->x_channel;
@@ -168,7 +172,12 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_shifted(
       const long image = b.y + i * s->y_channel, at = image + h * s->y_row + column;
 #if NR > 16
       if (width == 16)
-        multiply_narrow(a, rows - i - 1, from, shift, depth, c, first, dense, addend, RESIDUAL_VALUE Y, at, s);
+        multiply_one(a, rows - i - 1, from, shift, depth, c, first, dense, addend, RESIDUAL_VALUE Y, at, s);
+      else
+#endif
+#if NR > 32
+      if (width == 32)
+        multiply_two(a, rows - i - 1, from, shift, depth, c, first, dense, addend, RESIDUAL_VALUE Y, at, s);
       else
 #endif
         multiply(a, rows - i - 1, from, shift, depth, c, first, dense, addend, RESIDUAL_VALUE Y, at, s);

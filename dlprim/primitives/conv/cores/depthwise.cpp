@@ -29,7 +29,8 @@ struct NarrowShape {
 };
 
 enum class Pass : std::uint16_t { forward, flipped, data, weights, finish };
-constexpr std::int64_t strip_capacity = 8192;  // floats of a strip's copy: it stays in the first-level cache
+// Floats of a strip's copy, which stays in the first-level cache: with a vector behind them they take 32 KB.
+constexpr std::int64_t strip_capacity = 8176;
 constexpr const char* pass_names[] = {"conv_depthwise", "conv_depthwise", "conv_depthwise_data",
                                       "conv_depthwise_weights", "conv_depthwise_finish"};
 constexpr int weights_group = 128;
@@ -135,7 +136,7 @@ std::int64_t strip_rows(const Device& device, const Key& key, const Shape& shape
   const bool served = key.pass <= Pass::flipped || (key.pass == Pass::weights && key.taps[1] * key.taps[2] <= 25);
   if (!device.info().cpu || !served || DataType(key.type) == DataType::float64 || !flat || stride > 2 ||
       shape.from[2] != 1 || shape.to[2] != 1 || shape.padding[2] < 0 ||
-      device.info().local_memory < std::size_t(strip_capacity) * sizeof(float))
+      device.info().local_memory < std::size_t(strip_capacity + 16) * sizeof(float))
     return 0;
   const std::int64_t pitch = (shape.out[2] + width - 1) / width * width * stride + (key.taps[2] - 1) * key.dilation[2];
   const std::int64_t lines = strip_capacity / pitch, reach = (key.taps[1] - 1) * key.dilation[1] + 1;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "../../gemm/shapes.hpp"
+#include "../../../tuning/store.hpp"
 #include "../../grid.hpp"
 #include "../problem.hpp"
 
@@ -54,15 +54,16 @@ BufferRef at(const BufferRef& data, std::int64_t elements, DataType type) {
 }
 
 Key key_of(const Device& device, const ConvProblem& problem) {
+  static tuning::Numbers<2> singles("conv.shifted.float32"), doubles("conv.shifted.float64");
   const DataType type = problem.shape.type;
-  const PanelShape block = read_panels(device.info(), type_key(size_of(type)))[0];
-  const bool large = device.info().local_memory >= 262144;
+  const auto& [rows, columns] = (type == DataType::float64 ? doubles : singles)(device);
+  const std::size_t local = device.info().local_memory;
   Key key{};
   key.type = std::uint16_t(type), key.activation = std::uint16_t(problem.activation);
   key.residual = problem.residual.defined();
-  key.mr = block.mr, key.nr = block.nr;
-  key.mb = std::uint16_t((large ? 128 : 32) / block.mr * block.mr);
-  key.nb = std::uint16_t((large ? 512 : 128) / size_of(type) / block.nr * block.nr);
+  key.mr = std::uint16_t(rows), key.nr = std::uint16_t(columns);
+  key.mb = std::uint16_t((local >= 262144 ? 128 : 32) / key.mr * key.mr);
+  key.nb = std::uint16_t((local >= 262144 ? 576 : 192) / size_of(type) / key.nr * key.nr);
   return key;
 }
 
