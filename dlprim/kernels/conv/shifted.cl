@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Convolution of images on CPUs without gathering: x lies in planes of rows of one pitch, so that the elements that a
 // kernel position needs for neighbouring results, beyond the ends of rows, too, are a piece of a plane shifted by a
-// constant. A column is a position in such rows; those behind a row's results are computed and not stored. The host defines
+// constant. A column is a position in such rows; those behind a row's results are computed and not stored. The host
+// defines
 //   T, VEC     type, vector of 16      MR, NR   rows (channels of y) and columns held in registers
 //   MB, NB     of a tile's sums        KB       the longest slice of sums      BLOCKS   most of a tile
 //   RESIDUAL   1: `e` lies as y does   ACTIVATE(x0)
 #define ACTIVATED VEC
 #include "lib/types.clh"
 #include "lib/activations.clh"
+#include "lib/prefetch.clh"
 
 // Mirrored by conv/cores/shifted.cpp. A block is NR columns of an image; blocks of all images stand in a row.
 typedef struct {
@@ -78,12 +80,12 @@ inline void finish(__local const T *sums, __global const T *bias, RESIDUAL_PARAM
   }
 }
 
-// c (+)= w x for MR rows, of which `last` is the last one in w, and 16 * WIDTH columns over k. Where `dense` says that all
-// are results next to each other, finishes and stores them at y + at instead.
+// c (+)= w x for MR rows, of which `last` is the last one in w, and 16 * WIDTH columns over k. Where `dense` says that
+// all are results next to each other, finishes and stores them at y + at instead. On the way it fetches the next 8 rows.
 #define DEFINE_MULTIPLY(name, WIDTH)                                                                                 \
-  inline void name(__global const T *w, int last, __global const T *x, __local const long *shift, int k, __local T *c, \
-                   bool first, bool dense, __global const T *bias, RESIDUAL_PARAMETER __global T *y, long at,        \
-                   const Shape *s) {                                                                                 \
+  inline void name(__global const T *w, int last, __global const T *x, __local const long *shift, int k,             \
+                   __local T *c, bool first, bool dense, __global const T *bias, RESIDUAL_PARAMETER __global T *y,   \
+                   long at, const Shape *s) {                                                                        \
     __global const T *row[MR];                                                                                       \
     _Pragma("unroll") for (int i = 0; i < MR; i++) row[i] = w + min(i, last) * s->w_row;                             \
     VEC acc[MR][WIDTH];                                                                                              \
@@ -91,6 +93,7 @@ inline void finish(__local const T *sums, __global const T *bias, RESIDUAL_PARAM
       _Pragma("unroll") for (int j = 0; j < WIDTH; j++) acc[i][j] = first ? (VEC)(0) : vload16(j, c + i * NB);       \
     for (int l = 0; l < k; l++) {                                                                                    \
       __global const T *from = x + shift[l];                                                                         \
+      PREFETCH(w + (MR + (l / 2 & 7)) * s->w_row + (l & ~15));                                                       \
       VEC b[WIDTH];                                                                                                  \
       _Pragma("unroll") for (int j = 0; j < WIDTH; j++) b[j] = vload16(j, from);                                     \
       _Pragma("unroll") for (int i = 0; i < MR; i++) {                                                               \
@@ -101,7 +104,7 @@ inline void finish(__local const T *sums, __global const T *bias, RESIDUAL_PARAM
     if (dense) {                                                                                                     \
       _Pragma("unroll") for (int i = 0; i < MR; i++) {                                                               \
         if (i > last) break;                                                                                         \
-        const VEC addend = (VEC)(bias ? bias[i * s->bias] : 0);                                                             \
+        const VEC addend = (VEC)(bias ? bias[i * s->bias] : 0);                                                       \
         _Pragma("unroll") for (int j = 0; j < WIDTH; j++) {                                                          \
           const long to = at + i * s->y_channel + j * 16;                                                            \
           vstore16(FINISH(acc[i][j], addend, to, 16), 0, y + to);                                                    \

@@ -3,8 +3,8 @@
 #include "lib/types.clh"
 
 // Writes planes of x: of image and channel, for residues of the stride, rows of `pitch` elements with the padding, and
-// `behind` the last one more of it, for the padding left of a row is what there is right of the row above. May write up to
-// 15 elements beyond, which belong to the plane.
+// `behind` the last one more of it, for the padding left of a row is what there is right of the row above. May write up
+// to 15 elements beyond, which belong to the plane.
 typedef struct {
   long x_image, x_channel, x_row, x_size;  // x_size: elements that may be read from the first on
   long y_image, y_channel, y_phase, pitch, rows, behind;

@@ -170,18 +170,12 @@ inline void finish(const Output *o, __local const T *sums, int i, int j, int row
 #define PITCH p->a_m
 #define PANEL p->k
 #define ROW(i) (min(i, last) * p->a_m)  // reads nothing below the last row
-#if defined(CPU_DEVICE) && !defined(RUSTICL) && defined(__has_builtin)  // GPUs' compilers take no pointer to __global
-#if __has_builtin(__builtin_prefetch)
-#define PREFETCH(at) __builtin_prefetch(at)
-#endif
-#endif
+#include "lib/prefetch.clh"
 #else
 #define OPERAND __local const T
 #define PITCH LDA
 #define PANEL KB
 #define ROW(i) ((i) * LDA)
-#endif
-#ifndef PREFETCH
 #define PREFETCH(at)
 #endif
 

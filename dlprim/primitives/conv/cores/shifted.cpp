@@ -187,6 +187,7 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
   const bool flat = s.x.size[0] == 1 && s.w.size[0] == 1 && s.y.size[0] == 1 && s.padding[0] == 0;
   if (!flat || s.x.stride[2] != 1 || s.y.stride[2] != 1) return "only for images whose rows are contiguous";
   if (!dense(s.w, false) || s.taps() > longest_slice) return "only for few taps, densely, channel by channel";
+  if (!forced && s.y.size[1] * s.y.size[2] < 16) return "images smaller than a vector";
   return nullptr;
 }
 
