@@ -81,7 +81,7 @@ inline void finish(__local const T *sums, __global const T *bias, RESIDUAL_PARAM
 }
 
 // c (+)= w x for MR rows, of which `last` is the last one in w, and 16 * WIDTH columns over k. Where `dense` says that
-// all are results next to each other, finishes and stores them at y + at instead. On the way it fetches the next 8 rows.
+// all are results next to each other, finishes and stores them at y + at instead. On the way, fetches the next 8 rows.
 #define DEFINE_MULTIPLY(name, WIDTH)                                                                                 \
   inline void name(__global const T *w, int last, __global const T *x, __local const long *shift, int k,             \
                    __local T *c, bool first, bool dense, __global const T *bias, RESIDUAL_PARAMETER __global T *y,   \
