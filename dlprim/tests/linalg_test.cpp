@@ -245,11 +245,15 @@ void check_eigen(const DeviceTensor& a) {
   const DataType type = a.view().dtype;
   const std::int64_t n = a.view().size(1);
   SCOPED_TRACE(::testing::Message() << name(type) << " " << n);
-  const DeviceTensor values(type, {2, n}), info(DataType::int32, {2});
+  const std::int64_t batch = a.view().size(0);
+  const DeviceTensor values(type, {batch, n}), alone(type, {batch, n}), info(DataType::int32, {batch});
   const Values before = a.read();
+  const DeviceTensor copied(type, {batch, n, n}, before);
+  eigen_hermitian(queue(), copied, alone, info, false);
+  EXPECT_EQ(info.read(), Values(std::size_t(batch), 0));
   eigen_hermitian(queue(), a, values, info, true);
-  EXPECT_EQ(info.read(), Values(2, 0));
-  for (std::int64_t b = 0; b < 2; b++) {
+  EXPECT_EQ(info.read(), Values(std::size_t(batch), 0));
+  for (std::int64_t b = 0; b < batch; b++) {
     Host h = slice(before, b, n, n);
     for (std::int64_t i = 0; i < n; i++)
       for (std::int64_t j = i + 1; j < n; j++) h.at(i, j) = h.at(j, i);
@@ -258,6 +262,7 @@ void check_eigen(const DeviceTensor& a) {
     for (std::int64_t i = 0; i < n; i++)
       for (std::int64_t j = 0; j < n; j++) scaled.at(i, j) *= w.at(0, j);
     EXPECT_TRUE(std::is_sorted(w.values.begin(), w.values.end()));
+    expect_near(slice(alone.read(), b, 1, n), w, type, 60);
     expect_near(product(scaled, transpose(v)), h, type, 60);
     expect_near(product(transpose(v), v), identity(n), type, 20);
   }
@@ -265,40 +270,46 @@ void check_eigen(const DeviceTensor& a) {
 
 TEST(Linalg, EigenHermitian) {
   for (DataType type : types())
-    for (std::int64_t n : {1, 2, 9, 32, 64, 101}) check_eigen(random_matrices(type, 2, n, n));
+    for (std::int64_t n : {1, 2, 9, 32, 64, 101, 160}) check_eigen(random_matrices(type, 2, n, n));
+  check_eigen(random_matrices(DataType::float32, 100, 5, 5));
+}
+
+void check_graded(DataType type, std::int64_t n) {
+  Values values = random_values(std::size_t(2 * n * n), -1, 1, 5);
+  const double range = type == DataType::float64 ? 250 : 24;
+  for (std::int64_t i = 0; i < n * n; i++) {
+    values[std::size_t(i)] *= std::pow(10.0, -range * double(i / n + i % n) / double(2 * n));
+    values[std::size_t(n * n + i)] *= std::pow(10.0, -range * double(2 * n - i / n - i % n) / double(2 * n));
+  }
+  check_eigen(DeviceTensor(type, {2, n, n}, values));
 }
 
 // Equal and nearly equal eigenvalues, rows without neighbours, elements of many sizes: what divide and conquer leaves out.
 // Squares of the last elements underflow.
 TEST(Linalg, EigenvaluesOfGradedElements) {
-  constexpr std::int64_t n = 131;
-  for (DataType type : types()) {
-    Values values = random_values(2 * n * n, -1, 1, 5);
-    const double range = type == DataType::float64 ? 250 : 24;
-    for (std::int64_t i = 0; i < n * n; i++) {
-      values[std::size_t(i)] *= std::pow(10.0, -range * double(i / n + i % n) / (2 * n));
-      values[std::size_t(n * n + i)] *= std::pow(10.0, -range * double(2 * n - i / n - i % n) / (2 * n));
-    }
-    check_eigen(DeviceTensor(type, {2, n, n}, values));
-  }
+  for (DataType type : types())
+    for (std::int64_t n : {40, 131}) check_graded(type, n);
+}
+
+void check_clusters(DataType type, std::int64_t n, int form) {
+  Values values(std::size_t(2 * n * n));
+  for (std::int64_t b = 0; b < 2; b++)
+    for (std::int64_t i = 0; i < n; i++)
+      for (std::int64_t j = 0; j <= i; j++) {
+        double v = 0;
+        if (form == 0) v = i == j ? double(i % 3) : double(b) / 64;  // few values, and with them a matrix of rank one
+        if (form == 1) v = i == j ? std::fabs(double(i % 22) - 10) : i == j + 1 ? (i % 22 ? 1 : double(b) * 1e-7) : 0;
+        if (form == 2) v = std::pow(2.0, -double(i + j) / 8) * (b ? 1 : i == j);
+        if (form == 3) v = i == 3 && j == 1 ? double(b) : 0;
+        values[std::size_t((b * n + i) * n + j)] = v;
+      }
+  check_eigen(DeviceTensor(type, {2, n, n}, values));
 }
 
 TEST(Linalg, EigenvaluesInClusters) {
-  constexpr std::int64_t n = 131;
   for (DataType type : types())
-    for (int form = 0; form < 3; form++) {
-      Values values(2 * n * n);
-      for (std::int64_t b = 0; b < 2; b++)
-        for (std::int64_t i = 0; i < n; i++)
-          for (std::int64_t j = 0; j <= i; j++) {
-            double v = 0;
-            if (form == 0) v = i == j ? double(i % 3) : b / 64.0;  // few values, and with them a matrix of rank one
-            if (form == 1) v = i == j ? std::fabs(double(i % 22) - 10) : i == j + 1 ? (i % 22 ? 1 : b * 1e-7) : 0;
-            if (form == 2) v = std::pow(2.0, -double(i + j) / 8) * (b ? 1 : i == j);
-            values[std::size_t((b * n + i) * n + j)] = v;
-          }
-      check_eigen(DeviceTensor(type, {2, n, n}, values));
-    }
+    for (std::int64_t n : {40, 131})
+      for (int form = 0; form < 4; form++) check_clusters(type, n, form);
 }
 
 // Columns get smaller by 10^range from the first to the last.
@@ -311,10 +322,14 @@ void check_svd(DataType type, std::int64_t m, std::int64_t n, std::int64_t rank,
     for (std::int64_t j = 0; j < n; j++) all.at(i, j) *= std::pow(10.0, -range * double(j) / double(n));
   const DeviceTensor a(type, {1, m, n}, all.values), u(type, {1, m, m}), s(type, {1, n}), v(type, {1, n, n}),
       info(DataType::int32, {1});
+  svd(queue(), a, {}, s, {}, info);
+  EXPECT_EQ(info.read(), Values{0});
+  const Values alone = s.read();
   svd(queue(), a, u, s, v, info);
   EXPECT_EQ(info.read(), Values{0});
   const Host left_vectors = slice(u.read(), 0, m, m), right_vectors = slice(v.read(), 0, n, n);
   const Values sizes = s.read();
+  expect_near(slice(alone, 0, 1, n), slice(sizes, 0, 1, n), type, 60);
   EXPECT_TRUE(std::is_sorted(sizes.rbegin(), sizes.rend()));
   Host scaled(m, n);
   for (std::int64_t i = 0; i < m; i++)
@@ -325,18 +340,35 @@ void check_svd(DataType type, std::int64_t m, std::int64_t n, std::int64_t rank,
 }
 
 TEST(Linalg, Svd) {
-  const std::int64_t shapes[][3] = {{1, 1, 1}, {5, 3, 3}, {40, 40, 40}, {40, 30, 7}, {90, 80, 80}, {70, 66, 3}};
+  const std::int64_t shapes[][3] = {{1, 1, 1},   {5, 3, 3},    {40, 40, 40},  {40, 30, 7}, {90, 80, 80},
+                                    {70, 66, 3}, {17, 16, 16}, {200, 20, 20}, {33, 2, 1}};
   for (DataType type : types())
     for (const auto& s : shapes) check_svd(type, s[0], s[1], s[2]);
 }
 
+TEST(Linalg, SvdOfManyMatrices) {
+  constexpr std::int64_t batch = 100, m = 4, n = 3;
+  const DeviceTensor a = random_matrices(DataType::float32, batch, m, n), u(DataType::float32, {batch, m, n}),
+                     s(DataType::float32, {batch, n}), v(DataType::float32, {batch, n, n}),
+                     info(DataType::int32, {batch});
+  svd(queue(), a, u, s, v, info);
+  EXPECT_EQ(info.read(), Values(batch, 0));
+  const Values sizes = s.read(), left = u.read(), right = v.read(), before = a.read();
+  for (std::int64_t b = 0; b < batch; b++) {
+    Host scaled = slice(left, b, m, n);
+    for (std::int64_t i = 0; i < m * n; i++) scaled.values[std::size_t(i)] *= sizes[std::size_t(b * n + i % n)];
+    expect_near(product(scaled, transpose(slice(right, b, n, n))), slice(before, b, m, n), DataType::float32, 60);
+  }
+}
+
 // Squares of the last columns underflow.
 TEST(Linalg, SvdOfGradedColumns) {
-  for (DataType type : types()) check_svd(type, 130, 120, 120, type == DataType::float64 ? 250 : 30);
+  for (DataType type : types())
+    for (std::int64_t n : {40, 120}) check_svd(type, n + 10, n, n, type == DataType::float64 ? 250 : 30);
 }
 
 TEST(Linalg, NumbersThatAreNoneEndWithAnError) {
-  for (std::int64_t n : {6, 80}) {
+  for (std::int64_t n : {6, 80, 140}) {
     DeviceTensor a = random_matrices(DataType::float32, 2, n, n);
     Values with = a.read();
     with[1] = with[std::size_t(n)] = NAN;
@@ -345,6 +377,9 @@ TEST(Linalg, NumbersThatAreNoneEndWithAnError) {
     svd(queue(), a, {}, values, {}, info);
     EXPECT_EQ(info.read(), (Values{-4, 0}));
     eigen_hermitian(queue(), a, values, info, true);
+    EXPECT_EQ(info.read(), (Values{1, 0}));
+    a.write(with);
+    eigen_hermitian(queue(), a, values, info, false);
     EXPECT_EQ(info.read(), (Values{1, 0}));
   }
 }

@@ -7,6 +7,7 @@
 #include "../grid.hpp"
 #include "jacobi.hpp"
 #include "tridiagonal.hpp"
+#include "whole.hpp"
 
 namespace dlprim {
 
@@ -96,6 +97,8 @@ void eigen_hermitian(Queue& queue, const TensorView& a, const TensorView& values
             info.numel() == batch,
         "eigen_hermitian", "square matrices, real values [batch, n] and info of int32 [batch], contiguous");
   if (a.numel() == 0) return fill(queue, info, 0);
+  if (eigen_is_whole(queue.device().info(), a.dtype, n, vectors))
+    return eigen_whole(queue, a, a, values, info, vectors);
   if (n <= largest_jacobi(queue, a.dtype)) return jacobi_eigen(queue, a, a, values, info, vectors);
   solve_large(queue, a, values, info, vectors);
 }

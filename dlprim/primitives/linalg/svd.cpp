@@ -5,6 +5,7 @@
 
 #include "../grid.hpp"
 #include "jacobi.hpp"
+#include "whole.hpp"
 
 namespace dlprim {
 
@@ -40,6 +41,7 @@ void svd(Queue& queue, const TensorView& a, const TensorView& u, const TensorVie
                      (u.size(2) == n || u.size(2) == m) && v.size(1) == n && v.size(2) == n),
         "svd", "left vectors [batch, m, n or m] and right vectors [batch, n, n] of the matrices' dtype");
   if (a.numel() == 0) return fill(queue, info, 0);
+  if (svd_is_whole(queue.device().info(), a)) return svd_whole(queue, a, vectors ? u : TensorView(), s, v, info);
   const OneSided rotated = rotate_columns(queue, a);
   const TensorView x = block(rotated.x, 0, 0, m, n);
   const Temporary norms(queue, s.dtype, {batch, n});

@@ -9,12 +9,13 @@
 
 #include "../narrow.hpp"
 #include "jacobi.hpp"
+#include "whole.hpp"
 
 namespace dlprim::linalg {
 
 namespace {
 
-constexpr std::int64_t most_leaf = 32;
+constexpr std::int64_t most_leaf = 32, most_whole_leaf = 64;
 
 struct StepKey {
   DataType type;
@@ -57,7 +58,8 @@ class Merges {
 Merges::Merges(Queue& queue, const Tridiagonal& t)
     : queue_(queue), t_(t), type_(t.diagonal.view().dtype), batch_(t.diagonal.view().size(0)),
       n_(t.diagonal.view().size(1)) {
-  const std::int64_t most = std::min(most_leaf, largest_jacobi(queue, type_));
+  const bool whole = eigen_is_whole(queue.device().info(), type_, most_whole_leaf, true);
+  const std::int64_t most = whole ? most_whole_leaf : std::min(most_leaf, largest_jacobi(queue, type_));
   std::int64_t blocks = 1;
   while ((n_ + blocks - 1) / blocks > most) blocks *= 2;
   leaf_ = (n_ + blocks - 1) / blocks, padded_ = leaf_ * blocks;
@@ -91,7 +93,8 @@ void Merges::solve_leaves() {
   const Temporary matrices(queue_, type_, {count, leaf_, leaf_}), info(queue_, DataType::int32, {count});
   run(MergeKernel::leaves, count, 64, t_.diagonal.view().data, t_.beside.view().data, matrices.view().data);
   values_ = Temporary(queue_, type_, {count, leaf_}), vectors_ = Temporary(queue_, type_, {count, leaf_, leaf_});
-  jacobi_eigen(queue_, matrices, vectors_, values_, info, true);
+  const bool whole = eigen_is_whole(queue_.device().info(), type_, leaf_, true);
+  (whole ? eigen_whole : jacobi_eigen)(queue_, matrices, vectors_, values_, info, true);
 }
 
 // Pairs of blocks become one.
@@ -126,6 +129,10 @@ Tridiagonal make_tridiagonal(Queue& queue, const TensorView& a) {
   const std::int64_t batch = a.size(0), n = a.size(1);
   Tridiagonal t{Temporary(queue, a.dtype, {batch, n}), Temporary(queue, a.dtype, {batch, n}),
                 Temporary(queue, a.dtype, {batch, n, n}), Temporary(queue, a.dtype, {batch, n - 1})};
+  if (tridiagonal_is_whole(queue.device().info(), n)) {
+    tridiagonal_whole(queue, a, t);
+    return t;
+  }
   const Temporary products(queue, a.dtype, {2, batch, n});
   const DeviceInfo& device = queue.device().info();
   const StepKey key{a.dtype, std::uint8_t(n > 1024 || device.cpu ? 8 : 4),
