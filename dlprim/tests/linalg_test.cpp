@@ -65,6 +65,17 @@ std::vector<DataType> types() {
   return all;
 }
 
+// Seen as [B, m, n] where `by_columns`, in which order elements lie in memory then.
+TensorView matrices_of(const DeviceTensor& tensor, bool by_columns) {
+  TensorView view = tensor;
+  if (by_columns) std::swap(view.sizes[1], view.sizes[2]), std::swap(view.strides[1], view.strides[2]);
+  return view;
+}
+
+Host slice(const Values& all, std::int64_t batch, std::int64_t rows, std::int64_t columns, bool by_columns) {
+  return by_columns ? transpose(slice(all, batch, columns, rows)) : slice(all, batch, rows, columns);
+}
+
 DeviceTensor random_matrices(DataType type, std::int64_t batch, std::int64_t m, std::int64_t n, unsigned seed = 1) {
   return DeviceTensor(type, {batch, m, n}, random_values(std::size_t(batch * m * n), -1, 1, seed));
 }
@@ -133,19 +144,20 @@ TEST(Linalg, CholeskyTellsWhichMinorIsNotPositive) {
   }
 }
 
-void check_lu(DataType type, std::int64_t m, std::int64_t n) {
-  SCOPED_TRACE(::testing::Message() << name(type) << " " << m << "x" << n);
+void check_lu(DataType type, std::int64_t m, std::int64_t n, bool by_columns = false) {
+  SCOPED_TRACE(::testing::Message() << name(type) << " " << m << "x" << n << " " << by_columns);
   const std::int64_t batch = 2, k = std::min(m, n);
-  const DeviceTensor a = random_matrices(type, batch, m, n), pivots(DataType::int32, {batch, k}),
-                     info(DataType::int32, {batch}), order(DataType::int32, {batch, m});
+  const DeviceTensor a = by_columns ? random_matrices(type, batch, n, m) : random_matrices(type, batch, m, n),
+                     pivots(DataType::int32, {batch, k}), info(DataType::int32, {batch}),
+                     order(DataType::int32, {batch, m});
   const Values before = a.read();
-  lu_factor(queue(), a, pivots, info);
+  lu_factor(queue(), matrices_of(a, by_columns), pivots, info);
   pivots_to_order(queue(), pivots, order);
   const Values factors = a.read(), places = order.read();
   EXPECT_EQ(info.read(), Values(2, 0));
   for (std::int64_t b = 0; b < batch; b++) {
     Host l(m, k), u(k, n), expected(m, n);
-    const Host lu = slice(factors, b, m, n), original = slice(before, b, m, n);
+    const Host lu = slice(factors, b, m, n, by_columns), original = slice(before, b, m, n, by_columns);
     for (std::int64_t i = 0; i < m; i++)
       for (std::int64_t j = 0; j < n; j++) {
         if (j < i && j < k) l.at(i, j) = lu.at(i, j);
@@ -159,20 +171,25 @@ void check_lu(DataType type, std::int64_t m, std::int64_t n) {
 }
 
 TEST(Linalg, LuFactor) {
-  const std::int64_t shapes[][2] = {{1, 1}, {5, 3}, {3, 5}, {40, 40}, {130, 60}, {60, 130}, {300, 20}};
+  const std::int64_t shapes[][2] = {{1, 1}, {5, 3}, {3, 5}, {40, 40}, {130, 60}, {60, 130}, {300, 20}, {270, 300}};
   for (DataType type : types())
-    for (const auto& s : shapes) check_lu(type, s[0], s[1]);
+    for (const auto& s : shapes)
+      for (bool by_columns : {false, true}) check_lu(type, s[0], s[1], by_columns);
 }
 
 TEST(Linalg, LuOfManyRows) { check_lu(DataType::float32, 9000, 5); }  // the panel stays in memory
 
 TEST(Linalg, LuTellsTheFirstZeroPivot) {
-  Values values(81, 0.0);
-  for (int i = 0; i < 9; i++) values[std::size_t(i * 9 + i)] = i == 4 || i == 6 ? 0 : 2;
-  const DeviceTensor a(DataType::float32, {1, 9, 9}, values), pivots(DataType::int32, {1, 9}),
-      info(DataType::int32, {1});
-  lu_factor(queue(), a, pivots, info);
-  EXPECT_EQ(info.read(), Values{5});
+  for (std::int64_t n : {9, 70, 300})
+    for (bool by_columns : {false, true}) {
+      Values values(std::size_t(n * n), 0.0);
+      for (std::int64_t i = 0; i < n; i++) values[std::size_t(i * n + i)] = i == n / 2 || i == n - 2 ? 0 : 2;
+      const DeviceTensor a(DataType::float32, {1, n, n}, values), pivots(DataType::int32, {1, n}),
+          info(DataType::int32, {1});
+      lu_factor(queue(), matrices_of(a, by_columns), pivots, info);
+      EXPECT_EQ(info.read(), Values{double(n / 2 + 1)});
+      EXPECT_EQ(a.read(), values);
+    }
 }
 
 // Zeros on the diagonal ask for blocks of two rows.
@@ -217,28 +234,39 @@ TEST(Linalg, LdlTellsTheFirstZeroBlock) {
   EXPECT_EQ(pivots.read(), (Values{1, 2, 3, 4, 5}));
 }
 
-void check_qr(DataType type, std::int64_t m, std::int64_t n) {
-  SCOPED_TRACE(::testing::Message() << name(type) << " " << m << "x" << n);
+void check_qr(DataType type, std::int64_t m, std::int64_t n, bool by_columns) {
+  SCOPED_TRACE(::testing::Message() << name(type) << " " << m << "x" << n << " " << by_columns);
   const std::int64_t batch = 2, k = std::min(m, n);
-  const DeviceTensor a = random_matrices(type, batch, m, n), tau(type, {batch, k}), q(type, {batch, m, m});
+  const DeviceTensor a = by_columns ? random_matrices(type, batch, n, m) : random_matrices(type, batch, m, n),
+                     tau(type, {batch, k}), q(type, {batch, m, m}), narrow(type, {batch, m, k}),
+                     none(type, {batch, m, m});
   const Values before = a.read();
-  qr_factor(queue(), a, tau);
-  copy_part(queue(), q, {}, MatrixPart::identity);
-  reflect(queue(), a, tau, q, false);
+  const TensorView view = matrices_of(a, by_columns);
+  qr_factor(queue(), view, tau);
+  orthogonal_factor(queue(), view, tau, q);
+  orthogonal_factor(queue(), view, tau, narrow);
+  copy_part(queue(), none, q, MatrixPart::all);
+  reflect(queue(), view, tau, none, true);  // Q^T Q
   for (std::int64_t b = 0; b < batch; b++) {
-    Host r = slice(a.read(), b, m, n);
+    Host r = slice(a.read(), b, m, n, by_columns);
     for (std::int64_t i = 0; i < m; i++)
       for (std::int64_t j = 0; j < std::min(i, n); j++) r.at(i, j) = 0;
     const Host orthogonal = slice(q.read(), b, m, m);
-    expect_near(product(orthogonal, r), slice(before, b, m, n), type, 30);
+    expect_near(product(orthogonal, r), slice(before, b, m, n, by_columns), type, 30);
     expect_near(product(transpose(orthogonal), orthogonal), identity(m), type, 10);
+    expect_near(slice(none.read(), b, m, m), identity(m), type, 20);
+    Host first(m, k);
+    for (std::int64_t i = 0; i < m; i++)
+      for (std::int64_t j = 0; j < k; j++) first.at(i, j) = orthogonal.at(i, j);
+    expect_near(slice(narrow.read(), b, m, k), first, type, 10);
   }
 }
 
 TEST(Linalg, Qr) {
-  const std::int64_t shapes[][2] = {{1, 1}, {5, 3}, {3, 5}, {60, 40}, {40, 100}, {200, 50}};
+  const std::int64_t shapes[][2] = {{1, 1}, {5, 3}, {3, 5}, {60, 40}, {40, 100}, {200, 50}, {300, 150}};
   for (DataType type : types())
-    for (const auto& s : shapes) check_qr(type, s[0], s[1]);
+    for (const auto& s : shapes)
+      for (bool by_columns : {false, true}) check_qr(type, s[0], s[1], by_columns);
 }
 
 void check_eigen(const DeviceTensor& a) {

@@ -7,6 +7,7 @@
 
 #include "../narrow.hpp"
 #include "panel.hpp"
+#include "whole.hpp"
 
 namespace dlprim {
 
@@ -88,6 +89,28 @@ void factor_whole(Queue& queue, const TensorView& a, const TensorView& pivots, c
   launch(queue, kernel, NDRange(std::size_t(items), 1), a.data, pivots.data, info.data, p);
 }
 
+// Whether columns in vectors pay: they are loaded and stored, and have no remainders.
+bool in_lines(const DeviceInfo& device, const TensorView& a) {
+  constexpr std::int64_t least = 64;
+  return is_whole(device, a.dtype) && a.strides[1] == 1 && std::max(a.size(1), a.size(2)) >= least;
+}
+
+// Small matrices, and panels of larger ones, by work-items.
+void factor_in_lines(Queue& queue, const TensorView& a, const TensorView& pivots, const TensorView& info, bool pivot) {
+  constexpr std::int64_t most = 256, most_width = 32;
+  const std::int64_t m = a.size(1), n = a.size(2), steps = std::min(m, n);
+  if (std::max(m, n) <= most) return lu_lines(queue, a, pivots, info, 0, pivot);
+  for (std::int64_t j = 0, width; j < steps; j += width) {
+    width = std::min(most_width, steps - j);
+    const std::int64_t after = j + width, rows = m - after, columns = n - after;
+    lu_lines(queue, block(a, j, j, m - j, width), pivots, info, j, pivot);
+    lu_others(queue, block(a, j, 0, m - j, n), pivots, j, width);
+    if (columns > 0)
+      multiply(queue, block(a, after, j, rows, width), block(a, j, after, width, columns),
+               block(a, after, after, rows, columns), -1, 1);
+  }
+}
+
 }  // namespace
 
 void lu_factor(Queue& queue, const TensorView& a, const TensorView& pivots, const TensorView& info, bool pivot) {
@@ -97,6 +120,7 @@ void lu_factor(Queue& queue, const TensorView& a, const TensorView& pivots, cons
             pivots.size(1) == steps && info.dtype == DataType::int32 && info.is_contiguous() && info.numel() == batch,
         "lu_factor", "pivots of int32 [batch, min(m, n)] and info of int32 [batch], contiguous");
   if (a.numel() == 0) return fill(queue, info, 0);
+  if (in_lines(queue.device().info(), a)) return factor_in_lines(queue, a, pivots, info, pivot);
   if (is_small(queue.device().info(), a)) return factor_whole(queue, a, pivots, info, pivot);
   const PanelShape whole = panel_shape(queue.device().info(), a.dtype, m, steps, 512);
   const Temporary moves(queue, DataType::int32, {batch, 2 * 32});

@@ -3,6 +3,7 @@
 // applied to the rest as products with 1 - V F V^H.
 #include "../narrow.hpp"
 #include "panel.hpp"
+#include "whole.hpp"
 
 namespace dlprim {
 
@@ -99,6 +100,12 @@ void apply(Queue& queue, const TensorView& panel, BufferRef tau, std::int64_t ta
   multiply(queue, vf, products, c, -1, 1);
 }
 
+// Whether work-items apply all reflections alone.
+bool reflect_is_whole(Queue& queue, const TensorView& a) {
+  constexpr std::int64_t most_rows = 256;
+  return is_whole(queue.device().info(), a.dtype) && a.size(1) <= most_rows;
+}
+
 void check_tau(const char* op, const TensorView& a, const TensorView& tau) {
   check_matrix(op, a);
   check(tau.dims == 2 && tau.dtype == a.dtype && tau.is_contiguous() && tau.size(0) == a.size(0) &&
@@ -113,12 +120,16 @@ void qr_factor(Queue& queue, const TensorView& a, const TensorView& tau, bool sc
   const std::int64_t m = a.size(1), n = a.size(2), steps = std::min(m, n);
   check(tau.size(1) == steps, "qr_factor", "min(rows, columns) factors");
   if (a.numel() == 0) return;
+  constexpr std::int64_t most_whole = 128;
+  const bool alone = is_whole(queue.device().info(), a.dtype);
   const std::int64_t most = block_width(queue, a.dtype);
+  if (alone && (n <= most || std::max(m, n) <= most_whole)) return qr_whole(queue, a, tau.data, steps, scaled);
   for (std::int64_t j = 0, width; j < steps; j += width) {
     const PanelShape shape = shape_for(queue, a.dtype, m - j, steps);
-    width = std::min({std::int64_t(shape.width), steps - j, most});
+    width = std::min({alone ? most : std::int64_t(shape.width), steps - j, most});
     const TensorView panel = block(a, j, j, m - j, width);
-    factor_panel(queue, panel, from(tau, j), steps, shape, scaled);
+    if (alone) qr_whole(queue, panel, from(tau, j), steps, scaled);
+    else factor_panel(queue, panel, from(tau, j), steps, shape, scaled);
     const std::int64_t rest = n - j - width;
     if (rest > 0) apply(queue, panel, from(tau, j), steps, block(a, j, j + width, m - j, rest), true, false);
   }
@@ -131,12 +142,27 @@ void reflect(Queue& queue, const TensorView& a, const TensorView& tau, const Ten
         "matrices of as many rows as the reflections have");
   const std::int64_t count = tau.size(1), width = block_width(queue, a.dtype), m = a.size(1);
   if (c.numel() == 0 || count == 0) return;
+  if (reflect_is_whole(queue, a)) return reflect_whole(queue, a, tau, c, adjoint, false);
   const std::int64_t panels = (count + width - 1) / width;
   for (std::int64_t i = 0; i < panels; i++) {  // Q = H_1 ... H_r: of Q c the last come first
     const std::int64_t j = (adjoint ? i : panels - 1 - i) * width;
     apply(queue, block(a, j, j, m - j, std::min(width, count - j)), from(tau, j), count,
           block(c, j, 0, m - j, c.size(2)), adjoint, conjugate);
   }
+}
+
+void orthogonal_factor(Queue& queue, const TensorView& a, const TensorView& tau, const TensorView& q) {
+  check_tau("orthogonal_factor", a, tau);
+  check(
+      q.dims == 3 && q.dtype == a.dtype && q.size(0) == a.size(0) && q.size(1) == a.size(1) && q.size(2) >= tau.size(1),
+      "orthogonal_factor", "matrices of as many rows as the reflections have and at least as many columns as those");
+  copy_part(queue, q, {}, MatrixPart::identity);
+  const std::int64_t count = tau.size(1), width = block_width(queue, a.dtype), m = a.size(1);
+  if (q.numel() == 0 || count == 0) return;
+  if (reflect_is_whole(queue, a)) return reflect_whole(queue, a, tau, q, false, true);
+  for (std::int64_t j = (count - 1) / width * width; j >= 0; j -= width)  // columns before j are still the identity's
+    apply(queue, block(a, j, j, m - j, std::min(width, count - j)), from(tau, j), count,
+          block(q, j, j, m - j, q.size(2) - j), false, false);
 }
 
 }  // namespace dlprim

@@ -17,8 +17,7 @@ namespace {
 void left_vectors(Queue& queue, const TensorView& x, const TensorView& u) {
   const Temporary tau(queue, x.dtype, {x.size(0), x.size(2)});
   qr_factor(queue, x, tau, true);
-  copy_part(queue, u, {}, MatrixPart::identity);
-  reflect(queue, x, tau, u, false);
+  orthogonal_factor(queue, x, tau, u);
   const struct {
     Strides u, r;
     cl_long rows, columns;

@@ -129,7 +129,7 @@ Tridiagonal make_tridiagonal(Queue& queue, const TensorView& a) {
   const std::int64_t batch = a.size(0), n = a.size(1);
   Tridiagonal t{Temporary(queue, a.dtype, {batch, n}), Temporary(queue, a.dtype, {batch, n}),
                 Temporary(queue, a.dtype, {batch, n, n}), Temporary(queue, a.dtype, {batch, n - 1})};
-  if (tridiagonal_is_whole(queue.device().info(), n)) {
+  if (tridiagonal_is_whole(queue.device().info(), a.dtype, n)) {
     tridiagonal_whole(queue, a, t);
     return t;
   }

@@ -23,9 +23,8 @@ at::Tensor& orgqr_kernel(at::Tensor& result, const at::Tensor& tau) {
   translated([&] {
     const InPlace q(result, as_matrices);
     const at::Tensor reflections = q.form().clone(), factors = as_vectors(tau);
-    dlprim::Queue& queue = current_queue(result.device());
-    dlprim::copy_part(queue, matrix_view(q.form(), "orgqr"), {}, dlprim::MatrixPart::identity);
-    dlprim::reflect(queue, view_of(reflections), view_of(factors), q.view("orgqr"), false);
+    dlprim::orthogonal_factor(current_queue(result.device()), view_of(reflections), view_of(factors),
+                              matrix_view(q.form(), "orgqr"));
     q.finish();
   });
   return result;

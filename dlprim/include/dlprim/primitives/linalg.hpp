@@ -67,6 +67,9 @@ void qr_factor(Queue& queue, const TensorView& a, const TensorView& tau, bool sc
 void reflect(Queue& queue, const TensorView& a, const TensorView& tau, const TensorView& c, bool adjoint,
              bool conjugate = false);
 
+/// q = Q of reflections as `reflect` has them, or its first columns, for q [B, m, >= r].
+void orthogonal_factor(Queue& queue, const TensorView& a, const TensorView& tau, const TensorView& q);
+
 /// Eigenvalues, ascending, to values [B, n] (real, contiguous), and eigenvectors in place of a [B, n, n], of which only
 /// the lower triangle is read; `vectors` false leaves `a` undefined. info: 0, or 1 where iterations did not converge,
 /// as for matrices with infinities or NaN. Waits for the device where a complex matrix is larger than local memory holds.
