@@ -123,34 +123,81 @@ __kernel void dropout(CONST_GLOBAL(STORAGE(T), in), GLOBAL(STORAGE(T), out), GLO
 #ifdef PERMUTATION
 // A keyed bijection of [0, 2^bits) by Feistel rounds over two halves, walked until it falls below count:
 // R. Mitchell, D. Stokes, E. Frank, G. Holmes, "Bandwidth-optimal random shuffling for GPUs", TOPC 2022.
-inline uint mix(uint half_word, uint key) {
-  uint x = (half_word ^ key) * 0x9E3779B1u;
-  x = (x ^ x >> 15) * 0x85EBCA77u;
-  x = (x ^ x >> 13) * 0xC2B2AE3Du;
-  return x ^ x >> 16;
-}
+// WIDE: of values of that type, NARROW: of halves of them.
+#define BIJECTION(name, WIDE, NARROW, to_narrow, to_wide)                                                       \
+  inline NARROW CONCAT(name, _mix)(NARROW half_word, uint key) {                                                \
+    NARROW x = (half_word ^ key) * 0x9E3779B1u;                                                                 \
+    x = (x ^ x >> 15) * 0x85EBCA77u;                                                                            \
+    x = (x ^ x >> 13) * 0xC2B2AE3Du;                                                                            \
+    return x ^ x >> 16;                                                                                         \
+  }                                                                                                             \
+  inline WIDE name(WIDE value, const uint4 *keys, int low_bits, uint low_mask, uint high_mask) {                \
+    NARROW low = to_narrow(value) & low_mask, high = to_narrow(value >> low_bits);                              \
+    _Pragma("unroll") for (int k = 0; k < 4; k++) {                                                             \
+      high = (high ^ CONCAT(name, _mix)(low, keys[k].x)) & high_mask;                                           \
+      low = (low ^ CONCAT(name, _mix)(high, keys[k].y)) & low_mask;                                             \
+      high = (high ^ CONCAT(name, _mix)(low, keys[k].z)) & high_mask;                                           \
+      low = (low ^ CONCAT(name, _mix)(high, keys[k].w)) & low_mask;                                             \
+    }                                                                                                           \
+    return to_wide(high) << low_bits | to_wide(low);                                                            \
+  }
+BIJECTION(permuted, ulong, uint, (uint), (ulong))
 
+#define KEYS                                                                                                    \
+  const int low_bits = bits / 2, high_bits = bits - low_bits;                                                   \
+  const uint low_mask = (uint)((1ul << low_bits) - 1), high_mask = (uint)((1ul << high_bits) - 1);              \
+  uint4 keys[4];                                                                                                \
+  for (int k = 0; k < 4; k++) keys[k] = philox_draw(seed, offset, k, 0);
+
+#ifdef CPU_DEVICE
+BIJECTION(permuted_16, uint16, uint16, , )
+
+#define HELD 256
+
+// Keys once for many values. Where 31 bits hold them they are vectors: those to be walked on are gathered, so that there
+// are many at a time, which do not wait for each other.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void permutation(GLOBAL(STORAGE(T), out), ulong count, int bits,
+                                                                         ulong seed, ulong offset) {
+  KEYS
+  __global STORAGE(T) *out = POINTER(STORAGE(T), out);
+  const ulong share = (count - 1) / get_num_groups(0) + 1, first = get_group_id(0) * share, end = min(first + share, count);
+  for (ulong i = first; i < end && bits > 31; i++) {
+    ulong value = i;
+    do value = permuted(value, keys, low_bits, low_mask, high_mask);
+    while (value >= count);
+    STORE(T, out, i, (VALUE(T))value);
+  }
+  uint values[HELD];
+  uchar places[HELD];
+  for (ulong i = first; i < end && bits <= 31; i += HELD) {
+    int held = (int)min((ulong)HELD, end - i);
+    for (int k = 0; k < HELD; k++) values[k] = (uint)i + k, places[k] = (uchar)k;
+    while (held > 0) {
+      for (int c = 0; c < (held + 15) / 16; c++)
+        vstore16(permuted_16(vload16(c, values), keys, low_bits, low_mask, high_mask), c, values);
+      int kept = 0;
+      for (int k = 0; k < held; k++) {
+        const uint value = values[k];
+        const uchar place = places[k];
+        STORE(T, out, i + place, (VALUE(T))value);
+        values[kept] = value, places[kept] = place;
+        kept += value >= (uint)count;
+      }
+      held = kept;
+    }
+  }
+}
+#else
 __kernel void permutation(GLOBAL(STORAGE(T), out), ulong count, int bits, ulong seed, ulong offset) {
   const ulong i = global_id();
   if (i >= count) return;
-  const int low_bits = bits / 2, high_bits = bits - low_bits;
-  const uint low_mask = (uint)((1ul << low_bits) - 1), high_mask = (uint)((1ul << high_bits) - 1);
-  uint4 keys[4];
-  for (int k = 0; k < 4; k++) keys[k] = philox_draw(seed, offset, k, 0);
+  KEYS
   ulong value = i;
-  do {
-    uint low = (uint)value & low_mask, high = (uint)(value >> low_bits);
-#pragma unroll
-    for (int k = 0; k < 4; k++) {
-      high = (high ^ mix(low, keys[k].x)) & high_mask;
-      low = (low ^ mix(high, keys[k].y)) & low_mask;
-      high = (high ^ mix(low, keys[k].z)) & high_mask;
-      low = (low ^ mix(high, keys[k].w)) & low_mask;
-    }
-    value = (ulong)high << low_bits | low;
-  } while (value >= count);
+  do value = permuted(value, keys, low_bits, low_mask, high_mask);
+  while (value >= count);
   STORE(T, POINTER(STORAGE(T), out), i, (VALUE(T))value);
 }
+#endif
 #endif
 
 #ifdef CATEGORICAL

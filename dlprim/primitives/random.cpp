@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/random.hpp>
 #include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -171,8 +172,13 @@ void random_permutation(Queue& queue, const TensorView& out, PhiloxState state) 
   const cl_ulong count = cl_ulong(out.numel());
   if (count == 0) return;
   const cl_int bits = cl_int(std::max(2, int(std::bit_width(count - 1))));
-  launch(queue, section(cache, queue, "PERMUTATION", "permutation", out.dtype), NDRange(count, work_group), out.data,
-         count, bits, cl_ulong(state.seed), cl_ulong(state.offset));
+  const DeviceInfo& device = queue.device().info();
+  constexpr std::uint64_t shares_of_unit = 8, least = 1024;
+  const bool in_vectors = device.cpu && !settings.gpu_forms;
+  const std::uint64_t items = std::clamp<std::uint64_t>(count / least, 1, shares_of_unit * device.compute_units);
+  launch(queue, section(cache, queue, "PERMUTATION", "permutation", out.dtype),
+         in_vectors ? NDRange(items, 1) : NDRange(count, work_group), out.data, count, bits, cl_ulong(state.seed),
+         cl_ulong(state.offset));
 }
 
 void random_categorical(Queue& queue, const TensorView& cumulative, const TensorView& out, PhiloxState state) {
