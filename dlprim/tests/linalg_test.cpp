@@ -368,25 +368,38 @@ void check_svd(DataType type, std::int64_t m, std::int64_t n, std::int64_t rank,
 }
 
 TEST(Linalg, Svd) {
-  const std::int64_t shapes[][3] = {{1, 1, 1},   {5, 3, 3},    {40, 40, 40},  {40, 30, 7}, {90, 80, 80},
-                                    {70, 66, 3}, {17, 16, 16}, {200, 20, 20}, {33, 2, 1}};
+  const std::int64_t shapes[][3] = {{1, 1, 1},    {5, 3, 3},     {40, 40, 40}, {40, 30, 7},   {90, 80, 80}, {70, 66, 3},
+                                    {17, 16, 16}, {200, 20, 20}, {33, 2, 1},   {300, 20, 20}, {260, 3, 1}};
   for (DataType type : types())
     for (const auto& s : shapes) check_svd(type, s[0], s[1], s[2]);
 }
 
-TEST(Linalg, SvdOfManyMatrices) {
-  constexpr std::int64_t batch = 100, m = 4, n = 3;
-  const DeviceTensor a = random_matrices(DataType::float32, batch, m, n), u(DataType::float32, {batch, m, n}),
-                     s(DataType::float32, {batch, n}), v(DataType::float32, {batch, n, n}),
-                     info(DataType::int32, {batch});
+void check_thin_svd(DataType type, std::int64_t batch, std::int64_t m, std::int64_t n) {
+  SCOPED_TRACE(::testing::Message() << name(type) << " " << m << "x" << n);
+  const DeviceTensor a = random_matrices(type, batch, m, n), u(type, {batch, m, n}), s(type, {batch, n}),
+                     v(type, {batch, n, n}), info(DataType::int32, {batch});
   svd(queue(), a, u, s, v, info);
-  EXPECT_EQ(info.read(), Values(batch, 0));
+  EXPECT_EQ(info.read(), Values(std::size_t(batch), 0));
   const Values sizes = s.read(), left = u.read(), right = v.read(), before = a.read();
   for (std::int64_t b = 0; b < batch; b++) {
     Host scaled = slice(left, b, m, n);
+    expect_near(product(transpose(scaled), scaled), identity(n), type, 20);
     for (std::int64_t i = 0; i < m * n; i++) scaled.values[std::size_t(i)] *= sizes[std::size_t(b * n + i % n)];
-    expect_near(product(scaled, transpose(slice(right, b, n, n))), slice(before, b, m, n), DataType::float32, 60);
+    expect_near(product(scaled, transpose(slice(right, b, n, n))), slice(before, b, m, n), type, 60);
   }
+}
+
+TEST(Linalg, SvdOfManyMatrices) { check_thin_svd(DataType::float32, 100, 4, 3); }
+
+TEST(Linalg, SvdOfManyRows) {
+  for (DataType type : types()) check_thin_svd(type, 2, 1100, 20);
+  DeviceTensor a = random_matrices(DataType::float32, 2, 1100, 3);
+  Values with = a.read();
+  with[1] = NAN;
+  a.write(with);
+  const DeviceTensor values(DataType::float32, {2, 3}), info(DataType::int32, {2});
+  svd(queue(), a, {}, values, {}, info);
+  EXPECT_EQ(info.read(), (Values{-4, 0}));
 }
 
 // Squares of the last columns underflow.
@@ -404,6 +417,7 @@ TEST(Linalg, NumbersThatAreNoneEndWithAnError) {
     const DeviceTensor values(DataType::float32, {2, n}), info(DataType::int32, {2});
     svd(queue(), a, {}, values, {}, info);
     EXPECT_EQ(info.read(), (Values{-4, 0}));
+    EXPECT_TRUE(std::isnan(values.read()[0]));
     eigen_hermitian(queue(), a, values, info, true);
     EXPECT_EQ(info.read(), (Values{1, 0}));
     a.write(with);

@@ -191,8 +191,10 @@ __kernel void orient(GLOBAL(T, u), CONST_GLOBAL(T, r), Columns p, long batches) 
     }
 }
 
-// info = code where the scale is NaN, else 0.
-__kernel void report(CONST_GLOBAL(real_t, scales), GLOBAL(int, info), int batches, int code) {
+// info = code where the scale is NaN, else 0, or where `keeps` what it was.
+__kernel void report(CONST_GLOBAL(real_t, scales), GLOBAL(int, info), int batches, int code, int keeps) {
   const int b = get_global_id(0);
-  if (b < batches) POINTER(int, info)[b] = isnan(CONST_POINTER(real_t, scales)[b]) ? code : 0;
+  if (b >= batches) return;
+  const bool none = isnan(CONST_POINTER(real_t, scales)[b]);
+  if (none || !keeps) POINTER(int, info)[b] = none ? code : 0;
 }

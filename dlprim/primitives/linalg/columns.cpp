@@ -215,9 +215,18 @@ Temporary rank(Queue& queue, const TensorView& values, const TensorView& scales,
   return order;
 }
 
-void report(Queue& queue, const TensorView& scales, const TensorView& info, int code, DataType type) {
+void divide(Queue& queue, const TensorView& a, const TensorView& scales) {
+  const struct {
+    Strides a;
+    cl_long rows, columns;
+  } p{strides_of(a), a.size(1), a.size(2)};
+  launch(queue, column_kernel(queue, a.dtype, ColumnKernel::divide), Grid(p.columns, p.rows, a.size(0)).range(), a.data,
+         scales.data, p, cl_long(a.size(0)));
+}
+
+void report(Queue& queue, const TensorView& scales, const TensorView& info, int code, DataType type, bool keeps) {
   launch(queue, column_kernel(queue, type, ColumnKernel::report), NDRange(std::size_t(info.numel()), 64), scales.data,
-         info.data, cl_int(info.numel()), cl_int(code));
+         info.data, cl_int(info.numel()), cl_int(code), cl_int(keeps));
 }
 
 }  // namespace dlprim::linalg

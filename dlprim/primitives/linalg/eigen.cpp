@@ -15,15 +15,6 @@ using namespace linalg;
 
 namespace {
 
-void divide(Queue& queue, const TensorView& a, const TensorView& scales) {
-  const struct {
-    Strides a;
-    cl_long rows, columns;
-  } p{strides_of(a), a.size(1), a.size(2)};
-  launch(queue, column_kernel(queue, a.dtype, ColumnKernel::divide), Grid(p.columns, p.rows, a.size(0)).range(), a.data,
-         scales.data, p, cl_long(a.size(0)));
-}
-
 // a + c for a bound c of its eigenvalues' sizes: the fourth root of the norm of a^4, n^(1/8) times the largest at most.
 Temporary made_positive(Queue& queue, const TensorView& a) {
   const std::int64_t batch = a.size(0), n = a.size(1);

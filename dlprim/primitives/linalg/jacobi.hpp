@@ -48,7 +48,10 @@ void column_products(Queue& queue, const TensorView& a, const TensorView& b, con
 /// The place of each of values [B, n], and these, times their scale, sorted.
 Temporary rank(Queue& queue, const TensorView& values, const TensorView& scales, const TensorView& sorted,
                bool descending, DataType type);
-/// info = code where the scale is NaN.
-void report(Queue& queue, const TensorView& scales, const TensorView& info, int code, DataType type);
+/// info = code where the scale is NaN, else 0, or where `keeps` what it was.
+void report(Queue& queue, const TensorView& scales, const TensorView& info, int code, DataType type,
+            bool keeps = false);
+/// a /= its scale, or zeros where that is NaN.
+void divide(Queue& queue, const TensorView& a, const TensorView& scales);
 
 }  // namespace dlprim::linalg

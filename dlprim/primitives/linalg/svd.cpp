@@ -26,6 +26,30 @@ void left_vectors(Queue& queue, const TensorView& x, const TensorView& u) {
          x.data, p, cl_long(u.size(0)));
 }
 
+// Of more rows than a work-item takes, on CPUs: R's, whose left vectors Q turns.
+void svd_of_r(Queue& queue, const TensorView& a, const TensorView& u, const TensorView& s, const TensorView& v,
+              const TensorView& info) {
+  const std::int64_t batch = a.size(0), m = a.size(1), n = a.size(2);
+  const Temporary scales = norms_of(queue, a), columns(queue, a.dtype, {batch, n, m}), tau(queue, a.dtype, {batch, n}),
+                  r(queue, a.dtype, {batch, n, n}), values(queue, a.dtype, {batch, n});
+  const TensorView x = transposed(columns);
+  copy_part(queue, x, a, MatrixPart::all);
+  divide(queue, x, scales);
+  qr_factor(queue, x, tau, true);
+  copy_part(queue, r, block(x, 0, 0, n, n), MatrixPart::upper);
+  if (u.defined()) {
+    const Temporary left(queue, a.dtype, {batch, n, n});
+    svd_whole(queue, r, left, values, v, info);
+    copy_part(queue, u, {}, MatrixPart::identity);
+    copy(queue, block(u, 0, 0, n, n), left);
+    reflect(queue, x, tau, u, false);
+  } else {
+    svd_whole(queue, r, {}, values, {}, info);
+  }
+  rank(queue, values, scales, s, true, a.dtype);
+  report(queue, scales, info, -4, a.dtype, true);
+}
+
 }  // namespace
 
 void svd(Queue& queue, const TensorView& a, const TensorView& u, const TensorView& s, const TensorView& v,
@@ -40,7 +64,10 @@ void svd(Queue& queue, const TensorView& a, const TensorView& u, const TensorVie
                      (u.size(2) == n || u.size(2) == m) && v.size(1) == n && v.size(2) == n),
         "svd", "left vectors [batch, m, n or m] and right vectors [batch, n, n] of the matrices' dtype");
   if (a.numel() == 0) return fill(queue, info, 0);
-  if (svd_is_whole(queue.device().info(), a)) return svd_whole(queue, a, vectors ? u : TensorView(), s, v, info);
+  const DeviceInfo& device = queue.device().info();
+  const TensorView left = vectors ? u : TensorView();
+  if (svd_is_whole(device, a.dtype, m)) return svd_whole(queue, a, left, s, v, info);
+  if (svd_is_whole(device, a.dtype, n)) return svd_of_r(queue, a, left, s, v, info);
   const OneSided rotated = rotate_columns(queue, a);
   const TensorView x = block(rotated.x, 0, 0, m, n);
   const Temporary norms(queue, s.dtype, {batch, n});

@@ -84,8 +84,8 @@ void tridiagonal_whole(Queue& queue, const TensorView& a, const Tridiagonal& t) 
          p);
 }
 
-bool svd_is_whole(const DeviceInfo& device, const TensorView& a) {
-  return is_whole(device, a.dtype) && a.size(1) <= most_reduced;
+bool svd_is_whole(const DeviceInfo& device, DataType type, std::int64_t rows) {
+  return is_whole(device, type) && rows <= most_reduced;
 }
 
 void svd_whole(Queue& queue, const TensorView& a, const TensorView& u, const TensorView& s, const TensorView& v,

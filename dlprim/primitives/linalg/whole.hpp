@@ -19,8 +19,8 @@ bool tridiagonal_is_whole(const DeviceInfo& device, DataType type, std::int64_t 
 /// As make_tridiagonal, to `t`.
 void tridiagonal_whole(Queue& queue, const TensorView& a, const Tridiagonal& t);
 
-/// Whether a work-item finds the singular values of a [B, m, n] alone.
-bool svd_is_whole(const DeviceInfo& device, const TensorView& a);
+/// Whether a work-item finds the singular values of matrices of that many rows, and no more columns, alone.
+bool svd_is_whole(const DeviceInfo& device, DataType type, std::int64_t rows);
 /// As svd.
 void svd_whole(Queue& queue, const TensorView& a, const TensorView& u, const TensorView& s, const TensorView& v,
                const TensorView& info);
