@@ -10,6 +10,15 @@ typedef struct {
   int pitch, unused;
 } Cholesky;
 
+// What changes of column k: real ones in whole vectors, of which what is above the diagonal is not used.
+#ifdef COMPLEX
+#define FIRST(k) (k)
+#define LAST n
+#else
+#define FIRST(k) ((k) / 16 * 16)
+#define LAST pitch
+#endif
+
 __kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1))) void cholesky(GLOBAL(T, a), GLOBAL(int, info), Cholesky p,
                                                                              __local T *s) {
   const int x = get_local_id(0), y = get_local_id(1), n = p.n, pitch = p.pitch;
@@ -18,8 +27,11 @@ __kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1))) void cholesky(GLOB
   __global int *info = POINTER(int, info) + batch;
   if (p.start && *info) return;
 #if SIDE == 1
-  for (int i = 0; i < n; i++)
-    for (int j = 0; j <= i; j++) s[j * pitch + i] = a[AT(p.a, i, j)];
+  for (int j = 0; j < n; j++) {
+    for (int i = 0; i < j; i++) s[j * pitch + i] = REAL(0);
+    for (int i = j; i < n; i++) s[j * pitch + i] = a[AT(p.a, i, j)];
+    for (int i = n; i < pitch; i++) s[j * pitch + i] = REAL(0);
+  }
   int bad = 0;
   for (int j = 0; j < n && !bad; j++) {
     __local T *column = s + j * pitch;
@@ -29,7 +41,7 @@ __kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1))) void cholesky(GLOB
     for (int k = j + 1; k < n && !bad; k++) {
       __local T *other = s + k * pitch;
       const T factor = CONJ(column[k]) * inverse;
-      SUBTRACT_PRODUCTS(other, column, factor, k, n);
+      SUBTRACT_PRODUCTS(other, column, factor, FIRST(k), LAST);
     }
   }
   *info = bad ? p.start + bad : 0;

@@ -17,13 +17,20 @@ struct Key {
   std::uint8_t side;
 };
 
-std::size_t local_bytes(DataType type, std::int64_t n) { return std::size_t(n * (n | 1)) * size_of(type); }
+// Between columns in local memory.
+std::int64_t pitch_of(const DeviceInfo& device, std::int64_t n) {
+  return device.cpu && !settings.gpu_forms ? (n + 15) / 16 * 16 : n | 1;
+}
+
+std::size_t local_bytes(const DeviceInfo& device, DataType type, std::int64_t n) {
+  return std::size_t(n * pitch_of(device, n)) * size_of(type);
+}
 
 // The largest n of `step`, 2 step ... whose matrix fits local memory.
 std::int64_t fitting(Queue& queue, DataType type, std::int64_t step, std::int64_t most) {
-  const std::size_t memory = queue.device().info().local_memory;
+  const DeviceInfo& device = queue.device().info();
   std::int64_t n = step;
-  while (n + step <= most && local_bytes(type, n + step) <= memory) n += step;
+  while (n + step <= most && local_bytes(device, type, n + step) <= device.local_memory) n += step;
   return n;
 }
 
@@ -40,9 +47,9 @@ void factor_small(Queue& queue, const TensorView& a, const TensorView& info, std
   const struct {
     Strides a;
     cl_int n, start, pitch, unused;
-  } p{strides_of(a), cl_int(n), cl_int(start), cl_int(n | 1), 0};
+  } p{strides_of(a), cl_int(n), cl_int(start), cl_int(pitch_of(device, n)), 0};
   launch(queue, kernel, NDRange(std::size_t(a.size(0)) * side, side, side, side), a.data, info.data, p,
-         LocalMemory{local_bytes(a.dtype, n)});
+         LocalMemory{local_bytes(device, a.dtype, n)});
 }
 
 // The lower triangle of a -= panel panel^H, in strips, of which each is computed from its diagonal down.
