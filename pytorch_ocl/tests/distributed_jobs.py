@@ -5,6 +5,7 @@ import datetime
 import os
 import signal
 import sys
+import threading
 import time
 import warnings
 
@@ -490,6 +491,33 @@ def data_parallel():
     for _ in range(2):
         model(torch.ones(2, 4, device="ocl")).sum().backward()
     assert model.module.unused.weight.grad is None
+
+
+def waiting_callbacks():
+    """Callbacks of futures that wait for another collective, more of them than a group has threads."""
+    from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
+    from torch.nn.parallel import DistributedDataParallel
+
+    start(seconds=60)
+    later = []
+    first = [dist.all_reduce(torch.full((5,), float(i), device="ocl"), async_op=True).get_future() for i in range(6)]
+    called = threading.Event()
+
+    def add(future):
+        called.wait()
+        return future.value()[0] + later[0].wait()[0]
+
+    sums = [future.then(add) for future in first]
+    later.append(dist.all_reduce(torch.full((5,), 10.0, device="ocl"), async_op=True).get_future())
+    called.set()
+    equal([future.wait() for future in sums], [torch.full((5,), 2.0 * i + 20) for i in range(6)], "waited for")
+
+    def compressed(where):
+        model = DistributedDataParallel(perceptron().to(where))
+        model.register_comm_hook(PowerSGDState(None, 2, start_powerSGD_iter=2), powerSGD_hook)
+        return losses(model, on=where)
+
+    close(compressed(device()), compressed("cpu"))
 
 
 def sharded():

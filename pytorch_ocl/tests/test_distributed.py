@@ -121,6 +121,12 @@ def test_debug_level_detail(tmp_path):
         assert code == 0, errors
 
 
+@pytest.mark.parametrize("way", [{"PYTORCH_OCL_SHARED_MEMORY": "0"}, SHARED, HELD], ids=["sockets", "host", "streams"])
+def test_callbacks_that_wait(way, tmp_path):
+    for code, _, errors in run("waiting_callbacks", tmp_path, **way):
+        assert code == 0, errors
+
+
 @pytest.mark.skipif(torch.ocl.device_count() < 2, reason="needs two ocl devices")
 @pytest.mark.parametrize("shared", [{}, SHARED])
 @pytest.mark.parametrize("job", ["reductions", "data_parallel"])

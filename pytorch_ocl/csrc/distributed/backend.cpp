@@ -79,7 +79,7 @@ WorkPtr GlooBackend::launch(Call call, std::vector<Part> parts, Images last) {
   }
   const auto back = side ? std::optional(side->to_device) : std::nullopt;
   auto work = c10::make_intrusive<StagedWork>(rank_, call.type, call.title, back, ready, parts.size(), std::move(last),
-                                              std::move(call.outputs));
+                                              std::move(call.outputs), callbacks_);
   // All copies first: where one fails, for want of memory, nothing has started that other ranks would wait for.
   std::vector<dlprim::Event> arrived(parts.size());
   for (std::size_t i = 0; i < parts.size(); i++) {

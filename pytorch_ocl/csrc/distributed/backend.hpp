@@ -112,6 +112,7 @@ class GlooBackend final : public c10d::Backend {
   Streams streams(c10::Device device, bool shared = false);
   c10d::Backend& gloo();
 
+  Worker callbacks_{"pt_ocl_callback", Worker::unlimited};  // first: what ends last posts to it
   c10::intrusive_ptr<c10d::Backend> group_, gloo_;
   c10::intrusive_ptr<c10d::Store> store_;
   SharedOptions options_;

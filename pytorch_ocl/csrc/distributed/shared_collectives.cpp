@@ -159,8 +159,9 @@ WorkPtr GlooBackend::try_shared(Call call, std::vector<Exchange> exchanges, std:
   // What is copied to other tensors in the end needs their memory then.
   if (std::ranges::any_of(exchanges, [](const Exchange& exchange) { return !exchange.after.empty(); })) held.reset();
   const dlprim::Event ready = translated([&] { return queue_of(current_stream(where.index())).record(); });
-  auto work = c10::make_intrusive<StagedWork>(rank_, call.type, call.title, streams(where, true).to_device, ready,
-                                              exchanges.size(), Images{}, std::move(call.outputs), std::move(held));
+  auto work =
+      c10::make_intrusive<StagedWork>(rank_, call.type, call.title, streams(where, true).to_device, ready,
+                                      exchanges.size(), Images{}, std::move(call.outputs), callbacks_, std::move(held));
   if (timeout == c10d::kUnsetTimeout) timeout = group_->getBackendOptions()->timeout;
   collectives_.post(
       [this, exchanges = std::move(exchanges), work, ready, where, timeout, again = std::move(again)]() mutable {

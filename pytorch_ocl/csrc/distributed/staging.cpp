@@ -116,10 +116,11 @@ void copy_to_device(const Images& images, c10::Stream stream) {
 }
 
 StagedWork::StagedWork(int rank, c10d::OpType type, const char* title, std::optional<c10::Stream> to_device,
-                       dlprim::Event ready, std::size_t parts, Images last, Tensors results,
+                       dlprim::Event ready, std::size_t parts, Images last, Tensors results, Worker& callbacks,
                        std::unique_ptr<dlprim::Gate> gate)
     : Work(rank, type, title, results), to_device_(to_device), ready_(std::move(ready)), parts_(parts),
-      last_(std::move(last)), results_(std::move(results)), gate_(std::move(gate)), future_(future_on(to_device)) {
+      last_(std::move(last)), results_(std::move(results)), callbacks_(callbacks), gate_(std::move(gate)),
+      future_(future_on(to_device)) {
   if (!gate_) return;
   const RecordedAs behind_gate(gate_->event());
   future_->markCompleted(c10::IValue(results_));
@@ -157,19 +158,37 @@ void StagedWork::complete_future() {
   future_->markCompleted(c10::IValue(results_));
 }
 
+c10::intrusive_ptr<c10::ivalue::Future> StagedWork::getFuture() {
+  std::lock_guard guard(parts_mutex_);
+  has_callbacks_ = true;
+  return future_;
+}
+
 void StagedWork::complete() {
   try {
-    if (!error_) {
-      copy(last_);
-      if (gate_) translated([&] { queue_of(*to_device_).record().wait(); });
-      else complete_future();
-    }
+    if (!error_) copy(last_);
+    if (!error_ && gate_) translated([&] { queue_of(*to_device_).record().wait(); });
   } catch (...) {
     error_ = std::current_exception();
   }
   if (gate_) gate_->open(error_);
-  else if (error_) future_->setErrorIfNeeded(error_);
   last_.clear();
+  // Whoever asks for the future only now waits, and gets one that has ended.
+  std::lock_guard guard(parts_mutex_);
+  if (!gate_ && has_callbacks_) {
+    callbacks_.post([self = c10::intrusive_ptr<StagedWork>::reclaim_copy(this)] { self->end(); });
+    return;
+  }
+  end();
+}
+
+void StagedWork::end() noexcept {
+  try {
+    if (!gate_ && !error_) complete_future();
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+  if (!gate_ && error_) future_->setErrorIfNeeded(error_);
   finish(error_);
 }
 

@@ -10,6 +10,8 @@
 #include <memory>
 #include <vector>
 
+#include "worker.hpp"
+
 namespace pytorch_ocl::distributed {
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
@@ -57,17 +59,21 @@ struct Part {
 ///
 /// With a gate, as with NCCL, wait() does not keep the host: the future holds `results` at once, and streams that wait
 /// for it are held back until the copies have ended. An error then shows when the host next waits for such a stream.
+///
+/// Callbacks of the future may wait for other collectives, so threads that those need do not run them.
 class StagedWork final : public c10d::Work {
  public:
-  /// `last` is copied to the device when all parts have ended. Copies to the device start after `ready`.
+  /// `last` is copied to the device when all parts have ended. Copies to the device start after `ready`. `callbacks`,
+  /// whose threads have no limit, must outlive the collective.
   StagedWork(int rank, c10d::OpType type, const char* title, std::optional<c10::Stream> to_device, dlprim::Event ready,
-             std::size_t parts, Images last, Tensors results, std::unique_ptr<dlprim::Gate> gate = nullptr);
+             std::size_t parts, Images last, Tensors results, Worker& callbacks,
+             std::unique_ptr<dlprim::Gate> gate = nullptr);
 
   /// With a time limit, it waits for the end in any case.
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   void synchronize() override { future_->wait(); }
   Tensors result() override { return results_; }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
 
   /// Reports that a part has ended, with an error or, where that is null, with these images to be copied.
   void end_part(const Images& images, std::exception_ptr error) noexcept;
@@ -76,6 +82,7 @@ class StagedWork final : public c10d::Work {
   void copy(const Images& images);
   void complete();
   void complete_future();
+  void end() noexcept;
 
   std::optional<c10::Stream> to_device_;
   dlprim::Event ready_;
@@ -84,6 +91,8 @@ class StagedWork final : public c10d::Work {
   std::exception_ptr error_;
   Images last_;
   Tensors results_;
+  Worker& callbacks_;
+  bool has_callbacks_ = false;  // or may have
   std::unique_ptr<dlprim::Gate> gate_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };

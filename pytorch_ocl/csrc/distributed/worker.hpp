@@ -5,13 +5,17 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace pytorch_ocl::distributed {
 
-/// A thread that runs tasks one after the other, started by the first.
+/// Runs tasks in threads, which start when they are needed: with one thread, one task after the other.
 class Worker {
  public:
-  explicit Worker(const char* name = "pt_ocl_gloo") : name_(name) {}
+  static constexpr std::size_t unlimited = std::size_t(-1);
+
+  /// `most`: threads. Without a limit, a task may wait for what other tasks do.
+  explicit Worker(const char* name = "pt_ocl_gloo", std::size_t most = 1) : name_(name), most_(most) {}
   Worker(const Worker&) = delete;
   /// Returns once all tasks have run.
   ~Worker();
@@ -29,7 +33,8 @@ class Worker {
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
   bool ending_ = false;
-  std::thread thread_;
+  std::size_t most_, idle_ = 0;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace pytorch_ocl::distributed
