@@ -58,3 +58,12 @@ def test_numbers_do_not_repeat_between_calls(device):
     torch.manual_seed(0)
     values = torch.cat([torch.rand(1000, device=device) for _ in range(20)])
     assert len(torch.unique(values.cpu())) > 19900  # of 2^24 values, some meet by chance
+
+
+def test_rrelu_where_tangents_are_batched(device):
+    def rrelu(x):
+        torch.manual_seed(0)
+        return torch.nn.functional.rrelu(x, training=True)
+
+    x = torch.randn(5, dtype=torch.float64, device=device, requires_grad=True)
+    assert torch.autograd.gradcheck(rrelu, x, check_forward_ad=True, check_batched_forward_grad=True)

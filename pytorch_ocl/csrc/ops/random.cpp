@@ -255,7 +255,9 @@ at::Tensor& rrelu_with_noise_out(const at::Tensor& self, at::Tensor& noise, cons
   const double low = lower.to<double>(), high = upper.to<double>();
   if (!training) return at::leaky_relu_out(out, self, (low + high) / 2);
   TORCH_CHECK(low <= high, "Lower bound should be less than or equal to the upper bound");
-  noise.uniform_(low, high, std::move(generator)).masked_fill_(self.gt(0), 1);
+  // Not by uniform_: where tangents are batched, PyTorch refuses calls of it.
+  fill_random(noise, dlprim::Distribution::uniform, low, high, generator, "rrelu_with_noise");
+  noise.masked_fill_(self.gt(0), 1);
   return at::mul_out(out, self, noise);
 }
 
