@@ -35,7 +35,8 @@ QUICK = """test_binary_ufuncs test_reductions test_torch test_nn test_indexing t
 OTHERS = """test_ops test_ops_gradients test_ops_fwd_gradients test_unary_ufuncs test_decomp test_modules test_sparse
     test_transformers test_nestedtensor test_maskedtensor test_optim test_testing test_dlpack test_complex test_autograd
     test_numpy_interop test_native_mha test_expanded_weights test_serialization test_prims test_proxy_tensor
-    nn/test_dropout nn/test_multihead_attention functorch/test_vmap functorch/test_eager_transforms""".split()
+    nn/test_dropout nn/test_multihead_attention functorch/test_vmap functorch/test_eager_transforms test_legacy_vmap
+    test_content_store quantization/core/experimental/test_bits quantization/core/experimental/test_float8""".split()
 # These make tests for the devices they name and for those that are asked for like this.
 FOR_CUSTOM = {"test_transformers", "test_maskedtensor", "test_proxy_tensor", "functorch/test_vmap",
               "functorch/test_eager_transforms"}  # fmt: skip

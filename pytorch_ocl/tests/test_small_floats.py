@@ -95,6 +95,32 @@ def test_operators(kind):
         y.clone().index_put_((index.to("ocl"),), y[:3], accumulate=True)
 
 
+@pytest.mark.parametrize("kind", [torch.bits1x8, torch.bits2x4, torch.bits4x2, torch.bits8, torch.bits16], ids=str)
+def test_bits_are_moved(kind):
+    integers = torch.uint8 if kind.itemsize == 1 else torch.int16
+    x = torch.arange(64, dtype=torch.int16).mul(517).view(integers).view(8, -1)
+    y, index = x.view(kind).to("ocl"), torch.tensor([2, 0], device="ocl")
+    for move in (
+        lambda a: a.t().contiguous(),
+        lambda a: torch.cat([a, a[:, ::2]], 1),
+        lambda a: torch.stack([a, a.flip(0)]),
+        lambda a: a.index_select(0, index.to(a.device)),
+        lambda a: torch.where(torch.ones(8, 1, dtype=torch.bool, device=a.device), a, a),
+        lambda a: a.clone().zero_(),
+        lambda a: torch.zeros(5, dtype=a.dtype, device=a.device),
+        lambda a: a.to("cpu"),
+    ):
+        assert torch.equal(move(y).cpu().view(integers), move(x))
+    for refused in (
+        lambda: y.to(torch.float32),
+        lambda: torch.ones(2, device="ocl").to(kind),
+        lambda: y == y,
+        lambda: y.fill_(1),
+    ):
+        with pytest.raises(NotImplementedError, match="not implemented for 'Bits"):
+            refused()
+
+
 def test_float4_is_storage_alone():
     y = torch.zeros(4, dtype=torch.uint8, device="ocl").view(torch.float4_e2m1fn_x2)
     with pytest.raises(NotImplementedError, match="Float4_e2m1fn_x2"):

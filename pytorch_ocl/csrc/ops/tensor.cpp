@@ -177,7 +177,10 @@ at::Tensor _efficientzerotensor(at::IntArrayRef size, std::optional<at::ScalarTy
 }
 
 at::Tensor& zero_(at::Tensor& self) {
-  if (self.scalar_type() == at::kFloat4_e2m1fn_x2) return self.view(at::kByte).zero_(), self;  // holds no number
+  if (holds_no_numbers(self.scalar_type())) {
+    self.view(self.itemsize() == 1 ? at::kByte : at::kShort).zero_();
+    return self;
+  }
   return fill__Scalar(self, 0);
 }
 

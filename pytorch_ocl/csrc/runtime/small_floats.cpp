@@ -23,8 +23,10 @@ std::optional<dlprim::SmallFloat> small_float(at::ScalarType type) noexcept {
   }
 }
 
+bool holds_no_numbers(at::ScalarType type) noexcept { return type == at::kFloat4_e2m1fn_x2 || c10::isBitsType(type); }
+
 bool storage_only(at::ScalarType type) noexcept {
-  return small_float(type) || type == at::kFloat4_e2m1fn_x2 || type == at::kComplexHalf;
+  return small_float(type) || holds_no_numbers(type) || type == at::kComplexHalf;
 }
 
 bool moves_elements(std::string_view op) noexcept {

@@ -8,6 +8,8 @@ namespace pytorch_ocl {
 
 /// What the bytes of a dtype stand for; nothing for other dtypes and for those without conversions.
 std::optional<dlprim::SmallFloat> small_float(at::ScalarType type) noexcept;
+/// Whether a dtype has no conversions: two numbers in a byte, or bits of any meaning.
+bool holds_no_numbers(at::ScalarType type) noexcept;
 /// Whether a dtype is stored in bytes that kernels do not know.
 bool storage_only(at::ScalarType type) noexcept;
 /// Whether an operator only moves elements, so that it takes bytes of any meaning.

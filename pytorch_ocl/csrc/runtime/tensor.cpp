@@ -28,8 +28,10 @@ dlprim::DataType data_type_of(at::ScalarType type, const char* op) {
     case at::kComplexFloat: return DataType::complex64;
     case at::kComplexDouble: return DataType::complex128;
     default:
-      if (storage_only(type) && moves_elements(op))
-        return c10::elementSize(type) == 1 ? DataType::uint8 : DataType::uint32;
+      if (storage_only(type) && moves_elements(op)) {
+        const std::size_t bytes = c10::elementSize(type);
+        return bytes == 1 ? DataType::uint8 : bytes == 2 ? DataType::uint16 : DataType::uint32;
+      }
       TORCH_CHECK_NOT_IMPLEMENTED(false, "\"", op, "\" not implemented for '", c10::toString(type), "' on ocl");
   }
 }
