@@ -66,7 +66,7 @@ def test_refused_dtypes(device, name):
 def test_places_of_histograms_are_rounded_as_on_the_cpu(device):
     torch.manual_seed(0)
     for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
-        x = torch.randint(0, 1000, (4000,)).div(100).to(dtype)
+        x = torch.randint(0, 1000, (1000,)).div(100).to(dtype)  # the CPU counts in bfloat16 up to 256
         for bins, low, high in ((10, 0, 0), (100, 0, 10), (7, 1, 9), (33, -3, 5)):
             torch.testing.assert_close(
                 torch.histc(x.to(device), bins, low, high).cpu(), torch.histc(x, bins, low, high), rtol=0, atol=0
