@@ -36,10 +36,11 @@ OTHERS = """test_ops test_ops_gradients test_ops_fwd_gradients test_unary_ufuncs
     test_transformers test_nestedtensor test_maskedtensor test_optim test_testing test_dlpack test_complex test_autograd
     test_numpy_interop test_native_mha test_expanded_weights test_serialization test_prims test_proxy_tensor
     nn/test_dropout nn/test_multihead_attention functorch/test_vmap functorch/test_eager_transforms test_legacy_vmap
-    test_content_store quantization/core/experimental/test_bits quantization/core/experimental/test_float8""".split()
+    functorch/test_aotdispatch test_fake_tensor test_content_store quantization/core/experimental/test_bits
+    quantization/core/experimental/test_float8""".split()
 # These make tests for the devices they name and for those that are asked for like this.
-FOR_CUSTOM = {"test_transformers", "test_maskedtensor", "test_proxy_tensor", "functorch/test_vmap",
-              "functorch/test_eager_transforms"}  # fmt: skip
+FOR_CUSTOM = {"test_transformers", "test_maskedtensor", "test_proxy_tensor", "test_fake_tensor", "functorch/test_vmap",
+              "functorch/test_eager_transforms", "functorch/test_aotdispatch"}  # fmt: skip
 
 # What a newer PyTorch needs: these would call themselves without end, and samples come with one context more.
 RENEWED = (
