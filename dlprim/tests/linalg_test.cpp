@@ -336,7 +336,7 @@ void check_clusters(DataType type, std::int64_t n, int form) {
 
 TEST(Linalg, EigenvaluesInClusters) {
   for (DataType type : types())
-    for (std::int64_t n : {40, 131})
+    for (std::int64_t n : {40, 44, 50, 131})
       for (int form = 0; form < 4; form++) check_clusters(type, n, form);
 }
 

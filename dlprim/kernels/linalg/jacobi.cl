@@ -91,7 +91,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void jacobi(CONST_GL
           // Measured by both where they are columns' products, and no smaller than what rounding leaves of it.
           const bool matters = BLOCKS ? size > EPSILON * sqrt(fabs(xx)) * sqrt(fabs(yy)) : size > tolerance;
           if (matters) rotated = 1;
-          if (matters || !BLOCKS) rotation(xy, xx, yy, &d, &u);
+          // Far below the tolerance, rotations would only mix the rows of equal eigenvalues, again and again.
+          if (BLOCKS ? matters : size > tolerance / 8) rotation(xy, xx, yy, &d, &u);
         }
         remainders[i] = d, sines[i] = u, first[i] = x, second[i] = y;
       }
