@@ -74,7 +74,8 @@ std::string device_options(const Device& device) {
   if (info.fp16) options += "-DFP16 ";
   if (info.nv_inline_ptx) options += "-DNV_PTX=" + std::to_string(info.nv_compute_capability) + " ";
   if (info.cpu) options += "-DCPU_DEVICE ";
-  if (info.platform == "rusticl") options += "-DRUSTICL ";  // ends the process at what SPIR-V cannot say
+  // rusticl ends the process at what SPIR-V cannot say, Oclgrind has no such function.
+  if (info.platform == "rusticl" || info.platform == "Oclgrind") options += "-DNO_PREFETCH ";
   return options;
 }
 

@@ -21,6 +21,7 @@ std::vector<Case> shifted_cases() {
       {"shifted 1x1 stride 2", {2, 8, 9, 70}, {8, 8, 1, 1}, options({2, 2, 1}, {0, 0, 0}), {}},
       {"shifted wide padding", {1, 2, 5, 6}, {4, 2, 3, 3}, padded(2, 20), {}},
       {"shifted asymmetric", {2, 3, 8, 9}, {4, 3, 3, 4}, padded(0, 1), {2, 2}},
+      {"shifted, padding behind alone", {1, 2, 8, 9}, {3, 2, 2, 2}, padded(0, 0), {1, 1}},
       {"shifted groups", {2, 12, 6, 7}, {18, 4, 3, 3}, options({1, 1, 1}, {1, 1, 0}, {1, 1, 1}, 3), {}},
       {"shifted 1d", {3, 8, 50}, {16, 8, 5}, options({2, 1, 1}, {2, 0, 0}), {}},
   };

@@ -329,6 +329,16 @@ def killed():
     print(error, flush=True)
 
 
+def leaves():
+    """The interpreter shuts down while collectives that nobody waits for let go of what Python knows."""
+    start(seconds=100)
+    for i in range(40):
+        x = torch.ones(1 << 16, device="ocl")
+        x.mark = [i]
+        dist.all_reduce(x, async_op=True)
+    del x
+
+
 def aborted():
     """abort() ends what waits, with an error."""
     start(seconds=100)

@@ -110,6 +110,12 @@ def test_killed_rank_is_noticed_soon(way, tmp_path):
     assert not list(pathlib.Path("/dev/shm").glob("pytorch_ocl_*"))
 
 
+@pytest.mark.parametrize("way", [{"PYTORCH_OCL_SHARED_MEMORY": "0"}, SHARED, HELD], ids=["sockets", "host", "streams"])
+def test_leaving_with_collectives_under_way(way, tmp_path):
+    for code, _, errors in run("leaves", tmp_path, **way):
+        assert code == 0, errors
+
+
 @pytest.mark.parametrize("way", [SHARED, HELD], ids=["host", "streams"])
 def test_abort(way, tmp_path):
     for code, out, errors in run("aborted", tmp_path, **way):

@@ -18,7 +18,7 @@ typedef struct {
   int n, pitch;
 } Problem;
 
-// Fills `s`, both triangles, from the lower one; the largest size, NaN where there are infinities or NaN.
+// Fills `s`, both triangles, from the lower one; the largest size, -1 where there are infinities or NaN.
 inline T load(Problem p, __global const T *a, Matrix m) {
   for (int i = 0; i < p.n; i++) {
     __global T *row = p.s + i * p.pitch;
@@ -149,7 +149,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void eigen_whole(CONST_G
                                                                          GLOBAL(T, scratch), Whole whole) {
   EACH_PROBLEM {
     const T scale = load(p, CONST_POINTER(T, a) + batch * whole.a.batch, whole.a);
-    bool good = !isnan(scale);
+    bool good = scale >= 0;
     if (good) {
       make_tridiagonal(p);
       if (whole.want_vectors) collect(p);

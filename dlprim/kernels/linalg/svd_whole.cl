@@ -183,7 +183,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void svd_whole(CONST_GLO
     const T scale = load(p, CONST_POINTER(T, a) + batch * w.a.batch, w.a);
     __global T *own = POINTER(T, values) + batch * n;
     __global int *code = POINTER(int, info) + batch;
-    *code = isnan(scale) ? -4 : 0;
+    *code = scale < 0 ? -4 : 0;
     if (*code == 0) {
       for (int k = 0; k < n; k++) reduce(p, k);
       if (w.want_vectors) {

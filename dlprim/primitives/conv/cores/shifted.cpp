@@ -92,10 +92,12 @@ Copy planes(const ConvShape& s) {
   return c;
 }
 
-// Whether x serves as it is: its rows have no padding, and a block reads nothing behind a plane.
+// Whether x serves as it is: windows lie inside, padding may be behind, too, and a block reads nothing behind a plane.
 bool reads_directly(const ConvShape& s, const Shape& shape, const Key& key) {
-  const bool steps = s.stride[1] * s.stride[2] != 1 || s.padding[1] != 0 || s.padding[2] != 0;
-  return !steps && shape.columns >= key.nr;
+  for (int i = 1; i < 3; i++)
+    if (s.stride[i] != 1 || s.padding[i] != 0 || s.y.size[i] + (s.w.size[i] - 1) * s.dilation[i] > s.x.size[i])
+      return false;
+  return shape.columns >= key.nr;
 }
 
 // Cuts the product into tiles, smaller ones where there are few.

@@ -182,8 +182,11 @@ def is_initialized() -> bool:
 
 
 @atexit.register
-def _finish_backward_threads() -> None:
-    """PyTorch's backward threads may still hold Python objects of a pass when its caller has the gradients already.
-    One that drops them while the interpreter is shutting down ends the process (std::terminate): they do so before."""
+def _finish_threads() -> None:
+    """Threads of backward passes and of process groups may still hold Python objects when their caller has the results
+    already. One that drops them while the interpreter is shutting down ends the process (std::terminate): they do so
+    before. Collectives that other ranks take no part in are waited for two seconds at most."""
     if is_initialized():
         torch.ops.pytorch_ocl.finish_backward_threads()
+        if hasattr(torch.ops.pytorch_ocl, "halt_collectives"):
+            torch.ops.pytorch_ocl.halt_collectives(2000)
