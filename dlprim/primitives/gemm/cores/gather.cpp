@@ -12,17 +12,15 @@ extern const GemmCore core;
 
 constexpr std::size_t items = 256;  // that multiply, and as many that copy
 
-bool is_large(const Device& device, tuning::Numbers<3>& numbers, std::int64_t rows, std::int64_t columns,
-              double operations) {
+bool serves(const Device& device) {
   constexpr std::size_t largest_ring = 216000;  // bytes: stages, barriers and sums on their way to memory
-  if (device.info().nv_compute_capability != 90 || static_local_memory(device) < largest_ring) return false;
-  const auto& [fewest_rows, fewest_columns, fewest] = numbers(device);
-  return double(rows) >= fewest_rows && double(columns) >= fewest_columns && operations >= fewest;
+  return device.info().nv_compute_capability == 90 && static_local_memory(device) >= largest_ring;
 }
 
 bool gathered_gradient_pays(const Device& device, std::int64_t rows, std::int64_t columns, double operations) {
   static tuning::Numbers<3> numbers("gemm.gather.weights");
-  return is_large(device, numbers, rows, columns, operations);
+  const auto& [fewest_rows, fewest_columns, fewest] = numbers(device);
+  return serves(device) && double(rows) >= fewest_rows && double(columns) >= fewest_columns && operations >= fewest;
 }
 
 // C contiguous along m (channels last): points give the rows of what the matrix unit computes.
@@ -125,8 +123,12 @@ void gather(GemmCores& cores) { cores.add(core); }
 namespace dlprim {
 
 bool gather_pays(const Device& device, std::int64_t rows, std::int64_t sum, double operations) {
-  static tuning::Numbers<3> numbers("gemm.gather");
-  return gemm_cores::is_large(device, numbers, rows, sum, operations);
+  static tuning::Numbers<4> numbers("gemm.gather");
+  const auto& [fewest_rows, shortest, fewest, enough] = numbers(device);
+  const double columns = operations / 2 / double(rows) / double(sum);
+  const double tiles = double(divide_up(rows, 128)) * columns / 128;
+  return gemm_cores::serves(device) && double(rows) >= fewest_rows && double(sum) >= shortest && operations >= fewest &&
+         (operations >= enough || tiles >= double(device.info().compute_units));
 }
 
 }  // namespace dlprim
