@@ -332,11 +332,8 @@ def killed():
 def leaves():
     """The interpreter shuts down while collectives that nobody waits for let go of what Python knows."""
     start(seconds=100)
-    for i in range(40):
-        x = torch.ones(1 << 16, device="ocl")
-        x.mark = [i]
-        dist.all_reduce(x, async_op=True)
-    del x
+    for _ in range(40):
+        dist.all_reduce(torch.ones(1 << 16, device="ocl"), async_op=True)
 
 
 def aborted():
