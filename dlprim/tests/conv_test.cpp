@@ -337,8 +337,8 @@ TEST(Conv, LaysWindowsOfFewChannels) {
       {"1d", {3, 1, 40}, {8, 1, 10}, options({5, 1, 1}, {}), {}},
       {"3d", {1, 3, 4, 5, 6}, {4, 3, 2, 3, 3}, options({1, 2, 1}, {1, 1, 1}), {}},
   };
-  for (Case t : cases) {
-    check(t, DataType::bfloat16);
+  for (const Case& t : cases) check(t, DataType::bfloat16);
+  for (Case t : {cases[0], cases[1]}) {
     check(t, DataType::float16);
     t.options.allow_tf32 = true;
     check(t, DataType::float32);
