@@ -94,21 +94,11 @@ inline void step(Problem p, int low, int high) {
   }
 }
 
-inline bool is_zero(Problem p, int k) {
-  return fabs(p.e[k]) <= EPSILON * (fabs(p.d[k]) + fabs(p.d[k + 1])) + SMALL;
-}
-
 // Eigenvalues to `d`, vectors to the rows of `s`; false where too many steps were not enough.
 inline bool solve_tridiagonal(Problem p, int want_vectors) {
-  int steps = 30 * p.n;
-  for (int high = p.n - 1; high > 0;) {
-    if (is_zero(p, high - 1)) {
-      high--;
-      continue;
-    }
+  int steps = 30 * p.n, low, high = p.n - 1;
+  while (last_block(p.d, p.e, &low, &high)) {
     if (steps-- == 0) return false;
-    int low = high - 1;
-    while (low > 0 && !is_zero(p, low - 1)) low--;
     step(p, low, high);
     if (want_vectors)
       EACH_STRIP(p.pitch / 16, rotate, p.s + low * p.pitch, p.pitch, p.cosine + low, p.sine + low, high - low);

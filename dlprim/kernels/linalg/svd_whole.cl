@@ -122,21 +122,11 @@ inline void step_from_zero(Problem p, int low, int high) {
   p.e[high - 1] = last * left.s, p.d[high] = last * left.c;
 }
 
-inline bool is_zero(Problem p, int k) {
-  return fabs(p.e[k]) <= EPSILON * (fabs(p.d[k]) + fabs(p.d[k + 1])) + SMALL;
-}
-
 // Singular values, of either sign, to `d`; false where too many steps were not enough.
 inline bool diagonalize(Problem p, int want_vectors) {
-  int steps = 30 * p.n;
-  for (int high = p.n - 1; high > 0;) {
-    if (is_zero(p, high - 1)) {
-      high--;
-      continue;
-    }
+  int steps = 30 * p.n, low, high = p.n - 1;
+  while (last_block(p.d, p.e, &low, &high)) {
     if (steps-- == 0) return false;
-    int low = high - 1;
-    while (low > 0 && !is_zero(p, low - 1)) low--;
     bool singular = false;
     for (int k = low; k <= high; k++) singular |= fabs(p.d[k]) <= SMALL;
     const T shift = smaller_of(p.d[high - 1], p.e[high - 1], p.d[high]), ratio = shift / p.d[low];

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Groups of few channels leave a matrix unit's tiles nearly empty: several run as one, with zeros for the weights
 // between them. What these zeros make of Inf and NaN is mended behind.
-#include <dlprim/primitives/copy.hpp>
-
 #include "../../../tuning/store.hpp"
+#include "../enlarged.hpp"
 #include "../own_group.hpp"
 
 namespace dlprim::conv_cores {
@@ -34,31 +33,17 @@ std::int64_t groups_together(const ConvShape& s) {
   return together;
 }
 
-// Weights for `together` groups as one, dense, their channels side by side if those given are.
-class JoinedGroups {
- public:
-  JoinedGroups(Queue& queue, const TensorView& weights, std::int64_t groups, std::int64_t together) : view_(weights) {
-    const std::int64_t channels = weights.size(1), rows = weights.size(0) / groups;
-    view_.sizes[1] = channels * together;
-    memory_ = Workspace(queue, std::size_t(view_.numel()) * size_of(weights.dtype));
-    view_ = TensorView(memory_.data(), weights.dtype, view_.shape());
-    if (weights.stride(1) == 1) lay_channels_last(view_);
-    inside_ = by_group(view_, groups, together, channels, rows * view_.stride(0) + channels * view_.stride(1));
-    given_ = by_group(weights, groups, together, channels, rows * weights.stride(0));
-  }
-  const TensorView& view() const noexcept { return view_; }
-  // From the weights, and zeros.
-  void fill(Queue& queue) const {
-    const std::uint32_t zero = 0;
-    queue.fill(view_.data, &zero, size_of(view_.dtype), std::size_t(view_.numel()) * size_of(view_.dtype));
-    copy(queue, inside_, given_);
-  }
-  void take_apart(Queue& queue) const { copy(queue, given_, inside_); }
-
- private:
-  Workspace memory_;
-  TensorView view_, inside_, given_;
-};
+// Weights for `together` groups as one, dense, their channels side by side if those given are; zeros between groups.
+EnlargedWeights joined_groups(Queue& queue, const TensorView& weights, std::int64_t groups, std::int64_t together) {
+  const std::int64_t channels = weights.size(1), rows = weights.size(0) / groups;
+  TensorView sizes = weights;
+  sizes.sizes[1] = channels * together;
+  EnlargedWeights result(queue, weights, sizes, weights.stride(1) == 1);
+  const TensorView& view = result.view;
+  result.inside = by_group(view, groups, together, channels, rows * view.stride(0) + channels * view.stride(1));
+  result.given = by_group(weights, groups, together, channels, rows * weights.stride(0));
+  return result;
+}
 
 bool pays(const Device& device, const ConvProblem&, double operations) {
   static tuning::Numbers<1> worth("conv.groups");
@@ -92,11 +77,11 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
 
 void run(Queue& queue, const ConvProblem& problem) {
   const std::int64_t groups = problem.shape.groups, together = groups_together(problem.shape);
-  const JoinedGroups joined(queue, problem.weights, groups, together);
-  const ConvProblem as_one = problem.with(queue, problem.x, joined.view(), problem.y, groups / together);
+  const EnlargedWeights joined = joined_groups(queue, problem.weights, groups, together);
+  const ConvProblem as_one = problem.with(queue, problem.x, joined.view, problem.y, groups / together);
   if (problem.pass == ConvPass::weights) {
     run_conv(queue, as_one);
-    return joined.take_apart(queue);
+    return joined.take_back(queue);
   }
   const OwnGroup own(queue, problem, together);
   joined.fill(queue);

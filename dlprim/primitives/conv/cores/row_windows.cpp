@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Convolutions of few channels, as of a network's first layer: windows along the last dimension are laid side by side,
 // which matrix units read in whole chunks, and the convolution has a kernel of 1 there.
-#include <dlprim/primitives/copy.hpp>
 #include <dlprim/runtime/launch.hpp>
 
 #include "../../../tuning/store.hpp"
 #include "../../grid.hpp"
+#include "../enlarged.hpp"
 #include "../problem.hpp"
 
 namespace dlprim::conv_cores {
@@ -69,33 +69,17 @@ TensorView lay_windows(Queue& queue, const ConvProblem& problem, Workspace& memo
   return view;
 }
 
-// Weights with a window's elements in the place of channels, laid out like their windows.
-class WindowWeights {
- public:
-  WindowWeights(Queue& queue, const ConvProblem& problem) : view_(problem.weights), given_(problem.weights) {
-    const ConvShape& s = problem.shape;
-    const int last = view_.dims - 1;
-    view_.sizes[1] = window_length(problem), view_.sizes[last] = 1;
-    memory_ = Workspace(queue, std::size_t(view_.numel()) * size_of(s.type));
-    view_.data = memory_.data();
-    lay_channels_last(view_);
-    inside_ = view_;
-    inside_.sizes[1] = s.w.channels, inside_.sizes[last] = s.w.size[2], inside_.strides[last] = s.w.channels;
-  }
-  const TensorView& view() const noexcept { return view_; }
-  // From the weights, and zeros beyond the last tap.
-  void fill(Queue& queue) const {
-    const std::uint32_t zero = 0;
-    if (inside_.numel() < view_.numel())
-      queue.fill(view_.data, &zero, size_of(view_.dtype), std::size_t(view_.numel()) * size_of(view_.dtype));
-    copy(queue, inside_, given_);
-  }
-  void take_back(Queue& queue) const { copy(queue, given_, inside_); }
-
- private:
-  Workspace memory_;
-  TensorView view_, given_, inside_;
-};
+// Weights with a window's elements in the place of channels, laid out like their windows; zeros beyond the last tap.
+EnlargedWeights window_weights(Queue& queue, const ConvProblem& problem) {
+  const ConvShape& s = problem.shape;
+  TensorView sizes = problem.weights;
+  const int last = sizes.dims - 1;
+  sizes.sizes[1] = window_length(problem), sizes.sizes[last] = 1;
+  EnlargedWeights result(queue, problem.weights, sizes, true);
+  TensorView& inside = result.inside;
+  inside.sizes[1] = s.w.channels, inside.sizes[last] = s.w.size[2], inside.strides[last] = s.w.channels;
+  return result;
+}
 
 const char* decline(const Device& device, const ConvProblem& problem, bool forced) {
   const ConvShape& s = problem.shape;
@@ -122,12 +106,12 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
 void run(Queue& queue, const ConvProblem& problem) {
   Workspace memory;
   const TensorView windows = lay_windows(queue, problem, memory);
-  const WindowWeights weights(queue, problem);
+  const EnlargedWeights weights = window_weights(queue, problem);
   if (problem.pass == ConvPass::forward) weights.fill(queue);
   ConvProblem inner = problem;
   const int last = problem.shape.rank - 1;
   inner.options.stride[last] = inner.options.dilation[last] = 1, inner.options.padding[last] = 0;
-  run_conv(queue, inner.with(queue, windows, weights.view(), problem.y, 1));
+  run_conv(queue, inner.with(queue, windows, weights.view, problem.y, 1));
   if (problem.pass == ConvPass::weights) weights.take_back(queue);
 }
 
