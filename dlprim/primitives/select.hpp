@@ -61,6 +61,8 @@ class Cores {
   }
   /// Whether the environment names the only core to consider.
   bool forced() const { return environment::text(force_) != nullptr; }
+  /// Whether that is this one.
+  bool forces(std::string_view name) const { return forced() && name == environment::text(force_); }
 
   const char* decline(const CoreType& core, const Device& device, const Problem& problem, bool forced) const {
     const char* reason = core.decline(device, problem, forced);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/conv.hpp>
+#include <dlprim/primitives/copy.hpp>
 
 #include "conv_case.hpp"
 #include "gemm/core.hpp"
+#include "tensors.hpp"
 
 namespace dlprim {
 namespace {
@@ -322,6 +324,78 @@ TEST(Conv, Patches) {
   };
   for (const DataType type : {DataType::float32, DataType::bfloat16})
     for (const Case& t : cases) check(t, type);
+}
+
+// Results and gradients of few channels as sums over products of every tap, whatever the device.
+TEST(Conv, FoldsFewChannels) {
+  const testing::Variable forced("DLPRIM_CONV", "folded");
+  const std::vector<Case> cases{
+      {"3x3", {2, 3, 8, 12}, {7, 3, 3, 3}, options({1, 1, 1}, {1, 1, 0}), {}},
+      {"channels last, stride", {2, 3, 9, 12}, {7, 3, 5, 4}, options({2, 3, 1}, {2, 1, 0}), {}, true, true},
+      {"x channels last, images beside each other",
+       {3, 8, 4, 5},
+       {2, 8, 3, 3},
+       options({1, 1, 1}, {1, 1, 0}),
+       {},
+       true},
+      {"dilation, stride", {2, 3, 14, 17}, {4, 3, 3, 2}, options({3, 2, 1}, {2, 1, 0}, {2, 3, 1}), {}},
+      {"padding above the kernel", {1, 2, 3, 3}, {2, 2, 2, 2}, options({1, 1, 1}, {3, 3, 0}), {}},
+      {"padding behind", {1, 3, 5, 6}, {4, 3, 2, 3}, options({2, 1, 1}, {0, 1, 0}), {1, 2}},
+      {"gaps", {2, 3, 11, 9}, {5, 3, 2, 2}, options({3, 4, 1}, {}), {}},
+      {"1d", {3, 2, 40}, {8, 2, 10}, options({5, 1, 1}, {}), {}},
+      {"3d", {2, 3, 4, 5, 6}, {4, 3, 2, 3, 3}, options({1, 2, 1}, {1, 1, 1}), {}},
+  };
+  for (const Case& t : cases) check(t, DataType::float32);
+  for (const Case& t : {cases[1], cases[3]})
+    for (const DataType type : {DataType::bfloat16, DataType::float16, DataType::float64})
+      if (testing::supports(type)) check(t, type);
+}
+
+// A gradient that one dimension shares, whose points do not lie evenly apart.
+TEST(Conv, FoldsExpandedGradients) {
+  const DataType type = DataType::float32;
+  const Elements w(type, 45, 2), dy(type, 2 * 5 * 6, 3), dense(type, 2 * 5 * 6 * 7, 4);
+  TensorView expanded(dy.data(), type, {2, 5, 6, 7});
+  expanded.strides = {30, 6, 1, 0};
+  const TensorView copied(dense.data(), type, {2, 5, 6, 7});
+  copy(queue(), copied, expanded);
+  const auto data = [&](const char* core, const TensorView& gradient) {
+    const testing::Variable forced("DLPRIM_CONV", core);
+    const Elements dx(type, 2 * 1 * 6 * 7, 5);
+    conv_backward_data(queue(), gradient, TensorView(w.data(), type, {5, 1, 3, 3}), {},
+                       TensorView(dx.data(), type, {2, 1, 6, 7}), options({1, 1, 1}, {1, 1, 0}));
+    return dx.read();
+  };
+  const std::vector<double> expected = data("implicit", copied), folded = data("folded", expanded);
+  for (std::size_t i = 0; i < expected.size(); i++) EXPECT_NEAR(folded[i], expected[i], 1e-5) << i;
+}
+
+// Gradients as convolutions with x and y exchanged, whatever the device.
+TEST(Conv, MirrorsGradients) {
+  const testing::Variable forced("DLPRIM_CONV", "mirrored");
+  const std::vector<Case> cases{
+      {"3x3", {2, 5, 7, 9}, {3, 5, 3, 3}, options({1, 1, 1}, {1, 1, 0}), {}},
+      {"channels last", {2, 5, 7, 9}, {3, 5, 3, 3}, options({1, 1, 1}, {1, 0, 0}), {}, true, true},
+      {"dilation", {2, 4, 9, 8}, {2, 4, 2, 3}, options({1, 1, 1}, {0, 3, 0}, {3, 2, 1}), {}},
+      {"3d", {2, 3, 4, 5, 6}, {2, 3, 2, 3, 3}, options({1, 1, 1}, {1, 1, 1}), {}},
+  };
+  for (const Case& t : cases) check(t, DataType::float32);
+  check(cases[1], DataType::bfloat16);
+}
+
+// Copies with more channels, whatever the device.
+TEST(Conv, EnlargesChannels) {
+  const testing::Variable forced("DLPRIM_CONV", "whole_chunks");
+  const std::vector<Case> cases{
+      {"both", {2, 5, 7, 9}, {3, 5, 3, 3}, options({2, 1, 1}, {1, 1, 0}), {}},
+      {"channels last", {2, 9, 6, 7}, {16, 9, 3, 3}, options({1, 1, 1}, {1, 1, 0}), {}, true, true},
+      {"1d", {3, 8, 20}, {9, 8, 5}, options({1, 1, 1}, {2, 0, 0}), {}},
+  };
+  for (Case t : cases) {
+    check(t, DataType::bfloat16);
+    t.options.allow_tf32 = true;
+    check(t, DataType::float32);
+  }
 }
 
 // Windows laid side by side, whatever the device.

@@ -80,7 +80,7 @@ std::size_t workspace_limit(const DeviceInfo& device) {
 
 bool tf32_pays(const Device& device, const ConvProblem& problem) {
   const ConvShape& s = problem.shape;
-  if (s.type != DataType::float32 || !s.allow_tf32 || problem.pass == ConvPass::weights || s.taps() > 32) return false;
+  if (s.type != DataType::float32 || !s.allow_tf32 || problem.pass == ConvPass::weights || s.taps() > 64) return false;
   const bool forward = problem.pass == ConvPass::forward;
   const Volume &read = forward ? s.x : s.y, &result = forward ? s.y : s.x;
   std::int64_t sum = read.channels / s.groups, points = result.outer;

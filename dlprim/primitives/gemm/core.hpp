@@ -88,8 +88,11 @@ struct Vectors {
   bool a, b, c, a_along_k, b_along_k;
 };
 Vectors vectors(const GemmProblem& problem, int unit);
-/// Whether a point's bit mask can say which taps lie inside the image.
-bool few_taps(const GemmProblem& problem);
+/// Whether storing C one by one, which mma does better, would take too great a part of the time of the cores that are
+/// faster otherwise.
+bool stores_too_much(const Device& device, const GemmProblem& problem);
+/// Whether a point's bit mask of so many bits can say which taps lie inside the image.
+bool few_taps(const GemmProblem& problem, int bits = 32);
 
 /// Whether four neighbouring bytes along k can be read as one word, for any row and batch.
 inline bool lies_in_words(const BufferRef& x, std::int64_t along, std::int64_t across, std::int64_t batch) {

@@ -78,9 +78,14 @@ Vectors vectors(const GemmProblem& problem, int unit) {
   return v;
 }
 
-bool few_taps(const GemmProblem& problem) {
+bool stores_too_much(const Device& device, const GemmProblem& problem) {
+  static tuning::Numbers<1> shortest("gemm.scattered");
+  return !vectors(problem, stored_at_once(problem)).c && double(problem.p.k) < shortest(device)[0];
+}
+
+bool few_taps(const GemmProblem& problem, int bits) {
   return problem.check && problem.mode != GemmMode::plain &&
-         problem.p.taps[0] * problem.p.taps[1] * problem.p.taps[2] <= 32;
+         problem.p.taps[0] * problem.p.taps[1] * problem.p.taps[2] <= bits;
 }
 
 bool tiles_are_forced() {

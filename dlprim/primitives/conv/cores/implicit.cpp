@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Convolution as implicit GEMM: how each pass reads its operands.
+#include "../../../tuning/store.hpp"
 #include "../problem.hpp"
-#include "../../gemm/engine.hpp"
+#include "../../gemm/core.hpp"
 
 #include <numeric>
 #include <vector>
@@ -50,6 +51,38 @@ void simplify(GemmProblem& problem) {
     if (problem.rank == 1 && (p.out[i] > 1 || p.taps[i] > 1 || p.start[i] != 0)) problem.rank = 3 - i;
 }
 
+// With one tap, no padding and no stride, each image's pass is a plain product. False where it is not, or where images
+// lie in a row as if they were one.
+bool make_plain(GemmProblem& problem) {
+  auto& p = problem.p;
+  if (problem.check || problem.rank != 1 || p.taps[2] != 1 || p.step[2] != 1 || p.start[2] != 0) return false;
+  const std::int64_t points = p.out[2], images = p.n / points;
+  if (problem.batches > 1 || images == 1 || p.x_n == points * p.x_stride[2]) return false;
+  p.b_k = p.x_c, p.b_n = p.x_stride[2], p.c_n = p.y_stride[2];
+  problem.batches = images, p.n = points, p.a_batch = 0, p.b_batch = p.x_n, p.c_batch = p.y_n, p.d_batch = 0;
+  problem.mode = GemmMode::plain;
+  return true;
+}
+
+// Runs a convolution, as plain products where Hopper's copy engine brings their operands as they lie, and they are large:
+// launches of small ones take longer.
+void run_convolution(Queue& queue, const GemmProblem& problem) {
+  GemmProblem plain = problem;
+  const GemmCores& cores = all_gemm_cores();
+  const auto taken = [&](const char* core) {
+    return !cores.decline(*cores.find(core), queue.device(), plain, cores.forces(core));
+  };
+  const auto pays = [&] {
+    const auto& p = problem.p;
+    const Vectors lie = vectors(plain, int(16 / size_of(problem.type)));
+    static tuning::Numbers<1> large("conv.plain");
+    return lie.b && lie.c && 2 * double(p.m) * double(p.n) * double(p.k) >= large(queue.device())[0];
+  };
+  const bool is_plain =
+      problem.p.k > 0 && make_plain(plain) && (cores.forced() || pays()) && (taken("tma") || taken("tma_registers"));
+  run_gemm(queue, is_plain ? plain : problem);
+}
+
 void set_bias(GemmProblem& problem, const TensorView& bias, std::int64_t rows) {
   if (!bias.defined()) return;
   problem.addend = bias.data, problem.beta = 1;
@@ -76,7 +109,7 @@ Phase find_phase(std::int64_t phase, std::int64_t size, std::int64_t kernel, std
 }
 
 struct Phases {
-  Phase in[3];             // one each dimension
+  Phase in[3];  // one each dimension
   std::int64_t offset[3];  // the residues of the position
   std::int64_t taps() const { return in[0].taps * in[1].taps * in[2].taps; }
 };
@@ -134,7 +167,7 @@ void backward_data_phase(Queue& queue, const ConvShape& s, const TensorView& bia
   }
   set_bias(problem, bias, per_group_x);
   simplify(problem);
-  run_gemm(queue, problem);
+  run_convolution(queue, problem);
 }
 
 void forward(Queue& queue, const ConvProblem& c) {
@@ -173,7 +206,7 @@ void forward(Queue& queue, const ConvProblem& c) {
   set_bias(problem, c.bias, p.m);
   if (c.residual.defined()) problem.residual = c.residual.data;
   simplify(problem);
-  run_gemm(queue, problem);
+  run_convolution(queue, problem);
 }
 
 void data_gradient(Queue& queue, const ConvProblem& c) {

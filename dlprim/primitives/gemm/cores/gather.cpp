@@ -48,7 +48,7 @@ void run_with(Queue& queue, const GemmProblem& given, const TileChoice& choice) 
   set_tiles(problem, key, choice);
   key.transposed = is_transposed(problem);
   key.vc = vector_of_c(problem, key.transposed);
-  key.tap_mask = problem.mode == GemmMode::convolution && few_taps(problem);
+  if (problem.mode == GemmMode::convolution && few_taps(problem, 64)) key.tap_mask = few_taps(problem) ? 1 : 2;
   p.shares = p.tiles_m * p.tiles_n * problem.batches * p.splits;
   const bool hopper = info.nv_compute_capability == 90;  // elsewhere no work-items copy only
   launch_tiles(queue, key, problem, hopper ? 2 * items : items, info.compute_units);
@@ -69,7 +69,8 @@ const char* decline(const Device& device, const GemmProblem& problem, bool force
   if (problem.mode == GemmMode::plain) return "only for convolutions";
   if (passes == 1 && problem.mode == GemmMode::weights_gradient) return "tf32 has to lie along the sums";
   if (problem.p.k == 0) return "k is 0";
-  if (problem.check && problem.mode == GemmMode::convolution && !few_taps(problem)) return "the window is too large";
+  if (problem.check && problem.mode == GemmMode::convolution && !few_taps(problem, 64))
+    return "the window is too large";
   if (!is_aligned(problem)) return "channels do not lie side by side in whole chunks";
   if (info.max_work_group < items || info.local_memory < 49152) return "the device's work-groups are too small";
   if (forced) return nullptr;

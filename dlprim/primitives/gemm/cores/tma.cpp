@@ -140,12 +140,6 @@ bool pays(const GemmCore* of, const Device& device, const GemmProblem& problem) 
   return own < other;
 }
 
-// Whether storing C one by one, which mma does better, would take too great a part of the time.
-bool stores_too_much(const Device& device, const GemmProblem& problem) {
-  static tuning::Numbers<1> shortest("gemm.tma.scattered");
-  return !vectors(problem, stored_at_once(problem)).c && double(problem.p.k) < shortest(device)[0];
-}
-
 // Work-items that multiply.
 std::int64_t multiplying(const std::uint16_t (&shape)[5]) {
   return 128 * (shape[0] / shape[3]) * (shape[1] / shape[4]);

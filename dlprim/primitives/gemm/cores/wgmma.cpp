@@ -107,6 +107,7 @@ const char* decline(const Device& device, const GemmProblem& problem, bool force
   if (device.info().max_work_group < 128) return "the device's work-groups are too small";
   if (forced) return nullptr;
   if (device.info().nv_compute_capability != 90) return "the device is not of the Hopper architecture";
+  if (stores_too_much(device, problem)) return "sums are short, and C cannot be written in pieces";
   if (saved_time(device, problem) < packing_time(device, problem)) return "too small a product for packing to pay";
   return nullptr;
 }
