@@ -112,6 +112,19 @@ def test_no_accelerator_is_no_other(monkeypatch):
     assert pytorch_ocl_autoload.other_accelerator() == ""
 
 
+def test_loading_the_backend_takes_a_small_part_of_importing_torch(installed):
+    """CPU time of each, the least of three processes. What counts is below 50 ms; torch itself takes over a second."""
+    code = """import time
+start = time.process_time()
+import torch
+torch_only = time.process_time()
+import pytorch_ocl
+print(torch_only - start, time.process_time() - torch_only)"""
+    times = [run_python(code, imports="pass", PYTORCH_OCL_AUTOLOAD="0").split() for _ in range(3)]
+    alone, backend = (min(float(each[i]) for each in times) for i in (0, 1))
+    assert backend < alone / 10, times
+
+
 @linux
 def test_importing_torch_loads_no_driver_and_opens_no_device(installed):
     code = """
@@ -163,6 +176,21 @@ if os.fork() == 0:
     os._exit(0)
 print(os.wait()[1])""")
     assert out.splitlines() == ["[2.0, 2.0, 2.0]", "False", "[2.0, 2.0, 2.0]", "0"]
+
+
+@alone
+def test_what_cpu_programs_ask_starts_no_threads_of_devices(installed):
+    out = run_beside(f"""import os
+torch.compile(torch.sin, backend='eager')(torch.ones(3))
+torch.accelerator.current_stream(), torch.accelerator.memory_allocated(), torch.ocl.memory_stats()
+with torch.random.fork_rng(devices=[0]): torch.manual_seed(1)
+print(torch.ocl.is_initialized(), flush=True)
+if os.fork() == 0:
+    {BACKWARD.format("cpu")}
+    {BACKWARD.format("ocl")}
+    os._exit(0)
+print(os.wait()[1])""")
+    assert out.splitlines() == ["False", "[2.0, 2.0, 2.0]", "[2.0, 2.0, 2.0]", "0"]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the engine has started with CUDA's devices")
@@ -225,9 +253,10 @@ def test_process_groups_on_the_cpu_need_no_backend(installed, size):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="PyTorch moves the model to CUDA")
-def test_data_parallel_on_the_cpu(installed):
+@pytest.mark.parametrize("given", ["", ", device_ids=[]"])
+def test_data_parallel_on_the_cpu(installed, given):
     out = run_beside(
-        "model = torch.nn.DataParallel(torch.nn.Linear(2, 1))\n"
+        f"model = torch.nn.DataParallel(torch.nn.Linear(2, 1){given})\n"
         "print(model(torch.ones(4, 2)).device, model.device_ids, next(model.parameters()).device)\n"
         "print(list(model.state_dict()))"
     )

@@ -103,7 +103,7 @@ class OclAllocator final : public c10::DeviceAllocator {
     translated([&] { current_queue().copy(target, source, bytes); });
   }
 
-  bool initialized() override { return device_count() > 0; }
+  bool initialized() override { return pytorch_ocl::initialized(); }
 
   void emptyCache(c10::MempoolId_t = {0, 0}) override {
     for_each_used_device([](dlprim::Device& device) { device.allocator().empty_cache(); });

@@ -66,7 +66,7 @@ def _register():
         predictions,
         semi_structured,
     )
-    from pytorch_ocl.ocl import interchange
+    from pytorch_ocl.ocl import interchange, streams
 
     _runtime.prepare()
     other = pytorch_ocl_autoload.other_accelerator()
@@ -77,6 +77,7 @@ def _register():
     backends.install()
     optimizers.install()
     interchange.install()
+    streams.install()
     distributed.install()
     inductor.install()
     predictions.install()

@@ -95,10 +95,10 @@ def _alike(device) -> list[int]:
 
 def _initialize(original):
     def __init__(self, module, device_ids=None, output_device=None, dim=0):
-        """As PyTorch's, with two differences where "ocl" is the accelerator and no devices are given: a module on the
-        CPU stays there, as without an accelerator (PyTorch would move it), and one on a device takes all devices of
-        that name."""
-        if device_ids is None and _get_available_device_type() == "ocl":
+        """As PyTorch's, with two differences where "ocl" is the accelerator and no devices are given (None, or none in
+        the list): a module on the CPU stays there, as without an accelerator (PyTorch would move it, or raise), and one
+        on a device takes all devices of that name."""
+        if not device_ids and _get_available_device_type() == "ocl":
             on = next((t.device for t in _tensors(module) if t.device.type == "ocl"), None)
             if on is None:
                 torch.nn.Module.__init__(self)
