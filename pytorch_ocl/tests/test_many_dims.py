@@ -49,7 +49,11 @@ FAMILIES = {
     "cummax": lambda x, i: tuple(x.cummax(2)),
     "logcumsumexp": lambda x, i: x.logcumsumexp(2),
     "softmax": lambda x, i: x.softmax(3),
+    "softmax of lines": lambda x, i: x.softmax(-1),
     "log_softmax": lambda x, i: x.log_softmax(0),
+    "layer_norm": lambda x, i: torch.nn.functional.layer_norm(x, x.shape[-2:]),
+    "rms_norm": lambda x, i: torch.nn.functional.rms_norm(x, x.shape[-1:]),
+    "group_norm": lambda x, i: torch.nn.functional.group_norm(x, 1),
     "sort": lambda x, i: tuple(x.sort(3)),
     "topk": lambda x, i: tuple(x.topk(1, 3)),
     "kthvalue": lambda x, i: tuple(x.kthvalue(1, 3)),
@@ -124,6 +128,16 @@ def test_many_index_tensors(device, dims):
     with pytest.raises(IndexError, match="index 2 is out of bounds"):
         y.index_put_(tuple(bad), torch.tensor(7.0, device=device)).cpu()
     assert y.cpu().equal(before)
+
+
+@pytest.mark.parametrize("dims", [16, 18])
+def test_gradients(device, dims):
+    grads = []
+    for x in shuffled(device, dims):
+        x = (x % 97).double().requires_grad_()
+        y = torch.nn.functional.layer_norm(x.softmax(-1) + x.cumsum(2) / 97, x.shape[-2:]).sum((0, 3)).logsumexp(-1)
+        grads.append(torch.autograd.grad(y.square().sum(), x)[0].cpu())
+    torch.testing.assert_close(*grads)
 
 
 def test_more_dims_than_an_operator_takes(device):

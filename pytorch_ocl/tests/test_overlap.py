@@ -78,6 +78,10 @@ def test_outputs_in_part_of_an_input(device):
         lambda: b.mul_(a),
         lambda: torch.tril(a, out=b),
         lambda: torch.bernoulli(a, out=b),
+        lambda: torch._foreach_copy_([b], [a]),
+        lambda: torch._foreach_add_([b], [a]),
+        lambda: torch._foreach_lerp_([b], [a], 0.5),
+        lambda: torch._foreach_addcmul_([b], [torch.ones_like(b)], [a]),
     ):
         with pytest.raises(RuntimeError, match=PARTIAL):
             use()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The _foreach_* operators on lists of tensors: one kernel for all of them, by rows of the pointwise table.
 // Lists that differ in dtype, layout or device take PyTorch's composite loop over single tensors.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/DeviceGuard.h>
 #include <dlprim/primitives/foreach.hpp>
@@ -93,10 +94,11 @@ const ForeachRow* find_row(std::string_view name, int arguments) {
 }
 
 // What an operator was called with, in the order of its schema, as dlprim takes it. Each add() says whether lists,
-// numbers or tensors fit: the same dtype, device and layout as the first list.
+// numbers or tensors fit: the same dtype, device and layout as the first list. What is written in
+// place must not overlap a part of what is read, as PyTorch's single operators demand.
 class Operands {
  public:
-  explicit Operands(at::TensorList like) : like_(like), first_(like[0]) {}
+  Operands(at::TensorList like, bool in_place) : like_(like), first_(like[0]), in_place_(in_place) {}
 
   bool add(at::TensorList list) {
     if (list.size() != like_.size()) return false;
@@ -107,6 +109,7 @@ class Operands {
       if (tensor.scalar_type() != first_.scalar_type() || tensor.device() != first_.device() ||
           tensor.layout() != at::kStrided || !tensor.is_non_overlapping_and_dense() || !same_layout(tensor, like_[i]))
         return false;
+      if (in_place_) at::assert_no_partial_overlap(like_[i], tensor);
       buffers.push_back(buffer_of(tensor));
     }
     return true;
@@ -136,6 +139,7 @@ class Operands {
   }
   at::TensorList like_;
   const at::Tensor& first_;
+  bool in_place_;
 };
 
 enum class Kind : char { list = 'L', tensor = 'T', scalar = 'S', scalars = 'N', flag = 'B' };
@@ -176,7 +180,7 @@ class ForeachKernel {
   std::vector<at::Tensor> operator()(at::TensorList self, Arguments... arguments) const {
     if (in_place_) make_own(self);
     if (!self.empty() && at::isFloatingType(self[0].scalar_type())) {
-      Operands operands(self);
+      Operands operands(self, in_place_);
       if (operands.add(self) && (operands.add(arguments) && ...)) return run(self, operands);
     }
     torch::jit::Stack stack = c10::impl::boxArgs(self, arguments...);

@@ -2,6 +2,7 @@
 // Tensors of more dims than kernels take, which do not merge into fewer.
 #pragma once
 #include <ATen/TensorIterator.h>
+#include <ATen/WrapDimUtils.h>
 #include <ATen/core/Tensor.h>
 #include <c10/util/accumulate.h>
 #include <dlprim/tensor_view.hpp>
@@ -25,8 +26,9 @@ void in_parts(at::TensorIteratorBase& it, const Run& run) {
 inline at::Tensor around(const at::Tensor& x, int64_t dim) {
   if (C10_LIKELY(x.dim() <= dlprim::max_dims)) return x;
   const auto sizes = x.sizes();
-  return x.view({c10::multiply_integers(sizes.slice(0, std::size_t(dim))), sizes[std::size_t(dim)],
-                 c10::multiply_integers(sizes.slice(std::size_t(dim) + 1))});
+  const auto along = std::size_t(at::maybe_wrap_dim(dim, x.dim()));
+  return x.view(
+      {c10::multiply_integers(sizes.slice(0, along)), sizes[along], c10::multiply_integers(sizes.slice(along + 1))});
 }
 inline int around_dim(const at::Tensor& x, int64_t dim) { return x.dim() <= dlprim::max_dims ? int(dim) : 1; }
 

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "generated/functions/norm.h"
+#include "ops/many_dims.hpp"
 #include "ops/norm.hpp"
 
 namespace pytorch_ocl {
@@ -17,6 +18,11 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 using dlprim::GroupShape;
+
+// As dlprim takes it, which goes by a GroupShape alone.
+dlprim::TensorView numbers_of(const Tensor& x, const char* op) {
+  return x.defined() ? view_of(flattened(x), op) : dlprim::TensorView{};
+}
 
 struct Saved {
   Tensor mean, rstd;
@@ -49,8 +55,8 @@ Tensor forward(const char* op, const GroupShape& shape, const Tensor& input, con
   const Tensor x = input.contiguous(), y = at::empty_like(x);
   const at::ScalarType type = statistics_type(input, weight.defined() ? weight : bias);
   const Tensor w = parameter(weight, type), b = parameter(bias, type);
-  dlprim::group_norm(current_queue(), shape, view_of(y, op), optional_view(saved.mean, op), view_of(saved.rstd, op),
-                     view_of(x, op), optional_view(w, op), optional_view(b, op));
+  dlprim::group_norm(current_queue(), shape, numbers_of(y, op), numbers_of(saved.mean, op), numbers_of(saved.rstd, op),
+                     numbers_of(x, op), numbers_of(w, op), numbers_of(b, op));
   return y;
 }
 
@@ -67,12 +73,12 @@ std::tuple<Tensor, Tensor, Tensor> backward(const char* op, const GroupShape& sh
   if (mask[0]) {
     gx = at::empty_like(x);
     const Tensor w = parameter(weight, type);
-    dlprim::group_norm_backward(current_queue(), shape, view_of(gx, op), view_of(gy, op), view_of(x, op),
-                                optional_view(mean, op), view_of(rstd, op), optional_view(w, op),
-                                optional_view(grad_weight, op), optional_view(grad_bias, op));
+    dlprim::group_norm_backward(current_queue(), shape, numbers_of(gx, op), numbers_of(gy, op), numbers_of(x, op),
+                                numbers_of(mean, op), numbers_of(rstd, op), numbers_of(w, op),
+                                numbers_of(grad_weight, op), numbers_of(grad_bias, op));
   } else if (sums) {
-    dlprim::group_norm_sums(current_queue(), shape, view_of(grad_weight, op), view_of(grad_bias, op), view_of(gy, op),
-                            view_of(x, op), optional_view(mean, op), view_of(rstd, op));
+    dlprim::group_norm_sums(current_queue(), shape, numbers_of(grad_weight, op), numbers_of(grad_bias, op),
+                            numbers_of(gy, op), numbers_of(x, op), numbers_of(mean, op), numbers_of(rstd, op));
   }
   return {gx, mask[1] ? grad_weight : Tensor(), mask[2] ? grad_bias : Tensor()};
 }
