@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Distributions with parameters per element, by rejection: one work-item an element, as many draws as it takes.
+// Distributions with parameters per element, by rejection: one work-item an element, as many draws as it takes, which
+// must come to an end: parameters that no distribution has give NaN.
 // Defines: T tag of output and first parameter, REAL f32 or f64 to compute in, SAMPLER the function below,
 // Q tag of the second parameter (binomial).
 #include "lib/types.clh"
@@ -32,9 +33,10 @@ inline R next_normal(Stream *s) {
 
 // G. Marsaglia, W. Tsang, "A simple method for generating gamma variables", TOMS 2000; shapes below 1 by boosting.
 inline R sample_gamma(Stream *s, R shape, R unused) {
+  if (shape == 0 || isinf(shape)) return shape < 0 ? NAN : shape;
+  if (!(shape > 0)) return NAN;
   R scale = 1;
   if (shape < 1) {
-    if (shape == 0) return 0;
     scale = pow(next_open(s), 1 / shape);
     shape += 1;
   }
@@ -54,7 +56,8 @@ inline R sample_gamma(Stream *s, R shape, R unused) {
 // W. Hormann, "The transformed rejection method for generating Poisson random variables", 1993 (PTRS) from rate 10
 // on; below, products of uniforms.
 inline R sample_poisson(Stream *s, R rate, R unused) {
-  if (rate == 0) return 0;
+  if (rate == 0 || isinf(rate)) return rate < 0 ? NAN : rate;
+  if (!(rate > 0)) return NAN;
   if (rate < 10) {
     const R limit = exp(-rate);
     R count = 0;
@@ -74,6 +77,7 @@ inline R sample_poisson(Stream *s, R rate, R unused) {
 
 // W. Hormann, "The generation of binomial random variates", 1993 (BTRS) for large n p; geometric steps below.
 inline R sample_binomial(Stream *s, R n, R p) {
+  if (isnan(n) || isnan(p) || isinf(n)) return NAN;
   if (n <= 0 || p <= 0) return 0;
   if (p >= 1) return n;
   const R q = fmin(p, 1 - p);

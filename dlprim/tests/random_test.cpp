@@ -141,6 +141,23 @@ TEST(Random, ParametersPerElement) {
     }
 }
 
+// No sample lies there; looking for one must end.
+TEST(Random, ParametersOfNoDistribution) {
+  const double nan = std::nan(""), infinite = std::numeric_limits<double>::infinity();
+  DeviceTensor a(DataType::float32, {4}, {nan, -1, -infinite, infinite}), out(DataType::float32, {4});
+  DeviceTensor half(DataType::float32, {4}, std::vector<double>(4, 0.5));
+  for (auto* draw : {&random_gamma, &random_poisson}) {
+    draw(queue(), out, a, {1, 2});
+    const auto drawn = out.read();
+    for (std::size_t i = 0; i < 3; i++) EXPECT_TRUE(std::isnan(drawn[i])) << i;
+    EXPECT_EQ(drawn[3], infinite);
+  }
+  random_binomial(queue(), out, a, half, {1, 4});
+  const auto drawn = out.read();
+  EXPECT_EQ(drawn[1], 0);
+  for (const std::size_t i : {0, 2, 3}) EXPECT_TRUE(std::isnan(drawn[i])) << i;
+}
+
 TEST(Random, PermutationsHoldEveryNumberOnce) {
   for (std::int64_t n : {1, 2, 3, 4, 5, 17, 256, 1000, 65537}) {
     DeviceTensor out(DataType::int64, {n});

@@ -146,6 +146,9 @@ def test_probabilities_are_checked(device, bad):
     with pytest.raises(RuntimeError, match="between 0 and 1"):
         F.binary_cross_entropy(p, torch.ones(2, device=device))
         torch.ocl.synchronize()
+    with pytest.raises(RuntimeError, match="target should be between 0 and 1"):
+        F.binary_cross_entropy(torch.full((2,), 0.5, device=device), p)
+        torch.ocl.synchronize()
     with pytest.raises(RuntimeError, match="0 <= p <= 1"):
         torch.bernoulli(p)
         torch.ocl.synchronize()
@@ -153,10 +156,34 @@ def test_probabilities_are_checked(device, bad):
     torch.bernoulli(torch.tensor([0.0, 1.0], device=device)).tolist()
 
 
-@pytest.mark.parametrize("index", [256, 257, 1 << 40])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.half])
+def test_samples_of_parameters_that_no_distribution_has(device, dtype):
+    """They come to an end, too."""
+    odd = torch.tensor([math.nan, -1.0, -math.inf], dtype=dtype, device=device)
+    assert torch._standard_gamma(odd).isnan().all()
+    assert torch.binomial(torch.full_like(odd, 50), odd).tolist()[1:] == [0, 0]
+    assert torch.binomial(odd.abs(), torch.full_like(odd, 0.5)).isnan().tolist() == [True, False, True]
+    endless = torch.full((2,), math.inf, dtype=dtype, device=device)
+    assert torch.poisson(endless).isinf().all() and torch._standard_gamma(endless).isinf().all()
+    for rate in odd:
+        with pytest.raises(RuntimeError, match="invalid Poisson rate"):
+            torch.poisson(rate)
+            torch.ocl.synchronize(device)
+
+
+@pytest.mark.parametrize("index", [100, 256, 257, 1 << 40])
 def test_numbers_of_devices_are_not_cut(device, index):
-    with pytest.raises(RuntimeError, match="invalid device ordinal"):
-        torch.ocl.set_device(index)
+    for use in (torch.ocl.set_device, torch.ocl.default_stream, torch.ocl.current_stream, torch.ocl.get_rng_state):
+        with pytest.raises(RuntimeError, match="invalid device ordinal"):
+            use(index)
+
+
+@pytest.mark.parametrize("index", [-3, 100])
+def test_streams_of_devices_that_do_not_exist(device, index):
+    stream = torch.Stream(stream_id=0, device_index=index, device_type=20)
+    for use in (torch.ocl.set_stream, torch.accelerator.set_stream):
+        with pytest.raises(RuntimeError, match="invalid device ordinal"):
+            use(stream)
 
 
 FILL = "__kernel void fill(__global T *x, T value) { x[get_global_id(0)] = value; }"

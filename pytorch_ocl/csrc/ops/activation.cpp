@@ -119,6 +119,8 @@ at::Tensor binary_cross_entropy(const at::Tensor& self, const at::Tensor& target
   check_bce(self, target);
   dlprim::check_range(current_queue(), view_of(flattened(self.contiguous()), "binary_cross_entropy"), 0, 1,
                       "binary_cross_entropy: all elements of input should be between 0 and 1");
+  dlprim::check_range(current_queue(), view_of(flattened(target.contiguous()), "binary_cross_entropy"), 0, 1,
+                      "binary_cross_entropy: all elements of target should be between 0 and 1");
   at::Tensor loss = at::empty_like(self);
   const bool weighted = weight && weight->defined();
   compute(loss, {self, target, weighted ? *weight : at::Tensor()}, {},

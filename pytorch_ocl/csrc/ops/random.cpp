@@ -232,6 +232,8 @@ at::Tensor _sample_dirichlet(const at::Tensor& self, Generator generator) {
 
 at::Tensor poisson(const at::Tensor& self, Generator generator) {
   const at::Tensor rate = self.contiguous();
+  dlprim::check_range(current_queue(self.device()), flat(rate, "poisson"), 0, std::numeric_limits<float>::infinity(),
+                      "invalid Poisson rate, expected rate to be non-negative");
   return sample_each(self, generator, "poisson", [&](auto& queue, const auto& out, auto state) {
     dlprim::random_poisson(queue, out, flat(rate, "poisson"), state);
   });

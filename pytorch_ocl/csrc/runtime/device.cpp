@@ -104,6 +104,7 @@ c10::Stream current_stream(c10::DeviceIndex index) {
 }
 
 c10::Stream exchange_stream(c10::Stream stream) {
+  check_index(stream.device_index());
   const c10::Stream former = current_stream(stream.device_index());
   streams[std::size_t(stream.device_index())] = stream.id();
   return former;

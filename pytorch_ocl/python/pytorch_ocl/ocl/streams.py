@@ -70,7 +70,7 @@ def current_stream(device: Device = None) -> torch.Stream:
 
 def default_stream(device: Device = None) -> torch.Stream:
     """The default stream of a device: id 0."""
-    return torch.Stream(stream_id=0, device_index=_index(device), device_type=_PRIVATEUSE1)
+    return torch.Stream(stream_id=0, device_index=current_stream(device).device_index, device_type=_PRIVATEUSE1)
 
 
 def set_stream(stream: torch.Stream | None) -> None:
