@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Programs that say "cuda": five written for CUDA, run unchanged, and what is replaced, name by name. Each in a process
-of its own, for what as_cuda replaces holds for the process."""
+"""Programs that say "cuda": eight written for CUDA, run unchanged, and what is replaced, name by name. Each in a
+process of its own, for what as_cuda replaces holds for the process."""
 
 import os
 import pathlib
@@ -9,8 +9,10 @@ import sys
 
 import pytest
 import torch
+import torch.distributed as dist
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="programs that say cuda have a CUDA device here")
+GLOO = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="PyTorch without Gloo")
 SCRIPTS = pathlib.Path(__file__).parent / "cuda_scripts"
 
 
@@ -31,9 +33,15 @@ def check(program, expect=0):
     return run("-c", "import pytorch_ocl.as_cuda, torch\n" + program, expect=expect)
 
 
-@pytest.mark.parametrize("name", ["gpt", "imagenet", "gan", "speech", "diffusion"])
+@pytest.mark.parametrize(
+    "name", ["gpt", "imagenet", "gan", "speech", "diffusion", "ppo", "translation", pytest.param("ddp", marks=GLOO)]
+)
 def test_programs_run_unchanged(name, tmp_path):
-    arguments = {"gpt": [tmp_path], "imagenet": [tmp_path, "--seed", 1]}.get(name, [])
+    arguments = {
+        "gpt": [tmp_path],
+        "imagenet": [tmp_path, "--seed", 1],
+        "ddp": [tmp_path / "checkpoint.pt", "--dist-url", (tmp_path / "rendezvous").as_uri()],
+    }.get(name, [])
     output = run("-W", "ignore", "-m", "pytorch_ocl", "run", SCRIPTS / f"{name}.py", *arguments)
     assert "->" in output
     if name == "imagenet":
@@ -211,12 +219,30 @@ assert torch.load(target)["x"].is_cuda
         ("with torch.cuda.graph(1): pass", "CUDA graphs"),
         ("torch.cuda.jiterator.create_jit_fn('')", "torch.ocl.compile_kernel"),
         ("torch.cuda.cudart().cudaProfilerStart()", "no CUDA runtime"),
-        ("torch.distributed.init_process_group('nccl')", "backend='gloo'"),
-        ("torch.distributed.init_process_group(backend='cpu:gloo,cuda:nccl')", "backend='gloo'"),
     ],
 )
 def test_what_cannot_be_expressed_says_so(program, message):
     assert message in check(program, expect=1)
+
+
+@GLOO
+def test_nccl_means_the_groups_of_the_device():
+    check("""
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+assert dist.is_nccl_available()
+for backend in ("nccl", dist.Backend.NCCL, "cpu:gloo,cuda:nccl", "cuda:nccl"):
+    dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1, device_id=torch.device("cuda:0"))
+    group = dist.new_group([0], backend="nccl")
+    for x in (torch.ones(2, device="cuda"), torch.ones(2, device="cuda", dtype=torch.bfloat16)):
+        dist.all_reduce(x, group=group)
+        dist.broadcast(x, 0)
+        assert x.sum() == 2
+    assert dist.new_subgroups(group_size=1, backend="nccl")[0].size() == 1
+    for mesh in (init_device_mesh("cuda", (1,)), DeviceMesh("cuda", [0])):
+        assert mesh.device_type == "ocl"
+    dist.destroy_process_group()
+""")
 
 
 def test_dynamo_may_ask_about_what_is_refused():

@@ -11,9 +11,9 @@ for the process; nothing happens without the import.
 import torch
 
 import pytorch_ocl  # noqa: F401  (adds the device)
-from pytorch_ocl.as_cuda import amp, devices, factories, loading, module, refused, settings, tensors
+from pytorch_ocl.as_cuda import amp, devices, factories, groups, loading, module, refused, settings, tensors
 
-_PARTS = (devices, factories, tensors, amp, loading, settings, module, refused)  # in this order
+_PARTS = (devices, factories, tensors, amp, loading, settings, module, groups, refused)  # in this order
 
 
 def _install() -> None:

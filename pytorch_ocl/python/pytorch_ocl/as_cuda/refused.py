@@ -5,8 +5,6 @@ import functools
 
 import torch
 
-from pytorch_ocl.as_cuda.devices import translated
-
 _REASONS = {
     "CUDAGraph": "work is not captured into CUDA graphs: run it as it is; launches go to the driver through a thread",
     "graph": "work is not captured into CUDA graphs: run it as it is; launches go to the driver through a thread",
@@ -56,19 +54,6 @@ class _Refused:
         self._refuse()
 
 
-def _without_nccl(original):
-    @functools.wraps(original)
-    def init(backend=None, *arguments, **options):
-        if isinstance(backend, str) and "nccl" in backend.lower():
-            raise RuntimeError(
-                f"init_process_group: backend {backend!r} needs NCCL, which drives CUDA devices only. Use "
-                "backend='gloo', or none"
-            )
-        return original(backend, *arguments, **options)
-
-    return init
-
-
 def _extension(name):
     def refuse(*arguments, **options):
         raise RuntimeError(
@@ -109,9 +94,4 @@ def install() -> None:
     for name, reason in _REASONS.items():
         if hasattr(torch.cuda, name):
             setattr(torch.cuda, name, _Refused(name, reason))
-    if torch.distributed.is_available():
-        torch.distributed.init_process_group = _without_nccl(torch.distributed.init_process_group)
-        from torch.distributed import device_mesh
-
-        torch.distributed.init_device_mesh = device_mesh.init_device_mesh = translated(device_mesh.init_device_mesh)
     _refuse_extensions()

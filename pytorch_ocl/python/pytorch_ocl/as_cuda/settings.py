@@ -18,7 +18,7 @@ def _benchmark():
     )
 
 
-def _for_program(original, answer):
+def for_program(original, answer):
     @functools.wraps(original)
     def call(*arguments, **options):
         return answer if asked_by_program() else original(*arguments, **options)
@@ -40,6 +40,6 @@ def install() -> None:
     cudnn = torch.backends.cudnn
     cudnn.benchmark  # noqa: B018  (the class of the module is made when it is imported)
     type(cudnn).benchmark = _benchmark()
-    torch.backends.cuda.is_built = _for_program(torch.backends.cuda.is_built, True)
+    torch.backends.cuda.is_built = for_program(torch.backends.cuda.is_built, True)
     if hasattr(ProfilerActivity, "OCL"):
         torch.profiler.profile.__init__ = _profiles(torch.profiler.profile.__init__)
