@@ -479,3 +479,47 @@ for kind in ("ocl", "cpu"):
 """,
         PYTORCH_OCL_AUTOLOAD="1",
     )
+
+
+SELECTION = """
+class _CudaSelection:
+    _cpu_forward, _cpu_backward = "forward", "backward"
+    def get_trace_forward(self, device):
+        if device.type != "cpu": raise RuntimeError(f"SpikingJelly neurons support CPU and NVIDIA CUDA, not {device}")
+        return "theirs"
+    def get_trace_backward(self, device): return "theirs"
+"""
+
+
+def test_spikingjelly_takes_the_device(tmp_path):
+    program = (
+        stub(tmp_path, spikingjelly___ops__selection=SELECTION)
+        + """
+from spikingjelly._ops.selection import _CudaSelection
+own = _CudaSelection()
+print(*(f(torch.device(d)) for d in ("ocl:0", "cpu") for f in (own.get_trace_forward, own.get_trace_backward)))
+own.get_trace_forward(torch.device("meta"))"""
+    )
+    with pytest.raises(AssertionError, match="not meta"):
+        run(program)
+    assert run(program.rpartition("\n")[0]).split() == ["forward", "backward", "theirs", "theirs"]
+
+
+def test_spikingjelly_trains():
+    run(
+        """
+import torch
+from spikingjelly.activation_based import functional, layer, neuron
+def train(device):
+    torch.manual_seed(0)
+    nodes = neuron.IFNode(), neuron.LIFNode(tau=2.0), neuron.ParametricLIFNode(), neuron.QIFNode(), neuron.EIFNode()
+    net = torch.nn.Sequential(*(m for node in nodes for m in (layer.Linear(8, 8), node)))
+    x = torch.rand(4, 2, 8) * 3
+    functional.set_step_mode(net.to(device), "m")
+    net(x.to(device)).mean(0).square().mean().backward()
+    return [p.grad.cpu() for p in net.parameters()]
+torch.testing.assert_close(train("ocl"), train("cpu"))
+assert not torch.ocl.fallbacks()
+""",
+        "spikingjelly",
+    )

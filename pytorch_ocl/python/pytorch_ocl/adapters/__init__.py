@@ -35,6 +35,7 @@ TABLE = {
     "safetensors": "safetensors:package",
     "sentence_transformers.util.environment": "sentence_transformers:environment",
     "skrl": "skrl:package",
+    "spikingjelly._ops.selection": "spikingjelly:selection",
     "stable_baselines3.common.utils": "stable_baselines3:utils",
     "torch._inductor.compile_fx": "aot_inductor:compiler",
     "torch.distributed.checkpoint.filesystem": "checkpoints:filesystem",
