@@ -310,6 +310,11 @@ def device(device): return torch.device("cpu" if device == "auto" else device)
 import torch
 def use_cuda_if_available(): return torch.device("cpu")
 """,
+    "pykeen__utils": """
+import torch
+def resolve_device(device=None): return torch.device("cpu" if device is None or device == "gpu" else device)
+""",
+    "gluonts__torch__util": "def resolve_device(device): return 'cpu' if device == 'auto' else device\n",
     "pytorch_tabnet__utils": "def define_device(name): return 'cpu' if name == 'auto' else name\n",
     "ignite__distributed__comp_models__base": """
 import torch
@@ -338,14 +343,18 @@ class BaseTrainer:
 }
 CHOICES = """
 import whisper
+from gluonts.torch.util import resolve_device as of_gluonts
 from ignite.distributed.comp_models.base import _SerialModel
 from keras.src.backend.torch.core import _parse_device_input, get_device
+from pykeen.utils import resolve_device
 from pytorch_metric_learning.utils.common_functions import use_cuda_if_available
 from pytorch_tabnet.utils import define_device
 from torch_geometric.device import device
 from ultralytics.utils.torch_utils import select_device
 print(whisper.load_model("tiny"), _SerialModel().device().type, get_device(), _parse_device_input("gpu:0"),
-      define_device("auto"), device("auto"), use_cuda_if_available(), select_device(""), select_device("0"))
+      define_device("auto"), device("auto"), use_cuda_if_available(), select_device(""), select_device("0"),
+      resolve_device(), resolve_device("gpu"), of_gluonts("auto"))
+assert resolve_device("cpu").type == of_gluonts("cpu") == "cpu"
 assert whisper.load_model("tiny", "cpu") == define_device("cpu") == _parse_device_input("cpu") == "cpu"
 assert device("cpu").type == "cpu"
 """
@@ -354,8 +363,9 @@ assert device("cpu").type == "cpu"
 def test_choosers(tmp_path):
     """Stand-ins with the signatures of the versions that the adapters name."""
     program = stub(tmp_path, **CHOOSERS) + CHOICES
-    assert run(program, **GPU).split() == ["ocl", "ocl", "ocl", "ocl:0", "ocl", "ocl", "ocl", "ocl:0", "ocl:0"]
-    assert run(program, PYTORCH_OCL_ADAPTERS="0").split() == "None cpu cpu cuda:0 cpu cpu cpu theirs theirs 0".split()
+    assert run(program, **GPU).split() == "ocl ocl ocl ocl:0 ocl ocl ocl ocl:0 ocl:0 ocl ocl ocl".split()
+    without = "None cpu cpu cuda:0 cpu cpu cpu theirs theirs 0 cpu cpu cpu".split()
+    assert run(program, PYTORCH_OCL_ADAPTERS="0").split() == without
 
 
 MACE = {
