@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Checks that includes point downward only, dlprim knows nothing of PyTorch, and only dlprim/runtime calls OpenCL.
 
-An include counts by the file that it names, whatever way it takes there ("../net/net.hpp", a link). Files of kernels
+An include counts by the file that it names, whatever way it takes there ("../net/net.hpp", a link); it is written
+#include with a relative name, not with a macro. The backend includes dlprim's public headers alone. Files of kernels
 include headers of their own folder and of `lib`, no header is left unused, and no two files have kernels of one name,
 which profiles could not tell apart. Prints each violation as file:line and exits with 1 when there is one."""
 
@@ -22,7 +23,7 @@ LAYERS = {
 # Where includes are looked for, besides the folder of the file that has them.
 ROOTS = {
     "dlprim": ["dlprim/include", "dlprim", "dlprim/runtime", "dlprim/tuning", "dlprim/primitives", "dlprim/net"],
-    "pytorch_ocl/csrc": ["pytorch_ocl/csrc"],
+    "pytorch_ocl/csrc": ["pytorch_ocl/csrc", "dlprim/include", "dlprim"],
 }
 # Headers that are installed, and may include only such.
 PUBLIC = ("dlprim", "include")
@@ -34,7 +35,8 @@ UMBRELLAS = {"dlprim.hpp"}
 PRIVATE = {"dlprim/net/onnx": re.compile(r"^(google/protobuf/|onnx\.pb\.h$)")}
 CODE = {".cpp", ".hpp", ".h", ".inc"}
 
-INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
+DIRECTIVE = re.compile(r"^\s*(#|%:|\?\?=)\s*(include\w*|import)\b\s*(.*)")
+NAME = re.compile(r'[<"]([^/>"][^>"]*)[>"]')
 PYTORCH = re.compile(r"^(ATen|c10|torch|caffe2|pytorch_ocl)/")
 KERNELS = pathlib.PurePosixPath("dlprim/kernels")
 KERNEL_CODE = {".cl", ".clh"}
@@ -42,7 +44,8 @@ KERNEL_CODE = {".cl", ".clh"}
 WRITERS = CODE | {".py"}
 
 KERNEL = re.compile(r"\b(?:__kernel|KERNEL)\b.*?\bvoid\s+(\w+)\s*\(", re.S)
-OPENCL_CALL = re.compile(r"\bcl[A-Z]\w*\s*\(")
+# Functions, called or not, and what calls them; handles may be kept.
+OPENCL = re.compile(r"\bcl(?:[A-Z]\w*|::(?!Buffer\b|Event\b)\w+)")
 
 
 def place(path):
@@ -74,13 +77,25 @@ def include_violation(root, path, name):
     if storey == "dlprim" and PYTORCH.match(name):
         return f"dlprim includes {name}, which belongs to PyTorch"
     found = targets(root, path, storey, name)
-    if path.parts[:2] == PUBLIC and any((root / target).is_file() and target.parts[:2] != PUBLIC for target in found):
+    private = any((root / target).is_file() and target.parts[:2] != PUBLIC for target in found)
+    if path.parts[:2] == PUBLIC and private:
         return f"{name} is not installed beside the header that includes it"
-    order = LAYERS[storey]
-    above = order[order.index(layer) + 1 :] if layer else []
-    if any(place(target) == (storey, other) for target in found for other in above):
-        return f"{storey}/{layer} includes {name} of a layer above it"
+    for target in found:
+        other_storey, other = place(target)
+        if (storey, other_storey) == ("pytorch_ocl/csrc", "dlprim") and (private or ".." in name):
+            return f"{name} is no public header of dlprim"
+        if storey == "dlprim" and target.parts[0] == "pytorch_ocl":
+            return f"dlprim includes {name}, which belongs to PyTorch"
+        known = other or (root / target).is_file()
+        if layer and storey == other_storey and known and is_above(storey, other, layer):
+            return f"{storey}/{layer} includes {name} of a layer above it"
     return None
+
+
+def is_above(storey, other, layer):
+    """Whether a layer is above another; tests and programs (None) are above all."""
+    order = LAYERS[storey]
+    return other is None or order.index(other) > order.index(layer)
 
 
 def private_violation(path, layer, name):
@@ -91,25 +106,33 @@ def private_violation(path, layer, name):
     return None
 
 
+def includes(text):
+    """(line, name) of every include; the name is None where it is not to be seen."""
+    text = sources.without_noise(text, keep_strings=True)
+    joined = re.sub(r"\\\n", "", text)  # every line that goes on, with those that it goes on with
+    if joined != text:
+        text = re.sub(r"(?:[^\n]*\\\n)+[^\n]*", lambda m: m[0].replace("\\\n", "") + "\n" * m[0].count("\n"), text)
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := DIRECTIVE.match(line):
+            name = NAME.match(match[3])
+            yield number, name[1] if name and match[1] == "#" and match[2] == "include" else None
+
+
 def violations(path, text, root=sources.ROOT):
     """(line, message) for every rule that the file breaks."""
     storey, layer = place(path)
     if storey is None:
         return
-    may_call_opencl = layer is None or (storey, layer) == ("dlprim", "runtime")
-    for number, line in enumerate(sources.without_noise(text, keep_strings=True).splitlines(), 1):
-        if match := INCLUDE.match(line):
-            if message := include_violation(root, path, match[1]) or private_violation(path, layer, match[1]):
-                yield number, message
-        elif not may_call_opencl and (call := OPENCL_CALL.search(sources.without_noise(line))):
-            yield number, f"{call[0].rstrip('( ')} is called outside dlprim/runtime"
-
-
-def included(text):
-    """(line, name) of every include."""
-    for number, line in enumerate(sources.without_noise(text, keep_strings=True).splitlines(), 1):
-        if match := INCLUDE.match(line):
-            yield number, match[1]
+    for number, name in includes(text):
+        if name is None:
+            yield number, "expected #include with a relative name"
+        elif message := include_violation(root, path, name) or private_violation(path, layer, name):
+            yield number, message
+    if layer is None or (storey, layer) == ("dlprim", "runtime"):
+        return
+    for number, line in enumerate(sources.without_noise(text).splitlines(), 1):
+        if call := OPENCL.search(line):
+            yield number, f"{call[0]} is used outside dlprim/runtime"
 
 
 def kernel_violations(texts, named):
@@ -118,9 +141,11 @@ def kernel_violations(texts, named):
     users, homes = collections.Counter(), collections.defaultdict(set)
     for path, text in texts.items():
         folder = path.partition("/")[0]
-        for number, name in included(text):
+        for number, name in includes(text):
             users[name] += 1
-            if name not in texts:
+            if name is None:
+                yield path, number, "expected #include with a relative name"
+            elif name not in texts:
                 yield path, number, f"{name} does not exist"
             elif "/" not in name or name.partition("/")[0] not in (folder, "lib"):
                 yield path, number, f"{name} belongs to another family; what several share is in lib"
