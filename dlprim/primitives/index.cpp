@@ -14,6 +14,7 @@
 #include <limits>
 #include <vector>
 
+#include "check.hpp"
 #include "words.hpp"
 
 namespace dlprim {
@@ -311,16 +312,14 @@ void run(Queue& queue, Operation& o, const IndexOptions& options) {
 
 Operation prepare(const TensorView& first, const TensorView& second, std::span<const IndexedDim> dims, Form form,
                   Update update, const char* op) {
-  const std::string prefix = std::string("[") + op + "] ";
-  if (dims.empty() || dims.size() > max_indices)
-    throw ValidationError(prefix + "expected 1 to " + std::to_string(max_indices) + " index tensors, got " +
-                          std::to_string(dims.size()));
+  DLPRIM_EXPECT(!dims.empty() && dims.size() <= max_indices, op, "1 to ", max_indices, " index tensors, got ",
+                dims.size());
   std::vector<TensorView> inputs{second};
   Operation o{};
   for (const IndexedDim& dim : dims) {
-    if ((dim.index.dtype != DataType::int64 && dim.index.dtype != DataType::int32) ||
-        dim.index.dtype != dims[0].index.dtype)
-      throw ValidationError(prefix + "expected indices of dtype int64 or int32, got " + name(dim.index.dtype));
+    const DataType type = dim.index.dtype;
+    DLPRIM_EXPECT((type == DataType::int64 || type == DataType::int32) && type == dims[0].index.dtype, op,
+                  "indices of dtype int64 or int32, got ", type);
     o.sizes[&dim - dims.data()] = dim.size, o.steps[&dim - dims.data()] = dim.stride;
     inputs.push_back(dim.index);
   }
@@ -437,17 +436,16 @@ void indexed_read(Queue& queue, const TensorView& out, const TensorView& source,
 
 void indexed_write(Queue& queue, const TensorView& destination, const TensorView& values,
                    std::span<const IndexedDim> dims, Update update, const IndexOptions& options) {
-  const std::string prefix = "[indexed_write] ";
   const DataType type = destination.dtype;
-  if ((update == Update::assign || is_complex(type)) && type != values.dtype)
-    throw ValidationError(prefix + "expected equal dtypes, got " + name(type) + " and " + name(values.dtype));
+  DLPRIM_EXPECT((update != Update::assign && !is_complex(type)) || type == values.dtype, "indexed_write",
+                "equal dtypes, got ", type, " and ", values.dtype);
   if (destination.numel() > 0 && dims.size() > max_indices) {
     const Grouped grouped(queue, destination, dims, options);
     return indexed_write(queue, destination, values, grouped.dims, update, grouped.options);
   }
   const bool ordering = update == Update::maximum || update == Update::minimum;
   if (is_complex(type) && ordering)
-    throw NotImplementedError(prefix + "expected assign, add or multiply for complex numbers");
+    throw NotImplementedError("[indexed_write] expected assign, add or multiply for complex numbers");
   const bool wide = (size_of(type) == 8 && type != DataType::complex64) || type == DataType::complex128;
   const bool product = is_complex(type) && update == Update::multiply;
   const bool atomic = update == Update::assign || !(product || (wide && !queue.device().info().int64_atomics));

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "check.hpp"
+
 namespace dlprim {
 
 namespace {
@@ -146,8 +148,7 @@ Plan Plan::split() noexcept {
 }
 
 Plan make_plan(std::span<const TensorView> outputs, std::span<const TensorView> inputs, const char* op) {
-  const std::string prefix = std::string("[") + op + "] ";
-  if (outputs.empty()) throw ValidationError(prefix + "expected at least one output, got none");
+  DLPRIM_EXPECT(!outputs.empty(), op, "at least one output, got none");
   const TensorView& shape = outputs[0];
   Plan plan;
   plan.dims = shape.dims;
@@ -158,9 +159,7 @@ Plan make_plan(std::span<const TensorView> outputs, std::span<const TensorView> 
       const std::int64_t size = view.sizes[view.dims - 1 - d];
       fits = size == plan.sizes[d] || (size == 1 && !output);
     }
-    if (!fits)
-      throw ValidationError(prefix + "expected a shape that broadcasts to " + shape_text(shape) + ", got " +
-                            shape_text(view));
+    DLPRIM_EXPECT(fits, op, "a shape that broadcasts to ", shape_text(shape), ", got ", shape_text(view));
     Operand& operand = plan.add(view, output);
     for (int d = 0; d < plan.dims; d++) {
       const bool present = d < view.dims && view.sizes[view.dims - 1 - d] != 1;

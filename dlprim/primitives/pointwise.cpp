@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 
+#include "check.hpp"
 #include "words.hpp"
 
 namespace dlprim {
@@ -317,16 +318,16 @@ void run(Queue& queue, const Expression& expression, const Plan& plan, DataType 
 
 void check_and_run(Queue& queue, const Expression& expression, const Plan& plan, DataType compute,
                    std::span<const Scalar> scalars) {
-  const std::string prefix = std::string("[") + expression.row.name + "] ";
-  if (scalars.size() > max_constants)
-    throw ValidationError(prefix + "expected at most 16 scalars, got " + std::to_string(scalars.size()));
+  DLPRIM_EXPECT(scalars.size() <= max_constants, expression.row.name, "at most ", max_constants, " scalars, got ",
+                scalars.size());
+  const auto prefix = [&] { return std::string("[") + expression.row.name + "] "; };
   if (is_complex(compute) && *expression.row.complex_expression == 0)
-    throw NotImplementedError(prefix + "not implemented for " + name(compute));
+    throw NotImplementedError(prefix() + "not implemented for " + name(compute));
   auto wide = [](DataType type) { return type == DataType::float64 || type == DataType::complex128; };
   bool needs_fp64 = wide(compute);
   for (int k = 0; k < plan.count(); k++) needs_fp64 |= wide(plan.operands[k].dtype);
   if (needs_fp64 && !queue.device().info().fp64)
-    throw NotImplementedError(prefix + "float64 is not available on " + queue.device().info().name +
+    throw NotImplementedError(prefix() + "float64 is not available on " + queue.device().info().name +
                               "; use float32 instead");
   if (plan.numel() > 0) run(queue, expression, plan, compute, scalars);
 }

@@ -8,6 +8,7 @@
 #include <initializer_list>
 
 #include "rows.hpp"
+#include "check.hpp"
 #include "scan_sweep.hpp"
 
 namespace dlprim {
@@ -88,16 +89,14 @@ DataType accumulator_of(const DeviceInfo& device, ScanId id, DataType type) {
 }
 
 void validate(ScanId id, const TensorView& y, const TensorView& x, const TensorView& indices, int dim) {
-  const std::string head = std::string("[") + rows[int(id)].name + "] expected ";
-  if (dim < 0 || dim >= std::max(x.dims, 1))
-    throw ValidationError(head + "a dim below " + std::to_string(x.dims) + ", got " + std::to_string(dim));
-  if (y.numel() != x.numel() || y.dtype != x.dtype || (is_complex(x.dtype) && !rows[int(id)].complex))
-    throw ValidationError(head + (rows[int(id)].complex ? "" : "real ") + "input and output alike, got " +
-                          name(x.dtype) + " and " + name(y.dtype));
-  if (!y.is_contiguous() || !x.is_contiguous()) throw ValidationError(head + "contiguous tensors, got strides");
-  if (indices.defined() &&
-      (indices.dtype != DataType::int64 || !indices.is_contiguous() || indices.numel() != x.numel()))
-    throw ValidationError(head + "contiguous int64 indices of the input's sizes, got " + name(indices.dtype));
+  const auto& row = rows[int(id)];
+  DLPRIM_EXPECT(dim >= 0 && dim < std::max(x.dims, 1), row.name, "a dim below ", x.dims, ", got ", dim);
+  DLPRIM_EXPECT(y.numel() == x.numel() && y.dtype == x.dtype && (!is_complex(x.dtype) || row.complex), row.name,
+                row.complex ? "" : "real ", "input and output alike, got ", x.dtype, " and ", y.dtype);
+  DLPRIM_EXPECT(y.is_contiguous() && x.is_contiguous(), row.name, "contiguous tensors, got strides");
+  DLPRIM_EXPECT(!indices.defined() ||
+                    (indices.dtype == DataType::int64 && indices.is_contiguous() && indices.numel() == x.numel()),
+                row.name, "contiguous int64 indices of the input's sizes, got ", indices.dtype);
 }
 
 }  // namespace
