@@ -6,8 +6,10 @@
 #include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/program.hpp>
 #include <dlprim/runtime/queue.hpp>
+#include <dlprim/runtime/warning.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -66,7 +68,8 @@ class Cores {
 
   const char* decline(const CoreType& core, const Device& device, const Problem& problem, bool forced) const {
     const char* reason = core.decline(device, problem, forced);
-    if (!reason && core.may_fail_to_build && refused(device, core)) reason = "the device's compiler refused it";
+    if (!reason && any_refused_.load(std::memory_order_relaxed) && refused(device, core))
+      reason = "the device's driver refuses its kernel, or computes it wrong";
     return reason;
   }
   /// The core to run; null when all decline.
@@ -80,7 +83,8 @@ class Cores {
   const CoreType& select(const Device& device, const Problem& problem) const {
     return found(try_select(device, problem), device);
   }
-  /// Runs `core`, or where it proves unable to (see Core), the next one in order that does not decline.
+  /// Runs `core`, or where it proves unable to (see Core), or the driver is known to compute it wrong, the next one in
+  /// order that does not decline.
   void run(const CoreType* core, Queue& queue, const Problem& problem) const {
     while (!ran(*core, queue, problem)) core = &found(after(core, queue.device(), problem), queue.device());
   }
@@ -113,13 +117,24 @@ class Cores {
     } catch (const OutOfMemoryError&) {
       if (!core.copies) throw;
     } catch (const BuildError&) {
-      // What is forced is not replaced in silence.
-      const char* name = environment::text(force_);
-      if (!core.may_fail_to_build || (name && std::strcmp(name, core.name) == 0)) throw;
-      std::lock_guard guard(mutex_);
-      refused_.insert({queue.device().index(), &core});
+      if (!core.may_fail_to_build || is_forced(core)) throw;
+      refuse(queue.device(), core);
+    } catch (const DriverDefectError& error) {
+      if (is_forced(core) || !after(&core, queue.device(), problem)) throw;
+      if (refuse(queue.device(), core)) warn(std::string(error.what()) + "; other kernels are used");
     }
     return false;
+  }
+  // What is forced is not replaced in silence.
+  bool is_forced(const CoreType& core) const {
+    const char* name = environment::text(force_);
+    return name && std::strcmp(name, core.name) == 0;
+  }
+  // False when it was before.
+  bool refuse(const Device& device, const CoreType& core) const {
+    std::lock_guard guard(mutex_);
+    any_refused_.store(true, std::memory_order_relaxed);
+    return refused_.insert({device.index(), &core}).second;
   }
   bool refused(const Device& device, const CoreType& core) const {
     std::lock_guard guard(mutex_);
@@ -142,6 +157,7 @@ class Cores {
   const char* family_;
   environment::Variable force_;
   std::vector<const CoreType*> cores_;
+  mutable std::atomic<bool> any_refused_{false};
   mutable std::mutex mutex_;
   mutable std::set<std::pair<int, const CoreType*>> refused_, proven_;
 };

@@ -2,6 +2,7 @@
 #include "device_list.hpp"
 
 #include <dlprim/runtime/environment.hpp>
+#include <dlprim/runtime/warning.hpp>
 
 #include "driver_defects.hpp"
 #include "simulate.hpp"
@@ -153,9 +154,11 @@ std::vector<ListedDevice> all_devices(std::string& reason) {
         continue;
       }
       ListedDevice device{ids[d], read_info(ids[d], platform, std::to_string(p) + ":" + std::to_string(d))};
-      if (const char* why = driver_defect(device.info, "")) {
-        refused += "; " + device.info.name + " [" + platform + "] cannot be used with driver " + device.info.driver +
-                   ": " + why;
+      if (const DriverDefect* defect = driver_defect(device.info, "*")) {
+        const std::string why = device.info.name + " [" + platform + "] cannot be used with driver " +
+                                device.info.driver + ": " + defect->reason;
+        warn(why);
+        refused += "; " + why;
         continue;
       }
       devices.push_back(std::move(device));

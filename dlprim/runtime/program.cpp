@@ -2,6 +2,7 @@
 #include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/program.hpp>
 #include <dlprim/runtime/submission.hpp>
+#include <dlprim/runtime/warning.hpp>
 
 #include <chrono>
 #include <fstream>
@@ -227,9 +228,9 @@ cl::Program ProgramCache::program(const std::string& text, const std::string& op
 
 void ProgramCache::refuse_defects(const KernelSource& source) const {
   const DeviceInfo& info = device_.info();
-  if (const char* defect = driver_defect(info, source.file + ':' + source.kernel))
-    throw NotImplementedError("[" + source.kernel + "] the driver " + info.platform + " " + info.driver + " of " +
-                              info.name + " computes this wrong (" + defect + "): install another version");
+  if (const DriverDefect* defect = driver_defect(info, source.file + ':' + source.kernel))
+    throw DriverDefectError("[" + source.kernel + "] the driver " + info.platform + " " + info.driver + " of " +
+                            info.name + " is known to compute this wrong: " + defect->reason);
 }
 
 std::unique_ptr<Kernel> ProgramCache::build(const KernelSource& source) {

@@ -86,11 +86,23 @@ TEST(Device, OthersThanLittleEndianOf64BitsAreRefused) {
 TEST(Device, KnownDefectsBelongToDrivers) {
   DeviceInfo info;
   info.platform = "rusticl", info.driver = "22.3.6";
-  EXPECT_NE(driver_defect(info, ""), nullptr);
+  ASSERT_NE(driver_defect(info, "*"), nullptr);
+  EXPECT_NE(driver_defect(info, "*")->reason.find("install a newer one"), std::string::npos);
   info.driver = "24.0.1";
-  EXPECT_EQ(driver_defect(info, ""), nullptr);
+  EXPECT_EQ(driver_defect(info, "*"), nullptr);
   info.driver = "22.3.6", info.platform = "another";
   EXPECT_EQ(driver_defect(info, "random_each.cl:generate_each"), nullptr);
+}
+
+TEST(Device, DefectsAreLinesOfFourFields) {
+  const auto all =
+      driver_defects_in("# platform\tno\tline\tof it\n\nA B\t1.2\tscan.cl:\tsums, wrong\nC\t\t*\tall of it");
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].platform + '|' + all[0].driver + '|' + all[0].kernels + '|' + all[0].reason,
+            "A B|1.2|scan.cl:|sums, wrong");
+  EXPECT_EQ(all[1].driver, "");
+  for (const char* wrong : {"A", "A\t1\t*", "A\t1\t\treason", "\t1\t*\treason"})
+    EXPECT_THROW(driver_defects_in(wrong), ValidationError) << wrong;
 }
 
 TEST(Queue, HalvesWorkGroupsThatAreTooLarge) {

@@ -4,6 +4,8 @@
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/DeviceGuard.h>
 
+#include <dlprim/runtime/warning.hpp>
+
 #include "allocator.hpp"
 #include "device.hpp"
 #include "errors.hpp"
@@ -61,6 +63,7 @@ struct OclHooks final : at::PrivateUse1HooksInterface {
 
 [[maybe_unused]] const bool registered = [] {
   at::RegisterPrivateUse1HooksInterface(new OclHooks);
+  dlprim::set_warning_handler([](const std::string& message) { TORCH_WARN(message); });
   return true;
 }();
 

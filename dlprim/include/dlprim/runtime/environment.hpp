@@ -23,7 +23,7 @@ inline constexpr std::string_view names[] = {
     "DLPRIM_OPENCL_LIBRARY", "DLPRIM_OPENCL_FALLBACK_LIBRARY",
     "DLPRIM_INDEX_LIMIT",    "DLPRIM_SIMULATE",
     "DLPRIM_KERNEL_DUMP",    "DLPRIM_COMPILERS",
-    "LOCAL_WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",      "DLPRIM_DRIVER_DEFECTS",
 };
 
 /// One of `names`; another name does not compile.

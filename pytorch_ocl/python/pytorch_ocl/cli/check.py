@@ -6,7 +6,8 @@ of the device as measured here: the fastest way to read and write memory, and mu
 registers. A table shows both; --output names the folder of check.json, to attach to a report, and of check.png. The
 exit code is 1 when a family is wrong or fails.
 
-Drivers known to compute a family wrong are listed in dlprim/runtime/driver_defects.inc: there it is refused.
+What a driver is known to compute wrong (dlprim/runtime/driver_defects.tsv, docs/devices.md) is not used: other kernels
+serve, with a warning, or the family fails with the reason.
 """
 
 import json
@@ -26,13 +27,13 @@ FMA = """#define EACH(step) step(a) step(b) step(c) step(d) step(e) step(f) step
 #define START(v) float8 v = (float8)(get_global_id(0) + __COUNTER__);
 #define STEP(v) v = mad(v, (float8)(0.5f), (float8)(1.5f));
 #define ADD(v) + v
-__kernel void fma_rate(__global float *out, int turns) {
+__kernel void fma_rate(__global float *out, int rounds) {
   EACH(START)
-  for (int i = 0; i < turns; i++) { EACH(STEP) }
+  for (int i = 0; i < rounds; i++) { EACH(STEP) }
   const float8 sum = (float8)(0) EACH(ADD);
   out[get_global_id(0)] = sum.s0 + sum.s1 + sum.s2 + sum.s3 + sum.s4 + sum.s5 + sum.s6 + sum.s7;
 }"""
-FLOPS_A_TURN = 8 * 8 * 2
+FLOPS_A_ROUND = 8 * 8 * 2
 STREAM = """__kernel void stream(__global float4 *out, __global const float4 *in) {
   out[get_global_id(0)] = in[get_global_id(0)] + 1.0f;
 }"""
@@ -95,14 +96,14 @@ def seconds(step, device, limit=1.0):
 def speed(device):
     """[{"name", "value", "limit", "unit"}] of copies and products."""
     gpu = torch.ocl.get_device_properties(device).type == "gpu"
-    count, n, turns = (1 << 26, 4096, 4096) if gpu else (1 << 23, 768, 2048)
+    count, n, rounds = (1 << 26, 4096, 4096) if gpu else (1 << 23, 768, 2048)
     x = torch.ones(count, device=device)
     y = torch.empty_like(x)
     stream = torch.ocl.compile_kernel(STREAM, "stream")
     fma = torch.ocl.compile_kernel(FMA, "fma_rate")
     items = y[: 1 << 20 if gpu else 1 << 12]
     bandwidth = 8 * count / seconds(lambda: stream(y, x, global_size=count // 4), device) / 1e9
-    rate = FLOPS_A_TURN * turns * len(items) / seconds(lambda: fma(items, turns), device) / 1e9
+    rate = FLOPS_A_ROUND * rounds * len(items) / seconds(lambda: fma(items, rounds), device) / 1e9
     copied = 8 * count / seconds(lambda: y.copy_(x), device) / 1e9
     added = 12 * count / seconds(lambda: torch.add(x, y, out=y), device) / 1e9
     a, b = torch.randn(n, n, device=device), torch.randn(n, n, device=device)
