@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How the copy engine of NVIDIA's Hopper sees the heads of attention's tensors.
 #pragma once
+#include "../../../tuning/store.hpp"
 #include "../../tensor_map.hpp"
 #include "../problem.hpp"
 
@@ -10,6 +11,12 @@ namespace dlprim::attention_cores {
 struct Maps {
   TensorMap q, k, v, grad_out;
 };
+
+/// Bytes of the cache that heads whose blocks are computed at the same time may fill.
+inline std::int64_t bytes_together(const Device& device) {
+  static tuning::Numbers<1> mib("attention.wgmma.together");
+  return std::int64_t(mib(device)[0]) << 20;
+}
 
 /// A head of a tensor, of which `box_rows` by 64 elements are copied at once.
 inline MatrixInMemory head_in_memory(const AttentionLayout& x, std::int64_t rows, int width, int box_rows) {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Attention on Hopper's matrix units, forward.
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
+#include <string>
+#include <vector>
 
 #include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/static_local_memory.hpp>
 
+#include "../../../tuning/store.hpp"
 #include "../../grid.hpp"
 #include "../halves.hpp"
 #include "maps.hpp"
@@ -34,7 +38,31 @@ bool has_halves(const AttentionProblem& x) { return x.type == DataType::float32;
 
 int columns(const AttentionProblem& x, int width) { return has_halves(x) ? columns_of_halves(width) : width; }
 
-// Measured on an H200, but for float32. DLPRIM_ATTENTION_TILE=2x128x5x1x1 for measurements.
+// A line of tuning/data: the shape for rows of up to `widest` elements and at least `keys` keys.
+struct Tile {
+  int widest, keys;
+  Shape shape;
+};
+
+enum Kind { plain, masked, causal, halves };
+using Tiles = std::array<std::vector<Tile>, 4>;  // by kind
+
+Tiles read_tiles(const DeviceInfo& device) {
+  constexpr const char* keys[] = {"attention.wgmma", "attention.wgmma.masked", "attention.wgmma.causal",
+                                  "attention.wgmma.float32"};
+  Tiles tiles;
+  for (int kind = plain; kind <= halves; kind++)
+    for (const std::string& line : tuning::values(device, keys[kind])) {
+      const std::vector<double> n = tuning::numbers_in(line);
+      if (n.size() != 7)
+        throw Error(std::string("[tuning] ") + keys[kind] + ": expected 7 numbers, got '" + line + "'");
+      const auto byte = [&](int i) { return std::uint8_t(n[std::size_t(i)]); };
+      tiles[std::size_t(kind)].push_back({int(n[0]), int(n[1]), {byte(2), byte(3), byte(4), byte(5), byte(6)}});
+    }
+  return tiles;
+}
+
+// DLPRIM_ATTENTION_TILE=2x128x5x1x1 for measurements.
 Shape shape_of(const Device& device, const AttentionProblem& x) {
   int fours, slice, stages, resident, turns;
   const char* forced = environment::text("DLPRIM_ATTENTION_TILE");
@@ -44,14 +72,16 @@ Shape shape_of(const Device& device, const AttentionProblem& x) {
   const int widest = std::max(x.p.width, x.p.value_width);
   const std::uint8_t emulated = widest > 64 ? 16 : 48;
   if (!has_units(device.info())) return {std::uint8_t(has_halves(x) || widest > 128 ? 1 : 2), emulated, 2, 1, 0};
-  if (has_halves(x)) return widest > 64 ? Shape{2, 64, 3, 1, 1} : Shape{2, 128, 5, 1, 1};
-  if (widest > 192) return {2, 64, 3, 1, 1};
-  if (widest > 128) return {2, 80, 4, 1, 1};
-  // Blocks of 128 queries of short sequences leave fewer rows empty.
-  if (widest > 96) return {2, 128, 5, 1, 1};
-  if (widest > 64) return {3, 80, 6, 1, 1};
-  if (x.causal && x.p.keys >= 1024 && !x.bias_type) return {3, 128, 7, 1, 1};
-  return {2, 128, 10, 1, x.causal || x.bias_type};
+  static tuning::PerDevice<Tiles> all(read_tiles);
+  const Tiles& tiles = all(device);
+  const bool is_masked = x.causal || x.bias_type;
+  for (const Kind kind : {halves, causal, masked, plain}) {
+    if ((kind == halves) != has_halves(x) || (kind == causal && (!x.causal || x.bias_type))) continue;
+    if (kind == masked && !is_masked) continue;
+    for (const Tile& tile : tiles[std::size_t(kind)])
+      if (widest <= tile.widest && x.p.keys >= tile.keys) return tile.shape;
+  }
+  throw Error("[attention] no tile of tuning/data is for rows of " + std::to_string(widest) + " elements");
 }
 
 // Bytes of local memory, of which each row of 64 elements takes 128: arrays of the kernel.
@@ -93,14 +123,14 @@ struct Schedule {
   std::int32_t together;
 };
 
-Schedule schedule_of(const AttentionProblem& x, std::int64_t blocks, std::int64_t resident) {
+Schedule schedule_of(const Device& device, const AttentionProblem& x, std::int64_t blocks, std::int64_t resident) {
   const auto& p = x.p;
   const std::int64_t heads = std::int64_t(p.batch) * p.heads, turns = divide_up(blocks * heads, resident);
   const std::int64_t fewest = divide_up(blocks * heads, turns);  // with as many turns
   if (!x.causal) return {fewest, 1};
   // Keys and values of these heads are to stay in a part of the cache.
   const std::int64_t bytes = 2 * std::int64_t(p.keys) * (columns(x, p.width) + columns(x, p.value_width));
-  const std::int64_t most = (24 << 20) / std::max<std::int64_t>(bytes, 1) * p.sharing;
+  const std::int64_t most = bytes_together(device) / std::max<std::int64_t>(bytes, 1) * p.sharing;
   for (const int at_once : {1, 2, 4}) {
     if (at_once == 1 && turns % 2 != 0) continue;
     const std::int64_t step = blocks / std::gcd(blocks, at_once), groups = divide_up(fewest, step) * step;
@@ -163,7 +193,7 @@ void run(Queue& queue, const AttentionProblem& x) {
   const Key key = key_of(device, x);
   const int block = 64 * key.shape.fours;
   const auto [groups, together] =
-      schedule_of(x, divide_up(p.queries, block), std::int64_t(info.compute_units) * key.shape.resident);
+      schedule_of(device, x, divide_up(p.queries, block), std::int64_t(info.compute_units) * key.shape.resident);
   // Where there is no such matrix unit, no warps copy only.
   const std::size_t group = 128 * std::size_t(key.shape.fours + has_units(info));
   Kernel& kernel = cache.get(device, key, [&] { return source_of(key); });

@@ -45,10 +45,10 @@ KernelSource queries_source_of(const Key& key) {
 }
 
 // Heads of keys whose blocks are taken in turns: their queries and gradients fit in a part of the cache.
-std::int32_t heads_together(const AttentionProblem& x) {
+std::int32_t heads_together(const Device& device, const AttentionProblem& x) {
   const auto& p = x.p;
   const std::int64_t bytes = std::int64_t(p.queries) * p.sharing * (8 * p.width + 2 * p.value_width);
-  return std::int32_t(std::clamp<std::int64_t>((24 << 20) / std::max<std::int64_t>(bytes, 1), 1,
+  return std::int32_t(std::clamp<std::int64_t>(bytes_together(device) / std::max<std::int64_t>(bytes, 1), 1,
                                                std::int64_t(p.batch) * (p.heads / p.sharing)));
 }
 
@@ -88,7 +88,7 @@ void enqueue(Queue& queue, const Key& key, const AttentionProblem& x) {
     // Where there is no such matrix unit, no warps copy only and a work-group takes a head's blocks in their order.
     launch_attention_with(maps_of(x, slice, block), queue, kernel, hopper ? groups : key_heads, hopper ? 384 : 256, x,
                           x.grad_out, x.logsumexp, delta.data(), x.grad_k, x.grad_v, partial.data(), turns.data(),
-                          heads_together(x));
+                          heads_together(device, x));
   }
   if (slices == 0) return;
   Kernel& kernel = queries_cache.get(device, key, [&] { return queries_source_of(key); });

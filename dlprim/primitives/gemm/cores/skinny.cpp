@@ -16,6 +16,11 @@ const std::array<double, 2>& limits(const Device& device) {
   return all(device);
 }
 
+const std::array<double, 4>& tiles_of_columns(const Device& device) {
+  static tuning::Numbers<4> all("gemm.skinny.tiles");
+  return all(device);
+}
+
 const char* decline(const Device& device, const GemmProblem& given, bool forced) {
   if (given.mode != GemmMode::plain) return "only for matrices";
   if (given.type != DataType::float16 && given.type != DataType::bfloat16 && given.type != DataType::float32)
@@ -41,9 +46,9 @@ void run(Queue& queue, const GemmProblem& given) {
   auto& p = problem.p;
   if (problem.batches == 1) p.a_batch = p.b_batch = 0;
   const std::int64_t units = queue.device().info().compute_units, row_tiles = divide_up(p.m, 8);
-  // The fastest on an H200.
   const bool single = problem.type == DataType::float32;
-  const std::int64_t tiles = row_tiles == 1 && !single ? 1 : row_tiles == 2 ? 4 : 2;
+  const auto& [narrow, narrow_single, two, more] = tiles_of_columns(queue.device());
+  const auto tiles = std::int64_t(row_tiles > 2 ? more : row_tiles == 2 ? two : single ? narrow_single : narrow);
   const std::int64_t step = 64 / std::int64_t(size_of(problem.type)), unit = warps * step * steps / tiles;
   p.tiles_m = 1, p.tiles_n = divide_up(p.n, 16 * tiles);
   // Splits pay for their second kernel where compute units would idle and sums are long.
