@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "gradient.hpp"
 
+#include <sstream>
+
 #include "composition.hpp"
 
 namespace dlprim {
@@ -14,6 +16,15 @@ void composed_gradient(GradientCall& call) {
 }
 
 }  // namespace
+
+Reads::Reads(const char* list) {
+  std::istringstream words(list);
+  for (std::string word; words >> word;) {
+    if (word == "x*") all_inputs = true;
+    else if (word == "c*") captured = true;
+    else (word[0] == 'x' ? inputs : outputs).push_back(std::stoi(word.substr(1)));
+  }
+}
 
 const Value& GradientCall::result(int i) const {
   static const Value nothing;
@@ -56,7 +67,7 @@ void GradientCall::add_to_value(int id, Tensor gradient) {
 
 const Gradient* GradientRegistry::find(const Node& node) const {
   if (!node.domain.empty() && !node.domain.starts_with("dlprim")) return nullptr;
-  static const Gradient composed{composed_gradient, "x*"};
+  static const Gradient composed{composed_gradient, Reads("x*")};
   if (auto it = gradients_.find(node.type); it != gradients_.end()) return &it->second;
   return node.implementation && node.implementation->composition ? &composed : nullptr;
 }

@@ -46,13 +46,21 @@ class GradientCall : public Call {
 
 using GradientFunction = void (*)(GradientCall&);
 
-/// The gradient of an operator. `reads` lists, apart by blanks, the inputs (x0, x1 ...) and outputs (y0 ...) whose
-/// elements it reads, x* for all inputs, c* for what inner graphs read. Training asks for at least `outputs` outputs. A
-/// null function stands for gradients that are 0 or meaningless. In training an operator of the domain
-/// "dlprim.training" takes a node's place if there is one of the node's type.
+/// Whose elements a gradient reads. Made of a list, apart by blanks, of inputs (x0, x1 ...) and outputs (y0 ...), x* for
+/// all inputs, c* for what inner graphs read.
+struct Reads {
+  Reads() = default;
+  explicit Reads(const char* list);
+  std::vector<int> inputs, outputs;
+  bool all_inputs = false, captured = false;
+};
+
+/// The gradient of an operator. Training asks for at least `outputs` outputs. A null function stands for gradients that
+/// are 0 or meaningless. In training an operator of the domain "dlprim.training" stands in for a node if there is one of
+/// the node's type.
 struct Gradient {
   GradientFunction function = nullptr;
-  std::string reads;
+  Reads reads;
   int outputs = 0;
   ParseFunction parse = nullptr;
 };
@@ -61,7 +69,7 @@ class GradientRegistry {
  public:
   void add(const char* type, GradientFunction function, const char* reads = "", int outputs = 0,
            ParseFunction parse = nullptr) {
-    gradients_[type] = {function, reads, outputs, parse};
+    gradients_[type] = {function, Reads(reads), outputs, parse};
   }
   /// A gradient that reads the node's attributes as a struct T, which is made of an AttributeReader.
   template <class T>

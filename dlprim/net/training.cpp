@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "training.hpp"
 
-#include <sstream>
-
 #include "gradient.hpp"
 #include "prepare.hpp"
 
@@ -66,17 +64,14 @@ void Training::find_needs(const std::set<int>& sources) {
       refused_.push_back(node->type + (node->name.empty() ? "" : " '" + node->name + "'"));
       continue;
     }
-    std::istringstream words(gradient->reads);
-    for (std::string word; words >> word;) {
-      if (word == "x*" || word == "c*") {
-        const std::vector<int>& all = word == "x*" ? node->inputs : node->captured;
-        kept_.insert(all.begin(), all.end());
-        continue;
-      }
-      const auto i = std::size_t(std::stoi(word.substr(1)));
-      const std::vector<int>& ids = word[0] == 'x' ? node->inputs : node->outputs;
-      if (i < ids.size()) kept_.insert(ids[i]);
-    }
+    const Reads& reads = gradient->reads;
+    if (reads.all_inputs) kept_.insert(node->inputs.begin(), node->inputs.end());
+    if (reads.captured) kept_.insert(node->captured.begin(), node->captured.end());
+    auto keep = [&](const std::vector<int>& numbers, const std::vector<int>& ids) {
+      for (const int i : numbers)
+        if (std::size_t(i) < ids.size()) kept_.insert(ids[std::size_t(i)]);
+    };
+    keep(reads.inputs, node->inputs), keep(reads.outputs, node->outputs);
   }
 }
 

@@ -48,45 +48,54 @@ const char* const no_gradients[] = {
 };
 
 struct UnaryAttributes {
-  explicit UnaryAttributes(const AttributeReader& reader) : row(unary_rows.at(reader.node().type)) {
+  explicit UnaryAttributes(const AttributeReader& reader) {
+    const Unary& row = unary_rows.at(reader.node().type);
     std::istringstream words(row.attributes);
     for (std::string word; words >> word;) {
       const auto colon = word.find(':');
       scalars.push_back(reader.number(word.substr(0, colon).c_str(), std::stod(word.substr(colon + 1))));
     }
-    code = find_pointwise(row.code) ? row.code : "y0 = " + row.code + ";";
+    if (row.code != "x0") code = find_pointwise(row.code) ? row.code : "y0 = " + row.code + ";";
+    input = row.reads == "x0", output = row.reads == "y0";
   }
-  const Unary& row;
   std::vector<Scalar> scalars;
-  std::string code;
+  std::string code;  // empty: the output's gradient itself
+  bool input, output;  // read
 };
 
 void unary(GradientCall& call) {
-  const auto& [row, scalars, code] = call.attributes<UnaryAttributes>();
+  const auto& attributes = call.attributes<UnaryAttributes>();
   const Tensor dy = call.gradient();
-  if (row.code == "x0") return call.add(0, dy);
+  if (attributes.code.empty()) return call.add(0, dy);
   std::vector<Tensor> inputs{dy};
-  if (!row.reads.empty()) inputs.push_back(row.reads == "x0" ? call.input(0) : call.output(0));
-  call.add(0, apply(call.queue(), code, inputs, scalars, dy.dtype()));
+  if (attributes.input) inputs.push_back(call.input(0));
+  if (attributes.output) inputs.push_back(call.output(0));
+  call.add(0, apply(call.queue(), attributes.code, inputs, attributes.scalars, dy.dtype()));
 }
 
 struct BinaryAttributes {
-  explicit BinaryAttributes(const AttributeReader& reader) : row(binary_rows.at(reader.node().type)) {}
-  const Binary& row;
+  explicit BinaryAttributes(const AttributeReader& reader) {
+    const Binary& row = binary_rows.at(reader.node().type);
+    reads = !row.reads.empty();
+    for (const int i : {0, 1})
+      if (row.code[i] != "x0") code[i] = "y0 = " + row.code[i] + ";";
+  }
+  std::string code[2];  // empty: the output's gradient itself
+  bool reads;
 };
 
 void binary(GradientCall& call) {
-  const Binary& row = call.attributes<BinaryAttributes>().row;
+  const auto& attributes = call.attributes<BinaryAttributes>();
   const Tensor dy = call.gradient();
   for (int i : {0, 1}) {
     if (!call.needs(i)) continue;
-    if (row.code[i] == "x0") {
+    if (attributes.code[i].empty()) {
       call.add(i, dy);
       continue;
     }
     std::vector<Tensor> inputs{dy};
-    if (!row.reads.empty()) inputs.push_back(call.input(0)), inputs.push_back(call.input(1));
-    call.add(i, apply_sum_to(call.queue(), "y0 = " + row.code[i] + ";", inputs, {}, call.shape(i), dy.dtype()));
+    if (attributes.reads) inputs.push_back(call.input(0)), inputs.push_back(call.input(1));
+    call.add(i, apply_sum_to(call.queue(), attributes.code[i], inputs, {}, call.shape(i), dy.dtype()));
   }
 }
 

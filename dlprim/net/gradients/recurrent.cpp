@@ -9,19 +9,6 @@ namespace dlprim::gradients {
 
 namespace {
 
-struct RecurrentAttributes {
-  explicit RecurrentAttributes(const AttributeReader& reader)
-      : activations(reader.find<std::vector<std::string>>("activations").value_or(std::vector<std::string>())),
-        reset_late(reader.integer("linear_before_reset", 0)), has_clip(reader.given("clip")),
-        layout(reader.integer("layout", 0)), input_forget(reader.integer("input_forget", 0)),
-        direction(reader.text("direction", "forward")) {}
-  std::vector<std::string> activations;
-  bool reset_late, has_clip, layout, input_forget;
-  std::string direction;
-};
-
-const RecurrentAttributes& attributes_of(const Call& call) { return call.attributes<RecurrentAttributes>(); }
-
 // What one step computed, for its gradient: gates after their activations; `hidden` is the recurrent part of GRU's new
 // gate, `reset` its reset state.
 struct Step {
@@ -35,6 +22,7 @@ struct Cell {
   GradientCall& call;
   Queue& queue;
   std::int64_t width;
+  bool reset_late;  // GRU's linear_before_reset
   Tensor weights, recurrence, bias, recurrent_bias;
 
   Tensor gate(const Tensor& all, int i) const { return narrow(all, all.shape().size() - 1, i * width, width); }
@@ -49,9 +37,10 @@ struct Cell {
 };
 
 // Forward sets `step` and gives the next state; backward fills the gradients of the gates' inputs, `from_x` [B, gates]
-// and `from_state`, and turns `dh` (and `dc`) into those of the state (and memory) before the step.
+// and `from_state`, and makes `dh` (and `dc`) those of the state (and memory) before the step.
 struct Kind {
   int gates;
+  bool memory;
   std::vector<std::string> activations;
   Tensor (*forward)(const Cell&, const Tensor& x, Step& step);
   void (*backward)(const Cell&, const Step& step, Tensor& dh, Tensor& dc, const Tensor& from_x,
@@ -77,7 +66,7 @@ Tensor gru_forward(const Cell& cell, const Tensor& x, Step& step) {
   const Tensor z = cell.of("y0 = logistic(x0 + x1);", {cell.gate(x, 0), cell.gate(hidden, 0)});
   const Tensor r = cell.of("y0 = logistic(x0 + x1);", {cell.gate(x, 1), cell.gate(hidden, 1)});
   Tensor n;
-  if (attributes_of(cell.call).reset_late) {
+  if (cell.reset_late) {
     step.hidden = cell.gate(hidden, 2);
     n = cell.of("y0 = tanh(x0 + x1 * x2);", {cell.gate(x, 2), r, step.hidden});
   } else {
@@ -136,27 +125,33 @@ void lstm_backward(const Cell& cell, const Step& step, Tensor& dh, Tensor& dc, c
 }
 
 const std::map<std::string, Kind> kinds = {
-    {"RNN", {1, {"tanh"}, rnn_forward, rnn_backward}},
-    {"GRU", {3, {"sigmoid", "tanh"}, gru_forward, gru_backward}},
-    {"LSTM", {4, {"sigmoid", "tanh", "tanh"}, lstm_forward, lstm_backward}},
+    {"RNN", {1, false, {"tanh"}, rnn_forward, rnn_backward}},
+    {"GRU", {3, false, {"sigmoid", "tanh"}, gru_forward, gru_backward}},
+    {"LSTM", {4, true, {"sigmoid", "tanh", "tanh"}, lstm_forward, lstm_backward}},
 };
 
-void refuse_variants(GradientCall& call, const Kind& kind) {
-  const RecurrentAttributes& attributes = attributes_of(call);
-  const char* problem = call.has(4)               ? "sequence_lens"
-                        : call.has(7)             ? "peepholes"
-                        : attributes.has_clip     ? "clip"
-                        : attributes.layout       ? "layout 1"
-                        : attributes.input_forget ? "input_forget"
-                                                  : nullptr;
-  if (problem) call.fail(std::string("there is no gradient with ") + problem);
+// Why a node has no gradient; empty when it has.
+std::string variant_of(const AttributeReader& reader, const Kind& kind) {
+  if (reader.given("clip")) return "clip";
+  if (reader.integer("layout", 0)) return "layout 1";
+  if (reader.integer("input_forget", 0)) return "input_forget";
   std::size_t k = 0;
-  for (std::string name : attributes.activations) {
+  for (std::string name : reader.find<std::vector<std::string>>("activations").value_or(std::vector<std::string>())) {
     for (char& c : name) c = char(std::tolower(c));
-    if (name != kind.activations[k++ % kind.activations.size()])
-      call.fail("there is no gradient with activation " + name);
+    if (name != kind.activations[k++ % kind.activations.size()]) return "activation " + name;
   }
+  return "";
 }
+
+struct RecurrentAttributes {
+  explicit RecurrentAttributes(const AttributeReader& reader)
+      : kind(kinds.at(reader.node().type)), reset_late(reader.integer("linear_before_reset", 0)),
+        both(reader.text("direction", "") == "bidirectional"), reverse(reader.text("direction", "") == "reverse"),
+        variant(variant_of(reader, kind)) {}
+  const Kind& kind;
+  bool reset_late, both, reverse;
+  std::string variant;  // that has no gradient
+};
 
 // Gradients of one direction, by input; those but input 0's lack the dimension of directions.
 std::map<int, Tensor> run_direction(const Cell& cell, const Kind& kind, int direction, bool reverse) {
@@ -164,7 +159,7 @@ std::map<int, Tensor> run_direction(const Cell& cell, const Kind& kind, int dire
   Queue& queue = cell.queue;
   const Tensor& x = call.input(0);
   const std::int64_t steps = x.shape()[0], batch = x.shape()[1];
-  const bool memory = call.type() == "LSTM";
+  const bool memory = kind.memory;
   auto at = [&](std::int64_t k) { return reverse ? steps - 1 - k : k; };
   auto initial = [&](int i) {
     return call.has(i) ? select(call.input(i), 0, direction) : filled(queue, x.dtype(), {batch, cell.width}, 0);
@@ -208,19 +203,25 @@ std::map<int, Tensor> run_direction(const Cell& cell, const Kind& kind, int dire
 }
 
 void recurrent_op(GradientCall& call) {
-  const Kind& kind = kinds.at(call.type());
-  refuse_variants(call, kind);
-  const std::string& way = attributes_of(call).direction;
+  const auto& attributes = call.attributes<RecurrentAttributes>();
+  const Kind& kind = attributes.kind;
+  const char* left_out = call.has(4)                   ? "sequence_lens"
+                         : call.has(7)                 ? "peepholes"
+                         : !attributes.variant.empty() ? attributes.variant.c_str()
+                                                       : nullptr;
+  if (left_out) call.fail(std::string("there is no gradient with ") + left_out);
   std::map<int, std::vector<Tensor>> parts;
-  for (int d = 0; d < (way == "bidirectional" ? 2 : 1); d++) {
+  for (int d = 0; d < (attributes.both ? 2 : 1); d++) {
     const std::int64_t width = call.shape(2)[2];
-    Cell cell{call, call.queue(), width, select(call.input(1), 0, d), select(call.input(2), 0, d), {}, {}};
+    Cell cell{
+        call, call.queue(), width, attributes.reset_late, select(call.input(1), 0, d), select(call.input(2), 0, d), {},
+        {}};
     if (call.has(3)) {
       const Tensor both = select(call.input(3), 0, d);
       cell.bias = narrow(both, 0, 0, kind.gates * width),
       cell.recurrent_bias = narrow(both, 0, kind.gates * width, kind.gates * width);
     }
-    for (auto& [i, gradient] : run_direction(cell, kind, d, d == 1 || way == "reverse")) {
+    for (auto& [i, gradient] : run_direction(cell, kind, d, d == 1 || attributes.reverse)) {
       if (!gradient.defined() || !call.needs(i)) continue;
       if (i == 0) call.add(0, gradient);
       else parts[i].push_back(unsqueeze(gradient, 0));
