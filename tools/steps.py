@@ -199,7 +199,7 @@ def rusticl(whole):
     run, environment = ["tools/rusticl.sh", "run"], {"RUSTICL_FEATURES": "fp64"}
     left_out = "" if whole else f"-{FOR_GPUS}:{SLOW_ON_RUSTICL}"
     tests = [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter=*{left_out}"]
-    yield Step("dlprim on rusticl", [*run, *tests], environment, 90 if whole else 20, cores=1)
+    yield Step("dlprim on rusticl", [*run, *tests], environment, 90 if whole else 30, cores=1)
     op_db = pytest_command("-n", "1", "pytorch_ocl/tests/test_opinfo.py", "-m", "representative")
     yield Step("op_db on rusticl", [*run, *op_db], environment, 20, cores=1)
 

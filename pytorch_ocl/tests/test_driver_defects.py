@@ -73,7 +73,9 @@ def test_a_core_that_is_forced_is_not_replaced(defects):
 
 
 def test_devices_of_a_wrong_driver_are_left_out(defects, device):
-    code = "print([torch.ocl.get_device_properties(i).id for i in range(torch.ocl.device_count())])"
+    code = "import warnings; warnings.simplefilter('always')\n"
+    code += "print([torch.ocl.get_device_properties(i).id for i in range(torch.ocl.device_count())])"
+    code += CAUGHT.format("torch.ones(1, device='ocl')")  # lists them where the first line found none
     own = torch.ocl.get_device_properties(device).id
 
     def devices_and_warnings(**environment):

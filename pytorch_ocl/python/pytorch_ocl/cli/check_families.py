@@ -194,3 +194,36 @@ def recurrent(x):
         for p in layer.parameters():
             p.copy_(numbers(*p.shape))
     return (layer.to(x.device)(x(7, 3, 12))[0].detach(),)
+
+
+@family
+def linear_algebra(x):
+    a, b = x(3, 37, 37), x(3, 37, 5)
+    positive = a @ a.mT + 37 * torch.eye(37, device=x.device)
+    return torch.linalg.cholesky(positive), torch.linalg.solve(positive, b), torch.linalg.eigvalsh(positive)
+
+
+@family
+def sparse_products(x):
+    a = x(67, 131)
+    return (a * (a > 0.8)).to_sparse_csr() @ x(131, 33)
+
+
+@family
+def sampling_and_distances(x):
+    a, b = x(33, 19), x(47, 19)
+    return (
+        functional.grid_sample(x(2, 3, 11, 13), x(2, 9, 7, 2), align_corners=False),
+        torch.cdist(a, b),
+        torch.histc(a, 20, -1, 1),
+    )
+
+
+@family
+def random_numbers(x):
+    """Moments of many, which agree though the numbers do not; 1 sets the scale."""
+    torch.manual_seed(0)
+    uniform, normal = torch.rand(1 << 21, device=x.device), torch.randn(1 << 21, device=x.device)
+    kept = functional.dropout(torch.ones(1 << 21, device=x.device), 0.25) > 0
+    one = torch.ones((), device=x.device)
+    return torch.stack([one, uniform.mean(), uniform.var(), normal.mean() / 4, normal.var() / 4, kept.float().mean()])
