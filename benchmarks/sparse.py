@@ -17,7 +17,7 @@ import torch
 
 
 def matrix(rows, entries, dtype, skewed):
-    """CSR of random places; skewed: a hundredth of the rows holds half of the entries."""
+    """CSR of random positions; skewed: a hundredth of the rows holds half of the entries."""
     generator = torch.Generator().manual_seed(0)
     lengths = torch.full((rows,), entries // rows)
     if skewed:

@@ -60,13 +60,13 @@ class Processes:
             self.running.discard(process)
         return code
 
-    def end(self, patience=10):
+    def end(self, timeout=10):
         """Ends all, with what they have started; what does not go within so many seconds is killed. A process that a
         shell was just starting can miss a signal, so it is sent until their output ends."""
         with self.lock:
             self.ended = True
-        deadline = time.monotonic() + patience
-        while self.running and time.monotonic() < deadline + patience:
+        deadline = time.monotonic() + timeout
+        while self.running and time.monotonic() < deadline + timeout:
             with self.lock:
                 for process in self.running:  # `timeout` leads a group of its own
                     with contextlib.suppress(ProcessLookupError):

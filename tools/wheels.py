@@ -26,7 +26,7 @@ REQUIREMENTS = [*BUILDERS, "pyyaml", "typing_extensions"]
 NEEDED = re.compile(r"(torch/(include/|share/|version\.py$|lib/lib(torch_cpu|c10)\.so$)|torchgen/)")
 LIBRARY = re.compile(r"libpytorch_ocl_torch(\d+\.\d+)\.so")
 COMPILER = "dlprim_compiler"  # of all versions (dlprim/runtime/compilers.hpp)
-# Whether cmake/manylinux/ is of use: it knows glibc's symbols on this processor.
+# Whether cmake/manylinux/ is of use: it knows glibc's symbols on this architecture.
 MANYLINUX = platform.libc_ver()[0] == "glibc" and platform.machine() == "x86_64"
 RUNPATH = "$ORIGIN/../../torch/lib"
 # Where an older glibc has what the newer one has in libc (cmake/manylinux/).

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Convolution that reads at shifted places (J. Dai et al., "Deformable convolutional networks", ICCV 2017), scaled by a
-// mask (X. Zhu et al., "Deformable ConvNets v2", CVPR 2019), as columns for a matrix product: columns
-// [N, C * kh * kw, oh * ow]. `gather` makes them, `scatter` adds their gradient to the image's, `slopes` makes the
-// gradients of the shifts and the mask. Outside the image lie zeros.
-// Defines: T tag; MASKED; for scatter G, tag of the image's gradient (f32 or f64).
+// Convolution that reads at shifted positions (J. Dai et al., "Deformable convolutional networks", ICCV 2017), scaled
+// by a mask (X. Zhu et al., "Deformable ConvNets v2", CVPR 2019), as columns for a matrix product: columns [N, C * kh *
+// kw, oh * ow]. `gather` makes them, `scatter` adds their gradient to the image's, `slopes` makes the gradients of the
+// shifts and the mask. Outside the image lie zeros. Defines: T tag; MASKED; for scatter G, tag of the image's gradient
+// (f32 or f64).
 #include "lib/types.clh"
 #ifdef G
 #include "lib/atomics.clh"
@@ -16,7 +16,7 @@ typedef struct {
   int channels, groups, in[2], out[2], window[2], stride[2], pad[2], dilation[2];  // groups: of channels that shift alike
 } Deformed;
 
-// Where one element of the columns is read: the place above and to the left, and how far beyond it.
+// Where one element of the columns is read: the position above and to the left, and how far beyond it.
 typedef struct {
   int top, left;
   R down, right;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sampling an image at the places a grid names: M. Jaderberg, K. Simonyan, A. Zisserman, K. Kavukcuoglu, "Spatial
-// transformer networks", NeurIPS 2015. One work-item an output place, all channels.
+// Sampling an image at the positions a grid names: M. Jaderberg, K. Simonyan, A. Zisserman, K. Kavukcuoglu, "Spatial
+// transformer networks", NeurIPS 2015. One work-item an output position, all channels.
 // Defines: T tag; AXES 2 or 3; MODE bilinear, nearest or cubic; PADDING zeros, border or reflection; ALIGN_CORNERS;
 // MODULO_DOUBLE: whether T is f64; BACKWARD with G, tag of the image's gradient (f32 or f64, zeroed before), WITH_IMAGE
 // and WITH_GRID.

@@ -253,7 +253,7 @@ __kernel void lines(GLOBAL(void, first), CONST_GLOBAL(void, second), GLOBAL(int,
 #endif  // DIMS
 
 #ifdef ORDERED
-// One work-item a run of equal positions; `order` sorts them. Negative positions are no places.
+// One work-item a run of equal positions; `order` sorts them. Negative positions are no positions.
 __kernel void ordered_write(GLOBAL(STORAGE(TO), destination), CONST_GLOBAL(STORAGE(TO), values),
                             CONST_GLOBAL(long, positions), CONST_GLOBAL(long, order), ulong count) {
   const ulong first = global_id();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Losses over classes. Input (rows n, classes c, places s), targets and losses (n, s), any strides.
+// Losses over classes. Input (rows n, classes c, positions s), targets and losses (n, s), any strides.
 // Defines: T tag of input and losses, LABEL tag of the targets, WEIGHTS when class weights are given, one of NLL_EACH,
 // NLL_REDUCE, NLL_FINISH, NLL_BACKWARD, ENTROPY, ENTROPY_BACKWARD, MARGIN, MULTILABEL; GROUP work-items of a group.
 #include "lib/types.clh"
@@ -10,7 +10,7 @@ typedef struct {
   int mean;
 } Labels;
 
-// The row of target i, and its place in that. CPUs divide slowly by 64-bit numbers.
+// The row of target i, and its position in that. CPUs divide slowly by 64-bit numbers.
 #ifdef CPU_DEVICE
 #define ROW(i) (p.places == 1 ? (i) : (i) / p.places)
 #define PLACE(i) (p.places == 1 ? 0 : (i) % p.places)

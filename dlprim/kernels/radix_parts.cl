@@ -8,7 +8,7 @@
 #define DIGITS 256
 #define DIGIT(x, i) ((uint)(key_of(LOAD(T, x, i)) >> shift) & (DIGITS - 1))
 
-// states[pass, segment]: where the elements are after it: 0 as given, 1 and 2 in the first and second place.
+// states[pass, segment]: where the elements are after it: 0 as given, 1 and 2 in the first and second position.
 #define STATE_AFTER(pass, segments) ((pass) < 0 ? 0 : POINTER(uchar, states)[(ulong)(pass) * (segments) + segment])
 #define ELEMENTS(state) \
   ((state) == 0 ? CONST_POINTER(STORAGE(T), keys) : (state) == 1 ? POINTER(STORAGE(T), first) : POINTER(STORAGE(T), second))

@@ -38,7 +38,7 @@ inline counters before_digit(const counters *c) {
   return result;
 }
 
-// Places of a work-item's elements in the tile sorted by a digit; `starts` becomes the first place of each digit.
+// Positions of a work-item's elements in the tile sorted by a digit; `starts` becomes the first position of each digit.
 // `scratch` holds 4 * GROUP numbers; a barrier is needed before it is used again.
 inline void find_places(const sort_key *keys, uint shift, __local ulong *scratch, uint *places, counters *starts) {
   const uint item = get_local_id(0);

@@ -91,10 +91,10 @@ inline sort_key order_of(sort_key key) {
 #endif
 #define EACH_ITEM UNROLL for (uint i = 0; i < ITEMS; i++)
 
-// How a tile lies by a digit: `slot[i]` becomes key i's place in the sorted tile, `totals` the counts of this work-item's
-// OWN_DIGITS digits, `starts` those digits' first places. Key i of a work-item is number (warp * ITEMS + i) * 32 + lane
-// of the tile; those from `count` on come last. `counts`: WARPS * DIGITS numbers, which a barrier must part from other
-// uses; `scratch`: GROUP numbers.
+// How a tile lies by a digit: `slot[i]` becomes key i's position in the sorted tile, `totals` the counts of this
+// work-item's OWN_DIGITS digits, `starts` those digits' first places. Key i of a work-item is number (warp * ITEMS + i)
+// * 32 + lane of the tile; those from `count` on come last. `counts`: WARPS * DIGITS numbers, which a barrier must part
+// from other uses; `scratch`: GROUP numbers.
 #define AT(i) (item / 32 * (32 * ITEMS) + (i) * 32 + item % 32)
 inline void rank_tile(const sort_key *keys, uint shift, uint count, __local uint *counts, __local uint *scratch,
                       uint *slot, uint *totals, uint *starts) {

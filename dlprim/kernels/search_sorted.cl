@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Binary search in sorted rows. Defines: T, OUT (tags of the elements and the results), FLOATING, RIGHT: places behind
-// equal elements, SORTER: the order in which a row is to be read, WIDE: rows of 2^31 elements and more, and GROUP > 0 for
-// search_held: work-groups keep every `stride`-th element of their row, HELD of them at most, in local memory.
+// Binary search in sorted rows. Defines: T, OUT (tags of the elements and the results), FLOATING, RIGHT: positions
+// behind equal elements, SORTER: the order in which a row is to be read, WIDE: rows of 2^31 elements and more, and
+// GROUP > 0 for search_held: work-groups keep every `stride`-th element of their row, HELD of them at most, in local
+// memory.
 #include "lib/less.clh"
 #include "lib/types.clh"
 
@@ -24,7 +25,7 @@ typedef uint index;
 #define ELEMENT(i) LOAD(T, sorted, i)
 #endif
 
-// Narrows `begin` down to the first of `count` places from it on, of which the last may lie behind the elements. All
+// Narrows `begin` down to the first of `count` positions from it on, of which the last may lie behind the elements. All
 // work-items take the same steps, and read no further than `last`.
 #define NARROW(begin, count, element_at, last, value)                                    \
   do {                                                                                   \
@@ -92,7 +93,7 @@ void search_held(GLOBAL(STORAGE(OUT), out), CONST_GLOBAL(STORAGE(T), sorted), CO
     EACH_VALUE block[a] += IS_BEFORE(held[block[a]], value[a]) ? 1 : 0;
     index begin[AHEAD];
     EACH_VALUE begin[a] = block[a] * stride;
-    if (stride > 1) {  // the block's last element does not come before the place; behind all blocks, all elements do
+    if (stride > 1) {  // the block's last element does not come before the position; behind all blocks, all elements do
       index rest = stride - 1;
       while (rest > 1) {
         const index half_way = rest / 2;

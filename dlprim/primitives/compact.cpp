@@ -128,7 +128,7 @@ void Compaction::runs(const TensorView& result, const TensorView& places) {
   for (const TensorView* view : {&result, &places})
     DLPRIM_EXPECT(
         !view->defined() || (view->is_contiguous() && view->dtype == DataType::int64 && view->numel() == mask_.numel()),
-        "compact", "contiguous int64 numbers and places of the mask's size");
+        "compact", "contiguous int64 numbers and positions of the mask's size");
   emit(places.defined() ? placed_kind : ranks_kind, result, places.defined() ? places : mask_, 1);
 }
 

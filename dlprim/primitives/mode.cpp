@@ -58,7 +58,7 @@ void select_mode(Queue& queue, const TensorView& keys, const TensorView& values,
   DLPRIM_EXPECT(values.is_contiguous() && places.is_contiguous() && values.dtype == keys.dtype &&
                     places.dtype == DataType::int64 && values.numel() == keys.sizes[0] &&
                     places.numel() == keys.sizes[0],
-                "mode", "contiguous values of the keys' dtype and int64 places, [rows] each");
+                "mode", "contiguous values of the keys' dtype and int64 positions, [rows] each");
   if (keys.sizes[0] == 0) return;
   const SortProblem problem{keys.data, places.data, values.data, keys.dtype, keys.sizes[0], keys.sizes[1], false};
   if (!decline_mode_of_tiles(queue.device(), problem)) return run_mode_of_tiles(queue, problem);

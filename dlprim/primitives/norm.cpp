@@ -42,7 +42,7 @@ TensorView per_channel(const TensorView& view, int dims) {
 }
 
 /// A [C] view broadcast over the sizes of x.
-TensorView spread(const TensorView& view, const TensorView& x) {
+TensorView broadcast(const TensorView& view, const TensorView& x) {
   TensorView result = per_channel(view, x.dims);
   for (int d = 0; d < x.dims; d++)
     if (d != 1) result.sizes[d] = x.sizes[d];
@@ -170,10 +170,11 @@ NDRange layout(Queue& queue, Key& key, NormShape& shape, const TensorView& x,
 
 void set_statistics(Key& key, NormShape& shape, const TensorView& x, const ChannelStatistics& s,
                     const TensorView& weight) {
-  check_channels(x, s.mean, "a mean"), check_channels(x, s.spread, "a variance"), check_channels(x, weight, "a weight");
+  check_channels(x, s.mean, "a mean"), check_channels(x, s.inverse_std, "a variance"),
+      check_channels(x, weight, "a weight");
   key.statistics = s.mean.dtype, key.variance = s.variance, key.has_weight = weight.defined();
   key.weight = weight.defined() ? weight.dtype : s.mean.dtype;
-  DLPRIM_EXPECT(s.mean.dtype == s.spread.dtype, "batch_norm", "mean and variance of one dtype");
+  DLPRIM_EXPECT(s.mean.dtype == s.inverse_std.dtype, "batch_norm", "mean and variance of one dtype");
   shape.eps = TwoFloats(s.eps);
 }
 
@@ -205,7 +206,7 @@ void batch_norm_statistics(Queue& queue, const TensorView& x, const TensorView& 
   if (!queue.device().info().cpu)
     return run_moments(queue, both, {&x, 1}, {mean, invstd}, {running.mean, running.variance}, eps, running.momentum);
   run_moments(queue, means, {&x, 1}, {mean}, {running.mean}, eps, running.momentum);
-  const TensorView inputs[] = {x, spread(mean, x)};
+  const TensorView inputs[] = {x, broadcast(mean, x)};
   run_moments(queue, deviations, inputs, {invstd}, {running.variance}, eps, running.momentum);
 }
 
@@ -233,7 +234,7 @@ void batch_norm_apply(Queue& queue, const TensorView& y, const TensorView& x, co
   if (range.global[0] == 0) return;
   const BufferRef none = s.mean.data;
   launch(queue, kernel_of(queue.device(), key), range, Traffic{bytes(x) + bytes(y)}, shape, y.data, x.data, s.mean.data,
-         s.spread.data, weight.defined() ? weight.data : none, bias.defined() ? bias.data : none);
+         s.inverse_std.data, weight.defined() ? weight.data : none, bias.defined() ? bias.data : none);
 }
 
 void batch_norm_sums(Queue& queue, const TensorView& sum, const TensorView& dot, const TensorView& gy,
@@ -241,7 +242,8 @@ void batch_norm_sums(Queue& queue, const TensorView& sum, const TensorView& dot,
   check_data(x);
   check_channels(x, sum, "a sum"), check_channels(x, dot, "a sum"), check_channels(x, s.mean, "a mean");
   DLPRIM_EXPECT(!s.variance, "batch_norm", "1 / std for training, got a variance");
-  norm_sums(queue, per_channel(sum, x.dims), per_channel(dot, x.dims), gy, x, spread(s.mean, x), spread(s.spread, x));
+  norm_sums(queue, per_channel(sum, x.dims), per_channel(dot, x.dims), gy, x, broadcast(s.mean, x),
+            broadcast(s.inverse_std, x));
 }
 
 void batch_norm_backward(Queue& queue, const TensorView& gx, const TensorView& gy, const TensorView& x,
@@ -257,7 +259,7 @@ void batch_norm_backward(Queue& queue, const TensorView& gx, const TensorView& g
   if (range.global[0] == 0) return;
   const BufferRef none = s.mean.data;
   launch(queue, kernel_of(queue.device(), key), range, Traffic{bytes(x) + bytes(gy) + bytes(gx)}, shape, gx.data,
-         x.data, s.mean.data, s.spread.data, weight.defined() ? weight.data : none, gy.data,
+         x.data, s.mean.data, s.inverse_std.data, weight.defined() ? weight.data : none, gy.data,
          sum.defined() ? sum.data : none, dot.defined() ? dot.data : none);
 }
 

@@ -12,7 +12,7 @@
 
 namespace dlprim {
 
-/// Work-items of (N, C, d, h, w) tensors, each with one place (d, h, w) in several channels: the struct of
+/// Work-items of (N, C, d, h, w) tensors, each with one position (d, h, w) in several channels: the struct of
 /// kernels/lib/planes.clh.
 struct Planes {
   cl_long z = 1;

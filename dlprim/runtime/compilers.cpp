@@ -20,7 +20,7 @@ namespace {
 constexpr unsigned most_processes = 12;
 constexpr int bytes_of_device = 33;  // 2^33 for each process
 constexpr unsigned started_ahead = 4;
-constexpr auto patience = std::chrono::seconds(60);  // with one program
+constexpr auto timeout = std::chrono::seconds(60);  // with one program
 constexpr std::uint64_t largest_binary = std::uint64_t(1) << 30;
 
 unsigned processes_for(const DeviceInfo& info) {
@@ -40,10 +40,10 @@ std::optional<std::string> ask(Companion& companion, const std::string& options,
   for (const std::string_view part :
        {bytes_of(request), std::string_view(options), std::string_view(target), std::string_view(text)})
     if (!companion.send(part)) return std::nullopt;
-  if (!companion.receive({reinterpret_cast<char*>(&reply), sizeof reply}, patience)) return std::nullopt;
+  if (!companion.receive({reinterpret_cast<char*>(&reply), sizeof reply}, timeout)) return std::nullopt;
   if (reply.binary > largest_binary) return std::nullopt;
   std::optional<std::string> binary(std::in_place, reply.binary, '\0');
-  if (!companion.receive(*binary, patience)) return std::nullopt;
+  if (!companion.receive(*binary, timeout)) return std::nullopt;
   return binary;
 }
 

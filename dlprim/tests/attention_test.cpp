@@ -270,7 +270,7 @@ TEST(AttentionSplit, FewQueries) {
   }
 }
 
-// Processors pass over the keys for each query alone: slices that end early, biases, causal, heads that share keys.
+// CPUs pass over the keys for each query alone: slices that end early, biases, causal, heads that share keys.
 TEST(AttentionRows, FewQueries) {
   const Variable forced("DLPRIM_ATTENTION", "rows");
   using C = Case;

@@ -96,9 +96,9 @@ TEST_P(ConvCandidate, AgreesWithHost) {
   const bool rest = std::string(GetParam()) == "tiled" && testing::device().info().cpu && !testing::builds_slowly();
   int number = 0;
   for (const Case& t : cases()) {
-    const int turn = number++ % 3;
-    if (mma && (!emulated || turn == 1)) check(t, DataType::bfloat16);
-    if (slow ? turn == 0 : !rest || turn != 0) check(t, DataType::float32);
+    const int form = number++ % 3;
+    if (mma && (!emulated || form == 1)) check(t, DataType::bfloat16);
+    if (slow ? form == 0 : !rest || form != 0) check(t, DataType::float32);
   }
 }
 

@@ -5,7 +5,7 @@
 
 namespace dlprim::testing {
 
-// A 3 x 3 image read by one tap at each of its places.
+// A 3 x 3 image read by one tap at each of its positions.
 TEST(DeformedColumns, OneTap) {
   const std::vector<double> values{0, 1, 2, 10, 11, 12, 20, 21, 22};
   std::vector<double> shifts(18, 0), mask(9, 2);

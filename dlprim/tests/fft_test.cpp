@@ -58,7 +58,7 @@ Complex transformed(const Complex* x, std::int64_t n, std::int64_t stride, std::
   return Complex(double(sum.real()), double(sum.imag()));
 }
 
-/// Places to compare: all of short lines, some of long ones.
+/// Positions to compare: all of short lines, some of long ones.
 std::vector<std::int64_t> places(std::int64_t count, std::int64_t n) {
   std::vector<std::int64_t> chosen;
   const std::int64_t most = std::max<std::int64_t>(4, 400000 / n);

@@ -171,9 +171,9 @@ TEST(Quantized, ScalesOfOtherStrides) {
   DeviceTensor factors(DataType::float32, {1, c.k}, x), out(DataType::float32, {1, c.n}),
       other(DataType::float32, {1, c.n});
   packed_product(queue(), factors, w.packed, out);
-  PackedWeights turned = w.packed;
+  PackedWeights transposed = w.packed;
   std::vector<std::unique_ptr<DeviceTensor>> kept;
-  for (TensorView* view : {&turned.scales, &turned.zeros}) {
+  for (TensorView* view : {&transposed.scales, &transposed.zeros}) {
     kept.push_back(
         std::make_unique<DeviceTensor>(view->dtype, std::vector<std::int64_t>{4, c.n}, Values(std::size_t(4 * c.n))));
     TensorView to = kept.back()->view();
@@ -181,7 +181,7 @@ TEST(Quantized, ScalesOfOtherStrides) {
     copy(queue(), to, *view);
     *view = to;
   }
-  packed_product(queue(), factors, turned, other);
+  packed_product(queue(), factors, transposed, other);
   testing::expect_close(other.read(), out.read(), 1e-6);
 }
 

@@ -361,15 +361,15 @@ TEST(Sort, HeadsOfSortedKeysAndTheirRuns) {
       std::vector<std::int32_t> host(std::size_t(n + skip));
       for (std::int64_t i = 0; i < n; i++) host[std::size_t(i + skip)] = std::int32_t(i * i / (3 * n));
       DeviceVector<std::int32_t> keys(host);
-      std::vector<std::int64_t> turned(static_cast<std::size_t>(n)), expected(turned.size());
-      std::vector<std::uint8_t> marks(turned.size());
+      std::vector<std::int64_t> reversed(static_cast<std::size_t>(n)), expected(reversed.size());
+      std::vector<std::uint8_t> marks(reversed.size());
       for (std::int64_t i = 0, kind = 0; i < n; i++) {
         marks[std::size_t(i)] = i == 0 || host[std::size_t(i + skip)] != host[std::size_t(i + skip - 1)];
         kind += i > 0 && marks[std::size_t(i)];
-        turned[std::size_t(i)] = n - 1 - i, expected[std::size_t(i)] = kind;
+        reversed[std::size_t(i)] = n - 1 - i, expected[std::size_t(i)] = kind;
       }
       DeviceVector<std::uint8_t> heads(marks.size());
-      DeviceVector<std::int64_t> places(turned), runs(turned.size());
+      DeviceVector<std::int64_t> places(reversed), runs(reversed.size());
       TensorView view{keys.data(), DataType::int32, {n, 1}};
       view.data.offset += std::size_t(skip) * 4;
       const TensorView mask{heads.data(), DataType::boolean, {n}}, out{runs.data(), DataType::int64, {n}};

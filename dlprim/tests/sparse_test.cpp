@@ -126,7 +126,7 @@ TEST(Sparse, SmallRefusals) {
 
 template <class Index>
 void triangular_solve(std::int64_t n, std::int64_t k, bool upper, bool unit, DataType index) {
-  Rows rows;  // every third place, and the diagonal
+  Rows rows;  // every third position, and the diagonal
   for (std::int64_t i = 0; i < n; i++) {
     for (std::int64_t j = 0; j < n; j++)
       if (i == j || (i + 2 * j) % 3 == 0) {

@@ -204,7 +204,7 @@ def test_deterministic_writes_are_the_last_ones(device):
 
 
 def test_index_put_of_every_kind(device):
-    """Masks, index tensors that are apart, in front or broadcast, all with repeated places; both ways."""
+    """Masks, index tensors that are apart, in front or broadcast, all with repeated positions; both ways."""
     where = torch.tensor([0, 2, 2, 1])
     mask = torch.tensor([True, False, True, True])
     cases = [
@@ -245,7 +245,7 @@ def test_masked_scatter_with_too_few_elements(device):
 
 @pytest.mark.parametrize("dims", [2, 3])
 def test_random_samples_of_another_batch(device, dims):
-    """Places of fractional pooling come from the samples, of which every image of the batch needs its own."""
+    """Positions of fractional pooling come from the samples, of which every image of the batch needs its own."""
     pool = getattr(torch.nn.functional, f"fractional_max_pool{dims}d")
     x = torch.randn(1, 4, *[8] * dims, device=device)
     for shape in ((0, 4, dims), (1, 3, dims), (1, 4, dims + 1)):

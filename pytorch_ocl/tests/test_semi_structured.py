@@ -89,8 +89,8 @@ def test_pruning(kind, device):
     pruned = torch._sparse_semi_structured_apply_dense(x.to(device), bits)
     assert pruned.cpu().equal(torch.where(mask, x, 0))
     if kind is SparseSemiStructuredTensorCUTLASS:
-        values, turned = torch._sparse_semi_structured_apply(x.to(device), bits)
-        assert values.equal(packed.packed) and turned.equal(packed.packed_t)
+        values, transposed = torch._sparse_semi_structured_apply(x.to(device), bits)
+        assert values.equal(packed.packed) and transposed.equal(packed.packed_t)
 
 
 def test_scaled_product_of_floats_of_8_bits(device):

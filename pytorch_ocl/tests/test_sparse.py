@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sparse tensors of coordinates: made, summed, multiplied, turned dense, and as gradients of embeddings."""
+"""Sparse tensors of coordinates: made, summed, multiplied, made dense, and as gradients of embeddings."""
 
 import pytest
 import torch

@@ -28,7 +28,7 @@ def boxes_of(count, size=30.0, seed=0):
 
 
 def regions_of(count, images, size=30.0):
-    """Regions of images: some beyond the border, one without area, one turned around."""
+    """Regions of images: some beyond the border, one without area, one reversed."""
     boxes = boxes_of(count, size)
     boxes[0] = torch.tensor([-8.0, -5.0, size + 9, size + 3])
     boxes[1, 2:] = boxes[1, :2]

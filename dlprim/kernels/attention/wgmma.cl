@@ -23,7 +23,7 @@
 #if NV_PTX == 90
 #include "lib/hopper_tiles.clh"
 
-// A place in the ring of slices: keys 0 and 1, values 0, keys 2, values 1, and so on. Each stage has a barrier that
+// A position in the ring of slices: keys 0 and 1, values 0, keys 2, values 1, and so on. Each stage has a barrier that
 // tells it is full and one that tells it is free; behind them are those of the queries.
 typedef struct {
   uint memory, barriers, stage, parity;

@@ -14,7 +14,7 @@ typedef struct {
   long bias_stride;
 } Groups;
 
-// The place that a tap reads along an axis; -1 outside.
+// The position that a tap reads along an axis; -1 outside.
 inline long source(long at, long tap, int axis, const Groups *g) {
 #if DATA
   const long q = at + g->padding[axis] - tap * g->dilation[axis], place = q / g->stride[axis];

@@ -29,7 +29,7 @@ typedef union {
   ushort at[VB];
 } PieceB;
 
-// A work-item's pieces of a slice of X: places across k, which stay the same; from memory to registers; to local
+// A work-item's pieces of a slice of X: positions across k, which stay the same; from memory to registers; to local
 // memory.
 #define PLACE_PIECES(X, r0, size)                                                                              \
   EACH(e, LOADS(X))                                                                                            \

@@ -104,7 +104,7 @@ __attribute__((always_inline)) inline void multiply(Slabs A, Slabs B, int slabs,
     wait_barrier(barriers + 8 * stage, parity);
     WGMMA_FENCE();
     MULTIPLY_SLAB(a + stage * ((SLAB_A + SLAB_B) / 16), b + stage * ((SLAB_A + SLAB_B) / 16))
-    // Slab `slab - PENDING` is multiplied: its place is free.
+    // Slab `slab - PENDING` is multiplied: its position is free.
     const int free = stage >= PENDING ? stage - PENDING : STAGES - 1;
     if (item == 0 && slab >= PENDING && slab - PENDING + STAGES < slabs) ISSUE(slab - PENDING + STAGES, free);
     if (++stage == STAGES) stage = 0, parity ^= 1;

@@ -24,8 +24,9 @@ __kernel void interleave(GLOBAL(uint, out), CONST_GLOBAL(uchar, weights), ulong 
 }
 
 #ifdef ENTRIES
-// A work-group of ITEMS work-items a block: the largest magnitude, then the places of the nearest entries of a table that
-// ascends. The host defines T (tag of x), ENTRIES (16 or 256), NAMED where entries have other names than their places.
+// A work-group of ITEMS work-items a block: the largest magnitude, then the positions of the nearest entries of a table
+// that ascends. The host defines T (tag of x), ENTRIES (16 or 256), NAMED where entries have other names than their
+// positions.
 #define LEVELS (ENTRIES == 16 ? 4 : 8)
 
 inline uint nearest(float v, __local const float *bounds, CONST_GLOBAL(uchar, names)) {

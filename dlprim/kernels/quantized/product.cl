@@ -40,7 +40,7 @@ typedef float sum_t;
 #define total(v) (v)
 #endif
 
-// Two elements from an even place on, as they lie.
+// Two elements from an even position on, as they lie.
 #define PAIR(tag, p) CONCAT(pair_, tag)(p)
 inline float2 pair_f32(__global const float *p) { return *(__global const float2 *)p; }
 inline float2 pair_bf16(__global const ushort *p) {

@@ -11,8 +11,8 @@ namespace {
 
 // The sum in the other direction.
 struct CumSumGradient {
-  explicit CumSumGradient(const AttributeReader& reader) : sum("CumSum", turned(reader)) {}
-  static Inner::Attributes turned(const AttributeReader& reader) {
+  explicit CumSumGradient(const AttributeReader& reader) : sum("CumSum", reversed(reader)) {}
+  static Inner::Attributes reversed(const AttributeReader& reader) {
     Inner::Attributes attributes = reader.node().attributes;
     attributes["reverse"] = std::int64_t(!reader.integer("reverse", 0));
     return attributes;
@@ -32,7 +32,7 @@ void cum_sum(GradientCall& call) {
 // The same elements are left out of the gradient.
 void trilu(GradientCall& call) { call.add(0, call.run_again(call.gradient())[0]); }
 
-// Scattered where it came from, with the places of batches before the indices.
+// Scattered where it came from, with the positions of batches before the indices.
 void gather_nd(GradientCall& call) {
   Queue& queue = call.queue();
   Tensor index = cast(queue, call.input(1), DataType::int64);

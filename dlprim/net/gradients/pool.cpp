@@ -15,7 +15,7 @@ Window window_of(const Call& call, const Shape& x) {
   return read_window(call, attributes_of(call).window, x, attributes_of(call).window.kernel);
 }
 
-// Output 2 of the training form: places within each channel.
+// Output 2 of the training form: positions within each channel.
 void max_pool_op(GradientCall& call) {
   Queue& queue = call.queue();
   const Window w = window_of(call, call.shape(0));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Gradients of the operators that update elements at places given by indices. Updates of one place are reduced with
-// what is there, so the gradient is that of a reduction whose results are gathered for each update.
+// Gradients of the operators that update elements at positions given by indices. Updates of one position are reduced
+// with what is there, so the gradient is that of a reduction whose results are gathered for each update.
 #include "../gradient.hpp"
 
 namespace dlprim::gradients {
 
 namespace {
 
-// The operator itself with each reduction, and the one that reads the same places.
+// The operator itself with each reduction, and the one that reads the same positions.
 struct ScatterAttributes {
   explicit ScatterAttributes(const AttributeReader& reader)
       : reduction(reader.text("reduction", "none")),
@@ -56,7 +56,7 @@ class Scattering {
     gathered(dy);
   }
 
-  // `code` gives an operand's gradient from that of the result x0, the operand x1 and what its place holds: x2, x3.
+  // `code` gives an operand's gradient from that of the result x0, the operand x1 and what its position holds: x2, x3.
   void operands(const char* code, const Tensor& a, const Tensor& b) {
     const Tensor dy = call_.gradient();
     if (call_.needs(0)) call_.add(0, apply(call_.queue(), code, {dy, call_.input(0), a, b}));

@@ -28,7 +28,7 @@ void transpose_op(GradientCall& call) {
   call.add(0, permute(call.gradient(), inverse));
 }
 
-// Operators that give views of their input: of a gradient of zeros, they give the places to fill.
+// Operators that give views of their input: of a gradient of zeros, they give the positions to fill.
 void views_of_input(GradientCall& call) {
   Queue& queue = call.queue();
   const Tensor dx = filled(queue, call.dtype(0), call.shape(0), 0);

@@ -11,7 +11,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-// One padding for both sides that gives as many places: what lies behind the last window does not matter.
+// One padding for both sides that gives as many positions: what lies behind the last window does not matter.
 Integers symmetric_pads(JsonExport& call, const Window& w, const Shape& x, bool ceil, bool* needs_ceil = nullptr) {
   for (bool up : {ceil, true}) {
     bool fits = !up || ceil || needs_ceil;

@@ -99,7 +99,7 @@ void elementwise(JsonOperator& op) {
   give(op, op.activated(op.emit(node, {terms[0], terms[1]}, shape, dtype)));
 }
 
-// Places of a window along each of two dimensions.
+// Positions of a window along each of two dimensions.
 Shape windows(JsonOperator& op, const Integers& kernel, const Integers& stride, const Integers& pad,
               const Integers& dilate, bool ceil = false) {
   Shape out;

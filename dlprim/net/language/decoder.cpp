@@ -181,7 +181,7 @@ Tensor Decoder::normalized(const Tensor& x, const Tensor& weight) const {
   return result;
 }
 
-// Turns the pairs of elements of heads [m, heads, width], in place, by the angles of positions past, past + 1 ...
+// Rotates the pairs of elements of heads [m, heads, width], in place, by the angles of positions past, past + 1 ...
 void Decoder::rotate(const Tensor& heads, std::int64_t past) const {
   const std::int64_t m = heads.shape()[0], half = shape_.rotated / 2, step = shape_.neighbours ? 2 : 1;
   const TensorView a = narrow(heads, 2, 0, half, step).view(queue_),
@@ -200,11 +200,11 @@ Tensor Decoder::mask(std::int64_t past, std::int64_t count) const {
 
 Tensor Decoder::attended(const Layer& layer, const Tensor& x, std::int64_t past) const {
   const std::int64_t m = x.shape()[0], d = shape_.head_width, heads = shape_.heads, kv = shape_.key_heads;
-  const std::int64_t row = (heads + 2 * kv) * d, turned = heads + kv;
+  const std::int64_t row = (heads + 2 * kv) * d, rotated = heads + kv;
   const Tensor qkv(queue_, dtype_, {m, row});
   layer.qkv.multiply(queue_, normalized(x, layer.attention_norm), qkv, layer.qkv_bias);
-  Tensor q = qkv.strided({m, turned, d}, {row, d, 1});  // and keys
-  const Tensor values = qkv.strided({m, kv, d}, {row, d, 1}, turned * d);
+  Tensor q = qkv.strided({m, rotated, d}, {row, d, 1});  // and keys
+  const Tensor values = qkv.strided({m, kv, d}, {row, d, 1}, rotated * d);
   if (layer.head_norms.defined()) q = normalized(contiguous(queue_, q), layer.head_norms);
   rotate(q, past);
   const Tensor place = narrow(layer.cache, 0, past, m);

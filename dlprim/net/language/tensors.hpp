@@ -51,8 +51,8 @@ class WeightFile {
   /// `format` begins the errors.
   explicit WeightFile(std::string format);
   [[noreturn]] void fail(const std::string& message) const;
-  /// Adds a tensor of the file opened last, with its name, type, sizes and place counted from the data's begin; finds
-  /// out how many bytes it has.
+  /// Adds a tensor of the file opened last, with its name, type, sizes and position counted from the data's begin;
+  /// finds out how many bytes it has.
   void add(WeightTensor tensor);
   /// Checks the tensors of the file opened last, whose data begin at a byte of it.
   void place(std::uint64_t data);

@@ -51,7 +51,7 @@ Part grid_of(Composition& c, const Part& offset, const Window& w, std::int64_t g
   return c.reshape(c.transpose(xy, {0, 1, 2, 4, 5, 3}), {n * groups, taps * w.out[0], w.out[1], 2});
 }
 
-// Convolution whose taps read the image beside their places, by offsets of each window (J. Dai et al., "Deformable
+// Convolution whose taps read the image beside their positions, by offsets of each window (J. Dai et al., "Deformable
 // convolutional networks", ICCV 2017), weighted by a mask (X. Zhu et al., CVPR 2019): sampled columns and a product.
 void deform_conv(Composition& c) {
   Call& call = c.call;

@@ -12,7 +12,7 @@ namespace {
 
 const LossAttributes& attributes_of(const Call& call) { return call.attributes<LossAttributes>(); }
 
-// Negative log likelihood of log-probabilities [N, C, places...].
+// Negative log likelihood of log-probabilities [N, C, positions...].
 void likelihood(Call& call, const Tensor& logs) {
   Queue& queue = call.queue();
   const Shape& s = logs.shape();

@@ -89,7 +89,7 @@ Shape result_shape(const Shape& x, const Window& w) {
   return shape;
 }
 
-// Places within a channel become places within the tensor, counted row-major or (storage_order 1) column-major.
+// Positions within a channel become positions within the tensor, counted row-major or (storage_order 1) column-major.
 Tensor whole_index(Call& call, const Tensor& places, const Shape& x) {
   Queue& queue = call.queue();
   const int spatial = x.size() - 2;

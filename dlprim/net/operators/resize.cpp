@@ -36,7 +36,7 @@ struct Axis {
   double scale, start = 0, end = 1;  // start, end: the region of tf_crop_and_resize
 };
 
-// The place in the input that output element x shows.
+// The position in the input that output element x shows.
 double place(const Axis& a, std::int64_t x, const std::string& mode) {
   const double in = double(a.in), out = double(a.out), half = (double(x) + 0.5) / a.scale - 0.5;
   if (mode == "asymmetric") return double(x) / a.scale;
@@ -118,7 +118,7 @@ Tensor resize_axis(Call& call, const Tensor& x, int dim, const Axis& a, const st
               x.dtype());
 }
 
-// Elements that show places outside the input, of tf_crop_and_resize.
+// Elements that show positions outside the input, of tf_crop_and_resize.
 Tensor outside(Call& call, const Tensor& y, int dim, const Axis& a, const std::string& transform) {
   std::vector<std::uint8_t> beyond;
   beyond.reserve(host_elements(a.out, "a size"));

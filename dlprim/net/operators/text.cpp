@@ -46,7 +46,7 @@ Tensor occurrences(Queue& queue, const Tensor& rows, const Integers& grams, std:
   return equal;
 }
 
-// Counts of n-grams of integers, by their place in the output; with weights, or as 0 and 1.
+// Counts of n-grams of integers, by their position in the output; with weights, or as 0 and 1.
 void tf_idf(Call& call) {
   Queue& queue = call.queue();
   const bool flat = call.input(0).shape().size() < 2;

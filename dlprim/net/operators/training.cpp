@@ -51,7 +51,7 @@ void batch_norm(Call& call) {
                    call.in(1), call.in(2));
 }
 
-// Output 2 holds places within each channel.
+// Output 2 holds positions within each channel.
 void max_pool_op(Call& call) {
   if (attributes_of(call).storage_order) call.fail("storage_order is not supported in training");
   const Tensor& x = call.input(0);

@@ -109,8 +109,8 @@ Shape make_shape(const ConvShape& s, const Volume& from, const Volume& to, const
 // Groups along the lines, so many that all have about as many of `lines` and the device is full a few times over.
 std::int64_t groups_for(const Device& device, const Key& key, std::int64_t groups_x, std::int64_t lines, int waves) {
   const std::int64_t wanted = std::max<std::int64_t>(1, waves * std::int64_t(device.info().compute_units) / groups_x);
-  const std::int64_t at_once = group / key.lanes, turns = (lines + wanted * at_once - 1) / (wanted * at_once);
-  return (lines + turns * at_once - 1) / (turns * at_once);
+  const std::int64_t at_once = group / key.lanes, rounds = (lines + wanted * at_once - 1) / (wanted * at_once);
+  return (lines + rounds * at_once - 1) / (rounds * at_once);
 }
 
 std::int64_t groups_along_channels(const Key& key, std::int64_t channels) {

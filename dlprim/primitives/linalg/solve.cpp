@@ -114,9 +114,9 @@ void solve_by_inverses(Queue& queue, const TensorView& a, const TensorView& x, c
 }
 
 void solve_large(Queue& queue, const TensorView& a, const TensorView& x, const Triangle& t) {
-  const bool turned = x.strides[1] <= x.strides[2];
-  const Temporary storage(queue, x.dtype, {1, x.size(turned ? 2 : 1), x.size(turned ? 1 : 2)});
-  const TensorView y = turned ? transposed(storage) : storage.view();
+  const bool by_columns = x.strides[1] <= x.strides[2];
+  const Temporary storage(queue, x.dtype, {1, x.size(by_columns ? 2 : 1), x.size(by_columns ? 1 : 2)});
+  const TensorView y = by_columns ? transposed(storage) : storage.view();
   solve_by_inverses(queue, a, x, y, inverses(queue, a, t), 0, t);
   copy(queue, x, y);
 }

@@ -153,7 +153,7 @@ def gguf_name(name):
 
 
 def neighbours(x, heads):
-    """Rows of queries or keys as llama's files order them: pairs that turn together side by side."""
+    """Rows of queries or keys as llama's files order them: pairs that are rotated together side by side."""
     rest = x.shape[1:]
     return x.reshape(heads, 2, -1, *rest).swapaxes(1, 2).reshape(x.shape)
 

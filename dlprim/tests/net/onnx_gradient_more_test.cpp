@@ -62,7 +62,7 @@ GRADIENTS(Scattering) {
   for (const char* type : {"ScatterElements", "Scatter"})
     check({type, {{3, 4}, {2, 4}}, {}, {integers({2, 4}, {0, 1, 2, 0, 2, 2, 0, 1})}, -1.5, 1.5, 17, 1, "xcx"});
   for (const std::string how : {"none", "add", "mul", "max", "min"}) {
-    // Several updates of a place, unless one would win at random.
+    // Several updates of a position, unless one would win at random.
     const Integers rows = how == "none" ? Integers{0, 1, 2, 0, 2, 2, 0, 1} : Integers{0, 1, 2, 0, 0, -2, 2, 0};
     const Integers places = how == "none" ? Integers{2, 0, -2} : Integers{2, 0, -1};
     const Attributes reduction{{"reduction", how}};
@@ -71,7 +71,7 @@ GRADIENTS(Scattering) {
   }
 }
 
-// Zeros in products, one or two at a place; two equal extremes, which share the gradient as central differences do.
+// Zeros in products, one or two at a position; two equal extremes, which share the gradient as central differences do.
 TEST(OnnxGradient, ScatteringAtZerosAndTies) {
   for (const std::string how : {"mul", "max", "min"}) {
     SCOPED_TRACE(how);

@@ -31,7 +31,6 @@ class Lane {
   void wait_for_room();
   void wait_for_all();
   c10::Stream stream() const noexcept { return stream_; }
-  bool is_direct() const noexcept { return direct_; }
 
  private:
   struct Copy {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // PyTorch's flash and memory-efficient attention by their own names. Their tensors are (batch, length, heads, width),
-// or, of sequences of unequal lengths, (rows of all, heads, width) with the place where each begins; keys may lie in
+// or, of sequences of unequal lengths, (rows of all, heads, width) with the position where each begins; keys may lie in
 // pages. Sequences are padded to the longest, and what does not take part is masked, all of it on the device.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_flash_attention_forward.h>

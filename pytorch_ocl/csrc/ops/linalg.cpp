@@ -47,10 +47,10 @@ void triangular_solve_kernel(const at::Tensor& matrix, const at::Tensor& right, 
   translated([&] {
     if (left) return solve(a, b, upper, transpose, unit);
     // x op(a) = b is op(a)^T x^T = b^T.
-    const at::Tensor turned = b.mT();
-    if (transpose == TransposeType::NoTranspose) return solve(a, turned, upper, TransposeType::Transpose, unit);
-    if (transpose == TransposeType::Transpose) return solve(a, turned, upper, TransposeType::NoTranspose, unit);
-    solve(a.conj(), turned, upper, TransposeType::NoTranspose, unit);
+    const at::Tensor transposed = b.mT();
+    if (transpose == TransposeType::NoTranspose) return solve(a, transposed, upper, TransposeType::Transpose, unit);
+    if (transpose == TransposeType::Transpose) return solve(a, transposed, upper, TransposeType::NoTranspose, unit);
+    solve(a.conj(), transposed, upper, TransposeType::NoTranspose, unit);
   });
 }
 

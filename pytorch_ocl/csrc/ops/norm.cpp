@@ -42,8 +42,8 @@ at::ScalarType parameter_type(const Tensor& input, const Parameters& p) {
   return statistics_type(input, p.weight.defined() ? p.weight : p.bias.defined() ? p.bias : p.running_mean);
 }
 
-void apply(const Tensor& out, const Tensor& input, const Tensor& mean, const Tensor& spread, bool variance, double eps,
-           const Tensor& weight, const Tensor& bias) {
+void apply(const Tensor& out, const Tensor& input, const Tensor& mean, const Tensor& inverse_std, bool variance,
+           double eps, const Tensor& weight, const Tensor& bias) {
   const at::ScalarType type = weight.defined() ? weight.scalar_type()
                               : bias.defined() ? bias.scalar_type()
                                                : at::kFloat;
@@ -51,7 +51,7 @@ void apply(const Tensor& out, const Tensor& input, const Tensor& mean, const Ten
   const Tensor y = out.is_contiguous(x.suggest_memory_format()) ? out : at::empty_like(x, out.options());
   const Tensor w = parameter(weight, type), b = parameter(bias, type);
   dlprim::batch_norm_apply(current_queue(), view_of(y, op), view_of(x, op),
-                           {view_of(mean, op), view_of(spread, op), variance, eps}, optional_view(w, op),
+                           {view_of(mean, op), view_of(inverse_std, op), variance, eps}, optional_view(w, op),
                            optional_view(b, op));
   if (!y.is_same(out)) out.copy_(y);
 }

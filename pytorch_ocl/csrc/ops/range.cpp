@@ -113,7 +113,7 @@ void flip_kernel(at::TensorIterator& it, bool) {
   });
 }
 
-// Rolls along dims[0 ..] by copying the two parts of each dimension to their places.
+// Rolls along dims[0 ..] by copying the two parts of each dimension to their positions.
 void roll_into(const at::Tensor& to, const at::Tensor& from, at::IntArrayRef shifts, at::IntArrayRef dims) {
   if (to.numel() == 0) return;
   if (dims.empty()) {

@@ -335,7 +335,7 @@ at::Tensor sparse_sampled_addmm(const at::Tensor& self, const at::Tensor& mat1, 
 
 namespace {
 
-// Sums (or products) of the columns, the rows, or of all, as a matrix of rows whose empty places are left out.
+// Sums (or products) of the columns, the rows, or of all, as a matrix of rows whose empty positions are left out.
 at::Tensor reduced(const at::Tensor& self, at::IntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype,
                    bool product) {
   TORCH_CHECK(self.layout() == at::kSparseCsr && self.dim() == 2, "expected a 2-D sparse csr tensor, got ",

@@ -76,7 +76,7 @@ at::Tensor softmax(const at::Tensor& self, int64_t dim, bool half_to_float, bool
   return with_values(entries, log ? moved.sub(sums.log()) : powers.div(sums));
 }
 
-// The values of `grad` at the places of the coalesced `entries`, 0 where it has none.
+// The values of `grad` at the positions of the coalesced `entries`, 0 where it has none.
 at::Tensor values_at(const at::Tensor& grad, const at::Tensor& entries) {
   const at::Tensor given = grad.coalesce();
   const at::Tensor have = flat_positions(given._indices(), given.sizes());

@@ -46,7 +46,7 @@ at::Tensor of_entries(const at::Tensor& numbers, const at::Tensor& values) {
   return numbers.view(view);
 }
 
-// The values of x at the places of y. x is sorted and marked as coalesced; with a hash it may hold places twice.
+// The values of x at the positions of y. x is sorted and marked as coalesced; with a hash it may hold positions twice.
 void mask_intersection(at::Tensor& result, const at::Tensor& x, const at::Tensor& y, const OptionalTensor& hash) {
   const at::Tensor entries = hash ? at::_sparse_coo_tensor_unsafe(x._indices(), x._values(), x.sizes()).coalesce() : x;
   const auto [first, last] = found(entries, y);
@@ -54,7 +54,7 @@ void mask_intersection(at::Tensor& result, const at::Tensor& x, const at::Tensor
   set(result, y, values.masked_fill(of_entries(first.eq(last), values), 0));
 }
 
-// The values of y where x, the mask, has the place; as often as it has it, or once.
+// The values of y where x, the mask, has the position; as often as it has it, or once.
 void mask_projection(at::Tensor& result, const at::Tensor& x, const at::Tensor& y, const OptionalTensor&,
                      bool accumulate) {
   const auto [first, last] = found(x, y);

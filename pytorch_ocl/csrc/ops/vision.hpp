@@ -9,7 +9,7 @@ namespace pytorch_ocl::vision {
 
 using at::Tensor;
 
-/// Places of the boxes [N, 4] to keep, the best score first; waits for their number only.
+/// Positions of the boxes [N, 4] to keep, the best score first; waits for their number only.
 Tensor nms(const Tensor& dets, const Tensor& scores, double iou_threshold);
 
 /// Regions [K, 5] of images [N, C, H, W] as [K, C, pooled_height, pooled_width]; sums of gradients are atomic.
@@ -36,7 +36,7 @@ Tensor ps_roi_pool_backward(const Tensor& grad, const Tensor& rois, const Tensor
                             int64_t pooled_height, int64_t pooled_width, int64_t batch_size, int64_t channels,
                             int64_t height, int64_t width);
 
-/// Convolution of places shifted by `offset` and scaled by `mask`, which is read where use_mask says so.
+/// Convolution of positions shifted by `offset` and scaled by `mask`, which is read where use_mask says so.
 Tensor deform_conv2d(const Tensor& input, const Tensor& weight, const Tensor& offset, const Tensor& mask,
                      const Tensor& bias, int64_t stride_h, int64_t stride_w, int64_t pad_h, int64_t pad_w,
                      int64_t dilation_h, int64_t dilation_w, int64_t groups, int64_t offset_groups, bool use_mask);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// torchvision's deformable convolution: columns of shifted places times the weights, some images at a time.
+// torchvision's deformable convolution: columns of shifted positions times the weights, some images at a time.
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>

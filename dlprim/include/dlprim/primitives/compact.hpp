@@ -21,7 +21,7 @@ class Compaction {
   /// ranks[i] (int64): how many of them come before or at i.
   void ranks(const TensorView& ranks);
   /// runs[places[i]], or runs[i] without places (both int64): the number of the run that i is in, from 0, where those
-  /// elements begin runs, the first one among them. Places are a permutation.
+  /// elements begin runs, the first one among them. Positions are a permutation.
   void runs(const TensorView& runs, const TensorView& places = {});
 
  private:

@@ -13,7 +13,8 @@ struct Deformation {
 /// The tensors of a deformable convolution, contiguous and of one floating dtype.
 struct DeformedImage {
   TensorView in;      ///< [N, C, H, W]
-  TensorView shifts;  ///< [N, groups * kh * kw * 2, oh, ow]: rows, then columns to add to each place; groups divides C
+  TensorView
+      shifts;  ///< [N, groups * kh * kw * 2, oh, ow]: rows, then columns added to each position; groups divides C
   TensorView mask;  ///< [N, groups * kh * kw, oh, ow], factors; or undefined
 };
 

@@ -14,8 +14,8 @@ struct GridSampling {
   bool align_corners = false;
 };
 
-/// Reads `in` (N, C, H, W) or (N, C, D, H, W) at the places of `grid` (N, out spatial..., 2 or 3), which hold x, y, z
-/// in -1 ... 1, into `out` (N, C, out spatial...). One floating dtype, any strides; cubic for two axes only. Throws
+/// Reads `in` (N, C, H, W) or (N, C, D, H, W) at the positions of `grid` (N, out spatial..., 2 or 3), which hold x, y,
+/// z in -1 ... 1, into `out` (N, C, out spatial...). One floating dtype, any strides; cubic for two axes only. Throws
 /// ValidationError for other shapes.
 void grid_sample(Queue& queue, const TensorView& in, const TensorView& grid, const TensorView& out,
                  const GridSampling& how);

@@ -12,8 +12,8 @@ bool can_count_bins(const Device& device, std::int64_t bins);
 void count_bins(Queue& queue, const TensorView& counts, const TensorView& numbers);
 
 /// counts[b] += how many elements of `values`, [n], contiguous and real, lie in bin b of those of equal width between
-/// the finite `low` and `high`; the last one holds `high`, too. Places of floats are computed in their own type, rounded
-/// at every step, those of integers exactly up to 2^50 apart. `counts` as above, low < high.
+/// the finite `low` and `high`; the last one holds `high`, too. Positions of floats are computed in their own type,
+/// rounded at every step, those of integers exactly up to 2^50 apart. `counts` as above, low < high.
 void count_values(Queue& queue, const TensorView& counts, const TensorView& values, double low, double high);
 
 }  // namespace dlprim

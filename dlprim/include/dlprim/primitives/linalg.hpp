@@ -38,8 +38,8 @@ void ldl_factor(Queue& queue, const TensorView& a, const TensorView& pivots, con
 /// x = m^-1 x for x [B, n, k] and a matrix m of which ldl_factor left a [B, n, n] and pivots.
 void ldl_solve(Queue& queue, const TensorView& a, const TensorView& pivots, const TensorView& x, bool hermitian);
 
-/// order: int32 [B, n], the row of a matrix that exchanges by `pivots` (int32 [B, k], k <= n) bring to each place. Both
-/// contiguous. Pivots outside 1 ... n are left out.
+/// order: int32 [B, n], the row of a matrix that exchanges by `pivots` (int32 [B, k], k <= n) bring to each position.
+/// Both contiguous. Pivots outside 1 ... n are left out.
 void pivots_to_order(Queue& queue, const TensorView& pivots, const TensorView& order);
 
 /// out[b, i] = in[b, order[b, i]], or out[b, order[b, i]] = in[b, i] where `inverse`; `order` int32 [B, n] contiguous.

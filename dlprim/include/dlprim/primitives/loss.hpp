@@ -7,10 +7,10 @@ namespace dlprim {
 
 enum class LossReduction : std::uint8_t { none, mean, sum };
 
-/// What all losses over classes share. Inputs are (N, C) or (N, C, places) with any strides and of one floating dtype;
-/// targets are class numbers (int64 or uint8) of shape (N) or (N, places); `weights` (C, contiguous, the input's dtype)
-/// may be undefined. A label outside 0 ... C-1 other than `ignore_index` is reported at the next synchronization
-/// (IndexError). Throws ValidationError on mismatching shapes or dtypes.
+/// What all losses over classes share. Inputs are (N, C) or (N, C, positions) with any strides and of one floating
+/// dtype; targets are class numbers (int64 or uint8) of shape (N) or (N, positions); `weights` (C, contiguous, the
+/// input's dtype) may be undefined. A label outside 0 ... C-1 other than `ignore_index` is reported at the next
+/// synchronization (IndexError). Throws ValidationError on mismatching shapes or dtypes.
 struct ClassTargets {
   TensorView target, weights;
   std::int64_t ignore_index = -100;

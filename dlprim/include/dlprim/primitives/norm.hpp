@@ -22,9 +22,9 @@ void batch_norm_statistics(Queue& queue, const TensorView& x, const TensorView& 
 void batch_norm_gather(Queue& queue, const TensorView& means, const TensorView& invstds, const TensorView& counts,
                        const TensorView& mean, const TensorView& invstd, double eps, const RunningStatistics& running);
 
-/// What one channel is normalized with. `spread` holds 1 / std, or the variance where `variance` is set.
+/// What one channel is normalized with. `inverse_std` holds 1 / std, or the variance where `variance` is set.
 struct ChannelStatistics {
-  TensorView mean, spread;
+  TensorView mean, inverse_std;
   bool variance = false;
   double eps = 0;
 };

@@ -10,7 +10,7 @@ struct PoolWindow {
   enum Kind : std::uint8_t {
     sliding,  ///< kernel, stride, pad, dilation
     adaptive,  ///< output o covers inputs floor(o I/O) ... ceil((o+1) I/O) - 1
-    fractional,  ///< kernel alone; places come from random numbers (Graham 2014)
+    fractional,  ///< kernel alone; positions come from random numbers (Graham 2014)
   };
   Kind kind = sliding;
   std::array<int, 3> kernel{1, 1, 1}, stride{1, 1, 1}, pad{0, 0, 0}, dilation{1, 1, 1};
@@ -22,7 +22,7 @@ struct PoolWindow {
 /// Sizes of the results are the caller's choice: a window that starts beyond the input is never asked for.
 /// Throws ValidationError on mismatching dtypes, dims, batch or channels.
 
-/// Maximum (NaN wins) and, when `indices` (int64) is defined, its place within the spatial volume of its channel.
+/// Maximum (NaN wins) and, when `indices` (int64) is defined, its position within the spatial volume of its channel.
 /// `samples` (N, C, axes), numbers in [0, 1), for fractional windows only.
 void max_pool(Queue& queue, const TensorView& in, const TensorView& out, const TensorView& indices,
               const PoolWindow& window, const TensorView& samples = {});

@@ -101,7 +101,7 @@ class Matrices {
   bool apart_;
 };
 
-TensorView turned(TensorView x) {
+TensorView transposed(TensorView x) {
   std::swap(x.sizes[1], x.sizes[2]), std::swap(x.strides[1], x.strides[2]);
   return x;
 }
@@ -182,15 +182,15 @@ class Backward {
     const TensorView scores = matrices(scores_[0], DataType::float32), dp = matrices(scores_[1], DataType::float32);
     const TensorView power = in_place ? scores : matrices(rounded_[0], x_.type);
     const TensorView ds = in_place ? dp : matrices(rounded_[1], x_.type);
-    multiply(queue_, q, turned(k), scores, 1, false);
-    multiply(queue_, out, turned(v), dp, 1, false);
+    multiply(queue_, q, transposed(k), scores, 1, false);
+    multiply(queue_, out, transposed(v), dp, 1, false);
     const BufferRef bias[] = {x_.bias};
     const std::size_t items = std::size_t(s.units) * p_.sharing * sixteens(s.queries) / 2 * (s.row / 8);
     launch(queue_, kernel(), NDRange(items, queue_.device().info().cpu ? 16 : 128), p_, s,
            std::span<const BufferRef>(bias, x_.bias_type ? 1 : 0), x_.logsumexp, delta_.data(), scores.data, dp.data,
            power.data, ds.data);
-    multiply(queue_, turned(power), out, grad_v, p_.keep_scale, add_);
-    multiply(queue_, turned(ds), q, grad_k, p_.scale, add_);
+    multiply(queue_, transposed(power), out, grad_v, p_.keep_scale, add_);
+    multiply(queue_, transposed(ds), q, grad_k, p_.scale, add_);
     multiply(queue_, ds, k, grad_q, p_.scale, s.key > 0);
   }
 

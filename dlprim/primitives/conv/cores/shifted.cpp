@@ -161,11 +161,11 @@ void forward(Queue& queue, const ConvProblem& problem) {
   shape.phase_w = copy.y_phase, shape.phase_h = copy.phases_w * copy.y_phase;
   const auto bytes = std::size_t(copy.y_image) * size_of(s.type);
   const std::int64_t limit = std::int64_t(workspace_limit(queue.device().info()) / bytes);
-  const std::int64_t turn = std::clamp<std::int64_t>(limit, 1, s.x.outer);
-  const Workspace memory(queue, std::size_t(turn * copy.y_image + key.nr) * size_of(s.type));
+  const std::int64_t chunk = std::clamp<std::int64_t>(limit, 1, s.x.outer);
+  const Workspace memory(queue, std::size_t(chunk * copy.y_image + key.nr) * size_of(s.type));
   key = Key{.type = key.type, .copy = 1};
-  for (std::int64_t first = 0; first < s.x.outer; first += turn) {
-    const std::int64_t images = std::min(turn, s.x.outer - first);
+  for (std::int64_t first = 0; first < s.x.outer; first += chunk) {
+    const std::int64_t images = std::min(chunk, s.x.outer - first);
     Copy part = copy;
     part.x_size -= first * s.x.outer_stride;
     launch(queue, kernel_of(queue.device(), key), NDRange(std::size_t(s.x.channels), std::size_t(images), 1, 1),

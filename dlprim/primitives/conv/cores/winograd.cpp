@@ -129,7 +129,7 @@ TensorView matrix_of(const Workspace& data, const Patches& patches, std::int64_t
 }
 
 // Images in a batch, so that `bytes` for each stay within the limit.
-std::int64_t images_a_turn(const Queue& queue, std::int64_t images, std::int64_t channels, const Volume& tiled) {
+std::int64_t images_at_once(const Queue& queue, std::int64_t images, std::int64_t channels, const Volume& tiled) {
   const std::int64_t count = (tiled.size[1] + tile - 1) / tile * ((tiled.size[2] + tile - 1) / tile);
   const auto bytes = std::size_t(domain * channels * count) * sizeof(float);
   return std::clamp<std::int64_t>(std::int64_t(workspace_limit(queue.device().info()) / bytes), 1, images);
@@ -143,10 +143,10 @@ void convolve(Queue& queue, const Volume& x, const Volume& y, const BufferRef& w
   options.allow_tf32 = allow_tf32;
   const Workspace u = in_domain(queue, weights);
   into(queue, Matrix::from_weights, w, u, weights, x.channels);
-  const std::int64_t turn = images_a_turn(queue, x.outer, x.channels + y.channels, y);
+  const std::int64_t chunk = images_at_once(queue, x.outer, x.channels + y.channels, y);
   const Key back{Matrix::to_output, bias.defined(), std::uint8_t(activation)};
-  for (std::int64_t first = 0; first < x.outer; first += turn) {
-    const std::int64_t images = std::min(turn, x.outer - first);
+  for (std::int64_t first = 0; first < x.outer; first += chunk) {
+    const std::int64_t images = std::min(chunk, x.outer - first);
     const Patches in = tiles(x, y, images, origin_h, origin_w), out = tiles(y, y, images, 0, 0);
     const Workspace v = in_domain(queue, in), m = in_domain(queue, out);
     into(queue, Matrix::from_data, at(x.data, first * x.outer_stride), v, in, x.channels);
@@ -178,11 +178,11 @@ void weights_gradient(Queue& queue, const ConvShape& s) {
   const Patches weights = kernels(s.w, s.x.channels, s.w.channel_stride, s.y.channels, s.w.outer_stride);
   const Workspace d = in_domain(queue, weights);
   const TensorView sums = matrix_of(d, weights, s.y.channels, s.x.channels, false);
-  const std::int64_t turn = images_a_turn(queue, s.x.outer, s.x.channels + s.y.channels, s.y);
+  const std::int64_t chunk = images_at_once(queue, s.x.outer, s.x.channels + s.y.channels, s.y);
   GemmOptions options;
   options.addend = sums, options.allow_tf32 = s.allow_tf32;
-  for (std::int64_t first = 0; first < s.x.outer; first += turn, options.beta = 1) {
-    const std::int64_t images = std::min(turn, s.x.outer - first);
+  for (std::int64_t first = 0; first < s.x.outer; first += chunk, options.beta = 1) {
+    const std::int64_t images = std::min(chunk, s.x.outer - first);
     const Patches in = tiles(s.x, s.y, images, -s.padding[1], -s.padding[2]), out = tiles(s.y, s.y, images, 0, 0);
     const Workspace v = in_domain(queue, in), g = in_domain(queue, out);
     into(queue, Matrix::from_data, at(s.x.data, first * s.x.outer_stride), v, in, s.x.channels);

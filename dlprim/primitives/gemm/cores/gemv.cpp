@@ -17,7 +17,7 @@ extern const GemmCore core;
 constexpr std::int64_t most_rows = 8;
 constexpr std::int64_t local_bytes = 16384;  // for a work-group's sums
 
-// Lying, and what is 1 long has no stride.
+// The vector as a row; what is 1 long has no stride.
 GemmProblem simplified(const GemmProblem& given) {
   GemmProblem problem = wide(given);
   auto& p = problem.p;

@@ -58,7 +58,7 @@ def _depends(value, source, known):
 
 
 def _slope(graph_module, value, score, known):
-    """s where a value is s * score + f and f does not depend on the score, or -inf in some places; else None."""
+    """s where a value is s * score + f and f does not depend on the score, or -inf in some positions; else None."""
     if value is score:
         return 1.0
     if not isinstance(value, Node) or value.op != "call_function" or value.kwargs:
