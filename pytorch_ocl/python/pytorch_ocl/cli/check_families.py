@@ -206,7 +206,7 @@ def linear_algebra(x):
 @family
 def sparse_products(x):
     a = x(67, 131)
-    return (a * (a > 0.8)).to_sparse_csr() @ x(131, 33)
+    return (a * (a > 0.8)).to_sparse() @ x(131, 33)
 
 
 @family
