@@ -3,9 +3,10 @@
 """Compiles kernels for GPUs that are not here, and lists registers, local memory and spills of each.
 
 check_kernels.py FOLDER [--architecture NAME...] [--all]: FOLDER holds programs as DLPRIM_KERNEL_DUMP writes them. AMD's
-architectures need clang (CLANG, default clang-19) and libclc (Debian: libclc-15), NVIDIA's ptxas besides, and are left
-out where it is not found. Programs that name a target of their own, such as sm_90a, are assembled as
-dlprim/runtime/program.cpp has the driver do it; those with NVIDIA's assembly are compiled for its architecture alone.
+architectures need clang (CLANG, default clang-19) and libclc (Debian: libclc-15), NVIDIA's ptxas besides, Intel's its
+own compiler (tools/intel_compiler.sh), and are left out where that is not found. Programs that name a target of their
+own, such as sm_90a, are assembled as dlprim/runtime/program.cpp has the driver do it; those with NVIDIA's assembly are
+compiled for its architecture alone, those of float64 not for Intel's.
 With --all every program is listed, else those that are wrong. The exit code is 1 when a program does not compile, a
 kernel spills more than --spills bytes or takes more registers or local memory than its launch can have, or the
 assembler makes matrix products wait for one another.
@@ -25,6 +26,8 @@ CLANG = os.environ.get("CLANG", "clang-19")
 LIBRARIES = pathlib.Path("/usr/lib/clc")  # of OpenCL C's functions, without which every call would count as unknown
 AMD = ("gfx906", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 NVIDIA = ("sm_70", "sm_80", "sm_90")
+INTEL = ("tgllp", "acm-g10", "pvc")  # the last where it is named: kernels for 32 lanes of 64 bytes spill there
+OCLOC = pathlib.Path(__file__).resolve().parents[1] / "build/intel_compiler/usr/bin/ocloc"
 # Local memory of a compute unit of Hopper, which keeps 1 KB for each work-group, and what a kernel can declare of it.
 SHARED = 228 << 10
 LARGEST = (227 << 10) - 16
@@ -42,10 +45,11 @@ def front_end(program, options, target, library):
     return [CLANG, *language, "-O3", "-w", "-nogpulib", "-target", *target, *linked, *options, "-S", str(program), "-o"]
 
 
-def output_of(command):
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
+def output_of(command, environment=None):
+    process = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if process.returncode:
-        raise RuntimeError(process.stderr.strip().split("\n")[0] or f"{command[0]} failed")
+        said = (process.stderr.strip() + "\n" + process.stdout.strip()).strip().split("\n")
+        raise RuntimeError(next((line for line in said if "error:" in line), said[0]) or f"{command[0]} failed")
     return process.stdout + process.stderr
 
 
@@ -112,6 +116,48 @@ def compile_nvidia(program, options, architecture, folder, target=""):
     return found
 
 
+def run_ocloc(*arguments):
+    libraries = next(OCLOC.parents[1].glob("lib/*-linux-gnu"))
+    return output_of([str(OCLOC), *arguments], {**os.environ, "LD_LIBRARY_PATH": str(libraries)})
+
+
+def numbers_of(listing, token):
+    """What the first entry of a number in the patch list of Intel's binaries holds, as numbers of 32 bits; None."""
+    found = re.search(rf"Token {token}\n\s*4 Size \d+\n\s*Hex ([0-9a-f ]+)", listing)
+    values = bytes(int(value, 16) for value in found[1].split()) if found else b""
+    return [int.from_bytes(values[i : i + 4], "little") for i in range(0, len(values), 4)] or None
+
+
+def read_intel(listing):
+    """Registers of a thread, bytes of local memory and of a thread's spills, as `ocloc disasm` lists a kernel's entries
+    15 (local memory), 18 (scratch memory, which holds no arrays) and 23 (what it runs with)."""
+    environment, local, scratch = (numbers_of(listing, token) for token in (23, 15, 18))
+    if not environment or len(environment) < 21:
+        raise RuntimeError("the compiler writes another format than that of Debian 12's")
+    return {"registers": environment[20], "local": local[1] if local else 0, "spills": scratch[1] if scratch else 0}
+
+
+def compile_intel(program, options, architecture, folder):
+    name = f"{program.stem}-{architecture}"
+    built = (
+        "-file",
+        str(program),
+        "-device",
+        architecture,
+        "-output_no_suffix",
+        "-output",
+        name,
+        "-out_dir",
+        str(folder),
+    )
+    run_ocloc("compile", *built, "-options", " ".join(["-cl-std=CL1.2", "-w", *options]))
+    listing = folder / f"{name}.listing"
+    run_ocloc("disasm", "-file", str(folder / name), "-device", architecture, "-dump", str(listing))
+    kernels = (listing / "PTM.txt").read_text().split("KernelBinaryHeader")[1:]
+    found = [read_intel(kernel) for kernel in kernels]
+    return {key: max(kernel[key] for kernel in found) for key in found[0]}
+
+
 def options_of(program):
     """The options in a program's first line, and the target that it wants."""
     with program.open() as file:
@@ -120,7 +166,10 @@ def options_of(program):
 
 
 def serves(program, architecture):
-    """Whether the program is for the architecture: one with NVIDIA's assembly names the one."""
+    """Whether the program is for the architecture. One with NVIDIA's assembly names the one, and Intel's
+    have no float64 but for the last."""
+    if architecture in INTEL and re.search(r"^#define \w+ (double\d*|f64|c128)$", program.read_text(), re.M):
+        return False
     named = [o.partition("=")[2] for o in options_of(program)[0] if o.startswith("-DNV_PTX=")]
     return not named or architecture == f"sm_{named[0]}"
 
@@ -131,6 +180,9 @@ def check(program, architecture, folder):
     options, target = options_of(program)
     options = [o for o in options if re.match(r"-D(?!FP16|CPU_DEVICE)", o)]
     try:
+        if architecture in INTEL:
+            options = [o for o in options if o != "-DFP64"]
+            return program.stem, architecture, compile_intel(program, options, architecture, folder)
         if architecture.startswith("gfx"):
             return program.stem, architecture, compile_amd(program, options, architecture, folder)
         options += ["-DFP16"] if target else []
@@ -140,7 +192,7 @@ def check(program, architecture, folder):
 
 
 def architectures():
-    return [*AMD, *(NVIDIA if shutil.which("ptxas") else ())]
+    return [*AMD, *(NVIDIA if shutil.which("ptxas") else ()), *(INTEL[:2] if OCLOC.exists() else ())]
 
 
 def main():

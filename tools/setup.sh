@@ -108,6 +108,7 @@ test_() {
   local rusticl=$!
   build ON
   wait $rusticl || say "no rusticl: $(tail -n 1 build/rusticl.log)"
+  tools/intel_compiler.sh > build/intel_compiler.log 2>&1 || say "no ocloc: $(tail -n 1 build/intel_compiler.log)"
 }
 
 case ${1:-} in

@@ -6,6 +6,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "check_kernels.py"
 PLAIN = """// -w -DN=64 -DCPU_DEVICE
 __kernel __attribute__((reqd_work_group_size(N, 1, 1))) void plain(__global float *x) {
@@ -28,11 +30,18 @@ __kernel __attribute__((reqd_work_group_size(1024, 1, 1))) void spilling(__globa
 """
 
 
-def check(folder, **programs):
+def tool():
+    spec = importlib.util.spec_from_file_location("check_kernels", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def check(folder, architecture="gfx906", **programs):
     for name, text in programs.items():
         (folder / f"{name}.cl").write_text(text)
     return subprocess.run(
-        [sys.executable, SCRIPT, folder, "--all", "--architecture", "gfx906"],
+        [sys.executable, SCRIPT, folder, "--all", "--architecture", architecture],
         capture_output=True,
         text=True,
         check=False,
@@ -51,13 +60,6 @@ def test_fails_for_spills_and_errors(tmp_path):
     result = check(tmp_path, broken="// -w\n__kernel void broken() { undeclared = 1; }\n")
     assert result.returncode == 1 and "broken gfx906: " in result.stdout and "undeclared" in result.stdout
     assert check(tmp_path / "nothing").returncode == 1
-
-
-def tool():
-    spec = importlib.util.spec_from_file_location("check_kernels", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_what_a_launch_on_hopper_can_have():
@@ -79,6 +81,33 @@ def test_assembles_as_the_driver_does():
     assert ")\n.minnctapersm 2\n.reqntid 288, 1, 1\n{" in changed
     assert "minnctapersm" not in tool().retarget(ptx, None, "sm_90a")
     assert tool().retarget(ptx, None, "") == ptx
+
+
+def entry(token, *numbers):
+    values = b"".join(number.to_bytes(4, "little") for number in numbers)
+    return f"Unidentified PatchToken:\n\t4 Token {token}\n\t4 Size {len(values) + 8}\n\tHex " + " ".join(
+        f"{value:x}" for value in values
+    )
+
+
+def test_reads_what_intels_compiler_lists():
+    runs_with = entry(23, 64, 1, 1, 32, *[0] * 16, 128, 0)
+    assert tool().read_intel(runs_with) == {"registers": 128, "local": 0, "spills": 0}
+    listing = "\n".join([entry(15, 0, 9216), runs_with, entry(18, 0, 2048)])
+    assert tool().read_intel(listing) == {"registers": 128, "local": 9216, "spills": 2048}
+    with pytest.raises(RuntimeError, match="another format"):
+        tool().read_intel("no entries")
+
+
+@pytest.mark.skipif(not tool().OCLOC.exists(), reason="Intel's compiler could not be downloaded")
+def test_compiles_for_intel(tmp_path):
+    result = check(tmp_path, "acm-g10", plain=PLAIN)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "plain acm-g10: registers 128, local 256, spills 0" in result.stdout
+    spilling = SPILLING.replace("100", "400").replace("99", "399")
+    assert check(tmp_path, "acm-g10", spilling=spilling).returncode == 1
+    result = check(tmp_path, "acm-g10", broken="// -w\n__kernel void broken() { undeclared = 1; }\n")
+    assert result.returncode == 1 and "broken acm-g10: " in result.stdout and "undeclared" in result.stdout
 
 
 def test_programs_with_assembly_are_for_one_architecture(tmp_path):
