@@ -66,7 +66,7 @@ def _register():
         predictions,
         semi_structured,
     )
-    from pytorch_ocl.ocl import interchange, streams
+    from pytorch_ocl.ocl import interchange
 
     _runtime.prepare()
     other = pytorch_ocl_autoload.other_accelerator()
@@ -77,7 +77,6 @@ def _register():
     backends.install()
     optimizers.install()
     interchange.install()
-    streams.install()
     distributed.install()
     inductor.install()
     predictions.install()

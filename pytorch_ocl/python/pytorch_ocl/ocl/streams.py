@@ -4,7 +4,7 @@
 import torch
 from torch.types import Device
 
-from pytorch_ocl.ocl.device import _index, is_initialized
+from pytorch_ocl.ocl.device import _index
 
 __all__ = ["Stream", "Event", "StreamContext", "stream", "current_stream", "default_stream", "set_stream"]
 
@@ -77,14 +77,3 @@ def set_stream(stream: torch.Stream | None) -> None:
     """Makes `stream` the current one of its device."""
     if stream is not None:
         torch.ops.pytorch_ocl.set_stream(stream)
-
-
-def install() -> None:
-    """torch.compile asks torch.accelerator.current_stream() in programs for the CPU, too. Before a device is used, that
-    starts no threads for backward passes here, which children forked later could not do without."""
-    original = torch._C._accelerator_getStream
-
-    def _accelerator_getStream(device_index):
-        return original(device_index) if is_initialized() else torch.ops.pytorch_ocl.current_stream(device_index)
-
-    torch._C._accelerator_getStream = _accelerator_getStream
