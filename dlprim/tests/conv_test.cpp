@@ -121,6 +121,7 @@ TEST(Conv, GathersWholeChunks) {
       last("1x1 stride 2", {2, 72, 9, 8}, {8, 72, 1, 1}, options({2, 2, 1}, {0, 0, 0})),
       last("1d", {3, 8, 50}, {16, 8, 5}, options({2, 1, 1}, {2, 0, 0})),
       last("3d", {1, 8, 5, 6, 7}, {8, 8, 3, 3, 2}, options({1, 2, 1}, {1, 1, 0})),
+      last("7x7: more than 32 taps", {1, 8, 9, 10}, {16, 8, 7, 7}, options({1, 1, 1}, {3, 3, 0})),
   };
   // Where kernels build slowly, a third of the cases.
   for (std::size_t i = 0; i < std::size(all); i += testing::builds_slowly() ? 3 : 1)

@@ -40,6 +40,16 @@ bool tf32_pays(const Device& device, const ConvProblem& problem);
 void add_residual_behind(Queue& queue, const ConvProblem& problem, void (*run)(Queue&, const ConvProblem&));
 
 namespace conv_cores {
+/// What a pass reads of x and y.
+inline bool reads_x(ConvPass pass) { return pass != ConvPass::data; }
+inline bool reads_y(ConvPass pass) { return pass != ConvPass::forward; }
+/// Channels that a matrix unit's loads take at once, 16 bytes. Weights' gradients in tf32 are products of 16-bit parts
+/// (core "bf16x3").
+inline std::int64_t chunk_of(const ConvProblem& problem) {
+  return problem.pass == ConvPass::weights ? 8 : 16 / std::int64_t(size_of(problem.shape.type));
+}
+/// Elements of a row of a window, the most that the core "row_windows" lays side by side.
+constexpr std::int64_t longest_window = 64;
 /// The weights' gradient as one product, whose sums run over the points. Throws ValidationError where its taps lie apart.
 GemmProblem weights_product(const ConvShape& shape);
 }  // namespace conv_cores

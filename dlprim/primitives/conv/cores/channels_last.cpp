@@ -8,9 +8,6 @@ namespace dlprim::conv_cores {
 
 namespace {
 
-bool reads_x(ConvPass pass) { return pass != ConvPass::data; }
-bool reads_y(ConvPass pass) { return pass != ConvPass::forward; }
-
 void run_copies(Queue& queue, const ConvProblem& problem) {
   const ConvPass pass = problem.pass;
   const ChannelsLast x(queue, problem.x, reads_x(pass) ? Copy::filled : Copy::none);

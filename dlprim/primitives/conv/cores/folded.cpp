@@ -16,6 +16,8 @@ namespace dlprim::conv_cores {
 namespace {
 
 constexpr std::int64_t most_taps = 512;
+// Time to ask whether a tap reaches a result, of that to write an element and read it (estimated, not measured).
+constexpr double tap_asked = 0.125;
 
 struct Key {
   std::uint16_t type, activation, bias, unit, taps[3];
@@ -160,11 +162,14 @@ const char* decline_by_estimate(const Device& device, const ConvProblem& problem
   const bool rounded = s.type == DataType::float32 && s.allow_tf32;
   const auto& [rows, gathered, an_element, start] = (size_of(s.type) == 2 ? words : rounded ? tf32 : others)(device);
   const Volume &read = read_by(problem), &result = result_of(problem);
-  const double terms = 2 * double(read.channels * s.taps());
+  const double terms = 2 * double(read.channels * s.taps()), points = double(read.outer * points_of(read));
   const double direct = std::max(rows, double(result.channels)) * terms * double(s.points());
-  const double elements = double(result.channels * s.taps() * read.outer) * double(points_of(read));
-  const double products = double(result.channels) * terms * double(read.outer * points_of(read));
-  const double sums = (is_gathered(device, problem) ? gathered : an_element) * elements;
+  const double products = double(result.channels) * terms * points;
+  if (direct <= products + start) return "a product of windows takes less";
+  // Every result asks every tap, of which a stride leaves it few.
+  double asked = tap_asked * double(result.channels * s.taps()) * double(result.outer * points_of(result));
+  asked += double(result.channels * s.taps()) * points;
+  const double sums = (is_gathered(device, problem) ? gathered : an_element) * asked;
   return direct > products + sums + start ? nullptr : "a product of windows takes less";
 }
 
@@ -184,7 +189,7 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
   return forced ? nullptr : decline_by_estimate(device, problem);
 }
 
-constexpr ConvCore core{.name = "folded", .order = 190, .decline = decline, .run = run, .copies = true};
+constexpr ConvCore core{.name = "folded", .order = 310, .decline = decline, .run = run, .copies = true};
 
 }  // namespace
 

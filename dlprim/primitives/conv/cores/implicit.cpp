@@ -51,36 +51,44 @@ void simplify(GemmProblem& problem) {
     if (problem.rank == 1 && (p.out[i] > 1 || p.taps[i] > 1 || p.start[i] != 0)) problem.rank = 3 - i;
 }
 
-// With one tap, no padding and no stride, each image's pass is a plain product. False where it is not, or where images
-// lie in a row as if they were one.
-bool make_plain(GemmProblem& problem) {
-  auto& p = problem.p;
-  if (problem.check || problem.rank != 1 || p.taps[2] != 1 || p.step[2] != 1 || p.start[2] != 0) return false;
-  const std::int64_t points = p.out[2], images = p.n / points;
-  if (problem.batches > 1 || images == 1 || p.x_n == points * p.x_stride[2]) return false;
-  p.b_k = p.x_c, p.b_n = p.x_stride[2], p.c_n = p.y_stride[2];
-  problem.batches = images, p.n = points, p.a_batch = 0, p.b_batch = p.x_n, p.c_batch = p.y_n, p.d_batch = 0;
-  problem.mode = GemmMode::plain;
-  return true;
+// Whether each image's convolution is a plain product, for its one tap, without padding and stride, and images do not lie
+// in a row as if they were one.
+bool is_plain(const GemmProblem& problem) {
+  const auto& p = problem.p;
+  if (p.taps[2] != 1 || problem.rank != 1 || problem.check || p.step[2] != 1 || p.start[2] != 0) return false;
+  return problem.batches == 1 && p.k > 0 && p.n > p.out[2] && p.x_n != p.out[2] * p.x_stride[2];
 }
 
-// Runs a convolution, as plain products where Hopper's copy engine brings their operands as they lie, and they are large:
-// launches of small ones take longer.
-void run_convolution(Queue& queue, const GemmProblem& problem) {
-  GemmProblem plain = problem;
+// The same as a batch of such products.
+GemmProblem as_plain(GemmProblem problem) {
+  auto& p = problem.p;
+  problem.mode = GemmMode::plain, problem.batches = p.n / p.out[2], p.n = p.out[2];
+  p.b_k = p.x_c, p.b_n = p.x_stride[2], p.c_n = p.y_stride[2];
+  p.a_batch = 0, p.b_batch = p.x_n, p.c_batch = p.y_n, p.d_batch = 0;
+  return problem;
+}
+
+// Whether Hopper's copy engine brings the operands as they lie, and the products are large: launches of small ones take
+// longer.
+bool plain_pays(const Device& device, const GemmProblem& plain) {
   const GemmCores& cores = all_gemm_cores();
-  const auto taken = [&](const char* core) {
-    return !cores.decline(*cores.find(core), queue.device(), plain, cores.forces(core));
-  };
-  const auto pays = [&] {
-    const auto& p = problem.p;
-    const Vectors lie = vectors(plain, int(16 / size_of(problem.type)));
+  const auto& p = plain.p;
+  if (!cores.forced()) {
     static tuning::Numbers<1> large("conv.plain");
-    return lie.b && lie.c && 2 * double(p.m) * double(p.n) * double(p.k) >= large(queue.device())[0];
+    if (2 * double(p.m) * double(p.n) * double(p.k) * double(plain.batches) < large(device)[0]) return false;
+    const Vectors lie = vectors(plain, int(16 / size_of(plain.type)));
+    if (!lie.b || !lie.c) return false;
+  }
+  const auto taken = [&](const char* core) {
+    return !cores.decline(*cores.find(core), device, plain, cores.forces(core));
   };
-  const bool is_plain =
-      problem.p.k > 0 && make_plain(plain) && (cores.forced() || pays()) && (taken("tma") || taken("tma_registers"));
-  run_gemm(queue, is_plain ? plain : problem);
+  return taken("tma") || taken("tma_registers");
+}
+
+void run_convolution(Queue& queue, const GemmProblem& problem) {
+  if (is_plain(problem))
+    if (const GemmProblem plain = as_plain(problem); plain_pays(queue.device(), plain)) return run_gemm(queue, plain);
+  run_gemm(queue, problem);
 }
 
 void set_bias(GemmProblem& problem, const TensorView& bias, std::int64_t rows) {

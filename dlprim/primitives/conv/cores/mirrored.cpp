@@ -13,7 +13,7 @@ namespace dlprim::conv_cores {
 
 namespace {
 
-constexpr std::int64_t most_channels = 7, longest_window = 64;
+constexpr std::int64_t most_channels = 7;
 constexpr double rows_of_units = 32;  // that a product of fewer rows computes
 
 // Weights [rows, columns, taps] rotated, of those whose rows and columns lie so far apart.

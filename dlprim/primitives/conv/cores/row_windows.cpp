@@ -12,14 +12,8 @@ namespace dlprim::conv_cores {
 
 namespace {
 
-constexpr std::int64_t longest_window = 64;  // elements
 constexpr std::int64_t windows_of_group = 128, items = 128;
 constexpr std::int64_t most_local = 16384;  // bytes
-
-// What a matrix unit's loads take at once, in elements. Weights' gradients in tf32 are products of 16-bit parts (bf16x3).
-std::int64_t chunk_of(const ConvProblem& problem) {
-  return problem.pass == ConvPass::weights ? 8 : 16 / std::int64_t(size_of(problem.shape.type));
-}
 
 // Elements of a window along the last dimension, whole chunks.
 std::int64_t window_length(const ConvProblem& problem) {

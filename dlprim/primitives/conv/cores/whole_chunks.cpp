@@ -12,14 +12,6 @@ namespace dlprim::conv_cores {
 
 namespace {
 
-bool reads_x(const ConvProblem& p) { return p.pass != ConvPass::data; }
-bool reads_y(const ConvProblem& p) { return p.pass != ConvPass::forward; }
-
-// In channels. Weights' gradients in tf32 are products of 16-bit parts (bf16x3).
-std::int64_t chunk_of(const ConvProblem& p) {
-  return p.pass == ConvPass::weights ? 8 : 16 / std::int64_t(size_of(p.shape.type));
-}
-
 std::int64_t whole(const ConvProblem& p, std::int64_t channels) {
   return divide_up(channels, chunk_of(p)) * chunk_of(p);
 }
@@ -42,8 +34,8 @@ TensorView enlarged(Queue& queue, const ConvProblem& problem, const TensorView& 
 
 EnlargedWeights enlarged_weights(Queue& queue, const ConvProblem& problem) {
   TensorView sizes = problem.weights;
-  if (reads_y(problem)) sizes.sizes[0] = whole(problem, sizes.size(0));
-  if (reads_x(problem)) sizes.sizes[1] = whole(problem, sizes.size(1));
+  if (reads_y(problem.pass)) sizes.sizes[0] = whole(problem, sizes.size(0));
+  if (reads_x(problem.pass)) sizes.sizes[1] = whole(problem, sizes.size(1));
   EnlargedWeights result(queue, problem.weights, sizes, true);
   for (int d = 0; d < 2; d++) result.inside.sizes[d] = problem.weights.size(d);
   return result;
@@ -57,12 +49,12 @@ bool pays(const Device& device, const ConvProblem& problem) {
   auto& costs = size_of(s.type) == 2 ? words : problem.pass == ConvPass::weights ? parts : tf32;
   const auto& [an_element, start] = costs(device);
   double elements = 0;
-  if (reads_x(problem)) elements += double(problem.x.numel());
-  if (reads_y(problem)) elements += double(problem.y.numel());
+  if (reads_x(problem.pass)) elements += double(problem.x.numel());
+  if (reads_y(problem.pass)) elements += double(problem.y.numel());
   const double operations = 2.0 * double(s.y.channels * s.w.channels * s.taps()) * double(s.points());
   if (operations <= an_element * elements + start) return false;
   // tf32 is for Hopper's units alone.
-  const Volume &read = reads_x(problem) ? s.x : s.y, &result = reads_x(problem) ? s.y : s.x;
+  const Volume &read = reads_x(problem.pass) ? s.x : s.y, &result = reads_x(problem.pass) ? s.y : s.x;
   return size_of(s.type) == 2 ||
          gather_pays(device, result.channels, whole(problem, read.channels) * s.taps(), operations);
 }
@@ -72,8 +64,8 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
   const bool tf32 = s.type == DataType::float32 && s.allow_tf32;
   if (!tf32 && (size_of(s.type) != 2 || !is_floating(s.type))) return "only for 16-bit floats and tf32";
   if (s.groups != 1 || problem.x.numel() == 0 || problem.y.numel() == 0) return "groups, or an empty operand";
-  const bool x = reads_x(problem) && whole(problem, s.x.channels) != s.x.channels;
-  const bool y = reads_y(problem) && whole(problem, s.y.channels) != s.y.channels;
+  const bool x = reads_x(problem.pass) && whole(problem, s.x.channels) != s.x.channels;
+  const bool y = reads_y(problem.pass) && whole(problem, s.y.channels) != s.y.channels;
   if (!x && !y) return "channels are whole chunks";
   if (forced) return nullptr;
   if ((x && s.x.channels < chunk_of(problem)) || (y && s.y.channels < chunk_of(problem))) return "few channels";
@@ -82,8 +74,8 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
 
 void run(Queue& queue, const ConvProblem& problem) {
   Workspace x_memory, y_memory;
-  const TensorView x = reads_x(problem) ? enlarged(queue, problem, problem.x, x_memory) : problem.x;
-  const TensorView y = reads_y(problem) ? enlarged(queue, problem, problem.y, y_memory) : problem.y;
+  const TensorView x = reads_x(problem.pass) ? enlarged(queue, problem, problem.x, x_memory) : problem.x;
+  const TensorView y = reads_y(problem.pass) ? enlarged(queue, problem, problem.y, y_memory) : problem.y;
   const EnlargedWeights weights = enlarged_weights(queue, problem);
   if (problem.pass != ConvPass::weights) weights.fill(queue);
   run_conv(queue, problem.with(queue, x, weights.view, y, 1));
