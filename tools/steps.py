@@ -58,7 +58,7 @@ SLOW_ON_RUSTICL = ":".join(
 # Slow to build, above all for PoCL, and the same code everywhere.
 FOR_GPUS = "*/mma:*/wgmma:*/tma:*/gemv:Conv.RoundsToTf32*:Quantized.ProductByM*"
 # These make kernels of the families whose registers matter.
-DUMPED_TESTS = "Softmax.Inf*:Conv.Small*:Attention.Small*:BatchNorm.E*:Gemm.Small*:Reduce.Strided*"
+DUMPED_TESTS = "Softmax.Inf*:Conv.Small*:BatchNorm.E*:*/GemmCandidate.Small/tiled:Reduce.Strided*"
 
 # counted: the output tells how many tests passed; otherwise the program is one test, and its exit code tells.
 # cores: 1 where the step keeps no more than one busy, so that others run beside it; None: it has the machine to itself.
