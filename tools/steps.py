@@ -58,7 +58,11 @@ SLOW_ON_RUSTICL = ":".join(
 # Slow to build, above all for PoCL, and the same code everywhere.
 FOR_GPUS = "*/mma:*/wgmma:*/tma:*/gemv:Conv.RoundsToTf32*:Quantized.ProductByM*"
 # These make kernels of the families whose registers matter.
-DUMPED_TESTS = "Softmax.Inf*:Conv.Small*:BatchNorm.E*:*/GemmCandidate.Small/tiled:Reduce.Strided*"
+DUMPED_TESTS = ":".join(
+    """
+    Softmax.Inf* Conv.Small* BatchNorm.E* */GemmCandidate.Small/tiled */GemmCandidate.Small/gemv Reduce.Strided*
+    */Attention.SmallDtypes/tiled AttentionTiles.Wide""".split()
+)
 
 # counted: the output tells how many tests passed; otherwise the program is one test, and its exit code tells.
 # cores: 1 where the step keeps no more than one busy, so that others run beside it; None: it has the machine to itself.
@@ -153,19 +157,24 @@ def hopper():
     return Step("kernels for Hopper", ["bash", "-ec", script], {**DEVICES["Intel"], **environment}, 15, False, cores=1)
 
 
+def other_gpus(simulated, *vendors):
+    """Commands that compile the tests' kernels for vendors' GPUs, in the form that they have on a simulated one."""
+    dump = f"{BUILD}/kernels_{vendors[0]}"
+    return [
+        f"rm -rf {dump}; mkdir {dump}; DLPRIM_SIMULATE=gpu=1,{simulated} DLPRIM_KERNEL_DUMP={dump}",
+        f"{BUILD}/dlprim/dlprim_tests --gtest_brief=1 '--gtest_filter={DUMPED_TESTS}';",
+        f"{sys.executable} tools/check_kernels.py {dump} --vendor {' '.join(vendors)} --processes 1;",
+    ]
+
+
 def other_machines(whole):
     """What can be known here of systems and devices that are not here."""
     system = {} if whole else {"ONLY": "dlprim.dir/runtime/"}  # where code for Windows is
     yield Step("compiling for Windows", ["tools/compile_mingw.sh"], system, 15, False)
     # What the compilers of GPUs make of kernels in the forms that GPUs get; a spill of registers fails.
-    dump = f"{BUILD}/kernels"
-    script = (
-        f"rm -rf {dump}; mkdir {dump}; {BUILD}/dlprim/dlprim_tests "
-        f"--gtest_brief=1 '--gtest_filter={DUMPED_TESTS}'; {sys.executable} tools/check_kernels.py {dump} "
-        "--processes 1"
-    )
-    gpu = {"DLPRIM_CACHE_DISABLE": "1", "DLPRIM_SIMULATE": "gpu=1,warp=64", "DLPRIM_KERNEL_DUMP": dump}
-    yield Step("kernels for other GPUs", ["bash", "-ec", script], {**DEVICES["Intel"], **gpu}, 15, False, cores=1)
+    script = " ".join(other_gpus("amd=1,warp=64", "amd", "nvidia") + other_gpus("warp=8", "intel"))
+    disabled = {"DLPRIM_CACHE_DISABLE": "1"}
+    yield Step("kernels for other GPUs", ["bash", "-ec", script], {**DEVICES["Intel"], **disabled}, 15, False, cores=1)
     if shutil.which("ptxas"):
         yield hopper()
     small = sharded(f"{BUILD}/dlprim/dlprim_tests '--gtest_filter={SMALL_DEVICE_TESTS}'")

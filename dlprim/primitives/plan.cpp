@@ -69,19 +69,17 @@ std::int64_t Plan::numel() const noexcept {
   return n;
 }
 
-Operand& Plan::add(const TensorView& view, bool output) {
+Operand& Plan::add(BufferRef data, DataType dtype, bool output) {
   if (count() == max_operands)
     throw ValidationError("[plan] expected at most " + std::to_string(max_operands) + " operands, got more");
   Operand& operand = operands[count()];
-  operand.data = view.data, operand.dtype = view.dtype;
+  operand.data = data, operand.dtype = dtype;
   (output ? outputs : inputs)++;
   return operand;
 }
 
 void Plan::add_constant(Scalar value, DataType dtype) {
-  TensorView none;
-  none.dtype = dtype;
-  Operand& operand = add(none, false);
+  Operand& operand = add({}, dtype, false);
   operand.value = value;
   std::fill_n(operand.strides, dims, 0);
 }
@@ -160,7 +158,7 @@ Plan make_plan(std::span<const TensorView> outputs, std::span<const TensorView> 
       fits = size == plan.sizes[d] || (size == 1 && !output);
     }
     DLPRIM_EXPECT(fits, op, "a shape that broadcasts to ", shape_text(shape), ", got ", shape_text(view));
-    Operand& operand = plan.add(view, output);
+    Operand& operand = plan.add(view.data, view.dtype, output);
     for (int d = 0; d < plan.dims; d++) {
       const bool present = d < view.dims && view.sizes[view.dims - 1 - d] != 1;
       operand.strides[d] = present ? view.strides[view.dims - 1 - d] : 0;

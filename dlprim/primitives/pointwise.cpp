@@ -184,14 +184,18 @@ struct Launch {
   std::uint32_t share = 0, row_share = 0;
 };
 
+bool in_cpu_form(const Device& device) { return device.info().cpu && !settings.gpu_forms; }
+
+constexpr std::int64_t short_row = 4;
+
 // To find out where a row begins takes as long as several elements of it: a CPU's loop runs along the next long
 // dimension where rows are short. Returns how many rows pass over the same memory then, and belong together.
 std::int64_t lengthen_rows(Plan& plan) {
-  constexpr std::int64_t short_row = 4, long_row = 16;
+  constexpr std::int64_t long_row = 16;
   const std::int64_t length = plan.sizes[0];
   int next = 1;
   while (next < plan.dims && plan.sizes[next] < long_row) next++;
-  if (length > short_row || next == plan.dims) return 1;
+  if (next == plan.dims) return 1;
   const auto to_front = [&](std::int64_t* values) { std::rotate(values, values + next, values + next + 1); };
   to_front(plan.sizes);
   for (int k = 0; k < plan.count(); k++) to_front(plan.operands[k].strides);
@@ -252,13 +256,12 @@ Key make_key(const Expression& expression, const Plan& plan, DataType compute, s
   return key;
 }
 
-void launch_plan(Queue& queue, const Expression& expression, const Plan& given, DataType compute,
-                 std::span<const Scalar> scalars) {
+// `together`: of lengthen_rows.
+void launch_plan(Queue& queue, const Expression& expression, const Plan& plan, DataType compute,
+                 std::span<const Scalar> scalars, std::int64_t together) {
   static KernelCache<Key> cache;
   Device& device = queue.device();
-  const bool cpu = device.info().cpu && !settings.gpu_forms;
-  Plan plan = given;
-  const std::int64_t together = cpu ? lengthen_rows(plan) : 1;
+  const bool cpu = in_cpu_form(device);
   Key key = make_key(expression, plan, compute, scalars.size(), cpu);
   key.exact = compute == DataType::float32 && device.info().fp64 && from_integers(plan);
   if (cpu && device.info().vendor == Vendor::intel && profits_from_lanes(expression, plan, compute, key.exact))
@@ -306,7 +309,13 @@ bool fits(const Plan& plan, std::size_t scalars) {
 
 void run(Queue& queue, const Expression& expression, const Plan& plan, DataType compute,
          std::span<const Scalar> scalars) {
-  if (fits(plan, scalars.size())) return launch_plan(queue, expression, plan, compute, scalars);
+  if (fits(plan, scalars.size())) {
+    if (plan.dims == 1 || plan.sizes[0] > short_row || !in_cpu_form(queue.device()))
+      return launch_plan(queue, expression, plan, compute, scalars, 1);
+    Plan longer = plan;
+    const std::int64_t together = lengthen_rows(longer);
+    return launch_plan(queue, expression, longer, compute, scalars, together);
+  }
   Plan first = plan;
   const Plan rest = first.split();
   first.coalesce();

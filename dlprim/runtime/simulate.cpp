@@ -36,6 +36,7 @@ bool set(DeviceInfo& info, std::string_view key, std::uint64_t value) {
   else if (key == "int64_atomics") info.int64_atomics = info.int64_atomics && value;
   else if (key == "subgroups") info.subgroups = info.subgroups && value;
   else if (key == "hopper" && value) become_hopper(info);
+  else if (key == "amd" && value) info.vendor = Vendor::amd;
   else if (key == "gpu") info.gpu = value, info.cpu = !value;
   else return false;
   return true;

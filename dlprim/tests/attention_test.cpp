@@ -290,6 +290,19 @@ TEST(AttentionRows, FewQueries) {
 
 // Rows that no matrix unit's kernel takes, whole and, with a small bound of memory, by sections of 16 queries and
 // keys and more: sums of sections, heads that share keys, masks beyond which sections are left out, heads by one and by all.
+// Tiles of each width: the check of other GPUs' kernels compiles these, too.
+void expect_tiles(std::initializer_list<std::int64_t> widths) {
+  const Variable forced("DLPRIM_ATTENTION", "tiled");
+  for (const std::int64_t width : widths) {
+    Problem problem({.queries = 17, .keys = 37, .width = width});
+    expect_expected(problem);
+  }
+}
+
+TEST(AttentionTiles, Wide) { expect_tiles({64, 128}); }
+
+TEST(AttentionTiles, Widest) { expect_tiles({200, 256}); }
+
 class AttentionProducts : public ::testing::Test {
  protected:
   ~AttentionProducts() override { bound(nullptr); }

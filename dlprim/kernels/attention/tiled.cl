@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Attention in float32 arithmetic on any device (T. Dao, "FlashAttention-2", 2023): a work-group takes BLOCK queries
-// (backward also: keys) of a head and passes over the keys (queries) in slices of as many; a work-item computes 4 x 4
-// of their scores. Defines besides attention.clh's: TAG, BLOCK, WIDTH and VALUE_WIDTH, multiples of 16.
+// (backward also: keys) of a head and passes over the keys (queries) in slices of as many; a work-item computes
+// PER x PER of their scores. Defines besides attention.clh's: TAG, BLOCK, PER, WIDTH and VALUE_WIDTH, multiples of 16.
+// Longer loops are not unrolled: compilers would load ahead what there are no registers for.
 #include "attention/attention.clh"
 
-#define SIDE (BLOCK / 4)
+#define SIDE (BLOCK / PER)
 #define GROUP (SIDE * SIDE)
 #define DEPTH 16
 #define CHUNK (2 * BLOCK * (DEPTH + 4))
@@ -26,33 +27,33 @@ inline void load_chunk(__local float *to, int to_row, __global const STORAGE(TAG
   }
 }
 
-// product[4][4]: rows y, y + SIDE, ... of A from a_first times rows x, x + SIDE, ... of B from b_first.
-inline void multiply_rows(float product[4][4], __local float *chunk, __global const STORAGE(TAG) *A, int a_row,
+// product[PER][PER]: rows y, y + SIDE, ... of A from a_first times rows x, x + SIDE, ... of B from b_first.
+inline void multiply_rows(float product[PER][PER], __local float *chunk, __global const STORAGE(TAG) *A, int a_row,
                           int a_first, int a_rows, __global const STORAGE(TAG) *B, int b_row, int b_first, int b_rows,
                           int width) {
   const int x = (int)get_local_id(0) % SIDE, y = (int)get_local_id(0) / SIDE;
 #pragma unroll
-  for (int i = 0; i < 4; i++)
+  for (int i = 0; i < PER; i++)
 #pragma unroll
-    for (int j = 0; j < 4; j++) product[i][j] = 0;
+    for (int j = 0; j < PER; j++) product[i][j] = 0;
   __local float *other = chunk + BLOCK * (DEPTH + 4);
   for (int d0 = 0; d0 < max(width, 1); d0 += DEPTH) {
     barrier(CLK_LOCAL_MEM_FENCE);
     load_chunk(chunk, DEPTH + 4, A, a_row, a_first, a_rows, d0, width, BLOCK, DEPTH);
     load_chunk(other, DEPTH + 4, B, b_row, b_first, b_rows, d0, width, BLOCK, DEPTH);
     barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
+#pragma unroll 1
     for (int d = 0; d < DEPTH; d += 4) {
-      float4 a[4], b[4];
+      float4 a[PER], b[PER];
 #pragma unroll
-      for (int i = 0; i < 4; i++) {
+      for (int i = 0; i < PER; i++) {
         a[i] = *(__local float4 *)(chunk + (y + SIDE * i) * (DEPTH + 4) + d);
         b[i] = *(__local float4 *)(other + (x + SIDE * i) * (DEPTH + 4) + d);
       }
 #pragma unroll
-      for (int i = 0; i < 4; i++)
+      for (int i = 0; i < PER; i++)
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
+        for (int j = 0; j < PER; j++) {
           const float low = mad(a[i].y, b[j].y, mad(a[i].x, b[j].x, product[i][j]));
           product[i][j] = mad(a[i].w, b[j].w, mad(a[i].z, b[j].z, low));
         }
@@ -60,40 +61,40 @@ inline void multiply_rows(float product[4][4], __local float *chunk, __global co
   }
 }
 
-// sum[4][padded / SIDE] += scores[BLOCK x BLOCK] times rows first .. first + BLOCK of B. Ends without a barrier.
-#define ADD_PRODUCT(sum, B, b_row, first, rows, width, padded)                                         \
-  for (int c0 = 0; c0 < BLOCK; c0 += STEP(padded)) {                                                   \
-    barrier(CLK_LOCAL_MEM_FENCE);                                                                      \
-    load_chunk(chunk, padded, B, b_row, (first) + c0, rows, 0, width, STEP(padded), padded);           \
-    barrier(CLK_LOCAL_MEM_FENCE);                                                                      \
-    for (int c = 0; c < STEP(padded); c += 4) {                                                        \
-      float weights[4][4];                                                                             \
-      _Pragma("unroll") for (int i = 0; i < 4; i++)                                                    \
-        vstore4(*(__local float4 *)(scores + (y + SIDE * i) * SCORES_ROW + c0 + c), 0, weights[i]);    \
-      _Pragma("unroll") for (int e = 0; e < 4; e++)                                                    \
-        _Pragma("unroll") for (int j = 0; j < (padded) / SIDE; j++) {                                  \
-          const float value = chunk[(c + e) * (padded) + COLUMN(j, padded)];                           \
-          _Pragma("unroll") for (int i = 0; i < 4; i++) sum[i][j] = mad(weights[i][e], value, sum[i][j]); \
-        }                                                                                              \
-    }                                                                                                  \
+// sum[PER][padded / SIDE] += scores[BLOCK x BLOCK] times rows first .. first + BLOCK of B. Ends without a barrier.
+#define ADD_PRODUCT(sum, B, b_row, first, rows, width, padded)                                              \
+  _Pragma("unroll 1") for (int c0 = 0; c0 < BLOCK; c0 += STEP(padded)) {                                    \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                           \
+    load_chunk(chunk, padded, B, b_row, (first) + c0, rows, 0, width, STEP(padded), padded);                \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                           \
+    _Pragma("unroll 1") for (int c = 0; c < STEP(padded); c += 4) {                                         \
+      float weights[PER][4];                                                                                \
+      _Pragma("unroll") for (int i = 0; i < PER; i++)                                                       \
+        vstore4(*(__local float4 *)(scores + (y + SIDE * i) * SCORES_ROW + c0 + c), 0, weights[i]);         \
+      _Pragma("unroll") for (int e = 0; e < 4; e++)                                                         \
+        _Pragma("unroll") for (int j = 0; j < (padded) / SIDE; j++) {                                       \
+          const float value = chunk[(c + e) * (padded) + COLUMN(j, padded)];                                \
+          _Pragma("unroll") for (int i = 0; i < PER; i++) sum[i][j] = mad(weights[i][e], value, sum[i][j]); \
+        }                                                                                                   \
+    }                                                                                                       \
   }
 
-#define STORE_ROWS(to, to_row, first, rows, sum, factor, width, padded)                                              \
-  _Pragma("unroll") for (int i = 0; i < 4; i++)                                                                      \
-    _Pragma("unroll") for (int j = 0; j < (padded) / SIDE; j++)                                                      \
-      if ((first) + y + SIDE * i < (rows) && COLUMN(j, padded) < (width))                                            \
+#define STORE_ROWS(to, to_row, first, rows, sum, factor, width, padded)   \
+  _Pragma("unroll") for (int i = 0; i < PER; i++)                         \
+    _Pragma("unroll") for (int j = 0; j < (padded) / SIDE; j++)           \
+      if ((first) + y + SIDE * i < (rows) && COLUMN(j, padded) < (width)) \
         STORE(TAG, to, (long)((first) + y + SIDE * i) * (to_row) + COLUMN(j, padded), sum[i][j] * (factor))
 
-#define CLEAR(sum, columns)                     \
-  _Pragma("unroll") for (int i = 0; i < 4; i++) \
+#define CLEAR(sum, columns)                       \
+  _Pragma("unroll") for (int i = 0; i < PER; i++) \
     _Pragma("unroll") for (int j = 0; j < (columns); j++) sum[i][j] = 0
 
-#define BEGIN(block_rows, block_heads)                                                                        \
-  const Params *p = &params;                                                                                  \
-  __local float chunk[CHUNK] __attribute__((aligned(16)));                                                    \
-  __local float scores[BLOCK * SCORES_ROW] __attribute__((aligned(16)));                                      \
-  const int x = (int)get_local_id(0) % SIDE, y = (int)get_local_id(0) / SIDE;                                 \
-  const int blocks = ((block_rows) + BLOCK - 1) / BLOCK, block = (int)get_group_id(0) % blocks;               \
+#define BEGIN(block_rows, block_heads)                                                          \
+  const Params *p = &params;                                                                    \
+  __local float chunk[CHUNK] __attribute__((aligned(16)));                                      \
+  __local float scores[BLOCK * SCORES_ROW] __attribute__((aligned(16)));                        \
+  const int x = (int)get_local_id(0) % SIDE, y = (int)get_local_id(0) / SIDE;                   \
+  const int blocks = ((block_rows) + BLOCK - 1) / BLOCK, block = (int)get_group_id(0) % blocks; \
   const int batch = get_group_id(0) / blocks / (block_heads), own_head = get_group_id(0) / blocks % (block_heads);
 
 // A score times log2(e); -INFINITY where the key takes no part.
@@ -120,14 +121,14 @@ void attention_tiled_forward(const Params params, CONST_GLOBAL(STORAGE(TAG), q),
   // For the softmax LANES work-items share a row.
   const int row = (int)get_local_id(0) / LANES, lane = (int)get_local_id(0) % LANES;
   __local float *own = scores + row * SCORES_ROW;
-  float sum[4][VALUE_WIDTH / SIDE], s[4][4], largest = -INFINITY, total = 0;
+  float sum[PER][VALUE_WIDTH / SIDE], s[PER][PER], largest = -INFINITY, total = 0;
   CLEAR(sum, VALUE_WIDTH / SIDE);
   for (int begin = 0; begin < end; begin += BLOCK) {
     multiply_rows(s, chunk, Q, p->q.row, first, p->queries, K, p->k.row, begin, end, p->width);
 #pragma unroll
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < PER; i++)
 #pragma unroll
-      for (int j = 0; j < 4; j++)
+      for (int j = 0; j < PER; j++)
         scores[(y + SIDE * i) * SCORES_ROW + x + SIDE * j] =
             SCORE(s[i][j], first + y + SIDE * i, begin + x + SIDE * j);
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -146,7 +147,7 @@ void attention_tiled_forward(const Params params, CONST_GLOBAL(STORAGE(TAG), q),
     if (lane == 0) shrink[row] = factor;
     barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < PER; i++) {
       const float by = shrink[y + SIDE * i];
 #pragma unroll
       for (int j = 0; j < VALUE_WIDTH / SIDE; j++) sum[i][j] *= by;
@@ -186,15 +187,15 @@ void attention_tiled_queries_backward(const Params params, CONST_GLOBAL(STORAGE(
   __global const float *D = CONST_POINTER(float, delta) + (long)batch_head * p->queries;
   BIAS_DATA
   const int end = CAUSAL ? min(p->keys, first + BLOCK) : p->keys;
-  float sum[4][WIDTH / SIDE], s[4][4], dp[4][4];
+  float sum[PER][WIDTH / SIDE], s[PER][PER], dp[PER][PER];
   CLEAR(sum, WIDTH / SIDE);
   for (int begin = 0; begin < end; begin += BLOCK) {
     multiply_rows(s, chunk, Q, p->q.row, first, p->queries, K, p->k.row, begin, end, p->width);
     multiply_rows(dp, chunk, G, p->grad_out.row, first, p->queries, V, p->v.row, begin, end, p->value_width);
 #pragma unroll
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < PER; i++)
 #pragma unroll
-      for (int j = 0; j < 4; j++) {
+      for (int j = 0; j < PER; j++) {
         const int q_at = first + y + SIDE * i, kv_at = begin + x + SIDE * j;
         scores[(y + SIDE * i) * SCORES_ROW + x + SIDE * j] =
             GRADIENT(POWER(s[i][j], q_at, kv_at), dp[i][j], KEEP(q_at, kv_at), q_at);
@@ -214,7 +215,7 @@ void attention_tiled_keys_backward(const Params params, CONST_GLOBAL(STORAGE(TAG
   const int key_head = own_head, first = block * BLOCK;
   __global const STORAGE(TAG) *K = CONST_POINTER(STORAGE(TAG), k) + head_at(&p->k, batch, key_head);
   __global const STORAGE(TAG) *V = CONST_POINTER(STORAGE(TAG), v) + head_at(&p->v, batch, key_head);
-  float sum_k[4][WIDTH / SIDE], sum_v[4][VALUE_WIDTH / SIDE], s[4][4], dp[4][4];
+  float sum_k[PER][WIDTH / SIDE], sum_v[PER][VALUE_WIDTH / SIDE], s[PER][PER], dp[PER][PER];
   CLEAR(sum_k, WIDTH / SIDE);
   CLEAR(sum_v, VALUE_WIDTH / SIDE);
   for (int head = key_head * p->sharing; head < (key_head + 1) * p->sharing; head++) {
@@ -228,9 +229,9 @@ void attention_tiled_keys_backward(const Params params, CONST_GLOBAL(STORAGE(TAG
       multiply_rows(s, chunk, K, p->k.row, first, p->keys, Q, p->q.row, begin, p->queries, p->width);
       multiply_rows(dp, chunk, V, p->v.row, first, p->keys, G, p->grad_out.row, begin, p->queries, p->value_width);
 #pragma unroll
-      for (int i = 0; i < 4; i++)
+      for (int i = 0; i < PER; i++)
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
+        for (int j = 0; j < PER; j++) {
           const int kv_at = first + y + SIDE * i, q_at = begin + x + SIDE * j;
           const float power = POWER(s[i][j], q_at, kv_at), keep = KEEP(q_at, kv_at);
           scores[(y + SIDE * i) * SCORES_ROW + x + SIDE * j] = power * keep;
@@ -239,9 +240,9 @@ void attention_tiled_keys_backward(const Params params, CONST_GLOBAL(STORAGE(TAG
       ADD_PRODUCT(sum_v, G, p->grad_out.row, begin, p->queries, p->value_width, VALUE_WIDTH)
       barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
-      for (int i = 0; i < 4; i++)
+      for (int i = 0; i < PER; i++)
 #pragma unroll
-        for (int j = 0; j < 4; j++) scores[(y + SIDE * i) * SCORES_ROW + x + SIDE * j] = s[i][j];
+        for (int j = 0; j < PER; j++) scores[(y + SIDE * i) * SCORES_ROW + x + SIDE * j] = s[i][j];
       ADD_PRODUCT(sum_k, Q, p->q.row, begin, p->queries, p->width, WIDTH)
     }
   }

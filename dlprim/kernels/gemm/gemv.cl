@@ -21,8 +21,16 @@
 #define DEPTH 1
 #define PIECES 1
 #endif
-// 128 bytes of B under way at once, as long as that is no more than 8 pieces.
-#define AHEAD (PIECES * B_BYTES >= 128 ? 1 : PIECES * B_BYTES <= 16 ? 8 : 128 / (PIECES * B_BYTES))
+// Bytes of B under way at once, as long as that is no more than 8 pieces; Intel's GPUs have registers for fewer.
+#if defined(cl_intel_subgroups) && !defined(CPU_DEVICE)
+#define UNDER_WAY 32
+#define EACH_ROW(i) _Pragma("unroll 1") for (int i = 0; i < MR; i++)
+#else
+#define UNDER_WAY 128
+#define EACH_ROW(i) EACH(i, MR)
+#endif
+#define AHEAD \
+  (PIECES * B_BYTES >= UNDER_WAY ? 1 : PIECES * B_BYTES * 8 <= UNDER_WAY ? 8 : UNDER_WAY / (PIECES * B_BYTES))
 // Lanes that sum up by shuffles, which leaves PARTS sums of a column for local memory.
 #if defined(NV_PTX) && B_ALONG_K && SHUFFLES
 #define WARP_LANES (LANES < 32 ? LANES : 32)
@@ -58,7 +66,7 @@ typedef union {
       EACH(j, PIECES)                                                                                            \
         b[u][j].bits = *(__global const CONCAT(piece_, B_BYTES) *)(B[j] + (k + u * (LANES * DEPTH)) * p->b_k);   \
     EACH(u, count)                                                                                               \
-      EACH(i, MR) {                                                                                              \
+      EACH_ROW(i) {                                                                                              \
         PieceA a[DEPTH / VA];                                                                                    \
         EACH(v, DEPTH / VA)                                                                                      \
           a[v].bits = *(__global const CONCAT(piece_, A_BYTES) *)(A + i * p->a_m +                               \

@@ -41,11 +41,10 @@ void add_operand(dlprim::Plan& plan, at::TensorIteratorBase& it, int index, cons
     plan.add_constant(to_scalar(at::_local_scalar_dense(number), it.dtype(index)), dtype);
     return;
   }
-  dlprim::TensorView view;
-  view.data = buffer_at(it.data_ptr(index), it.numel());
-  view.dtype = dtype;
-  dlprim::Operand& operand = plan.add(view, output);
-  for (int d = 0; d < it.ndim(); d++) operand.strides[d] = it.strides(index)[d] / it.element_size(index);
+  dlprim::Operand& operand = plan.add(buffer_at(it.data_ptr(index), it.numel()), dtype, output);
+  const auto strides = it.strides(index);
+  const auto size = int64_t(dlprim::size_of(dtype));
+  for (int d = 0; d < it.ndim(); d++) operand.strides[d] = strides[d] / size;
 }
 
 // Operators that compute with small floats, as far as PyTorch has them: by way of float32.
@@ -54,7 +53,7 @@ bool by_way_of_float(dlprim::PointwiseId id) {
   return id == eq || id == ne || id == mul || id == abs;
 }
 
-void run_on_small_floats(at::TensorIteratorBase& it, dlprim::PointwiseId id, at::ScalarType compute) {
+C10_NOINLINE void run_on_small_floats(at::TensorIteratorBase& it, dlprim::PointwiseId id, at::ScalarType compute) {
   dlprim::Queue& queue = current_queue(it.device(0));
   std::vector<dlprim::TensorView> views;
   std::vector<dlprim::Workspace> memory;
@@ -105,8 +104,8 @@ bool has_complex_halves(at::TensorIteratorBase& it, at::ScalarType compute) {
 }
 
 // Every operator that complex64 has: by way of that. Those that make complex numbers of real ones compute in float32.
-void run_on_complex_halves(at::TensorIteratorBase& it, dlprim::PointwiseId id, at::ScalarType wide,
-                           c10::ArrayRef<c10::Scalar> scalars) {
+C10_NOINLINE void run_on_complex_halves(at::TensorIteratorBase& it, dlprim::PointwiseId id, at::ScalarType wide,
+                                        c10::ArrayRef<c10::Scalar> scalars) {
   using dlprim::DataType;
   const char* op = dlprim::pointwise_row(id).name;
   dlprim::Queue& queue = current_queue(it.device(0));
@@ -123,7 +122,7 @@ void run_on_complex_halves(at::TensorIteratorBase& it, dlprim::PointwiseId id, a
     } else {
       const Widened& widened = (output ? results : read).emplace_back(it, i, op);
       if (!output) dlprim::copy(queue, widened.wide, widened.narrow);
-      dlprim::Operand& operand = plan.add({widened.memory.data(), DataType::complex64, {it.numel()}}, output);
+      dlprim::Operand& operand = plan.add(widened.memory.data(), DataType::complex64, output);
       for (int64_t d = 0, stride = 1; d < it.ndim(); stride *= it.shape()[d++]) operand.strides[d] = stride;
     }
   }
@@ -149,8 +148,8 @@ void run_pointwise(at::TensorIteratorBase& it, dlprim::PointwiseId id, c10::Arra
     if (dlprim::serves(id, data_type_of(wide, op)))
       return it.numel() == 0 ? void() : run_on_complex_halves(it, id, wide, scalars);
   }
-  TORCH_CHECK_NOT_IMPLEMENTED(dlprim::serves(id, data_type_of(compute, op)), '"', op, "\" not implemented for '",
-                              compute, "'");
+  const dlprim::DataType computed = data_type_of(compute, op);
+  TORCH_CHECK_NOT_IMPLEMENTED(dlprim::serves(id, computed), '"', op, "\" not implemented for '", compute, "'");
   if (it.numel() == 0) return;
   if (C10_UNLIKELY(it.ndim() > dlprim::max_dims))
     return in_parts(it, [&](at::TensorIteratorBase& part) { run_pointwise(part, id, scalars); });
@@ -163,8 +162,7 @@ void run_pointwise(at::TensorIteratorBase& it, dlprim::PointwiseId id, c10::Arra
   std::array<dlprim::Scalar, 8> values;
   TORCH_INTERNAL_ASSERT(scalars.size() <= values.size());
   for (std::size_t i = 0; i < scalars.size(); i++) values[i] = to_scalar(scalars[i], compute);
-  dlprim::pointwise(current_queue(it.device(0)), id, plan, data_type_of(compute, op),
-                    std::span(values.data(), scalars.size()));
+  dlprim::pointwise(current_queue(it.device(0)), id, plan, computed, std::span(values.data(), scalars.size()));
 }
 
 }  // namespace pytorch_ocl

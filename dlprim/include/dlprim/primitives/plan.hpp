@@ -36,7 +36,7 @@ struct Plan {
   int count() const noexcept { return outputs + inputs; }
   std::int64_t numel() const noexcept;
   /// Appends an operand without strides. Outputs come before inputs. Throws ValidationError above max_operands.
-  Operand& add(const TensorView& view, bool output);
+  Operand& add(BufferRef data, DataType dtype, bool output);
   void add_constant(Scalar value, DataType dtype);
   /// Orders dimensions by the operands' strides, drops those of size 1 and joins those that are one stretch of memory
   /// in every operand. A plan always keeps one dimension.

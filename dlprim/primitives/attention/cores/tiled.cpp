@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Attention in float32 arithmetic through local memory, on any device.
+#include "../../../tuning/store.hpp"
 #include "../problem.hpp"
 
 namespace dlprim::attention_cores {
@@ -7,7 +8,7 @@ namespace dlprim::attention_cores {
 namespace {
 
 struct Key {
-  std::uint8_t type, bias, causal, dropout, pass, block;
+  std::uint8_t type, bias, causal, dropout, pass, block, per, unused;
   std::uint16_t width, value_width;
 };
 
@@ -19,10 +20,28 @@ Kernel& kernel_of(Device& device, Key key, AttentionPass pass) {
                                      "attention_tiled_keys_backward"};
     KernelSource source("attention/tiled.cl", names[key.pass]);
     define_attention(source, key.bias, key.causal, key.dropout);
-    source.define("TAG", tag(DataType(key.type))).define("BLOCK", key.block);
+    source.define("TAG", tag(DataType(key.type))).define("BLOCK", key.block).define("PER", key.per);
     source.define("WIDTH", key.width).define("VALUE_WIDTH", key.value_width);
     return source;
   });
+}
+
+/// Queries (keys) of a work-group; rows and columns of their scores that a work-item computes.
+struct Tile {
+  int block, per;
+  std::size_t group() const { return std::size_t(block / per) * std::size_t(block / per); }
+  /// Bytes of local memory: chunks of two matrices, scores, what rows share.
+  std::size_t local() const { return sizeof(float) * (std::size_t(block) * (2 * 20 + block + 4 + 1) + group()); }
+};
+
+Tile tile_for(const Device& device) {
+  static tuning::Numbers<2> chosen("attention.tiled"), smallest("attention.tiled.small");
+  const auto& [block, per] = chosen(device);
+  const Tile tile{int(block), int(per)};
+  const DeviceInfo& info = device.info();
+  if (tile.group() <= info.max_work_group && tile.local() <= info.local_memory) return tile;
+  const auto& [small_block, small_per] = smallest(device);
+  return {int(small_block), int(small_per)};
 }
 
 const char* decline(const Device& device, const AttentionProblem& problem, bool forced) {
@@ -39,15 +58,12 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
 void run(Queue& queue, const AttentionProblem& x) {
   const auto& p = x.p;
   Device& device = queue.device();
-  const DeviceInfo& info = device.info();
   Key key{};
   key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal, key.dropout = x.dropout;
-  // 64 rows take 28 KB of local memory and 256 work-items, 32 take 10 KB and 64.
-  const bool large =
-      !info.cpu && info.max_work_group >= 256 && info.local_memory >= 32768 && std::max(p.width, p.value_width) <= 128;
-  key.block = large ? 64 : 32;
+  const Tile tile = tile_for(device);
+  key.block = std::uint8_t(tile.block), key.per = std::uint8_t(tile.per);
   key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
-  const std::size_t group = std::size_t(key.block) * key.block / 16;
+  const std::size_t group = tile.group();
   const auto blocks = [&](std::int32_t rows) { return std::int64_t(rows + key.block - 1) / key.block * p.batch; };
   if (!x.backward)
     return launch_attention(queue, kernel_of(device, key, AttentionPass::forward), blocks(p.queries) * p.heads, group,
