@@ -1,15 +1,45 @@
 // SPDX-License-Identifier: MIT
 #include "composition.hpp"
 
+#include <numeric>
+
 #include "gradient.hpp"
-#include "training.hpp"
 
 namespace dlprim {
+
+void Recording::drop_rest() {
+  graph_.nodes.erase(graph_.nodes.begin() + std::ptrdiff_t(used_), graph_.nodes.end());
+  operators_.erase(operators_.begin() + std::ptrdiff_t(used_), operators_.end());
+  training_.forget();
+}
+
+const Node& Recording::next(const Inner& op, const std::vector<int>& inputs, int first) {
+  const std::size_t i = used_++;
+  if (i < graph_.nodes.size()) {
+    const Node& kept = graph_.nodes[i];
+    if (operators_[i] == op && kept.inputs == inputs && kept.outputs[0] == first) return kept;
+    used_ = i, drop_rest(), used_++;
+  }
+  training_.forget();
+  operators_.push_back(op);
+  Node& node = graph_.nodes.emplace_back(op.training_node());
+  node.inputs = inputs;
+  node.outputs.resize(std::max<std::size_t>(1, node.outputs.size()));
+  std::iota(node.outputs.begin(), node.outputs.end(), first);
+  return node;
+}
+
+std::shared_ptr<const Training> Recording::training(const std::vector<int>& outputs, const std::set<int>& sources) {
+  if (used_ < graph_.nodes.size()) drop_rest();
+  if (graph_.outputs != outputs) training_.forget();
+  graph_.outputs = outputs;
+  return training_.get(graph_, sources);
+}
 
 Composition::Part Composition::input(int i) {
   if (!call.has(i)) return {};
   const Part part{call.input(i), values_};
-  if (!recorded_) return {part.tensor, -1};
+  if (!recording_) return {part.tensor, -1};
   values_++;
   executor_.slot(part.id) = Value{part.tensor, nullptr};
   inputs_[part.id] = i;
@@ -28,19 +58,20 @@ int Composition::place(const Part& part) {
 }
 
 Composition::Part Composition::operator()(const Inner& op, const std::vector<Part>& inputs) {
-  Node node = recorded_ ? op.training_node() : op.node();
-  for (const Part& part : inputs) node.inputs.push_back(place(part));
-  node.outputs.resize(std::max<std::size_t>(1, node.outputs.size()));
-  for (int& id : node.outputs) id = values_++;
-  executor_.run(node);
-  const int id = node.outputs[0];
-  const Part result{executor_.value(id).tensor, recorded_ ? id : -1};
-  if (recorded_) {
-    graph_.nodes.push_back(std::move(node));
-  } else {
-    for (int used = 0; used < values_; used++) executor_.slot(used) = {};
-    values_ = 0;
+  std::vector<int> places;
+  for (const Part& part : inputs) places.push_back(place(part));
+  if (recording_) {
+    const Node& node = recording_->next(op, places, values_);
+    values_ += int(node.outputs.size());
+    executor_.run(node);
+    return {executor_.value(node.outputs[0]).tensor, node.outputs[0]};
   }
+  Node node = op.node();
+  node.inputs = std::move(places), node.outputs = {values_++};
+  executor_.run(node);
+  const Part result{executor_.value(node.outputs[0]).tensor, -1};
+  for (int used = 0; used < values_; used++) executor_.slot(used) = {};
+  values_ = 0;
   return result;
 }
 
@@ -59,24 +90,25 @@ Composition::Part Composition::cast(const Part& x, DataType type) {
 }
 
 void Composition::set(int i, const Part& part) {
-  if (recorded_ && part.id >= 0) outputs_[i] = part.id;
-  else if (!recorded_) call.set(i, part.tensor);
+  if (recording_ && part.id >= 0) outputs_[i] = part.id;
+  else if (!recording_) call.set(i, part.tensor);
 }
 
 void Composition::backward(GradientCall& gradients) {
   std::map<int, Tensor> arrived;
+  std::vector<int> outputs;
   for (const auto& [i, id] : outputs_) {
     const Tensor gradient = gradients.gradient(i);
     if (!gradient.defined()) continue;
-    graph_.outputs.push_back(id);
+    outputs.push_back(id);
     Tensor& sum = arrived[id];
     sum = sum.defined() ? apply(call.queue(), "y0 = x0 + x1;", {sum, gradient}) : gradient;
   }
   std::set<int> sources;
   for (const auto& [id, i] : inputs_)
     if (gradients.needs(i)) sources.insert(id);
-  const Training training(graph_, sources);
-  for (const auto& [id, gradient] : training.backward(executor_, std::move(arrived)))
+  const auto training = recording_->training(outputs, sources);
+  for (const auto& [id, gradient] : training->backward(executor_, std::move(arrived)))
     gradients.add(inputs_.at(id), gradient);
 }
 

@@ -2,10 +2,29 @@
 // Operators that are made of others: written once, they run, and their gradients follow.
 #pragma once
 #include "inner.hpp"
+#include "training.hpp"
 
 namespace dlprim {
 
 class GradientCall;
+
+/// What ran inside of such an operator, for its gradient. The nodes and the plan for their gradients stay: the next run
+/// makes again what comes after the first node that differs, and mostly there is none.
+class Recording {
+ public:
+  void begin() noexcept { used_ = 0; }
+  /// The next node: `op` on these values; its outputs are numbered from `first` on.
+  const Node& next(const Inner& op, const std::vector<int>& inputs, int first);
+  /// The backward pass, from gradients of `outputs` to those of `sources`, of what was recorded since begin().
+  std::shared_ptr<const Training> training(const std::vector<int>& outputs, const std::set<int>& sources);
+
+ private:
+  void drop_rest();
+  Graph graph_;
+  std::vector<Inner> operators_;  // of the nodes
+  std::size_t used_ = 0;
+  KeptTraining training_;
+};
 
 /// One call of such an operator.
 class Composition {
@@ -18,8 +37,9 @@ class Composition {
     bool defined() const noexcept { return tensor.defined(); }
   };
 
-  /// `recorded`: everything stays for backward().
-  Composition(Call& call, bool recorded) : call(call), executor_(call.queue()), recorded_(recorded) {}
+  /// With a recording, everything stays for backward().
+  explicit Composition(Call& call, Recording* recording = nullptr)
+      : call(call), executor_(call.queue()), recording_(recording) {}
 
   Part input(int i);
   /// A tensor that has no gradient.
@@ -43,8 +63,7 @@ class Composition {
  private:
   int place(const Part& part);
   Executor executor_;
-  bool recorded_;
-  Graph graph_;
+  Recording* recording_;
   int values_ = 0;  // how many have a number
   std::map<int, int> inputs_, outputs_;  // of the call, by value
 };
@@ -52,7 +71,7 @@ class Composition {
 /// Runs the operator.
 template <void (*function)(Composition&)>
 void composed(Call& call) {
-  Composition composition(call, false);
+  Composition composition(call);
   function(composition);
 }
 

@@ -9,8 +9,18 @@ namespace dlprim {
 
 namespace {
 
+// What the gradient of a composition keeps; a copied node starts anew.
+struct ComposedGradient {
+  explicit ComposedGradient(const AttributeReader&) {}
+  ComposedGradient(const ComposedGradient&) {}
+  std::unique_ptr<Recording> recording = std::make_unique<Recording>();
+};
+
 void composed_gradient(GradientCall& call) {
-  Composition composition(call, true);
+  Recording& recording = *call.attributes<ComposedGradient>().recording;
+  recording.begin();
+  Call forward = call.forward();
+  Composition composition(forward, &recording);
   call.implementation().composition(composition);
   composition.backward(call);
 }
@@ -67,17 +77,14 @@ void GradientCall::add_to_value(int id, Tensor gradient) {
 
 const Gradient* GradientRegistry::find(const Node& node) const {
   if (!node.domain.empty() && !node.domain.starts_with("dlprim")) return nullptr;
-  static const Gradient composed{composed_gradient, Reads("x*")};
+  static const Gradient composed{composed_gradient, Reads("x*"), 0, parse_attributes<ComposedGradient>};
   if (auto it = gradients_.find(node.type); it != gradients_.end()) return &it->second;
   return node.implementation && node.implementation->composition ? &composed : nullptr;
 }
 
 std::any GradientRegistry::parse(const Gradient& gradient, const Node& node) {
-  // A gradient that follows from a composition reads what the composition reads.
-  const bool composed = gradient.function == composed_gradient;
-  const ParseFunction parse = composed ? node.implementation->parse : gradient.parse;
   std::any parsed;
-  if (parse) with_name(node, [&] { parsed = parse(AttributeReader(node)); });
+  if (gradient.parse) with_name(node, [&] { parsed = gradient.parse(AttributeReader(node)); });
   return parsed;
 }
 

@@ -22,6 +22,8 @@ class GradientCall : public Call {
   const Shape& output_shape(int i) const;
 
   const Operator& implementation() const noexcept { return *node_.implementation; }
+  /// The call of the operator itself.
+  Call forward() const { return {executor_, node_, node_.parsed}; }
   /// What the operator, which the gradient is registered with as its Inner, gives for `x` as its first input.
   std::vector<Tensor> run_again(const Tensor& x);
 

@@ -27,6 +27,8 @@ class Inner {
   const Node& node() const noexcept;
   /// The same in training, with as many outputs as its gradient reads; set up when it is first asked for.
   const Node& training_node() const;
+  /// Whether one is a copy of the other.
+  bool operator==(const Inner&) const = default;
 
  private:
   struct State;

@@ -37,10 +37,7 @@ double Net::loss_weight(const std::string& output) const {
   return it == weights.end() ? 0 : it->second;
 }
 
-void Net::want_gradient(const std::string& name) {
-  state_->wanted.insert(state_->value(name));
-  state_->stale = true;
-}
+void Net::want_gradient(const std::string& name) { state_->stale |= state_->wanted.insert(state_->value(name)).second; }
 
 Tensor& Net::output_diff(const std::string& output) {
   const int i = state_->output(output);

@@ -32,6 +32,11 @@ std::optional<std::string> judge(const std::string& word, const std::string& nam
 
 }  // namespace
 
+std::atomic<std::uint64_t>& setups() noexcept {
+  static std::atomic<std::uint64_t> count{0};
+  return count;
+}
+
 double AttributeReader::number(const char* name, double otherwise) const {
   const auto it = source_.attributes.find(name);
   const auto* whole = it == source_.attributes.end() ? nullptr : std::get_if<std::int64_t>(&it->second);

@@ -6,6 +6,7 @@
 #include <dlprim/primitives/random.hpp>
 
 #include <any>
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <optional>
@@ -27,10 +28,13 @@ struct Value {
   bool present() const noexcept { return tensor.defined() || sequence; }
 };
 
+/// How often this process has read a node's attributes or planned a backward pass: what runs alike needs neither again.
+std::atomic<std::uint64_t>& setups() noexcept;
+
 /// The attributes of a node by name, for those who read them once: when a network is set up.
 class AttributeReader {
  public:
-  explicit AttributeReader(const Node& node) : source_(node) {}
+  explicit AttributeReader(const Node& node) : source_(node) { ++setups(); }
   const Node& node() const noexcept { return source_; }
 
   bool given(const char* name) const { return source_.attributes.contains(name); }

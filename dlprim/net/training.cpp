@@ -37,6 +37,7 @@ void prepare_training(Graph& graph, std::vector<std::string>& values) {
 }
 
 Training::Training(const Graph& graph, const std::set<int>& sources) : graph_(graph), sources_(sources) {
+  ++setups();
   find_needs(sources);
   choose_steps();
 }
@@ -105,6 +106,11 @@ std::map<int, Tensor> Training::backward(Executor& executor, std::map<int, Tenso
   }
   std::erase_if(gradients, [&](const auto& entry) { return !sources_.contains(entry.first); });
   return gradients;
+}
+
+std::shared_ptr<const Training> KeptTraining::get(const Graph& graph, const std::set<int>& sources) {
+  if (!made_ || made_->sources() != sources) made_ = std::make_shared<const Training>(graph, sources);
+  return made_;
 }
 
 }  // namespace dlprim

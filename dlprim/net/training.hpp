@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <memory>
 #include <set>
 
 #include "operator.hpp"
@@ -18,6 +19,7 @@ class Training {
   Training(const Graph& graph, const std::set<int>& sources);
   /// Values that must outlive the forward pass.
   const std::set<int>& kept() const noexcept { return kept_; }
+  const std::set<int>& sources() const noexcept { return sources_; }
   /// From gradients of values to those of all sources that they reach; frees what forward had kept.
   std::map<int, Tensor> backward(Executor& executor, std::map<int, Tensor> gradients) const;
 
@@ -29,6 +31,17 @@ class Training {
   std::vector<bool> steps_;  // of which of the graph's nodes gradients are computed
   std::set<int> sources_, needs_, kept_;
   std::vector<std::string> refused_;
+};
+
+/// The plan for a graph that runs often, made again only for other sources.
+class KeptTraining {
+ public:
+  std::shared_ptr<const Training> get(const Graph& graph, const std::set<int>& sources);
+  /// The graph has changed.
+  void forget() { made_.reset(); }
+
+ private:
+  std::shared_ptr<const Training> made_;
 };
 
 }  // namespace dlprim

@@ -25,18 +25,23 @@ int largest_value(const Graph& graph) {
   return largest;
 }
 
-using GraphPointer = std::shared_ptr<const Graph>;
+// An inner graph as its gradients run it, and the plan for them.
+struct Trained {
+  Graph graph;
+  KeptTraining training;
+};
+using TrainedPointer = std::shared_ptr<Trained>;
 
-// An inner graph as its gradients run it, set up for training. Statistics of batches stay as they are.
-GraphPointer for_training(const Graph& from) {
-  const auto graph = std::make_shared<Graph>(from);
-  for (Node& node : graph->nodes) {
+// Sets an inner graph up for training. Statistics of batches stay as they are.
+TrainedPointer for_training(const Graph& from) {
+  auto trained = std::make_shared<Trained>(Trained{from, {}});
+  for (Node& node : trained->graph.nodes) {
     node.dead.clear();
     if (node.type == "BatchNormalization") node.attributes["is_test"] = std::int64_t(1), node.parsed.reset();
   }
   std::vector<std::string> values(std::size_t(largest_value(from) + 1));
-  prepare_training(*graph, values);
-  return graph;
+  prepare_training(trained->graph, values);
+  return trained;
 }
 
 struct IfGradient {
@@ -44,32 +49,32 @@ struct IfGradient {
     const IfAttributes attributes(reader);
     for (std::size_t i = 0; i < 2; i++) branches[i] = for_training(*attributes.branches[i]);
   }
-  GraphPointer branches[2];
+  TrainedPointer branches[2];
 };
 
 // Of a Loop or Scan.
 template <class Attributes>
 struct BodyGradient : Attributes {
   explicit BodyGradient(const AttributeReader& reader) : Attributes(reader), trained(for_training(*this->body)) {}
-  GraphPointer trained;
+  TrainedPointer trained;
 };
 
 // One run of such a graph with everything that its gradients need.
 class Trip {
  public:
-  Trip(GradientCall& call, const Graph& graph, const std::vector<Tensor>& inputs)
-      : call_(call), graph_(graph), executor_(call.queue()) {
-    if (inputs.size() != graph.inputs.size()) call.fail("the inner graph does not take the values that it is given");
+  Trip(GradientCall& call, Trained& trained, const std::vector<Tensor>& inputs)
+      : call_(call), graph_(trained.graph), executor_(call.queue()) {
+    if (inputs.size() != graph_.inputs.size()) call.fail("the inner graph does not take the values that it is given");
     std::set<int> sources;
     for (int id : call.captured()) {
       executor_.slot(id) = Value{call.captured_value(id).tensor, call.captured_value(id).sequence};
       if (call.needs_value(id)) sources.insert(id);
     }
     for (std::size_t i = 0; i < inputs.size(); i++) {
-      executor_.slot(graph.inputs[i]) = Value{inputs[i], nullptr};
-      if (inputs[i].defined() && is_floating(inputs[i].dtype())) sources.insert(graph.inputs[i]);
+      executor_.slot(graph_.inputs[i]) = Value{inputs[i], nullptr};
+      if (inputs[i].defined() && is_floating(inputs[i].dtype())) sources.insert(graph_.inputs[i]);
     }
-    training_ = std::make_unique<Training>(graph_, sources);
+    training_ = trained.training.get(graph_, sources);
     executor_.run(graph_);
     if (executor_.random()) throw NotImplementedError("there is no gradient through random operators of inner graphs");
   }
@@ -96,7 +101,7 @@ class Trip {
   GradientCall& call_;
   const Graph& graph_;
   Executor executor_;
-  std::unique_ptr<Training> training_;
+  std::shared_ptr<const Training> training_;
 };
 
 void if_op(GradientCall& call) {
@@ -107,7 +112,7 @@ void if_op(GradientCall& call) {
 }
 
 void loop(GradientCall& call) {
-  const Graph& body = *call.attributes<BodyGradient<LoopAttributes>>().trained;
+  Trained& body = *call.attributes<BodyGradient<LoopAttributes>>().trained;
   const std::int64_t trips = call.has(0) ? call.read_integers(0).at(0) : std::numeric_limits<std::int64_t>::max();
   const auto carried = std::size_t(std::max(0, call.inputs() - 2));
   bool go_on = !call.has(1) || call.read_integers(1).at(0);
@@ -128,7 +133,7 @@ void loop(GradientCall& call) {
   for (std::size_t i = done.size(); i-- > 0;) {
     std::vector<Tensor> gradients{Tensor()};
     gradients.insert(gradients.end(), of_state.begin(), of_state.end());
-    for (std::size_t k = carried; k + 1 < body.outputs.size(); k++) {
+    for (std::size_t k = carried; k + 1 < body.graph.outputs.size(); k++) {
       const Tensor all = call.gradient(int(k));
       gradients.push_back(all.defined() ? select(all, 0, std::int64_t(i)) : Tensor());
     }
@@ -143,7 +148,7 @@ void loop(GradientCall& call) {
 void scan(GradientCall& call) {
   if (call.version() < 9) throw NotImplementedError("there is no gradient for Scan before operator set 9");
   const auto& attributes = call.attributes<BodyGradient<ScanAttributes>>();
-  const Graph& body = *attributes.trained;
+  Trained& body = *attributes.trained;
   const auto sequences = std::size_t(attributes.inputs), states = std::size_t(call.inputs()) - sequences;
   using Integers = std::vector<std::int64_t>;
   auto number = [](const Integers& list, std::size_t i) { return i < list.size() ? list[i] : 0; };
@@ -167,7 +172,7 @@ void scan(GradientCall& call) {
   std::vector<std::vector<Tensor>> slices(sequences, std::vector<Tensor>(std::size_t(length)));
   for (std::int64_t t = length - 1; t >= 0; t--) {
     std::vector<Tensor> gradients = of_state;
-    for (std::size_t k = 0; states + k < body.outputs.size(); k++) {
+    for (std::size_t k = 0; states + k < body.graph.outputs.size(); k++) {
       const Tensor all = call.gradient(int(states + k));
       const int axis = all.defined() ? all.shape().axis(number(attributes.output_axes, k)) : 0;
       gradients.push_back(all.defined() ? select(all, axis, place(attributes.output_directions, k, t)) : Tensor());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "operator.hpp"
 #include "testing.hpp"
 
 namespace dlprim::testing {
@@ -42,7 +43,8 @@ inline std::vector<double> distinct_values(std::size_t count, unsigned seed, dou
 }
 
 /// Compares the gradients of all floating inputs and trainable parameters of a loaded net with finite differences of
-/// the sum of its floating outputs, weighted at random. Inputs hold what is to be tried.
+/// the sum of its floating outputs, weighted at random. Inputs hold what is to be tried. What the first run set up must
+/// serve all others.
 inline void expect_finite_differences(Net& net) {
   const bool wide = widest() == DataType::float64;
   const double step = wide ? 1e-5 : 1e-2, tolerance = wide ? 1e-6 : 3e-2;
@@ -77,7 +79,10 @@ inline void expect_finite_differences(Net& net) {
     }
     return sum;
   };
+  net.backward(ec);
+  const std::uint64_t set_up = setups();
   net.zero_grad();
+  net.forward(ec);
   net.backward(ec);
   std::vector<std::vector<double>> gradients;
   for (std::size_t v = 0; v < variables.size(); v++) {
@@ -105,6 +110,7 @@ inline void expect_finite_differences(Net& net) {
           << name << " element " << k;
     }
   }
+  EXPECT_EQ(setups(), set_up) << "attributes were read or gradients planned in a later run";
 }
 
 }  // namespace dlprim::testing

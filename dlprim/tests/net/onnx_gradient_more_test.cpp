@@ -225,6 +225,61 @@ GRADIENTS(Attention) {
   }
 }
 
+// One net: the operators inside of its composition change with the shapes.
+TEST(OnnxGradient, CompositionsOfOtherShapes) {
+  HandMade m;
+  m.node(m.made.graph, "CumProd", {m.input({-1, 2}), m.constant(integers({0}))}, {m.output()});
+  Net net{Context(device())};
+  net.load_model(m);
+  for (const std::int64_t size : {3, 5, 2, 5}) {
+    net.reshape_input(0, {size, 2});
+    write_values(net, net.input(0), distinct_values(std::size_t(2 * size), unsigned(size), 0.5, 1.5));
+    expect_finite_differences(net);
+  }
+}
+
+// One net: the same operators inside, of another dimension.
+TEST(OnnxGradient, CompositionsOfOtherRanks) {
+  HandMade m;
+  const int scale = m.input({}), x = m.input({});
+  for (ValueInfo& info : m.made.inputs) info.ranked = false;
+  m.made.inputs[1].dtype = DataType::int8;
+  const Attributes how{{"axis", std::int64_t(-1)}, {"block_size", std::int64_t(2)}};
+  m.node(m.made.graph, "DequantizeLinear", {x, scale}, {m.output()}, how, 21);
+  Net net{Context(device())};
+  net.load_model(m);
+  const std::int8_t elements[] = {3, -4, 5, 7, -1, 2, 9, 6};
+  for (const Shape& shape : {Shape{2, 4}, Shape{2, 2, 2}, Shape{2, 4}}) {
+    net.set_input(1, Tensor::from_host(DataType::int8, shape, elements));
+    Shape blocks = shape;
+    blocks[shape.size() - 1] /= 2;
+    net.reshape_input(0, blocks);
+    write_values(net, net.input(0), distinct_values(std::size_t(blocks.total_size()), 1, 0.5, 1.5));
+    expect_finite_differences(net);
+  }
+}
+
+// One net: gradients of one output of a composition, and then of both.
+TEST(OnnxGradient, CompositionsOfOtherOutputs) {
+  const HandMade m =
+      one_operator({"CausalConvWithState", {{1, 2, 5}, {2, 1, 3}, {2}, {1, 2, 2}}, {}, {}, -1, 1, 26, 2});
+  Net net{Context(device())};
+  net.load_model(m);
+  net.mode(CalculationsMode::train);
+  for (int i = 0; i < net.inputs(); i++) {
+    net.want_gradient(net.input_info(i).name);
+    write_values(net, net.input(i), distinct_values(std::size_t(net.input(i).numel()), unsigned(i), -1, 1));
+  }
+  const ExecutionContext ec = net.context().make_execution_context();
+  net.forward(ec);
+  Tensor& last = net.output_diff("y1");
+  write_values(net, last, std::vector<double>(std::size_t(last.numel()), 1));
+  net.backward(ec);
+  EXPECT_FALSE(net.tensor_diff("x1").defined());  // the weights
+  EXPECT_EQ(read_values(net, net.tensor_diff("x0")), (std::vector<double>{0, 0, 0, 1, 1, 0, 0, 0, 1, 1}));
+  expect_finite_differences(net);
+}
+
 // Graphs that read a value of the graph around them.
 GRADIENTS(ControlFlow) {
   if (noted_operators()) return noted_operators()->insert({"If", "Loop", "Scan"}), void();
