@@ -11,7 +11,7 @@ namespace dlprim {
 
 namespace {
 
-// A kind of number: a row is all that a new one takes.
+// A kind of number, in the order of SmallFloat; e8m0fnu, the last, has none.
 struct Row {
   int mantissa, bias;
   std::uint32_t too_large;  // the least float32, as bits, that becomes `overflow`
@@ -23,7 +23,8 @@ constexpr Row rows[] = {
     {3, 8, 0x87u << 23, 0x80, 0x80, false, false}, {2, 16, 0x8fu << 23, 0x80, 0x80, false, false},
     {3, 7, 1087u << 20, 0x7e, 0x7f, true, false},
 };
-constexpr int kinds = 6;
+constexpr int kinds = int(std::size(rows)) + 1;
+static_assert(int(SmallFloat::e8m0fnu) == kinds - 1);
 
 std::string hex(std::uint32_t bits) { return std::to_string(bits) + "u"; }
 

@@ -50,7 +50,7 @@ bool is_integral(DataType type) noexcept { return row(type).kind == 'i' || row(t
 bool is_signed(DataType type) noexcept { return row(type).kind != 'u' && row(type).kind != 'b'; }
 
 DataType compute_type(DataType type) noexcept {
-  return type == DataType::float16 || type == DataType::bfloat16 ? DataType::float32 : type;
+  return is_floating(type) && size_of(type) < 4 ? DataType::float32 : type;
 }
 
 DataType accumulate_type(DataType type) noexcept {

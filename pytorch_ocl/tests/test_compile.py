@@ -19,6 +19,12 @@ def test_chain(device, dtype):
     check(chain, floats(33, 65, dtype=dtype), device=device, rtol=2e-2 if low else None, atol=2e-2 if low else None)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_steps_that_round_as_eager_ones(device, dtype):
+    with torch._inductor.config.patch(emulate_precision_casts=True):
+        check(lambda x: (x * x + x) * x - x * 3, floats(33, 65, dtype=dtype), device=device, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.uint8])
 def test_integers(device, dtype):
     x = integers(0 if dtype == torch.uint8 else -50, 50, 7, 9, dtype=dtype)

@@ -79,7 +79,7 @@ class OclOverrides(OpOverrides):
         if dtype == torch.bool:
             return f"{x} != 0"
         if dtype in types.NARROW and not use_compute_types:
-            return f"ROUND_{types.tag(dtype)}({x})"
+            return f"ROUNDED_TO({types.tag(dtype)}, {x})"
         kind = types.computed(dtype)
         if x.dtype is not None and types.computed(x.dtype) == kind:
             return x
