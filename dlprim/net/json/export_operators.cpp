@@ -45,8 +45,7 @@ void convolution(JsonExport& call) {
   Window w = read_window(call, WindowAttributes(call), call.shape(0), kernel_of(weights.shape()));
   const Integers more = call.take_padding();
   Shape x = call.shape(0);
-  for (int i : {0, 1})
-    w.before[std::size_t(i)] += more[std::size_t(i)], x[i + 2] -= more[std::size_t(i)] + more[std::size_t(i + 2)];
+  for (std::size_t i : {0, 1}) w.before[i] += more[i], x[int(i) + 2] -= more[i] + more[i + 2];
   const Integers pads = symmetric_pads(call, w, x, false);
   call.emit("Convolution2D", {call.value_name(0)}, call.output_name(),
             {{"channels_out", weights.shape()[0]},
@@ -208,10 +207,10 @@ void pooling(JsonExport& call) {
   call.expect(!dilated(w) && !(call.outputs() > 1 && call.wants(1)), "it has dilations or gives indices");
   Shape x = call.shape(0);
   bool count = call.integer("count_include_pad", 0), padded = false;
-  for (int i : {0, 1}) {
-    padded |= more[std::size_t(i)] + more[std::size_t(i + 2)] != 0;
-    call.expect(!padded || w.before[std::size_t(i)] == 0, "it pads what is padded");
-    w.before[std::size_t(i)] += more[std::size_t(i)], x[i + 2] -= more[std::size_t(i)] + more[std::size_t(i + 2)];
+  for (std::size_t i : {0, 1}) {
+    padded |= more[i] + more[i + 2] != 0;
+    call.expect(!padded || w.before[i] == 0, "it pads what is padded");
+    w.before[i] += more[i], x[int(i) + 2] -= more[i] + more[i + 2];
   }
   call.expect(!padded || average, "zeros around it may be larger than what it holds");
   bool up = ceil;

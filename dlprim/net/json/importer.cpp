@@ -15,9 +15,10 @@ const Json nothing;
 // Products of sizes must not overflow, and values of this size fit no device.
 void check_size(const Fields& where, const Shape& shape) {
   std::int64_t rest = std::int64_t(1) << 40;
-  for (std::int64_t size : shape)
-    if (size < 0 || (rest /= std::max<std::int64_t>(1, size)) == 0)
-      where.fail("the shape " + shape.text() + " is out of range");
+  for (std::int64_t size : shape) {
+    rest /= std::max<std::int64_t>(1, size);
+    if (size < 0 || rest == 0) where.fail("the shape " + shape.text() + " is out of range");
+  }
 }
 
 const Json& options_of(const Json& from) {

@@ -156,10 +156,11 @@ void Generator::start(std::span<const std::int64_t> tokens, const SamplingOption
 // With the best token always, the device goes on with it while the host learns of it.
 std::optional<std::int64_t> Generator::next() {
   State& s = *state_;
-  if (s.left <= 0) return {};
+  if (s.left <= 0 || !s.sampler) return {};
+  Sampler& sampler = *s.sampler;
   s.left--;
   std::int64_t token = 0;
-  if (s.sampler->greedy()) {
+  if (sampler.greedy()) {
     const Event arrives = s.fetched;
     if (s.left > 0) s.scores = s.decoder.run(s.on_device);
     s.queue.flush();
@@ -167,7 +168,7 @@ std::optional<std::int64_t> Generator::next() {
     token = s.on_host;
     if (s.left > 0) s.fetch(Sampler::best(s.queue, s.scores));
   } else {
-    token = s.sampler->draw(s.queue, s.scores);
+    token = sampler.draw(s.queue, s.scores);
     if (s.left > 0) s.scores = s.decoder.run(Tensor::from_integers(std::span(&token, 1)));
     s.queue.flush();
   }

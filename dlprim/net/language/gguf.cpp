@@ -64,7 +64,7 @@ class GgufFile::Reader {
   template <class To, class From>
   std::vector<To> numbers(std::uint64_t count) {
     std::vector<To> result(static_cast<std::size_t>(count));
-    for (To& value : result) value = To(number<From>());
+    for (To& value : result) value = To(number<From>());  // NOLINT(bugprone-signed-char-misuse): an int8 keeps its sign
     return result;
   }
 

@@ -61,8 +61,10 @@ std::int64_t Sampler::draw(Queue& queue, const Tensor& scores) {
   double kept = 0;
   while (count < all.size() && kept < options_.top_p * sum) kept += all[count++].score;
   double rest = double(engine_() >> 11) * 0x1p-53 * kept;
-  for (std::size_t i = 0; i + 1 < count; i++)
-    if ((rest -= all[i].score) < 0) return all[i].token;
+  for (std::size_t i = 0; i + 1 < count; i++) {
+    rest -= all[i].score;
+    if (rest < 0) return all[i].token;
+  }
   return all[std::max<std::size_t>(count, 1) - 1].token;
 }
 

@@ -157,7 +157,7 @@ void rotary(Composition& c) {
   const Shape s = x.shape();  // batch, length, heads, size
   const std::int64_t dims = attributes_of(call).rotary_embedding_dim ? attributes_of(call).rotary_embedding_dim : s[3];
   const bool interleaved = attributes_of(call).interleaved;
-  if (dims > s[3] || dims % 2) call.fail("expected an even rotary_embedding_dim within the head");
+  if (dims < 0 || dims > s[3] || dims % 2) call.fail("expected an even rotary_embedding_dim within the head");
   const std::int64_t half = dims / 2, step = interleaved ? 2 : 1;
   auto angles = [&](int i) {
     const Part table = call.has(3) ? c("Gather"_op, {c.input(i), c.constant(call.input(3))}) : c.input(i);

@@ -282,7 +282,10 @@ TEST(OnnxGradient, CompositionsOfOtherOutputs) {
 
 // Graphs that read a value of the graph around them.
 GRADIENTS(ControlFlow) {
-  if (noted_operators()) return noted_operators()->insert({"If", "Loop", "Scan"}), void();
+  if (other_use()) {
+    for (const char* type : {"If", "Loop", "Scan"}) other_use()({type, {}});
+    return;
+  }
   for (bool condition : {true, false}) {
     HandMade m;
     const int x = m.input({2, 3}), y = m.input({3});
@@ -336,9 +339,7 @@ const std::map<std::string, std::string> without = {
 // Every operator of ONNX has a gradient with a case here, or one of 0, or a reason.
 TEST(OnnxGradient, EveryOperatorIsCovered) {
   std::set<std::string> noted;
-  noted_operators() = &noted;
-  for (auto* group : gradient_groups()) group();
-  noted_operators() = nullptr;
+  use_all_cases([&](const Case& c) { noted.insert(c.type); });
   for (const auto& [key, implementation] : Registry::get().all()) {
     if (!key.first.empty()) continue;
     Node node;
@@ -346,6 +347,58 @@ TEST(OnnxGradient, EveryOperatorIsCovered) {
     const Gradient* gradient = GradientRegistry::get().find(node);
     EXPECT_NE(gradient != nullptr, without.contains(node.type)) << node.type;
     EXPECT_TRUE(!gradient || !gradient->function || noted.contains(node.type)) << node.type << " has no case";
+  }
+}
+
+void forward_or_refuse(const Case& c) {
+  SCOPED_TRACE(c.type);
+  try {
+    Net net{Context(device())};
+    net.load_model(one_operator(c));
+    for (int i = 0; i < net.inputs(); i++) net.input(i);
+    net.forward(net.context().make_execution_context());
+  } catch (const Error&) {}
+  try {
+    queue().finish();
+  } catch (const IndexError&) {}  // which a kernel found
+}
+
+// Whatever numbers attributes are, an operator gives a result or one of our errors.
+TEST(Hostile, NumbersOfAttributes) {
+  use_all_cases([](const Case& c) {
+    const Operator* implementation = Registry::get().find("", c.type);
+    std::set<std::string> names;
+    std::istringstream words(implementation->attributes);
+    for (std::string word; words >> word;)
+      if (word.find('=') == std::string::npos) names.insert(word);
+    if (c.inputs.empty()) return;
+    for (const std::string& name : names)
+      for (const std::int64_t number : {INT64_MIN, std::int64_t(-1), std::int64_t(0), INT64_MAX - 1, INT64_MAX}) {
+        Case other = c;
+        const auto given = c.attributes.find(name);
+        const auto* list = given == c.attributes.end() ? nullptr : std::get_if<Integers>(&given->second);
+        if (list) other.attributes[name] = Integers(list->size(), number);
+        else other.attributes[name] = number;
+        forward_or_refuse(other);
+      }
+  });
+}
+
+TEST(Hostile, RotatedElementsBelowNone) {
+  Net net{Context(device())};
+  net.load_model(one_operator({"RotaryEmbedding",
+                               {{1, 2, 3, 4}, {1, 3, 1}, {1, 3, 1}},
+                               {{"rotary_embedding_dim", std::int64_t(-2)}},
+                               {},
+                               -1,
+                               1,
+                               23}));
+  for (int i = 0; i < net.inputs(); i++) net.input(i);
+  try {
+    net.forward(net.context().make_execution_context());
+    FAIL() << "it ran";
+  } catch (const ValidationError& error) {
+    EXPECT_NE(std::string(error.what()).find("an even rotary_embedding_dim"), std::string::npos) << error.what();
   }
 }
 
