@@ -46,17 +46,19 @@ class Emitter:
             includes += [
                 f"generated/structured/{flat(u.group.out.func.name)}.h" for u in units if u.kind == "structured"
             ]
-            texts[f"register_{family}.cpp"] = self.registrations(units, includes)
+            texts[f"register_{family}.cpp"] = self.registrations(family, units, includes)
         automatic = [u for u in self.plan_.units if u.kind == "row"]
         for shard in range(SHARDS):
-            texts[f"register_rows_{shard}.cpp"] = self.registrations([u for u in automatic if shard_of(u) == shard], [])
+            rows = [u for u in automatic if shard_of(u) == shard]
+            texts[f"register_rows_{shard}.cpp"] = self.registrations(f"rows_{shard}", rows, [])
         for kind, stubs in self.plan_.stubs.items():
             texts[f"stubs_{kind}.cpp"] = stub_registrations(kind, stubs)
         texts["operators.json"] = self.listing()
         return texts
 
-    def registrations(self, units: list[Unit], includes: list[str]) -> str:
-        """One source file: wrappers in an anonymous namespace, and their registration."""
+    def registrations(self, name: str, units: list[Unit], includes: list[str]) -> str:
+        """One source file: wrappers in a namespace of its own, so that it can be compiled with others, and their
+        registration."""
         if not units:
             return HEADER
         own = ["ops/registration.hpp", *includes]
@@ -67,7 +69,7 @@ class Emitter:
         native = {f"ATen/ops/{f.root_name}_native.h" for u in units for f in u.functions if u.kind in ("shared", "row")}
         printed = [wrapper for unit in units for wrapper in wrappers(unit, self.catalog_)]
         return f"""{HEADER}{include_lines(own, sorted(native))}
-namespace at {{
+namespace at::register_{name} {{
 namespace {{
 
 {chr(10).join(wrapper.definition() for wrapper in printed)}
@@ -76,7 +78,7 @@ namespace {{
 OCL_REGISTER({units[0].layout}PrivateUse1) {{
 {"".join(f"  {wrapper.registration()}{chr(10)}" for wrapper in printed)}}}
 
-}} // namespace at
+}} // namespace at::register_{name}
 """
 
     def structured_header(self, unit: Unit) -> str:

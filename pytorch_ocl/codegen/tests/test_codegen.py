@@ -161,6 +161,16 @@ def test_layouts(workspace):
     ]
 
 
+def test_families_can_be_compiled_as_one(workspace):
+    """Several register the same function, each for its layout, and name it alike."""
+    workspace.family("index", "functions: [select.int]")
+    workspace.family("nested", "layout: NestedTensor\nfunctions: [select.int]")
+    texts = workspace.generate()
+    for family in ("index", "nested"):
+        body = code(texts, family).split(f"namespace at::register_{family} {{\n")[1]
+        assert "wrapper_OCL_int_select(" in body.split(f"}} // namespace at::register_{family}\n")[0]
+
+
 def test_symint(workspace):
     workspace.family("memory", "functions: [{name: empty.memory_format, symint: true}, empty_strided]")
     header = workspace.generate()["functions/memory.h"]

@@ -24,7 +24,7 @@
   }
 
 /// Opens a function that registers kernels of aten's operators at a dispatch key, `add("name.overload", &kernel);` each,
-/// when the library is loaded. Once in a file.
+/// when the library is loaded. Once in a namespace.
 #define OCL_REGISTER(key)                                                                                \
   static void register_kernels(const pytorch_ocl::KernelRegistry& add);                                  \
   static const pytorch_ocl::KernelRegistry registry(c10::DispatchKey::key, __FILE__, &register_kernels); \
