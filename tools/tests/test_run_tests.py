@@ -2,6 +2,7 @@
 """Failures of every kind reach the counts; steps of one core run beside each other."""
 
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -141,6 +142,16 @@ def test_words_choose_steps():
     ]
     ordinary, whole = run_tests.choose(["op_db"])[0], run_tests.choose(["whole", "op_db"])[0]
     assert ordinary.command == [*whole.command, "-m", "sampled"]
+
+
+def test_what_one_step_on_intel_leaves_out_another_runs():
+    """Scalar, which the others must not be: they test what the runtime's vectorizer makes of kernels that run there."""
+    ordinary, scalar = run_tests.choose(["dlprim on intel", "dlprim's kernels for gpus on intel"])
+    left_out, taken = (re.search("--gtest_filter=(.*?)'", step.command[-1])[1] for step in (ordinary, scalar))
+    assert left_out == f"*-{taken}" and "-" not in taken
+    assert steps.SCALAR.items() <= scalar.environment.items()
+    for step in run_tests.choose(["dlprim on intel", "backend on intel", "op_db on intel"]):
+        assert not steps.SCALAR.keys() & step.environment.keys(), step.name
 
 
 def test_steps_name_what_is_there():
