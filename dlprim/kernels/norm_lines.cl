@@ -19,8 +19,8 @@ typedef struct {
 #endif
 #define WIDTH (length / shape.inner)
 
-// Runs of lines are added up, then the runs: one sum of millions would lose the bits of the later ones.
-#define RUN 16384
+// Runs of lines are added up, then the runs: one sum of all would lose bits of the later ones.
+#define RUN 1024
 #define EACH_RUN(start, stop, begin, end)                                             \
   for (ulong start = (begin), stop = min((ulong)(end), start + RUN); start < (end);   \
        start = stop, stop = min((ulong)(end), start + RUN))
@@ -37,7 +37,7 @@ void norm_lines_forward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), G
     __global STORAGE(Y_TAG) *y = POINTER(STORAGE(Y_TAG), y_data) + o * length;
     __global const STORAGE(X_TAG) *x = CONST_POINTER(STORAGE(X_TAG), x_data) + o * length;
     float16 v, sums = 0, squares = 0;
-    float mean = 0;
+    float mean = 0, variance;
 #if CENTER
     EACH_RUN(start, stop, 0, length) {
       float16 part = 0;
@@ -48,17 +48,24 @@ void norm_lines_forward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), G
       sums += part;
     }
     mean = line_sum(sums) / (float)length;
-    STORE(S_TAG, POINTER(STORAGE(S_TAG), mean_data), o, mean);
+    sums = 0;
 #endif
     EACH_RUN(start, stop, 0, length) {
-      float16 part = 0;
+      float16 part = 0, squares_part = 0;
       EACH_LINE(r, start, stop) {
         GET_LINE(X_TAG, x, r, stop, mean, v);
-        part += (v - mean) * (v - mean);
+        v -= mean;
+        part += v, squares_part += v * v;
       }
-      squares += part;
+      sums += part, squares += squares_part;
     }
-    const float rstd = 1 / sqrt(line_sum(squares) / (float)length + REAL_OF(float, shape.eps));
+    variance = line_sum(squares) / (float)length;
+#if CENTER  // by what the mean was off
+    const float off = line_sum(sums) / (float)length;
+    mean += off, variance -= off * off;
+    STORE(S_TAG, POINTER(STORAGE(S_TAG), mean_data), o, mean);
+#endif
+    const float rstd = 1 / sqrt(variance + REAL_OF(float, shape.eps));
     STORE(S_TAG, POINTER(STORAGE(S_TAG), rstd_data), o, rstd);
     ulong first = FIRST_PARAMETER(o);
     EACH_SPAN EACH_LINE(r, begin, end) {

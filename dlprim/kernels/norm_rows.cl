@@ -22,8 +22,8 @@ typedef struct {
 #define EACH_OF_PACK(k) for (uint k = 0; k < PACK; k++)
 #define EACH_ELEMENT(r) for (IDX r = lane; r < length; r += LANES)
 
-// A lane adds up runs of its elements, then the runs: one sum of millions would lose the bits of the later ones.
-#define RUN ((IDX)LANES * 1024)
+// A lane adds up runs of its elements, then the runs: one sum of all would lose bits of the later ones.
+#define RUN ((IDX)LANES * 128)
 #define EACH_RUN(start) for (IDX start = lane; start < length; start += RUN)
 #define EACH_OF_RUN(r, start) for (IDX r = start, end = min(length, start + RUN); r < end; r += LANES)
 
@@ -72,17 +72,24 @@ void norm_rows_forward(const row_shape shape, GLOBAL(STORAGE(Y_TAG), y_data), GL
 #pragma unroll
   EACH_ITEM(i, r) EACH_OF_PACK(k) squares += r < length ? (v[i + k] - mean) * (v[i + k] - mean) : 0;
 #else
+  REAL off = 0;
   EACH_RUN(start) {
-    REAL part = 0;
+    REAL part = 0, squares_part = 0;
     EACH_OF_RUN(r, start) {
       const REAL d = LOAD(X_TAG, x, base + r) - mean;
-      part += d * d;
+      part += d, squares_part += d * d;
     }
-    squares += part;
+    off += part, squares += squares_part;
   }
 #endif
   ALL_LANES(REAL, PLUS, scratch, squares, lane, row);
-  const REAL rstd = 1 / sqrt(squares / (REAL)length + REAL_OF(REAL, shape.eps));
+  REAL variance = squares / (REAL)length;
+#if CENTER && ITEMS == 0  // by what the mean of a long row was off
+  ALL_LANES(REAL, PLUS, scratch, off, lane, row);
+  off /= (REAL)length;
+  mean += off, variance -= off * off;
+#endif
+  const REAL rstd = 1 / sqrt(variance + REAL_OF(REAL, shape.eps));
   if (!valid) return;
   if (lane == 0) {
     if (CENTER) STORE(S_TAG, POINTER(STORAGE(S_TAG), mean_data), o, mean);

@@ -60,7 +60,7 @@ void check_data(const TensorView& x) {
 }
 
 // An element of a gathering is a process: mean x0, 1 / std x1, count x2.
-const std::string process = "acc_t r; r.mean = (REAL)x0; r.n = (REAL)x2; "
+const std::string process = "acc_t r; r.mean = (REAL)x0; r.low = 0; r.n = (REAL)x2; "
                             "r.m2 = (1 / ((REAL)x1 * (REAL)x1) - (REAL)s0) * r.n; combine(p, r);";
 
 std::string updated(int k, const std::string& statistic) {
@@ -70,21 +70,24 @@ std::string updated(int k, const std::string& statistic) {
 
 /// Both moments in one pass.
 ReduceProgram one_pass(const std::string& step, bool running) {
-  return ReduceProgram({welford::members, 3, welford::start, step, welford::merge,
+  return ReduceProgram({welford::members, welford::member_count, welford::start, step, welford::merge,
                         "y0 = p->mean; y1 = 1 / sqrt(p->m2 / p->n + (REAL)s0);" +
                             (running ? updated(2, "p->mean") + updated(3, "p->m2 / (p->n - 1)") : "")});
 }
 
-/// The mean, and the deviation around a given mean: on CPUs two passes of one accumulator are the faster.
-ReduceProgram mean_pass(bool running) {
-  return ReduceProgram({"REAL v;", 1, "p->v = 0;", "p->v += (REAL)x0;", "p->v += q.v;",
-                        "y0 = p->v / (REAL)n;" + (running ? updated(1, "p->v / (REAL)n") : "")});
+/// The mean, and the deviation around it: on CPUs two passes are faster than Welford's one. The second one also corrects
+/// the mean, which a long sum of data far from zero misses by some units in the last place.
+ReduceProgram mean_pass(bool) {
+  return ReduceProgram({"REAL v;", 1, "p->v = 0;", "p->v += (REAL)x0;", "p->v += q.v;", "y0 = p->v / (REAL)n;"});
 }
 
 ReduceProgram deviation_pass(bool running) {
-  return ReduceProgram(
-      {"REAL v;", 1, "p->v = 0;", "const REAL d = (REAL)x0 - (REAL)x1; p->v += d * d;", "p->v += q.v;",
-       "y0 = 1 / sqrt(p->v / (REAL)n + (REAL)s0);" + (running ? updated(1, "p->v / ((REAL)n - 1)") : "")});
+  return ReduceProgram({"REAL v, off;", 2, "p->v = 0; p->off = 0;",
+                        "const REAL d = (REAL)x0 - (REAL)x1; p->v += d * d; p->off += d;",
+                        "p->v += q.v; p->off += q.off;",
+                        "const REAL off = p->off / (REAL)n, mean = OLD(0) + off, m2 = p->v - off * p->off; "
+                        "y0 = mean; y1 = 1 / sqrt(m2 / (REAL)n + (REAL)s0);" +
+                            (running ? updated(2, "mean") + updated(3, "m2 / ((REAL)n - 1)") : "")});
 }
 
 // A program without and with running statistics.
@@ -205,9 +208,9 @@ void batch_norm_statistics(Queue& queue, const TensorView& x, const TensorView& 
   static const Programs means(mean_pass), deviations(deviation_pass);
   if (!queue.device().info().cpu)
     return run_moments(queue, both, {&x, 1}, {mean, invstd}, {running.mean, running.variance}, eps, running.momentum);
-  run_moments(queue, means, {&x, 1}, {mean}, {running.mean}, eps, running.momentum);
+  run_moments(queue, means, {&x, 1}, {mean}, {TensorView()}, eps, running.momentum);
   const TensorView inputs[] = {x, broadcast(mean, x)};
-  run_moments(queue, deviations, inputs, {invstd}, {running.variance}, eps, running.momentum);
+  run_moments(queue, deviations, inputs, {mean, invstd}, {running.mean, running.variance}, eps, running.momentum);
 }
 
 void batch_norm_gather(Queue& queue, const TensorView& means, const TensorView& invstds, const TensorView& counts,

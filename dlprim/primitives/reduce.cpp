@@ -64,7 +64,7 @@ ReduceCode code_of(const Row& row) {
       open = "const ACC_T v = p->v; const IDX i = p->i == (IDX)-1 ? 0 : p->i; ";
       break;
     case Kind::moments:
-      code = {welford::members, 3, welford::start, welford::update, welford::merge, ""};
+      code = {welford::members, welford::member_count, welford::start, welford::update, welford::merge, ""};
       open = "const REAL mean = p->mean, m2 = p->m2; ";
       break;
     case Kind::pair:

@@ -81,7 +81,8 @@ inline void finish(__local const T *sums, __global const T *bias, RESIDUAL_PARAM
 }
 
 // c (+)= w x for MR rows, of which `last` is the last one in w, and 16 * WIDTH columns over k. Where `dense` says that
-// all are results next to each other, finishes and stores them at y + at instead. On the way, fetches the next 8 rows.
+// all are results next to each other, finishes and stores them at y + at instead. A slice has sums of its own, which
+// loses less than one sum over all of k. On the way, fetches the next 8 rows.
 #define DEFINE_MULTIPLY(name, WIDTH)                                                                                 \
   inline void name(__global const T *w, int last, __global const T *x, __local const long *shift, int k,             \
                    __local T *c, bool first, bool dense, __global const T *bias, RESIDUAL_PARAMETER __global T *y,   \
@@ -90,7 +91,7 @@ inline void finish(__local const T *sums, __global const T *bias, RESIDUAL_PARAM
     _Pragma("unroll") for (int i = 0; i < MR; i++) row[i] = w + min(i, last) * s->w_row;                             \
     VEC acc[MR][WIDTH];                                                                                              \
     _Pragma("unroll") for (int i = 0; i < MR; i++)                                                                   \
-      _Pragma("unroll") for (int j = 0; j < WIDTH; j++) acc[i][j] = first ? (VEC)(0) : vload16(j, c + i * NB);       \
+      _Pragma("unroll") for (int j = 0; j < WIDTH; j++) acc[i][j] = (VEC)(0);                                        \
     for (int l = 0; l < k; l++) {                                                                                    \
       __global const T *from = x + shift[l];                                                                         \
       PREFETCH(w + (MR + (l / 2 & 7)) * s->w_row + (l & ~15));                                                       \
@@ -101,6 +102,9 @@ inline void finish(__local const T *sums, __global const T *bias, RESIDUAL_PARAM
         _Pragma("unroll") for (int j = 0; j < WIDTH; j++) acc[i][j] = fma(a, b[j], acc[i][j]);                       \
       }                                                                                                              \
     }                                                                                                                \
+    if (!first)                                                                                                      \
+      _Pragma("unroll") for (int i = 0; i < MR; i++)                                                                 \
+        _Pragma("unroll") for (int j = 0; j < WIDTH; j++) acc[i][j] += vload16(j, c + i * NB);                       \
     if (dense) {                                                                                                     \
       _Pragma("unroll") for (int i = 0; i < MR; i++) {                                                               \
         if (i > last) break;                                                                                         \

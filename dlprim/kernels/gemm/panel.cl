@@ -179,8 +179,9 @@ inline void finish(const Output *o, __local const T *sums, int i, int j, int row
 #define PREFETCH(at)
 #endif
 
-// c (+)= a b for MR rows, of which `last` is the last one in A, and 16 * WIDTH columns over k. On the way brings a 16th
-// of a panel, at `next`, into the cache.
+// c (+)= a b for MR rows, of which `last` is the last one in A, and 16 * WIDTH columns over k. A slice has sums of its
+// own: those of all of k in one would round each product to their size. On the way brings a 16th of a panel, at `next`,
+// into the cache.
 #define DEFINE_MULTIPLY(name, WIDTH)                                                                            \
   inline void name(OPERAND *a, int last, OPERAND *b, OPERAND *next, int k, __local T *c, bool first,            \
                    const Params *p) {                                                                           \
@@ -188,7 +189,7 @@ inline void finish(const Output *o, __local const T *sums, int i, int j, int row
     _Pragma("unroll") for (int i = 0; i < MR; i++) row[i] = a + ROW(i);                                         \
     VEC acc[MR][WIDTH];                                                                                         \
     _Pragma("unroll") for (int i = 0; i < MR; i++)                                                              \
-      _Pragma("unroll") for (int j = 0; j < WIDTH; j++) acc[i][j] = first ? (VEC)(0) : vload16(j, c + i * NB);  \
+      _Pragma("unroll") for (int j = 0; j < WIDTH; j++) acc[i][j] = (VEC)(0);                                   \
     for (int l = 0; l < k; l++) {                                                                               \
       PREFETCH(next + l * (NR / 16));                                                                           \
       VEC bv[WIDTH];                                                                                            \
@@ -199,7 +200,8 @@ inline void finish(const Output *o, __local const T *sums, int i, int j, int row
       }                                                                                                         \
     }                                                                                                           \
     _Pragma("unroll") for (int i = 0; i < MR; i++)                                                              \
-      _Pragma("unroll") for (int j = 0; j < WIDTH; j++) vstore16(acc[i][j], j, c + i * NB);                     \
+      _Pragma("unroll") for (int j = 0; j < WIDTH; j++)                                                         \
+        vstore16(first ? acc[i][j] : acc[i][j] + vload16(j, c + i * NB), j, c + i * NB);                        \
   }
 DEFINE_MULTIPLY(multiply, (NR / 16))
 #if NR > 16

@@ -9,6 +9,7 @@
 #include "lib/vectors.clh"
 
 #define COLUMNS (MR > 4 ? 2 : 4)  // summed at a time, B_ALONG_K
+#define SLICE 1024                // of k, which has sums of its own: one sum of all would lose more
 
 #if B_ALONG_K
 inline T sum_of(VEC v) {
@@ -68,24 +69,28 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_thin(GEMM_ARGU
         for (int j = 0; j < COLUMNS; j++) sums[i][j] += LOAD(TA, A, i * p->a_m + k) * LOAD(TB, b[j], k);
 #else
     if (columns == step) {
-      VEC acc[MR][4];
+      for (INDEX k = 0; k < p->k;) {
+        const INDEX begin = k, end = min(p->k, k + SLICE);
+        VEC acc[MR][4];
 #pragma unroll
-      for (int i = 0; i < MR; i++)
+        for (int i = 0; i < MR; i++)
 #pragma unroll
-        for (int j = 0; j < 4; j++) acc[i][j] = (VEC)(0);
-      for (INDEX k = 0; k < p->k; k++) {
-        VEC bv[4];
+          for (int j = 0; j < 4; j++) acc[i][j] = (VEC)(0);
+        for (; k < end; k++) {
+          VEC bv[4];
 #pragma unroll
-        for (int j = 0; j < 4; j++) bv[j] = LOAD16(TB, B + k * p->b_k + n + 16 * j);
+          for (int j = 0; j < 4; j++) bv[j] = LOAD16(TB, B + k * p->b_k + n + 16 * j);
 #pragma unroll
-        for (int i = 0; i < MR; i++) {
-          const VEC av = (VEC)(LOAD(TA, A, i * p->a_m + k * p->a_k));
+          for (int i = 0; i < MR; i++) {
+            const VEC av = (VEC)(LOAD(TA, A, i * p->a_m + k * p->a_k));
 #pragma unroll
-          for (int j = 0; j < 4; j++) acc[i][j] = fma(av, bv[j], acc[i][j]);
+            for (int j = 0; j < 4; j++) acc[i][j] = fma(av, bv[j], acc[i][j]);
+          }
         }
+        for (int i = 0; i < MR; i++)
+          for (int j = 0; j < 4; j++)
+            vstore16(begin == 0 ? acc[i][j] : acc[i][j] + vload16(j, sums[i]), j, sums[i]);
       }
-      for (int i = 0; i < MR; i++)
-        for (int j = 0; j < 4; j++) vstore16(acc[i][j], j, sums[i]);
     } else {
       for (int i = 0; i < MR; i++)
         for (int j = 0; j < columns; j++) sums[i][j] = 0;
