@@ -179,6 +179,33 @@ print(os.wait()[1])""")
 
 
 @alone
+@pytest.mark.parametrize(
+    "before, loaded",
+    [
+        ("torch.compile(lambda x: x.mul(2), backend='eager')(torch.ones(3))", "False"),
+        ("torch.accelerator.current_stream()", "False"),
+        ("torch.ones(3, device='ocl')", "True"),
+        (BACKWARD.format("ocl").replace("print", "(lambda *a, flush: 0)"), "True"),
+    ],
+)
+def test_backward_passes_on_the_cpu_in_a_child_of_what_met_a_device(installed, before, loaded):
+    """And on a device as long as the parent has not used one."""
+    out = run_beside(f"""import os
+{before}
+print(torch.ocl.is_initialized(), flush=True)
+if os.fork() == 0:
+    {BACKWARD.format("cpu")}
+    try:
+        {BACKWARD.format("ocl")}
+    except RuntimeError as error:
+        print("Cannot re-initialize OpenCL" in str(error), flush=True)
+    os._exit(0)
+print(os.wait()[1])""")
+    child = "True" if loaded == "True" else "[2.0, 2.0, 2.0]"
+    assert out.splitlines() == [loaded, "[2.0, 2.0, 2.0]", child, "0"]
+
+
+@alone
 def test_what_cpu_programs_ask_starts_no_threads_of_devices(installed):
     out = run_beside(f"""import os
 torch.accelerator.memory_allocated(), torch.ocl.memory_stats()

@@ -2,7 +2,9 @@
 // PyTorch's engine asks every device guard for its number of devices at the first backward pass of a process, starts as
 // many threads and from then on refuses backward passes in forked children. A program for the CPU must not come to that
 // (nor wait for drivers to list their devices) because a package is installed: the engine is started here with no
-// device, and gets its threads when autograd first meets a tensor on one. Read in PyTorch 2.11 to 2.14.
+// device, and gets its threads here, too, when a stream is first asked for, as autograd does for a tensor on a device and
+// Dynamo for any function. Children have an engine of their own, which PyTorch makes, and may not use a device that was
+// used before (device.cpp). Read in PyTorch 2.11 to 2.14.
 #include "backward.hpp"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -11,7 +13,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <mutex>
+#include <thread>
+#include <vector>
+
+#ifndef _WIN32
+#include <pthread.h>
+#endif
 
 #include "device.hpp"
 
@@ -28,7 +37,20 @@ using torch::autograd::Engine;
 // Reaches what the engine keeps for classes that derive from it.
 struct Access : Engine {
   static bool has_queues(Engine& engine) { return !(engine.*&Access::device_ready_queues_).empty(); }
-  static void start(Engine& engine) { (engine.*&Access::start_device_threads)(); }
+  // Like Engine::start_device_threads, but forked children may go on with backward passes on the CPU.
+  static void start(Engine& engine) {
+    std::vector<std::shared_ptr<torch::autograd::ReadyQueue>> queues;
+    queues.resize(std::size_t(device_count()));
+    for (auto& queue : queues) queue = std::make_shared<torch::autograd::ReadyQueue>();
+    (engine.*&Access::device_ready_queues_) = queues;
+    for (int i = 0; i < int(queues.size()); i++) {
+      (engine.*&Access::increment_non_reentrant_thread_count)();  // so that the engine's end waits for the thread
+      std::thread([&engine, i, queue = queues[std::size_t(i)]] {
+        engine.thread_init(i, queue, false);
+        (engine.*&Access::decrement_non_reentrant_thread_count)();
+      }).detach();
+    }
+  }
 };
 
 // A build for CUDA where NVIDIA's driver lists no device, by the names of files as pytorch_ocl_autoload.py tells it: its
@@ -73,6 +95,9 @@ void start_threads() {
   Engine& engine = Engine::get_default_engine();
   engine.initialize_device_threads_pool();
   if (!Access::has_queues(engine)) Access::start(engine);
+#ifndef _WIN32
+  [[maybe_unused]] static const int watched = pthread_atfork(nullptr, nullptr, [] { has_threads = false; });
+#endif
   has_threads = true;
 }
 
