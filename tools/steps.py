@@ -49,12 +49,13 @@ SMALL_TESTS = ":".join(
 SLOW_ON_RUSTICL = ":".join(
     """
     */Attention.Lengths*/tiled */Attention.Widths/* */Attention.Causal* */Attention.Blocks* */Attention.Drops*
-    AttentionProducts.D* AttentionProducts.W* AttentionRows.FewQueries */ConvCandidate.AgreesWithHost/* Conv.Acti*
-    Conv.CopiesC* Conv.Depthwise* Conv.DoesWithout* Conv.FoldsF* Conv.Join* Conv.Lays* Conv.OtherTypes Conv.Patches
-    Conv.Shifted Conv.Winograd Fft.Every* Fft.Le* Fft.Long* Fft.Real* Gemm.Bytes* */GemmCandidate.Agrees*
-    */GemmOfFewRows.* GroupNorm.Layer* Linalg.EigenvaluesInC* Linalg.LuFactor Linalg.LuTells* Linalg.Qr Linalg.Tri*
-    Quantized.Product Quantized.Weights* Queue.Threads* Random.SmallPerm* Reduce.EveryRow*
-    Reduce.*ForGpus */SortCandidate.OrdersEveryType/* */SortCandidate.Selects*/1 Upsample.Gradient*""".split()
+    AttentionProducts.D* AttentionProducts.W* AttentionRows.FewQueries AttentionTiles.*
+    */ConvCandidate.AgreesWithHost/* Conv.Acti* Conv.CopiesC* Conv.Depthwise* Conv.DoesWithout* Conv.FoldsF*
+    Conv.Join* Conv.Lays* Conv.OtherTypes Conv.Patches Conv.Shifted Conv.Winograd Fft.Every* Fft.Le* Fft.Long*
+    Fft.Real* Gemm.Bytes* */GemmCandidate.Agrees* */GemmOfFewRows.* GroupNorm.Layer* Linalg.EigenvaluesInC*
+    Linalg.LuFactor Linalg.LuTells* Linalg.Qr Linalg.Tri* Quantized.Product Quantized.Weights* Queue.Threads*
+    Random.SmallPerm* Reduce.EveryRow* Reduce.*ForGpus */SortCandidate.OrdersEveryType/* */SortCandidate.Selects*/1
+    Upsample.Gradient*""".split()
 )
 
 # Kernels that GPUs alone take, most of them for NVIDIA's matrix units, which others emulate: slow to build, above all
