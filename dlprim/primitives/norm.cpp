@@ -3,6 +3,7 @@
 #include <dlprim/primitives/norm.hpp>
 #include <dlprim/primitives/reduce.hpp>
 #include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/memory.hpp>
 
 #include <algorithm>
 #include <vector>
@@ -76,9 +77,11 @@ ReduceProgram one_pass(const std::string& step, bool running) {
 }
 
 /// The mean, and the deviation around it: on CPUs two passes are faster than Welford's one. The second one also corrects
-/// the mean, which a long sum of data far from zero misses by some units in the last place.
+/// the mean, which a long sum of data far from zero misses by some units in the last place; the first one writes it twice,
+/// so that none of the elements is compared with a mean that is corrected.
 ReduceProgram mean_pass(bool) {
-  return ReduceProgram({"REAL v;", 1, "p->v = 0;", "p->v += (REAL)x0;", "p->v += q.v;", "y0 = p->v / (REAL)n;"});
+  return ReduceProgram(
+      {"REAL v;", 1, "p->v = 0;", "p->v += (REAL)x0;", "p->v += q.v;", "y0 = p->v / (REAL)n; y1 = y0;"});
 }
 
 ReduceProgram deviation_pass(bool running) {
@@ -208,8 +211,10 @@ void batch_norm_statistics(Queue& queue, const TensorView& x, const TensorView& 
   static const Programs means(mean_pass), deviations(deviation_pass);
   if (!queue.device().info().cpu)
     return run_moments(queue, both, {&x, 1}, {mean, invstd}, {running.mean, running.variance}, eps, running.momentum);
-  run_moments(queue, means, {&x, 1}, {mean}, {TensorView()}, eps, running.momentum);
-  const TensorView inputs[] = {x, broadcast(mean, x)};
+  const Workspace memory(queue, std::size_t(mean.numel()) * size_of(mean.dtype));
+  const TensorView first(memory.data(), mean.dtype, mean.shape());
+  run_moments(queue, means, {&x, 1}, {mean, first}, {TensorView()}, eps, running.momentum);
+  const TensorView inputs[] = {x, broadcast(first, x)};
   run_moments(queue, deviations, inputs, {mean, invstd}, {running.mean, running.variance}, eps, running.momentum);
 }
 
