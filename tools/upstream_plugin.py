@@ -54,6 +54,10 @@ for module, name, value in GONE:
     if not hasattr(module, name):
         setattr(module, name, value)
 
+# Whose tests replace all variables of the environment, each: while Intel's runtime reads them at its launches, which
+# glibc does not allow (docs/troubleshooting.md). Python's view of them changes, the process' own stays.
+REPLACES_VARIABLES = "test_foreach"
+
 CLASS_SUFFIX = re.compile("CPU$" if DEVICE == "cpu" else "(PRIVATEUSE1|OCL)$")
 LOG = pathlib.Path(os.environ["UPSTREAM_LOG"])
 START = time.monotonic()
@@ -94,6 +98,8 @@ def too_long(*_):
 def pytest_runtest_protocol(item, nextitem):
     if time.monotonic() - START > float(os.environ["UPSTREAM_SECONDS"]):
         item.session.shouldstop = "out of time"
+    if item.path.stem == REPLACES_VARIABLES:
+        os.putenv = os.unsetenv = lambda *_: None
     write(test=name_of(item), outcome="crash")  # replaced when it ends
     signal.signal(signal.SIGALRM, too_long)
     signal.alarm(int(os.environ["UPSTREAM_LIMIT"]))
