@@ -12,9 +12,10 @@ inline constexpr const char* start = "p->mean = 0; p->low = 0; p->m2 = 0; p->n =
 inline constexpr const char* update =
     "p->n += 1; const REAL d = ((REAL)x0 - p->mean) - p->low; MOVE_MEAN(p, d * RECIPROCAL(p->n)); "
     "p->m2 += d * (((REAL)x0 - p->mean) - p->low);";
-// An empty accumulator takes over what it is merged with, bit by bit.
+// An empty accumulator is left out: its distance may be infinite, or its square.
 inline constexpr const char* merge =
-    "const REAL n_ = p->n + q.n, f = n_ > 0 ? q.n / n_ : 0, a = q.mean - p->mean, b = q.low - p->low, d = a + b; "
-    "p->m2 += q.m2 + d * d * p->n * f; MOVE_MEAN(p, a * f); MOVE_MEAN(p, b * f); p->n = n_;";
+    "if (p->n == 0) *p = q; else if (q.n > 0) { "
+    "const REAL n_ = p->n + q.n, f = q.n / n_, a = q.mean - p->mean, b = q.low - p->low, d = a + b; "
+    "p->m2 += q.m2 + d * d * p->n * f; MOVE_MEAN(p, a * f); MOVE_MEAN(p, b * f); p->n = n_; }";
 
 }  // namespace dlprim::welford

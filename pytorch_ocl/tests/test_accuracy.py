@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Errors of float32 against float64: long sums, data far from zero, and some elements much larger than most."""
 
+import math
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -78,3 +80,13 @@ def test_norms_far_from_zero(device, name):
 def test_norms_of_heavy_tails(device, name):
     function, size = NORMS[name]
     assert error(device, function, heavy_tailed(*size)) < 4e-7
+
+
+@pytest.mark.parametrize(
+    "values", [[1e20, 1e20 + 1e14], [1.0, 2.0, math.inf], [-4e19] * 300], ids=["two", "inf", "all"]
+)
+def test_variance_of_huge_numbers(values):
+    """Work-items without elements do not make them NaN."""
+    x = torch.tensor(values)
+    for found, expected in zip(torch.var_mean(x.to("ocl")), torch.var_mean(x), strict=True):
+        torch.testing.assert_close(found.cpu(), expected, rtol=1e-5, atol=0, equal_nan=True)
