@@ -221,7 +221,9 @@ void Queue::await_room(std::int64_t number) {
   // Commands that wait for their kernels take the device no time yet. The ring's length bounds them.
   if (submission_ && Builders::busy()) return;
   submit();
-  // Two marks at most: while a queue is full, every group of commands lets it get emptier by one.
+  // Two marks at most: while a queue is full, every group of commands lets it get emptier by one. Of several threads
+  // each waits for marks of its own.
+  std::lock_guard guard(room_mutex_);
   for (int waits = 0; waits < 2; waits++) {
     const Backlog::Mark mark = backlog_.oldest();
     if (!mark.event() || !backlog_.is_full(number)) return;

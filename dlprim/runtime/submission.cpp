@@ -111,7 +111,12 @@ std::byte* Submission::reserve(Run run, std::size_t bytes) {
   const std::size_t start = published_.load(std::memory_order_relaxed), at = start % capacity;
   const std::size_t skipped = at + bytes > capacity ? capacity - at : 0;
   next_ = start + skipped + bytes;
-  for (Backoff wait; next_ - ran_.load(std::memory_order_acquire) > capacity; wait())
+  const auto full = [&] {
+    if (next_ - ran_once_ <= capacity) return false;
+    ran_once_ = ran_.load(std::memory_order_acquire);
+    return next_ - ran_once_ > capacity;
+  };
+  for (Backoff wait; full(); wait())
     if (std::unique_lock guard(running_, std::try_to_lock); guard) run_next();
   if (skipped) new (this->at(at)) Command{nullptr, skipped};
   auto* command = new (this->at((start + skipped) % capacity)) Command{run, bytes};

@@ -15,7 +15,9 @@ namespace dlprim {
 /// At most `window` commands are in flight: up to 1024 short ones, fewer where they take long, so that all of them
 /// together run for about a second. The window is found as TCP finds its own: commands are marked in groups of an
 /// eighth of it, and who has to wait for a mark halves the window after a long wait and doubles it after a short one.
-class Backlog {
+///
+/// On cache lines of its own: the thread that computes writes it at each command, another one may call the driver.
+class alignas(64) Backlog {
  public:
   static constexpr std::int64_t most = 1024;
   struct Mark {

@@ -106,10 +106,10 @@ class Kernel {
   KernelSource source_;
   std::atomic<State> state_{State::building};
   std::exception_ptr error_;  // of a build that failed
-  std::atomic<std::uint64_t> used_{0};
   std::size_t max_work_group_ = 0;
   bool fixed_work_group_ = false;
-  std::mutex lock_;
+  alignas(64) std::mutex lock_;  // this and the next by who calls the driver
+  std::atomic<std::uint64_t> used_{0};
 };
 
 /// Builds programs of one device and keeps the binaries on disk (see disk_cache.hpp). Thread-safe.

@@ -105,7 +105,8 @@ class Queue {
   Submission* submission_;
   cl::CommandQueue queue_;
   Backlog backlog_;
-  std::atomic<unsigned> unflushed_{0};
+  std::mutex room_mutex_;  // of the thread that waits for room
+  alignas(64) std::atomic<unsigned> unflushed_{0};  // this and the next by who calls the driver
   std::atomic<bool> busy_{false};  // something was enqueued since marker_
   std::mutex marker_mutex_;
   Event marker_;

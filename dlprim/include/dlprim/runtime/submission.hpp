@@ -67,9 +67,11 @@ class Submission {
   };
   std::byte* at(std::size_t byte) noexcept { return ring_[byte / sizeof(Unit)].bytes; }
   std::unique_ptr<Unit[]> ring_;
-  std::mutex pushing_, running_;
+  // What one side alone writes, and bytes ever published and run, each on a cache line of its own.
+  alignas(64) std::mutex pushing_;
   std::size_t next_ = 0;  // where the command ends that is being written
-  // Bytes ever published and run; each on a cache line of its own.
+  std::size_t ran_once_ = 0;  // what ran_ was when the ring last seemed to be full
+  alignas(64) std::mutex running_;
   alignas(64) std::atomic<std::size_t> published_{0};
   alignas(64) std::atomic<std::size_t> ran_{0};
   alignas(64) std::atomic<int> asleep_{0};
