@@ -5,6 +5,7 @@
 //   HELD, HOLD, TAKE   arrays [AHEAD][VECTOR], loads into them at [ahead][v], and x0, x1.. from there; with PACKED
 //                      one load fills [ahead][0 .. VECTOR)
 //   FINISH     outputs from p->.. at offsets out(0)..       TO_PARTIALS, FROM_PARTIALS   stages of a split reduction
+//   BLOCK_STEP   where defined, adds ITEMS elements of x0 at once
 #include "lib/reduction.clh"
 
 #ifdef CPU_DEVICE
@@ -14,6 +15,8 @@
 #endif
 #if LINES
 #define COUNT width  // of the accumulators that a tile has use for
+#elif defined(BLOCK_STEP) && !COLUMNS
+#define COUNT 1
 #else
 #define COUNT VECTOR
 #endif
@@ -109,6 +112,29 @@ inline bool kept_element(const reduce_plan *plan, IDX tile, uint item, const int
     STEP                                \
   } while (0)
 
+#ifdef BLOCK_STEP
+#define ITEM held_x0[ahead][v]
+#if COLUMNS
+#define ITEMS AHEAD
+#define EACH_ITEM EACH_HELD
+#define ADD_ALL_HELD(position)      \
+  EACH_ACCUMULATOR {                \
+    acc_t *p = &running[v];         \
+    BLOCK_STEP                      \
+  }
+#else
+#define ITEMS (AHEAD * VECTOR)
+#define EACH_ITEM EACH_HELD EACH_ACCUMULATOR
+#define ADD_ALL_HELD(position)      \
+  {                                 \
+    acc_t *p = &running[0];         \
+    BLOCK_STEP                      \
+  }
+#endif
+#else
+#define ADD_ALL_HELD(position) EACH_HELD EACH_ACCUMULATOR ADD_HELD(position);
+#endif
+
 #if LINES
 // Rows that meet an accumulator while it is in a register.
 #define ROWS 4
@@ -152,7 +178,7 @@ inline bool kept_element(const reduce_plan *plan, IDX tile, uint item, const int
         HOLD                                                        \
       }                                                             \
     }                                                               \
-    EACH_HELD EACH_ACCUMULATOR ADD_HELD(ROW(ahead));                \
+    ADD_ALL_HELD(ROW(ahead))                                        \
   }
 #else
 #define ACCUMULATE_AHEAD
@@ -182,7 +208,7 @@ inline bool kept_element(const reduce_plan *plan, IDX tile, uint item, const int
     element_offsets(plan, ELEMENT(ahead, v), base, start, offsets);        \
     HOLD                                                                   \
   }                                                                        \
-  EACH_HELD EACH_ACCUMULATOR ADD_HELD(ELEMENT(ahead, v));
+  ADD_ALL_HELD(ELEMENT(ahead, v))
 #else
 #define SHARES 1
 #define ADD_VECTOR                                                         \
@@ -252,7 +278,7 @@ void reduce(const reduce_plan plan_value, const scalar_list scalars, OPERANDS) {
     }
 #if !COLUMNS
 #pragma unroll
-    for (uint v = 1; v < VECTOR; v++) combine(&total[0], total[v]);
+    for (uint v = 1; v < COUNT; v++) combine(&total[0], total[v]);
 #endif
 #if LINES
     IDX first[OUTPUTS], out[OUTPUTS];

@@ -70,10 +70,11 @@ std::string updated(int k, const std::string& statistic) {
 }
 
 /// Both moments in one pass.
-ReduceProgram one_pass(const std::string& step, bool running) {
+ReduceProgram one_pass(const std::string& step, bool running, const std::string& block = {}) {
   return ReduceProgram({welford::members, welford::member_count, welford::start, step, welford::merge,
                         "y0 = p->mean; y1 = 1 / sqrt(p->m2 / p->n + (REAL)s0);" +
-                            (running ? updated(2, "p->mean") + updated(3, "p->m2 / (p->n - 1)") : "")});
+                            (running ? updated(2, "p->mean") + updated(3, "p->m2 / (p->n - 1)") : ""),
+                        block});
 }
 
 /// The mean, and the deviation around it: on CPUs two passes are faster than Welford's one. The second one also corrects
@@ -207,7 +208,7 @@ void batch_norm_statistics(Queue& queue, const TensorView& x, const TensorView& 
   check_data(x);
   check_channels(x, mean, "a mean"), check_channels(x, invstd, "a deviation");
   check_channels(x, running.mean, "a running mean"), check_channels(x, running.variance, "a running variance");
-  static const Programs both([](bool updates) { return one_pass(welford::update, updates); });
+  static const Programs both([](bool updates) { return one_pass(welford::update, updates, welford::block); });
   static const Programs means(mean_pass), deviations(deviation_pass);
   if (!queue.device().info().cpu)
     return run_moments(queue, both, {&x, 1}, {mean, invstd}, {running.mean, running.variance}, eps, running.momentum);

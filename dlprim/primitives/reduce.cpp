@@ -64,7 +64,8 @@ ReduceCode code_of(const Row& row) {
       open = "const ACC_T v = p->v; const IDX i = p->i == (IDX)-1 ? 0 : p->i; ";
       break;
     case Kind::moments:
-      code = {welford::members, welford::member_count, welford::start, welford::update, welford::merge, ""};
+      code = {welford::members, welford::member_count, welford::start, welford::update, welford::merge, "",
+              welford::block};
       open = "const REAL mean = p->mean, m2 = p->m2; ";
       break;
     case Kind::pair:
@@ -177,6 +178,8 @@ KernelSource source_of(const Job& job, const ReduceForm& form, int stage) {
   source.define("COMPLEX", is_complex(x)).define("X_FLOATING", is_floating(x));
   source.define("FIELDS", code.fields).define("IDENTITY", code.identity).define("COMBINE", code.combine);
   source.define("STEP", stage == 2 ? "combine(p, q);" : code.step);
+  if (stage != 2 && !code.block.empty() && form.ahead * (form.columns ? 1 : form.vector) >= 4)
+    source.define("BLOCK_STEP", code.block);
   source.define("KEPT_ITEMS", form.kept_items).define("REDUCE_ITEMS", form.reduce_items);
   source.define("VECTOR", form.lines ? reduce_most_columns : form.vector).define("LINES", form.lines);
   source.define("COLUMNS", form.columns).define("ALIGNED", form.aligned);
@@ -289,8 +292,8 @@ const char* name(ReduceId id) noexcept { return rows[int(id)].name; }
 
 ReduceProgram::ReduceProgram(const ReduceCode& code) {
   Programs& all = programs();
-  const std::string text =
-      code.fields + '\1' + code.identity + '\1' + code.step + '\1' + code.combine + '\1' + code.finish;
+  const std::string text = code.fields + '\1' + code.identity + '\1' + code.step + '\1' + code.combine + '\1' +
+                           code.finish + '\1' + code.block;
   std::lock_guard guard(all.mutex);
   const auto [entry, added] = all.ids.try_emplace(text, std::uint32_t(all.codes.size()));
   if (added) all.codes.push_back(code);

@@ -30,6 +30,8 @@ struct ReduceCode {
   std::string step;      ///< adds one element to p->f
   std::string combine;   ///< merges q.f into p->f; must be associative and commutative
   std::string finish;    ///< sets y0, y1 ... from p->f
+  /// Optional, of one input: adds ITEMS elements to p->f at once, after `EACH_ITEM` each is ITEM. GPUs use it.
+  std::string block = {};
 };
 
 /// A reduction that can be run. Making one is cheap; programs of equal code share their kernels.
