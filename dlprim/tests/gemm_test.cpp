@@ -7,6 +7,7 @@
 #include <random>
 #include <thread>
 
+#include "../tuning/store.hpp"
 #include "floats.hpp"
 #include "gemm/core.hpp"
 #include "setting.hpp"
@@ -311,6 +312,14 @@ TEST_P(GemmOfTensorMaps, AgreesWithHost) {
   check_some({1, 72, 24, 3000, true, true, false, 0, 0, 2, 3, Activation::relu}, DataType::bfloat16);
   const testing::Variable split("DLPRIM_GEMM_SPLIT", "2");
   check_some({2, 136, 136, 328, false, true, false, 0, 0, 1, 1}, DataType::bfloat16);
+}
+
+TEST_P(GemmOfTensorMaps, CopiesRowsThatBeginAnywhere) {
+  const testing::Variable forced("DLPRIM_GEMM", "tma"), tile("DLPRIM_GEMM_TILE", GetParam());
+  tuning::set(testing::device().info(), "gemm.tma.misaligned", {"1e9 1e9"});
+  check({1, 136, 200, 72, false, true}, DataType::bfloat16);
+  check({2, 72, 136, 200, true, false, false, 8, 8, 1, 1}, DataType::bfloat16);
+  tuning::forget(testing::device().info(), "gemm.tma.misaligned");
 }
 
 TEST_P(GemmOfTensorMaps, WideIndexes) {

@@ -47,9 +47,9 @@ TileTable read_tiles(const DeviceInfo& device, const std::string& tiles, const s
   for (const std::string& line : tuning::values(device, "gemm.tiles." + tiles))
     if (const auto shape = parse_tile(line)) table.shapes.push_back(*shape);
   if (table.shapes.empty()) throw Error("[tuning] no tiles for '" + tiles + "' on " + tuning::scope_of(device));
-  std::array<double, 6> c;
+  std::array<double, 7> c;
   tuning::read_numbers(device, "gemm.costs." + costs, c);
-  table.costs = {c[0], c[1], c[2], c[3], c[4], c[5]};
+  table.costs = {c[0], c[1], c[2], c[3], c[4], c[5], c[6]};
   return table;
 }
 

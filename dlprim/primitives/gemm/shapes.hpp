@@ -23,9 +23,10 @@ struct TileShape {
 /// on a unit reach of the speed of `resident` ones; it rises linearly with their number. `stream_bytes`: operands up to
 /// that size may have their slices of k dealt out across tiles (stream-K): work-groups then read the same part at
 /// different times, so that it has to stay in the device's cache; 0: the core cannot. `stream_speed`: of a tile whose
-/// work-group goes on to the next.
+/// work-group goes on to the next. `power`: how far the time goes with all work instead of the busiest unit's, as where
+/// clocks are kept down by the power that all of them take.
 struct TileCosts {
-  double tile, element, reduction, alone = 0.2, stream_bytes = 40e6, stream_speed = 0.85;
+  double tile, element, reduction, alone = 0.2, stream_bytes = 40e6, stream_speed = 0.85, power = 0;
 };
 
 /// Tiles, the best first, and what choosing among them weighs. Never empty.

@@ -109,7 +109,8 @@ struct Estimate {
     const double part = costs.alone + (1 - costs.alone) * double(rest) / s.resident;
     const double busy = double(rounds - rest) + (rest ? double(rest) / part : 0.0);
     const double speed = problem.mode == GemmMode::weights_gradient ? s.weights_speed : s.speed;
-    return busy * s.bm * s.bn * depth / speed;
+    const double average = double(groups) / info.compute_units;
+    return ((1 - costs.power) * busy + costs.power * average) * s.bm * s.bn * depth / speed;
   }
   // Writing and reading `partial` sums, and writing the result.
   double reduction(double partial) const {

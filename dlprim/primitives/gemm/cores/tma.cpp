@@ -51,41 +51,68 @@ double bytes_of(const GemmProblem& problem, const Operand& x) {
   return double(x.size) * double(problem.p.k) * batches * double(size_of(problem.type));
 }
 
-struct Which {
-  bool a, b;
-};
-// The operands that are copied first, so that they lie well and, in tf32, along k.
-Which copies(const GemmCore* of, const GemmProblem& problem) {
-  const Operand a = operand_a(problem), b = operand_b(problem);
-  const bool well_a = lies_well(problem, a), well_b = lies_well(problem, b);
-  if (problem.type != DataType::float32) return {!well_a, !well_b};
-  const std::int64_t k = problem.p.k;
-  Which result{!well_a || !a.along_k(k), !well_b || !b.along_k(k)};
-  if (of == &core) return result;
-  // The larger one that lies across k is read so.
-  const bool across_a = well_a && result.a, across_b = well_b && result.b;
-  const bool larger = bytes_of(problem, a) > bytes_of(problem, b);
-  if (across_a && (!across_b || larger)) result.a = false;
-  else if (across_b) result.b = false;
-  return result;
-}
-double copied_bytes(const GemmCore* of, const GemmProblem& problem) {
-  const auto [a, b] = copies(of, problem);
-  return (a ? bytes_of(problem, operand_a(problem)) : 0) + (b ? bytes_of(problem, operand_b(problem)) : 0);
-}
-
-// The operands that tma_registers reads across k: at most one.
-Which kept_in_registers(const GemmProblem& problem) {
-  const Which all = copies(&core, problem), some = copies(&registers, problem);
-  return {all.a != some.a, all.b != some.b};
-}
-
 // Copies take batches along the third dimension of a launch, where NVIDIA's have no more work-groups.
 constexpr std::int64_t most_copied = 65535;
 
-bool too_many_copies(const GemmCore* of, const GemmProblem& problem) {
+// "gemm.tma.copies": until a copy starts, bytes of it, and multiply-adds of others and of this core.
+struct Rates {
+  double start, bandwidth, others, own;
+};
+Rates rates(const GemmCore* of, const Device& device, const GemmProblem& problem) {
+  static tuning::Numbers<6> numbers("gemm.tma.copies");
+  static tuning::Numbers<1> speed("gemm.tma.registers");
+  const auto& [start, bandwidth, mma_16, mma_32, own_16, own_32] = numbers(device);
+  const bool single = problem.type == DataType::float32;
+  return {start, bandwidth, single ? mma_32 : mma_16,
+          (single ? own_32 : own_16) * (of == &registers ? speed(device)[0] : 1.0)};
+}
+
+double operations(const GemmProblem& problem) {
   const auto& p = problem.p;
-  const auto [a, b] = copies(of, problem);
+  return 2 * double(p.m) * double(p.n) * double(p.k) * double(problem.batches);
+}
+
+// Whether a copy whose rows begin at lines of 128 bytes takes less time than those of `x` cost that begin elsewhere: the
+// copy engine then reads two lines for one, and more sectors of 32 bytes.
+bool alignment_pays(const Device& device, const GemmProblem& problem, const Operand& x) {
+  static tuning::Numbers<2> losses("gemm.tma.misaligned");
+  const MatrixInMemory m = matrix(problem, x, 64);
+  const auto beginnings = std::uint64_t(m.stride | x.batch_stride * m.element_bytes) | x.data.offset;
+  if (beginnings % 128 == 0 || (x.batch_stride && problem.batches > most_copied)) return false;
+  const double loss = losses(device)[beginnings % 32 == 0 ? 0 : 1];
+  const Rates rate = rates(&core, device, problem);
+  return rate.start + bytes_of(problem, x) / rate.bandwidth < loss * operations(problem) / rate.own;
+}
+
+struct Which {
+  bool a, b;
+};
+// The operands that tma_registers reads across k: of two the larger one.
+Which kept_in_registers(const GemmProblem& problem) {
+  const auto across = [&](const Operand& x) { return lies_well(problem, x) && !x.along_k(problem.p.k); };
+  const Operand a = operand_a(problem), b = operand_b(problem);
+  const bool across_a = across(a), across_b = across(b), larger = bytes_of(problem, a) > bytes_of(problem, b);
+  return {across_a && (!across_b || larger), across_b && !(across_a && larger)};
+}
+
+// The operands that are copied first, so that they lie well and, in tf32, along k.
+Which copies(const GemmCore* of, const Device& device, const GemmProblem& problem) {
+  const Which kept = of == &registers ? kept_in_registers(problem) : Which{};
+  const bool along = problem.type == DataType::float32;
+  const auto copied = [&](const Operand& x) {
+    if (!lies_well(problem, x) || (along && !x.along_k(problem.p.k))) return true;
+    return alignment_pays(device, problem, x);
+  };
+  return {!kept.a && copied(operand_a(problem)), !kept.b && copied(operand_b(problem))};
+}
+double copied_bytes(const GemmCore* of, const Device& device, const GemmProblem& problem) {
+  const auto [a, b] = copies(of, device, problem);
+  return (a ? bytes_of(problem, operand_a(problem)) : 0) + (b ? bytes_of(problem, operand_b(problem)) : 0);
+}
+
+bool too_many_copies(const GemmCore* of, const Device& device, const GemmProblem& problem) {
+  const auto& p = problem.p;
+  const auto [a, b] = copies(of, device, problem);
   return problem.batches > most_copied && ((a && p.a_batch != 0) || (b && p.b_batch != 0));
 }
 
@@ -116,26 +143,31 @@ Operand aligned(Queue& queue, const GemmProblem& problem, const Operand& x, Work
   return {memory.data(), x.size, along_k ? pitch : 1, along_k ? 1 : pitch, x.batch_stride ? rows * pitch : 0};
 }
 
+// A copy; where memory is short, an operand that is read where it lies as well stays there.
+Operand copied(Queue& queue, const GemmProblem& problem, const Operand& x, Workspace& memory) {
+  const bool needed = !lies_well(problem, x) || (problem.type == DataType::float32 && !x.along_k(problem.p.k));
+  try {
+    return aligned(queue, problem, x, memory);
+  } catch (const OutOfMemoryError&) {
+    if (needed) throw;
+    return x;
+  }
+}
+
 // Seconds by estimate, with copies, and with a core that needs none.
 struct Times {
   double own, other;
 };
 Times times(const GemmCore* of, const Device& device, const GemmProblem& problem) {
-  static tuning::Numbers<6> numbers("gemm.tma.copies");
-  static tuning::Numbers<1> speed("gemm.tma.registers");
-  const auto& [start, bandwidth, mma_16, mma_32, own_16, own_32] = numbers(device);
-  const auto& p = problem.p;
-  const auto [a, b] = copies(of, problem);
-  const bool single = problem.type == DataType::float32;
-  const double operations = 2 * double(p.m) * double(p.n) * double(p.k) * double(problem.batches);
-  const double rate = (single ? own_32 : own_16) * (of == &registers ? speed(device)[0] : 1.0);
-  return {start * (a + b) + copied_bytes(of, problem) / bandwidth + operations / rate,
-          operations / (single ? mma_32 : mma_16)};
+  const Rates rate = rates(of, device, problem);
+  const auto [a, b] = copies(of, device, problem);
+  return {rate.start * (a + b) + copied_bytes(of, device, problem) / rate.bandwidth + operations(problem) / rate.own,
+          operations(problem) / rate.others};
 }
 
 // Whether copies, if any, take less time than the core saves.
 bool pays(const GemmCore* of, const Device& device, const GemmProblem& problem) {
-  if (copied_bytes(of, problem) == 0) return true;
+  if (copied_bytes(of, device, problem) == 0) return true;
   const auto [own, other] = times(of, device, problem);
   return own < other;
 }
@@ -167,9 +199,9 @@ void run_with(Queue& queue, const GemmCore* of, const GemmProblem& given, const 
   GemmKey key = gemm_key(of, problem);
   Workspace memory_a, memory_b;
   Operand a = operand_a(problem), b = operand_b(problem);
-  const auto [copy_a, copy_b] = copies(of, problem);
-  if (copy_a) a = aligned(queue, problem, a, memory_a);
-  if (copy_b) b = aligned(queue, problem, b, memory_b);
+  const auto [copy_a, copy_b] = copies(of, queue.device(), problem);
+  if (copy_a) a = copied(queue, problem, a, memory_a);
+  if (copy_b) b = copied(queue, problem, b, memory_b);
   problem.a = a.data, p.a_m = a.stride, p.a_k = a.k_stride, p.a_batch = a.batch_stride;
   problem.b = b.data, p.b_n = b.stride, p.b_k = b.k_stride, p.b_batch = b.batch_stride;
   key.a_along_k = a.along_k(p.k), key.b_along_k = b.along_k(p.k);
@@ -192,7 +224,7 @@ const char* decline_any(const GemmCore* of, const Device& device, const GemmProb
   if (problem.mode != GemmMode::plain) return "only for plain products";
   if (p.k == 0) return "k is 0";
   if (std::max({p.m, p.n, p.k, problem.batches}) >= std::int64_t(1) << 30) return "sizes need more than 32 bits";
-  if (too_many_copies(of, problem)) return "too many matrices to be copied";
+  if (too_many_copies(of, device, problem)) return "too many matrices to be copied";
   if (info.max_work_group < 512 || info.local_memory < 49152) return "the device's work-groups are too small";
   if (forced) return nullptr;
   if (!has_units(info)) return "the device is not of the Hopper architecture";
