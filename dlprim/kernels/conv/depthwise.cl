@@ -3,6 +3,7 @@
 //   TYPE, T, INDEX, TAPS_D TAPS_H TAPS_W, STRIDE_*, DILATION_*, BIAS, ACTIVATE(x), CHANNELS_LAST
 //   ROWS   rows of the result a work-item computes, sharing what they read        GROUP  work-items that sum weights
 //   FLIP   flips the kernel: the data gradient at stride 1 is such a convolution of y's gradient
+//   LINE   whether the result has one row only
 #include "lib/types.clh"
 
 #include "lib/depthwise.clh"
@@ -12,17 +13,20 @@ typedef struct {
   INDEX n, channel, d, h, w;
 } Position;
 
-// Position number `id` of the result, counting blocks of `rows` rows; lanes follow memory.
-inline Position position(INDEX id, INDEX rows, const Shape *s) {
+// Position number `id` among depth x height x width of each channel; lanes follow memory.
+inline Position position(INDEX id, INDEX depth, INDEX height, INDEX width, const Shape *s) {
   Position at;
-  const INDEX blocks = (s->out_h + rows - 1) / rows;
   INDEX rest;
 #if CHANNELS_LAST
   rest = id / s->channels, at.channel = id - rest * s->channels, id = rest;
 #endif
-  rest = id / s->out_w, at.w = id - rest * s->out_w, id = rest;
-  rest = id / blocks, at.h = (id - rest * blocks) * rows, id = rest;
-  rest = id / s->out_d, at.d = id - rest * s->out_d, id = rest;
+  rest = id / width, at.w = id - rest * width, id = rest;
+#if LINE
+  at.h = at.d = 0;
+#else
+  rest = id / height, at.h = id - rest * height, id = rest;
+  rest = id / depth, at.d = id - rest * depth, id = rest;
+#endif
 #if CHANNELS_LAST
   at.n = id;
 #else
@@ -40,8 +44,9 @@ inline Position position(INDEX id, INDEX rows, const Shape *s) {
 #define TAP(k, taps) (FLIP ? (taps) - 1 - (k) : (k))
 
 __kernel void conv_depthwise(ARGUMENTS) {
-  const Position at = position(get_global_id(0), ROWS, &s);
+  Position at = position(get_global_id(0), s.out_d, (s.out_h + ROWS - 1) / ROWS, s.out_w, &s);
   if (at.n >= s.images) return;
+  at.h *= ROWS;
   __global const STORAGE(TYPE) *W = CONST_POINTER(STORAGE(TYPE), weights) + at.channel * s.w_o;
   __global const STORAGE(TYPE) *from_plane =
       CONST_POINTER(STORAGE(TYPE), from) + at.n * s.from_n + at.channel / s.multiplier * s.from_c;
@@ -84,8 +89,46 @@ __kernel void conv_depthwise(ARGUMENTS) {
 }
 
 // The data gradient at any stride and multiplier: `to` is x's gradient, `from` y's.
+#if BLOCKS
+// Of each dimension a work-item computes as many neighbours as the stride is long. They share what they read, and each tap
+// belongs to one of them.
+#define BLOCKS_OF(size, padding, stride) (((size) - 1 + (padding)) / (stride) + 1)
 __kernel void conv_depthwise_data(ARGUMENTS) {
-  const Position at = position(get_global_id(0), 1, &s);
+  const Position at =
+      position(get_global_id(0), BLOCKS_OF(s.out_d, s.pad_d, STRIDE_D), BLOCKS_OF(s.out_h, s.pad_h, STRIDE_H),
+               BLOCKS_OF(s.out_w, s.pad_w, STRIDE_W), &s);
+  if (at.n >= s.images) return;
+  T sum[STRIDE_D][STRIDE_H][STRIDE_W];
+#define EACH_OF_BLOCK                              \
+  _Pragma("unroll") for (int i = 0; i < STRIDE_D; i++) \
+  _Pragma("unroll") for (int j = 0; j < STRIDE_H; j++) \
+  _Pragma("unroll") for (int k = 0; k < STRIDE_W; k++)
+  EACH_OF_BLOCK sum[i][j][k] = BIAS_OF(at.channel);
+  for (INDEX o = at.channel * s.multiplier; o < (at.channel + 1) * s.multiplier; o++) {
+    __global const STORAGE(TYPE) *W = CONST_POINTER(STORAGE(TYPE), weights) + o * s.w_o;
+    __global const STORAGE(TYPE) *from_plane = CONST_POINTER(STORAGE(TYPE), from) + at.n * s.from_n + o * s.from_c;
+#pragma unroll
+    for (int t = 0; t < TAPS; t++) {
+      const int kd = t / (TAPS_H * TAPS_W), kh = t / TAPS_W % TAPS_H, kw = t % TAPS_W;
+      const int d = kd * DILATION_D, h = kh * DILATION_H, w = kw * DILATION_W;
+      const INDEX fd = at.d - d / STRIDE_D, fh = at.h - h / STRIDE_H, fw = at.w - w / STRIDE_W;
+      if (fd < 0 || fh < 0 || fw < 0 || fd >= s.in_d || fh >= s.in_h || fw >= s.in_w) continue;
+      sum[d % STRIDE_D][h % STRIDE_H][w % STRIDE_W] =
+          fma((T)LOAD(TYPE, W, kd * s.w_d + kh * s.w_h + kw * s.w_w),
+              (T)LOAD(TYPE, from_plane, fd * s.from_d + fh * s.from_h + fw * s.from_w),
+              sum[d % STRIDE_D][h % STRIDE_H][w % STRIDE_W]);
+    }
+  }
+  __global STORAGE(TYPE) *plane = POINTER(STORAGE(TYPE), to) + at.n * s.to_n + at.channel * s.to_c;
+  EACH_OF_BLOCK {
+    const INDEX d = at.d * STRIDE_D + i - s.pad_d, h = at.h * STRIDE_H + j - s.pad_h, w = at.w * STRIDE_W + k - s.pad_w;
+    if (d >= 0 && h >= 0 && w >= 0 && d < s.out_d && h < s.out_h && w < s.out_w)
+      STORE(TYPE, plane, d * s.to_d + h * s.to_h + w * s.to_w, sum[i][j][k]);
+  }
+}
+#else
+__kernel void conv_depthwise_data(ARGUMENTS) {
+  const Position at = position(get_global_id(0), s.out_d, s.out_h, s.out_w, &s);
   if (at.n >= s.images) return;
   T sum = BIAS_OF(at.channel);
   for (INDEX o = at.channel * s.multiplier; o < (at.channel + 1) * s.multiplier; o++) {
@@ -106,8 +149,27 @@ __kernel void conv_depthwise_data(ARGUMENTS) {
   STORE(TYPE, POINTER(STORAGE(TYPE), to),
         at.n * s.to_n + at.channel * s.to_c + at.d * s.to_d + at.h * s.to_h + at.w * s.to_w, sum);
 }
+#endif
 
-// Sums dy * x over the positions of the images of a slice; sums[slice, tap, channel]. Here `from` is x, `to` dy.
+// Position number `i` of the images of a channel.
+inline Position position_of_channel(INDEX i, const Shape *s) {
+  Position at = {0, 0, 0, 0, 0};
+  INDEX rest = i / s->out_w;
+  at.w = i - rest * s->out_w, i = rest;
+  rest = i / s->out_h, at.h = i - rest * s->out_h, i = rest;
+  at.n = i / s->out_d, at.d = i - at.n * s->out_d;
+  return at;
+}
+
+// Goes on by `step` positions: sums of digits of which each carries once at most.
+inline void advance(Position *at, const Position *step, const Shape *s) {
+  at->w += step->w, at->h += step->h, at->d += step->d, at->n += step->n;
+  if (at->w >= s->out_w) at->w -= s->out_w, at->h++;
+  if (at->h >= s->out_h) at->h -= s->out_h, at->d++;
+  if (at->d >= s->out_d) at->d -= s->out_d, at->n++;
+}
+
+// Sums dy * x over a slice of a channel's positions; sums[slice, tap, channel]. Here `from` is x, `to` dy.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void conv_depthwise_weights(CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), to),
                             GLOBAL(T, sums), const Shape s) {
@@ -117,13 +179,12 @@ void conv_depthwise_weights(CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STOR
   T sum[TAPS];
 #pragma unroll
   for (int t = 0; t < TAPS; t++) sum[t] = 0;
-  const INDEX plane = s.out_d * s.out_h * s.out_w;
-  const INDEX per_slice = (s.images + s.slices - 1) / s.slices;
-  const INDEX first = slice * per_slice, images = max((INDEX)0, min(per_slice, s.images - first));
-  for (INDEX i = item; i < images * plane; i += GROUP) {
-    const INDEX image = i / plane, at = i - image * plane;
-    const INDEX row = at / s.out_w, w = at - row * s.out_w;
-    const INDEX d = row / s.out_h, h = row - d * s.out_h, n = first + image;
+  const INDEX positions = s.images * s.out_d * s.out_h * s.out_w, share = (positions + s.slices - 1) / s.slices;
+  const INDEX begin = slice * share, end = min(begin + share, positions);
+  const Position step = position_of_channel(GROUP, &s);
+  Position at = position_of_channel(begin + item, &s);
+  for (INDEX i = begin + item; i < end; i += GROUP, advance(&at, &step, &s)) {
+    const INDEX n = at.n, d = at.d, h = at.h, w = at.w;
     const T g = LOAD(TYPE, CONST_POINTER(STORAGE(TYPE), to),
                      n * s.to_n + channel * s.to_c + d * s.to_d + h * s.to_h + w * s.to_w);
     __global const STORAGE(TYPE) *x =

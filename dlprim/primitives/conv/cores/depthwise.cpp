@@ -34,11 +34,12 @@ constexpr std::int64_t strip_capacity = 8176;
 constexpr const char* pass_names[] = {"conv_depthwise", "conv_depthwise", "conv_depthwise_data",
                                       "conv_depthwise_weights", "conv_depthwise_finish"};
 constexpr int weights_group = 128;
+constexpr std::int64_t most_in_block = 16;  // elements of a gradient that a work-item computes
 constexpr std::size_t finish_columns = 16;  // sums that a group finishes
 
 struct Key {
   Pass pass;
-  std::uint16_t type, taps[3], stride[3], dilation[3], rows, bias, activation, channels_last, wide, group;
+  std::uint16_t type, taps[3], stride[3], dilation[3], rows, bias, activation, channels_last, wide, group, line, blocks;
   std::uint16_t vector;  // of conv_depthwise_strip; 0: another kernel
 };
 
@@ -50,7 +51,7 @@ Key make_key(const Queue& queue, Pass pass, const ConvShape& s, const Volume& to
     key.stride[i] = std::uint16_t(s.stride[i]), key.dilation[i] = std::uint16_t(s.dilation[i]);
   }
   key.channels_last = to.channel_stride == 1 && to.stride[2] != 1;
-  key.rows = pass == Pass::forward || pass == Pass::flipped ? 4 : 1;
+  key.rows = (pass == Pass::forward || pass == Pass::flipped) && to.size[1] > 1 ? 4 : 1;
   auto reach = [](const Volume& v) {
     std::int64_t last = v.outer * v.outer_stride + v.channels * v.channel_stride;
     for (int i = 0; i < 3; i++) last += v.size[i] * v.stride[i];
@@ -81,6 +82,8 @@ Kernel& kernel_of(Device& device, const Key& key) {
     source.define("ACTIVATE(x0)", activation_code(Activation(key.activation)));
     source.define("CHANNELS_LAST", key.channels_last)
         .define("FLIP", key.pass == Pass::flipped)
+        .define("LINE", key.line)
+        .define("BLOCKS", key.blocks)
         .define("GROUP", key.group);
     constexpr const char* names[] = {"D", "H", "W"};
     for (int i = 0; i < 3; i++) {
@@ -154,8 +157,10 @@ void run_map(Queue& queue, Key key, const ConvShape& s, const Volume& from, cons
     return run(queue, key, NDRange(items, 1), shape, from.data, s.w.data, bias.defined() ? bias.data : s.w.data,
                to.data);
   }
-  const std::int64_t blocks = (to.size[1] + key.rows - 1) / key.rows;
-  const auto items = std::size_t(to.outer * to.channels * to.size[0] * blocks * to.size[2]);
+  std::int64_t sizes[] = {to.size[0], (to.size[1] + key.rows - 1) / key.rows, to.size[2]};
+  for (int i = 0; i < 3 && key.blocks; i++) sizes[i] = (to.size[i] - 1 + shape.padding[i]) / key.stride[i] + 1;
+  key.line = sizes[0] == 1 && sizes[1] == 1;
+  const auto items = std::size_t(to.outer * to.channels * sizes[0] * sizes[1] * sizes[2]);
   run(queue, key, NDRange(items, 128), shape, from.data, s.w.data, bias.defined() ? bias.data : s.w.data, to.data);
 }
 
@@ -179,7 +184,9 @@ void data_gradient(Queue& queue, const ConvShape& s, const TensorView& bias) {
   const bool dense = s.stride[0] == 1 && s.stride[1] == 1 && s.stride[2] == 1;
   if (s.y.channels == s.x.channels && (dense || strip_rows(queue.device(), key, flipped, strip_vector(s.x)) > 0))
     return run_map(queue, key, s, s.y, s.x, bias, flipped);
-  run_map(queue, make_key(queue, Pass::data, s, s.x), s, s.y, s.x, bias, shape);
+  Key generic = make_key(queue, Pass::data, s, s.x);
+  generic.blocks = s.stride[0] * s.stride[1] * s.stride[2] <= most_in_block;
+  run_map(queue, generic, s, s.y, s.x, bias, shape);
 }
 
 void weights_gradient(Queue& queue, const ConvShape& s) {
@@ -191,12 +198,15 @@ void weights_gradient(Queue& queue, const ConvShape& s) {
     partial = depthwise_last_weights(queue, s);
     shape.slices = partial.slices;
   } else {
-    const std::int64_t wanted = 8 * std::int64_t(queue.device().info().compute_units);
-    shape.slices = std::clamp<std::int64_t>(wanted / s.y.channels, 1, s.y.outer);
-    partial.sums = Workspace(queue, size * std::size_t(shape.slices) * size_of(accumulate_type(s.type)));
     const int vector = strip_vector(s.y);
     const bool strips = strip_rows(queue.device(), key, shape, vector) > 0;
     if (strips) key.vector = std::uint16_t(vector);
+    // A strip's are of whole images; others have four positions for each work-item.
+    const std::int64_t wanted = 8 * std::int64_t(queue.device().info().compute_units);
+    const std::int64_t positions = s.y.outer * s.y.size[0] * s.y.size[1] * s.y.size[2];
+    const std::int64_t most = strips ? s.y.outer : std::max<std::int64_t>(positions / (4 * key.group), 1);
+    shape.slices = std::clamp<std::int64_t>(wanted / s.y.channels, 1, most);
+    partial.sums = Workspace(queue, size * std::size_t(shape.slices) * size_of(accumulate_type(s.type)));
     const std::size_t group = strips ? 1 : key.group;
     run(queue, key, NDRange(std::size_t(s.y.channels) * group, std::size_t(shape.slices), group, 1), shape, s.x.data,
         s.y.data, partial.sums.data());
