@@ -44,20 +44,6 @@ SMALL_TESTS = ":".join(
     Upsample.Linear* Upsample.Nearest""".split()
 )
 
-# Those for which rusticl's compiler takes about ten seconds and more, and two of thousands of launches; only
-# `make test-whole` runs them there.
-SLOW_ON_RUSTICL = ":".join(
-    """
-    */Attention.Lengths*/tiled */Attention.Widths/* */Attention.Causal* */Attention.Blocks* */Attention.Drops*
-    AttentionProducts.D* AttentionProducts.W* AttentionRows.FewQueries AttentionTiles.*
-    */ConvCandidate.AgreesWithHost/* Conv.Acti* Conv.CopiesC* Conv.Depthwise* Conv.DoesWithout* Conv.FoldsF*
-    Conv.Join* Conv.Lays* Conv.OtherTypes Conv.Patches Conv.Shifted Conv.Winograd Fft.Every* Fft.Le* Fft.Long*
-    Fft.Real* Gemm.Bytes* */GemmCandidate.Agrees* */GemmOfFewRows.* GroupNorm.Layer* Linalg.EigenvaluesInC*
-    Linalg.LuFactor Linalg.LuTells* Linalg.Qr Linalg.Tri* Quantized.Product Quantized.Weights* Queue.Threads*
-    Random.SmallPerm* Reduce.EveryRow* Reduce.*ForGpus */SortCandidate.OrdersEveryType/* */SortCandidate.Selects*/1
-    Upsample.Gradient*""".split()
-)
-
 # Kernels that GPUs alone take, most of them for NVIDIA's matrix units, which others emulate: slow to build, above all
 # for PoCL, and the same code everywhere.
 FOR_GPUS = ":".join(
@@ -215,15 +201,13 @@ def operators(whole):
     yield Step("PyTorch's own tests", upstream, DEVICES["Intel"], 1800 if whole else 15)
 
 
-def rusticl(whole):
+def rusticl():
     """Mesa's, on a CPU. It has float64 where that is asked for; the small device tests without."""
     # Its front end is what GPUs share. llvmpipe behind it compiles in a third of the time when it does not optimize and
     # takes four work-items at a time.
     run = ["tools/rusticl.sh", "run"]
     environment = {"RUSTICL_FEATURES": "fp64", "GALLIVM_PERF": "nopt", "LP_NATIVE_VECTOR_WIDTH": "128"}
-    left_out = "" if whole else f"-{FOR_GPUS}:{SLOW_ON_RUSTICL}"
-    tests = [f"{BUILD}/dlprim/dlprim_tests", f"--gtest_filter=*{left_out}"]
-    yield Step("dlprim on rusticl", [*run, *tests], environment, 90 if whole else 30, cores=1)
+    yield Step("dlprim on rusticl", [*run, f"{BUILD}/dlprim/dlprim_tests"], environment, 40, cores=1)
     op_db = pytest_command("-n", "1", "pytorch_ocl/tests/test_opinfo.py", "-m", "representative")
     yield Step("op_db on rusticl", [*run, *op_db], environment, 20, cores=1)
 
@@ -231,7 +215,7 @@ def rusticl(whole):
 def steps(whole=False):
     """What needs no GPU, in this order: quick and general first. What is not whole has to end within 45 minutes on
     two cores: a third of op_db, on PoCL small tests of each kind of kernel and what is not above the operators,
-    and no tests marked so, ONNX's on PoCL, slow ones on rusticl, clang-tidy nor Windows but for the runtime."""
+    and no tests marked so, ONNX's on PoCL, clang-tidy nor Windows but for the runtime."""
     yield from checks(whole)
     for platform, environment in DEVICES.items():
         yield from on_platform(platform, environment, whole)
@@ -239,7 +223,7 @@ def steps(whole=False):
     yield from networks(whole)
     yield from other_machines(whole)
     yield from operators(whole)
-    yield from rusticl(whole)
+    yield from rusticl()
 
 
 def gpu_steps():

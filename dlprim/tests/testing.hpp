@@ -20,9 +20,7 @@ inline Queue& queue() { return device().default_queue(); }
 
 /// PoCL and Mesa's rusticl take up to a second to build a kernel: there, tests of many cases in many dtypes and forms take
 /// every third of these, which wanders over all of them. Other devices take all.
-inline bool builds_slowly() {
-  return device().info().vendor == Vendor::pocl || device().info().platform == "rusticl";
-}
+inline bool builds_slowly() { return device().info().vendor == Vendor::pocl || device().info().platform == "rusticl"; }
 inline bool takes(int number) { return !builds_slowly() || number % 3 == 0; }
 
 /// Device memory holding a vector; read() brings it back.
