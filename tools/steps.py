@@ -207,7 +207,10 @@ def rusticl():
     # takes four work-items at a time.
     run = ["tools/rusticl.sh", "run"]
     environment = {"RUSTICL_FEATURES": "fp64", "GALLIVM_PERF": "nopt", "LP_NATIVE_VECTOR_WIDTH": "128"}
-    yield Step("dlprim on rusticl", [*run, f"{BUILD}/dlprim/dlprim_tests"], environment, 40, cores=1)
+    for half in range(2):
+        shard = {"GTEST_TOTAL_SHARDS": "2", "GTEST_SHARD_INDEX": str(half)}
+        tests = [*run, f"{BUILD}/dlprim/dlprim_tests"]
+        yield Step(f"dlprim on rusticl, half {half + 1}", tests, {**environment, **shard}, 30, cores=1)
     op_db = pytest_command("-n", "1", "pytorch_ocl/tests/test_opinfo.py", "-m", "representative")
     yield Step("op_db on rusticl", [*run, *op_db], environment, 20, cores=1)
 
