@@ -3,7 +3,7 @@
 //   TYPE, T, INDEX, TAPS_D TAPS_H TAPS_W, STRIDE_*, DILATION_*, BIAS, ACTIVATE(x), CHANNELS_LAST
 //   ROWS   rows of the result a work-item computes, sharing what they read        GROUP  work-items that sum weights
 //   FLIP   flips the kernel: the data gradient at stride 1 is such a convolution of y's gradient
-//   LINE   whether the result has one row only
+//   LINE   whether there is one row of work-items only            BLOCKS  see conv_depthwise_data
 #include "lib/types.clh"
 
 #include "lib/depthwise.clh"
@@ -88,21 +88,32 @@ __kernel void conv_depthwise(ARGUMENTS) {
     if (at.h + v < s.out_h) STORE(TYPE, result, v * s.to_h, ACTIVATE(sum[v]));
 }
 
-// The data gradient at any stride and multiplier: `to` is x's gradient, `from` y's.
+// The data gradient at any stride and multiplier: `to` is x's gradient, `from` y's. With BLOCKS a work-item computes, of each
+// dimension, as many neighbours as the stride is long: they share what they read, and each tap belongs to one of them.
+// SIDE: elements along a dimension; COUNT: work-items; FIRST: the first element of work-item `at`; SOURCE: what a tap at
+// distance `tap` meets in `from`, -1 for nothing.
 #if BLOCKS
-// Of each dimension a work-item computes as many neighbours as the stride is long. They share what they read, and each tap
-// belongs to one of them.
-#define BLOCKS_OF(size, padding, stride) (((size) - 1 + (padding)) / (stride) + 1)
+#define SIDE(stride) (stride)
+#define COUNT(size, padding, stride) (((size) - 1 + (padding)) / (stride) + 1)
+#define FIRST(at, padding, stride) ((at) * (stride) - (padding))
+#define SOURCE(at, padding, tap, stride) ((at) - (tap) / (stride))
+#else
+#define SIDE(stride) 1
+#define COUNT(size, padding, stride) (size)
+#define FIRST(at, padding, stride) (at)
+#define SOURCE(at, padding, tap, stride) \
+  (((at) + (padding) - (tap)) % (stride) ? -1 : ((at) + (padding) - (tap)) / (stride))
+#endif
+#define EACH_OF_BLOCK                                        \
+  _Pragma("unroll") for (int i = 0; i < SIDE(STRIDE_D); i++)   \
+    _Pragma("unroll") for (int j = 0; j < SIDE(STRIDE_H); j++) \
+      _Pragma("unroll") for (int k = 0; k < SIDE(STRIDE_W); k++)
+
 __kernel void conv_depthwise_data(ARGUMENTS) {
-  const Position at =
-      position(get_global_id(0), BLOCKS_OF(s.out_d, s.pad_d, STRIDE_D), BLOCKS_OF(s.out_h, s.pad_h, STRIDE_H),
-               BLOCKS_OF(s.out_w, s.pad_w, STRIDE_W), &s);
+  const Position at = position(get_global_id(0), COUNT(s.out_d, s.pad_d, STRIDE_D), COUNT(s.out_h, s.pad_h, STRIDE_H),
+                               COUNT(s.out_w, s.pad_w, STRIDE_W), &s);
   if (at.n >= s.images) return;
-  T sum[STRIDE_D][STRIDE_H][STRIDE_W];
-#define EACH_OF_BLOCK                              \
-  _Pragma("unroll") for (int i = 0; i < STRIDE_D; i++) \
-  _Pragma("unroll") for (int j = 0; j < STRIDE_H; j++) \
-  _Pragma("unroll") for (int k = 0; k < STRIDE_W; k++)
+  T sum[SIDE(STRIDE_D)][SIDE(STRIDE_H)][SIDE(STRIDE_W)];
   EACH_OF_BLOCK sum[i][j][k] = BIAS_OF(at.channel);
   for (INDEX o = at.channel * s.multiplier; o < (at.channel + 1) * s.multiplier; o++) {
     __global const STORAGE(TYPE) *W = CONST_POINTER(STORAGE(TYPE), weights) + o * s.w_o;
@@ -111,45 +122,22 @@ __kernel void conv_depthwise_data(ARGUMENTS) {
     for (int t = 0; t < TAPS; t++) {
       const int kd = t / (TAPS_H * TAPS_W), kh = t / TAPS_W % TAPS_H, kw = t % TAPS_W;
       const int d = kd * DILATION_D, h = kh * DILATION_H, w = kw * DILATION_W;
-      const INDEX fd = at.d - d / STRIDE_D, fh = at.h - h / STRIDE_H, fw = at.w - w / STRIDE_W;
+      const INDEX fd = SOURCE(at.d, s.pad_d, d, STRIDE_D), fh = SOURCE(at.h, s.pad_h, h, STRIDE_H);
+      const INDEX fw = SOURCE(at.w, s.pad_w, w, STRIDE_W);
       if (fd < 0 || fh < 0 || fw < 0 || fd >= s.in_d || fh >= s.in_h || fw >= s.in_w) continue;
-      sum[d % STRIDE_D][h % STRIDE_H][w % STRIDE_W] =
-          fma((T)LOAD(TYPE, W, kd * s.w_d + kh * s.w_h + kw * s.w_w),
-              (T)LOAD(TYPE, from_plane, fd * s.from_d + fh * s.from_h + fw * s.from_w),
-              sum[d % STRIDE_D][h % STRIDE_H][w % STRIDE_W]);
+      T *of = &sum[d % SIDE(STRIDE_D)][h % SIDE(STRIDE_H)][w % SIDE(STRIDE_W)];
+      *of = fma((T)LOAD(TYPE, W, kd * s.w_d + kh * s.w_h + kw * s.w_w),
+                (T)LOAD(TYPE, from_plane, fd * s.from_d + fh * s.from_h + fw * s.from_w), *of);
     }
   }
   __global STORAGE(TYPE) *plane = POINTER(STORAGE(TYPE), to) + at.n * s.to_n + at.channel * s.to_c;
   EACH_OF_BLOCK {
-    const INDEX d = at.d * STRIDE_D + i - s.pad_d, h = at.h * STRIDE_H + j - s.pad_h, w = at.w * STRIDE_W + k - s.pad_w;
+    const INDEX d = FIRST(at.d, s.pad_d, STRIDE_D) + i, h = FIRST(at.h, s.pad_h, STRIDE_H) + j;
+    const INDEX w = FIRST(at.w, s.pad_w, STRIDE_W) + k;
     if (d >= 0 && h >= 0 && w >= 0 && d < s.out_d && h < s.out_h && w < s.out_w)
       STORE(TYPE, plane, d * s.to_d + h * s.to_h + w * s.to_w, sum[i][j][k]);
   }
 }
-#else
-__kernel void conv_depthwise_data(ARGUMENTS) {
-  const Position at = position(get_global_id(0), s.out_d, s.out_h, s.out_w, &s);
-  if (at.n >= s.images) return;
-  T sum = BIAS_OF(at.channel);
-  for (INDEX o = at.channel * s.multiplier; o < (at.channel + 1) * s.multiplier; o++) {
-    __global const STORAGE(TYPE) *W = CONST_POINTER(STORAGE(TYPE), weights) + o * s.w_o;
-    __global const STORAGE(TYPE) *from_plane = CONST_POINTER(STORAGE(TYPE), from) + at.n * s.from_n + o * s.from_c;
-#pragma unroll
-    for (int t = 0; t < TAPS; t++) {
-      const int kd = t / (TAPS_H * TAPS_W), kh = t / TAPS_W % TAPS_H, kw = t % TAPS_W;
-      const INDEX qd = at.d + s.pad_d - kd * DILATION_D, qh = at.h + s.pad_h - kh * DILATION_H;
-      const INDEX qw = at.w + s.pad_w - kw * DILATION_W;
-      const INDEX fd = qd / STRIDE_D, fh = qh / STRIDE_H, fw = qw / STRIDE_W;
-      const bool meets = fd * STRIDE_D == qd && fh * STRIDE_H == qh && fw * STRIDE_W == qw;
-      if (meets && qd >= 0 && qh >= 0 && qw >= 0 && fd < s.in_d && fh < s.in_h && fw < s.in_w)
-        sum = fma((T)LOAD(TYPE, W, kd * s.w_d + kh * s.w_h + kw * s.w_w),
-                  (T)LOAD(TYPE, from_plane, fd * s.from_d + fh * s.from_h + fw * s.from_w), sum);
-    }
-  }
-  STORE(TYPE, POINTER(STORAGE(TYPE), to),
-        at.n * s.to_n + at.channel * s.to_c + at.d * s.to_d + at.h * s.to_h + at.w * s.to_w, sum);
-}
-#endif
 
 // Position number `i` of the images of a channel.
 inline Position position_of_channel(INDEX i, const Shape *s) {

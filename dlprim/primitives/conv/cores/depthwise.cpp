@@ -43,6 +43,12 @@ struct Key {
   std::uint16_t vector;  // of conv_depthwise_strip; 0: another kernel
 };
 
+// Whether numbers up to `last` leave too little of 32 bits for a group more.
+bool needs_wide_index(std::int64_t last) {
+  const std::int64_t limit = settings.index_limit;
+  return last > limit - std::min<std::int64_t>(limit / 2, 1 << 16);
+}
+
 Key make_key(const Queue& queue, Pass pass, const ConvShape& s, const Volume& to) {
   Key key{};
   key.pass = pass, key.type = std::uint16_t(s.type);
@@ -57,8 +63,7 @@ Key make_key(const Queue& queue, Pass pass, const ConvShape& s, const Volume& to
     for (int i = 0; i < 3; i++) last += v.size[i] * v.stride[i];
     return last;
   };
-  const std::int64_t limit = settings.index_limit;
-  key.wide = std::max(reach(s.x), reach(s.y)) > limit - std::min<std::int64_t>(limit / 2, 1 << 16);
+  key.wide = needs_wide_index(std::max(reach(s.x), reach(s.y)));
   const DeviceInfo& info = queue.device().info();
   key.group = std::uint16_t(fitting_group(info, info.cpu ? 16 : weights_group));
   return key;
@@ -160,8 +165,10 @@ void run_map(Queue& queue, Key key, const ConvShape& s, const Volume& from, cons
   std::int64_t sizes[] = {to.size[0], (to.size[1] + key.rows - 1) / key.rows, to.size[2]};
   for (int i = 0; i < 3 && key.blocks; i++) sizes[i] = (to.size[i] - 1 + shape.padding[i]) / key.stride[i] + 1;
   key.line = sizes[0] == 1 && sizes[1] == 1;
-  const auto items = std::size_t(to.outer * to.channels * sizes[0] * sizes[1] * sizes[2]);
-  run(queue, key, NDRange(items, 128), shape, from.data, s.w.data, bias.defined() ? bias.data : s.w.data, to.data);
+  const std::int64_t items = to.outer * to.channels * sizes[0] * sizes[1] * sizes[2];
+  key.wide |= needs_wide_index(items);  // blocks lie over the padding, too
+  run(queue, key, NDRange(std::size_t(items), 128), shape, from.data, s.w.data, bias.defined() ? bias.data : s.w.data,
+      to.data);
 }
 
 void forward(Queue& queue, const ConvProblem& problem) {

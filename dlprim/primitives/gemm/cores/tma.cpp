@@ -111,9 +111,10 @@ double copied_bytes(const GemmCore* of, const Device& device, const GemmProblem&
 }
 
 bool too_many_copies(const GemmCore* of, const Device& device, const GemmProblem& problem) {
+  if (problem.batches <= most_copied) return false;
   const auto& p = problem.p;
   const auto [a, b] = copies(of, device, problem);
-  return problem.batches > most_copied && ((a && p.a_batch != 0) || (b && p.b_batch != 0));
+  return (a && p.a_batch != 0) || (b && p.b_batch != 0);
 }
 
 struct AlignKey {
