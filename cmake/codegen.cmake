@@ -29,15 +29,9 @@ function(ocl_generate target)
   foreach(shard RANGE 3)
     list(APPEND sources ${output}/register_rows_${shard}.cpp)
   endforeach()
-  # Four families are compiled as one, for what all of them include and instantiate takes most of the time.
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  set(number 0)
   foreach(family IN LISTS families)
     get_filename_component(name ${family} NAME_WE)
     list(APPEND sources ${output}/register_${name}.cpp)
-    math(EXPR group "${number} / 4")
-    math(EXPR number "${number} + 1")
-    set_source_files_properties(${output}/register_${name}.cpp PROPERTIES UNITY_GROUP register_${group})
   endforeach()
 
   # The stamp is the output: it is always touched, while an unchanged source keeps its time.

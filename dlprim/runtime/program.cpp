@@ -77,6 +77,7 @@ std::string device_options(const Device& device) {
   if (info.cpu) options += "-DCPU_DEVICE ";
   // rusticl ends the process at what SPIR-V cannot say, Oclgrind has no such function.
   if (info.platform == "rusticl" || info.platform == "Oclgrind") options += "-DNO_PREFETCH ";
+  if (const char* more = environment::text("DLPRIM_BUILD_OPTIONS")) options.append(more).append(" ");
   return options;
 }
 

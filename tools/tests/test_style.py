@@ -68,6 +68,14 @@ def test_tidy_finds_a_bug(tmp_path, monkeypatch, capsys):
     output = capsys.readouterr().out
     assert "bugprone-sizeof-expression" in output and "2 files, 1 with findings" in output
     assert tidy.main(["--build", str(tmp_path), str(tmp_path / "b.cpp")]) == 0
+    (tmp_path / "Unity").mkdir()
+    unit = tmp_path / "Unity/unity_0_cxx.cxx"
+    unit.write_text(f'/* generated */\n#include "{tmp_path}/a.cpp"\n#include "{tmp_path}/b.cpp"\n')
+    (tmp_path / "compile_commands.json").write_text(
+        f'[{{"directory": "{tmp_path}", "file": "{unit}", "command": "c++ -c {unit}"}}]'
+    )
+    assert tidy.main(["--build", str(tmp_path), str(tmp_path)]) == 1
+    assert "2 files, 1 with findings" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="compiles no file there"):
         tidy.main(["--build", str(tmp_path), str(tmp_path / "c")])
     with pytest.raises(SystemExit, match="has no compile_commands.json"):

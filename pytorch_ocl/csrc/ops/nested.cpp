@@ -19,12 +19,12 @@ namespace pytorch_ocl {
 namespace {
 
 // Sequences [length of each, width] as they lie in a padded tensor [sequences, longest, width]. All on the host.
-struct Sequences {
+struct PaddedSequences {
   std::vector<int64_t> lengths;
   int64_t longest = 0, width = 0, total = 0;
 
   // `sizes`: of the parts of a nested tensor; `longest` at least.
-  explicit Sequences(const at::Tensor& sizes, int64_t longest = 0) : longest(longest) {
+  explicit PaddedSequences(const at::Tensor& sizes, int64_t longest = 0) : longest(longest) {
     const auto rows = sizes.accessor<int64_t, 2>();
     for (int64_t i = 0; i < rows.size(0); i++) {
       lengths.push_back(rows[i][0]), total += rows[i][0], width = rows[i][1];
@@ -88,7 +88,7 @@ at::Tensor rows_of(const at::Tensor& nested, at::IntArrayRef normalized_shape) {
 }
 
 bool is_sequences(const at::Tensor& nested) {
-  return nested.is_nested() && nested.is_contiguous() && Sequences::of(sizes_of(nested));
+  return nested.is_nested() && nested.is_contiguous() && PaddedSequences::of(sizes_of(nested));
 }
 
 }  // namespace
@@ -97,9 +97,9 @@ namespace ops {
 
 at::Tensor _nested_from_padded(const at::Tensor& padded, const at::Tensor& cpu_nested_shape_example,
                                bool fuse_transform_0213) {
-  if (fuse_transform_0213 || padded.dim() != 3 || !Sequences::of(cpu_nested_shape_example))
+  if (fuse_transform_0213 || padded.dim() != 3 || !PaddedSequences::of(cpu_nested_shape_example))
     return at::native::nested_from_padded_generic(padded, cpu_nested_shape_example, fuse_transform_0213);
-  const Sequences sequences(cpu_nested_shape_example, padded.size(1));
+  const PaddedSequences sequences(cpu_nested_shape_example, padded.size(1));
   TORCH_CHECK(int64_t(sequences.lengths.size()) == padded.size(0) && sequences.width <= padded.size(2) &&
                   sequences.longest == padded.size(1),
               "_nested_from_padded: expected sizes within ", padded.sizes());
@@ -114,11 +114,11 @@ namespace nested {
 at::Tensor to_padded_tensor(const at::Tensor& self, double padding, at::OptionalIntArrayRef output_size) {
   if (!is_sequences(self) || self.numel() == 0 || (output_size && output_size->size() != 3))
     return at::native::NestedTensor_to_padded_tensor_generic(self, padding, output_size);
-  const Sequences exact(sizes_of(self));
+  const PaddedSequences exact(sizes_of(self));
   const bool longer = output_size && (*output_size)[0] == int64_t(exact.lengths.size()) &&
                       (*output_size)[1] >= exact.longest && (*output_size)[2] == exact.width;
   if (output_size && !longer) return at::native::NestedTensor_to_padded_tensor_generic(self, padding, output_size);
-  const Sequences sequences(sizes_of(self), output_size ? (*output_size)[1] : 0);
+  const PaddedSequences sequences(sizes_of(self), output_size ? (*output_size)[1] : 0);
   return sequences.padded(at::native::get_buffer(self), padding);
 }
 
@@ -153,7 +153,7 @@ at::Tensor _transformer_encoder_layer_fwd(const at::Tensor& src, int64_t embed_d
                                           std::optional<int64_t>) {
   TORCH_CHECK(is_sequences(src) && !(mask && mask->defined()),
               "_transformer_encoder_layer_fwd: expected a nested tensor of sequences of one width, and no mask");
-  const Sequences sequences(sizes_of(src));
+  const PaddedSequences sequences(sizes_of(src));
   const at::Tensor out = at::_transformer_encoder_layer_fwd(
       sequences.padded(at::native::get_buffer(src), 0), embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight,
       proj_bias, use_gelu, norm_first, eps, norm_weight_1, norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1,
@@ -169,7 +169,7 @@ std::tuple<at::Tensor, at::Tensor> _native_multi_head_attention(
   TORCH_CHECK(query.is_same(key) && key.is_same(value) && is_sequences(query) && !(mask && mask->defined()),
               "_native_multi_head_attention: expected self-attention of a nested tensor of sequences of one width, and "
               "no mask");
-  const Sequences sequences(sizes_of(query));
+  const PaddedSequences sequences(sizes_of(query));
   const at::Tensor padded = sequences.padded(at::native::get_buffer(query), 0);
   const auto [out, weights] = at::_native_multi_head_attention(
       padded, padded, padded, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias,

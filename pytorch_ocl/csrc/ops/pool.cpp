@@ -6,7 +6,6 @@
 #include <ATen/ops/empty_like.h>
 #include <dlprim/primitives/pool.hpp>
 
-#include "batched.hpp"
 #include "generated/functions/pool.h"
 #include "generated/structured/avg_pool2d_backward_grad_input.h"
 #include "generated/structured/avg_pool2d_out.h"
@@ -14,6 +13,7 @@
 #include "generated/structured/avg_pool3d_out.h"
 #include "generated/structured/max_pool2d_with_indices_backward_grad_input.h"
 #include "generated/structured/max_pool2d_with_indices_out.h"
+#include "max_pooling.hpp"
 
 namespace pytorch_ocl {
 
@@ -42,20 +42,6 @@ dlprim::PoolWindow average(int axes, at::IntArrayRef kernel, at::IntArrayRef str
   window.count_include_pad = count_include_pad;
   window.divisor = int(divisor.value_or(0));
   return window;
-}
-
-void max_forward(int axes, const at::Tensor& self, const dlprim::PoolWindow& window, const at::Tensor& out,
-                 const at::Tensor& indices, const char* op) {
-  dlprim::max_pool(current_queue(self.device()), batched(self, axes + 2, op), batched(out, axes + 2, op),
-                   batched(indices, axes + 2, op), window);
-}
-
-void max_backward(int axes, const at::Tensor& grad_output, const at::Tensor& indices, const dlprim::PoolWindow& window,
-                  const at::Tensor& grad_input, const char* op) {
-  TORCH_CHECK(grad_output.scalar_type() == grad_input.scalar_type(), op, ": expected dtype ", grad_input.scalar_type(),
-              " for `gradOutput` but got dtype ", grad_output.scalar_type());
-  dlprim::max_pool_backward(current_queue(grad_input.device()), batched(grad_output, axes + 2, op),
-                            batched(indices, axes + 2, op), batched(grad_input, axes + 2, op), window);
 }
 
 // Sizes of max_pool3d's results, with PyTorch's checks.
@@ -118,7 +104,7 @@ void structured_max_pool2d_with_indices_backward_grad_input::impl(const at::Tens
                                                                   bool ceil_mode, const at::Tensor& indices,
                                                                   const at::Tensor& grad_input) {
   max_backward(2, grad_output, indices, sliding(2, kernel_size, stride, padding, dilation), grad_input,
-               "max_pool2d_backward");
+               "max_pool2d_backward", "gradOutput");
 }
 
 void structured_avg_pool2d_out::impl(const at::Tensor& self, int64_t kH, int64_t kW, int64_t dH, int64_t dW,
@@ -190,7 +176,7 @@ at::Tensor& max_pool3d_with_indices_backward_grad_input(const at::Tensor& grad_o
               "max_pool3d_backward: expected grad_output and indices of sizes ", at::IntArrayRef(sizes), ", got ",
               grad_output.sizes(), " and ", indices.sizes());
   at::native::resize_output(grad_input, self.sizes());
-  max_backward(3, grad_output, indices, window, grad_input, "max_pool3d_backward");
+  max_backward(3, grad_output, indices, window, grad_input, "max_pool3d_backward", "gradOutput");
   return grad_input;
 }
 

@@ -7,7 +7,6 @@
 #include <ATen/ops/zeros.h>
 #include <dlprim/primitives/pool.hpp>
 
-#include "batched.hpp"
 #include "generated/functions/pool.h"
 #include "generated/structured/adaptive_max_pool2d_backward_grad_input.h"
 #include "generated/structured/adaptive_max_pool2d_out.h"
@@ -16,6 +15,7 @@
 #include "generated/structured/fractional_max_pool2d_backward_grad_input.h"
 #include "generated/structured/fractional_max_pool2d_output.h"
 #include "generated/structured/fractional_max_pool3d_output.h"
+#include "max_pooling.hpp"
 
 namespace pytorch_ocl {
 
@@ -27,22 +27,6 @@ dlprim::PoolWindow fractional(at::IntArrayRef kernel) {
   dlprim::PoolWindow window{dlprim::PoolWindow::fractional};
   for (std::size_t i = 0; i < kernel.size(); i++) window.kernel[3 - kernel.size() + i] = int(kernel[i]);
   return window;
-}
-
-void max_forward(int axes, const at::Tensor& self, const dlprim::PoolWindow& window, const at::Tensor& out,
-                 const at::Tensor& indices, const char* op, const at::Tensor& samples = {}) {
-  dlprim::TensorView numbers;
-  if (samples.defined()) numbers = batched(samples, 3, op);
-  dlprim::max_pool(current_queue(self.device()), batched(self, axes + 2, op), batched(out, axes + 2, op),
-                   batched(indices, axes + 2, op), window, numbers);
-}
-
-void max_backward(int axes, const at::Tensor& grad_output, const at::Tensor& indices, const dlprim::PoolWindow& window,
-                  const at::Tensor& grad_input, const char* op) {
-  TORCH_CHECK(grad_output.scalar_type() == grad_input.scalar_type(), op, ": expected dtype ", grad_input.scalar_type(),
-              " for `grad_output` but got dtype ", grad_output.scalar_type());
-  dlprim::max_pool_backward(current_queue(grad_input.device()), batched(grad_output, axes + 2, op),
-                            batched(indices, axes + 2, op), batched(grad_input, axes + 2, op), window);
 }
 
 // Sizes of an adaptive average, with PyTorch's checks.

@@ -24,6 +24,7 @@ inline constexpr std::string_view names[] = {
     "DLPRIM_INDEX_LIMIT",    "DLPRIM_SIMULATE",
     "DLPRIM_KERNEL_DUMP",    "DLPRIM_COMPILERS",
     "LOCAL_WORLD_SIZE",      "DLPRIM_DRIVER_DEFECTS",
+    "DLPRIM_BUILD_OPTIONS",
 };
 
 /// One of `names`; another name does not compile.
