@@ -2,7 +2,6 @@
 """Failures of every kind reach the counts; steps of one core run beside each other."""
 
 import pathlib
-import re
 import signal
 import subprocess
 import sys
@@ -144,14 +143,15 @@ def test_words_choose_steps():
     assert ordinary.command == [*whole.command, "-m", "sampled"]
 
 
-def test_what_one_step_on_intel_leaves_out_another_runs():
-    """Scalar, which the others must not be: they test what the runtime's vectorizer makes of kernels that run there."""
-    ordinary, scalar = run_tests.choose(["dlprim on intel", "dlprim's kernels for gpus on intel"])
-    left_out, taken = (re.search("--gtest_filter=(.*?)'", step.command[-1])[1] for step in (ordinary, scalar))
-    assert left_out == f"*-{taken}" and "-" not in taken
-    assert steps.SCALAR.items() <= scalar.environment.items()
-    for step in run_tests.choose(["dlprim on intel", "backend on intel", "op_db on intel"]):
-        assert not steps.SCALAR.keys() & step.environment.keys(), step.name
+def test_kernels_are_built_quickly_where_other_steps_see_them_optimized():
+    """dlprim's tests on Intel take all of it, without optimizing but as a whole; what lies above them optimizes."""
+    quick, whole = run_tests.choose(["dlprim on intel"])[0], run_tests.choose(["whole", "dlprim on intel"])[0]
+    assert quick.command == whole.command and "--gtest_filter" not in quick.command[-1]
+    assert steps.QUICK.items() <= quick.environment.items() and not steps.QUICK.keys() & whole.environment.keys()
+    above = run_tests.choose(["backend on intel", "networks on intel", "op_db on intel", "onnx conformance on intel"])
+    assert len(above) == 4
+    for step in above + run_tests.choose(["kernels for"]):  # the latter go to other compilers with their options
+        assert not steps.QUICK.keys() & step.environment.keys(), step.name
 
 
 def test_steps_name_what_is_there():
