@@ -33,9 +33,10 @@ def check(program, expect=0):
     return run("-c", "import pytorch_ocl.as_cuda, torch\n" + program, expect=expect)
 
 
-@pytest.mark.parametrize(
-    "name", ["gpt", "imagenet", "gan", "speech", "diffusion", "ppo", "translation", pytest.param("ddp", marks=GLOO)]
-)
+DDP = pytest.param("ddp", marks=[GLOO, pytest.mark.whole])  # test_distributed.py has jobs of that kind
+
+
+@pytest.mark.parametrize("name", ["gpt", "imagenet", "gan", "speech", "diffusion", "ppo", "translation", DDP])
 def test_programs_run_unchanged(name, tmp_path):
     arguments = {
         "gpt": [tmp_path],
