@@ -97,7 +97,8 @@ def on_platform(platform, environment, whole):
     tests = f"{BUILD}/dlprim/dlprim_tests"
     if platform != "Intel" and not whole:
         tests += f" '--gtest_filter={SMALL_TESTS}-{FOR_GPUS}'"
-    yield Step(f"dlprim on {platform}", sharded(tests), environment if whole else {**environment, **QUICK}, 25)
+    settings, minutes = (environment, 60) if whole else ({**environment, **QUICK}, 25)
+    yield Step(f"dlprim on {platform}", sharded(tests), settings, minutes)
     # With a thread that submits, as on GPUs; PoCL's go without.
     thread = {"DLPRIM_SUBMIT_THREAD": "1" if platform == "Intel" else "0"}
     above = [] if platform == "Intel" or whole else ABOVE

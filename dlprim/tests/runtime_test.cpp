@@ -235,6 +235,21 @@ TEST(Program, ReportsWhatTheCompilerSays) {
   EXPECT_THROW(device().programs().build(KernelSource::from_text("__kernel void f() {}", "g")), DeviceError);
 }
 
+// Programs built with other options are others, also in the cache.
+TEST(Program, TakesFurtherOptions) {
+  const char* set = environment::text("DLPRIM_BUILD_OPTIONS");
+  const std::string before = set ? set : "";
+  DeviceVector<int> data(std::vector<int>(4, 0));
+  for (const int number : {3, 5}) {
+    const testing::Variable options("DLPRIM_BUILD_OPTIONS", number == 3 ? "-DNUMBER=3" : "-cl-opt-disable -DNUMBER=5");
+    const auto kernel = device().programs().build(KernelSource::from_text(
+        "__kernel void number(__global int *x, ulong at) { x[at / 4 + get_global_id(0)] = NUMBER; }", "number"));
+    launch(queue(), *kernel, NDRange(4), data.data());
+    EXPECT_EQ(data.read(), std::vector<int>(4, number));
+  }
+  static const testing::Variable again("DLPRIM_BUILD_OPTIONS", before.c_str());  // for the tests that follow
+}
+
 // More kernels than are kept: those not used for long are dropped, and are there again when they are launched.
 TEST(Program, KernelsBeyondTheLimitAreDroppedAndLoadedAgain) {
   const testing::Variable limit("DLPRIM_PROGRAM_LIMIT", "8");

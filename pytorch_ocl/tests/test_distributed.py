@@ -72,7 +72,8 @@ def test_shared_memory(count, tmp_path):
         assert code == 0, errors
 
 
-# Whole networks where the host waits only as a whole: collectives ("forms") do so in both ways.
+# With the host waiting for collectives, as on CPUs, and with streams held back, as on GPUs; of the first way, long jobs
+# are left to the whole run.
 WAYS = [
     pytest.param(job, way, id=f"{job}-{name}", marks=[pytest.mark.whole] if long and name == "host" else [])
     for job, long in [("forms", 0), ("backends", 0), ("data_parallel", 1), ("sharded", 1), ("fifty_steps", 1)]

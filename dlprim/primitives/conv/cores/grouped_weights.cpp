@@ -107,8 +107,9 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
   if (key.co / key.tile_y * (key.ci / key.tile_x) > group_size) return "groups of many channels";
   const Shape shape = make_shape(s, key);
   if (shape.rows < 1) return "rows do not fit in local memory";
-  const std::int64_t most = std::max({s.y.outer * shape.blocks_h * shape.blocks_w, s.x.size[1], s.x.size[2], s.groups});
-  if (most > 1 << 30) return "too many points";
+  const std::int64_t most = std::max({s.y.outer * shape.blocks_h * shape.blocks_w, s.groups, s.x.size[1], s.x.size[2],
+                                      s.y.size[1], s.y.size[2], s.padding[1], s.padding[2]});
+  if (most > 1 << 28) return "numbers that leave 32 bits";
   const DeviceInfo& info = device.info();
   if (info.max_work_group < group_size || info.local_memory < local_bytes)
     return "the device's work-groups are too small";
