@@ -6,7 +6,8 @@ namespace dlprim::attention_cores {
 
 namespace {
 
-constexpr std::int32_t most_rows = 16, slice = 32;
+constexpr std::int32_t most_rows = 16, slice = 32, most_splits = 64;  // as in combine.cl
+constexpr std::size_t combining_group = 256;
 
 struct Key {
   std::uint8_t type, bias, vector, padding;
@@ -30,7 +31,7 @@ KernelSource combine_source(const Key& key) {
 // Keys of a work-group: three groups to a compute unit keep its memory busy.
 std::int32_t length_of(const DeviceInfo& info, const AttentionParams& p) {
   const std::int64_t heads = std::int64_t(p.batch) * (p.heads / p.sharing);
-  const std::int64_t splits = std::clamp<std::int64_t>(3 * std::int64_t(info.compute_units) / heads, 1, 64);
+  const std::int64_t splits = std::clamp<std::int64_t>(3 * std::int64_t(info.compute_units) / heads, 1, most_splits);
   const std::int64_t length = std::max<std::int64_t>((p.keys + splits - 1) / splits, 2 * slice);
   return std::int32_t((length + slice - 1) / slice * slice);
 }
@@ -43,8 +44,9 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   if (problem.dropout || problem.causal) return "without dropout, not causal";
   if (std::int64_t(p.queries) * p.sharing > most_rows) return "too many queries to a head of keys";
   if (std::max(p.width, p.value_width) > 128) return "rows do not fit in registers";
-  if (info.max_work_group < 64 || info.local_memory < 49152) return "the device's work-groups are too small";
-  if (std::int64_t(p.batch) * p.heads * 64 >= 1 << 30) return "too many heads";
+  if (info.max_work_group < combining_group || info.local_memory < 49152)
+    return "the device's work-groups are too small";
+  if (std::int64_t(p.batch) * p.heads >= 1 << 24) return "too many heads";
   if (forced) return nullptr;
   if (info.nv_compute_capability < 80) return "the device has no matrix units that it can use";
   if (p.keys < 256) return "too few keys";
@@ -67,8 +69,8 @@ void run(Queue& queue, const AttentionProblem& x) {
   launch_attention(queue, split, groups, 32, x, sums.data(), weights.data(), splits, length);
   const Key combined{key.type, 0, 0, 0, 0, key.value_width};
   Kernel& combine = combining.get(device, combined, [&] { return combine_source(combined); });
-  launch(queue, combine, NDRange(std::size_t(p.batch) * p.heads * p.queries * 64, 64), p, x.out, x.logsumexp,
-         sums.data(), weights.data(), splits);
+  launch(queue, combine, NDRange(std::size_t(p.batch) * p.heads * p.queries * combining_group, combining_group), p,
+         x.out, x.logsumexp, sums.data(), weights.data(), splits);
 }
 
 constexpr AttentionCore core{.name = "split", .order = 50, .decline = decline, .run = run};
