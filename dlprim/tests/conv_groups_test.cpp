@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Gradients of the weights of groups of few channels.
+// Groups of few channels.
+#include <vector>
+
 #include "conv_case.hpp"
 
 namespace dlprim {
@@ -9,13 +11,12 @@ using namespace testing::conv;
 using testing::Elements;
 using testing::queue;
 
-TEST(Conv, WeightsOfGroupsOfFewChannels) {
-  const testing::Variable forced("DLPRIM_CONV", "grouped_weights");
+std::vector<Case> cases() {
   const auto grouped = [](const char* label, Sizes x, Sizes w, ConvOptions o, Sizes behind = {}) {
     o.groups = x[1] / w[1];
     return Case{label, std::move(x), std::move(w), o, std::move(behind)};
   };
-  const Case all[] = {
+  return {
       grouped("groups of 8", {3, 16, 9, 11}, {16, 8, 3, 3}, options({1, 1, 1}, {1, 1, 0})),
       grouped("groups of 4, more results", {2, 12, 7, 30}, {24, 4, 3, 3}, options({1, 1, 1}, {1, 1, 0})),
       grouped("odd groups, stride", {2, 9, 13, 14}, {15, 3, 3, 3}, options({2, 2, 1}, {1, 1, 0})),
@@ -28,10 +29,19 @@ TEST(Conv, WeightsOfGroupsOfFewChannels) {
       grouped("padding above the kernel", {1, 4, 4, 6}, {4, 2, 2, 3}, options({1, 1, 1}, {3, 4, 0})),
       grouped("groups of 24", {2, 48, 5, 6}, {48, 24, 3, 2}, options({1, 2, 1}, {1, 1, 0})),
   };
+}
+
+// All passes, of which `core` takes those that it serves.
+void check_by(const char* core) {
+  const testing::Variable forced("DLPRIM_CONV", core);
   int number = 0;
-  for (const Case& t : all)
+  for (const Case& t : cases())
     if (testing::takes(number++)) check(t, DataType::float32);
 }
+
+TEST(Conv, GroupsOfFewChannels) { check_by("grouped"); }
+
+TEST(Conv, WeightsOfGroupsOfFewChannels) { check_by("grouped_weights"); }
 
 // An infinite element of the last column meets the last tap of a row alone.
 TEST(Conv, WeightsOfGroupsMeetNothingElse) {

@@ -3,32 +3,18 @@
 // contiguous rows. A work-group sums one group's over a slice of the blocks of positions, rows x columns at most, whose
 // x and dy lie in local memory; a work-item sums TILE_Y x TILE_X channels at all taps, of every LANES-th four positions
 // of a row. Partial sums go to memory, [slices, channels of y, CI, KH, KW].
-// Defines: CO, CI: channels of a group in y and x; TILE_Y, TILE_X: divisors of them; KH, KW; SH, SW: stride; DH, DW:
-// dilation; GROUP; LOADERS: work-items that copy a row; CAPACITY_X, CAPACITY_Y: floats of the copies; VECTOR: floats
-// copied at once, 4 where all rows are aligned so; OFFSET: where a block's columns of x begin in its copy, below 4.
+// Defines besides lib/image_rows.clh's: CO, CI: channels of a group in y and x; TILE_Y, TILE_X: divisors of them; KH, KW;
+// SH, SW: stride; DH, DW: dilation; CAPACITY_X, CAPACITY_Y: floats of the copies; OFFSET: where a block's columns of x
+// begin in its copy, below 4.
 #include "lib/types.clh"
+#include "lib/image_rows.clh"
 
-#define UNROLL _Pragma("unroll")
 #define TAPS (KH * KW)
 #define SPAN (3 * SW + (KW - 1) * DW + 1)  // columns of x that four positions read
 #define VECTORS ((OFFSET + SPAN + 3) / 4)
 #define TILES_X (CI / TILE_X)
 #define TILES (CO / TILE_Y * TILES_X)
 #define LANES (GROUP / TILES)
-#define STEP (GROUP / LOADERS)  // rows that are copied at once
-#define BATCH (VECTOR == 4 ? 4 : 12)
-#if VECTOR == 4
-typedef float4 copied;
-#else
-typedef float copied;
-#endif
-
-// Four aligned floats of local memory.
-#define FOUR_OF(to, from)                                        \
-  {                                                              \
-    const float4 v_ = *(const __local float4 *)(from);           \
-    (to)[0] = v_.x, (to)[1] = v_.y, (to)[2] = v_.z, (to)[3] = v_.w; \
-  }
 
 typedef struct {
   long x_n, x_c, x_h, y_n, y_c, y_h;
@@ -37,29 +23,6 @@ typedef struct {
   int x_rows, x_pitch;                     // of its copy of x
   int blocks_h, blocks_w, blocks, slices;  // blocks: of all images
 } Shape;
-
-// Copies `channels` x `rows` rows from row `top` and column `left` on, which may lie outside h x w: zeros there.
-inline void copy_rows(__local float *to, int pitch, __global const float *from, int channels, int rows, long stride_c,
-                      long stride_h, int top, int left, int h, int w) {
-  const int first = get_local_id(0) / LOADERS, step_c = STEP / rows, step_r = STEP % rows, total = channels * rows;
-  for (int i = get_local_id(0) % LOADERS * VECTOR; i < pitch; i += LOADERS * VECTOR) {
-    const bool inside = left + i >= 0 && left + i < w;
-    int c = first / rows, r = first % rows;
-    for (int n = first; n < total; n += BATCH * STEP) {
-      copied values[BATCH];  // all on their way before the first is waited for
-      UNROLL for (int j = 0; j < BATCH; j++) {
-        const int y = top + r;
-        values[j] = 0;
-        if (inside && y >= 0 && y < h && c < channels)
-          values[j] = *(__global const copied *)(from + (c * stride_c + y * stride_h + left + i));
-        c += step_c, r += step_r;
-        if (r >= rows) r -= rows, c++;
-      }
-      UNROLL for (int j = 0; j < BATCH; j++)
-        if (n + j * STEP < total) *(__local copied *)(to + (n + j * STEP) * pitch + i) = values[j];
-    }
-  }
-}
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void grouped_weights(CONST_GLOBAL(float, x), CONST_GLOBAL(float, y), GLOBAL(float, sums), const Shape shape) {

@@ -4,9 +4,8 @@
 #include <dlprim/primitives/reduce.hpp>
 #include <dlprim/runtime/launch.hpp>
 
-#include <algorithm>
-
 #include "../../../tuning/store.hpp"
+#include "../image_rows.hpp"
 #include "../problem.hpp"
 
 namespace dlprim::conv_cores {
@@ -30,13 +29,6 @@ struct Key {
   std::uint16_t co, ci, tile_y, tile_x, taps[2], stride[2], dilation[2], loaders, vector, offset;
 };
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-// Whether rows start at multiples of 16 bytes and are whole vectors of them.
-bool in_fours(const Volume& v) {
-  return (v.size[2] | v.outer_stride | v.channel_stride | v.stride[1]) % 4 == 0 && v.data.offset % 16 == 0;
-}
-
 Key make_key(const ConvShape& s) {
   Key key{};
   key.co = std::uint16_t(s.y.channels / s.groups), key.ci = std::uint16_t(s.w.channels);
@@ -48,7 +40,7 @@ Key make_key(const ConvShape& s) {
   }
   // Columns of x then start at a multiple of 4 in memory, too.
   key.vector = in_fours(s.x) && in_fours(s.y) ? 4 : 1;
-  key.offset = std::uint16_t(key.vector == 4 ? (4 - s.padding[2] % 4) % 4 : 0);
+  key.offset = std::uint16_t(key.vector == 4 ? offset_of(s.padding[2]) : 0);
   return key;
 }
 
@@ -63,9 +55,7 @@ Shape make_shape(const ConvShape& s, const Key& key) {
   shape.pad_h = std::int32_t(s.padding[1]), shape.pad_w = std::int32_t(s.padding[2]);
   const std::int64_t reach_h = (key.taps[0] - 1) * key.dilation[0] + 1, reach_w = (key.taps[1] - 1) * key.dilation[1];
   const std::int64_t columns = std::min(ceil_div(s.y.size[2], 4) * 4, most_columns);
-  // The vectors of a row's last four positions end within it.
-  const std::int64_t pitch =
-      (columns - 4) * key.stride[1] + ceil_div(key.offset + 3 * key.stride[1] + reach_w + 1, 4) * 4;
+  const std::int64_t pitch = row_pitch(columns, key.stride[1], reach_w, key.offset);
   const std::int64_t x_rows = capacity_x / (key.ci * pitch), y_rows = capacity_y / (key.co * columns);
   const std::int64_t rows = x_rows < reach_h ? 0 : std::min((x_rows - reach_h) / key.stride[0] + 1, y_rows);
   // As many in each block.
@@ -127,7 +117,7 @@ void run(Queue& queue, const ConvProblem& problem) {
   Key key = make_key(s);
   Shape shape = make_shape(s, key);
   const DeviceInfo& info = queue.device().info();
-  for (key.loaders = 32; key.loaders > 4 && key.loaders / 2 * key.vector >= shape.x_pitch;) key.loaders /= 2;
+  key.loaders = std::uint16_t(loaders_of(shape.x_pitch, key.vector));
   const std::int64_t blocks = s.y.outer * shape.blocks_h * shape.blocks_w;
   const std::int64_t wanted = ceil_div(8 * std::int64_t(info.compute_units), s.groups);
   const std::int64_t slices = std::clamp<std::int64_t>(wanted, 1, blocks);
