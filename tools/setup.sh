@@ -89,26 +89,36 @@ demo() {
   has_device || cpu_driver
 }
 
-test_() {
-  system_packages libgtest-dev pocl-opencl-icd oclgrind libprotobuf-dev protobuf-compiler nlohmann-json3-dev \
-    libcli11-dev libstb-dev libhdf5-dev libpcre2-dev g++-mingw-w64-x86-64-posix libclc-15 clang-19 debootstrap?
-  "$python" -c "import os, sysconfig; os.stat(sysconfig.get_path('include') + '/Python.h')" 2> /dev/null ||
-    system_packages python3-dev
+# What the tests need of others, beside the build.
+test_packages() {
   has sklearn matplotlib rich pytest xdist expecttest hypothesis scipy ||
     pip_install scikit-learn matplotlib rich pytest pytest-xdist expecttest hypothesis scipy
-  has nanobind onnx onnxruntime onnxscript transformers ml_dtypes safetensors PIL ||
-    pip_install nanobind onnx onnxruntime onnxscript transformers ml_dtypes safetensors pillow
+  has onnx onnxruntime onnxscript transformers ml_dtypes safetensors PIL ||
+    pip_install onnx onnxruntime onnxscript transformers ml_dtypes safetensors pillow
   pip_install -r tools/style.txt
   # Their own requirements would replace the PyTorch chosen.
   has torchvision || pip_install --no-deps "$TORCHVISION"
   has timm || { pip_install huggingface_hub && pip_install --no-deps timm; }
   [[ -e $VENV/lib/libintelocl.so ]] || cpu_driver
+}
+
+test_() {
+  system_packages libgtest-dev pocl-opencl-icd oclgrind libprotobuf-dev protobuf-compiler nlohmann-json3-dev \
+    libcli11-dev libstb-dev libhdf5-dev libpcre2-dev g++-mingw-w64-x86-64-posix libclc-15 clang-19 debootstrap?
+  "$python" -c "import os, sysconfig; os.stat(sysconfig.get_path('include') + '/Python.h')" 2> /dev/null ||
+    system_packages python3-dev
+  has nanobind || pip_install nanobind
   mkdir -p build
   tools/rusticl.sh setup > build/rusticl.log 2>&1 &
   local rusticl=$!
+  test_packages > build/packages.log 2>&1 &
+  local packages=$!
+  tools/intel_compiler.sh > build/intel_compiler.log 2>&1 &
+  local ocloc=$!
   build ON
+  wait $packages || { tail -n 60 build/packages.log >&2; exit 1; }
   wait $rusticl || say "no rusticl: $(tail -n 1 build/rusticl.log)"
-  tools/intel_compiler.sh > build/intel_compiler.log 2>&1 || say "no ocloc: $(tail -n 1 build/intel_compiler.log)"
+  wait $ocloc || say "no ocloc: $(tail -n 1 build/intel_compiler.log)"
 }
 
 case ${1:-} in

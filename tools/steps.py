@@ -11,9 +11,9 @@ OCLGRIND = "/usr/lib/oclgrind/liboclgrind-rt.so"
 BUILD = "build/make"
 CONFORMANCE = "dlprim/python/tests/test_onnx_backend.py"
 # Drivers build kernels in a half to a third of the time when they do not optimize. That is for what tests our code;
-# what Intel's optimizer and vectorizer make of it, the steps above the kernels see.
+# what Intel's optimizer and vectorizer make of it, the other steps see.
 QUICK = {"DLPRIM_BUILD_OPTIONS": "-cl-opt-disable"}
-DEVICES = {"Intel": {"OCL_VISIBLE_DEVICES": "Intel"}, "PoCL": {"OCL_VISIBLE_DEVICES": "Portable", **QUICK}}
+DEVICES = {"Intel": {"OCL_VISIBLE_DEVICES": "Intel(R) OpenCL"}, "PoCL": {"OCL_VISIBLE_DEVICES": "Portable", **QUICK}}
 # A device with the least of everything, on Intel's: small work-groups and local memory, no float64, no 64-bit atomics.
 SMALL_DEVICE = {
     "DLPRIM_SIMULATE": "gpu=1,work_group=64,local_memory=16384,parameters=1024,fp64=0,fp16=0,"
@@ -69,12 +69,12 @@ def without(*names):
     return [f"--ignore=pytorch_ocl/tests/test_{name}.py" for name in names]
 
 
-def sharded(program, processes=2):
-    """The GoogleTest program with its tests dealt out to several processes, in more parts than these, so that all end
-    about when the last one does."""
+def sharded(program, processes=2, part=1):
+    """The GoogleTest program with its tests, or one test of `part`, dealt out to several processes, in more parts than
+    these, so that all end about when the last one does."""
     parts = 4 * processes
-    part = f"env GTEST_TOTAL_SHARDS={parts} GTEST_SHARD_INDEX=@ {program}"
-    return ["bash", "-c", f"seq 0 {parts - 1} | xargs -P {processes} -I@ {part}"]
+    run = f"env GTEST_TOTAL_SHARDS={part * parts} GTEST_SHARD_INDEX=@ {program}"
+    return ["bash", "-c", f"seq 0 {part} {part * parts - 1} | xargs -P {processes} -I@ {run}"]
 
 
 def checks(whole):
@@ -102,18 +102,21 @@ def on_platform(platform, environment, whole):
     # With a thread that submits, as on GPUs; PoCL's go without.
     thread = {"DLPRIM_SUBMIT_THREAD": "1" if platform == "Intel" else "0"}
     above = [] if platform == "Intel" or whole else ABOVE
-    marked = [] if whole else NOT_WHOLE
+    marked = [] if whole else [*NOT_WHOLE, "--every", "2" if platform == "Intel" else "3"]
     backend = pytest_command("-n", "2", "--durations=20", "pytorch_ocl/tests", *without("opinfo", *above), *marked)
-    yield Step(f"backend on {platform}", backend, {**environment, **thread}, 40)
-    yield Step(f"networks on {platform}", sharded(f"{BUILD}/dlprim/dlprim_net_tests"), environment, 10)
+    yield Step(f"backend on {platform}", backend, {**settings, **thread}, 40)
+    part = 1 if platform == "Intel" or whole else 3
+    yield Step(f"networks on {platform}", sharded(f"{BUILD}/dlprim/dlprim_net_tests", part=part), environment, 10)
     yield Step(f"libtorch example on {platform}", ["examples/libtorch/run.sh"], environment, 5, False, cores=1)
 
 
 def across_devices():
-    tests = ["pytorch_ocl/tests/test_parallel.py", "pytorch_ocl/tests/test_distributed.py"]
+    tests = [
+        f"pytorch_ocl/tests/test_{name}.py" for name in ("parallel", "distributed", "runtime_streams", "runtime_device")
+    ]
     yield Step(
         "several devices",
-        pytest_command(*tests, "-k", "test_parallel or different_devices"),
+        pytest_command(*tests, "-k", "test_parallel or different_devices or across_devices or two_devices"),
         {**DEVICES["PoCL"], "OCL_VISIBLE_DEVICES": "Intel,Portable"},
         8,
         cores=1,
@@ -142,7 +145,8 @@ def hopper():
         f"{sys.executable} tools/check_kernels.py {dump} --architecture sm_90 --spills 750 --most 60 --processes 1"
     )
     environment = {"DLPRIM_CACHE_DISABLE": "1", "DLPRIM_SIMULATE": "hopper=1", "DLPRIM_KERNEL_DUMP": dump}
-    return Step("kernels for Hopper", ["bash", "-ec", script], {**DEVICES["Intel"], **environment}, 15, False, cores=1)
+    environment |= {**DEVICES["Intel"], **QUICK}
+    return Step("kernels for Hopper", ["bash", "-ec", script], environment, 15, False, cores=1)
 
 
 def compiled_for(vendors, simulated, tests):
@@ -163,9 +167,8 @@ def other_machines(whole):
     script = compiled_for("amd nvidia intel", "amd=1,warp=64", DUMPED_TESTS)
     script += compiled_for("amd nvidia", "amd=1,warp=64", VENDORS_TESTS)
     script += compiled_for("intel", "warp=8", VENDORS_TESTS)
-    # Intel's runtime, which only has to run them here, builds them in half the time when it does not vectorize.
-    scalar = {**DEVICES["Intel"], "CL_CONFIG_CPU_VECTORIZER_MODE": "1", "DLPRIM_CACHE_DISABLE": "1"}
-    yield Step("kernels for other GPUs", ["bash", "-ec", script], scalar, 15, False, cores=1)
+    plain = {**DEVICES["Intel"], **QUICK, "DLPRIM_CACHE_DISABLE": "1"}
+    yield Step("kernels for other GPUs", ["bash", "-ec", script], plain, 15, False, cores=1)
     if shutil.which("ptxas"):
         yield hopper()
     small = sharded(f"{BUILD}/dlprim/dlprim_tests '--gtest_filter={SMALL_DEVICE_TESTS}'")
@@ -184,14 +187,19 @@ def other_machines(whole):
 def operators(whole):
     # Workers, so that a crash is one failed test and not the end of the run.
     op_db = pytest_command("-n", "2", "pytorch_ocl/tests/test_opinfo.py")
-    yield Step("op_db on Intel", op_db if whole else [*op_db, "-m", "sampled"], DEVICES["Intel"], 60 if whole else 25)
+    quick = {**DEVICES["Intel"], **QUICK}
+    if whole:
+        yield Step("op_db on Intel", op_db, DEVICES["Intel"], 60)
+    else:
+        yield Step("op_db on Intel", [*op_db, "-m", "sampled"], quick, 25)
+        yield Step("op_db on Intel, optimized", [*op_db, "-m", "representative"], DEVICES["Intel"], 10)
     yield Step("op_db on PoCL", [*op_db, "-m", "representative"], DEVICES["PoCL"], 15)
     # The kernels that GPUs get, of every operator.
-    gpu = {**DEVICES["Intel"], **QUICK, "DLPRIM_SIMULATE": "gpu=1"}
+    gpu = {**quick, "DLPRIM_SIMULATE": "gpu=1"}
     yield Step("op_db in the form for GPUs", [*op_db, "-k", "test_operator and float32"], gpu, 15)
     sample = ["--all"] if whole else ["--most", "12"]
     upstream = [sys.executable, "tools/upstream.py", "--jobs", "2", *sample]
-    yield Step("PyTorch's own tests", upstream, DEVICES["Intel"], 1800 if whole else 15)
+    yield Step("PyTorch's own tests", upstream, DEVICES["Intel"] if whole else quick, 1800 if whole else 15)
 
 
 def rusticl():
@@ -199,8 +207,13 @@ def rusticl():
     # Its front end is what GPUs share. llvmpipe behind it compiles in a third of the time when it does not optimize and
     # takes four work-items at a time.
     run = ["tools/rusticl.sh", "run"]
-    environment = {"RUSTICL_FEATURES": "fp64", "GALLIVM_PERF": "nopt", "LP_NATIVE_VECTOR_WIDTH": "128"}
-    # The longer one process runs there, the slower it becomes.
+    # Mesa keeps what it has compiled itself, and takes longer for our binaries than for their source.
+    environment = {
+        "RUSTICL_FEATURES": "fp64",
+        "GALLIVM_PERF": "nopt",
+        "LP_NATIVE_VECTOR_WIDTH": "128",
+        "DLPRIM_CACHE_DISABLE": "1",
+    }
     yield Step("dlprim on rusticl", sharded(" ".join([*run, f"{BUILD}/dlprim/dlprim_tests"])), environment, 30)
     op_db = pytest_command("-n", "1", "pytorch_ocl/tests/test_opinfo.py", "-m", "representative")
     yield Step("op_db on rusticl", [*run, *op_db], environment, 20, cores=1)
@@ -208,8 +221,10 @@ def rusticl():
 
 def steps(whole=False):
     """What needs no GPU, in this order: quick and general first. What is not whole has to end within 45 minutes on
-    two cores: a third of op_db, on PoCL small tests of each kind of kernel and what is not above the operators,
-    and no tests marked so, ONNX's on PoCL, clang-tidy nor Windows but for the runtime."""
+    two cores: a third of op_db; of the backend's tests with many cases each second, on PoCL each third, and no tests
+    marked so; on PoCL small tests of each kind of kernel, a third of the networks and what is not above the operators;
+    ONNX's on Intel alone; no clang-tidy, nor Windows but for the runtime; kernels that Intel's compiler does not
+    optimize but for networks, ONNX, dlprim's Python module and op_db's representatives."""
     yield from checks(whole)
     for platform, environment in DEVICES.items():
         yield from on_platform(platform, environment, whole)

@@ -58,13 +58,12 @@ bool is_damage(int code) {
 }  // namespace
 
 DiskCache& DiskCache::instance() {
-  static auto* cache = new DiskCache(default_folder());
+  static auto* cache = new DiskCache(default_folder(), environment::is_on("DLPRIM_CACHE_DISABLE"));
   return *cache;
 }
 
-DiskCache::DiskCache(const std::filesystem::path& folder) : file_(folder / "programs.db") {
-  disabled_ = environment::is_on("DLPRIM_CACHE_DISABLE");
-}
+DiskCache::DiskCache(const std::filesystem::path& folder, bool disabled)
+    : file_(folder / "programs.db"), disabled_(disabled) {}
 
 DiskCache::~DiskCache() { close(); }
 

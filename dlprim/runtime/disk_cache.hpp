@@ -28,7 +28,7 @@ class DiskCache {
   void clear();
   ProgramCacheSummary summary();
 
-  explicit DiskCache(const std::filesystem::path& folder);
+  explicit DiskCache(const std::filesystem::path& folder, bool disabled = false);
   ~DiskCache();
 
  private:
@@ -43,7 +43,7 @@ class DiskCache {
   std::mutex mutex_;
   std::filesystem::path file_;
   sqlite3* database_ = nullptr;
-  bool disabled_ = false;
+  bool disabled_;  // or could not be opened
 };
 
 }  // namespace dlprim

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: MIT
+import collections
+
 import pytest
 import torch
 
@@ -7,12 +9,27 @@ import pytorch_ocl
 
 def pytest_addoption(parser):
     parser.addoption("--ocl-device", default="ocl:0", help="device under test (default: ocl:0)")
+    parser.addoption("--every", type=int, default=1, metavar="N", help="of tests with more than 4 cases only each Nth")
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "representative: one of the few operators of op_db that stand for all")
     config.addinivalue_line("markers", "whole: long and seldom of use; only `make test-whole` runs it")
     config.addinivalue_line("markers", "sampled: a third of the cases of op_db")
+
+
+def pytest_collection_modifyitems(config, items):
+    def test_of(item):
+        return item.nodeid.partition("[")[0]
+
+    cases, seen, taken, left = collections.Counter(map(test_of, items)), collections.Counter(), [], []
+    for item in items:
+        test = test_of(item)
+        (left if cases[test] > 4 and seen[test] % config.getoption("--every") else taken).append(item)
+        seen[test] += 1
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = taken
 
 
 @pytest.fixture

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import time
 
+import distributed_jobs
 import pytest
 import torch
 import torch.distributed as dist
+from processes import Forked, start_python
 
-JOBS = pathlib.Path(__file__).with_name("distributed_jobs.py")
-EXAMPLE = JOBS.parents[2] / "examples/ddp.py"
+EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/ddp.py"
 pytestmark = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="PyTorch without Gloo")
 
 
@@ -35,24 +36,12 @@ HELD = {**SHARED, "PYTORCH_OCL_HOLD_STREAMS": "1"}
 def run(job, folder, count=2, **environment):
     """Runs the ranks of a job; returns their exit codes and what they printed. None may print an error but those that
     failed: what it printed then is in the assertion's message."""
-    common = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "TEST_FOLDER": str(folder),
-        "WORLD_SIZE": str(count),
-        "OMP_NUM_THREADS": "1",
-        **environment,
-    }
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(JOBS), job],
-            env={**common, "RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(count)
-    ]
+    common = {"TEST_FOLDER": str(folder), "WORLD_SIZE": str(count), "OMP_NUM_THREADS": "1", **environment}
+    if job in ("leaves", "left_behind"):  # they test how an interpreter ends
+        code = f"distributed_jobs.run({job!r})"
+        ranks = [start_python(code, "import distributed_jobs", RANK=str(rank), **common) for rank in range(count)]
+    else:
+        ranks = [Forked(distributed_jobs.run, job, RANK=str(rank), **common) for rank in range(count)]
     try:
         return [finish(process) for process in ranks]
     finally:

@@ -65,7 +65,8 @@ def test_a_child_forked_while_the_device_works_ends_at_once():
         "import os, sys, time\nx = torch.ones(1 << 20, device='ocl', requires_grad=True)\n(x * 2).sum().backward()\n"
         "for _ in range(50): x.grad.mul_(1.5)\n"
         "child = os.fork()\nif child == 0: sys.exit(3)\nstart = time.monotonic()\n"
-        "status = os.waitpid(child, 0)[1]\nprint(os.waitstatus_to_exitcode(status), time.monotonic() - start < 8)"
+        "status = os.waitpid(child, 0)[1]\nprint(os.waitstatus_to_exitcode(status), time.monotonic() - start < 8)",
+        fresh=True,
     )
     assert out == "3 True"
 
@@ -83,7 +84,7 @@ def test_multiprocessing_queue(tmp_path):
         "    there.put(None)\n"
         "    process.join()\n    print(result.tolist(), result.device, device, process.exitcode)\n"
     )
-    out = run_python(f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')")
+    out = run_python(f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')", fresh=True)
     assert out == "[0, 2, 4] ocl:0 ocl:0 0"
 
 
@@ -96,7 +97,8 @@ def test_backward_threads_give_back_objects_before_the_interpreter_ends():
         "    def __del__(self): time.sleep(0.2); os.write(1, b'given back')\n"
         "x = torch.ones(3, device='ocl', requires_grad=True)\ny = x * 2\n"
         "y.register_hook(lambda _: torch.autograd.Variable._execution_engine.queue_callback(Late()))\n"
-        "y.sum().backward()\n"
+        "y.sum().backward()\n",
+        fresh=True,
     )
     assert out == "given back"
 
@@ -318,6 +320,7 @@ def test_the_first_step_waits_for_kernels_that_others_build(processes, tmp_path)
 def test_a_process_ends_while_kernels_are_built(tmp_path):
     out = run_python(
         "x = torch.rand(64, 64, device='ocl')\ny = [x @ x, x.softmax(0), x.sin(), x.cumsum(0)]\nprint('ends')",
+        fresh=True,
         DLPRIM_SUBMIT_THREAD="1",
         DLPRIM_CACHE_DIR=str(tmp_path),
     )

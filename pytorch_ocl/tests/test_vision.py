@@ -77,6 +77,7 @@ def test_nms_decides_at_the_threshold_as_the_cpu_does(device):
     assert 4 in ops.nms(boxes.to(device), scores.to(device), 0.1).tolist()
 
 
+@pytest.mark.whole
 def test_nms_of_many_boxes_in_several_pieces(device):
     boxes, scores = boxes_of(40000, 3000).float(), torch.rand(40000)
     assert ops.nms(boxes.to(device), scores.to(device), 0.2).tolist() == ops.nms(boxes, scores, 0.2).tolist()
@@ -222,7 +223,7 @@ def small_network(kind):
     )
 
 
-@pytest.mark.parametrize("kind", ["FasterRCNN", "MaskRCNN", "KeypointRCNN"])
+@pytest.mark.parametrize("kind", ["FasterRCNN", "MaskRCNN", pytest.param("KeypointRCNN", marks=pytest.mark.whole)])
 def test_networks(device, kind):
     """The losses of a step and what is found, with small images."""
     image = torch.rand(3, 96, 96)
