@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Failures of every kind reach the counts; steps of one core run beside each other."""
 
+import collections
 import pathlib
 import signal
 import subprocess
@@ -97,11 +98,15 @@ def test_other_steps_run_alone_and_all_are_counted(tmp_path):
 
 
 def test_processes_of_a_sharded_program_run_all_parts(tmp_path):
-    """As many at a time as there are processes; a part that fails is a failure, whatever comes after it."""
+    """As many at a time as there are processes, all or one of `part`; a part that fails is a failure, whatever comes
+    after it."""
     program = f"bash -c 'echo $GTEST_SHARD_INDEX/$GTEST_TOTAL_SHARDS >> {tmp_path}/parts; test $GTEST_SHARD_INDEX != 1'"
     result = subprocess.run(steps.sharded(program), cwd=tmp_path)
     assert sorted((tmp_path / "parts").read_text().split()) == [f"{i}/8" for i in range(8)]
     assert result.returncode
+    (tmp_path / "parts").unlink()
+    assert not subprocess.run(steps.sharded(program, part=3), cwd=tmp_path).returncode
+    assert sorted((tmp_path / "parts").read_text().split()) == sorted(f"{i}/24" for i in range(0, 24, 3))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -135,6 +140,7 @@ def test_words_choose_steps():
     assert [step.name for step in run_tests.choose(["op_db", "documents"])] == [
         "documents",
         "op_db on Intel",
+        "op_db on Intel, optimized",
         "op_db on PoCL",
         "op_db in the form for GPUs",
         "op_db on rusticl",
@@ -148,10 +154,28 @@ def test_kernels_are_built_quickly_where_other_steps_see_them_optimized():
     quick, whole = run_tests.choose(["dlprim on intel"])[0], run_tests.choose(["whole", "dlprim on intel"])[0]
     assert quick.command == whole.command and "--gtest_filter" not in quick.command[-1]
     assert steps.QUICK.items() <= quick.environment.items() and not steps.QUICK.keys() & whole.environment.keys()
-    above = run_tests.choose(["backend on intel", "networks on intel", "op_db on intel", "onnx conformance on intel"])
-    assert len(above) == 4
-    for step in above + run_tests.choose(["kernels for"]):  # the latter go to other compilers with their options
+    others = ["networks on intel", "op_db on intel, optimized", "onnx conformance on intel", "python module"]
+    for word in others + ["whole " + word for word in ("backend on intel", "op_db on intel")]:
+        (step,) = run_tests.choose(["whole", word.removeprefix("whole ")] if word.startswith("whole ") else [word])
         assert not steps.QUICK.keys() & step.environment.keys(), step.name
+
+
+def test_the_backend_tests_part_of_the_cases_of_tests_with_many():
+    file = "pytorch_ocl/tests/test_sorting.py"
+
+    def cases(*arguments):
+        command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", file, *arguments]
+        done = subprocess.run(command, cwd=run_tests.ROOT, capture_output=True, text=True, check=True)
+        found = collections.defaultdict(list)
+        for line in done.stdout.splitlines():
+            if line.startswith(file):
+                found[line.partition("[")[0]].append(line)
+        return found
+
+    every, third = cases(), cases("--every", "3")
+    assert every.keys() == third.keys() and {len(each) > 4 for each in every.values()} == {True, False}
+    for test, each in every.items():
+        assert third[test] == (each[::3] if len(each) > 4 else each)
 
 
 def test_steps_name_what_is_there():

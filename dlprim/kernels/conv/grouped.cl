@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Convolutions whose groups have few channels, for float images (two dimensions) with contiguous rows, and their data
-// gradients at stride 1, convolutions of dy by the weights mirrored. A work-group computes a block of one group's
+// gradients: convolutions of dy, laid out at the stride's distance, by the weights mirrored. A work-group computes a block of one group's
 // positions, rows x columns at most, in an image; what it reads and the group's weights lie in local memory. A work-item
 // computes four positions of a row in TILE channels.
 // Defines besides lib/image_rows.clh's: CO, CI: channels of a group that are written and read; TILE: a divisor of CO; KH,

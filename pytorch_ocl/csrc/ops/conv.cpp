@@ -45,6 +45,14 @@ at::MemoryFormat format_of(const at::Tensor& a, const at::Tensor& b) {
   return format == at::MemoryFormat::Contiguous ? b.suggest_memory_format() : format;
 }
 
+// Copies what has one element for many positions, as the gradient of a sum has, where kernels for groups of few channels
+// want rows of memory; others copy in their own ways.
+at::Tensor in_rows(const at::Tensor& images, const at::Tensor& weight, int64_t groups, at::MemoryFormat format) {
+  for (int64_t i = 0; i < images.dim() && groups > 1 && weight.size(1) > 1; i++)
+    if (images.size(i) > 1 && images.stride(i) == 0) return images.contiguous(format);
+  return images;
+}
+
 at::Tensor empty(at::IntArrayRef sizes, const at::Tensor& like, at::MemoryFormat format) {
   return at::empty(sizes, like.options().memory_format(std::nullopt), format);
 }
@@ -169,14 +177,15 @@ at::Tensor ops::convolution_overrideable(const at::Tensor& input, const at::Tens
                          ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride,
                                                        dilation, groups)
                          : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
-  const at::Tensor output = empty(sizes, input, format_of(input, weight));
+  const auto format = format_of(input, weight);
+  const at::Tensor output = empty(sizes, input, format), images = in_rows(input, weight, groups, format);
   const at::Tensor added = bias.value_or(at::Tensor());
   TORCH_CHECK(!added.defined() || added.scalar_type() == input.scalar_type(), "Input type (", input.toString(),
               ") and bias type (", added.toString(), ") should be the same");
   auto& queue = current_queue(input.device());
   if (transposed)
-    dlprim::conv_backward_data(queue, view_of(input), view_of(weight), view_or_none(added), view_of(output), options);
-  else dlprim::conv_forward(queue, view_of(input), view_of(weight), view_or_none(added), view_of(output), options);
+    dlprim::conv_backward_data(queue, view_of(images), view_of(weight), view_or_none(added), view_of(output), options);
+  else dlprim::conv_forward(queue, view_of(images), view_of(weight), view_or_none(added), view_of(output), options);
   return output;
 }
 
@@ -188,21 +197,23 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> ops::convolution_backward_overrid
   check(grad_output, weight);
   const auto options = conv_options(stride, padding, dilation, groups);
   auto& queue = current_queue(input.device());
+  const auto format = format_of(input, weight);
+  const at::Tensor images = in_rows(input, weight, groups, format),
+                   gradient = in_rows(grad_output, weight, groups, format);
   at::Tensor grad_input, grad_weight, grad_bias;
   if (output_mask[0]) {
-    grad_input = empty(input.sizes(), input, format_of(input, weight));
-    if (transposed)
-      dlprim::conv_forward(queue, view_of(grad_output), view_of(weight), {}, view_of(grad_input), options);
-    else dlprim::conv_backward_data(queue, view_of(grad_output), view_of(weight), {}, view_of(grad_input), options);
+    grad_input = empty(input.sizes(), input, format);
+    if (transposed) dlprim::conv_forward(queue, view_of(gradient), view_of(weight), {}, view_of(grad_input), options);
+    else dlprim::conv_backward_data(queue, view_of(gradient), view_of(weight), {}, view_of(grad_input), options);
   }
   if (output_mask[1]) {
     grad_weight = empty(weight.sizes(), weight, format_of(weight, weight));
-    dlprim::conv_backward_weights(queue, view_of(transposed ? grad_output : input),
-                                  view_of(transposed ? input : grad_output), view_of(grad_weight), options);
+    dlprim::conv_backward_weights(queue, view_of(transposed ? gradient : images),
+                                  view_of(transposed ? images : gradient), view_of(grad_weight), options);
   }
   if (output_mask[2]) {
     grad_bias = at::empty({grad_output.size(1)}, grad_output.options());
-    dlprim::conv_backward_bias(queue, view_of(grad_output), view_of(grad_bias));
+    dlprim::conv_backward_bias(queue, view_of(gradient), view_of(grad_bias));
   }
   return {grad_input, grad_weight, grad_bias};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Groups of few channels, which leave most of a product's tile empty, computed directly, in float32: results, and at
-// stride 1 gradients of the data.
+// Groups of few channels, which leave most of a product's tile empty, computed directly, in float32: results and gradients
+// of the data.
 #include <dlprim/runtime/launch.hpp>
 
 #include "../../../tuning/store.hpp"
@@ -11,8 +11,9 @@ namespace dlprim::conv_cores {
 
 namespace {
 
-constexpr std::int64_t capacity = 7168, most_weights = 4096;  // floats in local memory
-constexpr std::int64_t most_columns = 64, most_items = 256;   // of a block; of a work-group
+constexpr std::int64_t most_copied = 7168, most_weights = 4096;  // floats in local memory
+constexpr std::int64_t copy_step = 256;  // so that few kernels serve all shapes
+constexpr std::int64_t most_columns = 64, most_items = 256;  // of a block; of a work-group
 constexpr std::int64_t most_taps = 36;
 
 // The struct of conv/grouped.cl, in its order.
@@ -24,8 +25,8 @@ struct Shape {
 };
 
 struct Key {
-  std::uint16_t co, ci, tile, taps[2], stride[2], dilation[2], group, loaders, vector, offset, data, bias, activation,
-      aligned;
+  std::uint16_t co, ci, tile, taps[2], stride[2], up[2], dilation[2], group, loaders, vector, offset, capacity, data,
+      bias, activation, aligned;
 };
 
 // A pass reads `from` and writes `to`, with so much padding.
@@ -48,10 +49,11 @@ Key make_key(const ConvProblem& problem, const Pass& pass) {
   Key key{};
   key.co = std::uint16_t(pass.to.channels / s.groups), key.ci = std::uint16_t(pass.from.channels / s.groups);
   for (int i = 0; i < 2; i++) {
-    key.taps[i] = std::uint16_t(s.w.size[i + 1]), key.stride[i] = std::uint16_t(s.stride[i + 1]);
+    key.taps[i] = std::uint16_t(s.w.size[i + 1]), key.stride[i] = key.up[i] = 1;
+    (pass.data ? key.up : key.stride)[i] = std::uint16_t(s.stride[i + 1]);
     key.dilation[i] = std::uint16_t(s.dilation[i + 1]);
   }
-  key.vector = in_fours(pass.from) ? 4 : 1, key.aligned = in_fours(pass.to);
+  key.vector = key.up[0] == 1 && key.up[1] == 1 && in_fours(pass.from) ? 4 : 1, key.aligned = in_fours(pass.to);
   key.offset = std::uint16_t(key.vector == 4 ? offset_of(pass.padding[1]) : 0);
   key.data = pass.data, key.bias = problem.bias.defined(), key.activation = std::uint16_t(problem.activation);
   return key;
@@ -74,7 +76,7 @@ Shape make_shape(const ConvProblem& problem, const Pass& pass, const Key& key) {
   const std::int64_t reach_h = (key.taps[0] - 1) * key.dilation[0] + 1, reach_w = (key.taps[1] - 1) * key.dilation[1];
   const std::int64_t columns = std::min(ceil_div(to.size[2], 4) * 4, most_columns);
   const std::int64_t pitch = row_pitch(columns, key.stride[1], reach_w, key.offset);
-  const std::int64_t fitting = capacity / (key.ci * pitch);
+  const std::int64_t fitting = most_copied / (key.ci * pitch);
   if (fitting < reach_h) return shape;
   const std::int64_t rows = std::min((fitting - reach_h) / key.stride[0] + 1, to.size[1]);
   shape.blocks_h = std::int32_t(ceil_div(to.size[1], rows));
@@ -92,6 +94,7 @@ void divide(Key& key, const Shape& shape) {
   const std::int64_t items = positions * (key.co / key.tile), turns = ceil_div(items, most_items);
   key.group = std::uint16_t(ceil_div(ceil_div(items, turns), 32) * 32);
   key.loaders = std::uint16_t(loaders_of(shape.pitch, key.vector));
+  key.capacity = std::uint16_t(ceil_div(std::int64_t(key.ci) * shape.from_rows * shape.pitch, copy_step) * copy_step);
 }
 
 Kernel& kernel_of(Device& device, const Key& key) {
@@ -100,8 +103,9 @@ Kernel& kernel_of(Device& device, const Key& key) {
     KernelSource source("conv/grouped.cl", "grouped");
     source.define("CO", key.co).define("CI", key.ci).define("TILE", key.tile).define("GROUP", key.group);
     source.define("KH", key.taps[0]).define("KW", key.taps[1]).define("SH", key.stride[0]).define("SW", key.stride[1]);
+    source.define("UP_H", key.up[0]).define("UP_W", key.up[1]);
     source.define("DH", key.dilation[0]).define("DW", key.dilation[1]).define("LOADERS", key.loaders);
-    source.define("VECTOR", key.vector).define("OFFSET", key.offset).define("CAPACITY", capacity);
+    source.define("VECTOR", key.vector).define("OFFSET", key.offset).define("CAPACITY", key.capacity);
     source.define("DATA", key.data).define("BIAS", key.bias).define("ALIGNED", key.aligned);
     return source.define("ACTIVATE(x0)", activation_code(Activation(key.activation)));
   });
@@ -115,9 +119,8 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
   if (problem.x.numel() == 0 || problem.y.numel() == 0) return "nothing is summed";
   if (s.w.size[0] != 1 || s.x.size[0] != 1 || s.padding[0] != 0) return "not of two dimensions";
   if (s.x.stride[2] != 1 || s.y.stride[2] != 1) return "points do not lie side by side";
-  const auto below = [](std::int64_t most, std::int64_t a, std::int64_t b) { return a <= most && b <= most; };
-  const std::int64_t steps = problem.pass == ConvPass::data ? 1 : 8;
-  if (s.taps() > most_taps || !below(steps, s.stride[1], s.stride[2]) || !below(8, s.dilation[1], s.dilation[2]))
+  const auto small = [](std::int64_t a, std::int64_t b) { return a <= 8 && b <= 8; };
+  if (s.taps() > most_taps || !small(s.stride[1], s.stride[2]) || !small(s.dilation[1], s.dilation[2]))
     return "too many taps, or far apart";
   const std::int64_t weights = s.y.channels / s.groups * s.w.channels * s.taps();
   if (weights > most_weights) return "groups of many channels";
@@ -130,13 +133,16 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
                                       s.padding[1], s.padding[2]});
   if (most > 1 << 28) return "numbers that leave 32 bits";
   const DeviceInfo& info = device.info();
-  if (info.max_work_group < most_items || info.local_memory < std::size_t(capacity + weights) * sizeof(float))
+  if (info.max_work_group < most_items || info.local_memory < std::size_t(most_copied + weights) * sizeof(float))
     return "the device's work-groups are too small";
   if (forced) return nullptr;
   if (info.cpu) return "not on CPUs";
   static tuning::Numbers<2> limits("conv.grouped");
   const auto& [in_float32, in_tf32] = limits(device);
-  return key.co * key.ci <= (s.allow_tf32 ? in_tf32 : in_float32) ? nullptr : "a product serves better";
+  // At a stride less of what lies in local memory is used; the products for a gradient of data suffer from it, too.
+  const double steps = pass.data ? std::max(key.up[0] * key.up[1] / 4.0, 1.0) : key.stride[0] * key.stride[1];
+  const auto most_channels = double(s.allow_tf32 ? in_tf32 : in_float32);
+  return double(key.co * key.ci) * steps <= most_channels ? nullptr : "a product serves better";
 }
 
 void run_pass(Queue& queue, const ConvProblem& problem) {
