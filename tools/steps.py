@@ -88,8 +88,9 @@ def checks(whole):
 
 # What runs above the operators is the same on every device.
 ABOVE = """
-    adapters as_cuda beside cli compile compile_aot compile_flex_attention compile_limits compile_replay distributed
-    migration parallel pointwise_dtypes runtime_process vision""".split()
+    adapters as_cuda beside cli compile compile_aot compile_combined compile_epilogues compile_flex_attention
+    compile_limits compile_products compile_replay compile_shared_heads distributed driver_defects migration parallel
+    pointwise_dtypes runtime_process vision""".split()
 
 
 def on_platform(platform, environment, whole):

@@ -15,7 +15,7 @@ namespace {
 using namespace dlprim;
 using namespace dlprim::tools;
 
-struct Options : ModelOptions {
+struct BenchmarkOptions : ModelOptions {
   std::vector<std::string> models, devices;
   std::string csv, solver;
   int runs = 20, warm_up = 5;
@@ -72,7 +72,7 @@ void profile(const char* phase, const ExecutionContext& queue, F&& work) {
 }
 
 // One network on one device: a row of the table.
-void run(const Options& o, const std::string& model, const std::string& device, Table& table) {
+void run(const BenchmarkOptions& o, const std::string& model, const std::string& device, Table& table) {
   const Context context = make_context(device);
   const ExecutionContext queue = context.make_execution_context();
   ModelOptions chosen = o;
@@ -110,7 +110,7 @@ void run(const Options& o, const std::string& model, const std::string& device, 
 }  // namespace
 
 void benchmark(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchmarkOptions>();
   CLI::App* command = program.add_subcommand("benchmark", "Times networks: forward, with gradients, training steps");
   command->add_option("models", options->models, "Networks: .onnx or .json")->required()->check(CLI::ExistingFile);
   command->add_option("-P,--parameters", options->parameters, "Parameters of a JSON network")->check(CLI::ExistingFile);

@@ -11,11 +11,11 @@ namespace {
 using namespace dlprim;
 using namespace dlprim::tools;
 
-struct Options : ModelOptions {
+struct ConvertOptions : ModelOptions {
   std::string json, parameters_file;
 };
 
-void run(const Options& o) {
+void run(const ConvertOptions& o) {
   const std::string parameters =
       o.parameters_file.empty() ? std::filesystem::path(o.json).replace_extension(".dlp").string() : o.parameters_file;
   Net net(make_context(o.device));
@@ -27,7 +27,7 @@ void run(const Options& o) {
 }  // namespace
 
 void convert(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertOptions>();
   CLI::App* command = program.add_subcommand("convert", "Writes an ONNX model as a JSON network and its parameters");
   command->add_option("model", options->model, "ONNX file")->required()->check(CLI::ExistingFile);
   command->add_option("json", options->json, "JSON file to write")->required();

@@ -19,7 +19,7 @@ namespace {
 using namespace dlprim;
 using namespace dlprim::tools;
 
-struct Options {
+struct FlopsOptions {
   std::string device, csv, plot;
   std::vector<std::string> parts{"memory", "peak", "gemm", "conv"};
   double scale = 1, seconds = 0.2;
@@ -45,7 +45,7 @@ constexpr Layer layers[] = {
 
 class Report {
  public:
-  explicit Report(const Options& options)
+  explicit Report(const FlopsOptions& options)
       : options_(options), context_(make_context(options.device)), ec_(context_.make_execution_context()) {
     roofline_.title = context_.name();
     std::printf("%s\n", context_.name().c_str());
@@ -183,7 +183,7 @@ class Report {
     }
   }
 
-  const Options& options_;
+  const FlopsOptions& options_;
   Context context_;
   ExecutionContext ec_;
   Roofline roofline_;
@@ -193,7 +193,7 @@ class Report {
 }  // namespace
 
 void flops(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FlopsOptions>();
   CLI::App* command =
       program.add_subcommand("flops", "Measures a device: memory, arithmetic, matrix products, convolutions");
   dlprim::tools::add_device_option(*command, options->device);

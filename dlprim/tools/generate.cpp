@@ -12,7 +12,7 @@ namespace {
 using namespace dlprim;
 using namespace dlprim::tools;
 
-struct Options {
+struct GenerateOptions {
   std::string model, prompt, device, dtype;
   GeneratorOptions generator;
   SamplingOptions sampling;
@@ -21,7 +21,7 @@ struct Options {
 
 double rate(std::int64_t tokens, double seconds) { return seconds > 0 ? double(tokens) / seconds : 0; }
 
-void run(Options& o) {
+void run(GenerateOptions& o) {
   if (!o.dtype.empty()) o.generator.dtype = parse_data_type(o.dtype);
   o.sampling.stop = !o.all;
   const Context context = make_context(o.device);
@@ -46,7 +46,7 @@ void run(Options& o) {
 }  // namespace
 
 void generate(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GenerateOptions>();
   SamplingOptions& sampling = options->sampling;
   CLI::App* command =
       program.add_subcommand("generate", "Goes on with a text by a language model: GGUF, or a folder of transformers");

@@ -16,7 +16,7 @@ namespace {
 using namespace dlprim;
 using namespace dlprim::tools;
 
-struct Options : ModelOptions {
+struct PredictOptions : ModelOptions {
   std::string config, labels, csv;
   std::vector<std::string> images;
   std::vector<float> mean, deviation;
@@ -46,7 +46,7 @@ void read_config(const std::string& path, Setting& setting) {
   }
 }
 
-Setting make_setting(const Options& o, int channels) {
+Setting make_setting(const PredictOptions& o, int channels) {
   Setting setting;
   if (channels == 3) setting.normalization = {{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}};  // ImageNet
   else setting.normalization = {{0}, {1}};
@@ -92,7 +92,7 @@ Input image_input(const Net& net) {
   return {last, int(channels), size(s[last ? 1 : 2]), size(s[last ? 2 : 3])};
 }
 
-void run(Options& o) {
+void run(PredictOptions& o) {
   const Context context = make_context(o.device);
   const ExecutionContext queue = context.make_execution_context();
   Net net(context);
@@ -132,7 +132,7 @@ void run(Options& o) {
 }  // namespace
 
 void predict(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PredictOptions>();
   options->batch = 1;
   CLI::App* command = program.add_subcommand("predict", "Classifies images: PNG, JPEG, PPM");
   add_model_options(*command, *options);

@@ -18,7 +18,7 @@ namespace {
 using namespace dlprim;
 using namespace dlprim::tools;
 
-struct Options : ModelOptions {
+struct TrainOptions : ModelOptions {
   std::string data, output = ".", resume, solver = "adam", schedule = "constant", format = "dlp";
   std::vector<float> mean, deviation;
   int epochs = 5, step_size = 5, save_every = 1;
@@ -31,7 +31,7 @@ const char* const epoch_key = "train.epoch";  // beside the solver's own state i
 
 class Trainer {
  public:
-  explicit Trainer(const Options& o)
+  explicit Trainer(const TrainOptions& o)
       : o_(o), context_(make_context(o.device)), queue_(context_.make_execution_context()), net_(context_) {
     net_.mode(CalculationsMode::train);
     load(net_, o);
@@ -210,7 +210,7 @@ class Trainer {
     return double(right) / double(size);
   }
 
-  const Options& o_;
+  const TrainOptions& o_;
   Context context_;
   ExecutionContext queue_;
   Net net_;
@@ -226,7 +226,7 @@ class Trainer {
 }  // namespace
 
 void train(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainOptions>();
   CLI::App* command = program.add_subcommand("train", "Trains a JSON network on MNIST's files or a folder of images");
   add_model_options(*command, *options);
   command

@@ -20,7 +20,7 @@ namespace {
 using namespace dlprim;
 using namespace dlprim::tools;
 
-struct Options {
+struct TuneOptions {
   std::string device;
   std::vector<std::string> dtypes{"float32", "float64"};
   double seconds = 0.3, scale = 1;
@@ -30,7 +30,7 @@ struct Options {
 // Products and convolutions that a shape is judged by.
 class Workload {
  public:
-  Workload(const Context& context, DataType dtype, const Options& o)
+  Workload(const Context& context, DataType dtype, const TuneOptions& o)
       : context_(context), queue_(context.make_execution_context()), dtype_(dtype), seconds_(o.seconds) {
     const bool gpu = context.device().info().gpu;
     const std::int64_t n = std::max<std::int64_t>(64, std::int64_t((gpu ? 4096 : 768) * o.scale) / 64 * 64);
@@ -148,7 +148,7 @@ std::vector<std::string> tune_panels(const DeviceInfo& info, const std::string& 
   return lines;
 }
 
-void run(const Options& o) {
+void run(const TuneOptions& o) {
   const Context context = make_context(o.device);
   const DeviceInfo& info = context.device().info();
   for (const std::string& type : o.dtypes) {
@@ -168,7 +168,7 @@ void run(const Options& o) {
 }  // namespace
 
 void tune(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TuneOptions>();
   CLI::App* command = program.add_subcommand(
       "tune", "Measures the tile sizes of matrix products and convolutions and remembers the best");
   add_device_option(*command, options->device);
