@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tensors of no element and of no dimension, results of other dtypes: the same as on the CPU."""
+"""Tensors of no element and of no dimension, results of other dtypes, expanded operands: the same as on the CPU."""
 
 import pytest
 import torch
@@ -46,3 +46,17 @@ def test_means_are_no_integers(device):
         out = torch.empty(2, dtype=torch.int64, device=where)
         with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
             torch.mean(torch.ones(2, 2, device=where), 1, out=out)
+
+
+@pytest.mark.parametrize("function", [torch.conv2d, torch.conv_transpose2d])
+def test_expanded_operands_of_grouped_convolutions(function, device):
+    """The gradient of a sum is one element for all positions; an image may be repeated so as well."""
+    image, weight = torch.randn(1, 8, 6, 9), torch.randn(8, 4, 3, 3)
+
+    def gradients(where):
+        x, w = image.to(where).requires_grad_(), weight.to(where).requires_grad_()
+        function(x.expand(3, -1, -1, -1), w, padding=1, groups=2).sum().backward()
+        return x.grad.cpu(), w.grad.cpu()
+
+    for ours, expected in zip(gradients(device), gradients("cpu"), strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-4)
