@@ -9,7 +9,12 @@ cd "$(dirname "$0")/../.."
 print(pytorch_ocl._runtime.library_path(torch.__version__))
 print(os.environ.get("OCL_ICD_VENDORS", ""))')
 [[ -z $vendors ]] || export OCL_ICD_VENDORS=$vendors
-cmake -S examples/libtorch -B build/libtorch -DCMAKE_BUILD_TYPE=Release -DPython3_EXECUTABLE="$(command -v "$PYTHON")" \
-  > build/libtorch.log
-cmake --build build/libtorch >> build/libtorch.log || { cat build/libtorch.log >&2; exit 1; }
+mkdir -p build
+# Another of these may be building.
+{
+  flock 9
+  cmake -S examples/libtorch -B build/libtorch -DCMAKE_BUILD_TYPE=Release \
+    -DPython3_EXECUTABLE="$(command -v "$PYTHON")" > build/libtorch.log
+  cmake --build build/libtorch >> build/libtorch.log || { cat build/libtorch.log >&2; exit 1; }
+} 9> build/libtorch.lock
 build/libtorch/libtorch_example "$library" "$@"
