@@ -112,12 +112,13 @@ def on_platform(platform, environment, whole):
 
 
 def across_devices():
-    tests = [
-        f"pytorch_ocl/tests/test_{name}.py" for name in ("parallel", "distributed", "runtime_streams", "runtime_device")
-    ]
+    files = ("parallel", "distributed", "runtime_streams", "runtime_device", "compile")
+    tests = [f"pytorch_ocl/tests/test_{name}.py" for name in files]
     yield Step(
         "several devices",
-        pytest_command(*tests, "-k", "test_parallel or different_devices or across_devices or two_devices"),
+        pytest_command(
+            *tests, "-k", "test_parallel or different_devices or across_devices or two_devices or another_device"
+        ),
         {**DEVICES["PoCL"], "OCL_VISIBLE_DEVICES": "Intel,Portable"},
         8,
         cores=1,

@@ -43,6 +43,25 @@ TEST(Conv, GroupsOfFewChannels) { check_by("grouped"); }
 
 TEST(Conv, WeightsOfGroupsOfFewChannels) { check_by("grouped_weights"); }
 
+// An infinite weight meets what its tap leads to, be it the zeros around the image, but none between its elements.
+TEST(Conv, GradientsOfGroupsMeetNoZerosBetween) {
+  for (const std::int64_t stride : {2, 3}) {
+    const testing::Variable forced("DLPRIM_CONV", "grouped");
+    const Sizes xs{1, 4, 9, 13}, ws{4, 2, 3, 3}, ys{1, 4, (9 - 3) / stride + 1, (13 - 3) / stride + 1};
+    const Elements dx(DataType::float32, std::size_t(numel(xs)), 1), dy(DataType::float32, std::size_t(numel(ys)), 2),
+        w(DataType::float32, std::size_t(numel(ws)), 3);
+    const float infinity = INFINITY;
+    BufferRef spoilt = w.data();
+    spoilt.offset += 5 * sizeof infinity;  // row 1, column 2 of the first kernel
+    queue().write(spoilt, &infinity, sizeof infinity, true);
+    conv_backward_data(queue(), view(dy, ys, false), view(w, ws, false), {}, view(dx, xs, false),
+                       options({stride, stride, 1}, {0, 0, 0}, {1, 1, 1}, 2));
+    const auto values = dx.read();
+    for (std::int64_t i = 0; i < 9 * 13; i++)
+      EXPECT_EQ(std::isfinite(values[std::size_t(i)]), (i / 13 - 1) % stride != 0 || (i % 13 - 2) % stride != 0) << i;
+  }
+}
+
 // An infinite element of the last column meets the last tap of a row alone.
 TEST(Conv, WeightsOfGroupsMeetNothingElse) {
   const testing::Variable forced("DLPRIM_CONV", "grouped_weights");

@@ -32,15 +32,13 @@ def run_python(code, fresh=False, imports=None, **environment):
     not if it is to be `fresh`, because it tests how a process starts or ends, or has other `imports`."""
     if fresh or imports or not hasattr(os, "fork"):
         process = start_python(code, **({"imports": imports} if imports else {}), **environment)
-        out, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors
     else:
         process = Forked(execute, code, **environment)
-        try:
-            out, errors = process.communicate(timeout=300)
-        finally:
-            process.kill()
-        assert process.returncode == 0, errors
+    try:
+        out, errors = process.communicate(timeout=300)
+    finally:
+        process.kill()
+    assert process.returncode == 0, errors
     return out.strip()
 
 
@@ -74,6 +72,7 @@ class Forked:
     def kill(self):
         self.process.kill()
         self.process.join()
+        self.folder.cleanup()
 
 
 def call(function, arguments, environment, files):

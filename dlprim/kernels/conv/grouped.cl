@@ -5,7 +5,7 @@
 // computes four positions of a row in TILE channels.
 // Defines besides lib/image_rows.clh's: CO, CI: channels of a group that are written and read; TILE: a divisor of CO; KH,
 // KW; SH, SW: stride; DH, DW: dilation; CAPACITY: floats of the copy; OFFSET: where a block's columns begin in it, below
-// 4; DATA: the weights are of the data gradient; BIAS; ACTIVATE(x); ALIGNED: four results are stored at once.
+// 4; PHASE: what is missing from the padding to a multiple of UP_W; DATA: the weights are of the data gradient; BIAS; ACTIVATE(x); ALIGNED: four results are stored at once.
 #include "lib/types.clh"
 #include "lib/image_rows.clh"
 
@@ -15,6 +15,8 @@ typedef float T;
 #define TAPS (KH * KW)
 #define SPAN (3 * SW + (KW - 1) * DW + 1)  // columns that four positions read
 #define VECTORS ((OFFSET + SPAN + 3) / 4)
+// Whether the tap meets an element of dy at a position, not a zero between these: zero times an infinite weight is NaN.
+#define MEETS(e, kx) (((4 % UP_W ? left + 4 * quad : 0) + (e) + (kx) * DW + PHASE) % UP_W == 0)
 
 typedef struct {
   long from_n, from_c, from_h, to_n, to_c, to_h, w_outer, w_c, w_h, w_w, bias_stride;
@@ -67,6 +69,7 @@ void grouped(CONST_GLOBAL(float, from), CONST_GLOBAL(float, weights), CONST_GLOB
     }
     for (int c = 0; c < CI; c++)
       UNROLL for (int ky = 0; ky < KH; ky++) {
+        if ((top + row + ky * DH - p->pad_h) % UP_H != 0) continue;
         const __local float *x = xs + (c * p->from_rows + row * SH + ky * DH) * pitch + 4 * SW * quad;
         const __local float *w = ws + (c * TAPS + ky * KW) * CO + first;
         float window[4 * VECTORS];
@@ -80,7 +83,7 @@ void grouped(CONST_GLOBAL(float, from), CONST_GLOBAL(float, weights), CONST_GLOB
 #endif
           UNROLL for (int o = 0; o < TILE; o++)
             UNROLL for (int e = 0; e < 4; e++)
-              sum[o][e] = fma(weight[o], window[OFFSET + e * SW + kx * DW], sum[o][e]);
+              if (MEETS(e, kx)) sum[o][e] = fma(weight[o], window[OFFSET + e * SW + kx * DW], sum[o][e]);
         }
       }
     __global float *y = POINTER(float, to) + image * p->to_n + (group * CO + first) * p->to_c + (top + row) * p->to_h +

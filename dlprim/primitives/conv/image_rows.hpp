@@ -3,9 +3,22 @@
 #pragma once
 #include <algorithm>
 
-#include "shape.hpp"
+#include "problem.hpp"
 
 namespace dlprim::conv_cores {
+
+/// Taps and steps that kernels unroll; why a problem is none of rows of groups of several channels in float32, or null.
+constexpr std::int64_t most_taps = 36, most_step = 8;
+inline const char* decline_rows(const ConvProblem& problem) {
+  const ConvShape& s = problem.shape;
+  if (s.type != DataType::float32) return "only for float32";
+  if (s.groups == 1 || s.w.channels == 1) return "no groups, or of one channel";
+  if (problem.x.numel() == 0 || problem.y.numel() == 0) return "nothing is summed";
+  if (s.w.size[0] != 1 || s.x.size[0] != 1 || s.padding[0] != 0) return "not of two dimensions";
+  if (s.x.stride[2] != 1 || s.y.stride[2] != 1) return "points do not lie side by side";
+  const std::int64_t steps = std::max({s.stride[1], s.stride[2], s.dilation[1], s.dilation[2]});
+  return s.taps() > most_taps || steps > most_step ? "too many taps, or far apart" : nullptr;
+}
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 

@@ -5,7 +5,6 @@
 
 #include "../../../tuning/store.hpp"
 #include "../image_rows.hpp"
-#include "../problem.hpp"
 
 namespace dlprim::conv_cores {
 
@@ -14,7 +13,6 @@ namespace {
 constexpr std::int64_t most_copied = 7168, most_weights = 4096;  // floats in local memory
 constexpr std::int64_t copy_step = 256;  // so that few kernels serve all shapes
 constexpr std::int64_t most_columns = 64, most_items = 256;  // of a block; of a work-group
-constexpr std::int64_t most_taps = 36;
 
 // The struct of conv/grouped.cl, in its order.
 struct Shape {
@@ -25,8 +23,8 @@ struct Shape {
 };
 
 struct Key {
-  std::uint16_t co, ci, tile, taps[2], stride[2], up[2], dilation[2], group, loaders, vector, offset, capacity, data,
-      bias, activation, aligned;
+  std::uint16_t co, ci, tile, taps[2], stride[2], up[2], dilation[2], group, loaders, vector, offset, phase, capacity,
+      data, bias, activation, aligned;
 };
 
 // A pass reads `from` and writes `to`, with so much padding.
@@ -55,6 +53,7 @@ Key make_key(const ConvProblem& problem, const Pass& pass) {
   }
   key.vector = key.up[0] == 1 && key.up[1] == 1 && in_fours(pass.from) ? 4 : 1, key.aligned = in_fours(pass.to);
   key.offset = std::uint16_t(key.vector == 4 ? offset_of(pass.padding[1]) : 0);
+  key.phase = std::uint16_t((-pass.padding[1] % key.up[1] + key.up[1]) % key.up[1]);
   key.data = pass.data, key.bias = problem.bias.defined(), key.activation = std::uint16_t(problem.activation);
   return key;
 }
@@ -105,7 +104,10 @@ Kernel& kernel_of(Device& device, const Key& key) {
     source.define("KH", key.taps[0]).define("KW", key.taps[1]).define("SH", key.stride[0]).define("SW", key.stride[1]);
     source.define("UP_H", key.up[0]).define("UP_W", key.up[1]);
     source.define("DH", key.dilation[0]).define("DW", key.dilation[1]).define("LOADERS", key.loaders);
-    source.define("VECTOR", key.vector).define("OFFSET", key.offset).define("CAPACITY", key.capacity);
+    source.define("VECTOR", key.vector)
+        .define("OFFSET", key.offset)
+        .define("PHASE", key.phase)
+        .define("CAPACITY", key.capacity);
     source.define("DATA", key.data).define("BIAS", key.bias).define("ALIGNED", key.aligned);
     return source.define("ACTIVATE(x0)", activation_code(Activation(key.activation)));
   });
@@ -114,14 +116,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
 const char* decline(const Device& device, const ConvProblem& problem, bool forced) {
   const ConvShape& s = problem.shape;
   if (problem.pass == ConvPass::weights) return "not for gradients of weights";
-  if (s.type != DataType::float32) return "only for float32";
-  if (s.groups == 1 || s.w.channels == 1) return "no groups, or of one channel";
-  if (problem.x.numel() == 0 || problem.y.numel() == 0) return "nothing is summed";
-  if (s.w.size[0] != 1 || s.x.size[0] != 1 || s.padding[0] != 0) return "not of two dimensions";
-  if (s.x.stride[2] != 1 || s.y.stride[2] != 1) return "points do not lie side by side";
-  const auto small = [](std::int64_t a, std::int64_t b) { return a <= 8 && b <= 8; };
-  if (s.taps() > most_taps || !small(s.stride[1], s.stride[2]) || !small(s.dilation[1], s.dilation[2]))
-    return "too many taps, or far apart";
+  if (const char* reason = decline_rows(problem)) return reason;
   const std::int64_t weights = s.y.channels / s.groups * s.w.channels * s.taps();
   if (weights > most_weights) return "groups of many channels";
   const Pass pass = pass_of(problem);

@@ -6,7 +6,6 @@
 
 #include "../../../tuning/store.hpp"
 #include "../image_rows.hpp"
-#include "../problem.hpp"
 
 namespace dlprim::conv_cores {
 
@@ -15,7 +14,7 @@ namespace {
 constexpr int group_size = 128;
 constexpr std::int64_t capacity_x = 4096, capacity_y = 2048;  // floats in local memory
 constexpr std::size_t local_bytes = std::size_t(capacity_x + capacity_y) * sizeof(float);
-constexpr std::int64_t most_columns = 64, most_sums = 36;     // of a block; of a work-item
+constexpr std::int64_t most_columns = 64, most_sums = most_taps;  // of a block; of a work-item
 
 // The struct of conv/grouped_weights.cl, in its order.
 struct Shape {
@@ -84,14 +83,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
 const char* decline(const Device& device, const ConvProblem& problem, bool forced) {
   const ConvShape& s = problem.shape;
   if (problem.pass != ConvPass::weights) return "only for gradients of weights";
-  if (s.type != DataType::float32) return "only for float32";
-  if (s.groups == 1 || s.w.channels == 1) return "no groups, or of one channel";
-  if (problem.x.numel() == 0 || problem.y.numel() == 0) return "nothing is summed";
-  if (s.w.size[0] != 1 || s.x.size[0] != 1 || s.padding[0] != 0) return "not of two dimensions";
-  if (s.x.stride[2] != 1 || s.y.stride[2] != 1) return "points do not lie side by side";
-  const auto small = [](std::int64_t a, std::int64_t b) { return a <= 8 && b <= 8; };
-  if (s.taps() > most_sums || !small(s.stride[1], s.stride[2]) || !small(s.dilation[1], s.dilation[2]))
-    return "too many taps, or far apart";
+  if (const char* reason = decline_rows(problem)) return reason;
   if (s.y.channels / s.groups > group_size || s.w.channels > group_size) return "groups of many channels";
   const Key key = make_key(s);
   if (key.co / key.tile_y * (key.ci / key.tile_x) > group_size) return "groups of many channels";
