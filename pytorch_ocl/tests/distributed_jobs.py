@@ -2,6 +2,7 @@
 """What the ranks of test_distributed.py run: each function is one rank's part of a job, in a process of its own."""
 
 import datetime
+import functools
 import os
 import signal
 import threading
@@ -523,6 +524,39 @@ def waiting_callbacks():
         return losses(model, on=where)
 
     close(compressed(device()), compressed("cpu"))
+
+
+def group_dropped_by_a_callback():
+    """The last owner of a process group is a callback, which runs in one of the group's threads."""
+    start(seconds=60)
+    for posted in (False, True):
+        group, called, ended = dist.new_group(), threading.Event(), threading.Event()
+        future = dist.all_reduce(torch.ones(5, device="ocl"), group=group, async_op=True).get_future()
+        others = [dist.all_reduce(torch.ones(5, device="ocl"), group=group, async_op=True) for _ in range(3 * posted)]
+
+        class Kept:
+            def __init__(self, group):
+                self.group = group
+
+            def __del__(self, ended=ended):
+                del self.group
+                ended.set()
+
+        def wait(future, kept, called=called):
+            if threading.current_thread() is not threading.main_thread():  # where it had not ended yet
+                called.wait()
+            return future.value()
+
+        future.then(functools.partial(wait, kept=Kept(group)))
+        for work in others:
+            work.wait()
+        dist.destroy_process_group(group)
+        del future, others, group
+        called.set()
+        assert ended.wait(30)
+    x = torch.ones(5, device="ocl")
+    dist.all_reduce(x)
+    equal([x], [torch.full((5,), float(dist.get_world_size()))], "afterwards")
 
 
 def sharded():

@@ -130,6 +130,12 @@ def test_callbacks_that_wait(way, tmp_path):
         assert code == 0, errors
 
 
+@pytest.mark.parametrize("way", [{"PYTORCH_OCL_SHARED_MEMORY": "0"}, SHARED, HELD], ids=["sockets", "host", "streams"])
+def test_group_dropped_by_a_callback(way, tmp_path):
+    for code, _, errors in run("group_dropped_by_a_callback", tmp_path, **way):
+        assert code == 0, errors
+
+
 @pytest.mark.skipif(torch.ocl.device_count() < 2, reason="needs two ocl devices")
 @pytest.mark.parametrize("shared", [{}, SHARED])
 @pytest.mark.parametrize("job", ["reductions", "data_parallel"])

@@ -4,41 +4,78 @@
 #include <c10/util/thread_name.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
 #include <utility>
+#include <vector>
 
 namespace pytorch_ocl::distributed {
 
-namespace {
+struct Worker::State {
+  const char* const name;  // of the threads, 15 characters at most
+  const std::size_t most;
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> tasks;
+  bool ending = false, halted = false;
+  std::size_t idle = 0, running = 0;
+  std::vector<std::thread> threads;
+  std::vector<std::thread::id> ids;
 
-struct Registry {
+  State(const char* name, std::size_t most) : name(name), most(most) {}
+  void run();
+  bool is_idle() const {
+    std::lock_guard guard(mutex);
+    return tasks.empty() && running == 0;
+  }
+  void halt() {
+    std::lock_guard guard(mutex);
+    halted = true;
+    changed.notify_all();
+  }
+};
+
+struct Worker::Registry {
   std::mutex mutex;
-  std::vector<Worker*> all;
+  std::vector<std::weak_ptr<State>> all;
+
+  void add(const std::shared_ptr<State>& state) {
+    std::lock_guard guard(mutex);
+    std::erase_if(all, [](const std::weak_ptr<State>& other) { return other.expired(); });
+    all.push_back(state);
+  }
+  std::vector<std::shared_ptr<State>> alive() {
+    std::lock_guard guard(mutex);
+    std::vector<std::shared_ptr<State>> states;
+    for (const std::weak_ptr<State>& each : all)
+      if (std::shared_ptr<State> state = each.lock()) states.push_back(std::move(state));
+    return states;
+  }
 };
 
 // Leaked: groups may end with static objects.
-Registry& registry() {
+Worker::Registry& Worker::registry() {
   static auto* instance = new Registry;
   return *instance;
 }
 
-}  // namespace
-
-Worker::Worker(const char* name, std::size_t most) : name_(name), most_(most) {
-  std::lock_guard guard(registry().mutex);
-  registry().all.push_back(this);
+Worker::Worker(const char* name, std::size_t most) : state_(std::make_shared<State>(name, most)) {
+  registry().add(state_);
 }
 
 Worker::~Worker() {
-  {
-    std::lock_guard guard(registry().mutex);
-    std::erase(registry().all, this);
-  }
-  std::unique_lock lock(mutex_);
-  ending_ = true;
-  changed_.notify_all();
+  std::unique_lock lock(state_->mutex);
+  state_->ending = true;
+  state_->changed.notify_all();
   // A task may still post others, and start threads with them.
-  for (std::size_t i = 0; i < threads_.size(); i++) {
-    std::thread thread = std::move(threads_[i]);
+  for (std::size_t i = 0; i < state_->threads.size(); i++) {
+    std::thread thread = std::move(state_->threads[i]);
+    if (thread.get_id() == std::this_thread::get_id()) {
+      thread.detach();
+      continue;
+    }
     lock.unlock();
     thread.join();
     lock.lock();
@@ -47,56 +84,43 @@ Worker::~Worker() {
 
 void Worker::halt_all(std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
-  std::unique_lock lock(registry().mutex);
   // Tasks post to other workers: all have to be idle at once.
-  while (!std::ranges::all_of(registry().all, &Worker::is_idle) && std::chrono::steady_clock::now() < end) {
-    lock.unlock();
+  while (!std::ranges::all_of(registry().alive(), [](const auto& state) { return state->is_idle(); }) &&
+         std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    lock.lock();
-  }
-  for (Worker* worker : registry().all) worker->halt();
-}
-
-bool Worker::is_idle() const {
-  std::lock_guard guard(mutex_);
-  return tasks_.empty() && running_ == 0;
-}
-
-void Worker::halt() {
-  std::lock_guard guard(mutex_);
-  halted_ = true;
-  changed_.notify_all();
+  for (const std::shared_ptr<State>& state : registry().alive()) state->halt();
 }
 
 void Worker::post(std::function<void()> task) {
-  std::lock_guard guard(mutex_);
-  tasks_.push_back(std::move(task));
-  if (idle_ < tasks_.size() && threads_.size() < most_) threads_.emplace_back([this] { run(); });
-  changed_.notify_one();
+  std::lock_guard guard(state_->mutex);
+  state_->tasks.push_back(std::move(task));
+  if (state_->idle < state_->tasks.size() && state_->threads.size() < state_->most)
+    state_->threads.emplace_back([state = state_] { state->run(); });
+  state_->changed.notify_one();
 }
 
 bool Worker::is_current() const {
-  std::lock_guard guard(mutex_);
-  return std::ranges::find(ids_, std::this_thread::get_id()) != ids_.end();
+  std::lock_guard guard(state_->mutex);
+  return std::ranges::find(state_->ids, std::this_thread::get_id()) != state_->ids.end();
 }
 
-void Worker::run() {
-  c10::setThreadName(name_);
-  std::unique_lock lock(mutex_);
-  ids_.push_back(std::this_thread::get_id());
+void Worker::State::run() {
+  c10::setThreadName(name);
+  std::unique_lock lock(mutex);
+  ids.push_back(std::this_thread::get_id());
   for (;;) {
-    idle_++;
-    changed_.wait(lock, [this] { return ending_ || halted_ || !tasks_.empty(); });
-    idle_--;
-    if (halted_ || tasks_.empty()) return;
-    std::function<void()> task = std::move(tasks_.front());
-    tasks_.pop_front();
-    running_++;
+    idle++;
+    changed.wait(lock, [this] { return ending || halted || !tasks.empty(); });
+    idle--;
+    if (halted || tasks.empty()) return;
+    std::function<void()> task = std::move(tasks.front());
+    tasks.pop_front();
+    running++;
     lock.unlock();
     task();
     task = nullptr;
     lock.lock();
-    running_--;
+    running--;
   }
 }
 

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <chrono>
-#include <condition_variable>
-#include <deque>
+#include <cstddef>
 #include <functional>
-#include <mutex>
-#include <thread>
-#include <vector>
+#include <memory>
 
 namespace pytorch_ocl::distributed {
 
@@ -18,7 +15,8 @@ class Worker {
   /// `most`: threads. Without a limit, a task may wait for what other tasks do.
   explicit Worker(const char* name = "pt_ocl_gloo", std::size_t most = 1);
   Worker(const Worker&) = delete;
-  /// Returns once all tasks have run.
+  /// Returns once all tasks have run. A task may destroy its own worker, as a callback does that is a process group's
+  /// last owner: then all other threads have ended, and what is left runs in the task's thread, after it.
   ~Worker();
 
   /// Before the interpreter shuts down: waits until no worker has a task left, for `limit` at most. What a task drops,
@@ -31,18 +29,11 @@ class Worker {
   bool is_current() const;
 
  private:
-  void run();
-  bool is_idle() const;
-  void halt();
+  struct State;
+  struct Registry;
+  static Registry& registry();
 
-  const char* name_;  // of the thread, 15 characters at most
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  bool ending_ = false, halted_ = false;
-  std::size_t most_, idle_ = 0, running_ = 0;
-  std::vector<std::thread> threads_;
-  std::vector<std::thread::id> ids_;
+  std::shared_ptr<State> state_;  // with the threads, which may outlive the worker
 };
 
 }  // namespace pytorch_ocl::distributed
