@@ -76,10 +76,10 @@ void copy_elements(dlprim::Queue& queue, const at::Tensor& to, const at::Tensor&
   });
 }
 
-// Drivers of CPUs copy past the caches, where what follows then looks for it in vain.
+// Drivers of CPUs copy much past the caches, where what follows then looks for it in vain.
 bool stays_in_cache(const dlprim::Queue& queue, std::int64_t bytes) {
-  constexpr std::int64_t largest = 16 << 20;
-  return queue.device().info().cpu && bytes <= largest;
+  constexpr std::int64_t smallest = 256 << 10, largest = 16 << 20;
+  return queue.device().info().cpu && bytes > smallest && bytes <= largest;
 }
 
 // What overlaps in part is copied as it was before.

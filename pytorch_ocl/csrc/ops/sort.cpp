@@ -8,6 +8,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/gather.h>
 #include <dlprim/primitives/sort.hpp>
 
 #include "generated/functions/sort.h"
@@ -51,6 +52,13 @@ at::Tensor top_order(const at::Tensor& keys, int64_t k, bool descending) {
 void put_rows(const at::Tensor& to, const at::Tensor& rows, int64_t dim) {
   const at::Tensor moved = to.dim() == 0 ? to : at::Tensor(to.movedim(dim, -1));
   moved.copy_(rows.reshape(moved.sizes()));
+}
+
+void gather_rows(const at::Tensor& to, const at::Tensor& keys, const at::Tensor& order, int64_t dim) {
+  if (dim != to.dim() - 1 || !to.is_contiguous() || to.is_alias_of(keys))
+    return put_rows(to, keys.gather(1, order), dim);
+  at::Tensor rows = to.view(order.sizes());
+  at::gather_out(rows, keys, 1, order);
 }
 
 void sort_kernel(const at::TensorBase& self, const at::TensorBase& values, const at::TensorBase& indices, int64_t dim,
@@ -152,7 +160,7 @@ void structured_topk_values::impl(const at::Tensor& self, int64_t k, int64_t dim
   dim = at::maybe_wrap_dim(dim, self.dim());
   const at::Tensor keys = rows_of(self, dim), order = top_order(keys, k, largest);
   put_rows(indices, order, dim);
-  put_rows(values, keys.gather(1, order), dim);
+  gather_rows(values, keys, order, dim);
 }
 
 namespace ops {
