@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Attention of few queries to many keys, forward ("Flash-Decoding", T. Dao et al., 2023): a warp takes `length` keys of
 // a head and all rows that read them, at most 16: the queries of the `sharing` heads, one after the other. What it
-// finds goes to memory, for combine.cl. Defines are those of mma.clh; WARPS and TILES are 1.
+// finds goes to memory, for combine.cl. Defines are those of mma.clh, with WARPS and TILES 1, and STAGES: slices in
+// local memory, all but one of which are on their way.
 #include "attention/mma.clh"
+
+#define STAGE (SLICE * (ROW + VALUE_ROW))
 
 // Row r of a head of keys: its head of queries, and its query.
 #define HEAD(r) (key_head * p->sharing + (r) / p->queries)
@@ -24,7 +27,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
            BIAS_ARGUMENT GLOBAL(float, sums), GLOBAL(float2, weights), const int splits, const int length) {
   const Params *p = &params;
-  __local ushort slices[2 * SLICE * (ROW + VALUE_ROW)] __attribute__((aligned(16)));
+  __local ushort slices[STAGES * STAGE] __attribute__((aligned(16)));
   WARPS_MEMORY(shared, WARPS);
   const Warp warp = WARP(shared);
   LANE_POSITIONS
@@ -38,7 +41,7 @@ void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k)
   __global const STORAGE(BIAS_TAG) *biases = CONST_POINTER(STORAGE(BIAS_TAG), bias);
   const int above = min(line, rows - 1), below = min(line + 8, rows - 1);
 #endif
-  ISSUE_KEYS(first, slices);
+  UNROLL for (int i = 0; i < STAGES - 1; i++) ISSUE_KEYS(first + i * SLICE, slices + i * STAGE);
 
   uint4 qs[WIDTH / 16];
   float4 sum[VALUE_WIDTH / 8], s[SLICE / 8];
@@ -51,11 +54,11 @@ void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k)
   }
   UNROLL for (int j = 0; j < VALUE_WIDTH / 8; j++) sum[j] = 0;
 
-  for (int begin = first, stage = 0; begin < end; begin += SLICE, stage ^= 1) {
-    const __local ushort *keys = slices + stage * SLICE * (ROW + VALUE_ROW), *values = keys + SLICE * ROW;
-    WAIT_COPIES(0);
+  for (int begin = first, stage = 0; begin < end; begin += SLICE, stage = stage == STAGES - 1 ? 0 : stage + 1) {
+    const __local ushort *keys = slices + stage * STAGE, *values = keys + SLICE * ROW;
+    WAIT_COPIES(STAGES - 2);
     barrier(CLK_LOCAL_MEM_FENCE);
-    ISSUE_KEYS(begin + SLICE, slices + (stage ^ 1) * SLICE * (ROW + VALUE_ROW));
+    ISSUE_KEYS(begin + (STAGES - 1) * SLICE, slices + (stage == 0 ? STAGES - 1 : stage - 1) * STAGE);
     UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] = 0;
     UNROLL for (int d = 0; d < WIDTH / 16; d++)
       UNROLL for (int j = 0; j < SLICE / 16; j++) {

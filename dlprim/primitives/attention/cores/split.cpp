@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Attention of few queries on matrix units (NVIDIA's, through inline PTX), forward: the keys are shared out.
+#include "../../../tuning/store.hpp"
 #include "../problem.hpp"
 
 namespace dlprim::attention_cores {
 
 namespace {
 
-constexpr std::int32_t most_rows = 16, slice = 32, most_splits = 64;  // as in combine.cl
+constexpr std::int32_t most_rows = 16, most_splits = 64;  // as in combine.cl
 constexpr std::size_t combining_group = 256;
 
 struct Key {
@@ -14,10 +15,21 @@ struct Key {
   std::uint16_t width, value_width;
 };
 
-KernelSource split_source(const Key& key) {
+struct Tile {
+  std::int32_t groups, slice, stages;  // groups of a compute unit
+};
+
+Tile tile_of(const Device& device) {
+  static tuning::Numbers<3> numbers("attention.split");
+  const auto& [groups, slice, stages] = numbers(device);
+  return {std::int32_t(groups), std::int32_t(slice), std::int32_t(stages)};
+}
+
+KernelSource split_source(const Key& key, const Tile& tile) {
   KernelSource source("attention/split.cl", "split");
   define_attention(source, key.bias, false, false);
-  source.define("TAG", tag(DataType(key.type))).define("WARPS", 1).define("TILES", 1).define("SLICE", slice);
+  source.define("TAG", tag(DataType(key.type))).define("WARPS", 1).define("TILES", 1);
+  source.define("SLICE", tile.slice).define("STAGES", tile.stages);
   source.define("WIDTH", key.width).define("VALUE_WIDTH", key.value_width).define("VECTOR", key.vector);
   return source.define("PAIRS", 0);
 }
@@ -28,12 +40,13 @@ KernelSource combine_source(const Key& key) {
   return source.define("TAG", tag(DataType(key.type))).define("VALUE_WIDTH", key.value_width);
 }
 
-// Keys of a work-group: three groups to a compute unit keep its memory busy.
-std::int32_t length_of(const DeviceInfo& info, const AttentionParams& p) {
+// Keys of a work-group.
+std::int32_t length_of(const DeviceInfo& info, const AttentionParams& p, const Tile& tile) {
   const std::int64_t heads = std::int64_t(p.batch) * (p.heads / p.sharing);
-  const std::int64_t splits = std::clamp<std::int64_t>(3 * std::int64_t(info.compute_units) / heads, 1, most_splits);
-  const std::int64_t length = std::max<std::int64_t>((p.keys + splits - 1) / splits, 2 * slice);
-  return std::int32_t((length + slice - 1) / slice * slice);
+  const std::int64_t together = tile.groups * std::int64_t(info.compute_units);
+  const std::int64_t splits = std::clamp<std::int64_t>(together / heads, 1, most_splits);
+  const std::int64_t length = std::max<std::int64_t>((p.keys + splits - 1) / splits, 64);
+  return std::int32_t((length + tile.slice - 1) / tile.slice * tile.slice);
 }
 
 const char* decline(const Device& device, const AttentionProblem& problem, bool forced) {
@@ -61,11 +74,12 @@ void run(Queue& queue, const AttentionProblem& x) {
   key.type = std::uint8_t(x.type), key.bias = bias_code(x);
   key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
   key.vector = std::uint8_t(vector_of({{p.q, x.q, p.width}, {p.k, x.k, p.width}, {p.v, x.v, p.value_width}}, 8));
-  const std::int32_t length = length_of(device.info(), p), splits = std::max((p.keys + length - 1) / length, 1);
+  const Tile tile = tile_of(device);
+  const std::int32_t length = length_of(device.info(), p, tile), splits = std::max((p.keys + length - 1) / length, 1);
   const std::int64_t groups = std::int64_t(p.batch) * (p.heads / p.sharing) * splits;
   const std::size_t rows = std::size_t(groups) * p.sharing * p.queries;
   const Workspace sums(queue, rows * key.value_width * sizeof(float)), weights(queue, rows * 2 * sizeof(float));
-  Kernel& split = splitting.get(device, key, [&] { return split_source(key); });
+  Kernel& split = splitting.get(device, key, [&] { return split_source(key, tile); });
   launch_attention(queue, split, groups, 32, x, sums.data(), weights.data(), splits, length);
   const Key combined{key.type, 0, 0, 0, 0, key.value_width};
   Kernel& combine = combining.get(device, combined, [&] { return combine_source(combined); });
