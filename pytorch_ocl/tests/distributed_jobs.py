@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: MIT
 """What the ranks of test_distributed.py run: each function is one rank's part of a job, in a process of its own."""
 
-import datetime
-import functools
 import os
 import signal
-import threading
 import time
 
+import distributed_callbacks
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from distributed_ranks import attempt, close, device, equal, losses, network, perceptron, rank, sample, start
 from torch import nn
 
 REDUCED = [
@@ -27,45 +26,6 @@ REDUCED = [
 ]
 MOVED = [*REDUCED, torch.int16, torch.complex128, torch.float8_e4m3fn]
 OPERATIONS = ["SUM", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "AVG"]
-
-
-def rank():
-    return int(os.environ["RANK"])
-
-
-def device():
-    """The device of a rank: its own where the test gives it one."""
-    return torch.device("ocl", rank() if os.environ.get("TEST_SPREAD") else 0)
-
-
-def start(backend=None, seconds=180, name="store"):
-    torch.ocl.set_device(device())
-    dist.init_process_group(
-        backend,
-        init_method=f"file://{os.environ['TEST_FOLDER']}/{name}",
-        rank=rank(),
-        world_size=int(os.environ["WORLD_SIZE"]),
-        timeout=datetime.timedelta(seconds=seconds),
-    )
-
-
-def sample(of_rank, dtype, shape=(4, 3)):
-    return torch.randint(0, 5, shape, generator=torch.Generator().manual_seed(of_rank)).float().to(dtype)
-
-
-def equal(ours, expected, what):
-    for one, other in zip(ours, expected, strict=True):
-        assert one.device.type == "ocl" and torch.equal(one.cpu(), other.cpu()), (what, one, other)
-
-
-def attempt(function, *arguments):
-    """The first words of the error that a call raises, or waiting for the device afterwards; None without one."""
-    try:
-        function(*arguments)
-        torch.ocl.synchronize()
-    except Exception as error:  # noqa: BLE001  compared by the caller
-        return str(error)[:40]
-    return None
 
 
 def reductions():
@@ -417,42 +377,6 @@ def left_behind():
 works = []
 
 
-def network():
-    torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 8)
-    )
-
-
-def perceptron():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 8))
-
-
-def losses(model, parts=2, part=None, optimizer=None, steps=20, on=None):
-    """Mean losses over all ranks of some steps in which each rank takes its part of the batch."""
-    on = on or device()
-    optimizer = optimizer or torch.optim.Adam(model.parameters(), 1e-2)
-    result = []
-    for step in range(steps):
-        generator = torch.Generator().manual_seed(step)
-        x, y = torch.randn(8, 16, generator=generator), torch.randint(8, (8,), generator=generator)
-        part = rank() if part is None else part
-        loss = F.cross_entropy(model(x.chunk(parts)[part].to(on)).float(), y.chunk(parts)[part].to(on))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        mean = loss.detach().clone()
-        if parts > 1:
-            dist.all_reduce(mean)
-        result.append(mean.item() / parts)
-    return result
-
-
-def close(ours, expected, tolerance=1e-3):
-    assert max(abs(a - b) for a, b in zip(ours, expected, strict=True)) < tolerance, (ours, expected)
-
-
 def data_parallel():
     from torch.distributed.optim import ZeroRedundancyOptimizer
     from torch.nn.parallel import DistributedDataParallel
@@ -497,66 +421,6 @@ def data_parallel():
     for _ in range(2):
         model(torch.ones(2, 4, device="ocl")).sum().backward()
     assert model.module.unused.weight.grad is None
-
-
-def waiting_callbacks():
-    """Callbacks of futures that wait for another collective, more of them than a group has threads."""
-    from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
-    from torch.nn.parallel import DistributedDataParallel
-
-    start(seconds=60)
-    later = []
-    first = [dist.all_reduce(torch.full((5,), float(i), device="ocl"), async_op=True).get_future() for i in range(6)]
-    called = threading.Event()
-
-    def add(future):
-        called.wait()
-        return future.value()[0] + later[0].wait()[0]
-
-    sums = [future.then(add) for future in first]
-    later.append(dist.all_reduce(torch.full((5,), 10.0, device="ocl"), async_op=True).get_future())
-    called.set()
-    equal([future.wait() for future in sums], [torch.full((5,), 2.0 * i + 20) for i in range(6)], "waited for")
-
-    def compressed(where):
-        model = DistributedDataParallel(perceptron().to(where))
-        model.register_comm_hook(PowerSGDState(None, 2, start_powerSGD_iter=2), powerSGD_hook)
-        return losses(model, on=where)
-
-    close(compressed(device()), compressed("cpu"))
-
-
-def group_dropped_by_a_callback():
-    """The last owner of a process group is a callback, which runs in one of the group's threads."""
-    start(seconds=60)
-    for posted in (False, True):
-        group, called, ended = dist.new_group(), threading.Event(), threading.Event()
-        future = dist.all_reduce(torch.ones(5, device="ocl"), group=group, async_op=True).get_future()
-        others = [dist.all_reduce(torch.ones(5, device="ocl"), group=group, async_op=True) for _ in range(3 * posted)]
-
-        class Kept:
-            def __init__(self, group):
-                self.group = group
-
-            def __del__(self, ended=ended):
-                del self.group
-                ended.set()
-
-        def wait(future, kept, called=called):
-            if threading.current_thread() is not threading.main_thread():  # where it had not ended yet
-                called.wait()
-            return future.value()
-
-        future.then(functools.partial(wait, kept=Kept(group)))
-        for work in others:
-            work.wait()
-        dist.destroy_process_group(group)
-        del future, others, group
-        called.set()
-        assert ended.wait(30)
-    x = torch.ones(5, device="ocl")
-    dist.all_reduce(x)
-    equal([x], [torch.full((5,), float(dist.get_world_size()))], "afterwards")
 
 
 def sharded():
@@ -626,6 +490,6 @@ def sharded():
 
 def run(job):
     """Of a rank; some jobs leave their groups behind."""
-    globals()[job]()
+    {**globals(), **vars(distributed_callbacks)}[job]()
     if dist.is_initialized() and job not in ("left_behind", "failures", "killed", "unlike_calls"):
         dist.destroy_process_group()
