@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # make demo   trains a network on handwritten digits on an OpenCL device; sets up everything it needs
-# make test   the tests, on Intel's OpenCL runtime for CPUs and on PoCL, in about 45 minutes on two cores
+# make test   the tests, on Intel's OpenCL runtime for CPUs and on PoCL, in 40 to 55 minutes on two cores
 # make test-whole   all of them, on both, with all of PyTorch's operator database
 # make wheels one wheel in dist/ for each minor version of PyTorch, or for those in TORCHES="2.13.0 2.14.1"
 #

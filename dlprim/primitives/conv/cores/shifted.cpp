@@ -192,8 +192,10 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
   if (!dense(s.w, false) || s.taps() > longest_slice) return "only for few taps, densely, channel by channel";
   if (!forced && s.y.size[1] * s.y.size[2] < 16) return "images smaller than a vector";
   static tuning::Numbers<1> least("conv.shifted.least");
-  const std::int64_t images = s.y.outer * s.y.channels * s.y.size[1] * s.y.size[2];
-  if (!forced && double(images) * double(s.w.channels * s.taps()) < least(device)[0]) return "little work";
+  // As if all channels were of one group: with many of few channels, what serves instead fills its tiles badly.
+  const double products =
+      double(s.y.outer * s.y.channels * s.y.size[1] * s.y.size[2]) * double(s.x.channels * s.taps());
+  if (!forced && products < least(device)[0]) return "little work";
   const auto read = [&](int i) { return s.y.size[i] + (s.w.size[i] - 1) * s.dilation[i]; };
   if (read(1) > INT32_MAX / read(2)) return "images of more positions than an int counts";
   return nullptr;
