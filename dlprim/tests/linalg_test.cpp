@@ -269,6 +269,36 @@ TEST(Linalg, Qr) {
       for (bool by_columns : {false, true}) check_qr(type, s[0], s[1], by_columns);
 }
 
+void check_qr_of_size(DataType type, double size, std::int64_t n, bool by_columns) {
+  SCOPED_TRACE(::testing::Message() << name(type) << " " << size << " " << n << " " << by_columns);
+  const std::int64_t m = 90, rows = by_columns ? n : m, columns = by_columns ? m : n;
+  Values ones(std::size_t(m * n)), values;  // of rank 1
+  for (std::size_t i = 0; i < ones.size(); i++) {
+    const auto row = by_columns ? std::int64_t(i) % m : std::int64_t(i) / n;
+    ones[i] = 1 + 0.1 * double(row % 7) + 0.01 * double(row);
+    values.push_back(size * ones[i]);
+  }
+  const DeviceTensor a(type, {1, rows, columns}, values), tau(type, {1, n}), q(type, {1, m, m});
+  const TensorView view = matrices_of(a, by_columns);
+  qr_factor(queue(), view, tau);
+  orthogonal_factor(queue(), view, tau, q);
+  const Host orthogonal = slice(q.read(), 0, m, m);
+  expect_near(product(transpose(orthogonal), orthogonal), identity(m), type, 10);
+  Host r = slice(a.read(), 0, m, n, by_columns);
+  for (std::int64_t i = 0; i < m; i++)
+    for (std::int64_t j = 0; j < n; j++) r.at(i, j) = i <= j ? r.at(i, j) / size : 0;
+  expect_near(product(orthogonal, r), slice(ones, 0, m, n, by_columns), type, 30);
+}
+
+// Columns that depend on others leave rounding alone, smaller each time, until squares underflow; all elements may be so
+// small or large.
+TEST(Linalg, QrOfAnySize) {
+  for (DataType type : types())
+    for (double size : {1.0, 1e-24, 1e-36, 1e25})
+      for (std::int64_t n : {7, 60})
+        for (bool by_columns : {false, true}) check_qr_of_size(type, size, n, by_columns);
+}
+
 void check_eigen(const DeviceTensor& a) {
   const DataType type = a.view().dtype;
   const std::int64_t n = a.view().size(1);

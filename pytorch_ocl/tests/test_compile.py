@@ -456,3 +456,11 @@ def test_channels_last_networks_stay_so(device):
         torch.ocl.synchronize()
     assert result.is_contiguous(memory_format=torch.channels_last)
     assert not [row for row in profile.table() if row[0] == "transpose"]
+
+
+def test_what_devices_there_are_is_a_constant(device):
+    def function(x):
+        return x + torch.ocl.device_count() if torch.ocl.is_available() and torch.ocl.is_bf16_supported() else x
+
+    compiled = torch.compile(function, fullgraph=True)
+    assert compiled(torch.zeros(3, device=device)).tolist() == [torch.ocl.device_count()] * 3

@@ -60,3 +60,38 @@ def test_expanded_operands_of_grouped_convolutions(function, device):
 
     for ours, expected in zip(gradients(device), gradients("cpu"), strict=True):
         torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["kthvalue", "mode", "index_select", "masked_select", "histc", "bucketize", "nonzero"])
+def test_results_of_other_sizes_than_out_warn(device, name):
+    x = torch.rand(4, 5, device=device)
+    number, like = torch.ones(3, device=device), torch.ones(3, dtype=torch.int64, device=device)
+    function, arguments, out = {
+        "kthvalue": (torch.kthvalue, (x, 2), (number, like)),
+        "mode": (torch.mode, (x,), (number, like)),
+        "index_select": (torch.index_select, (x, 0, like), number),
+        "masked_select": (torch.masked_select, (x, x >= 0), number),
+        "histc": (torch.histc, (x,), number),
+        "bucketize": (torch.bucketize, (x, number), like),
+        "nonzero": (torch.nonzero, (x,), like),
+    }[name]
+    with pytest.warns(UserWarning, match="was resized"):
+        function(*arguments, out=out)
+
+
+def test_edges_of_a_histogram_are_its_own(device):
+    edges = torch.tensor([0.0, 0.5, 1.0], device=device)
+    counts, given = torch.histogram(torch.rand(10, device=device), edges)
+    edges.zero_()
+    assert given.tolist() == [0, 0.5, 1] and counts.sum() == 10
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_statistics_of_narrow_numbers_are_wide(device, dtype):
+    x, ones = (torch.randn(4, 6, device=device) * 1e-5).to(dtype), torch.ones(6, device=device, dtype=dtype)
+    y, mean, rstd = torch.native_layer_norm(x, [6], ones, None, 1e-14)  # 1 / std is above float16's largest
+    assert mean.dtype == rstd.dtype == torch.float32 and rstd.isfinite().all()
+    expected = torch.nn.functional.layer_norm(x.float(), [6], eps=1e-14).to(dtype)
+    torch.testing.assert_close(y, expected, rtol=0.01, atol=0.01)
+    saved = torch.native_batch_norm(x, ones, None, ones.clone(), ones.clone(), True, 0.1, 1e-5)[1:]
+    assert {s.dtype for s in saved} == {torch.float32}

@@ -231,3 +231,16 @@ def test_long_sums_of_complex_products(device):
         assert_near(x.to(device) @ y.to(device), x @ y, 1000)
         got = torch.addmm(base.to(device), x.to(device), y.to(device), beta=2 - 1j, alpha=1j)
         assert_near(got, torch.addmm(base, x, y, beta=2 - 1j, alpha=1j), 1000)
+
+
+@pytest.mark.parametrize("size", [1, 1e-24, 1e20])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.complex128])
+def test_qr_of_dependent_columns(device, dtype, size):
+    one, matrix = torch.randn(60, 1, dtype=dtype), torch.zeros(60, 40, dtype=dtype)
+    matrix[3, 5], matrix[20, 7] = 1 + 0.5j if dtype.is_complex else 1, 2  # columns of nothing but rounding follow
+    for a in (one @ torch.randn(1, 40, dtype=dtype), matrix, matrix.mH):
+        q, r = (x.cpu() for x in torch.linalg.qr((a * size).to(device)))
+        torch.testing.assert_close(q.mH @ q, torch.eye(q.shape[1], dtype=dtype), rtol=0, atol=1e-5)
+        torch.testing.assert_close(q @ (r / size), a, rtol=0, atol=2e-5)
+        u, s, vh = (x.cpu() for x in torch.linalg.svd((a * size).to(device), full_matrices=False))
+        torch.testing.assert_close((u * (s / size)) @ vh, a, rtol=0, atol=2e-5)

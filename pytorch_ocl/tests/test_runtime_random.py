@@ -67,3 +67,17 @@ def test_rrelu_where_tangents_are_batched(device):
 
     x = torch.randn(5, dtype=torch.float64, device=device, requires_grad=True)
     assert torch.autograd.gradcheck(rrelu, x, check_forward_ad=True, check_batched_forward_grad=True)
+
+
+def test_modes_of_functions_do_not_see_generators(device):
+    class Seen(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            names.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    names = []
+    with Seen():
+        torch.ocl.manual_seed_all(1)
+        torch.ocl.is_available(), torch.ocl.current_device()
+        torch.ocl.get_rng_state()
+    assert not [name for name in names if "pytorch_ocl" in name]

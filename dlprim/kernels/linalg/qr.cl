@@ -2,7 +2,8 @@
 // Householder's QR of a panel (G. Golub, C. Van Loan, Matrix Computations, 5.1 and 5.2.2), as LAPACK's geqr2: reflections
 // H = 1 - tau v v^H, R real on the diagonal. One pass of sums a step: products of column j with those after it give the
 // products with v, too.
-// Defines: those of rows.clh; SEGMENTS, GROUP / WIDTH or 1; TINY, sums of squares that count as 0.
+// Defines: those of rows.clh and rescaling.clh; SEGMENTS, GROUP / WIDTH or 1; TINY, sums of squares that count as 0.
+#include "linalg/rescaling.clh"
 #include "linalg/rows.clh"
 #include "lib/warp.clh"
 
@@ -32,16 +33,18 @@ typedef struct {
 } Panel;
 
 typedef struct {
-  T factor, scale;  // tau, and what makes v of the column
-  real_t beta;      // what the column's diagonal becomes
+  T factor, scale;     // tau, and what makes v of the column
+  real_t beta, again;  // what the column's diagonal becomes; what the column is multiplied by for another try, or 1
 } Reflection;
 
 // Of a column with `alpha` on the diagonal, the squares below which sum up to `below`.
 inline Reflection reflection_of(T alpha, real_t below) {
   if (below < TINY) below = 0;
-  const bool none = below == 0 && IS_ZERO(alpha - REAL(RE(alpha)));  // H = 1
-  const real_t length = sqrt(NORM2(alpha) + below), b = RE(alpha) > 0 ? -length : length;
+  const real_t squared = NORM2(alpha) + below;
+  const bool none = squared <= TINY || (below == 0 && IS_ZERO(alpha - REAL(RE(alpha))));  // H = 1
+  const real_t length = sqrt(squared), b = RE(alpha) > 0 ? -length : length;
   Reflection h;
+  h.again = rescaling(squared);
   h.factor = none ? REAL(0) : (REAL(b) - alpha) / b;
   h.scale = none ? REAL(0) : DIV(REAL(1), alpha - REAL(b));
   h.beta = none ? RE(alpha) : b;
@@ -88,60 +91,68 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void qr_panel(GLOBAL
   PANEL_ROWS
   LOAD_ROWS
   EACH_STEP(steps) {
-    OWN_COLUMN
+    Reflection h;
+    real_t unit = 1;  // what the column is multiplied by
+    for (int rescaled = 0;; rescaled++) {
+      OWN_COLUMN
 #if WARPS
-    const int turn = j % 2;
-    T sum[WIDTH / 2];
-    UNROLL for (int k = 0; k < WIDTH / 2; k++) {
-      T low = REAL(0), high = REAL(0);
-      PRODUCT(low, k)
-      PRODUCT(high, k + WIDTH / 2)
-      sum[k] = share(low, high, WIDTH / 2);
-    }
-    sum_columns(sum);
-    if (lane < WIDTH) part[turn][warp][lane] = sum[0];
-    EACH_ROW if (ROW(r) == j) { EACH_COLUMN row[turn][k] = X(r, k); }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    real_t below = 0;
-    T product = REAL(0);
-    UNROLL for (int c = 0; c < WARPS; c++) {
-      below += RE(part[turn][c][OWN]);
-      product += part[turn][c][lane % WIDTH];
-    }
-    const Reflection h = reflection_of(row[turn][OWN], below);
-    if (lane < WIDTH) w[lane] = COLUMN(lane) < p.n ? factor_of(h, row[turn][lane], product) : REAL(0);
-    if (id == 0) tau[j] = h.factor;
-    WARP_SYNC();
-#else
-    const int first = MOVES ? 0 : j, columns = MOVES ? WIDTH : p.n;
-    EACH_COLUMN {
-      T sum = REAL(0);
-      PRODUCT(sum, k)
-      part[k * GROUP + id] = sum;
-    }
-    EACH_ROW if (ROW(r) == j) { EACH_COLUMN row[k] = X(r, k); }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int t = first * SEGMENTS + id; t < columns * SEGMENTS; t += GROUP) {
-      T sum = REAL(0);
-      for (int c = t % SEGMENTS; c < GROUP; c += SEGMENTS) sum += part[t / SEGMENTS * GROUP + c];
-      sums[t] = sum;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int k = first + id; k < columns; k += GROUP) {
+      const int turn = j % 2;
+      T sum[WIDTH / 2];
+      UNROLL for (int k = 0; k < WIDTH / 2; k++) {
+        T low = REAL(0), high = REAL(0);
+        PRODUCT(low, k)
+        PRODUCT(high, k + WIDTH / 2)
+        sum[k] = share(low, high, WIDTH / 2);
+      }
+      sum_columns(sum);
+      if (lane < WIDTH) part[turn][warp][lane] = sum[0];
+      EACH_ROW if (ROW(r) == j) { EACH_COLUMN row[turn][k] = X(r, k); }
+      barrier(CLK_LOCAL_MEM_FENCE);
       real_t below = 0;
       T product = REAL(0);
-      for (int c = 0; c < SEGMENTS; c++) below += RE(sums[OWN * SEGMENTS + c]), product += sums[k * SEGMENTS + c];
-      const Reflection found = reflection_of(row[OWN], below);
-      if (k == OWN) tau[j] = found.factor, shared = found;
-      w[k] = COLUMN(k) < p.n ? factor_of(found, row[k], product) : REAL(0);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    const Reflection h = shared;
+      UNROLL for (int c = 0; c < WARPS; c++) {
+        below += RE(part[turn][c][OWN]);
+        product += part[turn][c][lane % WIDTH];
+      }
+      h = reflection_of(row[turn][OWN], below);
+      if (lane < WIDTH) w[lane] = COLUMN(lane) < p.n ? factor_of(h, row[turn][lane], product) : REAL(0);
+      WARP_SYNC();
+#else
+      const int first = MOVES ? 0 : j, columns = MOVES ? WIDTH : p.n;
+      EACH_COLUMN {
+        T sum = REAL(0);
+        PRODUCT(sum, k)
+        part[k * GROUP + id] = sum;
+      }
+      EACH_ROW if (ROW(r) == j) { EACH_COLUMN row[k] = X(r, k); }
+      barrier(CLK_LOCAL_MEM_FENCE);
+      for (int t = first * SEGMENTS + id; t < columns * SEGMENTS; t += GROUP) {
+        T sum = REAL(0);
+        for (int c = t % SEGMENTS; c < GROUP; c += SEGMENTS) sum += part[t / SEGMENTS * GROUP + c];
+        sums[t] = sum;
+      }
+      barrier(CLK_LOCAL_MEM_FENCE);
+      for (int k = first + id; k < columns; k += GROUP) {
+        real_t below = 0;
+        T product = REAL(0);
+        for (int c = 0; c < SEGMENTS; c++) below += RE(sums[OWN * SEGMENTS + c]), product += sums[k * SEGMENTS + c];
+        const Reflection found = reflection_of(row[OWN], below);
+        if (k == OWN) shared = found;
+        w[k] = COLUMN(k) < p.n ? factor_of(found, row[k], product) : REAL(0);
+      }
+      barrier(CLK_LOCAL_MEM_FENCE);
+      h = shared;
 #endif
+      if (h.again == 1 || rescaled == RESCALINGS) break;
+      EACH_ROW if (ROW(r) >= j) X(r, OWN) = X(r, OWN) * h.again;
+      unit *= h.again;
+      barrier(CLK_LOCAL_MEM_FENCE);  // all have read the sums
+    }
+    if (id == 0) tau[j] = h.factor;
     EACH_ROW {
       const T before = X(r, OWN), v = ROW(r) == j ? REAL(1) : MUL(before, h.scale);
       EACH_COLUMN SUBTRACT(r, k, v)
-      X(r, OWN) = ROW(r) == j ? REAL(h.beta) : ROW(r) > j ? v : before;
+      X(r, OWN) = ROW(r) == j ? REAL(h.beta / unit) : ROW(r) > j ? v : before;
     }
   }
   STORE_ROWS

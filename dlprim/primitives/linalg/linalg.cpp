@@ -29,6 +29,19 @@ KernelSource source(const char* file, const char* kernel, DataType type) {
   return result;
 }
 
+KernelSource& define_squares(KernelSource& kernel, DataType type, bool scaled) {
+  const bool two = real_of(type) == DataType::float64;
+  if (scaled)
+    return kernel.define("TINY", two ? "1e-280" : "1e-28f")
+        .define("LEAST", 0)
+        .define("MOST", "INFINITY")
+        .define("UP", 1);
+  return kernel.define("TINY", 0)
+      .define("LEAST", two ? "0x1p-930" : "0x1p-100f")
+      .define("MOST", two ? "0x1p930" : "0x1p100f")
+      .define("UP", two ? "0x1p450" : "0x1p60f");
+}
+
 void multiply(Queue& queue, const TensorView& a, const TensorView& b, const TensorView& c, double alpha, double beta) {
   if (c.numel() == 0 || (a.size(-1) == 0 && beta == 1)) return;
   GemmOptions options;  // without tf32: errors of a factorization's first steps grow in those after

@@ -22,6 +22,10 @@ void check(bool good, const char* op, const char* expected);
 
 /// A source of kernels/linalg with the definitions of linalg.clh.
 KernelSource source(const char* file, const char* kernel, DataType type);
+
+/// Defines for a kernel that takes squares of columns of `type` which of them are zero, and which count
+/// (rescaling.clh); `scaled`: elements are about 1 at most, and small squares are zero. Gives `kernel`.
+KernelSource& define_squares(KernelSource& kernel, DataType type, bool scaled);
 DataType real_of(DataType type);
 
 inline TensorView block(const TensorView& m, std::int64_t i, std::int64_t j, std::int64_t rows, std::int64_t columns) {

@@ -33,7 +33,7 @@ void factor_panel(Queue& queue, const TensorView& a, BufferRef tau, std::int64_t
   static KernelCache<PanelKey> cache;
   Kernel& kernel = cache.get(queue.device(), PanelKey{a.dtype, scaled, shape}, [&] {
     KernelSource result = source("qr.cl", "qr_panel", a.dtype);
-    result.define("TINY", !scaled ? "0" : real_of(a.dtype) == DataType::float64 ? "1e-280" : "1e-28f");
+    define_squares(result, a.dtype, scaled);
     return define(result, shape).define("SEGMENTS", std::int64_t(std::max(1, shape.group / shape.width)));
   });
   const struct {

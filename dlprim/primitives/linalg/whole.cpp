@@ -23,12 +23,10 @@ Kernel& kernel_for(Queue& queue, DataType type, Which which, bool scaled = true)
                                    "reflect_whole", "lu_lines",          "lu_others"};
   return cache.get(queue.device(), Key{type, which, scaled}, [&] {
     const bool two = type == DataType::float64;
-    return source(files[int(which)], names[int(which)], type)
+    KernelSource result = source(files[int(which)], names[int(which)], type);
+    return define_squares(result, type, scaled)
         .define("VECTOR", two ? "double16" : "float16")
         .define("EPSILON", two ? "1.2e-16" : "6e-8f")
-        .define("TINY", !scaled ? "0"
-                        : two   ? "1e-280"
-                                : "1e-28f")
         .define("SMALL", two ? "1e-140" : "1e-17f");
   });
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Elements chosen by a mask.
+#include <ATen/native/Resize.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/empty.h>
@@ -45,7 +46,7 @@ at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
   const at::Tensor mask = marks_of(self);
   dlprim::Compaction compaction(current_queue(self.device()), view_of(flattened(mask), "nonzero"));
   const int64_t count = compaction.count();
-  out.resize_({count, self.dim()});
+  at::native::resize_output(out, {count, self.dim()});
   if (out.numel() > 0) coordinates(compaction, self, out, count, "nonzero");
   return out;
 }
@@ -87,7 +88,7 @@ at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at
   const auto [wide_mask, wide_self] = at::expand_outplace(mask, self);
   const at::Tensor marks = wide_mask->contiguous(), source = wide_self->contiguous();
   dlprim::Compaction compaction(current_queue(self.device()), view_of(flattened(marks), "masked_select"));
-  out.resize_({compaction.count()});
+  at::native::resize_output(out, {compaction.count()});
   if (out.numel() == 0) return out;
   const at::Tensor dense = out.is_contiguous() ? out : at::empty(out.sizes(), out.options());
   compaction.select(view_of(dense, "masked_select"), view_of(flattened(source), "masked_select"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Histograms: each point's bin is a number of its own, computed, or found among the edges of every dimension, and the
 // points of a bin are summed.
+#include <ATen/native/Resize.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/empty.h>
@@ -166,7 +167,8 @@ at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& mi
     const at::Tensor counts = at::zeros({bins}, self.options().dtype(at::kLong));
     dlprim::count_values(current_queue(self.device()), view_of(counts, "histc"), view_of(values.contiguous(), "histc"),
                          low, high);
-    out.resize_({bins}).copy_(counts);
+    at::native::resize_output(out, {bins});
+    out.copy_(counts);
     return out;
   }
   const bool whole = c10::isIntegralType(self.scalar_type(), false);
@@ -175,7 +177,8 @@ at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& mi
   const at::Tensor inside = x.ge(first).logical_and_(x.le(last)), scaled = x.sub(first).mul_(bins);
   const at::Tensor position = whole ? scaled.div(last - first, "floor") : scaled.div(last - first);
   const at::Tensor bin = position.masked_fill(inside.logical_not(), -1).to(at::kLong).clamp_(-1, bins - 1);
-  out.resize_({bins}).zero_();
+  at::native::resize_output(out, {bins});
+  out.zero_();
   if (values.numel() > 0) count_in_bins(out, bin, true, "histc");
   return out;
 }
@@ -218,7 +221,7 @@ std::tuple<at::Tensor, at::Tensor> histogram_bin_ct(const at::Tensor& self, int6
 std::tuple<at::Tensor, at::Tensor> histogram_bins_tensor(const at::Tensor& self, const at::Tensor& bins,
                                                          const OptionalTensor& weight, bool density) {
   const at::Tensor points = self.reshape({-1, 1});
-  return {_histogramdd_from_bin_tensors(points, bins, flat(weight), density), bins};
+  return {_histogramdd_from_bin_tensors(points, bins, flat(weight), density), bins.clone()};
 }
 
 }  // namespace pytorch_ocl::ops

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Reading and writing at positions given by tensors: stubs of PyTorch's host code, and what CPU and CUDA do not share.
+#include <ATen/native/Resize.h>
 #include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
@@ -478,7 +479,7 @@ at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tens
               index.numel(), " value(s)");
   std::vector<int64_t> sizes = self.sizes().vec();
   if (self.dim() > 0) sizes[std::size_t(dim)] = index.numel();
-  out.resize_(sizes);
+  at::native::resize_output(out, sizes);
   if (out.numel() == 0) return out;
   const at::Tensor from = at_least_1d(self);
   if (C10_UNLIKELY(from.dim() > dlprim::max_dims)) {

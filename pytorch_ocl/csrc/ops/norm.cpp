@@ -2,6 +2,7 @@
 // Batch normalization.
 #include "ops/norm.hpp"
 
+#include <ATen/OpMathType.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
@@ -36,10 +37,6 @@ void check(const Tensor& input, const Parameters& p) {
   for (const auto& [name, tensor] : named)
     TORCH_CHECK(!tensor.defined() || (tensor.dim() == 1 && tensor.numel() == input.size(1)), "batch_norm: expected ",
                 name, " of ", input.size(1), " elements, got ", tensor.defined() ? tensor.sizes() : at::IntArrayRef());
-}
-
-at::ScalarType parameter_type(const Tensor& input, const Parameters& p) {
-  return statistics_type(input, p.weight.defined() ? p.weight : p.bias.defined() ? p.bias : p.running_mean);
 }
 
 void apply(const Tensor& out, const Tensor& input, const Tensor& mean, const Tensor& inverse_std, bool variance,
@@ -93,7 +90,7 @@ Three forward(const Tensor& input, const Parameters& p, bool training, double mo
   check(input, p);
   const Tensor out = at::empty_like(input, input.suggest_memory_format());
   const int64_t saved = training ? input.size(1) : 0;
-  const auto options = input.options().dtype(parameter_type(input, p));
+  const auto options = input.options().dtype(at::toOpMathType(input.scalar_type()));
   const Tensor mean = at::empty({saved}, options), invstd = at::empty({saved}, options);
   forward(input, p, training, momentum, eps, out, mean, invstd);
   return {out, mean, invstd};

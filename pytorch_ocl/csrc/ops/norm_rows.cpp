@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Layer, group and root-mean-square normalization.
+#include <ATen/OpMathType.h>
 #include <ATen/native/layer_norm.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
@@ -92,7 +93,7 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input, at::In
                                                      double eps) {
   at::native::_check_layer_norm_inputs(input, normalized_shape, value(weight), value(bias));
   const GroupShape shape = layer_shape("layer_norm", input, normalized_shape, eps, true);
-  const auto type = statistics_type(input, weight ? *weight : value(bias));
+  const auto type = at::toOpMathType(input.scalar_type());
   const Tensor mean = at::empty(statistics_sizes(input, normalized_shape), input.options().dtype(type));
   const Saved saved{mean, at::empty_like(mean)};
   return {forward("layer_norm", shape, input, value(weight), value(bias), saved), saved.mean, saved.rstd};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Sorting, selection by rank, search in sorted sequences.
+#include <ATen/native/Resize.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/BucketizationUtils.h>
@@ -97,7 +98,8 @@ void prepare_selection(at::Tensor& values, at::Tensor& indices, const at::Tensor
     if (keepdim) sizes[std::size_t(dim)] = 1;
     else sizes.erase(sizes.begin() + dim);
   }
-  values.resize_(sizes), indices.resize_(sizes);
+  at::native::resize_output(values, sizes);
+  at::native::resize_output(indices, sizes);
 }
 
 void select_into(at::Tensor& values, at::Tensor& indices, const at::Tensor& self, int64_t dim, bool keepdim,
@@ -126,7 +128,7 @@ at::Tensor& search(const at::Tensor& sequence, const at::Tensor& values, bool ou
   warn_of_copy("input value", values);
   warn_of_copy("boundary", sequence);
   warn_of_copy("sorter", sorter);
-  out.resize_(values.sizes());
+  at::native::resize_output(out, values.sizes());
   if (values.numel() == 0) return out;
   const at::ScalarType common =
       values.scalar_type() == sequence.scalar_type() ? values.scalar_type() : at::result_type(sequence, values);

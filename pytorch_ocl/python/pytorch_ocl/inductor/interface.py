@@ -5,6 +5,7 @@ import functools
 import types
 
 import torch
+import torch._dynamo
 from torch._dynamo.device_interface import DeviceInterface, register_interface_for_device
 
 # What Inductor splits reductions by: elements at once, and work-items that a unit has in flight.
@@ -60,7 +61,9 @@ class OclInterface(DeviceInterface):
 
 @functools.cache
 def register_interface() -> None:
-    """Adds the device to Dynamo's registry."""
+    """Adds the device to Dynamo's registry. What devices there are is a constant to it, as with CUDA."""
+    for function in (torch.ocl.is_available, torch.ocl.device_count, torch.ocl.is_bf16_supported):
+        torch._dynamo.assume_constant_result(function)
     register_interface_for_device("ocl", OclInterface)
     for index in range(torch.ocl.device_count()):
         register_interface_for_device(f"ocl:{index}", OclInterface)

@@ -30,6 +30,13 @@ __all__ = [
 _SYNC_DEBUG_MODES = ("default", "warn", "error")
 
 
+def _call(name: str, *arguments):
+    """What a function of the library that takes no tensor gives; modes of torch functions do not see the call, as they
+    see none of torch.cuda."""
+    with torch._C.DisableTorchFunction():
+        return getattr(torch.ops.pytorch_ocl, name)(*arguments)
+
+
 def is_available() -> bool:
     """Whether an OpenCL device can be used. Loads the drivers: those of GPUs cannot be used in a child forked
     after that."""
@@ -38,7 +45,7 @@ def is_available() -> bool:
 
 def device_count() -> int:
     """Number of devices."""
-    return torch.ops.pytorch_ocl.device_count() if hasattr(torch.ops.pytorch_ocl, "device_count") else 0
+    return _call("device_count") if hasattr(torch.ops.pytorch_ocl, "device_count") else 0
 
 
 def _index(device: Device) -> int:
@@ -56,7 +63,7 @@ def _index(device: Device) -> int:
 def current_device() -> int:
     """Index of the current device."""
     _lazy_init()
-    return torch.ops.pytorch_ocl.current_device()
+    return _call("current_device")
 
 
 def set_device(device: Device) -> None:
@@ -64,7 +71,7 @@ def set_device(device: Device) -> None:
     index = _index(device)
     if index >= 0:
         _lazy_init()
-        torch.ops.pytorch_ocl.set_device(index)
+        _call("set_device", index)
 
 
 class device:
@@ -152,7 +159,7 @@ def is_tf32_supported() -> bool:
 
 
 def _is_in_bad_fork() -> bool:
-    return hasattr(torch.ops.pytorch_ocl, "in_bad_fork") and torch.ops.pytorch_ocl.in_bad_fork()
+    return hasattr(torch.ops.pytorch_ocl, "in_bad_fork") and _call("in_bad_fork")
 
 
 def _lazy_init() -> None:
@@ -177,7 +184,7 @@ def init() -> None:
 def is_initialized() -> bool:
     """Whether a device has been used in this process."""
     return (
-        hasattr(torch.ops.pytorch_ocl, "initialized") and torch.ops.pytorch_ocl.initialized() and not _is_in_bad_fork()
+        hasattr(torch.ops.pytorch_ocl, "initialized") and _call("initialized") and not _is_in_bad_fork()
     )
 
 

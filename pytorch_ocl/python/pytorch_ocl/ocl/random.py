@@ -4,7 +4,7 @@
 import torch
 from torch.types import Device
 
-from pytorch_ocl.ocl.device import _index, device_count
+from pytorch_ocl.ocl.device import _call, _index, device_count
 
 __all__ = [
     "manual_seed",
@@ -20,7 +20,7 @@ __all__ = [
 
 
 def _generator(device: Device = None) -> torch.Generator:
-    return torch.ops.pytorch_ocl.default_generator(_index(device))
+    return _call("default_generator", _index(device))
 
 
 _get_generator = _generator
