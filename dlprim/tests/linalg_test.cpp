@@ -132,10 +132,11 @@ TEST(Linalg, Cholesky) {
   for (DataType type : types())
     for (std::int64_t n : {1, 7, 64, 129, 200}) check_cholesky(type, n);
   check_cholesky(DataType::float32, 150, true);
+  check_cholesky(DataType::float32, 620, true);  // beyond a panel of blocks
 }
 
 TEST(Linalg, CholeskyTellsWhichMinorIsNotPositive) {
-  for (std::int64_t n : {8, 150}) {
+  for (std::int64_t n : {8, 150, 300}) {
     Values values(std::size_t(2 * n * n));
     for (std::int64_t i = 0; i < 2 * n; i++) values[std::size_t(i * n + i % n)] = i == 5 || i == 2 * n - 2 ? -1 : 1;
     const DeviceTensor a(DataType::float32, {2, n, n}, values), info(DataType::int32, {2});

@@ -1,178 +1,235 @@
 // SPDX-License-Identifier: MIT
-// Cholesky of large matrices in blocks of BLOCK columns, two launches each: a product makes the panel below a block on the
-// diagonal, with the inverse of the block's factor; another updates what is left, and the first of its work-groups factors
-// the next block as soon as it has updated it. A work-item has EACH x EACH elements of a block in registers.
-// Defines, beside those of linalg.clh: SIDE, the work-group is SIDE x SIDE; EACH; DEPTH of a product's slices; ROW_FAST:
-// the rows of a column lie side by side in memory.
+// Cholesky of large matrices in blocks of BLOCK columns, a launch each. A launch knows the inverse of a factored block on
+// the diagonal: each of its work-groups makes the two blocks of the panel below that its own block of the rest needs,
+// products with that inverse, and subtracts their product. The first one has the next block on the diagonal, which it
+// factors and inverts at once. So that panels are read by many and written by one in the same launch, what is read lies
+// in `work`: of each matrix two halves, taken in turn, of blocks in columns of BLOCK elements, a row of blocks each; that
+// on the diagonal is the conjugate transpose of the inverse.
+// Defines, beside those of linalg.clh: SIDE, the work-group is SIDE * SIDE, a multiple of 32; EACH, a work-item has
+// EACH x EACH elements of a block in registers; STEP, a multiple of EACH: columns that are factored between barriers.
 #include "linalg/linalg.clh"
 
 #define BLOCK (SIDE * EACH)
 #define GROUP (SIDE * SIDE)
 #define PITCH (BLOCK + 4)
+#define PACK (16 / (int)sizeof(T))  // elements that are copied together
 
 typedef struct {
   Matrix a;
-  int n, start;  // order; first row and column of the block that is factored, or was
+  int n, start;  // order; first row and column of the block that was factored, or is to be
+  int last;      // nothing is updated but the panel
+  int unused;
 } Blocks;
 
+// Blocks by columns.
 typedef struct {
-  __attribute__((aligned(16))) T left[DEPTH][PITCH];
-  __attribute__((aligned(16))) T right[DEPTH][PITCH];
-  __attribute__((aligned(16))) T column[2][BLOCK];
-  __attribute__((aligned(16))) T row[2][BLOCK];
+  __attribute__((aligned(16))) T left[BLOCK][PITCH];
+  __attribute__((aligned(16))) T right[BLOCK][PITCH];
 } Shared;
 
-inline int lane(void) { return get_local_id(1) * SIDE + get_local_id(0); }
-inline int first_row(void) { return EACH * (ROW_FAST ? get_local_id(0) : get_local_id(1)); }
-inline int first_column(void) { return EACH * (ROW_FAST ? get_local_id(1) : get_local_id(0)); }
+// 32 neighbours have 4 tiles down and 8 across: neither rows nor columns of local memory meet in a bank, and in global
+// memory both are read in long pieces.
+inline int first_row(void) { return EACH * (int)(get_local_id(0) % 4 + get_local_id(0) / 32 % (SIDE / 4) * 4); }
+inline int first_column(void) { return EACH * (int)(get_local_id(0) / 4 % 8 + get_local_id(0) / (8 * SIDE) * 8); }
 
-// A slice of DEPTH columns of the rows i < rows, zeros elsewhere.
-inline void load_slice(__local T (*slice)[PITCH], __global const T *a, Matrix m, int rows, int columns) {
-  for (int t = lane(); t < BLOCK * DEPTH; t += GROUP) {
-    const int i = ROW_FAST ? t % BLOCK : t / DEPTH, l = ROW_FAST ? t / BLOCK : t % DEPTH;
-    slice[l][i] = i < rows && l < columns ? a[AT(m, (long)i, (long)l)] : REAL(0);
+#define EACH_ELEMENT                        \
+  UNROLL for (int e = 0; e < EACH; e++)     \
+    UNROLL for (int f = 0; f < EACH; f++)
+
+// The half of `work` that belongs to the block from row `start`; block `start / BLOCK` of it is the inverse.
+inline __global T *half_of(__global T *work, Blocks p, long batch, int start) {
+  const int blocks = (p.n + BLOCK - 1) / BLOCK;
+  return work + (batch * 2 + start / BLOCK % 2) * blocks * (BLOCK * BLOCK);
+}
+
+typedef struct {
+  uint4 packs[BLOCK * BLOCK / PACK / GROUP];
+} Part;
+
+// A work-item's part of a block, on its way to local memory.
+inline Part load_part(__global const T *block) {
+  Part part;
+  UNROLL for (int r = 0; r < BLOCK * BLOCK / PACK / GROUP; r++)
+    part.packs[r] = ((__global const uint4 *)block)[get_local_id(0) + r * GROUP];
+  return part;
+}
+
+inline void store_part(__local T (*block)[PITCH], const Part *part) {
+  UNROLL for (int r = 0; r < BLOCK * BLOCK / PACK / GROUP; r++) {
+    const int t = get_local_id(0) + r * GROUP;
+    *(__local uint4 *)&block[t / (BLOCK / PACK)][t % (BLOCK / PACK) * PACK] = part->packs[r];
   }
 }
 
-// sum += rows of `a` times the conjugates of rows of `b`.
-__attribute__((always_inline)) inline void add_products(T (*sum)[EACH], __local Shared *shared, __global const T *a,
-                                                        Matrix ma, int rows, __global const T *b, Matrix mb, int columns,
-                                                        int depth) {
+// product = rows of `left` times rows of `right`, which is conjugated already.
+__attribute__((always_inline)) inline void multiply(T (*product)[EACH], __local const Shared *shared) {
   const int i0 = first_row(), k0 = first_column();
-  for (int l0 = 0; l0 < depth; l0 += DEPTH) {
-    load_slice(shared->left, a + l0 * ma.col, ma, rows, depth - l0);
-    load_slice(shared->right, b + l0 * mb.col, mb, columns, depth - l0);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    UNROLL for (int l = 0; l < DEPTH; l++) {
-      T u[EACH], v[EACH];
-      UNROLL for (int e = 0; e < EACH; e++) u[e] = shared->left[l][i0 + e], v[e] = CONJ(shared->right[l][k0 + e]);
-      UNROLL for (int e = 0; e < EACH; e++)
-        UNROLL for (int f = 0; f < EACH; f++) sum[e][f] += MUL(u[e], v[f]);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
+  EACH_ELEMENT product[e][f] = REAL(0);
+#ifndef CPU_DEVICE
+#pragma unroll 8
+#endif
+  for (int l = 0; l < BLOCK; l++) {
+    T u[EACH], v[EACH];
+    UNROLL for (int e = 0; e < EACH; e++) u[e] = shared->left[l][i0 + e], v[e] = shared->right[l][k0 + e];
+    EACH_ELEMENT product[e][f] += MUL(u[e], v[f]);
   }
 }
 
-// Factors the block s of `size` rows and inverts its factor: every step of the elimination is applied to the identity,
-// too. One barrier a step: columns and rows of the next are written elsewhere. Gives 0, or the step whose pivot is not
-// positive, from 1.
-__attribute__((always_inline)) inline int factor(T (*s)[EACH], T (*w)[EACH], __local Shared *shared, int size) {
-  const int i0 = first_row(), k0 = first_column();
-  UNROLL for (int e = 0; e < EACH; e++)
-    UNROLL for (int f = 0; f < EACH; f++) w[e][f] = REAL(i0 + e == k0 + f ? (real_t)1 : (real_t)0);
+// What factor() exchanges, of STEP columns from c on: `across` holds, of columns k < c, the inverse's rows of the block
+// d on the diagonal; of k >= c + STEP, the conjugates of rows k below it.
+typedef struct {
+  __attribute__((aligned(16))) T across[STEP][PITCH];
+  __attribute__((aligned(16))) T d[STEP][STEP];
+} Exchange;
+
+// Each of BLOCK work-items factors d by itself, which takes no barriers, and solves with it for its column of `across`;
+// writes columns of the factor and rows of the inverse, to[BLOCK][BLOCK] transposed. Gives the first step whose pivot is
+// not positive, from 1; or 0.
+inline int factor_columns(__local Exchange *x, __global T *a, Matrix m, __global T *to, int c, int size) {
+  const int k = get_local_id(0);
+  const bool before = k < c, after = k >= c + STEP;
+  T d[STEP][STEP], own[STEP];
+  UNROLL for (int i = 0; i < STEP; i++) {
+    own[i] = before || after ? x->across[i][k] : REAL(k == c + i ? (real_t)1 : (real_t)0);
+    UNROLL for (int j = 0; j <= i; j++) d[i][j] = x->d[i][j];
+  }
   int failed = 0;
-  for (int outer = 0; outer < size && !failed; outer += EACH) {
-    UNROLL for (int inner = 0; inner < EACH; inner++) {
-      const int j = outer + inner;
-      __local T *column = shared->column[inner % 2], *row = shared->row[inner % 2];
-      if (k0 == outer) {
-        UNROLL for (int e = 0; e < EACH; e++) column[i0 + e] = s[e][inner];
-      }
-      if (i0 == outer) {
-        UNROLL for (int f = 0; f < EACH; f++) row[k0 + f] = w[inner][f];
-      }
-      barrier(CLK_LOCAL_MEM_FENCE);
-      const real_t pivot = RE(column[j]), over_root = rsqrt(pivot), over_pivot = over_root * over_root;
-      if (!(pivot > 0) && !failed && j < size) failed = j + 1;
-      T own[EACH], left[EACH], right[EACH], above[EACH];
-      UNROLL for (int e = 0; e < EACH; e++) {
-        own[e] = column[i0 + e], right[e] = CONJ(column[k0 + e]), above[e] = row[k0 + e];
-        left[e] = i0 + e > j ? own[e] * over_pivot : REAL(0);
-        right[e] = k0 + e > j ? right[e] : REAL(0);
-      }
-      UNROLL for (int e = 0; e < EACH; e++)
-        UNROLL for (int f = 0; f < EACH; f++) s[e][f] -= MUL(left[e], right[f]), w[e][f] -= MUL(left[e], above[f]);
-      if (i0 == outer) {
-        UNROLL for (int f = 0; f < EACH; f++) w[inner][f] = above[f] * over_root;
-      }
-      if (k0 == outer) {
-        UNROLL for (int e = 0; e < EACH; e++)
-          s[e][inner] = i0 + e > j ? own[e] * over_root : i0 + e == j ? REAL(pivot * over_root) : s[e][inner];
-      }
+  UNROLL for (int j = 0; j < STEP; j++) {
+    const real_t pivot = RE(d[j][j]), over_root = rsqrt(pivot);
+    if (!(pivot > 0) && !failed && c + j < size) failed = c + j + 1;
+    d[j][j] = REAL(pivot * over_root);
+    own[j] = own[j] * over_root;
+    UNROLL for (int i = j + 1; i < STEP; i++) d[i][j] = d[i][j] * over_root;
+    UNROLL for (int i = j + 1; i < STEP; i++) {
+      own[i] -= MUL(d[i][j], own[j]);
+      UNROLL for (int l = j + 1; l <= i; l++) d[i][l] -= MUL(d[i][j], CONJ(d[l][j]));
     }
+  }
+  UNROLL for (int i = 0; i < STEP; i++) {
+    x->across[i][k] = own[i];
+    to[k * BLOCK + c + i] = after ? REAL(0) : CONJ(own[i]);
+    if (after && k < size) a[AT(m, (long)k, (long)(c + i))] = CONJ(own[i]);
+    UNROLL for (int j = 0; j <= i; j++)
+      if (k == c + i && k < size) a[AT(m, (long)k, (long)(c + j))] = d[i][j];
   }
   return failed;
 }
 
-inline Matrix inverse_layout(void) {
-  const Matrix m = {BLOCK * BLOCK, ROW_FAST ? 1 : BLOCK, ROW_FAST ? BLOCK : 1};
-  return m;
+inline void subtract_products(T (*s)[EACH], __local const Exchange *x) {
+  const int i0 = first_row(), k0 = first_column();
+  UNROLL for (int l = 0; l < STEP; l++) {
+    T u[EACH], v[EACH];
+    UNROLL for (int e = 0; e < EACH; e++) u[e] = CONJ(x->across[l][i0 + e]), v[e] = x->across[l][k0 + e];
+    EACH_ELEMENT s[e][f] -= MUL(u[e], v[f]);
+  }
 }
 
-// Factors s, a block on the diagonal from row p.start, and writes its factor and the inverse of that.
-__attribute__((always_inline)) inline void finish_block(T (*s)[EACH], __local Shared *shared, __global T *a,
-                                                        __global T *inverse, __global int *info, Blocks p, int start) {
+// Factors s, a block on the diagonal from row `start`, and inverts its factor: the elimination is applied to the identity,
+// too. A tile holds columns of s until they are factored, then those of the inverse, whose rows follow one by one; either
+// is updated alike.
+__attribute__((always_inline)) inline void factor(T (*s)[EACH], __local Shared *shared, __global T *a, __global T *inverse,
+                                                  __global int *info, Blocks p, int start) {
   const int i0 = first_row(), k0 = first_column(), size = min(p.n - start, BLOCK);
-  const Matrix layout = inverse_layout();
-  T w[EACH][EACH];
-  const int failed = factor(s, w, shared, size);
-  if (lane() == 0 && (failed || start == 0)) *info = failed ? start + failed : 0;
-  UNROLL for (int e = 0; e < EACH; e++)
-    UNROLL for (int f = 0; f < EACH; f++) {
-      if (i0 + e < size && k0 + f <= i0 + e) a[AT(p.a, (long)(i0 + e), (long)(k0 + f))] = s[e][f];
-      inverse[AT(layout, i0 + e, k0 + f)] = w[e][f];
+  int failed = 0;
+  for (int c = 0; c < size; c += STEP) {
+    // In turn, so that what one step reads the next one does not overwrite.
+    __local Exchange *x = (__local Exchange *)shared + c / STEP % 2;
+    const bool rows = i0 >= c && i0 < c + STEP, columns = k0 >= c && k0 < c + STEP;
+    if (rows && k0 < c) EACH_ELEMENT x->across[i0 - c + e][k0 + f] = s[e][f];
+    if (columns && i0 >= c + STEP) EACH_ELEMENT x->across[k0 - c + f][i0 + e] = CONJ(s[e][f]);
+    if (rows && columns) EACH_ELEMENT x->d[i0 - c + e][k0 - c + f] = s[e][f];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (get_local_id(0) < BLOCK) {
+      const int bad = factor_columns(x, a, p.a, inverse, c, size);
+      failed = failed ? failed : bad;
     }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (columns) EACH_ELEMENT s[e][f] = REAL(0);
+    if (i0 >= c + STEP) subtract_products(s, x);
+  }
+  if (get_local_id(0) == 0 && (failed || start == 0)) *info = failed ? start + failed : 0;
 }
 
-__kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1))) void cholesky_first(GLOBAL(T, a), GLOBAL(T, inverse),
-                                                                                   GLOBAL(int, info), Blocks p) {
+// A tile of a block with `rows` and `columns` inside the matrix; elsewhere zeros, and `one` on the block's diagonal.
+__attribute__((always_inline)) inline void load_tile(T (*s)[EACH], __global const T *a, Matrix m, int rows, int columns,
+                                                     real_t one) {
+  const int i0 = first_row(), k0 = first_column();
+  EACH_ELEMENT {
+    const int i = i0 + e, k = k0 + f;
+    s[e][f] = i < rows && k < columns ? a[AT(m, (long)i, (long)k)] : REAL(i == k ? one : (real_t)0);
+  }
+}
+
+// Whether a launch before that which factors the block from row `start` failed; that one may be writing `info` now.
+inline bool failed_before(__global const int *info, int start) {
+  const int found = start ? *info : 0;
+  return found && found <= start;
+}
+
+// Factors the first block of a panel; other work-groups bring those below to `work`.
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void cholesky_first(GLOBAL(T, a), GLOBAL(T, work),
+                                                                                 GLOBAL(int, info), Blocks p) {
   __local Shared shared;
-  const long batch = get_group_id(0);
-  const int i0 = first_row(), k0 = first_column(), size = min(p.n - p.start, BLOCK);
+  const long batch = get_group_id(2);
+  const int i = p.start + BLOCK * (int)get_group_id(0), i0 = first_row(), k0 = first_column();
   __global int *info = POINTER(int, info) + batch;
-  if (p.start && *info) return;
-  __global T *a = POINTER(T, a) + batch * p.a.batch + p.start * (p.a.row + p.a.col);
+  if (failed_before(info, p.start)) return;
+  __global T *a = POINTER(T, a) + batch * p.a.batch + AT(p.a, (long)i, (long)p.start);
+  __global T *to = half_of(POINTER(T, work), p, batch, p.start) + (long)(i / BLOCK) * BLOCK * BLOCK;
   T s[EACH][EACH];
-  UNROLL for (int e = 0; e < EACH; e++)
-    UNROLL for (int f = 0; f < EACH; f++) {
-      const int i = i0 + e, k = k0 + f;
-      s[e][f] = i < size && k <= i ? a[AT(p.a, (long)i, (long)k)] : REAL(i == k ? (real_t)1 : (real_t)0);
-    }
-  finish_block(s, &shared, a, POINTER(T, inverse) + batch * BLOCK * BLOCK, info, p, p.start);
+  load_tile(s, a, p.a, p.n - i, p.n - p.start, i == p.start);
+  if (i == p.start)
+    factor(s, &shared, a, to, info, p, p.start);
+  else
+    EACH_ELEMENT to[(k0 + f) * BLOCK + i0 + e] = s[e][f];
 }
 
-// Blocks below that on the diagonal times the inverse's conjugate transpose.
-__kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1))) void cholesky_panel(GLOBAL(T, a), GLOBAL(T, inverse),
-                                                                                   GLOBAL(int, info), Blocks p) {
-  __local Shared shared;
-  const long batch = get_group_id(1);
-  const int start = p.start + BLOCK * (1 + (int)get_group_id(0)), i0 = first_row(), k0 = first_column();
-  if (POINTER(int, info)[batch]) return;
-  __global T *a = POINTER(T, a) + batch * p.a.batch + AT(p.a, (long)start, (long)p.start);
-  __global const T *inverse = POINTER(T, inverse) + batch * BLOCK * BLOCK;
-  T sum[EACH][EACH];
-  UNROLL for (int e = 0; e < EACH; e++)
-    UNROLL for (int f = 0; f < EACH; f++) sum[e][f] = REAL(0);
-  add_products(sum, &shared, a, p.a, p.n - start, inverse, inverse_layout(), BLOCK, BLOCK);
-  barrier(CLK_GLOBAL_MEM_FENCE);  // all have read what is written now
-  UNROLL for (int e = 0; e < EACH; e++)
-    UNROLL for (int f = 0; f < EACH; f++)
-      if (start + i0 + e < p.n) a[AT(p.a, (long)(i0 + e), (long)(k0 + f))] = sum[e][f];
-}
-
-// a -= panel panel^H in blocks from the diagonal down: get_group_id(0) counts them down a column, (1) columns.
-__kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1))) void cholesky_update(GLOBAL(T, a), GLOBAL(T, inverse),
-                                                                                    GLOBAL(int, info), Blocks p) {
+// The panel below the block from p.start on, and a -= panel panel^H in blocks from the diagonal down: get_group_id(0)
+// counts them down a column, (1) columns.
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void cholesky_step(GLOBAL(T, a), GLOBAL(T, work),
+                                                                                GLOBAL(int, info), Blocks p) {
   __local Shared shared;
   const long batch = get_group_id(2);
   const int from = p.start + BLOCK, i = from + BLOCK * (int)(get_group_id(0) + get_group_id(1)),
             k = from + BLOCK * (int)get_group_id(1), i0 = first_row(), k0 = first_column();
   __global int *info = POINTER(int, info) + batch;
-  if (i >= p.n || *info) return;
+  if (i >= p.n || failed_before(info, from)) return;
   __global T *a = POINTER(T, a) + batch * p.a.batch, *own = a + AT(p.a, (long)i, (long)k);
-  __global const T *left = a + AT(p.a, (long)i, (long)p.start), *right = a + AT(p.a, (long)k, (long)p.start);
-  const bool diagonal = i == k;
-  T s[EACH][EACH];
-  UNROLL for (int e = 0; e < EACH; e++)
-    UNROLL for (int f = 0; f < EACH; f++) s[e][f] = REAL(0);
-  add_products(s, &shared, left, p.a, p.n - i, right, p.a, p.n - k, BLOCK);
-  UNROLL for (int e = 0; e < EACH; e++)
-    UNROLL for (int f = 0; f < EACH; f++) {
-      const int y = i0 + e, x = k0 + f;
-      const bool inside = i + y < p.n && k + x < p.n && (!diagonal || x <= y);
-      s[e][f] = inside ? own[AT(p.a, (long)y, (long)x)] - s[e][f] : REAL(y == x ? (real_t)1 : (real_t)0);
-      if (inside && i != from) own[AT(p.a, (long)y, (long)x)] = s[e][f];  // else finish_block writes it
-    }
-  if (i == from)
-    finish_block(s, &shared, own, POINTER(T, inverse) + batch * BLOCK * BLOCK, info, p, from);
+  __global const T *panel = half_of(POINTER(T, work), p, batch, p.start);
+  __global T *next = half_of(POINTER(T, work), p, batch, from) + (long)(i / BLOCK) * BLOCK * BLOCK;
+  const Part inverse = load_part(panel + (long)(p.start / BLOCK) * BLOCK * BLOCK),
+             first = load_part(panel + (long)(i / BLOCK) * BLOCK * BLOCK);
+  Part second = first;
+  if (i != k) second = load_part(panel + (long)(k / BLOCK) * BLOCK * BLOCK);
+  T s[EACH][EACH], below[EACH][EACH], other[EACH][EACH];
+  if (!p.last) load_tile(s, own, p.a, p.n - i, p.n - k, i == k);
+  store_part(shared.left, &first);
+  store_part(shared.right, &inverse);
+  barrier(CLK_LOCAL_MEM_FENCE);
+  multiply(below, &shared);
+  if (get_group_id(1) == 0) {
+    __global T *factored = a + AT(p.a, (long)i, (long)p.start);
+    EACH_ELEMENT if (i + i0 + e < p.n) factored[AT(p.a, (long)(i0 + e), (long)(k0 + f))] = below[e][f];
+  }
+  if (p.last) return;
+  EACH_ELEMENT other[e][f] = below[e][f];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (i != k) {
+    store_part(shared.left, &second);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    multiply(other, &shared);
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  EACH_ELEMENT shared.left[k0 + f][i0 + e] = below[e][f], shared.right[k0 + f][i0 + e] = CONJ(other[e][f]);
+  barrier(CLK_LOCAL_MEM_FENCE);
+  multiply(other, &shared);
+  EACH_ELEMENT s[e][f] -= other[e][f];
+  if (i == from) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    factor(s, &shared, own, next, info, p, from);
+  } else if (k == from) {
+    EACH_ELEMENT next[(k0 + f) * BLOCK + i0 + e] = s[e][f];
+  } else {
+    EACH_ELEMENT if (i + i0 + e < p.n && k + k0 + f <= i + i0 + e) own[AT(p.a, (long)(i0 + e), (long)(k0 + f))] = s[e][f];
+  }
 }

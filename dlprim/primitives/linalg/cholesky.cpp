@@ -64,12 +64,23 @@ void update(Queue& queue, const TensorView& a, const TensorView& panel) {
   }
 }
 
-// Panels of many blocks each, so that products with what is right of them are large.
+// Columns from row `start` on that are factored before the GEMM engine updates the rest with all of them. Blocks take
+// three products where the engine takes one, but without it launches are fewer, and work-groups without work are many:
+// all that is left, once a few for each compute unit have it.
+std::int64_t columns_of_panel(const CholeskyBlocks& blocks, const DeviceInfo& device, const TensorView& a,
+                              std::int64_t start) {
+  constexpr std::int64_t groups_of_unit = 4, wide = 512;
+  const std::int64_t rest = a.size(1) - start, side = (rest + blocks.width() - 1) / blocks.width();
+  const bool few = a.size(0) * side * (side - 1) / 2 <= groups_of_unit * std::int64_t(device.compute_units);
+  return few ? rest : std::min(rest, wide);
+}
+
 void factor_in_blocks(Queue& queue, const TensorView& a, const TensorView& info) {
-  const std::int64_t n = a.size(1), wide = 1024;
+  const std::int64_t n = a.size(1);
   CholeskyBlocks blocks(queue, a, info);
-  for (std::int64_t j = 0; j < n; j += wide) {
-    const std::int64_t columns = std::min(wide, n - j), rest = n - j - columns;
+  for (std::int64_t j = 0, columns; j < n; j += columns) {
+    columns = columns_of_panel(blocks, queue.device().info(), a, j);
+    const std::int64_t rest = n - j - columns;
     blocks.columns(a, j, columns);
     if (rest > 0)
       update(queue, block(a, j + columns, j + columns, rest, rest), block(a, j + columns, j, rest, columns));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Panels of Cholesky's factor by many work-groups, for GPUs: two launches for each block of columns.
+// Panels of Cholesky's factor by many work-groups, for GPUs: a launch for each block of columns.
 #pragma once
 #include "linalg.hpp"
 
@@ -20,7 +20,7 @@ class CholeskyBlocks {
   Queue& queue_;
   TensorView info_;
   std::int64_t width_;
-  Temporary inverse_;
+  Temporary work_;  ///< panels that are read while they are written, see cholesky_blocks.cl
 };
 
 }  // namespace dlprim::linalg
