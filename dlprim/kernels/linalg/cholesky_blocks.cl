@@ -130,7 +130,7 @@ inline void subtract_products(T (*s)[EACH], __local const Exchange *x) {
 __attribute__((always_inline)) inline void factor(T (*s)[EACH], __local Shared *shared, __global T *a, __global T *inverse,
                                                   __global int *info, Blocks p, int start) {
   const int i0 = first_row(), k0 = first_column(), size = min(p.n - start, BLOCK);
-  int failed = 0;
+  if (get_local_id(0) == 0 && start == 0) *info = 0;  // kept in memory: PoCL 3.1 loses the loop's end with a register
   for (int c = 0; c < size; c += STEP) {
     // In turn, so that what one step reads the next one does not overwrite.
     __local Exchange *x = (__local Exchange *)shared + c / STEP % 2;
@@ -140,14 +140,13 @@ __attribute__((always_inline)) inline void factor(T (*s)[EACH], __local Shared *
     if (rows && columns) EACH_ELEMENT x->d[i0 - c + e][k0 - c + f] = s[e][f];
     barrier(CLK_LOCAL_MEM_FENCE);
     if (get_local_id(0) < BLOCK) {
-      const int bad = factor_columns(x, a, p.a, inverse, c, size);
-      failed = failed ? failed : bad;
+      const int failed = factor_columns(x, a, p.a, inverse, c, size);
+      if (failed && get_local_id(0) == 0 && *info == 0) *info = start + failed;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (columns) EACH_ELEMENT s[e][f] = REAL(0);
     if (i0 >= c + STEP) subtract_products(s, x);
   }
-  if (get_local_id(0) == 0 && (failed || start == 0)) *info = failed ? start + failed : 0;
 }
 
 // A tile of a block with `rows` and `columns` inside the matrix; elsewhere zeros, and `one` on the block's diagonal.
@@ -178,10 +177,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void cholesky_first(
   __global T *to = half_of(POINTER(T, work), p, batch, p.start) + (long)(i / BLOCK) * BLOCK * BLOCK;
   T s[EACH][EACH];
   load_tile(s, a, p.a, p.n - i, p.n - p.start, i == p.start);
-  if (i == p.start)
-    factor(s, &shared, a, to, info, p, p.start);
-  else
+  barrier(CLK_GLOBAL_MEM_FENCE);  // all have read what others write
+  if (i != p.start) {
     EACH_ELEMENT to[(k0 + f) * BLOCK + i0 + e] = s[e][f];
+    return;
+  }
+  factor(s, &shared, a, to, info, p, p.start);
 }
 
 // The panel below the block from p.start on, and a -= panel panel^H in blocks from the diagonal down: get_group_id(0)
@@ -205,7 +206,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void cholesky_step(G
   if (!p.last) load_tile(s, own, p.a, p.n - i, p.n - k, i == k);
   store_part(shared.left, &first);
   store_part(shared.right, &inverse);
-  barrier(CLK_LOCAL_MEM_FENCE);
+  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);  // global: all have read the tiles that others write in factor()
   multiply(below, &shared);
   if (get_group_id(1) == 0) {
     __global T *factored = a + AT(p.a, (long)i, (long)p.start);
