@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Cholesky of large matrices in blocks of BLOCK columns, a launch each. A launch knows the inverse of a factored block on
-// the diagonal: each of its work-groups makes the two blocks of the panel below that its own block of the rest needs,
+// Cholesky of large matrices in blocks of BLOCK columns, a launch each. A launch knows the inverse of a factored block
+// on the diagonal: each of its work-groups makes the two blocks of the panel below that its own block of the rest needs,
 // products with that inverse, and subtracts their product. The first one has the next block on the diagonal, which it
 // factors and inverts at once. So that panels are read by many and written by one in the same launch, what is read lies
-// in `work`: of each matrix two halves, taken in turn, of blocks in columns of BLOCK elements, a row of blocks each; that
-// on the diagonal is the conjugate transpose of the inverse.
+// in `work`: of each matrix two halves, taken in turn, of blocks in columns of BLOCK elements, one for each row of
+// blocks; that on the diagonal is the conjugate transpose of the inverse.
 // Defines, beside those of linalg.clh: SIDE, the work-group is SIDE * SIDE, a multiple of 32; EACH, a work-item has
 // EACH x EACH elements of a block in registers; STEP, a multiple of EACH: columns that are factored between barriers.
 #include "linalg/linalg.clh"
@@ -83,8 +83,8 @@ typedef struct {
 } Exchange;
 
 // Each of BLOCK work-items factors d by itself, which takes no barriers, and solves with it for its column of `across`;
-// writes columns of the factor and rows of the inverse, to[BLOCK][BLOCK] transposed. Gives the first step whose pivot is
-// not positive, from 1; or 0.
+// writes columns of the factor and rows of the inverse, to[BLOCK][BLOCK] transposed. Gives the first step whose pivot
+// is not positive, from 1; or 0.
 inline int factor_columns(__local Exchange *x, __global T *a, Matrix m, __global T *to, int c, int size) {
   const int k = get_local_id(0);
   const bool before = k < c, after = k >= c + STEP;
@@ -124,13 +124,13 @@ inline void subtract_products(T (*s)[EACH], __local const Exchange *x) {
   }
 }
 
-// Factors s, a block on the diagonal from row `start`, and inverts its factor: the elimination is applied to the identity,
-// too. A tile holds columns of s until they are factored, then those of the inverse, whose rows follow one by one; either
-// is updated alike.
-__attribute__((always_inline)) inline void factor(T (*s)[EACH], __local Shared *shared, __global T *a, __global T *inverse,
-                                                  __global int *info, Blocks p, int start) {
+// Factors s, a block on the diagonal from row `start`, and inverts its factor: the elimination is applied to the
+// identity, too. A tile holds columns of s until they are factored, then those of the inverse, whose rows follow one by
+// one; either is updated alike. `info` keeps the first failure: PoCL 3.1 never ends the loop with that in a register.
+__attribute__((always_inline)) inline void factor(T (*s)[EACH], __local Shared *shared, __global T *a,
+                                                  __global T *inverse, __global int *info, Blocks p, int start) {
   const int i0 = first_row(), k0 = first_column(), size = min(p.n - start, BLOCK);
-  if (get_local_id(0) == 0 && start == 0) *info = 0;  // kept in memory: PoCL 3.1 loses the loop's end with a register
+  if (get_local_id(0) == 0 && start == 0) *info = 0;
   for (int c = 0; c < size; c += STEP) {
     // In turn, so that what one step reads the next one does not overwrite.
     __local Exchange *x = (__local Exchange *)shared + c / STEP % 2;
@@ -231,6 +231,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void cholesky_step(G
   } else if (k == from) {
     EACH_ELEMENT next[(k0 + f) * BLOCK + i0 + e] = s[e][f];
   } else {
-    EACH_ELEMENT if (i + i0 + e < p.n && k + k0 + f <= i + i0 + e) own[AT(p.a, (long)(i0 + e), (long)(k0 + f))] = s[e][f];
+    EACH_ELEMENT {
+      if (i + i0 + e < p.n && k + k0 + f <= i + i0 + e) own[AT(p.a, (long)(i0 + e), (long)(k0 + f))] = s[e][f];
+    }
   }
 }
