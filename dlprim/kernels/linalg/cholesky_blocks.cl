@@ -27,7 +27,14 @@ typedef struct {
   __attribute__((aligned(16))) T right[BLOCK][PITCH];
 } Shared;
 
-// 32 neighbours have 4 tiles down and 8 across: neither rows nor columns of local memory meet in a bank, and in global
+// Neighbours in local memory that are read or written at once.
+typedef struct {
+  T v[EACH];
+} __attribute__((aligned(EACH * sizeof(T) < 16 ? EACH * sizeof(T) : 16))) Neighbours;
+inline Neighbours load_neighbours(__local const T *from) { return *(__local const Neighbours *)from; }
+inline void store_neighbours(__local T *to, Neighbours n) { *(__local Neighbours *)to = n; }
+
+// 32 work-items have 4 tiles down and 8 across: neither rows nor columns of local memory meet in a bank, and in global
 // memory both are read in long pieces.
 inline int first_row(void) { return EACH * (int)(get_local_id(0) % 4 + get_local_id(0) / 32 % (SIDE / 4) * 4); }
 inline int first_column(void) { return EACH * (int)(get_local_id(0) / 4 % 8 + get_local_id(0) / (8 * SIDE) * 8); }
@@ -69,9 +76,8 @@ __attribute__((always_inline)) inline void multiply(T (*product)[EACH], __local 
 #pragma unroll 8
 #endif
   for (int l = 0; l < BLOCK; l++) {
-    T u[EACH], v[EACH];
-    UNROLL for (int e = 0; e < EACH; e++) u[e] = shared->left[l][i0 + e], v[e] = shared->right[l][k0 + e];
-    EACH_ELEMENT product[e][f] += MUL(u[e], v[f]);
+    const Neighbours u = load_neighbours(&shared->left[l][i0]), v = load_neighbours(&shared->right[l][k0]);
+    EACH_ELEMENT product[e][f] += MUL(u.v[e], v.v[f]);
   }
 }
 
@@ -118,9 +124,8 @@ inline int factor_columns(__local Exchange *x, __global T *a, Matrix m, __global
 inline void subtract_products(T (*s)[EACH], __local const Exchange *x) {
   const int i0 = first_row(), k0 = first_column();
   UNROLL for (int l = 0; l < STEP; l++) {
-    T u[EACH], v[EACH];
-    UNROLL for (int e = 0; e < EACH; e++) u[e] = CONJ(x->across[l][i0 + e]), v[e] = x->across[l][k0 + e];
-    EACH_ELEMENT s[e][f] -= MUL(u[e], v[f]);
+    const Neighbours u = load_neighbours(&x->across[l][i0]), v = load_neighbours(&x->across[l][k0]);
+    EACH_ELEMENT s[e][f] -= MUL(CONJ(u.v[e]), v.v[f]);
   }
 }
 
@@ -221,7 +226,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void cholesky_step(G
     multiply(other, &shared);
     barrier(CLK_LOCAL_MEM_FENCE);
   }
-  EACH_ELEMENT shared.left[k0 + f][i0 + e] = below[e][f], shared.right[k0 + f][i0 + e] = CONJ(other[e][f]);
+  UNROLL for (int f = 0; f < EACH; f++) {
+    Neighbours left, right;
+    UNROLL for (int e = 0; e < EACH; e++) left.v[e] = below[e][f], right.v[e] = CONJ(other[e][f]);
+    store_neighbours(&shared.left[k0 + f][i0], left);
+    store_neighbours(&shared.right[k0 + f][i0], right);
+  }
   barrier(CLK_LOCAL_MEM_FENCE);
   multiply(other, &shared);
   EACH_ELEMENT s[e][f] -= other[e][f];
