@@ -91,7 +91,8 @@ typedef struct {
 // Each of BLOCK work-items factors d by itself, which takes no barriers, and solves with it for its column of `across`;
 // writes columns of the factor and rows of the inverse, to[BLOCK][BLOCK] transposed. Gives the first step whose pivot
 // is not positive, from 1; or 0.
-inline int factor_columns(__local Exchange *x, __global T *a, Matrix m, __global T *to, int c, int size) {
+__attribute__((always_inline)) inline int factor_columns(__local Exchange *x, __global T *a, Matrix m, __global T *to,
+                                                         int c, int size) {
   const int k = get_local_id(0);
   const bool before = k < c, after = k >= c + STEP;
   T d[STEP][STEP], own[STEP];

@@ -26,14 +26,20 @@ std::int64_t each_of(const DeviceInfo& device, DataType type) {
   return 0;
 }
 
+// Columns between barriers: a work-item has a triangle of so many in registers, of which Intel's have fewer.
+std::int64_t step_of(const DeviceInfo& device, DataType type) {
+  return size_of(type) > 8 || device.vendor == Vendor::intel ? 4 : 8;
+}
+
 Kernel& kernel_for(Queue& queue, const TensorView& a, bool step) {
   static KernelCache<Key> cache;
-  const Key key{a.dtype, step, std::uint8_t(each_of(queue.device().info(), a.dtype))};
+  const DeviceInfo& device = queue.device().info();
+  const Key key{a.dtype, step, std::uint8_t(each_of(device, a.dtype))};
   return cache.get(queue.device(), key, [&] {
     return source("cholesky_blocks.cl", step ? "cholesky_step" : "cholesky_first", a.dtype)
         .define("SIDE", side)
         .define("EACH", std::int64_t(key.each))
-        .define("STEP", std::int64_t(size_of(a.dtype) > 8 ? 4 : 8));  // more does not fit registers
+        .define("STEP", step_of(device, a.dtype));
   });
 }
 
