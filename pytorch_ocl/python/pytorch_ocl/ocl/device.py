@@ -183,9 +183,7 @@ def init() -> None:
 
 def is_initialized() -> bool:
     """Whether a device has been used in this process."""
-    return (
-        hasattr(torch.ops.pytorch_ocl, "initialized") and _call("initialized") and not _is_in_bad_fork()
-    )
+    return hasattr(torch.ops.pytorch_ocl, "initialized") and _call("initialized") and not _is_in_bad_fork()
 
 
 @atexit.register
