@@ -274,6 +274,20 @@ def sockets_after_all():
     print("summed", flush=True)
 
 
+def small_after_large():
+    """Small collectives go through shared memory once a large one does; ranks of a GPU and of a CPU agree on pieces."""
+    if rank() == 0:
+        os.environ["DLPRIM_SIMULATE"] = "gpu=1"
+    start(seconds=60)
+    for size in (10, 1 << 20, 10, 3 << 21, 1):
+        x = torch.full((size,), 1.0 + rank(), device="ocl")
+        dist.all_reduce(x)
+        assert (x == 3).all()
+        dist.broadcast(x.fill_(rank()), 1)
+        assert (x == 1).all()
+    print("reduced", flush=True)
+
+
 def killed():
     """A rank that is killed in the midst of collectives: the others hear of it long before the timeout."""
     start(seconds=100)

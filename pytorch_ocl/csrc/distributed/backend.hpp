@@ -18,8 +18,10 @@ struct SharedOptions {
   std::optional<bool> holds_streams{};
   bool enabled = true;
   HostAccess access = HostAccess::measured;
-  std::int64_t piece_bytes = std::int64_t(4) << 20;
-  /// Smaller collectives go through Gloo, but for reductions of 16 bits, which Gloo does not do in float32.
+  /// Not given: what suits the device of each rank best, the least of all ranks.
+  std::optional<std::int64_t> piece_bytes{};
+  /// Smaller collectives go through Gloo until the group has had one that does not; but reductions of 16 bits, which
+  /// Gloo does not do in float32.
   std::int64_t least_bytes = std::int64_t(64) << 10;
 };
 
@@ -92,8 +94,8 @@ class GlooBackend final : public c10d::Backend {
   /// its errors. `again` makes the call anew, should the ranks turn out not to share a host. (shared_collectives.cpp)
   WorkPtr try_shared(Call call, std::vector<Exchange> exchanges, std::chrono::milliseconds timeout,
                      std::function<WorkPtr()> again);
-  bool wants_shared(const std::vector<Exchange>& exchanges) const;
-  SharedChannel* channel(std::chrono::milliseconds timeout);
+  bool wants_shared(const std::vector<Exchange>& exchanges);
+  SharedChannel* channel(c10::Device where, std::chrono::milliseconds timeout);
   std::unique_ptr<dlprim::Gate> gate(c10::Device where);
   void start_shared(std::vector<Exchange>& exchanges, const c10::intrusive_ptr<StagedWork>& work,
                     const dlprim::Event& ready, c10::Device where, std::chrono::milliseconds timeout,
@@ -118,7 +120,7 @@ class GlooBackend final : public c10d::Backend {
   SharedOptions options_;
   std::mutex mutex_;
   std::map<std::pair<c10::DeviceIndex, bool>, Streams> streams_;
-  std::atomic<bool> may_share_;
+  std::atomic<bool> may_share_, has_shared_{false};  // ranks make the same calls, so has_shared_ is alike on all
   std::unique_ptr<SharedChannel> channel_;  // made by the first task of collectives_ that wants it
   Worker collectives_, sends_;  // last: their threads use the others
 };

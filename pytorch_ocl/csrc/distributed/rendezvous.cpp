@@ -3,6 +3,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <thread>
 
 namespace pytorch_ocl::distributed {
@@ -117,6 +118,17 @@ std::vector<SharedSegment> attempt(Board& board, int rank, std::size_t bytes, co
 }
 
 }  // namespace
+
+std::int64_t agreed_piece(c10d::Store& store, int rank, int size, std::int64_t proposal,
+                          std::chrono::milliseconds timeout) {
+  std::int64_t least = proposal;
+  for (const std::string& text : Board(store, rank, size, timeout).exchange("/piece/", std::to_string(proposal))) {
+    const std::int64_t other = std::stoll(text);
+    if (other <= 0) return proposal;
+    least = std::min(least, other);
+  }
+  return least;
+}
 
 std::vector<SharedSegment> share_segments(c10d::Store& store, int rank, int size, std::size_t bytes,
                                           std::chrono::milliseconds timeout, std::string& reason) {

@@ -8,6 +8,11 @@
 
 namespace pytorch_ocl::distributed {
 
+/// What suits all ranks of a group, which call it together: the least of what they propose, bytes. Where one has no say,
+/// 0, that is its own proposal. Raises DistBackendError where ranks do not come in time.
+std::int64_t agreed_piece(c10d::Store& store, int rank, int size, std::int64_t proposal,
+                          std::chrono::milliseconds timeout);
+
 /// The segments of all ranks of a group, by rank, this rank's own among them, where all ranks can reach all of them;
 /// otherwise none, on every rank alike, and `reason` says why on the first. Every rank calls it with the same `bytes`.
 /// Raises DistBackendError where ranks do not come in time.

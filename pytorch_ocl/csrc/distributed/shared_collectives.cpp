@@ -23,6 +23,9 @@ using Kind = Exchange::Kind;
 
 // Segments grow with the number of ranks, and so do the ways between them.
 constexpr int most_ranks = 64;
+// Bytes of a piece. Each takes a GPU's driver calls that hold up what else the process launches, and gradients are
+// mostly exchanged beside that; on CPUs, pieces that fit caches are faster.
+constexpr std::int64_t gpu_piece = 16 << 20, cpu_piece = 4 << 20;
 
 // The tensor itself, or its elements in order elsewhere.
 at::Tensor dense(const at::Tensor& tensor) { return tensor.resolve_conj().resolve_neg().contiguous(); }
@@ -58,7 +61,7 @@ bool on_one_device(const Tensors& tensors) {
 
 }  // namespace
 
-bool GlooBackend::wants_shared(const std::vector<Exchange>& exchanges) const {
+bool GlooBackend::wants_shared(const std::vector<Exchange>& exchanges) {
   if (!may_share_ || exchanges.empty() || size_ > most_ranks) return false;
   std::int64_t bytes = 0;
   bool narrow = false;
@@ -68,13 +71,16 @@ bool GlooBackend::wants_shared(const std::vector<Exchange>& exchanges) const {
     bytes += std::int64_t(exchange.input.nbytes());
     narrow |= is_narrow(exchange);
   }
-  return narrow || bytes >= options_.least_bytes;
+  if (!has_shared_ && !narrow && bytes < options_.least_bytes) return false;
+  return has_shared_ = true;
 }
 
-SharedChannel* GlooBackend::channel(std::chrono::milliseconds timeout) {
+SharedChannel* GlooBackend::channel(c10::Device where, std::chrono::milliseconds timeout) {
   if (channel_ || !may_share_) return channel_.get();
-  const Layout layout = Layout::of(std::size_t(options_.piece_bytes), size_);
   c10d::PrefixStore store("ocl_shared", store_);
+  const std::int64_t suits = translated([&] { return device(where.index()).info().gpu; }) ? gpu_piece : cpu_piece;
+  const std::int64_t agreed = agreed_piece(store, rank_, size_, options_.piece_bytes ? 0 : suits, timeout);
+  const Layout layout = Layout::of(std::size_t(options_.piece_bytes.value_or(agreed > 0 ? agreed : suits)), size_);
   std::string reason;
   std::vector<SharedSegment> segments =
       share_segments(store, rank_, size_, layout.bytes() + SharedSegment::header_bytes, timeout, reason);
@@ -129,7 +135,7 @@ void GlooBackend::start_shared(std::vector<Exchange>& exchanges, const c10::intr
                                const std::function<WorkPtr()>& again) {
   std::size_t left = exchanges.size();
   try {
-    SharedChannel* shared = channel(timeout);
+    SharedChannel* shared = channel(where, timeout);
     if (!shared) return run_again(work, left, ready, where, again);
     for (Exchange& exchange : exchanges) {
       shared->start(std::move(exchange), work, ready, streams(where, true), timeout);
