@@ -295,7 +295,7 @@ void check_qr_of_size(DataType type, double size, std::int64_t n, bool by_column
 // small or large.
 TEST(Linalg, QrOfAnySize) {
   for (DataType type : types())
-    for (double size : {1.0, 1e-24, 1e-36, 1e25})
+    for (double size : {1.0, 1e-24, 1e-30, 1e-36, 1e25, 1e30})
       for (std::int64_t n : {7, 60})
         for (bool by_columns : {false, true}) check_qr_of_size(type, size, n, by_columns);
 }

@@ -233,7 +233,7 @@ def test_long_sums_of_complex_products(device):
         assert_near(got, torch.addmm(base, x, y, beta=2 - 1j, alpha=1j), 1000)
 
 
-@pytest.mark.parametrize("size", [1, 1e-24, 1e20])
+@pytest.mark.parametrize("size", [1, 1e-24, 1e-30, 1e20, 1e30])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.complex128])
 def test_qr_of_dependent_columns(device, dtype, size):
     one, matrix = torch.randn(60, 1, dtype=dtype), torch.zeros(60, 40, dtype=dtype)

@@ -37,9 +37,9 @@ KernelSource& define_squares(KernelSource& kernel, DataType type, bool scaled) {
         .define("MOST", "INFINITY")
         .define("UP", 1);
   return kernel.define("TINY", 0)
-      .define("LEAST", two ? "0x1p-930" : "0x1p-100f")
-      .define("MOST", two ? "0x1p930" : "0x1p100f")
-      .define("UP", two ? "0x1p450" : "0x1p60f");
+      .define("LEAST", two ? "0x1p-480" : "0x1p-60f")
+      .define("MOST", two ? "0x1p480" : "0x1p60f")
+      .define("UP", two ? "0x1p500" : "0x1p62f");
 }
 
 void multiply(Queue& queue, const TensorView& a, const TensorView& b, const TensorView& c, double alpha, double beta) {

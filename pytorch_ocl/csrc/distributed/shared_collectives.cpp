@@ -26,6 +26,8 @@ constexpr int most_ranks = 64;
 // Bytes of a piece. Each takes a GPU's driver calls that hold up what else the process launches, and gradients are
 // mostly exchanged beside that; on CPUs, pieces that fit caches are faster.
 constexpr std::int64_t gpu_piece = 16 << 20, cpu_piece = 4 << 20;
+// Every rank holds segments of six pieces.
+constexpr int most_for_large_pieces = 8;
 
 // The tensor itself, or its elements in order elsewhere.
 at::Tensor dense(const at::Tensor& tensor) { return tensor.resolve_conj().resolve_neg().contiguous(); }
@@ -78,9 +80,10 @@ bool GlooBackend::wants_shared(const std::vector<Exchange>& exchanges) {
 SharedChannel* GlooBackend::channel(c10::Device where, std::chrono::milliseconds timeout) {
   if (channel_ || !may_share_) return channel_.get();
   c10d::PrefixStore store("ocl_shared", store_);
-  const std::int64_t suits = translated([&] { return device(where.index()).info().gpu; }) ? gpu_piece : cpu_piece;
+  const bool gpu = translated([&] { return device(where.index()).info().gpu; });
+  const std::int64_t suits = gpu && size_ <= most_for_large_pieces ? gpu_piece : cpu_piece;
   const std::int64_t agreed = agreed_piece(store, rank_, size_, options_.piece_bytes ? 0 : suits, timeout);
-  const Layout layout = Layout::of(std::size_t(options_.piece_bytes.value_or(agreed > 0 ? agreed : suits)), size_);
+  const Layout layout = Layout::of(std::size_t(options_.piece_bytes.value_or(agreed)), size_);
   std::string reason;
   std::vector<SharedSegment> segments =
       share_segments(store, rank_, size_, layout.bytes() + SharedSegment::header_bytes, timeout, reason);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Elements chosen by a mask.
-#include <ATen/native/Resize.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <dlprim/primitives/compact.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Histograms: each point's bin is a number of its own, computed, or found among the edges of every dimension, and the
 // points of a bin are summed.
-#include <ATen/native/Resize.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>

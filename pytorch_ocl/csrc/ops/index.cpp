@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Reading and writing at positions given by tensors: stubs of PyTorch's host code, and what CPU and CUDA do not share.
-#include <ATen/native/Resize.h>
 #include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/native/Resize.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/IndexKernel.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Sorting, selection by rank, search in sorted sequences.
-#include <ATen/native/Resize.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/BucketizationUtils.h>
+#include <ATen/native/Resize.h>
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/Sorting.h>
 #include <ATen/ops/empty.h>
