@@ -30,11 +30,14 @@ Kernel& kernel_for(Queue& queue, DataType type, Which which, const PanelShape& s
   static KernelCache<Key> cache;
   constexpr const char* names[] = {"lu_panel", "exchange_rows", "pivots_to_order"};
   return cache.get(queue.device(), Key{type, which, shape, row_fast}, [&] {
-    const bool nvidia = queue.device().info().nv_inline_ptx && shape.group >= 32;
+    const DeviceInfo& device = queue.device().info();
+    const bool nvidia = device.nv_inline_ptx && shape.group >= 32;
     KernelSource result = source(which == panel ? "lu.cl" : "exchange.cl", names[which], type);
     return define(result, shape)
         .define("WARP", nvidia ? 32 : std::int64_t(1) << std::bit_width(unsigned(shape.group)) / 2)
         .define("COLUMNS", exchanged_columns)
+        .define("BLOCK",
+                device.vendor == Vendor::intel ? shape.width : std::min<int>(shape.width, 8))  // or spills there
         .define("ROW_FAST", std::int64_t(row_fast));
   });
 }
