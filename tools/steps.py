@@ -49,7 +49,7 @@ FOR_GPUS = ":".join(
 
 # These make kernels of the families whose registers matter, the second ones others for Intel's GPUs than for the rest.
 DUMPED_TESTS = "Softmax.Inf*:Conv.Small*:BatchNorm.E*:*/GemmCandidate.Small/tiled:Reduce.Strided*"
-VENDORS_TESTS = "*/GemmCandidate.Small/gemv:*/Attention.SmallDtypes/tiled:AttentionTiles.Wide"
+VENDORS_TESTS = "*/GemmCandidate.Small/gemv:*/Attention.SmallDtypes/tiled:AttentionTiles.Wide:Fft.Columns"
 
 # counted: the output tells how many tests passed; otherwise the program is one test, and its exit code tells.
 # cores: 1 where the step keeps no more than one busy, so that others run beside it; None: it has the machine to itself.

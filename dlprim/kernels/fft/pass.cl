@@ -63,17 +63,19 @@ typedef uint place_t;
     }                                                                       \
   }
 
-// Powers of the root of unity that belongs to b: those of 2 from the table, the others as products of two.
-#define STAGE(R, DONE)                                                      \
+// Powers of the root of unity that belongs to b: those of 2 from the table, the others as products of two. The table has
+// those of neighbouring b side by side, the stage's from ROOTS on.
+#define LOG2(r) (r >= 16 ? 4 : r >= 8 ? 3 : r >= 4 ? 2 : r >= 2 ? 1 : 0)
+#define STAGE(R, DONE, ROOTS)                                                      \
   UNROLL for (uint c = 0; c < COUNT(R); c++) {                              \
     const place_t b = lane + c * LANES;                                        \
     if (FITS(R, b)) {                                                       \
       if (DONE > 1) {                                                       \
-        const uint k = b % DONE * (LENGTH / (DONE * R));                    \
+        const uint k = ROOTS + b % DONE;                                    \
         T w[R];                                                             \
         UNROLL for (uint r = 1; r < R; r++) {                               \
-          const uint high = r >= 8 ? 8 : r >= 4 ? 4 : r >= 2 ? 2 : 1;       \
-          w[r] = r == high ? roots[r * k] : c_mul(w[high], w[r - high]);    \
+          const uint high = r >= 16 ? 16 : r >= 8 ? 8 : r >= 4 ? 4 : r >= 2 ? 2 : 1; \
+          w[r] = r == high ? roots[LOG2(r) * DONE + k] : c_mul(w[high], w[r - high]); \
           v[c * R + r] = c_mul(v[c * R + r], w[r]);                         \
         }                                                                   \
       }                                                                     \
@@ -91,7 +93,7 @@ typedef uint place_t;
       w[0] = turn(tables.twists, (uint)line.twist * (uint)b, TWIST_BITS);   \
       v[c * R] = c_mul(v[c * R], w[0]);                                     \
       UNROLL for (uint r = 1; r < R; r++) {                                 \
-        const uint high = r >= 8 ? 8 : r >= 4 ? 4 : r >= 2 ? 2 : 1;         \
+        const uint high = r >= 16 ? 16 : r >= 8 ? 8 : r >= 4 ? 4 : r >= 2 ? 2 : 1; \
         w[r] = r == high ? turn(tables.twists, r * k, TWIST_BITS) : c_mul(w[high], w[r - high]); \
         v[c * R + r] = c_mul(v[c * R + r], c_mul(w[0], w[r]));              \
       }                                                                     \

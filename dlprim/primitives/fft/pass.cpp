@@ -139,7 +139,7 @@ void run(Queue& queue, const Pass& pass, const PassShape& shape) {
   const bool turned = pass.untangles() || pass.load == Load::tangled;
   const bool chirped = pass.chirp_in || pass.chirp_out || pass.chirp_both;
   Table root, turn, twist, chirps, spectrum;
-  if (shape.stages > 1) root = roots(device, shape.length, pass.doubles);
+  if (shape.stages > 1) root = stage_roots(device, shape, pass.doubles);
   if (turned)
     turn = turns(device, 2 * pass.inputs, pass.doubles), key.turn_bits = std::uint8_t(turn_bits(2 * pass.inputs));
   if (pass.twists)

@@ -2,6 +2,7 @@
 #include "shape.hpp"
 
 #include <dlprim/error.hpp>
+#include <dlprim/runtime/static_local_memory.hpp>
 
 #include <algorithm>
 #include <mutex>
@@ -12,14 +13,18 @@ namespace dlprim::fft_detail {
 
 namespace {
 
-constexpr std::uint8_t all_radices[] = {16, 13, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2};
+constexpr std::uint8_t all_radices[] = {32, 16, 13, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2};
 
 // Tries every way to write the length as a product of radices, greatest first, and keeps the cheapest shape.
 class Search {
  public:
   Search(const Device& device, std::uint32_t length, const PassNeeds& needs)
       : info_(device.info()), needs_(needs), vectors_(info_.cpu && info_.vendor == Vendor::intel && !needs.columns),
-        number_(needs.doubles ? 16 : 8) {
+        large_registers_(needs.columns && !needs.doubles && length >= 512 &&
+                         (info_.vendor == Vendor::nvidia || info_.vendor == Vendor::amd)),
+        number_(needs.doubles ? 16 : 8),
+        most_local_(large_registers_ ? static_local_memory(device)
+                                     : std::min<std::size_t>(info_.local_memory, usual_local)) {
     best_.length = shape_.length = length;
   }
 
@@ -36,7 +41,7 @@ class Search {
     if (rest == 1) return consider();
     if (shape_.stages == int(shape_.radices.size())) return;
     for (std::size_t i = from; i < std::size(all_radices); i++) {
-      if (rest % all_radices[i]) continue;
+      if (rest % all_radices[i] || (all_radices[i] == 32 && !large_registers_)) continue;
       shape_.radices[std::size_t(shape_.stages++)] = all_radices[i];
       extend(rest / all_radices[i], i);
       shape_.stages--;
@@ -55,7 +60,7 @@ class Search {
 
   // Every stage costs a way through local memory; idle lanes and many registers cost, too.
   void take(std::uint32_t lanes) {
-    const std::uint32_t length = shape_.length, usual = needs_.doubles ? 8 : 16;
+    const std::uint32_t length = shape_.length, usual = needs_.doubles ? 8 : large_registers_ ? 32 : 16;
     if (lanes > info_.max_work_group) return;
     std::uint32_t items = 1;
     double work = 0;
@@ -67,8 +72,9 @@ class Search {
     if (items > 2 * usual) return;
     shape_.lanes = std::uint16_t(lanes), shape_.items = std::uint16_t(items);
     if (!place_lines()) return;
-    const double cost = shape_.stages + (shape_.stages ? work / shape_.stages - 1 : 0) + 0.02 * items +
-                        std::max(0., double(items) / usual - 1) + (shape_.split ? 1.2 : 0) +
+    const double cost = shape_.stages + (shape_.stages ? work / shape_.stages - 1 : 0) +
+                        0.02 * (large_registers_ ? std::min(items, 16u) : items) +
+                        std::max(0., double(items) / usual - 1) + (shape_.split ? large_registers_ ? 0.3 : 1.2 : 0) +
                         (needs_.columns ? 8. / shape_.lines : 0);
     if (cost * steps(lanes) < cost_) best_ = shape_, cost_ = cost * steps(lanes);
   }
@@ -79,37 +85,45 @@ class Search {
     return double(lanes / vector_lanes + lanes % vector_lanes) * vector_lanes / lanes;
   }
 
+  // Whether a group can take so many lines; if so, that becomes the shape's.
+  bool choose(std::size_t lines, bool split, std::size_t local) {
+    const std::size_t bytes = number_ / (split ? 2 : 1), lanes = shape_.lanes, pad = padding(bytes);
+    const std::size_t length = shape_.length, most = needs_.columns ? 512 : info_.max_work_group;
+    const bool rows = needs_.mixed && shape_.stages > 1;
+    const std::size_t numbers = rows ? lines * padded_row(length, lines, pad) : padded(lines * length, pad);
+    if (lines * lanes > std::min(most, info_.max_work_group) || numbers * bytes + 64 > local) return false;
+    if (split && needs_.whole) return false;
+    shape_.split = split, shape_.lines = std::uint16_t(lines);
+    return true;
+  }
+
   // How many lines a group takes: rows until it is large, columns until their pieces of memory are long.
   bool place_lines() {
-    const std::size_t local = std::min<std::size_t>(info_.local_memory, 48 << 10) - 64;
-    auto fits = [&](std::size_t lines, bool split) {
-      const std::size_t bytes = number_ / (split ? 2 : 1), lanes = shape_.lanes;
-      const std::size_t pad = padding(bytes), length = shape_.length;
-      const bool rows = needs_.mixed && shape_.stages > 1;
-      const std::size_t numbers = rows ? lines * padded_row(length, lines, pad) : padded(lines * length, pad);
-      return lines * lanes <= info_.max_work_group && numbers * bytes <= local;
-    };
-    auto choose = [&](std::size_t lines) {
-      shape_.split = !fits(lines, false);
-      shape_.lines = std::uint16_t(lines);
-      return !shape_.split || (!needs_.whole && fits(lines, true));
-    };
+    const std::size_t local = std::min<std::size_t>(info_.local_memory, usual_local);
     if (!needs_.columns) {
       std::size_t lines = info_.cpu ? 1 : std::max<std::size_t>(1, 256 / shape_.lanes);
-      while (lines > 1 && !fits(lines, false)) lines--;
-      return choose(lines);
+      while (lines > 1 && !choose(lines, false, local)) lines--;
+      return choose(lines, false, local) || choose(lines, true, local);
     }
-    for (std::size_t lines = 16; lines * number_ >= 32; lines /= 2)
-      if (lines * shape_.lanes <= 512 && choose(lines)) return true;
+    if (large_registers_ && needs_.mixed) {
+      for (std::size_t lines = 16; lines >= 4; lines /= 2)
+        if (choose(lines, false, lines > 4 ? local : most_local_)) return true;
+    }
+    for (std::size_t lines = 16; lines * number_ >= 32; lines /= 2) {
+      if (choose(lines, false, local) || choose(lines, true, local)) return true;
+      if (lines <= 8 && (choose(lines, true, most_local_) || choose(lines, false, most_local_))) return true;
+    }
     return false;
   }
 
+  static constexpr std::size_t usual_local = 48 << 10;
   static constexpr std::uint32_t vector_lanes = 16;  // of compilers for CPUs, which make vectors of work-items
 
   const DeviceInfo& info_;
   PassNeeds needs_;
   bool vectors_;
-  std::size_t number_;
+  bool large_registers_;  // 32 numbers a work-item cost no more than 16 where that saves a stage
+  std::size_t number_, most_local_;
   PassShape shape_, best_;
   double cost_ = impossible;
 };

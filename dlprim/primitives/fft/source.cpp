@@ -13,7 +13,7 @@ namespace {
 struct Composite {
   int radix, a, b;
 };
-constexpr Composite composites[] = {{6, 2, 3}, {8, 2, 4}, {9, 3, 3}, {10, 2, 5}, {16, 4, 4}};
+constexpr Composite composites[] = {{6, 2, 3}, {8, 2, 4}, {9, 3, 3}, {10, 2, 5}, {16, 4, 4}, {32, 4, 8}};
 
 std::string literal(double value, bool doubles) {
   char text[40];
@@ -48,10 +48,12 @@ void define_types(KernelSource& source, bool doubles, bool wide) {
 std::string stages(const PassShape& shape, bool sync_first, int mixed) {
   std::string text;
   std::uint32_t done = 1;
+  std::size_t roots = 0;
   for (int s = 0; s < shape.stages; s++) {
     const std::uint32_t radix = shape.radices[std::size_t(s)];
     const std::string both = "(" + std::to_string(radix) + ", " + std::to_string(done);
-    text += "STAGE" + both + ") ";
+    text += "STAGE" + both + ", " + std::to_string(roots) + ") ";
+    if (s) roots += stage_root_count(radix, done);
     const bool moves = mixed == 1 ? s + 2 == shape.stages : mixed == 2 && s == 0;
     if (s + 1 < shape.stages)
       text += std::string(s || sync_first ? "SYNC " : "") + (moves ? "EXCHANGE_MIXED" : "EXCHANGE") + both + ", " +

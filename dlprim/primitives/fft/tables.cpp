@@ -113,20 +113,35 @@ Complex root_of_unity(std::uint64_t m, std::uint64_t n) {
 
 int turn_bits(std::uint64_t n) { return n <= 16384 ? 32 : (std::bit_width(n - 1) + 1) / 2; }
 
-Table roots(Device& device, std::uint64_t n, bool doubles) {
-  return table(device, 0, n, 0, doubles, [&] {
-    Numbers numbers(n);
-    for (std::uint64_t m = 0; m < n; m++) numbers[m] = root_of_unity(m, n);
+std::size_t stage_root_count(std::uint32_t radix, std::uint32_t done) {
+  return std::size_t(std::bit_width(radix - 1)) * done;
+}
+
+Table stage_roots(Device& device, const PassShape& shape, bool doubles) {
+  std::uint64_t radices = 0;
+  for (int s = 0; s < shape.stages; s++) radices = radices * 33 + shape.radices[std::size_t(s)];
+  return table(device, 1, shape.length, radices, doubles, [&] {
+    Numbers numbers;
+    std::uint32_t done = shape.radices[0];
+    for (int s = 1; s < shape.stages; s++) {
+      const std::uint32_t radix = shape.radices[std::size_t(s)];
+      for (std::uint32_t power = 1; power < radix; power *= 2)
+        for (std::uint32_t k = 0; k < done; k++)
+          numbers.push_back(root_of_unity(std::uint64_t(power) * k, radix * done));
+      done *= radix;
+    }
     return numbers;
   });
 }
 
 Table turns(Device& device, std::uint64_t n, bool doubles) {
-  const int bits = turn_bits(n);
-  if (bits == 32) return roots(device, n, doubles);
-  return table(device, 1, n, 0, doubles, [&] {
+  return table(device, 0, n, 0, doubles, [&] {
     Numbers numbers;
-    const std::uint64_t low = std::uint64_t(1) << bits;
+    const std::uint64_t low = std::uint64_t(1) << turn_bits(n);
+    if (low >= n) {
+      for (std::uint64_t m = 0; m < n; m++) numbers.push_back(root_of_unity(m, n));
+      return numbers;
+    }
     for (std::uint64_t m = 0; m < low; m++) numbers.push_back(root_of_unity(m, n));
     for (std::uint64_t m = 0; m < n; m += low) numbers.push_back(root_of_unity(m, n));
     return numbers;
