@@ -108,3 +108,56 @@ def test_versions_that_are_not_tested_run_eagerly(device, monkeypatch):
         ]
         assert sum("run eagerly" in str(w.message) for w in caught) == 1 - number
         torch.testing.assert_close(found.cpu(), F.gelu(x) + number)
+
+
+def _every(step, count):
+    return lambda x: x[torch.arange(count, device=x.device) * step] + 1
+
+
+@pytest.mark.parametrize("step, count", [(1, 7), (3, 3), (-1, 7)])
+def test_indices_that_follow_from_loops(device, step, count):
+    x = floats(7, 9)
+    check(_every(step, count), x, device=device)
+
+
+@pytest.mark.parametrize(
+    "function, index",
+    [
+        (_every(1, 10), 7),
+        (_every(3, 5), 9),
+        (_every(1 << 28, 5), 1 << 28),  # far behind the tensor's memory
+        (lambda x: x[:, torch.arange(12, device=x.device)].sum(1), 9),
+        (lambda x: torch.zeros(4, 9, device=x.device).index_put((torch.arange(7, device=x.device),), x), 4),
+    ],
+)
+def test_indices_that_follow_from_loops_are_checked(device, function, index):
+    with pytest.raises(IndexError, match=f"index {index} is out of bounds for dimension with size"):
+        torch.compile(function)(floats(7, 9).to(device))
+        torch.ocl.synchronize()
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+def test_gradients_of_padding_by_a_condition(device, mode):
+    grad, x = floats(2, 9, 9), floats(2, 7, 7)
+    backward = getattr(torch.ops.aten, {"reflect": "reflection", "replicate": "replication"}[mode] + "_pad2d_backward")
+    check(lambda grad, x: backward(grad, x, [1, 1, 1, 1]), grad, x, device=device)
+
+
+def test_inductor_without_torch_compile(device, tmp_path):
+    code = """
+import os, warnings
+from torch._inductor import CompiledArtifact, compile, standalone_compile
+from torch.fx.experimental.proxy_tensor import make_fx
+warnings.filterwarnings("error", "torch.compile")
+x = torch.randn(5, 7)
+on_device = x.to("ocl")
+graph = make_fx(lambda x: (torch.relu(x) + x.sum(1, keepdim=True),))(on_device)
+expected = torch.relu(x) + x.sum(1, keepdim=True)
+torch.testing.assert_close(compile(graph, [on_device])(on_device)[0].cpu(), expected)
+artifact = standalone_compile(graph, [on_device])
+torch.testing.assert_close(artifact(on_device)[0].cpu(), expected)
+path = os.environ["PROGRAM"]
+artifact.save(path=path, format="binary")
+torch.testing.assert_close(CompiledArtifact.load(path=path, format="binary")(on_device)[0].cpu(), expected)
+"""
+    run_python(code, PROGRAM=str(tmp_path / "program"))

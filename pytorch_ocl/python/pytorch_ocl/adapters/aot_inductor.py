@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""AOTInductor: torch._inductor.aoti_compile_and_package and aoti_load_package on ocl devices (docs/compile.md)."""
+"""Inductor's own functions on ocl devices (docs/compile.md).
 
-from pytorch_ocl.inductor import uses_ocl
+AOTInductor's aoti_compile_and_package and aoti_load_package, and what compiles a graph without torch.compile:
+torch._inductor.compile, standalone_compile, compile_fx.
+"""
+
+import functools
+
+from pytorch_ocl.inductor import is_tested, uses_ocl
 
 
 def compiler(module):
@@ -16,6 +22,20 @@ def compiler(module):
         return original(model_, example_inputs_, inner_compile, config_patches)
 
     module.compile_fx_aot = compile_fx_aot
+    compile_fx, usual = module.compile_fx, module.compile_fx_inner
+
+    @functools.wraps(compile_fx)
+    def for_any_device(
+        model_, example_inputs_, inner_compile=usual, config_patches=None, decompositions=None, **options
+    ):
+        options["decompositions"] = decompositions
+        if inner_compile is usual and is_tested() and uses_ocl(model_, example_inputs_):
+            from pytorch_ocl.inductor.compile import compile_graph
+
+            return compile_graph(model_, example_inputs_, config_patches or {}, **options)
+        return compile_fx(model_, example_inputs_, inner_compile, config_patches, **options)
+
+    module.compile_fx = for_any_device
 
 
 def package(module):

@@ -45,6 +45,7 @@ _SETTINGS = {
     "benchmark_fusion": False,
     "cpp_cache_precompile_headers": False,  # there is none of this device's
     "triton.nested_reduction": False,
+    "triton.autotune_at_compile_time": False,  # which standalone_compile asks for
 }
 
 
@@ -109,7 +110,7 @@ def warn(error) -> None:
     )
 
 
-def compile_graph(graph, inputs, patches):
+def compile_graph(graph, inputs, patches, **options):
     """As Inductor's compile_fx; `patches` of its configuration go before what this device needs."""
     registration.register()
     needed = settings()
@@ -124,6 +125,7 @@ def compile_graph(graph, inputs, patches):
             inputs,
             inner_compile=functools.partial(_inner, replayed=True) if replayed else _inner,
             config_patches={**patches, **needed},
+            **options,
         )
     try:
         runtime.wait_for_builds()  # of programs that came from Inductor's cache

@@ -53,6 +53,7 @@ class OclKernel(SIMDKernel):
         self.fetched, self.kept = {}, {}  # {(buffer, index): variable} of this phase, and of all
         self.column_results, self.new_results = [], []  # lines that fetch a column's results in later phases
         self.beyond_loops = OrderedSet()  # variables that outlive the phase
+        self.guards = []  # (loops' variables, the text of when they are outside of what they index)
         self.messages = {}  # that the kernel may report: {text: name of its code}
         self.scratch = []  # types that are combined
         self.special_type = None
@@ -150,11 +151,18 @@ class OclKernel(SIMDKernel):
             self.fetched[key] = variable
         return f"{'KEPT' if keep else 'FETCHED'}({storage}, {self.fetched[key]}, {pointer}, {at})"
 
+    def _place(self, index):
+        """The text of an index, 0 where a check of its variables failed, and of the first of its neighbours."""
+        index = self.prepare_indexing(index)
+        outside = [condition for symbols, condition in self.guards if symbols <= index.free_symbols]
+        if outside:
+            return f"({' || '.join(outside)}) ? 0 : {self.index_to_str(index)}", None
+        return self.index_to_str(index), self._first(index)
+
     def load(self, name, index):
         dtype = V.graph.get_dtype(name)
         pointer = self.args.input(name)
-        index = self.prepare_indexing(index)
-        at, first = self.index_to_str(index), self._first(index)
+        at, first = self._place(index)
         element = f"{pointer}[{at}]" if first is None else self._fetch(name, dtype, pointer, first, at)
         text = types.decode(dtype, element)
         return self.cse.generate(self.loads, text, dtype=torch.float32 if dtype in types.NARROW else dtype)
@@ -162,8 +170,7 @@ class OclKernel(SIMDKernel):
     def _store_line(self, name, index, value, mode):
         dtype = V.graph.get_dtype(name)
         pointer = self.args.output(name)
-        index = self.prepare_indexing(index)
-        at, first = self.index_to_str(index), self._first(index)
+        at, first = self._place(index)
         if mode is None:
             target = f"{pointer}[{at}]"
             if first is not None:
@@ -253,8 +260,11 @@ class OclKernel(SIMDKernel):
         size_text = f" with size {limit}" if isinstance(size, sympy.Integer) else ""
         code = self._code(f"index %lld is out of bounds for dimension{size_text}")
         report = f"REPORT(status, (int){code}, {index});"
-        if is_symbol(expr):  # and the access goes to the first element instead
+        # And the access goes to the first element instead. Within a condition loops' variables do not leave the range.
+        if is_symbol(expr) and index.startswith("tmp"):
             report += f" {index} = 0;"
+        elif not self._load_mask:
+            self.guards.append((self.range_tree_nodes.keys() & expr.free_symbols, outside))
         self.compute.writeline(f"if ({outside}) {{ {report} }}")
 
     def device_assert_async(self, cond, msg):
