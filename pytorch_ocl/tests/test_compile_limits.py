@@ -127,6 +127,7 @@ def test_indices_that_follow_from_loops(device, step, count):
         (_every(3, 5), 9),
         (_every(1 << 28, 5), 1 << 28),  # far behind the tensor's memory
         (lambda x: x[:, torch.arange(12, device=x.device)].sum(1), 9),
+        (lambda x: torch.cat([x, x[torch.arange(5, device=x.device) * (1 << 28)]]) + 1, 1 << 28),  # within a condition
         (lambda x: torch.zeros(4, 9, device=x.device).index_put((torch.arange(7, device=x.device),), x), 4),
     ],
 )

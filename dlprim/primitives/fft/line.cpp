@@ -31,7 +31,8 @@ void transform_parts(Queue& queue, const Pass& whole) {
     arrange(ready);
     if (!first)
       if (const auto shape = shape_of(device, ready)) return run(queue, ready, *shape);
-    const std::uint32_t part = first_part(device, last.length, whole.doubles), rest = last.length / part;
+    const std::uint32_t part = first_part(device, last.length, whole.doubles, whole.chirps()),
+                        rest = last.length / part;
     Pass pass = first ? whole : last;
     pass.length = part, pass.twists = whole.length, pass.outputs = part, pass.out_step = 1, pass.scale = 1;
     pass.y = workspace.data(), pass.store = Store::complex, pass.swap_out = pass.chirp_out = false;

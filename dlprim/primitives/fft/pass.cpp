@@ -116,8 +116,9 @@ void arrange(Pass& pass) {
 std::optional<PassShape> shape_of(const Device& device, const Pass& pass) {
   const bool in = along(pass, true), out = along(pass, false), columns = !(in && out);
   const bool mixed = can_mix(device, pass);
-  return pass_shape(device, pass.length,
-                    {pass.doubles, columns, pass.untangles() || (columns && (in || out) && !mixed), mixed});
+  return pass_shape(
+      device, pass.length,
+      {pass.doubles, columns, pass.untangles() || (columns && (in || out) && !mixed), mixed, pass.chirps()});
 }
 
 void run(Queue& queue, const Pass& pass, const PassShape& shape) {

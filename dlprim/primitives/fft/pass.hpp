@@ -38,6 +38,7 @@ struct Pass {
 
   std::uint64_t count() const;  ///< lines
   bool untangles() const { return store >= Store::untangled; }
+  bool chirps() const { return chirp_in || chirp_out || chirp_both || spectrum_in; }
   std::size_t bytes() const { return doubles ? 16 : 8; }  ///< of a complex number
   void add(const LineDim& more) { dim[std::size_t(dims++)] = more; }
 };

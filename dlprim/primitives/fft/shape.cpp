@@ -5,6 +5,7 @@
 #include <dlprim/runtime/static_local_memory.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -20,7 +21,8 @@ class Search {
  public:
   Search(const Device& device, std::uint32_t length, const PassNeeds& needs)
       : info_(device.info()), needs_(needs), vectors_(info_.cpu && info_.vendor == Vendor::intel && !needs.columns),
-        large_registers_(needs.columns && !needs.doubles && length >= 512 &&
+        large_registers_(needs.columns && !needs.doubles && !needs.chirped && length >= 512 &&
+                         std::has_single_bit(length) &&
                          (info_.vendor == Vendor::nvidia || info_.vendor == Vendor::amd)),
         number_(needs.doubles ? 16 : 8),
         most_local_(large_registers_ ? static_local_memory(device)
@@ -143,8 +145,9 @@ Answer remembered(std::uint64_t key, Find&& find) {
 }
 
 std::uint64_t key_of(const Device& device, std::uint32_t length, const PassNeeds& needs) {
-  return std::uint64_t(length) << 32 | std::uint64_t(device.index()) << 4 | std::uint64_t(needs.mixed) << 3 |
-         std::uint64_t(needs.doubles) << 2 | std::uint64_t(needs.columns) << 1 | std::uint64_t(needs.whole);
+  return std::uint64_t(length) << 32 | std::uint64_t(device.index()) << 5 | std::uint64_t(needs.chirped) << 4 |
+         std::uint64_t(needs.mixed) << 3 | std::uint64_t(needs.doubles) << 2 | std::uint64_t(needs.columns) << 1 |
+         std::uint64_t(needs.whole);
 }
 
 }  // namespace
@@ -173,8 +176,8 @@ std::optional<PassShape> pass_shape(const Device& device, std::uint32_t length, 
                                               [&] { return Search(device, length, needs).run(); });
 }
 
-std::uint32_t first_part(const Device& device, std::uint32_t length, bool doubles) {
-  const PassNeeds needs{doubles, true, true};
+std::uint32_t first_part(const Device& device, std::uint32_t length, bool doubles, bool chirped) {
+  const PassNeeds needs{.doubles = doubles, .columns = true, .whole = true, .chirped = chirped};
   return remembered<std::uint32_t>(key_of(device, length, needs), [&] {
     std::uint32_t best = 1;
     auto fits = [&](std::uint32_t part) { return pass_shape(device, part, needs).has_value(); };

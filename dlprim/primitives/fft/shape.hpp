@@ -26,6 +26,7 @@ struct PassNeeds {
   bool columns = false;  ///< neighbouring work-items take neighbouring lines
   bool whole = false;    ///< local memory must hold whole complex numbers
   bool mixed = false;    ///< neighbouring work-items take neighbouring numbers of a line at one end of the pass
+  bool chirped = false;  ///< numbers are multiplied by Bluestein's factors, which take registers, too
 };
 
 /// The shape of a pass, or nothing where a length has prime factors above 13 or a group cannot hold enough lines.
@@ -33,7 +34,7 @@ std::optional<PassShape> pass_shape(const Device& device, std::uint32_t length, 
 
 /// The length of the first part of a line that is split in two, such that a group can hold its columns. Throws
 /// NotImplementedError where there is none.
-std::uint32_t first_part(const Device& device, std::uint32_t length, bool doubles);
+std::uint32_t first_part(const Device& device, std::uint32_t length, bool doubles, bool chirped);
 
 /// Whether all prime factors are 13 at most.
 bool is_smooth(std::uint64_t length);

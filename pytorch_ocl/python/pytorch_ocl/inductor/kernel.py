@@ -53,7 +53,7 @@ class OclKernel(SIMDKernel):
         self.fetched, self.kept = {}, {}  # {(buffer, index): variable} of this phase, and of all
         self.column_results, self.new_results = [], []  # lines that fetch a column's results in later phases
         self.beyond_loops = OrderedSet()  # variables that outlive the phase
-        self.guards = []  # (loops' variables, the text of when they are outside of what they index)
+        self.guards = []  # (condition around it, loops' variables, the text of when they are out of range)
         self.messages = {}  # that the kernel may report: {text: name of its code}
         self.scratch = []  # types that are combined
         self.special_type = None
@@ -154,7 +154,11 @@ class OclKernel(SIMDKernel):
     def _place(self, index):
         """The text of an index, 0 where a check of its variables failed, and of the first of its neighbours."""
         index = self.prepare_indexing(index)
-        outside = [condition for symbols, condition in self.guards if symbols <= index.free_symbols]
+        outside = [
+            text
+            for mask, symbols, text in self.guards
+            if mask in (None, self._load_mask) and symbols <= index.free_symbols
+        ]
         if outside:
             return f"({' || '.join(outside)}) ? 0 : {self.index_to_str(index)}", None
         return self.index_to_str(index), self._first(index)
@@ -260,11 +264,11 @@ class OclKernel(SIMDKernel):
         size_text = f" with size {limit}" if isinstance(size, sympy.Integer) else ""
         code = self._code(f"index %lld is out of bounds for dimension{size_text}")
         report = f"REPORT(status, (int){code}, {index});"
-        # And the access goes to the first element instead. Within a condition loops' variables do not leave the range.
+        # And the access goes to the first element instead.
         if is_symbol(expr) and index.startswith("tmp"):
             report += f" {index} = 0;"
-        elif not self._load_mask:
-            self.guards.append((self.range_tree_nodes.keys() & expr.free_symbols, outside))
+        else:
+            self.guards.append((self._load_mask, self.range_tree_nodes.keys() & expr.free_symbols, outside))
         self.compute.writeline(f"if ({outside}) {{ {report} }}")
 
     def device_assert_async(self, cond, msg):
