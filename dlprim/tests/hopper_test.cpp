@@ -4,6 +4,7 @@
 #include <dlprim/primitives/attention.hpp>
 #include <dlprim/primitives/conv.hpp>
 #include <dlprim/primitives/gemm.hpp>
+#include <dlprim/primitives/scaled_gemm.hpp>
 #include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/settings.hpp>
 
@@ -123,6 +124,34 @@ TEST_F(Hopper, ProductsByRegisters) {
       product(type, form);
     }
   }
+}
+
+void scaled_product(bool fast_sums, bool lines, DataType result, bool bias, std::int64_t n = 272) {
+  const std::int64_t m = 264, k = 1024;
+  const DeviceTensor a(DataType::uint8, {m, k}), b(DataType::uint8, {n, k}), c(result, {m, n});
+  const DeviceTensor scales(DataType::float32, {m + n});
+  ScaledGemmOptions options{.a_scale = scales.view().data, .b_scale = scales.view().data, .lines = lines};
+  options.fast_sums = fast_sums;
+  if (bias) options.bias = TensorView(c.view().data, result, std::vector{n});
+  const TensorView across(b.view().data, DataType::uint8, std::vector{k, n}, std::vector<std::int64_t>{1, k});
+  scaled_gemm(queue(), a.view(), SmallFloat::e4m3fn, across, bias ? SmallFloat::e5m2 : SmallFloat::e4m3fn, c.view(),
+              options);
+}
+
+TEST_F(Hopper, ProductsOfBytes) {
+  for (const bool fast_sums : {false, true})
+    for (const std::string& text : tiles(fast_sums ? "tma.8bit" : "tma.8bit.exact")) {
+      const Variable tile("DLPRIM_GEMM_TILE", text.c_str());
+      {
+        const Variable whole("DLPRIM_GEMM_SPLIT", "1");
+        scaled_product(fast_sums, true, DataType::bfloat16, true);
+        scaled_product(fast_sums, false, DataType::float32, false, 264);
+        const WideIndexes wide;
+        scaled_product(fast_sums, true, DataType::bfloat16, false);
+      }
+      const Variable split("DLPRIM_GEMM_SPLIT", "2");
+      scaled_product(fast_sums, true, DataType::bfloat16, true);
+    }
 }
 
 TEST_F(Hopper, ProductsOfPackedOperands) {

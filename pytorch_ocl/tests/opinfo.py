@@ -27,6 +27,8 @@ TOLERANCES = {
     torch.complex64: (1e-4, 1e-4),
     torch.complex128: (1e-9, 1e-9),
     torch.complex32: (5e-3, 5e-3),
+    torch.float8_e4m3fn: (0.13, 2e-3),  # one step
+    torch.float8_e5m2: (0.26, 2e-5),
 }
 GRADIENT_TOLERANCE = (1e-3, 1e-3)
 # Floats made of integers: the operands are exact.
@@ -136,6 +138,8 @@ def compare(op, dtype, expected, actual, random, gradient=False):
         y, x = y.detach().cpu(), x.detach()
         if x.dtype == torch.complex32:
             x, y = x.to(torch.complex64), y.to(torch.complex64)
+        elif x.dtype.is_floating_point and x.dtype.itemsize == 1:
+            x, y = x.float(), y.float()
         torch.testing.assert_close(
             y, x, rtol=relative, atol=absolute, equal_nan=True, check_device=False, check_stride=False
         )

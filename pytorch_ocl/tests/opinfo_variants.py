@@ -123,8 +123,6 @@ LEFT_OUT = {
     ("noncontiguous", "as_strided"): "it reads between the elements, which a copy to the device leaves undefined",
     ("noncontiguous", "as_strided_copy"): "see as_strided",
     ("noncontiguous", "as_strided_scatter"): "see as_strided",
-    ("out", "torch._scaled_mm"): "eight-bit floating-point numbers: not supported yet",
-    ("noncontiguous", "torch._scaled_mm"): "eight-bit floating-point numbers: not supported yet",
     ("out", "linalg.eigh"): "the signs of eigenvectors are not determined",
     ("noncontiguous", "linalg.eigh"): "see out",
     ("noncontiguous", "matrix_exp"): "the CPU's result is not accurate enough: see expectations.yaml",

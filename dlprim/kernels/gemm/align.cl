@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Copies x [rows, columns] with any strides, in elements, to y, whose rows begin `pitch` elements apart, a multiple of 16
 // bytes; what lies between them is not defined. The host also defines
-//   BYTES         2 or 4, of an element
+//   BYTES         1, 2 or 4, of an element
 //   ALONG_ROWS    work-items side by side go along the rows' numbers (x_row is 1), else along columns
 #include "lib/types.clh"
 
@@ -9,9 +9,12 @@
 #if BYTES == 4
 typedef uint Element;
 typedef uint4 Chunk;
-#else
+#elif BYTES == 2
 typedef ushort Element;
 typedef ushort8 Chunk;
+#else
+typedef uchar Element;
+typedef uchar16 Chunk;
 #endif
 
 __kernel void gemm_align(CONST_GLOBAL(Element, x), GLOBAL(Element, y), const long rows, const long columns,
@@ -26,7 +29,9 @@ __kernel void gemm_align(CONST_GLOBAL(Element, x), GLOBAL(Element, y), const lon
   __global Chunk *to = (__global Chunk *)(POINTER(Element, y) + (batch * rows + row) * pitch + column);
 #if BYTES == 4
   *to = (Chunk)(v[0], v[1], v[2], v[3]);
-#else
+#elif BYTES == 2
   *to = (Chunk)(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]);
+#else
+  *to = (Chunk)(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15]);
 #endif
 }

@@ -41,5 +41,5 @@ __kernel void gemm_reduce(GEMM_ARGUMENTS) {
   T addend = 0;
   if (!IS_ZERO(beta)) addend = LOAD(TD, CONST_POINTER(STORAGE(TD), d), batch * p->d_batch + m * p->d_m + n * p->d_n);
   LOAD_RESIDUAL(at);
-  STORE(TC, POINTER(STORAGE(TC), c), at, FINISH(sum, addend));
+  STORE(TC, POINTER(STORAGE(TC), c), at, FINISH(SCALED(sum, m, n), addend));
 }

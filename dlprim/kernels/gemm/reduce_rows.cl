@@ -38,7 +38,7 @@ __kernel void gemm_reduce_rows(GEMM_ARGUMENTS) {
     T addend = 0;
     if (beta != 0) addend = LOAD(TD, D, (n + e) * p->d_n);
     LOAD_RESIDUAL(at + e);
-    results[e] = ENCODE(TC, FINISH(sums[e], addend));
+    results[e] = ENCODE(TC, FINISH(SCALED(sums[e], m, n + e), addend));
   }
   *(__global FOUR(TC) *)(POINTER(STORAGE(TC), c) + at) = (FOUR(TC))(results[0], results[1], results[2], results[3]);
 }

@@ -11,7 +11,10 @@
 //                            or 256
 //   RESIDENT                 work-groups that share a compute unit
 //   STAGES                   stages in local memory, at least 2
-//   BYTES                    2 or 4 (tf32), of an element
+//   BYTES                    1, 2 or 4 (tf32), of an element
+//   E5M2_A, E5M2_B           of 1 byte: of e5m2, else of e4m3; A and B are contiguous along k
+//   EXACT_SUMS               of 1 byte: the matrix unit, which keeps about 14 bits of them, adds up a stage's products;
+//                            the sums of stages are rounded as float32. TM is 64
 //   A_ALONG_K, B_ALONG_K     whether they are contiguous along k. Of 4 bytes one may be not (gemm/tma_registers.clh):
 //                            it is P, so that the transpose is computed where it is B
 //   VC                       see gemm/store.clh and gemm/tma_registers.clh
@@ -35,8 +38,11 @@
 #define TILE_P FOR_P(TILE_M, TILE_N)
 #define GROUP (TILE_P / TM * (FOR_Q(TILE_M, TILE_N) / BN) * 128)
 #define SETS (TM / 64)
-#define TEAM (REGISTERS && GROUP == 256 && RESIDENT == 1 ? 128 : 32)  // work-items, of which one copies
+// Work-items of which one copies; in its warp group the others only hand on registers.
+#define MANY_REGISTERS (REGISTERS || BYTES == 1)
+#define TEAM (MANY_REGISTERS && GROUP == 256 && RESIDENT == 1 ? 128 : 32)
 #define DEPTH (128 / BYTES)
+#define COUNTED (BYTES == 1 ? 2 : 1)  // elements that tensor maps count as one
 #define STAGE_A (128 * TILE_M)
 #define STAGE (STAGE_A + 128 * TILE_N)
 #define PANEL (128 * DEPTH)  // bytes of a box of DEPTH rows of an operand that is contiguous along these
@@ -97,13 +103,19 @@ inline int place(int along_k, int row, int k) {
 #define NEXT_ROWS(along_k) ((along_k) ? 64 * 128 / 16 : PANEL / 16)
 #define NEXT_K(along_k) ((along_k) ? 32 / 16 : 16 * 128 / 16)
 
-#if BYTES == 2
+#if BYTES == 1
+#define KIND_0 "e4m3"
+#define KIND_1 "e5m2"
+#define KINDS CONCAT(KIND_, E5M2_A) "." CONCAT(KIND_, E5M2_B)
+#define WGMMA(set, a, b, more) WGMMA_WITH("k32", KINDS, "", set, a, b, more)
+#elif BYTES == 2
 #define TURNED_0 ", 1"
 #define TURNED_1 ", 0"
 #define FLAGS CONCAT(TURNED_, A_ALONG_K) CONCAT(TURNED_, B_ALONG_K)
-#define WGMMA(set, a, b, more) WGMMA_WITH("k16", HOPPER_STRING(TA), FLAGS, set, a, b, more)
+#define TAG HOPPER_STRING(TA)
+#define WGMMA(set, a, b, more) WGMMA_WITH("k16", TAG "." TAG, FLAGS, set, a, b, more)
 #else
-#define WGMMA(set, a, b, more) WGMMA_WITH("k8", "tf32", "", set, a, b, more)
+#define WGMMA(set, a, b, more) WGMMA_WITH("k8", "tf32.tf32", "", set, a, b, more)
 #endif
 
 // A place in the ring. Each stage has a barrier that tells it is full and one that tells it is free.
@@ -136,7 +148,7 @@ __attribute__((always_inline)) inline void produce(Ring ring, ulong maps, const 
 #else
       expect_bytes(barrier, STAGE);
 #endif
-#define ORDER(to, operand, column, row) copy_box(to, map_##operand, column, row, at_##operand, barrier)
+#define ORDER(to, operand, column, row) copy_box(to, map_##operand, (column) / COUNTED, row, at_##operand, barrier)
       COPY_OPERAND(ORDER, to, a, A_ALONG_K, TILE_M, m, p->m, k)
       COPY_OPERAND(ORDER, to + STAGE_A, b, B_ALONG_K, TILE_N, n, p->n, k)
       advance(&ring);
@@ -146,8 +158,34 @@ __attribute__((always_inline)) inline void produce(Ring ring, ulong maps, const 
 
 #define STORE_8(set, j, b) READ_8(set, j, b, sum[0][4 * j + b]);
 #define STORE_32(set, j) STORE_8(set, j, 0) STORE_8(set, j, 1) STORE_8(set, j, 2) STORE_8(set, j, 3)
+// A warp's sums times the scales of their rows and columns, of which a lane loads every 32nd.
+#if SCALES == 2
+#define SCALE_8(set, j, b) MULTIPLY_8(set, j, b, of_rows * of_columns(own[j], 8 * b + 2 * (warp.lane % 4)))
+#define SCALE_32(set, j) SCALE_8(set, j, 0) SCALE_8(set, j, 1) SCALE_8(set, j, 2) SCALE_8(set, j, 3)
+#define SCALE_SET(set, row, column)                                                                   \
+  const INDEX line = row + warp.lane / 4;                                                             \
+  const float upper = SCALE_OF(a, min(line, p->m - 1)), lower = SCALE_OF(a, min(line + 8, p->m - 1)); \
+  const float4 of_rows = (float4)(upper, upper, lower, lower);                                        \
+  float own[BN / 32];                                                                                 \
+  UNROLL for (int j = 0; j < BN / 32; j++)                                                            \
+    own[j] = SCALE_OF(b, min((INDEX)(column + 32 * j + warp.lane), p->n - 1));                        \
+  EACH_32(set, SCALE_32)
+inline float4 of_columns(float own, uint lane) {
+  const float2 pair = (float2)(of_lane(own, lane), of_lane(own, lane + 1));
+  return (float4)(pair, pair);
+}
+#elif SCALES
+#define SCALE_8(set, j, b) MULTIPLY_8(set, j, b, of_all)
+#define SCALE_32(set, j) SCALE_8(set, j, 0) SCALE_8(set, j, 1) SCALE_8(set, j, 2) SCALE_8(set, j, 3)
+#define SCALE_SET(set, row, column)                            \
+  const float4 of_all = SCALE_OF(a, 0) * SCALE_OF(b, 0);       \
+  EACH_32(set, SCALE_32)
+#else
+#define SCALE_SET(set, row, column)
+#endif
 #define STORE_SET(set, row, column)                            \
   {                                                            \
+    SCALE_SET(set, row, column)                                \
     float4 sum[1][BN / 8];                                     \
     EACH_32(set, STORE_32)                                     \
     store_sums(sum, row, column, &tile, &warp, HELD_OF(turn)   \
@@ -164,17 +202,37 @@ __attribute__((always_inline)) inline void produce(Ring ring, ulong maps, const 
 #else
 #define SECOND_SET(p, q, more)
 #endif
+#if EXACT_SUMS
+#define TOTAL t
+#define ADD_32(set, j) ADD_8(t, set, j, 0) ADD_8(t, set, j, 1) ADD_8(t, set, j, 2) ADD_8(t, set, j, 3)
+#define ANEW(more) 0
+#define WAIT_FOR_STAGE() WGMMA_WAIT(0)
+#define ADD_STAGE EACH_32(s, ADD_32)
+#else
+#define TOTAL s
+#define ANEW(more) more
+#define WAIT_FOR_STAGE() WGMMA_WAIT(1)  // for the one before
+#define ADD_STAGE
+#endif
 #define MULTIPLY_RING(more, RELEASE)                                                          \
   const ulong at_p = first_p + ring.stage * (STAGE / 16);                                     \
   WGMMA_FENCE();                                                                              \
   UNROLL for (int k = 0; k < 4; k++) {                                                        \
     const ulong p_of_k = at_p + k * NEXT_K(A_ALONG_K), q_of_k = at_q + k * NEXT_K(B_ALONG_K); \
-    WGMMA(s, p_of_k, q_of_k, more | k);                                                       \
+    WGMMA(s, p_of_k, q_of_k, ANEW(more) | k);                                                 \
     SECOND_SET(p_of_k, q_of_k, more | k)                                                      \
   }                                                                                           \
   WGMMA_COMMIT();                                                                             \
-  WGMMA_WAIT(1);                                                                              \
-  RELEASE;
+  WAIT_FOR_STAGE();                                                                           \
+  RELEASE;                                                                                    \
+  ADD_STAGE
+#endif
+
+// Registers move from the warps that copy to those that multiply.
+#if TEAM == 128
+#define MAKE_REGISTERS_FEW() asm volatile("//@setmaxnreg.dec.sync.aligned.u32 56;")
+#define MAKE_REGISTERS_MANY() asm volatile("//@setmaxnreg.inc.sync.aligned.u32 224;")
+#else
 #define MAKE_REGISTERS_FEW()
 #define MAKE_REGISTERS_MANY()
 #endif
@@ -220,6 +278,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
   const ulong first_p = OPERAND(ring.memory, A_ALONG_K) + own_p / 64 * NEXT_ROWS(A_ALONG_K);
 #endif
   DECLARE_SUMS(s)
+#if EXACT_SUMS
+  DECLARE_SUMS(t)
+#endif
 #if SETS == 2
   DECLARE_SUMS(r)
 #endif
@@ -228,6 +289,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
     const Tile tile = tile_of(number, p);
     TILE_STEPS(tile)
     uint last = 0;  // the barrier of the stage before
+#if EXACT_SUMS
+    CLEAR_SUMS(t)
+#endif
     for (int i = 0; i < steps; i++) {
       const uint barrier = full(&ring);
       const ulong at_q = first_q + ring.stage * (STAGE / 16);
@@ -243,7 +307,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
 #if REGISTERS
     EACH_32(s, STORE_ROWS_32)
 #else
-    STORE_SET(s, row, column)
+    STORE_SET(TOTAL, row, column)
 #if SETS == 2
     STORE_SET(r, row + 64, column)
 #endif
@@ -253,9 +317,14 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
 }
 #else
 // Number k of a row of an operand in a stage.
-inline float element(const __local uchar *part, int along_k, int row, int k) {
+inline float element(const __local uchar *part, int along_k, int e5m2, int row, int k) {
   const __local uchar *at = part + place(along_k, row, k);
-#if BYTES == 2
+#if BYTES == 1
+  const ushort byte = *at, magnitude = byte & 127;
+  if (e5m2) return decode_f16(byte << 8);
+  const float value = magnitude == 127 ? NAN : 256 * decode_f16(magnitude << 7);
+  return byte & 128 ? -value : value;
+#elif BYTES == 2
   return DECODE(TA, *(const __local ushort *)at);
 #else
   return as_float(*(const __local uint *)at & 0xffffe000u);
@@ -294,7 +363,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tma(const 
     for (int i = 0; i < SETS * BN / 2; i++) ((float *)sum)[i] = 0;
     for (int k = k_begin; k < k_end; k += DEPTH) {
       barrier(CLK_LOCAL_MEM_FENCE);
-#define ORDER(to, operand, column, row) copy_box(to, &both->operand, column, row, from_##operand)
+#define ORDER(to, operand, column, row) copy_box(to, &both->operand, (column) / COUNTED, row, from_##operand)
       COPY_OPERAND(ORDER, memory, a, A_ALONG_K, TILE_M, m, p->m, k)
       COPY_OPERAND(ORDER, memory + STAGE_A, b, B_ALONG_K, TILE_N, n, p->n, k)
       barrier(CLK_LOCAL_MEM_FENCE);
@@ -303,11 +372,18 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tma(const 
         const int column = pair + i % (BN / 2) / 4 * 8 + i % 2;
         float s = 0;
         for (int l = 0; l < DEPTH; l++)
-          s += element(memory + START_P, FOR_P(A_ALONG_K, B_ALONG_K), row, l) *
-               element(memory + START_Q, FOR_Q(A_ALONG_K, B_ALONG_K), column, l);
+          s += element(memory + START_P, FOR_P(A_ALONG_K, B_ALONG_K), E5M2_A, row, l) *
+               element(memory + START_Q, FOR_Q(A_ALONG_K, B_ALONG_K), E5M2_B, column, l);
         ((float *)sum)[i] += s;
       }
     }
+#if SCALES
+    for (int i = 0; i < SETS * BN / 2; i++) {
+      const INDEX row = m + line + next_set * (i / (BN / 2)) + next_row * (i % 4 / 2);
+      const INDEX column = n + pair + i % (BN / 2) / 4 * 8 + i % 2;
+      ((float *)sum)[i] = SCALED(((float *)sum)[i], min(row, p->m - 1), min(column, p->n - 1));
+    }
+#endif
 #if REGISTERS
     for (int j = 0; j < BN / 8; j++) {
       float4 sets[SETS];

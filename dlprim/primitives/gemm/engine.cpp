@@ -58,7 +58,8 @@ KernelSource gemm_source(const Device& device, const GemmKey& key) {
   const std::string name = key.core->kernel;
   KernelSource source("gemm/" + name + ".cl", "gemm_" + name);
   const std::string t = tag(type), acc = tag(accumulate_type(type)), result = tag(DataType(key.result));
-  source.define("TA", key.core->a_of_sums ? acc : t).define("TB", key.core->b_of_sums ? acc : t);
+  const std::string factor = key.kinds ? tag(DataType::uint8) : t;
+  source.define("TA", key.core->a_of_sums ? acc : factor).define("TB", key.core->b_of_sums ? acc : factor);
   source.define("TD", result);
   source.define("TC", key.split ? acc : result).define("T", type_name(type)).define("TT", acc);
   source.define("COMPLEX", is_complex(type)).define("TO_T(v)", is_complex(type) ? "(v)" : "((T)(v))");
@@ -68,7 +69,8 @@ KernelSource gemm_source(const Device& device, const GemmKey& key) {
       .define("TAP_MASK", key.tap_mask)
       .define("CHANNEL_INNER", key.channel_inner)
       .define("ADDEND", key.addend)
-      .define("RESIDUAL", key.residual);
+      .define("RESIDUAL", key.residual)
+      .define("SCALES", key.scales);
   source.define("ACTIVATE(x0)", activation_code(Activation(key.activation))).define("SPLIT", key.split);
   if (key.stream) source.define("STREAM", 1);
   if (key.stream && key.split && device.info().nv_inline_ptx)
@@ -155,6 +157,10 @@ GemmKey gemm_key(const GemmCore* core, const GemmProblem& problem) {
   }
   key.addend = problem.addend.memory != nullptr, key.residual = problem.residual.memory != nullptr;
   key.activation = std::uint8_t(problem.activation);
+  if (const auto& scaled = problem.scaled) {
+    key.kinds = std::uint8_t(1 + int(scaled->a_kind) + 8 * int(scaled->b_kind));
+    key.scales = scaled->lines ? 2 : 1, key.exact_sums = scaled->exact_sums;
+  }
   if (core && core->passes) key.passes = std::uint8_t(tf32_passes(problem));
   key.wide_index = !fits_32_bits(problem);
   return key;
@@ -173,11 +179,14 @@ void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmPro
   const auto beta_bytes = scalar_bytes(problem.type, problem.beta, beta);
   const BufferRef addend = problem.addend.memory ? problem.addend : output;
   const std::span<const BufferRef> residual(&problem.residual, key.residual ? 1 : 0);
+  BufferRef both[2];
+  if (key.scales) both[0] = problem.scaled->a_scale, both[1] = problem.scaled->b_scale;
+  const std::span<const BufferRef> scales(both, key.scales ? 2 : 0);
   const auto run = [&](const auto& parameters) {
     const auto with = [&](const auto&... before) {
       const auto all = [&](const auto&... behind) {
         launch(queue, kernel, range, before..., a, problem.b, output, addend, parameters, alpha_bytes, beta_bytes,
-               residual, more, behind...);
+               residual, scales, more, behind...);
       };
       if (last.empty()) all();
       else all(last);
@@ -265,7 +274,7 @@ void launch_tiles(Queue& queue, GemmKey key, const GemmProblem& problem, std::si
   if (key.core->passes && p.splits == 1) set_epilogue(key, problem);
   if (p.splits == 1)
     return launch_gemm(queue, gemm_kernel(queue.device(), key), key, problem, range, problem.a, problem.c, first);
-  if (!key.both || key.stream) key.split = 1, key.addend = key.activation = key.residual = 0;
+  if (!key.both || key.stream) key.split = 1, key.addend = key.activation = key.residual = key.scales = 0;
   const std::size_t bytes =
       std::size_t(problem.batches * p.splits * p.m * p.n) * size_of(accumulate_type(problem.type));
   const Workspace partial(queue, bytes);
@@ -295,6 +304,9 @@ void transpose(GemmProblem& problem) {
   std::swap(problem.a, problem.b), std::swap(p.m, p.n);
   std::swap(p.a_batch, p.b_batch), std::swap(p.a_m, p.b_n), std::swap(p.a_k, p.b_k);
   std::swap(p.c_m, p.c_n), std::swap(p.d_m, p.d_n);
+  if (!problem.scaled) return;
+  std::swap(problem.scaled->a_kind, problem.scaled->b_kind);
+  std::swap(problem.scaled->a_scale, problem.scaled->b_scale);
 }
 
 void run_gemm(Queue& queue, const GemmProblem& given) {

@@ -4,6 +4,7 @@
 #include <dlprim/primitives/gemm.hpp>
 #include <dlprim/primitives/indexing.hpp>
 #include <dlprim/primitives/pointwise.hpp>
+#include <dlprim/primitives/small_floats.hpp>
 
 #include <algorithm>
 
@@ -41,6 +42,14 @@ struct GemmIndices {
 /// How A, B and C are addressed; MODE of gemm/operands.clh.
 enum class GemmMode : std::uint8_t { plain, convolution, weights_gradient };
 
+/// Of products of 8-bit floats: C = A B * a_scale * b_scale + addend.
+struct ScaledFactors {
+  SmallFloat a_kind, b_kind;
+  DataType result;
+  BufferRef a_scale, b_scale;  // float32: of all, or with `lines` of each row of A and each column of B
+  bool lines, exact_sums;
+};
+
 struct GemmProblem {
   GemmMode mode = GemmMode::plain;
   int rank = 1;  // spatial dimensions that matter
@@ -51,6 +60,7 @@ struct GemmProblem {
   BufferRef residual;         // added before the activation, in C's layout; null: none
   Activation activation = Activation::none;
   bool allow_tf32 = false;
+  std::optional<ScaledFactors> scaled;  // type, bfloat16, only says how sums are formed
   std::complex<double> alpha = 1, beta = 0;
   std::int64_t batches = 1;
   // Of all problems that shall run by the same kernel: a divisor of their k, and the longest; 0: of this one alone.
@@ -60,8 +70,14 @@ struct GemmProblem {
 
 /// The type of C and the addend.
 inline DataType result_type(const GemmProblem& problem) {
+  if (problem.scaled) return problem.scaled->result;
   if (!problem.wide_result) return problem.type;
   return is_floating(problem.type) ? DataType::float32 : DataType::int32;
+}
+
+/// Bytes of an element of A and B.
+inline std::int64_t factor_bytes(const GemmProblem& problem) {
+  return problem.scaled ? 1 : std::int64_t(size_of(problem.type));
 }
 
 /// Elements of C that cores for matrix units store at once where it lies well: 16 bytes of 16-bit floats, or pairs of

@@ -2,12 +2,12 @@
 // Products of matrices of 8-bit floats with scales, under the conditions of the CUDA device.
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/mm.h>
-#include <dlprim/primitives/gemm.hpp>
+#include <dlprim/primitives/scaled_gemm.hpp>
 
 #include <algorithm>
 
 #include "generated/functions/quantized.h"
+#include "runtime/small_floats.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl::ops {
@@ -51,30 +51,36 @@ void check_arguments(const at::Tensor& a, const at::Tensor& b, const at::Tensor&
   TORCH_CHECK(!bias || out != at::kFloat, "Bias is not supported when out_dtype is set to Float32");
 }
 
-// Sums of exact products: bfloat16 holds every 8-bit float, and matrix units multiply it.
-at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
-  const at::Tensor left = a.to(at::kBFloat16), right = b.to(at::kBFloat16);
-  at::Tensor out = at::empty({a.size(0), b.size(1)}, left.options().dtype(at::kFloat));
-  if (out.numel() > 0)
-    dlprim::gemm(current_queue(left.device()), view_of(left, "_scaled_mm"), view_of(right, "_scaled_mm"),
-                 view_of(out, "_scaled_mm"));
-  return out;
+dlprim::TensorView bytes_of(const at::Tensor& t) {
+  const at::IntArrayRef sizes = t.sizes(), strides = t.strides();
+  return dlprim::TensorView(buffer_of(t), dlprim::DataType::uint8, std::span(sizes.data(), sizes.size()),
+                            std::span(strides.data(), strides.size()));
+}
+
+void multiply(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale_a, const at::Tensor& scale_b,
+              const OptionalTensor& bias, const OptionalTensor& scale_result, bool fast_sums, const at::Tensor& out) {
+  dlprim::ScaledGemmOptions options;
+  options.a_scale = buffer_of(scale_a), options.b_scale = buffer_of(scale_b);
+  options.lines = scale_a.numel() > 1 || scale_b.numel() > 1;
+  if (bias) options.bias = view_of(bias->reshape({-1}), "_scaled_mm");
+  if (scale_result) options.c_scale = buffer_of(*scale_result);
+  options.c_kind = small_float(out.scalar_type());
+  options.fast_sums = fast_sums;
+  dlprim::scaled_gemm(current_queue(out.device()), bytes_of(a), *small_float(a.scalar_type()), bytes_of(b),
+                      *small_float(b.scalar_type()), options.c_kind ? bytes_of(out) : view_of(out, "_scaled_mm"),
+                      options);
 }
 
 }  // namespace
 
 at::Tensor& _scaled_mm_out(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& scale_a,
                            const at::Tensor& scale_b, const OptionalTensor& bias, const OptionalTensor& scale_result,
-                           std::optional<at::ScalarType> out_dtype, bool, at::Tensor& out) {
+                           std::optional<at::ScalarType> out_dtype, bool use_fast_accum, at::Tensor& out) {
   check_arguments(self, mat2, scale_a, scale_b, bias, scale_result, out.scalar_type());
   TORCH_CHECK(!out_dtype || *out_dtype == out.scalar_type(), "out_dtype must match output matrix type");
   at::native::resize_output(out, {self.size(0), mat2.size(1)});
   if (out.numel() == 0) return out;
-  at::Tensor result = product(self, mat2).mul_(scale_a.numel() == 1 ? scale_a.reshape({}) : scale_a);
-  result.mul_(scale_b.numel() == 1 ? scale_b.reshape({}) : scale_b);
-  if (bias) result.add_(bias->to(at::kFloat).reshape({mat2.size(1)}));
-  if (scale_result) result.mul_(scale_result->reshape({}));
-  out.copy_(result);
+  multiply(self, mat2, scale_a, scale_b, bias, scale_result, use_fast_accum, out);
   return out;
 }
 

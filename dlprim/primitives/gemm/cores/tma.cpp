@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The engine's cores for Hopper's matrix units on operands that its copy engine can read where they lie: tma, and
-// tma_registers for tf32 of which one lies across k.
+// tma_registers for tf32 of which one lies across k. tma_scaled is tma for 8-bit floats.
 #include <dlprim/runtime/static_local_memory.hpp>
 
 #include "../../tensor_map.hpp"
@@ -33,22 +33,23 @@ Operand operand_b(const GemmProblem& problem) {
 
 // As the copy engine sees it: rows of the operand or of k, of which it takes `tile` or a stage's at a time.
 MatrixInMemory matrix(const GemmProblem& problem, const Operand& x, std::int64_t tile) {
-  const std::int64_t bytes = std::int64_t(size_of(problem.type)), k = problem.p.k;
+  const std::int64_t bytes = factor_bytes(problem), k = problem.p.k;
   const bool along_k = x.along_k(k);
   const std::int64_t rows = along_k ? x.size : k, stride = along_k ? x.stride : x.k_stride;
-  return {along_k ? k : x.size, rows, rows == 1 ? stage_bytes : stride * bytes, int(bytes),
+  const std::int64_t counted = bytes == 1 ? 2 : 1;  // pairs of bytes, COUNTED of gemm/tma.cl
+  return {(along_k ? k : x.size) / counted, rows, rows == 1 ? stage_bytes : stride * bytes, int(bytes * counted),
           int(along_k ? tile : stage_bytes / bytes)};
 }
 
 bool lies_well(const GemmProblem& problem, const Operand& x) {
   const MatrixInMemory m = matrix(problem, x, 64);
   const bool contiguous = (x.along_k(problem.p.k) ? x.k_stride : x.stride) == 1 || m.columns == 1;
-  return contiguous && can_be_mapped(m) && x.batch_stride * m.element_bytes % 16 == 0 && x.data.offset % 16 == 0;
+  return contiguous && can_be_mapped(m) && x.batch_stride * factor_bytes(problem) % 16 == 0 && x.data.offset % 16 == 0;
 }
 
 double bytes_of(const GemmProblem& problem, const Operand& x) {
   const double batches = x.batch_stride ? double(problem.batches) : 1.0;
-  return double(x.size) * double(problem.p.k) * batches * double(size_of(problem.type));
+  return double(x.size) * double(problem.p.k) * batches * double(factor_bytes(problem));
 }
 
 // Copies take batches along the third dimension of a launch, where NVIDIA's have no more work-groups.
@@ -77,7 +78,7 @@ double operations(const GemmProblem& problem) {
 bool alignment_pays(const Device& device, const GemmProblem& problem, const Operand& x) {
   static tuning::Numbers<2> losses("gemm.tma.misaligned");
   const MatrixInMemory m = matrix(problem, x, 64);
-  const auto beginnings = std::uint64_t(m.stride | x.batch_stride * m.element_bytes) | x.data.offset;
+  const auto beginnings = std::uint64_t(m.stride | x.batch_stride * factor_bytes(problem)) | x.data.offset;
   if (beginnings % 128 == 0 || (x.batch_stride && problem.batches > most_copied)) return false;
   const double loss = losses(device)[beginnings % 32 == 0 ? 0 : 1];
   const Rates rate = rates(&core, device, problem);
@@ -95,10 +96,13 @@ Which kept_in_registers(const GemmProblem& problem) {
   return {across_a && (!across_b || larger), across_b && !(across_a && larger)};
 }
 
-// The operands that are copied first, so that they lie well and, in tf32, along k.
+// Whether the matrix unit reads operands along k only.
+bool only_along_k(const GemmProblem& problem) { return factor_bytes(problem) != 2; }
+
+// The operands that are copied first, so that they lie well and, but for 16-bit floats, along k.
 Which copies(const GemmCore* of, const Device& device, const GemmProblem& problem) {
   const Which kept = of == &registers ? kept_in_registers(problem) : Which{};
-  const bool along = problem.type == DataType::float32;
+  const bool along = only_along_k(problem);
   const auto copied = [&](const Operand& x) {
     if (!lies_well(problem, x) || (along && !x.along_k(problem.p.k))) return true;
     return alignment_pays(device, problem, x);
@@ -123,8 +127,8 @@ struct AlignKey {
 
 // An operand that does not lie so, in a copy that does.
 Operand aligned(Queue& queue, const GemmProblem& problem, const Operand& x, Workspace& memory) {
-  const std::int64_t bytes = std::int64_t(size_of(problem.type)), chunk = 16 / bytes;
-  const bool along_k = x.stride != 1 || bytes == 4;
+  const std::int64_t bytes = factor_bytes(problem), chunk = 16 / bytes;
+  const bool along_k = x.stride != 1 || only_along_k(problem);
   const std::int64_t k = problem.p.k, batches = x.batch_stride ? problem.batches : 1;
   const std::int64_t columns = along_k ? k : x.size, rows = along_k ? x.size : k;
   const std::int64_t column = along_k ? x.k_stride : x.stride, row = along_k ? x.stride : x.k_stride;
@@ -146,7 +150,7 @@ Operand aligned(Queue& queue, const GemmProblem& problem, const Operand& x, Work
 
 // A copy; where memory is short, an operand that is read where it lies as well stays there.
 Operand copied(Queue& queue, const GemmProblem& problem, const Operand& x, Workspace& memory) {
-  const bool needed = !lies_well(problem, x) || (problem.type == DataType::float32 && !x.along_k(problem.p.k));
+  const bool needed = !lies_well(problem, x) || (only_along_k(problem) && !x.along_k(problem.p.k));
   try {
     return aligned(queue, problem, x, memory);
   } catch (const OutOfMemoryError&) {
@@ -214,7 +218,8 @@ void run_with(Queue& queue, const GemmCore* of, const GemmProblem& given, const 
   const std::int64_t resident = std::int64_t(info.compute_units) * s.resident;
   // Where there is no such matrix unit, no warps copy only.
   const std::int64_t group = multiplying(key.shape);
-  const bool moves_registers = of == &registers && group == 256 && key.unit == 1;
+  const bool many = of != &core;  // MANY_REGISTERS of gemm/tma.cl
+  const bool moves_registers = many && group == 256 && key.unit == 1;
   const std::int64_t copying = !has_units(info) ? 0 : moves_registers ? 128 : 32;
   launch_tiles(queue, key, problem, std::size_t(group + copying), resident, std::as_bytes(std::span(maps)));
 }
@@ -230,6 +235,7 @@ const char* decline_any(const GemmCore* of, const Device& device, const GemmProb
   if (forced) return nullptr;
   if (!has_units(info)) return "the device is not of the Hopper architecture";
   if (static_local_memory(device) < 232000) return "the driver keeps kernels to less local memory";
+  if (problem.scaled) return nullptr;  // others would convert the operands
   if (stores_too_much(device, problem)) return "sums are short, and C cannot be written in pieces";
   if (!pays(of, device, problem)) return "operands do not lie as its copies want them, and the product is too small";
   return nullptr;
@@ -251,16 +257,28 @@ const char* decline_registers(const Device& device, const GemmProblem& problem, 
   return nullptr;
 }
 
+const char* decline_scaled(const Device& device, const GemmProblem& problem, bool forced) {
+  const auto known = [](SmallFloat kind) { return kind == SmallFloat::e4m3fn || kind == SmallFloat::e5m2; };
+  if (!problem.scaled || !known(problem.scaled->a_kind) || !known(problem.scaled->b_kind))
+    return "only for e4m3fn and e5m2";
+  if (problem.p.k % 2 != 0) return "k is odd";
+  return decline_any(&tma_scaled, device, problem, forced);
+}
+
 const TileTable& tile_table(Queue& queue, const GemmCore* of, const GemmProblem& problem) {
-  using Tables = std::array<TileTable, 4>;
+  using Tables = std::array<TileTable, 6>;
   static tuning::PerDevice<Tables> tables([](const DeviceInfo& info) {
-    const auto read = [&](const char* name) {
-      return read_tiles(info, has_units(info) ? name : "tma.emulated", "tma");
+    const auto read = [&](const char* name, const char* emulated = "tma.emulated") {
+      return read_tiles(info, has_units(info) ? name : emulated, "tma");
     };
-    return Tables{read("tma.16bit"), read("tma.tf32"), read("tma.registers"), read("tma.registers.transposed")};
+    const char* emulated = "tma.8bit.emulated";
+    return Tables{read("tma.16bit"),          read("tma.tf32"),
+                  read("tma.registers"),      read("tma.registers.transposed"),
+                  read("tma.8bit", emulated), read("tma.8bit.exact", emulated)};
   });
   const Tables& all = tables(queue.device());
   if (of == &registers) return all[kept_in_registers(problem).b ? 3 : 2];
+  if (of == &tma_scaled) return all[problem.scaled->exact_sums ? 5 : 4];
   return all[problem.type == DataType::float32 ? 1 : 0];
 }
 
@@ -270,6 +288,9 @@ void run_tile(Queue& queue, const GemmProblem& problem, const TileChoice& choice
 void run_tile_of_registers(Queue& queue, const GemmProblem& problem, const TileChoice& choice) {
   run_with(queue, &registers, problem, choice);
 }
+void run_scaled_tile(Queue& queue, const GemmProblem& problem, const TileChoice& choice) {
+  run_with(queue, &tma_scaled, problem, choice);
+}
 void run(Queue& queue, const GemmProblem& problem) {
   run_tile(queue, problem, choose_tile(queue, core, problem, tile_table(queue, &core, problem), run_tile));
 }
@@ -278,13 +299,21 @@ void run_registers(Queue& queue, const GemmProblem& problem) {
   run_tile_of_registers(queue, problem, choose_tile(queue, registers, problem, tiles, run_tile_of_registers));
 }
 
+void run_scaled(Queue& queue, const GemmProblem& problem) {
+  const TileTable& tiles = tile_table(queue, &tma_scaled, problem);
+  run_scaled_tile(queue, problem, choose_tile(queue, tma_scaled, problem, tiles, run_scaled_tile));
+}
+
 void define(KernelSource& source, const Device&, const GemmKey& key) {
   const bool transposed = is_transposed(key);
   source.define("TILE_M", key.shape[0]).define("TILE_N", key.shape[1]);
   source.define("TM", key.shape[transposed ? 4 : 3]).define("BN", key.shape[transposed ? 3 : 4]);
   source.define("STAGES", std::max<int>(key.stages, 2))
       .define("VC", key.vc)
-      .define("BYTES", std::int64_t(size_of(DataType(key.type))));
+      .define("BYTES", key.kinds ? 1 : std::int64_t(size_of(DataType(key.type))))
+      .define("E5M2_A", key.kinds % 8 == 1 + int(SmallFloat::e5m2))
+      .define("E5M2_B", key.kinds / 8 == int(SmallFloat::e5m2))
+      .define("EXACT_SUMS", key.exact_sums);
   source.define("RESIDENT", key.unit).define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
   source.ptx_target("sm_90a", key.unit);
 }
@@ -311,6 +340,17 @@ constexpr GemmCore registers{.name = "tma_registers",
                              .passes = true};
 
 }  // namespace
+
+constexpr GemmCore tma_scaled{.name = "tma_scaled",
+                              .order = 100,
+                              .kernel = "tma",
+                              .decline = decline_scaled,
+                              .run = run_scaled,
+                              .define = define,
+                              .copies = true,
+                              .may_fail_to_build = true,
+                              .passes = true,
+                              .holds_addend = true};
 
 void tma(GemmCores& cores) { cores.add(core), cores.add(registers); }
 
