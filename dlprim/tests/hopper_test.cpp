@@ -154,6 +154,30 @@ TEST_F(Hopper, ProductsOfBytes) {
     }
 }
 
+void grouped_product(DataType type, bool of_k, bool b_along_k) {
+  const std::int64_t m = 264, n = 272, k = 1024, groups = 5;
+  const DeviceTensor a(type, {m, k}), b(type, {groups, k, n}), c(type, {groups, m, n}), ends(DataType::int32, {groups});
+  using Sizes = std::vector<std::int64_t>;
+  if (of_k) {
+    const TensorView across(a.view().data, type, Sizes{m, k}, Sizes{1, m});
+    grouped_gemm(queue(), across, {b.view().data, type, Sizes{k, n}}, ends.view(), c.view());
+  } else {
+    const TensorView weights(b.view().data, type, Sizes{groups, k, n},
+                             b_along_k ? Sizes{k * n, 1, k} : Sizes{k * n, n, 1});
+    grouped_gemm(queue(), a.view(), weights, ends.view(), {c.view().data, type, Sizes{m, n}});
+  }
+}
+
+TEST_F(Hopper, ProductsOfGroups) {
+  for (const std::string& text : tiles("tma.16bit")) {
+    const Variable tile("DLPRIM_GEMM_TILE", text.c_str());
+    grouped_product(DataType::bfloat16, false, true), grouped_product(DataType::float16, false, false);
+    grouped_product(DataType::bfloat16, true, false);
+    const WideIndexes wide;
+    grouped_product(DataType::bfloat16, false, true), grouped_product(DataType::bfloat16, true, false);
+  }
+}
+
 TEST_F(Hopper, ProductsOfPackedOperands) {
   const Variable forced("DLPRIM_GEMM", "wgmma");
   for (const DataType type : {DataType::float16, DataType::bfloat16, DataType::float32})

@@ -18,6 +18,7 @@
 //   A_ALONG_K, B_ALONG_K     whether they are contiguous along k. Of 4 bytes one may be not (gemm/tma_registers.clh):
 //                            it is P, so that the transpose is computed where it is B
 //   VC                       see gemm/store.clh and gemm/tma_registers.clh
+//   GROUPED                  see gemm/groups.clh. With groups of rows A, with groups of k neither factor lies along k
 // Parameter shares is the number of tiles of all splits and batches; k_split is a multiple of a stage's depth.
 #define BAND (2048 / TILE_M)
 #include "gemm/operands.clh"
@@ -34,6 +35,8 @@
 #define WN BN
 #endif
 #include "gemm/transposed.clh"
+
+#include "gemm/groups.clh"
 
 #define TILE_P FOR_P(TILE_M, TILE_N)
 #define GROUP (TILE_P / TM * (FOR_Q(TILE_M, TILE_N) / BN) * 128)
@@ -53,12 +56,8 @@ typedef struct {
   TensorMap a, b;
 } Maps;
 
-// Where k begins and ends, and in how many steps.
-#define TILE_STEPS(tile)                                                                              \
-  const int k_begin = (int)((tile).split * p->k_split), k_end = (int)min(p->k, k_begin + p->k_split); \
-  const int steps = (k_end - k_begin + DEPTH - 1) / DEPTH;
-#define EACH_TILE_OF_GROUP(number) \
-  for (INDEX number = get_group_id(0); number < p->shares; number += get_num_groups(0))
+// Empty groups of k take a step, of which all is cleared.
+#define TILE_STEPS TILE_K const int steps = max((k_end - k_begin + DEPTH - 1) / DEPTH, GROUPED == 2 ? 1 : 0);
 // COPY(to, operand, column, row) for each box of an operand's part of a stage. Boxes have to begin inside the matrix,
 // which has `rows`; what is computed from others in their place is not stored.
 #define COPY_OPERAND(COPY, to, operand, along_k, size, row, rows, k) \
@@ -129,17 +128,20 @@ inline void advance(Ring *r) {
 
 // By one work-item.
 __attribute__((always_inline)) inline void produce(Ring ring, ulong maps, const Params *p, ulong A, ulong B,
-                                                   uint held, CONST_GLOBAL(STORAGE(TD), d)) {
+                                                   uint held, CONST_GLOBAL(STORAGE(TD), d) GROUPS_ARGUMENT) {
   const ulong map_a = maps, map_b = maps + 128;
   uint turn = 0;
-  EACH_TILE_OF_GROUP(number) {
-    const Tile tile = tile_of(number, p);
-    TILE_STEPS(tile)
+  EACH_TILE(tile) {
+    TILE_STEPS
     const ulong at_a = A + (ulong)(tile.batch * p->a_batch) * BYTES;
     const ulong at_b = B + (ulong)(tile.batch * p->b_batch) * BYTES;
-    const int m = tile.m * TILE_M, n = tile.n * TILE_N;
+    const int m = FIRST_ROW + tile.m * TILE_M, n = tile.n * TILE_N;
     for (int i = 0; i < steps; i++) {
+#if GROUPED == 2
+      const int k = min(k_begin + i * DEPTH, (int)p->k - 1);
+#else
       const int k = k_begin + i * DEPTH;
+#endif
       const uint to = ring.memory + ring.stage * STAGE, barrier = full(&ring);
       wait_barrier(barrier + 8, ring.parity ^ 1);
 #if HELD
@@ -155,6 +157,22 @@ __attribute__((always_inline)) inline void produce(Ring ring, ulong maps, const 
     }
   }
 }
+
+#if GROUPED == 2
+// Clears what a warp group reads of a stage behind its first `rows` of k, where another group's begin.
+inline void clear_rows(__local uchar *stage, int rows, int own_p, int own_q, int own) {
+  if (rows >= DEPTH) return;
+  const int count = 8 * (DEPTH - rows), panels = (TM + BN) / DEPTH;
+  for (int i = get_local_id(0) % 128; i < count * panels; i += 128) {
+    const int panel = i / count, at = rows * 128 + i % count * 16;
+    __local uchar *from = panel < TM / DEPTH ? stage + (own_p / DEPTH + panel) * PANEL
+                                             : stage + STAGE_A + (own_q / DEPTH + panel - TM / DEPTH) * PANEL;
+    *(__local uint4 *)(from + at) = 0;
+  }
+  publish_to_units();
+  asm volatile("bar.sync %0, 128;" ::"r"(1 + own) : "memory");
+}
+#endif
 
 #define STORE_8(set, j, b) READ_8(set, j, b, sum[0][4 * j + b]);
 #define STORE_32(set, j) STORE_8(set, j, 0) STORE_8(set, j, 1) STORE_8(set, j, 2) STORE_8(set, j, 3)
@@ -237,7 +255,8 @@ inline float4 of_columns(float own, uint lane) {
 #define MAKE_REGISTERS_MANY()
 #endif
 
-__kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma(const Maps maps, GEMM_ARGUMENTS) {
+__kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma(const Maps maps,
+                                                                                 GEMM_ARGUMENTS GROUPS_ARGUMENT) {
   const Params *p = &params;
   __local uchar memory[STAGES * STAGE] __attribute__((aligned(1024)));
   __local ulong barriers[2 * STAGES];
@@ -262,7 +281,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
     ulong at;
     PARAMETER_ADDRESS(gemm_tma_param_0, at)
     produce(ring, at, p, (ulong)CONST_POINTER(STORAGE(TA), a), (ulong)CONST_POINTER(STORAGE(TB), b),
-            HELD ? local_address(held) : 0, d_memory, d_offset);
+            HELD ? local_address(held) : 0, d_memory, d_offset GROUPS_VALUE);
     return;
   }
   MAKE_REGISTERS_MANY();
@@ -285,17 +304,26 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
   DECLARE_SUMS(r)
 #endif
   uint turn = 0;
-  EACH_TILE_OF_GROUP(number) {
-    const Tile tile = tile_of(number, p);
-    TILE_STEPS(tile)
+#if GROUPED
+  const ulong c_begin = c_offset;
+#endif
+  EACH_TILE(tile) {
+    GROUP_PARAMETERS
+    TILE_STEPS
     uint last = 0;  // the barrier of the stage before
 #if EXACT_SUMS
     CLEAR_SUMS(t)
+#endif
+#if GROUPED == 1
+    c_offset = c_begin + (ulong)part.begin * p->c_m * sizeof(STORAGE(TC));
 #endif
     for (int i = 0; i < steps; i++) {
       const uint barrier = full(&ring);
       const ulong at_q = first_q + ring.stage * (STAGE / 16);
       wait_barrier(barrier, ring.parity);
+#if GROUPED == 2
+      if (i == steps - 1) clear_rows(memory + ring.stage * STAGE, k_end - k_begin - i * DEPTH, own_p, own_q, own);
+#endif
       MULTIPLY_RING(i, if (i && warp.lane == 0) arrive(last + 8))
       last = barrier;
       advance(&ring);
@@ -331,7 +359,8 @@ inline float element(const __local uchar *part, int along_k, int e5m2, int row, 
 #endif
 }
 
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tma(const Maps maps, GEMM_ARGUMENTS) {
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tma(const Maps maps,
+                                                                          GEMM_ARGUMENTS GROUPS_ARGUMENT) {
   const Params *p = &params;
   __local uchar memory[STAGE] __attribute__((aligned(16)));
 #if HELD
@@ -341,9 +370,15 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tma(const 
   const Warp warp = WARP(shared);
   const int own = warp.number / 4, own_p = own % (TILE_P / TM) * TM, own_q = own / (TILE_P / TM) * BN;
   const Maps *both = &maps;
-  EACH_TILE_OF_GROUP(number) {
-    const Tile tile = tile_of(number, p);
-    TILE_STEPS(tile)
+#if GROUPED
+  const ulong c_begin = c_offset;
+#endif
+  EACH_TILE(tile) {
+    GROUP_PARAMETERS
+    TILE_STEPS
+#if GROUPED == 1
+    c_offset = c_begin + (ulong)part.begin * p->c_m * sizeof(STORAGE(TC));
+#endif
     __global const uchar *from_a = (__global const uchar *)(CONST_POINTER(STORAGE(TA), a) + tile.batch * p->a_batch);
     __global const uchar *from_b = (__global const uchar *)(CONST_POINTER(STORAGE(TB), b) + tile.batch * p->b_batch);
     const int m = tile.m * TILE_M, n = tile.n * TILE_N, own_column = own_q;
@@ -364,14 +399,14 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tma(const 
     for (int k = k_begin; k < k_end; k += DEPTH) {
       barrier(CLK_LOCAL_MEM_FENCE);
 #define ORDER(to, operand, column, row) copy_box(to, &both->operand, (column) / COUNTED, row, from_##operand)
-      COPY_OPERAND(ORDER, memory, a, A_ALONG_K, TILE_M, m, p->m, k)
+      COPY_OPERAND(ORDER, memory, a, A_ALONG_K, TILE_M, FIRST_ROW + m, p->m, k)
       COPY_OPERAND(ORDER, memory + STAGE_A, b, B_ALONG_K, TILE_N, n, p->n, k)
       barrier(CLK_LOCAL_MEM_FENCE);
       for (int i = 0; i < SETS * BN / 2; i++) {
         const int row = line + next_set * (i / (BN / 2)) + next_row * (i % 4 / 2);
         const int column = pair + i % (BN / 2) / 4 * 8 + i % 2;
         float s = 0;
-        for (int l = 0; l < DEPTH; l++)
+        for (int l = 0; l < min(DEPTH, k_end - k); l++)
           s += element(memory + START_P, FOR_P(A_ALONG_K, B_ALONG_K), E5M2_A, row, l) *
                element(memory + START_Q, FOR_Q(A_ALONG_K, B_ALONG_K), E5M2_B, column, l);
         ((float *)sum)[i] += s;

@@ -44,6 +44,8 @@ const GemmCores& all_gemm_cores();
 namespace gemm_cores {
 /// For products of 8-bit floats, which no core of the list takes.
 extern const GemmCore tma_scaled;
+/// For products of groups, likewise.
+extern const GemmCore tma_grouped;
 }  // namespace gemm_cores
 
 /// A plain problem with its short side along m.
@@ -69,7 +71,7 @@ struct GemmKey {
   std::uint8_t both = 0;    // one program stores raw sums of splits and finished results, with and without addend
   std::uint8_t more = 0, gated = 0;  // gemv: further products of a launch; 1 + the activation of what the result gates
   std::uint8_t kinds = 0, scales = 0, exact_sums = 0;  // of 8-bit floats: 1 + those of A and B as digits; 2: of lines
-  std::uint8_t unused[1]{};  // keys are compared byte by byte
+  std::uint8_t grouped = 0;  // keys are compared byte by byte
 };
 
 /// On matrix units float32 takes 1 pass of tf32 where the problem allows it, else 3; other types none (0).

@@ -161,6 +161,7 @@ GemmKey gemm_key(const GemmCore* core, const GemmProblem& problem) {
     key.kinds = std::uint8_t(1 + int(scaled->a_kind) + 8 * int(scaled->b_kind));
     key.scales = scaled->lines ? 2 : 1, key.exact_sums = scaled->exact_sums;
   }
+  if (problem.groups) key.grouped = problem.groups->of_k ? 2 : 1;
   if (core && core->passes) key.passes = std::uint8_t(tf32_passes(problem));
   key.wide_index = !fits_32_bits(problem);
   return key;
@@ -182,11 +183,12 @@ void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmPro
   BufferRef both[2];
   if (key.scales) both[0] = problem.scaled->a_scale, both[1] = problem.scaled->b_scale;
   const std::span<const BufferRef> scales(both, key.scales ? 2 : 0);
+  const std::span<const BufferRef> ends(problem.groups ? &problem.groups->ends : nullptr, key.grouped ? 1 : 0);
   const auto run = [&](const auto& parameters) {
     const auto with = [&](const auto&... before) {
       const auto all = [&](const auto&... behind) {
         launch(queue, kernel, range, before..., a, problem.b, output, addend, parameters, alpha_bytes, beta_bytes,
-               residual, scales, more, behind...);
+               residual, scales, ends, more, behind...);
       };
       if (last.empty()) all();
       else all(last);

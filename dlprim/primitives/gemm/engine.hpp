@@ -50,6 +50,13 @@ struct ScaledFactors {
   bool lines, exact_sums;
 };
 
+/// Groups of rows of A and C, each with its matrix of B, or of k, each with its matrix of C (kernels/gemm/groups.clh).
+struct GemmGroups {
+  BufferRef ends;  // int32, on the device
+  std::int64_t count;
+  bool of_k;
+};
+
 struct GemmProblem {
   GemmMode mode = GemmMode::plain;
   int rank = 1;  // spatial dimensions that matter
@@ -61,6 +68,7 @@ struct GemmProblem {
   Activation activation = Activation::none;
   bool allow_tf32 = false;
   std::optional<ScaledFactors> scaled;  // type, bfloat16, only says how sums are formed
+  std::optional<GemmGroups> groups;  // batches is their number with those of k, else 1
   std::complex<double> alpha = 1, beta = 0;
   std::int64_t batches = 1;
   // Of all problems that shall run by the same kernel: a divisor of their k, and the longest; 0: of this one alone.

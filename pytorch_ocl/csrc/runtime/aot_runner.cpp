@@ -224,7 +224,7 @@ std::unique_ptr<AOTIModelContainerRunner> make_runner(const std::string& path, s
   return std::make_unique<Runner>(path, models, resolve_device(c10::Device(device).index()), folder, single);
 }
 
-const torch::inductor::RegisterAOTIModelRunner registered("ocl", &make_runner);
+const torch::inductor::RegisterAOTIModelRunner runner_registered("ocl", &make_runner);
 
 }  // namespace
 

@@ -74,7 +74,7 @@ std::int64_t start(dlprim::Queue& queue) {
   return graphs().next++;
 }
 
-std::int64_t record(std::int64_t index) {
+std::int64_t record_launches(std::int64_t index) {
   return translated([&] { return start(current_queue(c10::Device(device_type, device_index(index)))); });
 }
 
@@ -179,7 +179,7 @@ std::tuple<bool, std::vector<at::Tensor>> replay(std::int64_t number, std::vecto
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(pytorch_ocl, m) {
-  m.def("graph_record(int device) -> int", &record);
+  m.def("graph_record(int device) -> int", &record_launches);
   m.def("graph_finish(int graph, Tensor[] inputs, Tensor[] constants, Tensor[] results) -> str", &finish);
   m.def("graph_replay(int graph, Tensor[] inputs) -> (bool, Tensor[])", &replay);
   m.def("graph_drop(int graph) -> ()", &drop);

@@ -36,4 +36,11 @@ void gemm(Queue& queue, const TensorView& a, std::span<const TensorView> b, std:
 void gated_gemm(Queue& queue, const TensorView& a, const TensorView& gate, const TensorView& up, const TensorView& c,
                 Activation activation, bool allow_tf32 = false);
 
+/// Products of groups that follow one another, group g ending before ends[g] (int32, rising, contiguous): of rows of a
+/// [M, K], each with its matrix of b [G, K, N], to c [M, N]; or of k, where b is a matrix [K, N], to c [G, M, N]. Rows of c
+/// that belong to no group are left as they are. Ends that fall, or lie outside, make empty groups. False, and nothing
+/// runs, where the device has no kernel that reads the ends itself (Hopper's has one for 16-bit floats whose rows begin
+/// at multiples of 16 bytes): the host may then read them and call gemm. Throws ValidationError.
+bool grouped_gemm(Queue& queue, const TensorView& a, const TensorView& b, const TensorView& ends, const TensorView& c);
+
 }  // namespace dlprim

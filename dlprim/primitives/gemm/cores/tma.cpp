@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The engine's cores for Hopper's matrix units on operands that its copy engine can read where they lie: tma, and
-// tma_registers for tf32 of which one lies across k. tma_scaled is tma for 8-bit floats.
+// tma_registers for tf32 of which one lies across k. tma_scaled is tma for 8-bit floats,
+// tma_grouped for groups.
 #include <dlprim/runtime/static_local_memory.hpp>
 
 #include "../../tensor_map.hpp"
@@ -105,6 +106,7 @@ Which copies(const GemmCore* of, const Device& device, const GemmProblem& proble
   const bool along = only_along_k(problem);
   const auto copied = [&](const Operand& x) {
     if (!lies_well(problem, x) || (along && !x.along_k(problem.p.k))) return true;
+    if (problem.groups) return false;
     return alignment_pays(device, problem, x);
   };
   return {!kept.a && copied(operand_a(problem)), !kept.b && copied(operand_b(problem))};
@@ -196,6 +198,14 @@ std::uint8_t vector_of_c(const GemmProblem& problem, const GemmKey& key) {
   return most == 4 && fits(2) ? 2 : 1;
 }
 
+// The kernel has groups in place of splits. Of rows there are at most as many tiles as all rows fill, and one more for each
+// group but empty ones.
+void set_groups(GemmProblem& problem) {
+  auto& p = problem.p;
+  p.slices = problem.groups->count;
+  if (!problem.groups->of_k) p.tiles_m += std::min(p.slices, p.m) - 1;
+}
+
 void run_with(Queue& queue, const GemmCore* of, const GemmProblem& given, const TileChoice& choice) {
   GemmProblem problem = given;
   auto& p = problem.p;
@@ -214,14 +224,24 @@ void run_with(Queue& queue, const GemmCore* of, const GemmProblem& given, const 
   set_tiles(problem, key, choice);
   key.vc = vector_of_c(problem, key);
   key.unit = s.resident;
+  if (problem.groups) set_groups(problem);
   p.shares = p.tiles_m * p.tiles_n * p.splits * problem.batches;
   const std::int64_t resident = std::int64_t(info.compute_units) * s.resident;
   // Where there is no such matrix unit, no warps copy only.
   const std::int64_t group = multiplying(key.shape);
-  const bool many = of != &core;  // MANY_REGISTERS of gemm/tma.cl
+  const bool many = of == &registers || of == &tma_scaled;  // MANY_REGISTERS of gemm/tma.cl
   const bool moves_registers = many && group == 256 && key.unit == 1;
   const std::int64_t copying = !has_units(info) ? 0 : moves_registers ? 128 : 32;
   launch_tiles(queue, key, problem, std::size_t(group + copying), resident, std::as_bytes(std::span(maps)));
+}
+
+// What groups are like on average, for choosing a tile.
+GemmProblem average(const GemmProblem& problem) {
+  GemmProblem one = problem;
+  auto& p = one.p;
+  if (problem.groups->of_k) p.k = divide_up(p.k, problem.groups->count);
+  else one.batches = std::min(problem.groups->count, p.m), p.m = divide_up(p.m, one.batches);
+  return one;
 }
 
 const char* decline_any(const GemmCore* of, const Device& device, const GemmProblem& problem, bool forced) {
@@ -235,7 +255,7 @@ const char* decline_any(const GemmCore* of, const Device& device, const GemmProb
   if (forced) return nullptr;
   if (!has_units(info)) return "the device is not of the Hopper architecture";
   if (static_local_memory(device) < 232000) return "the driver keeps kernels to less local memory";
-  if (problem.scaled) return nullptr;  // others would convert the operands
+  if (problem.scaled || problem.groups) return nullptr;  // others would convert the operands, or wait for the ends
   if (stores_too_much(device, problem)) return "sums are short, and C cannot be written in pieces";
   if (!pays(of, device, problem)) return "operands do not lie as its copies want them, and the product is too small";
   return nullptr;
@@ -263,6 +283,16 @@ const char* decline_scaled(const Device& device, const GemmProblem& problem, boo
     return "only for e4m3fn and e5m2";
   if (problem.p.k % 2 != 0) return "k is odd";
   return decline_any(&tma_scaled, device, problem, forced);
+}
+
+const char* decline_grouped(const Device& device, const GemmProblem& problem, bool forced) {
+  if (!problem.groups) return "only for groups";
+  if (problem.type != DataType::float16 && problem.type != DataType::bfloat16) return "only for 16-bit floats";
+  const Operand a = operand_a(problem), b = operand_b(problem);
+  if (!lies_well(problem, a) || !lies_well(problem, b)) return "operands do not lie as copies want them";
+  const std::int64_t k = problem.p.k;
+  if (problem.groups->of_k ? a.along_k(k) || b.along_k(k) : !a.along_k(k)) return "groups do not begin at rows";
+  return decline_any(&tma_grouped, device, problem, forced);
 }
 
 const TileTable& tile_table(Queue& queue, const GemmCore* of, const GemmProblem& problem) {
@@ -304,6 +334,14 @@ void run_scaled(Queue& queue, const GemmProblem& problem) {
   run_scaled_tile(queue, problem, choose_tile(queue, tma_scaled, problem, tiles, run_scaled_tile));
 }
 
+// Without measurements, which depend on ends, and without splits.
+void run_grouped(Queue& queue, const GemmProblem& problem) {
+  const TileTable& tiles = tile_table(queue, &tma_grouped, problem);
+  for (const TileChoice& choice : rank_tiles(tiles, queue.device().info(), average(problem)))
+    if (choice.splits == 1) return run_with(queue, &tma_grouped, problem, choice);
+  run_with(queue, &tma_grouped, problem, {tiles.shapes[0], 1});
+}
+
 void define(KernelSource& source, const Device&, const GemmKey& key) {
   const bool transposed = is_transposed(key);
   source.define("TILE_M", key.shape[0]).define("TILE_N", key.shape[1]);
@@ -313,7 +351,8 @@ void define(KernelSource& source, const Device&, const GemmKey& key) {
       .define("BYTES", key.kinds ? 1 : std::int64_t(size_of(DataType(key.type))))
       .define("E5M2_A", key.kinds % 8 == 1 + int(SmallFloat::e5m2))
       .define("E5M2_B", key.kinds / 8 == int(SmallFloat::e5m2))
-      .define("EXACT_SUMS", key.exact_sums);
+      .define("EXACT_SUMS", key.exact_sums)
+      .define("GROUPED", key.grouped);
   source.define("RESIDENT", key.unit).define("A_ALONG_K", key.a_along_k).define("B_ALONG_K", key.b_along_k);
   source.ptx_target("sm_90a", key.unit);
 }
@@ -351,6 +390,15 @@ constexpr GemmCore tma_scaled{.name = "tma_scaled",
                               .may_fail_to_build = true,
                               .passes = true,
                               .holds_addend = true};
+
+constexpr GemmCore tma_grouped{.name = "tma_grouped",
+                               .order = 100,
+                               .kernel = "tma",
+                               .decline = decline_grouped,
+                               .run = run_grouped,
+                               .define = define,
+                               .may_fail_to_build = true,
+                               .passes = true};
 
 void tma(GemmCores& cores) { cores.add(core), cores.add(registers); }
 
