@@ -253,27 +253,38 @@ __kernel void lines(GLOBAL(void, first), CONST_GLOBAL(void, second), GLOBAL(int,
 #endif  // DIMS
 
 #ifdef ORDERED
-// One work-item a run of equal positions; `order` sorts them. Negative positions are no positions.
+// A run of equal positions, and of the rows [count, inner] that go there ITEMS elements, `across` apart, which is how many
+// work-items of a group lie along a row. `order` sorts the positions; negative ones are none. Elements of a row are `step`
+// apart in the destination.
 __kernel void ordered_write(GLOBAL(STORAGE(TO), destination), CONST_GLOBAL(STORAGE(TO), values),
-                            CONST_GLOBAL(long, positions), CONST_GLOBAL(long, order), ulong count) {
-  const ulong first = global_id();
-  if (first >= count) return;
+                            CONST_GLOBAL(long, positions), CONST_GLOBAL(long, order), ulong count, ulong inner,
+                            long step, uint across) {
+  const ulong part = (ulong)ITEMS * across, parts = (inner + part - 1) / part, group = get_group_id(0);
+  const ulong first = group / parts * (get_local_size(0) / across) + get_local_id(0) / across;
+  const ulong element = group % parts * part + get_local_id(0) % across;
+  if (first >= count || element >= inner) return;
   __global const long *positions = CONST_POINTER(long, positions), *order = CONST_POINTER(long, order);
   const long position = positions[order[first]];
   if (position < 0 || (first > 0 && positions[order[first - 1]] == position)) return;
   __global STORAGE(TO) *to = POINTER(STORAGE(TO), destination) + position;
   __global const STORAGE(TO) *values = CONST_POINTER(STORAGE(TO), values);
+#define EACH_ITEM(at) \
+  _Pragma("unroll") for (int e = 0; e < ITEMS; e++) for (ulong at = element + e * across; at < inner; at = inner)
   ulong i = first;
 #ifdef ASSIGN
   while (i + 1 < count && positions[order[i + 1]] == position) i++;
-  *to = values[order[i]];
+  EACH_ITEM(at) to[(long)at * step] = values[order[i] * inner + at];
 #else
-  ACC(TO) result = TO_ACC(DECODE(TO, *to));
+  ACC(TO) result[ITEMS];
+  EACH_ITEM(at) result[e] = TO_ACC(DECODE(TO, to[(long)at * step]));
   for (; i < count && positions[order[i]] == position; i++) {
-    const ACC(TO) value = TO_ACC(DECODE(TO, values[order[i]]));
-    result = COMBINE(result, value);
+    __global const STORAGE(TO) *row = values + order[i] * inner;
+    EACH_ITEM(at) {
+      const ACC(TO) value = TO_ACC(DECODE(TO, row[at]));
+      result[e] = COMBINE(result[e], value);
+    }
   }
-  *to = ENCODE(TO, FROM_ACC(result));
+  EACH_ITEM(at) to[(long)at * step] = ENCODE(TO, FROM_ACC(result[e]));
 #endif
 }
 #endif

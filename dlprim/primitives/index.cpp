@@ -10,11 +10,14 @@
 #include <dlprim/runtime/status.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <limits>
 #include <vector>
 
 #include "check.hpp"
+#include "grid.hpp"
+#include "permuted.hpp"
 #include "words.hpp"
 
 namespace dlprim {
@@ -358,13 +361,17 @@ TensorView shrunk(const TensorView& view, const TensorView& shape) {
 struct OrderedKey {
   DataType type;
   Update update;
+  std::uint8_t items;
 };
 
-Kernel& ordered_kernel(Queue& queue, DataType type, Update update) {
+Kernel& ordered_kernel(Queue& queue, DataType type, Update update, std::uint8_t items) {
   static KernelCache<OrderedKey> cache;
-  return cache.get(queue.device(), OrderedKey{type, update}, [&] {
+  return cache.get(queue.device(), OrderedKey{type, update, items}, [&] {
     KernelSource source("index.cl", "ordered_write");
-    source.define("ORDERED").define("TO", tag(type)).define("COMBINE(a, b)", combination(update, type));
+    source.define("ORDERED")
+        .define("ITEMS", items)
+        .define("TO", tag(type))
+        .define("COMBINE(a, b)", combination(update, type));
     if (update == Update::assign) source.define("ASSIGN");
     const DataType sum = accumulate_type(type);
     source.define("TO_ACC(v)", cl_cast(type, sum, "v")).define("FROM_ACC(v)", cl_cast(sum, type, "v"));
@@ -372,27 +379,89 @@ Kernel& ordered_kernel(Queue& queue, DataType type, Update update) {
   });
 }
 
+// An update as rows that go to one position each: of `inner` values, which are `step` elements apart in the destination.
+struct Rows {
+  TensorView destination, values;  // the dimensions of rows, then those within a row, with the same sizes
+  int outer = 0;
+  std::int64_t inner = 1, step = 1;
+  std::vector<IndexedDim> dims;
+
+  TensorView first_of_each() const {
+    TensorView result = destination;
+    result.dims = outer;
+    return result;
+  }
+};
+
+// Dimensions along which no index varies, and that lie as one, are those within a row.
+Rows as_rows(const TensorView& destination, const TensorView& values, std::span<const IndexedDim> dims) {
+  Rows rows;
+  std::vector<int> order, within;
+  const auto free = [&](int d) {
+    return destination.strides[d] != 0 && destination.sizes[d] > 1 &&
+           std::ranges::all_of(dims, [&](const IndexedDim& dim) { return dim.index.strides[d] == 0; });
+  };
+  for (int d = 0; d < destination.dims; d++)
+    if (free(d)) within.push_back(d);
+  std::ranges::sort(within, {}, [&](int d) { return std::abs(destination.strides[d]); });
+  std::vector<int> inside;
+  for (const int d : within) {
+    if (inside.empty()) rows.step = destination.strides[d];
+    else if (destination.strides[d] != rows.step * rows.inner) break;
+    rows.inner *= destination.sizes[d], inside.insert(inside.begin(), d);
+  }
+  for (int d = 0; d < destination.dims; d++)
+    if (std::ranges::find(inside, d) == inside.end()) order.push_back(d);
+  rows.outer = int(order.size());
+  order.insert(order.end(), inside.begin(), inside.end());
+  rows.destination = permuted(destination, order), rows.values = permuted(values, order);
+  for (IndexedDim dim : dims) {
+    dim.index = permuted(dim.index, order), dim.index.dims = rows.outer;
+    rows.dims.push_back(dim);
+  }
+  return rows;
+}
+
+// `view` with the sizes of another, of as many dimensions or more.
+TensorView broadcast(const TensorView& view, const TensorView& shape) {
+  TensorView result = shape;
+  result.data = view.data, result.dtype = view.dtype;
+  for (int d = 0; d < shape.dims; d++) {
+    const int own = d - (shape.dims - view.dims);
+    result.strides[d] = own < 0 || view.sizes[own] == 1 ? 0 : view.strides[own];
+  }
+  return result;
+}
+
 // Sorts the values by where they go, then writes those of each place one after the other.
 void write_in_order(Queue& queue, const TensorView& destination, const TensorView& values,
                     std::span<const IndexedDim> dims, Update update, const IndexOptions& options) {
   const std::int64_t count = destination.numel();
   if (count == 0) return;
-  const Workspace places(queue, std::size_t(count) * sizeof(cl_long)),
-      order(queue, std::size_t(count) * sizeof(cl_long));
-  Operation o = prepare({places.data(), DataType::int64, destination.shape()}, destination, dims, Form::positions,
+  std::vector<IndexedDim> of_loop(dims.begin(), dims.end());
+  for (IndexedDim& dim : of_loop) dim.index = broadcast(dim.index, destination);
+  const Rows rows = as_rows(destination, broadcast(values, destination), of_loop);
+  const std::int64_t lines = count / rows.inner;
+  const Workspace places(queue, std::size_t(lines) * sizeof(cl_long)),
+      order(queue, std::size_t(lines) * sizeof(cl_long));
+  const TensorView beginnings = rows.first_of_each();
+  Operation o = prepare({places.data(), DataType::int64, beginnings.shape()}, beginnings, rows.dims, Form::positions,
                         Update::assign, "indexed_write");
   run(queue, o, options);
   Workspace converted;
-  TensorView given = values;
-  if (values.dtype != destination.dtype || !values.is_contiguous() ||
-      !std::ranges::equal(values.shape(), destination.shape())) {
+  TensorView given = rows.values;
+  if (values.dtype != destination.dtype || !given.is_contiguous()) {
     converted = Workspace(queue, std::size_t(count) * size_of(destination.dtype));
-    given = {converted.data(), destination.dtype, destination.shape()};
-    copy(queue, given, values);
+    given = {converted.data(), destination.dtype, rows.destination.shape()};
+    copy(queue, given, rows.values);
   }
-  sort_order(queue, {places.data(), DataType::int64, {1, count}}, {order.data(), DataType::int64, {1, count}}, false);
-  launch(queue, ordered_kernel(queue, destination.dtype, update), NDRange(std::size_t(count), work_group),
-         destination.data, given.data, places.data(), order.data(), cl_ulong(count));
+  sort_order(queue, {places.data(), DataType::int64, {1, lines}}, {order.data(), DataType::int64, {1, lines}}, false);
+  const std::int64_t items = rows.inner >= 128 ? 4 : 1, most = std::int64_t(work_group);
+  const auto across = std::int64_t(std::bit_ceil(std::uint64_t(std::min(divide_up(rows.inner, items), most))));
+  const std::int64_t groups = divide_up(rows.inner, items * across) * divide_up(lines, most / across);
+  launch(queue, ordered_kernel(queue, destination.dtype, update, std::uint8_t(items)),
+         NDRange(std::size_t(groups) * work_group, work_group), destination.data, given.data, places.data(),
+         order.data(), cl_ulong(lines), cl_ulong(rows.inner), cl_long(rows.step), cl_uint(across));
 }
 
 // More index tensors than a kernel takes, as fewer: the offsets to which groups of them lead. An index out of range is

@@ -219,6 +219,40 @@ TEST(Index, OrderedUpdatesOfStridedRowsRoundOnce) {
   EXPECT_EQ(to.read(), (std::vector<std::uint16_t>{0, 0, 0, 0, thousand, 0, thousand, 0, 0, 0, 0, 0}));
 }
 
+// Rows that no index varies along, at the end, in front, in the middle, of other strides than their sizes' product.
+TEST(Index, OrderedUpdatesOfRows) {
+  IndexOptions options;
+  options.ordered = true;
+  const std::int64_t given = 6;
+  for (const std::int64_t length : {4, 300})
+    for (const int dim : {0, 1, 2})
+      for (const std::int64_t padding : {0, 3})
+        for (const Update update : {Update::add, Update::assign, Update::maximum}) {
+          const std::int64_t sizes[] = {3, 5, length}, line = length + padding, strides[] = {5 * line, line, 1};
+          std::vector<float> host(std::size_t(3 * 5 * line), 1);
+          std::int64_t shape[] = {3, 5, length};
+          shape[dim] = given;
+          std::vector<float> values(std::size_t(shape[0] * shape[1] * shape[2]));
+          for (std::size_t i = 0; i < values.size(); i++) values[i] = float(i * 37 % 101);
+          std::vector<std::int64_t> index;
+          for (std::int64_t i = 0; i < given; i++) index.push_back(i * 5 % 4 % sizes[dim]);
+          DeviceVector<float> to(host), from(values);
+          DeviceVector<std::int64_t> where(index);
+          index_update(queue(), {to.data(), DataType::float32, sizes, strides}, dim,
+                       {where.data(), DataType::int64, {given}}, {from.data(), DataType::float32, shape}, update,
+                       options);
+          for (std::int64_t i = 0; i < std::int64_t(values.size()); i++) {
+            std::int64_t at[] = {i / shape[2] / shape[1], i / shape[2] % shape[1], i % shape[2]};
+            at[dim] = index[std::size_t(at[dim])];
+            float& element = host[std::size_t(at[0] * strides[0] + at[1] * strides[1] + at[2])];
+            const float value = values[std::size_t(i)];
+            if (update == Update::add) element += value;
+            else if (update == Update::assign || value > element) element = value;
+          }
+          EXPECT_EQ(to.read(), host) << length << " " << dim << " " << padding << " " << int(update);
+        }
+}
+
 // Nothing may be written anywhere, whatever the index and what memory held before.
 TEST(Index, WritesNothingOutOfRange) {
   for (const std::int64_t bad : {std::int64_t(4), std::int64_t(-1), std::int64_t(1) << 40, INT64_MIN, INT64_MAX})

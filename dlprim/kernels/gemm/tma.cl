@@ -178,7 +178,7 @@ inline void clear_rows(__local uchar *stage, int rows, int own_p, int own_q, int
 #define STORE_32(set, j) STORE_8(set, j, 0) STORE_8(set, j, 1) STORE_8(set, j, 2) STORE_8(set, j, 3)
 // A warp's sums times the scales of their rows and columns, of which a lane loads every 32nd.
 #if SCALES == 2
-#define SCALE_8(set, j, b) MULTIPLY_8(set, j, b, of_rows * of_columns(own[j], 8 * b + 2 * (warp.lane % 4)))
+#define SCALE_8(set, j, b) SCALE_SUMS_8(set, j, b, of_rows * of_columns(own[j], 8 * b + 2 * (warp.lane % 4)))
 #define SCALE_32(set, j) SCALE_8(set, j, 0) SCALE_8(set, j, 1) SCALE_8(set, j, 2) SCALE_8(set, j, 3)
 #define SCALE_SET(set, row, column)                                                                   \
   const INDEX line = row + warp.lane / 4;                                                             \
@@ -188,12 +188,18 @@ inline void clear_rows(__local uchar *stage, int rows, int own_p, int own_q, int
   UNROLL for (int j = 0; j < BN / 32; j++)                                                            \
     own[j] = SCALE_OF(b, min((INDEX)(column + 32 * j + warp.lane), p->n - 1));                        \
   EACH_32(set, SCALE_32)
+// The number of a lane, which may be another one for each lane that asks.
+inline float of_lane(float value, uint lane) {
+  float r;
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(r) : "f"(value), "r"(lane));
+  return r;
+}
 inline float4 of_columns(float own, uint lane) {
   const float2 pair = (float2)(of_lane(own, lane), of_lane(own, lane + 1));
   return (float4)(pair, pair);
 }
 #elif SCALES
-#define SCALE_8(set, j, b) MULTIPLY_8(set, j, b, of_all)
+#define SCALE_8(set, j, b) SCALE_SUMS_8(set, j, b, of_all)
 #define SCALE_32(set, j) SCALE_8(set, j, 0) SCALE_8(set, j, 1) SCALE_8(set, j, 2) SCALE_8(set, j, 3)
 #define SCALE_SET(set, row, column)                            \
   const float4 of_all = SCALE_OF(a, 0) * SCALE_OF(b, 0);       \
@@ -222,7 +228,7 @@ inline float4 of_columns(float own, uint lane) {
 #endif
 #if EXACT_SUMS
 #define TOTAL t
-#define ADD_32(set, j) ADD_8(t, set, j, 0) ADD_8(t, set, j, 1) ADD_8(t, set, j, 2) ADD_8(t, set, j, 3)
+#define ADD_32(set, j) ADD_SET_8(t, set, j, 0) ADD_SET_8(t, set, j, 1) ADD_SET_8(t, set, j, 2) ADD_SET_8(t, set, j, 3)
 #define ANEW(more) 0
 #define WAIT_FOR_STAGE() WGMMA_WAIT(0)
 #define ADD_STAGE EACH_32(s, ADD_32)

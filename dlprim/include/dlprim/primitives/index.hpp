@@ -23,7 +23,8 @@ struct IndexOptions {
   bool wrap = false;  ///< indices -size .. -1 count from the end
   std::optional<std::int64_t> ignore = {};  ///< elements whose first index is this are skipped
   /// Updates of one element take place in row-major order of the values and in its accumulate type, rounded once: the
-  /// same bits every time, and for assign the last value wins. Costs a sort, and memory of 16 bytes a value.
+  /// same bits every time, and for assign the last value wins. Costs a sort of, and memory of 16 bytes for, each
+  /// row of values whose dimensions no index varies along.
   bool ordered = false;
   /// Message of the IndexError for an index out of range (see QueueStatus): a literal or text that lives on.
   const char* message = "index %lld is out of bounds";
