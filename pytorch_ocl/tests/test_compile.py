@@ -111,6 +111,14 @@ def test_functions(device):
     )
 
 
+def test_functions_of_doubles(device):
+    def function(x):
+        y = x + 2
+        return torch.lgamma(y), torch.atan2(x, y), torch.erf(x), torch.exp(x), torch.tanh(x), torch.igamma(y, y * y)
+
+    check(function, floats(4, 9).double().tanh(), device=device, rtol=1e-14, atol=1e-15)
+
+
 # Reductions
 
 
@@ -400,6 +408,12 @@ def test_a_transformer_trains(device):
     target = integers(0, 20, 2, 7)
     target[0, 0] = -100
     check_training(Transformer(), integers(0, 20, 2, 7), target, device=device)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_rows_train(device, mode):
+    bags = torch.nn.EmbeddingBag(20, 4, mode=mode, include_last_offset=True)
+    check_training(bags, integers(0, 20, 9), torch.tensor([0, 2, 2, 7, 9]), device=device, fullgraph=True)
 
 
 def test_an_optimizer_step(device):

@@ -49,21 +49,24 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> bags_of_rows(
   const at::Tensor rows = indices.to(type).contiguous(), starts = offsets.to(type).contiguous();
   const int64_t bags = std::max<int64_t>(offsets.size(0) - (include_last_offset ? 1 : 0), 0);
   const auto options = rows.options();
-  const at::Tensor out = at::empty({bags, weight.size(1)}, weight.options()), sizes = at::empty({bags}, options);
+  // As many sizes as offsets, the last of no bag, as CUDA has them and torch.compile expects.
+  const at::Tensor all_sizes = include_last_offset ? at::zeros_like(starts) : at::empty_like(starts);
+  const at::Tensor out = at::empty({bags, weight.size(1)}, weight.options());
   const at::Tensor maxima = mode == 2 ? at::zeros({bags, weight.size(1)}, options) : at::empty({0}, options);
-  if (bags == 0) return {out, at::zeros_like(rows), sizes, maxima};
+  if (bags == 0) return {out, at::zeros_like(rows), all_sizes, maxima};
   const at::Tensor bag_of = !wants_bags ? at::empty({0}, options)
                                         : at::searchsorted(starts.narrow(0, 0, bags), at::arange(rows.size(0), options),
                                                            type == at::kInt, true)
                                               .sub_(1);
   const at::Tensor dense = weight.contiguous(),
                    scales = given(per_sample_weights) ? per_sample_weights->contiguous() : at::Tensor();
+  const at::Tensor sizes = all_sizes.narrow(0, 0, bags);
   const char* op = "embedding_bag";
   dlprim::EmbeddingBag bag{view_of(dense, op), view_of(rows, op),  view_of(starts, op), {},
                            view_of(out, op),   view_of(sizes, op), view_of(maxima, op)};
   if (scales.defined()) bag.sample_weights = view_of(scales, op);
   dlprim::embedding_bag(current_queue(weight.device()), bag, dlprim::BagMode(mode), padding_idx);
-  return {out, bag_of, sizes, maxima};
+  return {out, bag_of, all_sizes, maxima};
 }
 
 }  // namespace
@@ -105,13 +108,14 @@ at::Tensor _embedding_bag_dense_backward(const at::Tensor& grad, const at::Tenso
                                          const at::Tensor& maximum_indices, int64_t num_weights,
                                          bool scale_grad_by_freq, int64_t mode,
                                          const OptionalTensor& per_sample_weights, int64_t padding_idx) {
+  const at::Tensor sizes = bag_size.narrow(0, 0, grad.size(0)).unsqueeze(1);
   if (mode == 2) {
-    const at::Tensor filled = grad.masked_fill(bag_size.eq(0).unsqueeze(1), 0);
+    const at::Tensor filled = grad.masked_fill(sizes.eq(0), 0);
     at::Tensor out = at::zeros({num_weights, grad.size(1)}, grad.options());
     return grad.numel() == 0 ? out : out.scatter_add_(0, maximum_indices.to(at::kLong), filled);
   }
   at::Tensor bags = grad;
-  if (mode == 1) bags = grad.div(bag_size.clamp_min(1).to(grad.scalar_type()).unsqueeze(1));
+  if (mode == 1) bags = grad.div(sizes.clamp_min(1).to(grad.scalar_type()));
   at::Tensor rows = bags.index_select(0, offset2bag);
   if (given(per_sample_weights)) rows = rows.mul(per_sample_weights->unsqueeze(1));
   return embedding_dense_backward(rows, indices, num_weights, padding_idx, scale_grad_by_freq);

@@ -13,11 +13,10 @@ from pytorch_ocl.inductor.printer import is_real
 
 # Functions of OpenCL C that take float or double.
 _BUILT_IN = (
-    "exp2 expm1 sin cos tan sinh cosh asin acos atan asinh acosh atanh atan2 log log2 log10 log1p lgamma "
-    "erfc copysign hypot fma"
+    "exp2 expm1 sin cos tan sinh cosh asin acos atan asinh acosh atanh log log2 log10 log1p erfc copysign hypot fma"
 ).split()
 # Those of which lib/fused.clh has forms for CPUs.
-_BY_TYPE = ("exp", "erf", "tanh", "sqrt", "rsqrt")
+_BY_TYPE = ("exp", "erf", "tanh", "sqrt", "rsqrt", "atan2", "lgamma")
 _ROUNDING = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint"}
 # Functions of lib/math.clh and lib/special.clh that take numbers of one type, which the kernel defines.
 _SPECIAL = {
@@ -219,9 +218,6 @@ class OclOverrides(OpOverrides):
 
     @staticmethod
     def nextafter(a, b):
-        reads = V.kernel.current_node.read_writes.reads  # values are in float already
-        if any(V.graph.get_dtype(read.name) in types.NARROW for read in reads):
-            raise NotImplementedError("nextafter of 16-bit floats")
         return f"nextafter({a}, {b})"
 
     @staticmethod
@@ -281,7 +277,11 @@ def _built_in(name):
 
 
 def _by_type(name):
-    return staticmethod(lambda x: f"{name}_{'f64' if x.dtype == torch.float64 else 'f32'}({x})")
+    def function(*values):
+        kind = "f64" if any(value.dtype == torch.float64 for value in values) else "f32"
+        return f"{name}_{kind}({', '.join(map(str, values))})"
+
+    return staticmethod(function)
 
 
 def _rounding(name):
