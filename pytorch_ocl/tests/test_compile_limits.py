@@ -26,11 +26,10 @@ def test_what_cannot_be_compiled_runs_eagerly(device, monkeypatch):
     torch.testing.assert_close(found.cpu(), torch.sin(x * 2) + 1)
 
 
-@pytest.mark.filterwarnings("ignore:torch.compile. a graph with ocl tensors runs eagerly")  # before PyTorch 2.15
 def test_nextafter_of_16_bit_floats(device):
-    x = floats(8).bfloat16()
-    found = torch.compile(lambda x: torch.nextafter(x * 2, x) + 1)(x.to(device))
-    torch.testing.assert_close(found.cpu(), torch.nextafter(x * 2, x) + 1)
+    for dtype in (torch.bfloat16, torch.float16):
+        check(lambda x: torch.nextafter(x * 2, x) + 1, floats(8).to(dtype), device=device)
+        check(lambda x, y: torch.nextafter(x, y) * 2, floats(8).to(dtype), floats(8) + 1, device=device)
 
 
 def test_kernels_that_do_not_build(device, monkeypatch):

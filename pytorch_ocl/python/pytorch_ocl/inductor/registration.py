@@ -17,7 +17,7 @@ from torch._inductor.codegen.common import (
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch._inductor.scheduler import Scheduler
 
-from pytorch_ocl.inductor import AOT_TESTED, combined, is_tested, random_states
+from pytorch_ocl.inductor import AOT_TESTED, combined, is_tested, lowerings, random_states
 from pytorch_ocl.inductor.interface import register_interface
 from pytorch_ocl.inductor.scheduling import OclScheduling
 from pytorch_ocl.inductor.wrapper import OclWrapper
@@ -84,5 +84,6 @@ def register() -> None:
     inductor_utils.GPU_TYPES.append("ocl")
     Scheduler.create_backend = _create_backend(Scheduler.create_backend)
     combined.install()
+    lowerings.register()
     random_states.register()
     _answer_quietly()
