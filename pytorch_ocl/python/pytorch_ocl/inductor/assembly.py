@@ -18,6 +18,7 @@ _SECTIONS = {
     "REALS": r"(modulo|power)_|spread_|moments_|softmax_",
     "POSITIONS": r"position_",
     "RANDOM": r"random_",
+    "SMALL_FLOATS": r"e[45]m[32]",
 }
 
 

@@ -169,7 +169,7 @@ class OclKernel(SIMDKernel):
         at, first = self._place(index)
         element = f"{pointer}[{at}]" if first is None else self._fetch(name, dtype, pointer, first, at)
         text = types.decode(dtype, element)
-        return self.cse.generate(self.loads, text, dtype=torch.float32 if dtype in types.NARROW else dtype)
+        return self.cse.generate(self.loads, text, dtype=torch.float32 if dtype in types.CODED else dtype)
 
     def _store_line(self, name, index, value, mode):
         dtype = V.graph.get_dtype(name)
@@ -188,6 +188,8 @@ class OclKernel(SIMDKernel):
             raise NotImplementedError(f"stores of mode {mode}")
         if dtype.itemsize == 8 and not V.graph.scheduler.get_backend(self._device()).int64_atomics(self._device()):
             raise NotImplementedError("atomic additions of 64 bits on this device")
+        if dtype in types.SMALL:
+            raise NotImplementedError(f"atomic additions of {dtype}")
         self.uses_atomics = True
         return f"ADD({types.tag(dtype)}, {dtype.itemsize}, {pointer} + ({at}), {value});"
 

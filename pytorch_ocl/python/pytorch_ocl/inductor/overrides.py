@@ -71,14 +71,16 @@ class OclOverrides(OpOverrides):
 
     @staticmethod
     def constant(value, dtype):
+        if dtype in types.SMALL:
+            value = torch.tensor(float(value)).to(dtype).item()
         return types.literal(value, dtype)
 
     @staticmethod
     def to_dtype(x, dtype, src_dtype=None, use_compute_types=True):
         if dtype == torch.bool:
             return f"{x} != 0"
-        if dtype in types.NARROW and not use_compute_types:
-            return f"ROUNDED_TO({types.tag(dtype)}, {x})"
+        if dtype in types.SMALL or (dtype in types.NARROW and not use_compute_types):
+            return f"ROUNDED_TO({types.tag(dtype)}, (float){x})"
         kind = types.computed(dtype)
         if x.dtype is not None and types.computed(x.dtype) == kind:
             return x
@@ -90,9 +92,9 @@ class OclOverrides(OpOverrides):
     def to_dtype_bitcast(x, dtype, src_dtype):
         if dtype.itemsize != src_dtype.itemsize:
             raise NotImplementedError(f"bits of {src_dtype} as {dtype}")
-        source = f"encode_{types.tag(src_dtype)}({x})" if src_dtype in types.NARROW else f"{x}"
-        if dtype in types.NARROW:
-            return f"decode_{types.tag(dtype)}((ushort){source})"
+        source = f"encode_{types.tag(src_dtype)}({x})" if src_dtype in types.CODED else f"{x}"
+        if dtype in types.CODED:
+            return f"decode_{types.tag(dtype)}(({types.storage(dtype)}){source})"
         if dtype.itemsize < 4 or not (dtype.is_floating_point or src_dtype.is_floating_point):
             return f"({types.computed(dtype)}){source}"
         return f"as_{types.computed(dtype)}({source})"

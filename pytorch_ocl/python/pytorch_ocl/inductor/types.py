@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: MIT
 """How dtypes are written in generated OpenCL C: their tag in dlprim/kernels/lib/types.clh and the type computed in.
 
-16-bit floats are computed in float, bool in int, as comparisons give it.
+16-bit and 8-bit floats are computed in float, bool in int, as comparisons give it.
 """
 
 import math
 
 import torch
 
+# Floats of 8 bits (dlprim/kernels/lib/small_floats.clh). What is too large for e4m3fn is its largest number since 2.13.
+_SATURATES = torch.tensor(1e6).to(torch.float8_e4m3fn).view(torch.uint8).item() == 0x7E
+_SMALL_TAGS = {
+    torch.float8_e4m3fn: "e4m3fn_saturating" if _SATURATES else "e4m3fn",
+    torch.float8_e5m2: "e5m2",
+    torch.float8_e4m3fnuz: "e4m3fnuz",
+    torch.float8_e5m2fnuz: "e5m2fnuz",
+}
 TAGS = {
+    **_SMALL_TAGS,
     torch.float64: "f64",
     torch.float32: "f32",
     torch.float16: "f16",
@@ -24,6 +33,7 @@ TAGS = {
     torch.bool: "b8",
 }
 _COMPUTED = {
+    **dict.fromkeys(_SMALL_TAGS, "float"),
     torch.float64: "double",
     torch.float32: "float",
     torch.float16: "float",
@@ -51,6 +61,8 @@ _VALUE_TAGS = {
     "uchar": "u8",
 }
 NARROW = (torch.float16, torch.bfloat16)
+SMALL = tuple(_SMALL_TAGS)
+CODED = (*NARROW, *SMALL)  # whose elements in memory are bits, and values float
 
 
 def tag(dtype):
@@ -116,16 +128,16 @@ def highest(dtype):
 
 def storage(dtype):
     """The type of the dtype's elements in memory."""
-    return "ushort" if dtype in NARROW else "uchar" if dtype == torch.bool else computed(dtype)
+    return "ushort" if dtype in NARROW else "uchar" if dtype in (torch.bool, *SMALL) else computed(dtype)
 
 
 def decode(dtype, element):
     """An element in memory, as a value."""
     if dtype == torch.bool:
         return f"{element} != 0"
-    return f"decode_{tag(dtype)}({element})" if dtype in NARROW else element
+    return f"decode_{tag(dtype)}({element})" if dtype in CODED else element
 
 
 def encode(dtype, value):
     """A value as it is stored; numbers are rounded to the nearest."""
-    return f"encode_{tag(dtype)}({value})" if dtype in (*NARROW, torch.bool) else f"{value}"
+    return f"encode_{tag(dtype)}({value})" if dtype in (*CODED, torch.bool) else f"{value}"
