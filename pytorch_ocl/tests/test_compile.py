@@ -53,6 +53,13 @@ def test_integers(device, dtype):
     )
 
 
+def test_conditions_become_numbers(device):
+    for rows, columns in ((1, 1), (3, 2)):
+        ones = torch.ones(rows, columns, dtype=torch.int32)
+        check(lambda x: torch.eye(*x.shape, dtype=x.dtype, device=x.device) * 3 + x, ones, device=device)
+        check(lambda x: (x > 0).int() + torch.eye(*x.shape, device=x.device).long(), ones, device=device)
+
+
 def test_division_by_zero_ends_no_process(device):
     with no_eager_graphs():
         torch.compile(lambda x, y: (x // y, x % y))(
@@ -408,6 +415,20 @@ def test_a_transformer_trains(device):
     target = integers(0, 20, 2, 7)
     target[0, 0] = -100
     check_training(Transformer(), integers(0, 20, 2, 7), target, device=device)
+
+
+class Distances(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.points = torch.nn.Parameter(torch.randn(3, 5))
+
+    def forward(self, x):
+        return torch.cdist(self.points, x, p=1.5).sum() + self.points.sum()
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 5), (2, 4, 5), (2, 0, 5)])
+def test_distances_train(device, shape):
+    check_training(Distances(), torch.randn(shape), device=device, fullgraph=True)
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])

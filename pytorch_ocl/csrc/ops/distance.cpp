@@ -97,7 +97,8 @@ at::Tensor _cdist_backward(const at::Tensor& grad, const at::Tensor& x1, const a
     return x.expand(sizes);
   };
   const at::Tensor a = expanded(x1), b = expanded(x2);
-  if (a.numel() == 0 || b.numel() == 0 || p == 0) return at::zeros(a.sizes(), x1.options());
+  if (a.numel() == 0 || b.numel() == 0) return at::zeros_like(x1);  // not of the batch's size, as torch.compile expects
+  if (p == 0) return at::zeros(a.sizes(), x1.options());
   return distances_backward(grad, a, b, cdist, p);
 }
 

@@ -83,7 +83,7 @@ class OclOverrides(OpOverrides):
             return f"ROUNDED_TO({types.tag(dtype)}, (float){x})"
         kind = types.computed(dtype)
         if x.dtype is not None and types.computed(x.dtype) == kind:
-            return x
+            return f"{x}" if x.dtype == torch.bool else x  # Inductor's bounds of bool are no numbers
         if x.dtype is not None and _is_real(x) and dtype.itemsize < 4 and not types.is_real(dtype):
             return f"({kind})(long){x}"  # out of range: the low bits, as eager
         return f"({kind}){x}"
