@@ -456,7 +456,10 @@ void write_in_order(Queue& queue, const TensorView& destination, const TensorVie
     copy(queue, given, rows.values);
   }
   sort_order(queue, {places.data(), DataType::int64, {1, lines}}, {order.data(), DataType::int64, {1, lines}}, false);
-  const std::int64_t items = rows.inner >= 128 ? 4 : 1, most = std::int64_t(work_group);
+  const std::int64_t items = rows.inner >= 128 ? 4 : 1;
+  Kernel& kernel = ordered_kernel(queue, destination.dtype, update, std::uint8_t(items));
+  const std::size_t group = std::bit_floor(kernel.work_group(work_group));
+  const auto most = std::int64_t(group);
   const auto across = std::int64_t(std::bit_ceil(std::uint64_t(std::min(divide_up(rows.inner, items), most))));
   const std::int64_t groups = divide_up(rows.inner, items * across) * divide_up(lines, most / across);
   launch(queue, ordered_kernel(queue, destination.dtype, update, std::uint8_t(items)),
