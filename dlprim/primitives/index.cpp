@@ -462,8 +462,7 @@ void write_in_order(Queue& queue, const TensorView& destination, const TensorVie
   const auto most = std::int64_t(group);
   const auto across = std::int64_t(std::bit_ceil(std::uint64_t(std::min(divide_up(rows.inner, items), most))));
   const std::int64_t groups = divide_up(rows.inner, items * across) * divide_up(lines, most / across);
-  launch(queue, ordered_kernel(queue, destination.dtype, update, std::uint8_t(items)),
-         NDRange(std::size_t(groups) * work_group, work_group), destination.data, given.data, places.data(),
+  launch(queue, kernel, NDRange(std::size_t(groups) * group, group), destination.data, given.data, places.data(),
          order.data(), cl_ulong(lines), cl_ulong(rows.inner), cl_long(rows.step), cl_uint(across));
 }
 

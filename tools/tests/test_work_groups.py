@@ -7,7 +7,7 @@ import re
 
 KERNELS = pathlib.Path(__file__).parents[2] / "dlprim/kernels"
 # Their hosts ask the kernel for its largest work-group before they choose.
-ASKING = {"gemm_reduce", "gemm_reduce_rows", "foreach", "count_bins", "count_values"}
+ASKING = {"gemm_reduce", "gemm_reduce_rows", "foreach", "count_bins", "count_values", "ordered_write"}
 
 
 def test_kernels_that_rely_on_their_work_group_require_it():
