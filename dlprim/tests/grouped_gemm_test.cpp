@@ -84,7 +84,14 @@ void check_k(DataType type, const Ends& ends, std::int64_t m, std::int64_t n) {
   EXPECT_LT(error, bound(type, k));
 }
 
-class GroupedGemm : public ::testing::TestWithParam<const char*> {};
+class GroupedGemm : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const DeviceInfo& info = testing::device().info();
+    if (info.max_work_group < 512 || info.local_memory < 49152)
+      GTEST_SKIP() << "the device's work-groups are too small";
+  }
+};
 
 TEST_P(GroupedGemm, AgreesWithHost) {
   const Variable forced("DLPRIM_GEMM", "tma_grouped"), tile("DLPRIM_GEMM_TILE", GetParam());
