@@ -89,6 +89,12 @@ class Cores {
     while (!ran(*core, queue, problem)) core = &found(after(core, queue.device(), problem), queue.device());
   }
   void run(Queue& queue, const Problem& problem) const { run(&select(queue.device(), problem), queue, problem); }
+  /// The same; false, and nothing has run, where no core takes the problem.
+  bool try_run(Queue& queue, const Problem& problem) const {
+    const CoreType* core = try_select(queue.device(), problem);
+    while (core && !ran(*core, queue, problem)) core = after(core, queue.device(), problem);
+    return core;
+  }
 
  private:
   bool takes(const CoreType& core, const Device& device, const Problem& problem, bool forced) const {

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "floats.hpp"
+#include "gemm/engine.hpp"
 
 namespace dlprim {
 namespace {
@@ -119,6 +120,17 @@ TEST_P(GroupedGemm, WideIndexes) {
 
 INSTANTIATE_TEST_SUITE_P(All, GroupedGemm, ::testing::Values("64x128x64x64x64x2", "128x128x64x128x64x2"),
                          [](const auto& tile) { return std::string(tile.param); });
+
+// As many matrices of B as groups, in one product.
+TEST(GroupedGemms, CountAllMatricesInOffsets) {
+  GemmProblem problem;
+  problem.groups = {{}, 100, false};
+  auto& p = problem.p;
+  p.m = p.n = p.k = 1024, p.b_batch = 1 << 20;
+  EXPECT_TRUE(fits_32_bits(problem));
+  p.b_batch = 1 << 25;
+  EXPECT_FALSE(fits_32_bits(problem));
+}
 
 TEST(GroupedGemms, DeclineAndReject) {
   const Elements x(DataType::bfloat16, 64 * 64 * 2, 1);

@@ -310,9 +310,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
   DECLARE_SUMS(r)
 #endif
   uint turn = 0;
-#if GROUPED
-  const ulong c_begin = c_offset;
-#endif
+  KEEP_C
   EACH_TILE(tile) {
     GROUP_PARAMETERS
     TILE_STEPS
@@ -320,9 +318,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
 #if EXACT_SUMS
     CLEAR_SUMS(t)
 #endif
-#if GROUPED == 1
-    c_offset = c_begin + (ulong)part.begin * p->c_m * sizeof(STORAGE(TC));
-#endif
+    PLACE_C
     for (int i = 0; i < steps; i++) {
       const uint barrier = full(&ring);
       const ulong at_q = first_q + ring.stage * (STAGE / 16);
@@ -350,14 +346,14 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
   }
 }
 #else
+#if BYTES == 1
+#include "lib/small_floats.clh"
+#endif
 // Number k of a row of an operand in a stage.
 inline float element(const __local uchar *part, int along_k, int e5m2, int row, int k) {
   const __local uchar *at = part + place(along_k, row, k);
 #if BYTES == 1
-  const ushort byte = *at, magnitude = byte & 127;
-  if (e5m2) return decode_f16(byte << 8);
-  const float value = magnitude == 127 ? NAN : 256 * decode_f16(magnitude << 7);
-  return byte & 128 ? -value : value;
+  return e5m2 ? decode_e5m2(*at) : decode_e4m3fn(*at);
 #elif BYTES == 2
   return DECODE(TA, *(const __local ushort *)at);
 #else
@@ -376,15 +372,11 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tma(const 
   const Warp warp = WARP(shared);
   const int own = warp.number / 4, own_p = own % (TILE_P / TM) * TM, own_q = own / (TILE_P / TM) * BN;
   const Maps *both = &maps;
-#if GROUPED
-  const ulong c_begin = c_offset;
-#endif
+  KEEP_C
   EACH_TILE(tile) {
     GROUP_PARAMETERS
     TILE_STEPS
-#if GROUPED == 1
-    c_offset = c_begin + (ulong)part.begin * p->c_m * sizeof(STORAGE(TC));
-#endif
+    PLACE_C
     __global const uchar *from_a = (__global const uchar *)(CONST_POINTER(STORAGE(TA), a) + tile.batch * p->a_batch);
     __global const uchar *from_b = (__global const uchar *)(CONST_POINTER(STORAGE(TB), b) + tile.batch * p->b_batch);
     const int m = tile.m * TILE_M, n = tile.n * TILE_N, own_column = own_q;

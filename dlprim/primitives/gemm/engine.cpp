@@ -114,7 +114,8 @@ bool fits_32_bits(const GemmProblem& problem) {
   };
   const std::int64_t batch = problem.batches;
   std::int64_t a = last(batch, p.a_batch) + last(p.m, p.a_m) + last(p.k, p.a_k);
-  std::int64_t b = last(batch, p.b_batch) + last(p.k, p.b_k) + last(p.n, p.b_n);
+  const std::int64_t matrices = problem.groups && !problem.groups->of_k ? problem.groups->count : batch;
+  std::int64_t b = last(matrices, p.b_batch) + last(p.k, p.b_k) + last(p.n, p.b_n);
   std::int64_t c = last(batch, p.c_batch) + last(p.m, p.c_m) + last(p.n, p.c_n);
   const std::int64_t d = last(batch, p.d_batch) + last(p.m, p.d_m) + last(p.n, p.d_n);
   const std::int64_t points = problem.mode == GemmMode::convolution ? p.n : p.k;

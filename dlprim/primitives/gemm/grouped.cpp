@@ -5,22 +5,6 @@
 
 namespace dlprim {
 
-namespace {
-
-bool run_groups(Queue& queue, const GemmProblem& problem) {
-  static const GemmCores cores("grouped_gemm", "DLPRIM_GEMM", [](GemmCores& all) { all.add(gemm_cores::tma_grouped); });
-  const GemmCore* core = cores.try_select(queue.device(), problem);
-  if (!core) return false;
-  try {
-    cores.run(core, queue, problem);
-    return true;
-  } catch (const NotImplementedError&) {
-    return false;  // it proved unable to
-  }
-}
-
-}  // namespace
-
 bool grouped_gemm(Queue& queue, const TensorView& a, const TensorView& b, const TensorView& ends, const TensorView& c) {
   const bool of_k = b.dims == 2;
   const std::int64_t count = ends.size(0);
@@ -44,7 +28,8 @@ bool grouped_gemm(Queue& queue, const TensorView& a, const TensorView& b, const 
   p.c_m = c.stride(-2), p.c_n = c.stride(-1);
   p.b_batch = of_k ? 0 : b.stride(0), p.c_batch = of_k ? c.stride(0) : 0;
   if (p.c_n != 1 && p.n > 1) return false;
-  return run_groups(queue, problem);
+  static const GemmCores cores("grouped_gemm", "DLPRIM_GEMM", [](GemmCores& all) { all.add(gemm_cores::tma_grouped); });
+  return cores.try_run(queue, problem);
 }
 
 }  // namespace dlprim

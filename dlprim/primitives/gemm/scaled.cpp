@@ -72,14 +72,7 @@ GemmProblem problem_of(const TensorView& a, SmallFloat a_kind, const TensorView&
 // By matrix units for 8-bit floats; false, and nothing runs, where there are none.
 bool multiply_bytes(Queue& queue, const GemmProblem& problem) {
   static const GemmCores cores("scaled_gemm", "DLPRIM_GEMM", [](GemmCores& all) { all.add(gemm_cores::tma_scaled); });
-  const GemmCore* core = cores.try_select(queue.device(), problem);
-  if (!core) return false;
-  try {
-    cores.run(core, queue, problem);
-    return true;
-  } catch (const NotImplementedError&) {
-    return false;  // it proved unable to
-  }
+  return cores.try_run(queue, problem);
 }
 
 void check(const TensorView& a, const TensorView& b, const TensorView& c, const ScaledGemmOptions& options) {
