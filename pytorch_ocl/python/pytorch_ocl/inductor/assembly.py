@@ -80,10 +80,20 @@ def _write_loop(code, kernel, loop):
     code.writeline("}")
 
 
+def _loop(kernel):
+    """The kind of loop over a kernel's index space, and what that takes besides its type and length."""
+    run = kernel.index_to_str(kernel.run) if kernel.run else "xnumel"
+    if kernel.form == "columns":
+        return "COLUMNS", f", {run}"
+    if kernel.tile:
+        return "TILES", f", {kernel.tile}"
+    return ("RUNS", f", {run}") if kernel.run else (kernel.form.upper(), "")
+
+
 def _write_parts(code, parts):
     if len(parts) == 1:
         kernel = parts[0]
-        form, width = ("TILES", f", {kernel.tile}") if kernel.tile else (kernel.form.upper(), "")
+        form, width = _loop(kernel)
         return _write_loop(code, kernel, f"FOR_{form}({kernel.index_dtype}, xnumel{width})")
     for kernel, start in zip(parts, starts(parts)[0]):
         code.writeline("{")
@@ -96,6 +106,7 @@ def text(parts):
     """OpenCL C of kernels whose bodies are written, under the name NAME."""
     first = parts[0]
     code = IndentedBuffer()
+    _loop(first)  # may need numbers that are not among the parameters yet
     buffers = first.buffers()
     code.writelines(_definitions(parts))
     code.writeline(f"__kernel {'ROW_KERNEL ' if first.form == 'rows' else ''}void {NAME}(")

@@ -113,7 +113,7 @@ def generate(scheduling, node):
     for subnode in node.get_subkernel_nodes():
         features = features_of(scheduling, subnode)
         tiling, _ = scheduling.get_tiling_and_scores(features.node_schedule, features.numel)
-        kernel = scheduling.kernel_type(tiling, features=features)
+        kernel = scheduling.kernel_type(tiling, in_runs=False, features=features)
         if parts:
             kernel.args, kernel.messages = parts[0].args, parts[0].messages
         scheduling.codegen_node_schedule_with_kernel(features.node_schedule, kernel)

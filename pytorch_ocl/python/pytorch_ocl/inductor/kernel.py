@@ -17,10 +17,11 @@ from torch._inductor.utils import get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from pytorch_ocl.inductor import assembly, types, vectors
+from pytorch_ocl.inductor import assembly, runtime, types, vectors
 from pytorch_ocl.inductor.overrides import OclOverrides
 from pytorch_ocl.inductor.printer import is_symbol, print_index
 from pytorch_ocl.inductor.reductions import reduction
+from pytorch_ocl.inductor.row_values import RowValues
 
 _SHORT_ROW = 16  # elements up to which rows are reduced side by side
 
@@ -31,8 +32,13 @@ class OclCSE(CSE):
     def generate(self, buffer, expr, *, dtype=None, **options):
         if options.get("assignment", True) and isinstance(dtype, torch.dtype):
             self.prefix = f"{types.computed(dtype)} "
-        variable = super().generate(buffer, expr, dtype=dtype, **options)
+        values = V.kernel.row_values
+        given = values.known(V.kernel, expr) if isinstance(expr, str) else expr
+        variable = super().generate(buffer, given, dtype=dtype, **options)
         V.kernel.note_variable(variable)
+        if isinstance(expr, str):
+            variable.text = expr
+            values.note(V.kernel, buffer, variable, expr, dtype)
         return variable
 
 
@@ -44,10 +50,12 @@ class OclKernel(SIMDKernel):
     sexpr = kexpr = staticmethod(print_index)
     pexpr = PythonPrinter().doprint
 
-    def __init__(self, tiling, **options):
+    def __init__(self, tiling, in_runs=True, **options):
         super().__init__(tiling, **options)
         self.cse = OclCSE("", ";")
         self.loop_start, self.loop_end = IndentedBuffer(), IndentedBuffer()
+        self.checks_start, self.checks_end = IndentedBuffer(), IndentedBuffer()  # around a loop
+        self.block_start, self.block_end = IndentedBuffer(), IndentedBuffer()
         self.loop_indexing, self.row_stores = IndentedBuffer(), IndentedBuffer()
         self.common_indexing, self.fetches, self.flushes = IndentedBuffer(), IndentedBuffer(), IndentedBuffer()
         self.fetched, self.kept = {}, {}  # {(buffer, index): variable} of this phase, and of all
@@ -58,14 +66,19 @@ class OclKernel(SIMDKernel):
         self.scratch = []  # types that are combined
         self.special_type = None
         self.uses_atomics = False
-        self.accumulators = self.fetch_count = self.puts = 0
+        self.accumulators = self.fetch_count = self.puts = self.checks = 0
         self.tile = 0  # see vectors.tile_width
         self.form = "elements" if not self.inside_reduction else "columns" if self._has_columns() else "rows"
         prefix = "r0_" if self.form == "rows" else "x"
         self.unit_tree = next(tree for tree in self.range_trees if tree.prefix == prefix)
         # Neighbours of short rows lie far apart.
         single = self.form == "columns" and self._is_short()
-        self.vector = 1 if single else vectors.width(self.form, self.features, self.unit_tree.numel)
+        properties = torch.ocl.get_device_properties(self._device())
+        self.on_cpu = properties.type == "cpu" and not runtime.gpu_forms
+        self.row_values = RowValues(self)
+        in_runs = in_runs and self.on_cpu and self.form != "rows"
+        self.run = vectors.run_length(self.features, self.form) if in_runs else 0
+        self.vector = 1 if single or self.run else vectors.width(self.form, self.features, self.unit_tree.numel)
         nodes = self.features.scheduler_nodes()
         self.written = OrderedSet(dep.name for node in nodes for dep in node.read_writes.writes)
 
@@ -121,7 +134,7 @@ class OclKernel(SIMDKernel):
 
     def _first(self, index):
         """The text of a work-item's first index, where its units lie side by side from there on, else None."""
-        if not self._in_units() or self._load_mask:
+        if not self._in_units() or self._load_mask or self.run:
             return None
         space = self.range_tree_nodes, self.unit_tree, self.vector
         if not vectors.has_neighbours(index, *space):
@@ -169,7 +182,10 @@ class OclKernel(SIMDKernel):
         at, first = self._place(index)
         element = f"{pointer}[{at}]" if first is None else self._fetch(name, dtype, pointer, first, at)
         text = types.decode(dtype, element)
-        return self.cse.generate(self.loads, text, dtype=torch.float32 if dtype in types.CODED else dtype)
+        self.row_values.changing = name in self.written
+        value = self.cse.generate(self.loads, text, dtype=torch.float32 if dtype in types.CODED else dtype)
+        self.row_values.changing = False
+        return value
 
     def _store_line(self, name, index, value, mode):
         dtype = V.graph.get_dtype(name)
@@ -227,18 +243,12 @@ class OclKernel(SIMDKernel):
         accumulator, whole = f"acc{self.accumulators}", f"row{self.accumulators}"
         self.accumulators += 1
         self.loop_start.writeline(f"const {how.kind} {accumulator}_start = {how.start};")
-        self.loop_start.writeline(f"ACCUMULATOR({how.kind}, {accumulator})")
         values = {"value": value} if not isinstance(value, tuple) else {f"value{i}": v for i, v in enumerate(value)}
-        self.compute.writeline(how.update.format(acc=f"AT({accumulator})", **values))
         if self.form == "rows":
-            kind = how.whole or how.kind
-            self.scratch.append(kind)
-            if how.whole:
-                given = how.convert.format(acc=f"AT({accumulator})")
-                self.loop_end.writeline(f"PER_LANE({kind}, part_{accumulator})")
-                self.loop_end.writeline(f"FOR_EACH_LANE AT(part_{accumulator}) = {given};")
-                accumulator = f"part_{accumulator}"
-            self.loop_end.writeline(f"COMBINE_ROW({kind}, {whole}, {accumulator}, {how.combine})")
+            self._reduce_row(how, accumulator, whole, values)
+        else:
+            self.loop_start.writeline(f"ACCUMULATOR({how.kind}, {accumulator})")
+            self.compute.writeline(how.update.format(acc=f"AT({accumulator})", **values))
         results = []
         for expression, result_dtype in how.results:
             variable = self.cse.newvar(dtype=result_dtype)
@@ -252,6 +262,27 @@ class OclKernel(SIMDKernel):
             results.append(variable)
         return results[0] if len(results) == 1 else tuple(results)
 
+    def _reduce_row(self, how, accumulator, whole, values):
+        """Writes a reduction along rows, whose result is the variable `whole`."""
+        if how.is_number:
+            self.loop_start.writeline(f"NUMBERS({how.kind}, {accumulator})")
+            self.block_start.writeline(f"LATEST({how.kind}, {accumulator})")
+            self.compute.writeline(f"UPDATE({accumulator}, {how.combine}, {values['value']})")
+            self.block_end.writeline(f"TAKE_LATEST({how.kind}, {accumulator}, {how.combine})")
+            self.loop_end.writeline(f"COMBINE_ROW({how.kind}, {whole}, {accumulator}, {how.combine})")
+            self.scratch.append(how.kind)
+            return
+        self.loop_start.writeline(f"ACCUMULATOR({how.kind}, {accumulator})")
+        self.compute.writeline(how.update.format(acc=f"AT({accumulator})", **values))
+        kind = how.whole or how.kind
+        self.scratch.append(kind)
+        if how.whole:
+            given = how.convert.format(acc=f"AT({accumulator})")
+            self.loop_end.writeline(f"PER_LANE({kind}, part_{accumulator})")
+            self.loop_end.writeline(f"FOR_EACH_LANE AT(part_{accumulator}) = {given};")
+            accumulator = f"part_{accumulator}"
+        self.loop_end.writeline(f"COMBINE_STRUCTS({kind}, {whole}, {accumulator}, {how.combine})")
+
     # Bounds
 
     def _code(self, message):
@@ -262,16 +293,37 @@ class OclKernel(SIMDKernel):
             return
         index = self.index_to_str(self.prepare_indexing(expr))
         limit = self.index_to_str(self.prepare_indexing(size))
-        outside = " || ".join([f"{index} < 0"] * lower + [f"{index} >= {limit}"] * upper)
         size_text = f" with size {limit}" if isinstance(size, sympy.Integer) else ""
         code = self._code(f"index %lld is out of bounds for dimension{size_text}")
+        below, above = [f"{index} < 0"] * lower, [f"{index} >= {limit}"] * upper
+        outside = " || ".join(below + above)
         report = f"REPORT(status, (int){code}, {index});"
         # And the access goes to the first element instead.
-        if is_symbol(expr) and index.startswith("tmp"):
-            report += f" {index} = 0;"
-        else:
+        if not (is_symbol(expr) and index.startswith("tmp")):
             self.guards.append((self._load_mask, self.range_tree_nodes.keys() & expr.free_symbols, outside))
-        self.compute.writeline(f"if ({outside}) {{ {report} }}")
+            self.compute.writeline(f"if ({outside}) {{ {report} }}")
+        elif self._sees_extremes(size):
+            if not self.row_values.was_checked(index, code):
+                self._note_extremes(index, code, lower, limit if upper else None)
+            self.compute.writeline(f"{index} = {' | '.join(f'({text})' for text in below + above)} ? 0 : {index};")
+        else:
+            self.compute.writeline(f"if ({outside}) {{ {report} {index} = 0; }}")
+
+    def _sees_extremes(self, size):
+        """Whether indices are checked after a loop, by the least and the largest: branches keep CPUs' compilers from
+        making vector code of it."""
+        in_loop = (self.form == "elements" and self.run) or (self.form == "rows" and self.inside_reduction)
+        return self.on_cpu and in_loop and not self.range_tree_nodes.keys() & size.free_symbols
+
+    def _note_extremes(self, index, code, lower, limit):
+        number, self.checks = self.checks, self.checks + 1
+        for name, bound, function in (("lowest", "0" * lower, "min"), ("highest", limit, "max")):
+            if bound:
+                seen = f"{name}{number}"
+                self.checks_start.writeline(f"long {seen} = 0;")
+                self.compute.writeline(f"{seen} = {function}({seen}, (long){index});")
+                wrong = f"{seen} < 0" if name == "lowest" else f"{seen} >= {bound}"
+                self.checks_end.writeline(f"if ({wrong}) REPORT(status, (int){code}, {seen});")
 
     def device_assert_async(self, cond, msg):
         self.compute.writeline(f"if (!{cond}) REPORT(status, (int){self._code(str(msg).replace('%', '%%'))}, 0);")
@@ -286,13 +338,16 @@ class OclKernel(SIMDKernel):
             buffer.writeline(f"const {kind} {entry.name} = {text};")
             return
         first = re.sub(r"\b(x|r0_)index\b", r"\1first", text)
-        if vectors.is_common(entry, self.vector):
+        if vectors.is_common(entry, self.run or self.vector):
             self.common_indexing.writeline(f"const {kind} {entry.name}_first = {first};")
         if self.form == "columns":
+            if self.run and vectors.is_common(entry, self.run):
+                lane = " + lane" if vectors.is_unit(entry, self.run) else ""
+                text = f"{first}{lane}"
             self.indexing_code.writeline(f"const {kind} {entry.name} = {text};")
-        elif vectors.is_unit(entry, self.vector):
+        elif vectors.is_unit(entry, self.run or self.vector):
             self.loop_indexing.writeline(f"const {kind} {entry.name} = {entry.name}_first + unit;")
-        elif vectors.is_common(entry, self.vector):
+        elif vectors.is_common(entry, self.run or self.vector):
             self.loop_indexing.writeline(f"const {kind} {entry.name} = {entry.name}_first;")
         else:
             self.loop_indexing.writeline(f"const {kind} {entry.name} = {text};")
@@ -312,9 +367,11 @@ class OclKernel(SIMDKernel):
             for part in phase:
                 self.body.splice(part)
         fetches = (self.common_indexing, self.fetches, self.flushes)
-        for part in (*phase, *fetches, self.loop_start, self.loop_end, self.row_stores):
+        loops = (self.loop_start, self.block_start, self.block_end, self.loop_end, self.checks_start, self.checks_end)
+        for part in (*phase, *fetches, *loops, self.row_stores):
             part.clear()
         self.fetched.clear()
+        self.row_values.end_loop()
         if self.inside_reduction or self.form == "columns":
             self.cse.invalidate(self.beyond_loops)
             for node in self.range_tree_nodes.values():
@@ -328,24 +385,35 @@ class OclKernel(SIMDKernel):
         kind = self.index_dtype
         for part in (self.common_indexing, self.fetches):
             self.body.splice(part)
-        self.body.writeline(f"EACH_UNIT({kind}) {{")
+        if self.run:
+            self.body.splice(self.checks_start)
+        self.body.writeline(f"{'EACH_OF_RUN' if self.run else 'EACH_UNIT'}({kind}) {{")
         with self.body.indent():
             self.body.writeline(f"const {kind} {prefix}index = {prefix}first + unit;")
             for part in phase:
                 self.body.splice(part)
         self.body.writeline("}")
         self.body.splice(self.flushes)
+        if self.run:
+            self.body.splice(self.checks_end)
 
     def _write_row_loop(self, phase):
-        loop = "REDUCE_ROW" if self.loop_start.getvalue() else "EACH_IN_ROW"
-        self.body.splice(self.loop_start)
-        self.body.writeline(f"{loop}({self.index_dtype}, r0_numel) {{")
+        kind, reduces = self.index_dtype, bool(self.loop_start.getvalue())
+        for part in (self.checks_start, self.loop_start):
+            self.body.splice(part)
+        if reduces:
+            self.body.writeline(f"REDUCE_ROW({kind}, r0_numel) {{")
+            self.body.splice(self.block_start)
+        self.body.writeline(f"EACH_IN_BLOCK({kind}) {{" if reduces else f"EACH_IN_ROW({kind}, r0_numel) {{")
         with self.body.indent():
-            self.body.writeline(f"TRIP({self.index_dtype}, r0_numel)")
+            self.body.writeline(f"TRIP({kind}, r0_numel)")
             self._write_units("r0_", phase)
         self.body.writeline("}")
-        self.body.splice(self.loop_end)
-        self.body.splice(self.row_stores)
+        if reduces:
+            self.body.splice(self.block_end)
+            self.body.writeline("}")
+        for part in (self.checks_end, self.loop_end, self.row_stores):
+            self.body.splice(part)
 
     def _write_column_loop(self, phase):
         self.body.splice(self.loop_start)

@@ -4,6 +4,7 @@
 import functools
 
 import torch
+from torch._inductor import lowering
 from torch._inductor.lowering import ELEMENTWISE_TYPE_PROMOTION_KIND, fallback_handler, get_promoted_dtype, lowerings
 
 from pytorch_ocl.inductor import types
@@ -33,5 +34,19 @@ def _run_eagerly(operator, applies):
     lowerings[operator] = lower
 
 
+def _variance_in_two_steps(original):
+    """CPUs take the mean first: the loops over a row, which is at hand for the second, become vector code."""
+
+    @functools.wraps(original)
+    def use_two_step_variance(x, *arguments, **options):
+        device = x.get_device()
+        if device is not None and device.type == "ocl" and torch.ocl.get_device_properties(device).type == "cpu":
+            return True
+        return original(x, *arguments, **options)
+
+    return use_two_step_variance
+
+
 def register() -> None:
+    lowering.use_two_step_variance = _variance_in_two_steps(lowering.use_two_step_variance)
     _run_eagerly(aten.nextafter.default, _is_narrow_nextafter)

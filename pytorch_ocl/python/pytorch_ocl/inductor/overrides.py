@@ -133,6 +133,14 @@ class OclOverrides(OpOverrides):
         return f"{condition} ? {first} : {second}"
 
     @staticmethod
+    def add(a, b):
+        for x, one in ((a, b), (b, a)):  # in GELU
+            text = getattr(x, "text", "")
+            if text.startswith("erf_f32(") and getattr(one, "text", "") == "1.0f":
+                return f"erf_plus_one_f32{text.removeprefix('erf_f32')}"
+        return f"{a} + {b}"
+
+    @staticmethod
     def maximum(a, b):
         return f"NAN_MAX({a}, {b})" if _is_real(a) or _is_real(b) else f"GREATER({a}, {b})"
 

@@ -20,6 +20,11 @@ class Reduction:
     whole: str = ""  # the type that is combined, where it is another
     convert: str = "{acc}"  # a partial result in that type
 
+    @property
+    def is_number(self):
+        """Whether a partial result is a number, which `combine` takes further values into."""
+        return "_" not in self.kind
+
 
 _SIMPLE = {"sum": "SUM", "prod": "PRODUCT", "xor_sum": "DIFFERENT", "any": "EITHER"}
 

@@ -4,11 +4,14 @@
 The units of a work-item are neighbouring elements of a kernel's index space: `vector` of them, of which the first has a
 multiple of `vector` as its index."""
 
+import math
+
 import sympy
 from torch._inductor.virtualized import V
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 TILE = 8  # vectors side by side in a tile: lib/fused.clh and csrc/runtime/fused_kernel.cpp have the same number
+_LEAST_RUN = 16  # shorter loops cost CPUs more than they save
 _SIZES = (SymT.SIZE, SymT.PRECOMPUTED_SIZE, SymT.UNBACKED_INT)
 
 
@@ -29,6 +32,22 @@ def width(form, features, along):
     while not is_multiple(along, vector):
         vector //= 2
     return vector
+
+
+def run_length(features, form):
+    """Elements of an index space, one after the other, between which only the last dimension of any loop advances; 0
+    where those are few, or their number is not known to divide what it must."""
+    lengths = set()
+    # Of columns: the loops without a reduction also run along what is reduced.
+    for node in features.reduction_nodes() if form == "columns" else features.scheduler_nodes():
+        ranges = [size for size in node.get_ranges()[0] if size != 1]
+        if len(ranges) > 1:
+            lengths.add(V.graph.sizevars.simplify(sympy.sympify(ranges[-1])))
+    if len(lengths) > 1 and not all(length.is_Integer for length in lengths):
+        return 0
+    lengths = lengths or {sympy.sympify(features.numel)}
+    run = lengths.pop() if len(lengths) == 1 else sympy.Integer(math.gcd(*map(int, lengths)))
+    return run if _hint(run) >= _LEAST_RUN else 0
 
 
 def _hint(number):

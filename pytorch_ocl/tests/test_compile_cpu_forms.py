@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: MIT
+"""torch.compile: kernels in the form that CPUs get: loops that their compilers make vector code of."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from compiling import check, floats, fresh, integers, no_eager_graphs  # noqa: F401
+
+
+@pytest.fixture(autouse=True)
+def on_cpu(device):
+    if torch.ocl.get_device_properties(device).type != "cpu":
+        pytest.skip("the device is no CPU")
+
+
+def source_of(function, *arguments):
+    """The program that a compiled function becomes."""
+    with no_eager_graphs():
+        return "\n".join(torch._inductor.utils.run_and_get_code(torch.compile(function), *arguments)[1])
+
+
+def normalized(x, scale):
+    return F.relu6(x * scale[:, None, None] + 1)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 16), (5, 7, 50), (3, 4, 7), (1, 3, 9000)])
+def test_runs(device, shape):
+    x = floats(*shape)
+    check(lambda x, scale: (x * scale[:, None] + 1, x.mT * 2), x, floats(shape[1]), device=device)
+
+
+def test_runs_are_the_last_dimension(device):
+    x, scale = torch.randn(4, 6, 14, 14, device=device), torch.randn(6, device=device)
+    assert "FOR_RUNS(int, xnumel, 196)" in source_of(normalized, x, scale)
+    few = torch.randn(4, 6, 3, 3, device=device)
+    assert "FOR_RUNS" not in source_of(normalized, few, scale)
+
+
+def test_runs_of_sizes_that_change(device):
+    compiled = torch.compile(normalized, dynamic=True)
+    with no_eager_graphs():
+        for size in (5, 9, 31):
+            x, scale = torch.randn(2, 3, size, size, device=device), torch.randn(3, device=device)
+            torch.testing.assert_close(compiled(x, scale), normalized(x, scale))
+
+
+@pytest.mark.parametrize("length", [1, 15, 16, 31, 33, 64, 197, 1030])
+def test_rows(device, length):
+    x = floats(37, length)
+    check(
+        lambda x: (
+            torch.softmax(x * 0.3, -1),
+            x.amax(-1),
+            x.amin(-1),
+            x.sum(-1),
+            (x > 1).any(-1),
+            x.var(-1, correction=0),
+            F.layer_norm(x, x.shape[-1:]),
+        ),
+        x,
+        device=device,
+        rtol=1e-5,
+        atol=1e-5,
+    )
+
+
+def test_rows_with_infinities_and_nan(device):
+    x = floats(9, 70)
+    x[0, 5], x[1, 69], x[2] = torch.nan, torch.inf, -torch.inf
+    check(lambda x: (torch.softmax(x, -1), x.amax(-1), x.amin(-1), x.logsumexp(-1)), x, device=device)
+
+
+def test_rows_of_integers(device):
+    x = integers(-100, 100, 11, 77)
+    check(lambda x: (x.amax(-1), x.amin(-1), x.sum(-1), (x == 3).any(-1)), x, device=device)
+
+
+def test_a_row_keeps_what_costs(device):
+    x = torch.randn(8, 300, device=device)
+    text = source_of(lambda x: torch.softmax(x, -1), x)
+    assert text.count("exp_f32(") == 1 and text.count("values0[r0_index]") == 2
+    # What an earlier loop wrote over is not what it was.
+    y = floats(8, 300)
+    check(lambda y: torch.softmax(y.exp_(), -1) + y.exp(), y, device=device, rtol=1e-5, atol=1e-5)
+
+
+def scores(x, table, places):
+    return torch.softmax(x + table[places], -1)
+
+
+def test_indices_within_rows(device):
+    x, table, places = floats(40, 49), floats(169), integers(-169, 169, 40, 49)
+    check(scores, x, table, places, device=device, rtol=1e-5, atol=1e-6)
+    text = source_of(scores, x.to(device), table.to(device), places.to(device))
+    assert "lowest0 = min(lowest0" in text and text.count("REPORT(") == 2
+
+
+@pytest.mark.parametrize("wrong", [169, -170, 1 << 40])
+def test_an_index_out_of_range_within_a_row(device, wrong):
+    x, table, places = floats(40, 49), floats(169), integers(0, 169, 40, 49)
+    places[17, 30] = wrong
+    compiled = torch.compile(scores)
+    with pytest.raises((RuntimeError, IndexError), match="out of bounds"):
+        compiled(x.to(device), table.to(device), places.to(device))
+        torch.ocl.synchronize()
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 7, 7), (2, 40, 33, 5), (1, 3, 100, 100)])
+def test_columns(device, shape):
+    x = floats(*shape)
+    check(
+        lambda x: (x.amax(1), x.mean(1), F.layer_norm(x.permute(0, 2, 3, 1), (x.shape[1],)).sum(-1), x.argmax(1)),
+        x,
+        device=device,
+        rtol=1e-5,
+        atol=1e-4,
+    )
+
+
+def test_normal_distribution_in_gelu(device):
+    x = torch.linspace(-6, 6, 4000)
+    check(F.gelu, x, device=device)
+    assert "erf_plus_one_f32(" in source_of(F.gelu, x.to(device))
