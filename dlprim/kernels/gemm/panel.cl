@@ -166,6 +166,37 @@ inline void finish(const Output *o, __local const T *sums, int i, int j, int row
 }
 
 #if PACKED
+// Finishes and stores a tile whose columns lie one after the other in C: 16 rows of a column at once.
+inline void finish_columns(const Output *o, __local const T *sums, int rows, int columns) {
+  const T alpha = o->alpha, beta = o->beta;
+  for (int j = 0; j < columns; j += 16)
+    for (int i = 0; i < rows; i += 16) {
+      const int count = min(16, rows - i), last = min(16, columns - j);
+      VEC v[16];
+      NOUNROLL for (int r = 0; r < 16; r++) v[r] = vload16(0, sums + min(i + r, rows - 1) * NB + j);
+      transpose16(v);
+      NOUNROLL for (int k = 0; k < last; k++) {
+        VEC addend = 0;
+        if (beta != 0) {
+          __global const STORAGE(TD) *d = o->d + i * o->d_m + (j + k) * o->d_n;
+          addend = o->d_m == 0                  ? (VEC)(LOAD(TD, d, 0))
+                   : count == 16 && o->d_m == 1 ? LOAD16(TD, d)
+                                                : collect_addend(d, 0, o->d_m, count);
+        }
+        const INDEX at = o->column[j + k] + i;
+#if RESIDUAL
+        const VEC residual = count == 16 ? LOAD16(TC, o->e + at) : collect_residual(o->e + at, 0, 1, count);
+#endif
+        STORAGE(TC) each[16];
+        if (count == 16) vstore16(ENCODE16(TC, FINISH(v[k], addend)), 0, o->c + at);
+        else {
+          vstore16(ENCODE16(TC, FINISH(v[k], addend)), 0, each);
+          for (int r = 0; r < count; r++) o->c[at + r] = each[r];
+        }
+      }
+    }
+}
+
 #define OPERAND __global const T
 #define PITCH p->a_m
 #define PANEL p->k
@@ -261,6 +292,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(GEMM_ARG
 #else
   const INDEX slice = KB;
 #endif
+#if PACKED
+  const bool in_columns = output.row == 1 && !output.raw;
+#else
+  const bool in_columns = false;
+#endif
   for (INDEX k0 = k_begin; k0 < k_end; k0 += slice) {
     const int depth = (int)min(slice, k_end - k0);
     // A: row i at As + i * LDA. B: panel j at Bs + j * KB * NR, in it NR columns of each k.
@@ -321,9 +357,12 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(GEMM_ARG
         else
 #endif
           multiply(a, rows - i - 1, b, next, depth, sums, k0 == k_begin, p);
-        if (k0 + slice < k_end) continue;
+        if (k0 + slice < k_end || in_columns) continue;
         for (int v = 0; v < width; v += 16) finish(&output, sums + v, i, j + v, min(MR, rows - i), min(16, width - v));
       }
     }
   }
+#if PACKED
+  if (in_columns) finish_columns(&output, Cs, rows, columns);
+#endif
 }
