@@ -267,7 +267,7 @@ class OclKernel(SIMDKernel):
         if how.is_number:
             self.loop_start.writeline(f"NUMBERS({how.kind}, {accumulator})")
             self.block_start.writeline(f"LATEST({how.kind}, {accumulator})")
-            self.compute.writeline(f"UPDATE({accumulator}, {how.combine}, {values['value']})")
+            self.compute.writeline(f"REDUCE_NUMBER({accumulator}, {how.combine}, {values['value']})")
             self.block_end.writeline(f"TAKE_LATEST({how.kind}, {accumulator}, {how.combine})")
             self.loop_end.writeline(f"COMBINE_ROW({how.kind}, {whole}, {accumulator}, {how.combine})")
             self.scratch.append(how.kind)
