@@ -288,6 +288,36 @@ def small_after_large():
     print("reduced", flush=True)
 
 
+def two_gpus():
+    """Two GPUs add the other's numbers to their own, in pieces; what is no sum goes through the hosts."""
+    os.environ["DLPRIM_SIMULATE"] = "gpu=1"
+    start(seconds=100)
+    torch.manual_seed(0)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
+        for size in (1, 1000, (1 << 20) + 17, (20 << 20) // dtype.itemsize + 3):
+            given = torch.randn(2, size).to(dtype)
+            x = given[rank()].to("ocl")
+            work = dist.all_reduce(x, async_op=True)
+            work.wait()
+            assert torch.equal(x.cpu(), given[0] + given[1]), (dtype, size)
+    given = torch.randn(2, 300, 200)
+    x = given[rank()].to("ocl").t()
+    dist.all_reduce(x)
+    assert torch.equal(x.cpu(), given.sum(0).t())
+    for operation, expected in ((dist.ReduceOp.MAX, given.amax(0)), (dist.ReduceOp.AVG, given.mean(0))):
+        x = given[rank()].to("ocl")
+        dist.all_reduce(x, operation)
+        assert torch.equal(x.cpu(), expected)
+    counts = torch.full((1 << 20,), 3 - rank(), device="ocl")
+    dist.all_reduce(counts)
+    assert (counts == 5).all()
+    xs = [torch.full((1 << k,), float(rank() + k), device="ocl") for k in (20, 3, 22)]
+    for work in [dist.all_reduce(x, async_op=True) for x in xs]:
+        work.wait()
+    assert all((x == 2 * k + 1).all() for x, k in zip(xs, (20, 3, 22)))
+    print("added", flush=True)
+
+
 def killed():
     """A rank that is killed in the midst of collectives: the others hear of it long before the timeout."""
     start(seconds=100)

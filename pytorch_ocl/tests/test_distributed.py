@@ -37,7 +37,7 @@ def run(job, folder, count=2, **environment):
     """Runs the ranks of a job; returns their exit codes and what they printed. None may print an error but those that
     failed: what it printed then is in the assertion's message."""
     common = {"TEST_FOLDER": str(folder), "WORLD_SIZE": str(count), "OMP_NUM_THREADS": "1", **environment}
-    if job in ("leaves", "left_behind", "small_after_large"):  # how an interpreter ends, or begins
+    if job in ("leaves", "left_behind", "small_after_large", "two_gpus"):  # how an interpreter ends, or begins
         code = f"distributed_jobs.run({job!r})"
         ranks = [start_python(code, "import distributed_jobs", RANK=str(rank), **common) for rank in range(count)]
     else:
@@ -96,6 +96,11 @@ def test_ranks_that_cannot_share_memory(tmp_path):
 def test_small_collectives_after_large_ones(tmp_path):
     for code, out, errors in run("small_after_large", tmp_path):
         assert code == 0 and out.strip() == "reduced" and "shared memory" not in errors, errors
+
+
+def test_sums_of_two_gpus(tmp_path):
+    for code, out, errors in run("two_gpus", tmp_path):
+        assert code == 0 and out.strip() == "added", errors
 
 
 @pytest.mark.parametrize("way", [SHARED, HELD], ids=["host", "streams"])

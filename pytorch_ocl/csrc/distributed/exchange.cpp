@@ -26,7 +26,7 @@ void Exchange::resolve() {
 
 Signature Exchange::signature() const {
   return {std::int32_t(kind), std::int32_t(input.scalar_type()), reduces() ? std::int32_t(operation) : 0,
-          kind == Kind::broadcast ? root : 0, std::int64_t(input.nbytes())};
+          kind == Kind::broadcast ? root : std::int32_t(on_devices), std::int64_t(input.nbytes())};
 }
 
 Layout Layout::of(std::size_t piece_bytes, int ranks) {
@@ -72,6 +72,10 @@ Plan::Share Plan::share(std::uint32_t piece) const {
   if (kind_ != Exchange::Kind::all_reduce) return {0, 0};
   const Extent own = share_of(rank_, count);
   return {own.begin * item_, own.count};
+}
+
+std::vector<Move> Plan::other(std::uint32_t piece) const {
+  return {{1 - rank_, false, 0, 0, extent(piece).count * item_}};
 }
 
 std::vector<Move> Plan::received(std::uint32_t piece) const {

@@ -33,6 +33,7 @@ struct Exchange {
   Operation operation = Operation::SUM;
   int root = 0;
   Images after{};  ///< what `output` is copied to in the end
+  bool on_devices = false;  ///< of all_reduce between two: each device adds what the other rank sent to its own
   Memory from{}, to{};  ///< of `input` and `output`, once resolve() was called
 
   /// To be called before the caller goes on; where output is written to, it shares memory with no lazy clone then.
@@ -64,6 +65,11 @@ class Plan {
   Plan(const Exchange& exchange, const Layout& layout, int rank, int ranks);
 
   std::uint32_t pieces() const noexcept { return std::uint32_t((count_ + step_ - 1) / step_); }
+  /// Elements of a piece.
+  struct Extent {
+    std::size_t begin, count;
+  };
+  Extent extent(std::uint32_t piece) const noexcept;
   /// From the input to this rank's slot.
   std::vector<Move> sent(std::uint32_t piece) const;
   /// From slots to the output.
@@ -73,12 +79,10 @@ class Plan {
     std::size_t in_slot, count;  ///< bytes, elements
   };
   Share share(std::uint32_t piece) const;
+  /// Of two ranks, from the other's slot to memory that holds a piece.
+  std::vector<Move> other(std::uint32_t piece) const;
 
  private:
-  struct Extent {
-    std::size_t begin, count;
-  };
-  Extent extent(std::uint32_t piece) const noexcept;
   Extent share_of(int rank, std::size_t count) const noexcept;
 
   Exchange::Kind kind_;

@@ -130,6 +130,11 @@ std::int64_t agreed_piece(c10d::Store& store, int rank, int size, std::int64_t p
   return least;
 }
 
+bool are_alike(c10d::Store& store, int rank, int size, const std::string& trait, std::chrono::milliseconds timeout) {
+  const std::vector<std::string> all = Board(store, rank, size, timeout).exchange("/trait/", trait);
+  return !trait.empty() && std::ranges::all_of(all, [&](const std::string& other) { return other == trait; });
+}
+
 std::vector<SharedSegment> share_segments(c10d::Store& store, int rank, int size, std::size_t bytes,
                                           std::chrono::milliseconds timeout, std::string& reason) {
   Board board(store, rank, size, timeout);

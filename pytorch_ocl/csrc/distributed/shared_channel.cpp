@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "shared_channel.hpp"
 
+#include <ATen/ops/add.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/StreamGuard.h>
+
 #include <algorithm>
 
 #include "runtime/device.hpp"
@@ -28,8 +32,10 @@ struct SharedChannel::Running {
   std::chrono::milliseconds timeout;
 };
 
-SharedChannel::SharedChannel(std::vector<SharedSegment> segments, int rank, const Layout& layout, HostAccess access)
-    : segments_(std::move(segments)), rank_(rank), ranks_(int(segments_.size())), layout_(layout), access_(access) {}
+SharedChannel::SharedChannel(std::vector<SharedSegment> segments, int rank, const Layout& layout, HostAccess access,
+                             bool on_devices)
+    : segments_(std::move(segments)), rank_(rank), ranks_(int(segments_.size())), layout_(layout), access_(access),
+      on_devices_(on_devices && segments_.size() == 2) {}
 
 SharedChannel::~SharedChannel() { ending_ = true; }
 
@@ -47,6 +53,8 @@ SharedChannel::Lanes& SharedChannel::lanes(const Streams& streams) {
 
 void SharedChannel::start(Exchange exchange, c10::intrusive_ptr<StagedWork> work, dlprim::Event ready,
                           const Streams& streams, std::chrono::milliseconds timeout) {
+  exchange.on_devices = on_devices_ && exchange.kind == Exchange::Kind::all_reduce &&
+                        exchange.operation == Operation::SUM && exchange.input.is_floating_point();
   const Plan plan(exchange, layout_, rank_, ranks_);
   Lanes& copies = lanes(streams);
   const RunningPtr running(
@@ -165,7 +173,7 @@ void SharedChannel::combine(Running& running) {
     await_own(&SharedHeader::sent, number + 1);
     await_all(running, &SharedHeader::sent, number + 1);
     check_signatures(running, slot);
-    reduce_share(running, piece, slot);
+    if (!running.exchange.on_devices) reduce_share(running, piece, slot);
     segments_[rank_].header().reduced.reach(number + 1);
   }
 }
@@ -188,11 +196,35 @@ void SharedChannel::receive_pieces(Running& running) {
   translated([&] { queue_of(lane.stream()).copy({whole.memory, whole.offset + begin}, exchange.from.where, bytes); });
 }
 
+// Both ranks add the same two numbers, so their results have the same bits.
+void SharedChannel::add_pieces(Running& running) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const Exchange& exchange = running.exchange;
+  Lane& lane = running.lanes.to_device;
+  SharedHeader& header = segments_[rank_].header();
+  const c10::StreamGuard guard(lane.stream());
+  const at::Tensor own = exchange.input.view({-1}), result = exchange.output.view({-1});
+  const at::Tensor given = at::empty({std::int64_t(running.plan.extent(0).count)}, own.options());
+  const Memory there(given);
+  for (std::uint32_t piece = 0; piece < running.plan.pieces(); piece++) {
+    const std::uint32_t number = running.first + piece;
+    await_own(&SharedHeader::reduced, number + 1);
+    lane.begin(there, running.plan.other(piece), number % SharedHeader::slots,
+               [&header, number] { header.received.reach(number + 1); });
+    const auto [begin, count] = running.plan.extent(piece);
+    const auto part = [&](const at::Tensor& x, std::size_t from) {
+      return x.narrow(0, std::int64_t(from), std::int64_t(count));
+    };
+    at::Tensor to = part(result, begin);
+    at::add_out(to, part(own, begin), part(given, 0));
+  }
+}
+
 void SharedChannel::receive(Running& running) {
   Lane& lane = running.lanes.to_device;
   try {
     check_open();
-    receive_pieces(running);
+    running.exchange.on_devices ? add_pieces(running) : receive_pieces(running);
   } catch (...) {
     close(std::current_exception());
   }

@@ -15,12 +15,14 @@ namespace pytorch_ocl::distributed {
 
 /// Runs exchanges in the order in which they are given, on every rank the same. Three threads work on different pieces at
 /// once: one copies inputs from the device to this rank's segment, one reduces this rank's share of all inputs, one
-/// copies the results of all ranks to the device. Ranks wait for each other on counters in the segments.
+/// copies the results of all ranks to the device, or, between two devices, the other's inputs, which it adds there. Ranks wait for each other on counters in the segments.
 ///
 /// A rank that dies, is aborted or does not come in time ends all exchanges, these and later ones, with DistBackendError.
 class SharedChannel {
  public:
-  SharedChannel(std::vector<SharedSegment> segments, int rank, const Layout& layout, HostAccess access);
+  /// `on_devices`: sums of floating types over two ranks are made by the devices. The same on both.
+  SharedChannel(std::vector<SharedSegment> segments, int rank, const Layout& layout, HostAccess access,
+                bool on_devices);
   /// Ends what is under way, at the latest when ranks have not moved on for some seconds.
   ~SharedChannel();
 
@@ -43,6 +45,7 @@ class SharedChannel {
   void combine(Running& running);
   void receive(Running& running);
   void receive_pieces(Running& running);
+  void add_pieces(Running& running);
   void run_stage(Running& running, void (SharedChannel::*stage)(Running&));
   void reduce_share(const Running& running, std::uint32_t piece, std::size_t slot);
   void check_signatures(const Running& running, std::size_t slot) const;
@@ -63,6 +66,7 @@ class SharedChannel {
   int rank_, ranks_;
   Layout layout_;
   HostAccess access_;
+  bool on_devices_;
   std::uint32_t next_ = 0;  // piece, counted from the beginning of the channel
   std::atomic<bool> closed_{false}, ending_{false};
   mutable std::mutex mutex_;

@@ -92,7 +92,10 @@ SharedChannel* GlooBackend::channel(c10::Device where, std::chrono::milliseconds
     if (rank_ == 0) TORCH_WARN("Tensors of ocl devices go through Gloo's sockets, not through shared memory: ", reason);
     return nullptr;
   }
-  auto made = std::make_unique<SharedChannel>(std::move(segments), rank_, layout, options_.access);
+  // Devices of one kind round alike.
+  const std::string kind = gpu ? translated([&] { return device(where.index()).info().name; }) : "";
+  const bool on_devices = size_ == 2 && are_alike(store, rank_, size_, kind, timeout);
+  auto made = std::make_unique<SharedChannel>(std::move(segments), rank_, layout, options_.access, on_devices);
   std::lock_guard guard(mutex_);
   channel_ = std::move(made);
   return channel_.get();
