@@ -318,6 +318,51 @@ def two_gpus():
     print("added", flush=True)
 
 
+def coalesced():
+    """Many tensors of several dtypes that a rank broadcasts together, as DistributedDataParallel does with buffers."""
+    start(seconds=60)
+    torch.manual_seed(rank())
+    given = [
+        torch.randn(7, 5),
+        torch.randint(0, 9, (3,)),
+        torch.tensor(float(rank())),
+        torch.empty(0),
+        torch.randn(6, 4),
+        torch.randn(100).to(torch.bfloat16),
+        torch.rand(5) > 0.5,
+        torch.randn(3, dtype=torch.complex64),
+    ]
+    group = dist.group.WORLD
+    for src in (0, 1):
+        for round in range(3):
+            xs, ys = [x.to("ocl") for x in given], [x.clone() for x in given]
+            xs[4], ys[4] = xs[4].t(), ys[4].t()
+            for _ in range(2):
+                dist._broadcast_coalesced(group, xs, 64 << round, src)
+            dist._broadcast_coalesced(group, ys, 64 << round, src)
+            assert all(torch.equal(x.cpu(), y) for x, y in zip(xs, ys)), (src, round)
+    # Memory that is kept for tensors of one shape does not serve others.
+    xs = [torch.full((5,), float(rank()), device="ocl") for _ in range(3)]
+    dist._broadcast_coalesced(group, xs, 1 << 20, 1)
+    for x in xs:
+        x.data = torch.full((9,), 3.0 + rank(), device="ocl")
+    dist._broadcast_coalesced(group, xs, 1 << 20, 1)
+    assert all((x == 4).all() and x.shape == (9,) for x in xs)
+    mixed = [torch.full((2,), float(rank()), device=device) for device in ("cpu", "cpu")]
+    dist._broadcast_coalesced(group, mixed, 1 << 20, 1)
+    assert all((x == 1).all() for x in mixed)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)).to("ocl")
+    ddp = torch.nn.parallel.DistributedDataParallel(model)
+    for _ in range(3):
+        ddp(torch.randn(2, 3, 8, 8, device="ocl")).sum().backward()
+    before = model[1].running_mean.clone()
+    dist.broadcast(before, 0)
+    model.eval()
+    ddp.train(False), ddp(torch.randn(2, 3, 8, 8, device="ocl"))
+    assert torch.equal(model[1].running_mean, before) and model[1].num_batches_tracked == 3
+    print("broadcast", flush=True)
+
+
 def killed():
     """A rank that is killed in the midst of collectives: the others hear of it long before the timeout."""
     start(seconds=100)

@@ -103,6 +103,12 @@ def test_sums_of_two_gpus(tmp_path):
         assert code == 0 and out.strip() == "added", errors
 
 
+@pytest.mark.parametrize("way", [{}, SHARED, HELD], ids=["sockets", "host", "streams"])
+def test_tensors_that_are_broadcast_together(way, tmp_path):
+    for code, out, errors in run("coalesced", tmp_path, **way):
+        assert code == 0 and out.strip() == "broadcast", errors
+
+
 @pytest.mark.parametrize("way", [SHARED, HELD], ids=["host", "streams"])
 def test_calls_that_do_not_match(way, tmp_path):
     for code, out, errors in run("unlike_calls", tmp_path, **way):

@@ -8,6 +8,8 @@ import sys
 
 import torch
 
+from pytorch_ocl.distributed import coalesced
+
 # What init_process_group() without a backend means.
 DEFAULT_BACKEND = "cpu:gloo,ocl:gloo"
 # Another name of "gloo", for programs that choose a backend by their device's name.
@@ -77,4 +79,5 @@ def install() -> None:
     backend.backend_capability[NAME] = ["cpu", "ocl"]
     backend.backend_type_map[NAME] = c10d.ProcessGroup.BackendType.GLOO
     c10d.BackendConfig.__init__ = _backend_config(c10d.BackendConfig.__init__)
+    torch.distributed._broadcast_coalesced = coalesced.wrap(torch.distributed._broadcast_coalesced)
     c10d._new_process_group_helper = _new_process_group(c10d._new_process_group_helper, c10d)
