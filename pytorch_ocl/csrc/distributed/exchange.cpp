@@ -36,7 +36,8 @@ Layout Layout::of(std::size_t piece_bytes, int ranks) {
 }
 
 Plan::Plan(const Exchange& exchange, const Layout& layout, int rank, int ranks)
-    : kind_(exchange.kind), root_(exchange.root), rank_(rank), ranks_(ranks), item_(exchange.input.itemsize()) {
+    : kind_(exchange.kind), root_(exchange.root), rank_(rank), ranks_(ranks), on_devices_(exchange.on_devices),
+      item_(exchange.input.itemsize()) {
   const bool scatters = kind_ == Exchange::Kind::reduce_scatter;
   count_ = std::size_t((scatters ? exchange.output : exchange.input).numel());
   step_ = layout.inputs / item_ / (scatters ? std::size_t(ranks) : 1) / unit * unit;
@@ -62,20 +63,22 @@ std::vector<Move> Plan::sent(std::uint32_t piece) const {
     return moves;
   }
   for (std::size_t to = 0; to < std::size_t(ranks_); to++)
-    moves.push_back({rank_, false, to * step_ * item_, (to * count_ + begin) * item_, count * item_});
+    if (!on_devices_ || to != rank())
+      moves.push_back({rank_, false, to * step_ * item_, (to * count_ + begin) * item_, count * item_});
   return moves;
 }
 
 Plan::Share Plan::share(std::uint32_t piece) const {
   const std::size_t count = extent(piece).count;
-  if (kind_ == Exchange::Kind::reduce_scatter) return {std::size_t(rank_) * step_ * item_, count};
+  if (kind_ == Exchange::Kind::reduce_scatter) return {rank() * step_ * item_, count};
   if (kind_ != Exchange::Kind::all_reduce) return {0, 0};
   const Extent own = share_of(rank_, count);
   return {own.begin * item_, own.count};
 }
 
 std::vector<Move> Plan::other(std::uint32_t piece) const {
-  return {{1 - rank_, false, 0, 0, extent(piece).count * item_}};
+  const std::size_t in_slot = kind_ == Exchange::Kind::reduce_scatter ? rank() * step_ * item_ : 0;
+  return {{1 - rank_, false, in_slot, 0, extent(piece).count * item_}};
 }
 
 std::vector<Move> Plan::received(std::uint32_t piece) const {

@@ -33,7 +33,7 @@ struct Exchange {
   Operation operation = Operation::SUM;
   int root = 0;
   Images after{};  ///< what `output` is copied to in the end
-  bool on_devices = false;  ///< of all_reduce between two: each device adds what the other rank sent to its own
+  bool on_devices = false;  ///< of reductions between two: each device adds what the other rank sent to its own
   Memory from{}, to{};  ///< of `input` and `output`, once resolve() was called
 
   /// To be called before the caller goes on; where output is written to, it shares memory with no lazy clone then.
@@ -79,14 +79,18 @@ class Plan {
     std::size_t in_slot, count;  ///< bytes, elements
   };
   Share share(std::uint32_t piece) const;
-  /// Of two ranks, from the other's slot to memory that holds a piece.
+  /// With `on_devices`: from the other rank's slot to memory that holds a piece, and the first element of this rank's
+  /// input that it is added to in the first piece.
   std::vector<Move> other(std::uint32_t piece) const;
+  std::size_t own_begin() const noexcept { return kind_ == Exchange::Kind::reduce_scatter ? rank() * count_ : 0; }
 
  private:
   Extent share_of(int rank, std::size_t count) const noexcept;
+  std::size_t rank() const noexcept { return std::size_t(rank_); }
 
   Exchange::Kind kind_;
   int root_, rank_, ranks_;
+  bool on_devices_;
   std::size_t item_, count_, step_;
 };
 

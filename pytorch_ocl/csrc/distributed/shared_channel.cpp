@@ -53,8 +53,8 @@ SharedChannel::Lanes& SharedChannel::lanes(const Streams& streams) {
 
 void SharedChannel::start(Exchange exchange, c10::intrusive_ptr<StagedWork> work, dlprim::Event ready,
                           const Streams& streams, std::chrono::milliseconds timeout) {
-  exchange.on_devices = on_devices_ && exchange.kind == Exchange::Kind::all_reduce &&
-                        exchange.operation == Operation::SUM && exchange.input.is_floating_point();
+  exchange.on_devices =
+      on_devices_ && exchange.reduces() && exchange.operation == Operation::SUM && exchange.input.is_floating_point();
   const Plan plan(exchange, layout_, rank_, ranks_);
   Lanes& copies = lanes(streams);
   const RunningPtr running(
@@ -216,7 +216,7 @@ void SharedChannel::add_pieces(Running& running) {
       return x.narrow(0, std::int64_t(from), std::int64_t(count));
     };
     at::Tensor to = part(result, begin);
-    at::add_out(to, part(own, begin), part(given, 0));
+    at::add_out(to, part(own, running.plan.own_begin() + begin), part(given, 0));
   }
 }
 
