@@ -48,5 +48,6 @@ def _variance_in_two_steps(original):
 
 
 def register() -> None:
-    lowering.use_two_step_variance = _variance_in_two_steps(lowering.use_two_step_variance)
+    if hasattr(lowering, "use_two_step_variance"):  # read in PyTorch 2.11 and 2.13
+        lowering.use_two_step_variance = _variance_in_two_steps(lowering.use_two_step_variance)
     _run_eagerly(aten.nextafter.default, _is_narrow_nextafter)
