@@ -58,7 +58,8 @@ void SharedChannel::start(Exchange exchange, c10::intrusive_ptr<StagedWork> work
   const Plan plan(exchange, layout_, rank_, ranks_);
   Lanes& copies = lanes(streams);
   const RunningPtr running(
-      new Running{std::move(exchange), plan, next_, std::move(work), std::move(ready), copies, timeout});
+      new Running{std::move(exchange), plan, next_, std::move(work), std::move(ready), copies, timeout},
+      [this](Running* ended) { reaper_.post([ended] { delete ended; }); });
   next_ += plan.pieces();
   sender_.post([this, running] { run_stage(*running, &SharedChannel::send); });
   reducer_.post([this, running] { run_stage(*running, &SharedChannel::combine); });

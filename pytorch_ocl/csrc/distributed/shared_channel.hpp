@@ -72,6 +72,8 @@ class SharedChannel {
   mutable std::mutex mutex_;
   std::exception_ptr error_;
   std::map<c10::DeviceIndex, std::unique_ptr<Lanes>> lanes_;
+  // Drops what Python knows, which may wait for a thread that has the interpreter and waits for the next exchange.
+  Worker reaper_{"pt_ocl_free"};
   Worker sender_{"pt_ocl_send"}, reducer_{"pt_ocl_reduce"}, receiver_{"pt_ocl_recv"};  // last: they use the others
 };
 
