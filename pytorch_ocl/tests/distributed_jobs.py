@@ -338,13 +338,13 @@ def coalesced():
     ]
     group = dist.group.WORLD
     for src in (0, 1):
-        for round in range(3):
+        for size in (64, 1 << 20):
             xs, ys = [x.to("ocl") for x in given], [x.clone() for x in given]
             xs[4], ys[4] = xs[4].t(), ys[4].t()
             for _ in range(2):
-                dist._broadcast_coalesced(group, xs, 64 << round, src)
-            dist._broadcast_coalesced(group, ys, 64 << round, src)
-            assert all(torch.equal(x.cpu(), y) for x, y in zip(xs, ys)), (src, round)
+                dist._broadcast_coalesced(group, xs, size, src)
+            dist._broadcast_coalesced(group, ys, size, src)
+            assert all(torch.equal(x.cpu(), y) for x, y in zip(xs, ys)), (src, size)
     # Memory that is kept for tensors of one shape does not serve others.
     xs = [torch.full((5,), float(rank()), device="ocl") for _ in range(3)]
     dist._broadcast_coalesced(group, xs, 1 << 20, 1)
@@ -352,9 +352,17 @@ def coalesced():
         x.data = torch.full((9,), 3.0 + rank(), device="ocl")
     dist._broadcast_coalesced(group, xs, 1 << 20, 1)
     assert all((x == 4).all() and x.shape == (9,) for x in xs)
-    mixed = [torch.full((2,), float(rank()), device=device) for device in ("cpu", "cpu")]
-    dist._broadcast_coalesced(group, mixed, 1 << 20, 1)
-    assert all((x == 1).all() for x in mixed)
+    # A module's parameters are not kept a second time.
+    held = torch.ocl.memory_allocated()
+    large = [torch.full((1 << 20,), float(rank()), device="ocl") for _ in range(6)]
+    dist._broadcast_coalesced(group, large, 250 << 20, 1)
+    torch.ocl.synchronize()
+    assert all((x == 1).all() for x in large)
+    del large
+    end = time.monotonic() + 10
+    while torch.ocl.memory_allocated() > held and time.monotonic() < end:  # other threads let go of them
+        time.sleep(0.05)
+    assert torch.ocl.memory_allocated() <= held
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)).to("ocl")
     ddp = torch.nn.parallel.DistributedDataParallel(model)
     for _ in range(3):
@@ -365,6 +373,27 @@ def coalesced():
     ddp.train(False), ddp(torch.randn(2, 3, 8, 8, device="ocl"))
     assert torch.equal(model[1].running_mean, before) and model[1].num_batches_tracked == 3
     print("broadcast", flush=True)
+
+
+def dropped():
+    """What only collectives hold is dropped while the main thread has the interpreter and its queue is full."""
+    start(seconds=100)
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import distribute_tensor
+
+    # DTensor's operators keep the interpreter while they run.
+    spread = distribute_tensor(torch.ones(2, device="ocl"), init_device_mesh("ocl", (2,)))
+    for _ in range(2):
+        if rank() == 1:
+            time.sleep(2)  # the other's queue fills meanwhile
+        for _ in range(20):
+            dist.all_reduce(torch.ones(1 << 20, device="ocl"))
+        for _ in range(4000):
+            zeros = torch.zeros_like(spread)
+    assert zeros.full_tensor().tolist() == [0, 0]
+    dist.all_reduce(torch.ones(1 << 20, device="ocl"), async_op=True)
+    dist.destroy_process_group()
+    print("dropped", flush=True)
 
 
 def killed():

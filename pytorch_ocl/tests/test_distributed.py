@@ -109,6 +109,11 @@ def test_tensors_that_are_broadcast_together(way, tmp_path):
         assert code == 0 and out.strip() == "broadcast", errors
 
 
+def test_tensors_that_only_collectives_hold(tmp_path):
+    for code, out, errors in run("dropped", tmp_path, **HELD):
+        assert code == 0 and out.strip() == "dropped", errors
+
+
 @pytest.mark.parametrize("way", [SHARED, HELD], ids=["host", "streams"])
 def test_calls_that_do_not_match(way, tmp_path):
     for code, out, errors in run("unlike_calls", tmp_path, **way):

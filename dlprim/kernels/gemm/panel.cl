@@ -289,12 +289,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(GEMM_ARG
 
 #if PACKED
   const INDEX slice = p->slices;
-#else
-  const INDEX slice = KB;
-#endif
-#if PACKED
   const bool in_columns = output.row == 1 && !output.raw;
 #else
+  const INDEX slice = KB;
   const bool in_columns = false;
 #endif
   for (INDEX k0 = k_begin; k0 < k_end; k0 += slice) {

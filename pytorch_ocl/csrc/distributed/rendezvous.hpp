@@ -13,8 +13,7 @@ namespace pytorch_ocl::distributed {
 std::int64_t agreed_piece(c10d::Store& store, int rank, int size, std::int64_t proposal,
                           std::chrono::milliseconds timeout);
 
-/// Whether all ranks give the same text, which is not empty. Raises
-/// DistBackendError where ranks do not come in time.
+/// Whether all ranks give the same text, which is not empty. Raises DistBackendError where ranks do not come in time.
 bool are_alike(c10d::Store& store, int rank, int size, const std::string& trait, std::chrono::milliseconds timeout);
 
 /// The segments of all ranks of a group, by rank, this rank's own among them, where all ranks can reach all of them;

@@ -15,7 +15,8 @@ namespace pytorch_ocl::distributed {
 
 /// Runs exchanges in the order in which they are given, on every rank the same. Three threads work on different pieces at
 /// once: one copies inputs from the device to this rank's segment, one reduces this rank's share of all inputs, one
-/// copies the results of all ranks to the device, or, between two devices, the other's inputs, which it adds there. Ranks wait for each other on counters in the segments.
+/// copies the results of all ranks to the device, or, between two devices, the other's inputs, which it adds there.
+/// Ranks wait for each other on counters in the segments.
 ///
 /// A rank that dies, is aborted or does not come in time ends all exchanges, these and later ones, with DistBackendError.
 class SharedChannel {

@@ -10,24 +10,26 @@ import weakref
 
 import torch
 
+_LARGEST = 4 << 20  # bytes of all tensors: memory for them is kept
 _MOST = 8  # sets of tensors of a group whose memory is kept
 
 
 class _Packed:
-    """Memory that holds tensors one behind the other, a part for each dtype and `buffer_size` bytes."""
+    """Memory that holds tensors one behind the other, those of each dtype together."""
 
-    def __init__(self, tensors, buffer_size):
+    def __init__(self, tensors):
         self.kinds = _kinds(tensors)
-        self.groups = _groups(tensors, buffer_size)
+        numbers = {}
+        for number, tensor in enumerate(tensors):
+            numbers.setdefault(tensor.dtype, []).append(number)
+        self.groups = list(numbers.values())
         self.flats, self.parts = [], []
         for group in self.groups:
             members = [tensors[number] for number in group]
-            flat = torch.empty(
-                sum(tensor.numel() for tensor in members), dtype=members[0].dtype, device=members[0].device
-            )
+            counts = [tensor.numel() for tensor in members]
+            flat = torch.empty(sum(counts), dtype=members[0].dtype, device=members[0].device)
             self.flats.append(flat)
-            pieces = flat.split([tensor.numel() for tensor in members])
-            self.parts.append([piece.view(tensor.shape) for piece, tensor in zip(pieces, members)])
+            self.parts.append([piece.view(tensor.shape) for piece, tensor in zip(flat.split(counts), members)])
 
     def broadcast(self, process_group, tensors, options):
         members = [[tensors[number] for number in group] for group in self.groups]
@@ -43,57 +45,49 @@ class _Packed:
 
 
 def _kinds(tensors):
-    return [(tensor.dtype, tensor.shape) for tensor in tensors]
-
-
-def _groups(tensors, buffer_size):
-    """Numbers of tensors of one dtype each, of at most `buffer_size` bytes together where there are several."""
-    groups, open_ones = [], {}  # {dtype: (bytes, numbers)}
-    for number, tensor in enumerate(tensors):
-        size, numbers = open_ones.get(tensor.dtype, (0, None))
-        if numbers is None or size + tensor.nbytes > buffer_size:
-            size, numbers = 0, []
-            groups.append(numbers)
-        numbers.append(number)
-        open_ones[tensor.dtype] = size + tensor.nbytes, numbers
-    return groups
+    return [(tensor.dtype, tensor.device, tensor.shape) for tensor in tensors]
 
 
 _kept = weakref.WeakKeyDictionary()  # {process group: {what it broadcasts: its memory}}
 
 
-def _packed(process_group, tensors, buffer_size):
+def _packed(process_group, tensors):
     known = _kept.setdefault(process_group, {})
     # Tensors of the same identity need not be the same ones.
-    key = (buffer_size, *map(id, tensors))
+    key = tuple(map(id, tensors))
     packed = known.get(key)
-    if packed is None or packed.kinds != _kinds(tensors) or packed.flats[0].device != tensors[0].device:
+    if packed is None or packed.kinds != _kinds(tensors):
         if len(known) >= _MOST:
             known.clear()
-        packed = known[key] = _Packed(tensors, buffer_size)
+        packed = known[key] = _Packed(tensors)
     return packed
 
 
-def _serves(tensors):
-    return tensors and all(
-        tensor.device == tensors[0].device and tensor.device.type == "ocl" and tensor.layout == torch.strided
-        for tensor in tensors
+def _serves(tensors, buffer_size):
+    """Whether tensors are of one ocl device and few bytes: a module's parameters are not kept a second time."""
+    return (
+        tensors
+        and sum(tensor.nbytes for tensor in tensors if tensor.layout == torch.strided) <= min(buffer_size, _LARGEST)
+        and all(
+            tensor.device == tensors[0].device and tensor.device.type == "ocl" and tensor.layout == torch.strided
+            for tensor in tensors
+        )
     )
 
 
 def wrap(original):
-    """torch.distributed._broadcast_coalesced, for tensors of one ocl device with fewer copies."""
+    """torch.distributed._broadcast_coalesced, for a few megabytes of one ocl device with fewer copies."""
 
     @functools.wraps(original)
     def _broadcast_coalesced(process_group, tensors, buffer_size, src=0):
         tensors = list(tensors)
-        if not _serves(tensors):
+        if not _serves(tensors, buffer_size):
             return original(process_group, tensors, buffer_size, src)
         tensors = [tensor for tensor in tensors if tensor.numel()]
         options = torch.distributed.BroadcastOptions()
         options.rootRank, options.rootTensor = src, 0
         with torch.no_grad():
             if tensors:
-                _packed(process_group, tensors, buffer_size).broadcast(process_group, tensors, options)
+                _packed(process_group, tensors).broadcast(process_group, tensors, options)
 
     return _broadcast_coalesced

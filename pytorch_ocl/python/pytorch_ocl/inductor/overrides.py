@@ -12,7 +12,7 @@ from pytorch_ocl.inductor import types
 from pytorch_ocl.inductor.printer import is_real
 
 # Functions of OpenCL C that take float or double.
-_BUILT_IN = (
+BUILT_IN = (
     "exp2 expm1 sin cos tan sinh cosh asin acos atan asinh acosh atanh log log2 log10 log1p erfc copysign hypot fma"
 ).split()
 # Those of which lib/fused.clh has forms for CPUs.
@@ -306,7 +306,7 @@ def _special(name):
     return staticmethod(lambda *values: f"{name}({', '.join(V.kernel.special(v) for v in values)})")
 
 
-for _name in _BUILT_IN:
+for _name in BUILT_IN:
     setattr(OclOverrides, _name, _built_in(_name))
 for _name in _BY_TYPE:
     setattr(OclOverrides, _name, _by_type(_name))

@@ -10,11 +10,14 @@ import sympy
 from torch._inductor.utils import DeferredLineBase
 
 from pytorch_ocl.inductor import types
+from pytorch_ocl.inductor.overrides import BUILT_IN
 
 _LONGEST_ROW = 2048
 _MOST_ARRAYS = 4  # of a kernel: they lie on a thread's stack
 # Functions, and elements that lie at random.
-_COSTLY = re.compile(r"^(exp|erf|erf_plus_one|tanh|atan2|lgamma)_f|^(power|special|random)_\w+\(|\w\[.*\btmp\d+")
+_COSTLY = re.compile(
+    rf"^({'|'.join(BUILT_IN)})\(|^(exp|erf|erf_plus_one|tanh|atan2|lgamma)_f|^(power|special|random)_\w+\(|\w\[.*\btmp\d+"
+)
 _VARIABLE = re.compile(r"\btmp\d+\b")
 
 
