@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """torch.compile: kernels in the form that CPUs get: loops that their compilers make vector code of."""
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
-from compiling import check, floats, fresh, integers, no_eager_graphs  # noqa: F401
+from compiling import check, check_training, floats, fresh, integers, no_eager_graphs  # noqa: F401
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +84,60 @@ def test_a_row_keeps_what_costs(device):
     # What an earlier loop wrote over is not what it was.
     y = floats(8, 300)
     check(lambda y: torch.softmax(y.exp_(), -1) + y.exp(), y, device=device, rtol=1e-5, atol=1e-5)
+
+
+def of_channels(x):
+    dims = (0, 2, 3)
+    mean = x.mean(dims, keepdim=True)
+    return F.silu((x - mean) * x.var(dims, keepdim=True).rsqrt()), x.amax(dims), x.abs().sum(dims)
+
+
+@pytest.mark.parametrize("shape", [(6, 5, 14, 14), (3, 4, 33, 50), (2, 3, 7, 5), (1, 2, 100, 90), (40, 2, 1, 16)])
+def test_rows_of_channels(device, shape):
+    check(of_channels, floats(*shape), device=device, rtol=1e-5, atol=1e-4)
+
+
+def test_rows_lie_in_runs(device):
+    text = source_of(of_channels, torch.randn(6, 5, 14, 14, device=device))
+    assert "REDUCE_RUNS(int, r0_numel, 196)" in text and "RUNS_IN_ROW(int, r0_numel, 196)" in text
+    few = source_of(of_channels, torch.randn(6, 5, 3, 3, device=device))
+    assert "REDUCE_RUNS" not in few and "RUNS_IN_ROW" not in few
+
+
+def test_rows_in_runs_of_sizes_that_change(device):
+    compiled = torch.compile(of_channels, dynamic=True)
+    with no_eager_graphs():
+        for size in (9, 31, 6):
+            x = torch.randn(4, 3, size, size + 1, device=device)
+            torch.testing.assert_close(compiled(x), of_channels(x), rtol=1e-5, atol=1e-4)
+
+
+def test_an_index_out_of_range_in_runs(device):
+    def picked(x, table, places):
+        return table[places].square().mean((0, 2)), x + 1
+
+    x, table, places = floats(4, 5, 64), floats(100), integers(-100, 100, 4, 5, 64)
+    check(picked, x, table, places, device=device)
+    places[3, 2, 60] = 100
+    with pytest.raises((RuntimeError, IndexError), match="out of bounds"):
+        torch.compile(picked)(x.to(device), table.to(device), places.to(device))
+        torch.ocl.synchronize()
+
+
+@pytest.mark.parametrize("shape", [(6, 5, 14, 14), (8, 3, 3, 3)])
+def test_batch_norm_in_training(device, shape):
+    model = torch.nn.Sequential(torch.nn.BatchNorm2d(shape[1]), torch.nn.SiLU())
+    check_training(model, floats(*shape).requires_grad_(), device=device)
+    x, norm = torch.randn(*shape, device=device), copy.deepcopy(model).to(device)
+    compiled, eager = torch.compile(norm), copy.deepcopy(norm)
+    with no_eager_graphs():
+        for _ in range(3):
+            torch.testing.assert_close(compiled(x), eager(x), rtol=1e-5, atol=1e-5)
+    for found, expected in zip(norm.buffers(), eager.buffers()):
+        torch.testing.assert_close(found, expected)
+    # Statistics are read and written; nothing else lies where the activations do.
+    text = source_of(norm, x)
+    assert "IN(float, in_ptr0)" in text and "GLOBAL(float," in text
 
 
 def scores(x, table, places):

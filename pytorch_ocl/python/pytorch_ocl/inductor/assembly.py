@@ -2,6 +2,7 @@
 """The text of a kernel: of one, or of several small ones without reductions that take one launch together, its parts.
 Parts have their buffers, numbers and messages in common."""
 
+import collections
 import re
 
 import sympy
@@ -87,7 +88,7 @@ def _loop(kernel):
         return "COLUMNS", f", {run}"
     if kernel.tile:
         return "TILES", f", {kernel.tile}"
-    return ("RUNS", f", {run}") if kernel.run else (kernel.form.upper(), "")
+    return ("RUNS", f", {run}") if kernel.run and kernel.form == "elements" else (kernel.form.upper(), "")
 
 
 def _write_parts(code, parts):
@@ -110,9 +111,11 @@ def text(parts):
     buffers = first.buffers()
     code.writelines(_definitions(parts))
     code.writeline(f"__kernel {'ROW_KERNEL ' if first.form == 'rows' else ''}void {NAME}(")
-    callers = [caller for _, caller, _, _ in buffers]
-    alone = len(set(callers)) == len(callers) and not any(part.uses_atomics for part in parts)
-    for inner, _, dtype, constant in buffers:
+    # Those of one buffer may overlap; atomic operations also read what others write.
+    callers = collections.Counter(caller for _, caller, _, _ in buffers)
+    atomic = any(part.uses_atomics for part in parts)
+    for inner, caller, dtype, constant in buffers:
+        alone = callers[caller] == 1 and not atomic
         macro = ("IN" if constant else "OUT") if alone else "CONST_GLOBAL" if constant else "GLOBAL"
         code.writeline(f"    {macro}({types.storage(dtype)}, {inner}),")
     if first.messages:

@@ -76,8 +76,7 @@ class OclKernel(SIMDKernel):
         properties = torch.ocl.get_device_properties(self._device())
         self.on_cpu = properties.type == "cpu" and not runtime.gpu_forms
         self.row_values = RowValues(self)
-        in_runs = in_runs and self.on_cpu and self.form != "rows"
-        self.run = vectors.run_length(self.features, self.form) if in_runs else 0
+        self.run = vectors.run_length(self.features, self.form) if in_runs and self.on_cpu else 0
         self.vector = 1 if single or self.run else vectors.width(self.form, self.features, self.unit_tree.numel)
         nodes = self.features.scheduler_nodes()
         self.written = OrderedSet(dep.name for node in nodes for dep in node.read_writes.writes)
@@ -398,9 +397,14 @@ class OclKernel(SIMDKernel):
             self.body.splice(self.checks_end)
 
     def _write_row_loop(self, phase):
-        kind, reduces = self.index_dtype, bool(self.loop_start.getvalue())
         for part in (self.checks_start, self.loop_start):
             self.body.splice(part)
+        (self._write_row_runs if self.run else self._write_row_blocks)(phase, bool(self.loop_start.getvalue()))
+        for part in (self.checks_end, self.loop_end, self.row_stores):
+            self.body.splice(part)
+
+    def _write_row_blocks(self, phase, reduces):
+        kind = self.index_dtype
         if reduces:
             self.body.writeline(f"REDUCE_ROW({kind}, r0_numel) {{")
             self.body.splice(self.block_start)
@@ -412,8 +416,22 @@ class OclKernel(SIMDKernel):
         if reduces:
             self.body.splice(self.block_end)
             self.body.writeline("}")
-        for part in (self.checks_end, self.loop_end, self.row_stores):
-            self.body.splice(part)
+
+    def _write_row_runs(self, phase, reduces):
+        kind, loop = self.index_dtype, "REDUCE_RUNS" if reduces else "RUNS_IN_ROW"
+        self.body.writeline(f"{loop}({kind}, r0_numel, {self.index_to_str(self.run)}) {{")
+        with self.body.indent():
+            self.body.writeline(f"TRIP({kind}, r0_numel)")
+            for part in (self.block_start, self.common_indexing):
+                self.body.splice(part)
+            self.body.writeline(f"EACH_LANE({kind}) {{")
+            with self.body.indent():
+                self.body.writeline(f"const {kind} r0_index = r0_first + unit;")
+                for part in phase:
+                    self.body.splice(part)
+            self.body.writeline("}")
+            self.body.splice(self.block_end)
+        self.body.writeline("}")
 
     def _write_column_loop(self, phase):
         self.body.splice(self.loop_start)

@@ -35,19 +35,24 @@ def width(form, features, along):
 
 
 def run_length(features, form):
-    """Elements of an index space, one after the other, between which only the last dimension of any loop advances; 0
-    where those are few, or their number is not known to divide what it must."""
-    lengths = set()
+    """Elements of an index space, of rows or of columns, one after the other, between which only the last dimension of
+    any loop advances; 0 where those are few, or their number is not known to divide what it must."""
     # Of columns: the loops without a reduction also run along what is reduced.
-    for node in features.reduction_nodes() if form == "columns" else features.scheduler_nodes():
-        ranges = [size for size in node.get_ranges()[0] if size != 1]
+    nodes = features.reduction_nodes() if form == "columns" else features.scheduler_nodes()
+    whole = sympy.sympify(features.reduction_numel if form == "rows" else features.numel)
+    lengths = set()
+    for node in nodes:
+        ranges = node.get_ranges()[1 if form == "rows" and node.is_reduction() else 0]
+        ranges = [size for size in ranges if size != 1]
         if len(ranges) > 1:
             lengths.add(V.graph.sizevars.simplify(sympy.sympify(ranges[-1])))
-    if len(lengths) > 1 and not all(length.is_Integer for length in lengths):
+    if all(length.is_Integer for length in (whole, *lengths)):
+        run = sympy.Integer(math.gcd(int(whole), *map(int, lengths)))
+    elif len(lengths) <= 1:
+        run = next(iter(lengths), whole)
+    else:
         return 0
-    lengths = lengths or {sympy.sympify(features.numel)}
-    run = lengths.pop() if len(lengths) == 1 else sympy.Integer(math.gcd(*map(int, lengths)))
-    return run if _hint(run) >= _LEAST_RUN else 0
+    return run if _hint(run) >= _LEAST_RUN and is_multiple(whole, run) else 0
 
 
 def _hint(number):
