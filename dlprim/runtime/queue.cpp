@@ -125,12 +125,20 @@ void Queue::before_blocking(const char* what) {
 
 void Queue::on_blocking(void (*hook)(const char*)) noexcept { blocking_hook = hook; }
 
+namespace {
+// A thread that a copy blocks does not compute beside a CPU's (Intel's runtime), one that waits for a queue does.
+void help(Queue& queue) {
+  if (queue.device().info().cpu) check(clFinish(queue.get()), "clFinish");
+}
+}  // namespace
+
 void Queue::write(BufferRef to, const void* from, std::size_t bytes, bool blocking) {
   if (bytes == 0) return;
   Recording::refuse("it copies from the host");
   if (blocking) before_blocking("a copy to the device");
   admit();
   if (blocking && device_.staging().serves(from, bytes)) return device_.staging().write(*this, to, from, bytes);
+  if (blocking) help(*this);
   Profiled profiled{"copy host to device", *this, bytes};
   check(clEnqueueWriteBuffer(get(), to.memory, blocking, to.offset, bytes, from, 0, nullptr, profiled.slot()),
         "clEnqueueWriteBuffer");
@@ -146,6 +154,7 @@ void Queue::read(void* to, BufferRef from, std::size_t bytes, bool blocking) {
     device_.staging().read(*this, to, from, bytes);
     return check_status();
   }
+  if (blocking) help(*this);
   {
     Profiled profiled{"copy device to host", *this, bytes};
     check(clEnqueueReadBuffer(get(), from.memory, blocking, from.offset, bytes, to, 0, nullptr, profiled.slot()),
@@ -187,9 +196,11 @@ void Queue::copy_from(Queue& source, BufferRef to, BufferRef from, std::size_t b
   Recording::refuse("it copies between devices");
   before_blocking("a copy between devices");
   if (!other.staging().serves_devices()) {
+    help(source);
     const Mapped mapped(source, from, bytes, CL_MAP_READ);
     write(to, mapped.address(), bytes, true);
   } else if (!device_.staging().serves_devices()) {
+    help(*this);
     const Mapped mapped(*this, to, bytes, CL_MAP_WRITE_INVALIDATE_REGION);
     source.read(mapped.address(), from, bytes, true);
   } else {
