@@ -194,22 +194,6 @@ TEST(Conv, OnMatrixUnits) {
   }
 }
 
-std::vector<Case> winograd_cases() {
-  const auto padded = [](std::int64_t h, std::int64_t w) { return options({1, 1, 1}, {h, w, 0}); };
-  return {
-      {"winograd", {2, 5, 9, 20}, {6, 5, 3, 3}, padded(1, 1), {}},
-      {"winograd one tile", {1, 3, 4, 4}, {2, 3, 3, 3}, padded(1, 1), {}},
-      {"winograd one element", {1, 1, 1, 1}, {1, 1, 3, 3}, padded(1, 1), {}},
-      {"winograd 7x7", {5, 33, 7, 7}, {17, 33, 3, 3}, padded(1, 1), {}},
-      {"winograd no padding", {3, 4, 13, 11}, {5, 4, 3, 3}, padded(0, 0), {}},
-      {"winograd padding of 2 and 3", {2, 4, 5, 6}, {4, 4, 3, 3}, padded(2, 3), {}},
-      {"winograd asymmetric", {2, 3, 8, 9}, {4, 3, 3, 3}, padded(0, 1), {2, 2}},
-      {"winograd channels last", {2, 8, 6, 7}, {12, 8, 3, 3}, padded(1, 1), {}, true, true},
-      {"winograd row-major, weights channels last", {2, 5, 6, 7}, {4, 5, 3, 3}, padded(1, 1), {}, false, true},
-      {"winograd long", {1, 2, 3, 130}, {3, 2, 3, 3}, padded(1, 1), {}},
-  };
-}
-
 // Few enough elements for a simulated device.
 TEST(Conv, Small) {
   ConvOptions options;
@@ -219,11 +203,6 @@ TEST(Conv, Small) {
   check({"small winograd", {1, 2, 5, 6}, {3, 2, 3, 3}, {{1, 1, 1}, {1, 1, 0}}, {}}, DataType::float32);
   const testing::Variable last("DLPRIM_CONV", "depthwise_last");
   check({"small last", {1, 2, 5, 4}, {2, 1, 3, 3}, {{2, 2, 1}, {1, 1, 0}, {1, 1, 1}, 2}, {}, true}, DataType::float32);
-}
-
-TEST(Conv, Winograd) {
-  const testing::Variable forced("DLPRIM_CONV", "winograd");
-  for (const Case& t : winograd_cases()) check(t, DataType::float32);
 }
 
 // tf32 reaches the products of every pass, and only where it is allowed. Two parts are closer to float32.
@@ -260,11 +239,6 @@ TEST(Conv, RoundsToTf32OnlyWhenAllowed) {
       EXPECT_LT(difference, (parts ? 1e-9 : 1e-5) * norm) << core << " " << pass;
     }
   }
-}
-
-TEST(Conv, WinogradTakesImagesInTurns) {
-  const testing::Variable forced("DLPRIM_CONV", "winograd"), one_image("DLPRIM_CONV_WORKSPACE", "0");
-  for (const Case& t : winograd_cases()) check(t, DataType::float32);
 }
 
 // Copies of the operands that have eight channels in a group, whatever the device.
@@ -310,6 +284,7 @@ TEST(Conv, DoesWithoutCopiesWhereMemoryIsShort) {
   if (testing::builds_slowly()) GTEST_SKIP() << "takes minutes: as many elements as memory runs short by";
   check_short_of_memory("channels_last", DataType::bfloat16);
   check_short_of_memory("winograd", DataType::float32);
+  check_short_of_memory("winograd_rows", DataType::float32);
   check_short_of_memory("shifted", DataType::float32);
 }
 

@@ -22,21 +22,11 @@ double gain_on_cpu(const ConvShape& s, double tiles, double operations, double b
   return 18 * double(s.points()) * c * k / operations / (2 * domain * tiles * c * k / operations + transforms);
 }
 
-// The same for results, which the core "shifted" computes there, by rates of both.
-double gain_of_results_on_cpu(const Device& device, const ConvShape& s, double tiles) {
-  static tuning::Numbers<4> numbers("conv.winograd.cpu.results");
-  const auto& [operations, bytes, bytes_of_weights, shifted] = numbers(device);
-  const auto c = double(s.x.channels), k = double(s.y.channels);
-  const double transforms = 4 * (45 * c * k / bytes_of_weights + 88 * tiles * (c + k) / bytes);
-  return 18 * double(s.points()) * c * k / shifted / (2 * domain * tiles * c * k / operations + transforms);
-}
-
 const char* decline_by_estimate(const Device& device, const ConvProblem& problem) {
   const ConvShape& s = problem.shape;
   const auto tiles = double(s.x.outer * ((s.y.size[1] + tile - 1) / tile) * ((s.y.size[2] + tile - 1) / tile));
   const bool by_rows = s.x.stride[2] == 1 && s.y.stride[2] == 1;
-  if (device.info().cpu && problem.pass == ConvPass::forward && by_rows)
-    return gain_of_results_on_cpu(device, s, tiles) <= 1 ? "no gain by estimate" : nullptr;
+  if (device.info().cpu && problem.pass != ConvPass::weights && by_rows) return "winograd_rows serves";
   if (device.info().cpu) {
     static tuning::Numbers<4> numbers("conv.winograd.cpu");
     const auto& [operations, bytes, wanted, wanted_of_weights] = numbers(device);
