@@ -37,6 +37,9 @@ class Optimizer {
     read.insert(network_.graph.outputs.begin(), network_.graph.outputs.end());
     for (auto it = constants.begin(); it != constants.end();)
       it = read.contains(it->first) ? std::next(it) : network_.constants.erase(it);
+    for (Node& node : nodes_)
+      if (node.type == "Conv" && node.domain.empty() && node.inputs.size() > 1 && constants.contains(node.inputs[1]))
+        node.attributes["constant_weights"] = std::int64_t(1);
   }
 
  private:

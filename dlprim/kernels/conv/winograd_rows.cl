@@ -112,6 +112,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void winograd_rows_into(
   const long rows = min(s.rows_at_once, s.rows - first), needed = 4 * s.tiles_w + 2, line = (needed + 77) / 64 * 64 + 16;
   const long lead = min(max(-s.origin_w, 0L), needed), start = max(s.origin_w, 0L);
   const long count = clamp(s.width - start, 0L, needed - lead);
+  for (int i = 0; i < 6; i++)
+    for (long j = needed / 16 * 16; j < line; j += 16)
+      vstore16((VEC)(0), 0, lines + i * line + j), vstore16((VEC)(0), 0, down + i * line + j);
   for (long r = 0; r < rows; r++) {
     const long number = s.first_row + first + r, image = number / s.tiles_h;
     const long h = (number - image * s.tiles_h) * 4 + s.origin_h;
@@ -151,7 +154,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void winograd_rows_into(
 #undef ACROSS
   }
   __global float *to = POINTER(float, v) + channel * s.pitch + first * s.tiles_w;
-  // Behind the last tile are zeros: numbers below the normal ones would take long to multiply.
+  // Behind the last tile are zeros, as behind rows: numbers below the normal ones would take long to multiply.
   const long present = rows * s.tiles_w;
   const long all = first + rows == s.rows ? (first * s.tiles_w + present + 15) / 16 * 16 - first * s.tiles_w : present;
   for (int i = 0; i < 36; i++) {

@@ -14,11 +14,14 @@ namespace {
 struct ConvAttributes {
   explicit ConvAttributes(const AttributeReader& reader)
       : window(reader), group(reader.integer("group", 1)), activation(fused_activation(reader)),
-        residual(reader.given("residual")) {}
+        residual(reader.given("residual")) {
+    if (reader.given("constant_weights")) kept = std::make_shared<std::optional<Workspace>>();
+  }
   WindowAttributes window;
   std::int64_t group;
   Activation activation;  // this and `residual` come from optimize()
   bool residual;
+  std::shared_ptr<std::optional<Workspace>> kept;  // of constant weights
 };
 
 const ConvAttributes& attributes_of(const Call& call) { return call.attributes<ConvAttributes>(); }
@@ -53,7 +56,8 @@ void convolution(Call& call) {
   const bool behind = added && !(call.input(3).shape() == shape && call.input(3).dtype() == x.dtype());
   if (y.numel() > 0)
     conv_forward(call.queue(), call.in(0), call.in(1), optional(call, 2), y.view(call.queue()), options_of(call, w),
-                 behind ? Activation::none : activation, added && !behind ? call.in(3) : TensorView());
+                 behind ? Activation::none : activation, added && !behind ? call.in(3) : TensorView(),
+                 attributes_of(call).kept.get());
   if (!behind) return call.set(0, y);
   call.set(0, apply(call.queue(), sum_code(activation), {y, call.input(3)}));
 }

@@ -112,11 +112,12 @@ std::string sum_code(Activation activation) {
 }
 
 void conv_forward(Queue& queue, const TensorView& x, const TensorView& weights, const TensorView& bias,
-                  const TensorView& y, const ConvOptions& options, Activation activation, const TensorView& residual) {
+                  const TensorView& y, const ConvOptions& options, Activation activation, const TensorView& residual,
+                  std::optional<Workspace>* kept) {
   ConvProblem problem(queue, ConvPass::forward, x, weights, y, options);
   check_bias("conv_forward", bias, problem.shape.y.channels, x.dtype);
   check_residual(residual, y);
-  problem.bias = bias, problem.residual = residual, problem.activation = activation;
+  problem.bias = bias, problem.residual = residual, problem.activation = activation, problem.kept = kept;
   if (y.numel() > 0) run_conv(queue, problem);
 }
 

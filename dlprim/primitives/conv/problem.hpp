@@ -17,6 +17,7 @@ struct ConvProblem {
   ConvShape shape;
   TensorView bias, residual;
   Activation activation = Activation::none;
+  std::optional<Workspace>* kept = nullptr;  // as conv_forward says; with() leaves it out
 
   /// Checks types, ranks and sizes (ValidationError).
   ConvProblem(const Queue& queue, ConvPass pass, const TensorView& x, const TensorView& weights, const TensorView& y,

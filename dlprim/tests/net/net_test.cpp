@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "floats.hpp"
 #include "models.hpp"
 
 namespace dlprim::testing {
@@ -26,6 +27,23 @@ TEST(Net, RunsAConvolution) {
   net.load_model(conv_model(1).model());
   EXPECT_EQ(run(net, {1, 2, 3, 4, 5, 6, 7, 8, 9}), (std::vector<float>{2, 11, 6, 17, 35, 23, 14, 29, 18}));
   EXPECT_EQ(run(net, std::vector<float>(9, 1)), std::vector<float>(9, 0));
+}
+
+// What is kept of constant weights is of those, and goes when they change.
+TEST(Net, KeepsWhatIsMadeOfWeights) {
+  const Variable forced("DLPRIM_CONV", "winograd_rows");
+  Net net{Context(device())};
+  net.mode(CalculationsMode::predict);
+  net.load_model(conv_model(1).model());
+  const std::vector<float> x{1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const auto near = [&](const std::vector<float>& expected) {
+    const std::vector<float> found = run(net, x);
+    for (std::size_t i = 0; i < expected.size(); i++) EXPECT_NEAR(found[i], expected[i], 1e-3);
+  };
+  for (int i = 0; i < 2; i++) near({2, 11, 6, 17, 35, 23, 14, 29, 18});
+  const std::vector<float> middle{0, 0, 0, 0, 4, 0, 0, 0, 0};
+  net.load_parameters({{"w", Tensor::from_host(DataType::float32, {1, 1, 3, 3}, middle.data())}}, true);
+  for (int i = 0; i < 2; i++) near({0, 0, 2, 6, 10, 14, 18, 22, 26});
 }
 
 // relu(conv(x) + r) for a sum of the convolution's shape and for one that is broadcast.

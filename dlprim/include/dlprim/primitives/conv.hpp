@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <dlprim/primitives/gemm.hpp>
+#include <dlprim/runtime/memory.hpp>
+
+#include <optional>
 
 namespace dlprim {
 
@@ -18,10 +21,11 @@ struct ConvOptions {
 // with x in y's place. All throw ValidationError. What computes them is in docs/gemm.md.
 
 /// y = activation(conv(x, weights) + bias + residual). A residual has y's shape and type and does not overlap
-/// y; implicit GEMM adds it in the same pass where it has y's strides.
+/// y; implicit GEMM adds it in the same pass where it has y's strides. `kept`: a place, empty before the first call, for
+/// what is made of weights that are the same in all calls on this queue with that place.
 void conv_forward(Queue& queue, const TensorView& x, const TensorView& weights, const TensorView& bias,
                   const TensorView& y, const ConvOptions& options, Activation activation = Activation::none,
-                  const TensorView& residual = {});
+                  const TensorView& residual = {}, std::optional<Workspace>* kept = nullptr);
 
 /// Code for pointwise_operation: y0 = activation(x0 + x1).
 std::string sum_code(Activation activation);

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::int64_t domain = 36, panel = 8, columns = 48;
 constexpr std::int64_t most_tiles = 256;  // of a row
+constexpr std::int64_t most_kept = 64 << 20;  // bytes of one convolution's weights
 constexpr std::size_t least_local_memory = 131072;  // rows and tiles take 92 KB
 
 /// Mirrors Shape of conv/winograd_rows.cl.
@@ -58,6 +59,7 @@ struct Convolution {
   std::int64_t w_output, w_channel, w_row, w_column, origin_h, origin_w;
   TensorView bias, residual;
   Activation activation = Activation::none;
+  std::optional<Workspace>* kept = nullptr;
 };
 
 // All but what a turn sets.
@@ -99,11 +101,16 @@ void convolve(Queue& queue, const Convolution& c) {
   const auto kernel = [&](Stage stage) -> Kernel& { return kernel_of(device, {stage, 0, 0}); };
   Shape s = shape_of(c);
   const std::int64_t turn = rows_of_turn(s, c.x.outer, device.info()), all = c.x.outer * s.tiles_h;
-  const Workspace u(queue, std::size_t(domain * s.u_plane) * sizeof(float));
+  std::optional<Workspace> own;
+  std::optional<Workspace>& u = c.kept ? *c.kept : own;
   const Workspace v(queue, std::size_t(domain * s.v_plane) * sizeof(float));
   const Workspace m(queue, std::size_t(domain * s.m_plane + 16) * sizeof(float));
-  launch(queue, kernel(Stage::weights),
-         NDRange(std::size_t(s.panels / 2), std::size_t(divide_up(s.channels, 16)), 1, 1), c.weights, u.data(), s);
+  if (!u) {
+    Workspace made(queue, std::size_t(domain * s.u_plane) * sizeof(float));
+    const NDRange range(std::size_t(s.panels / 2), std::size_t(divide_up(s.channels, 16)), 1, 1);
+    launch(queue, kernel(Stage::weights), range, c.weights, made.data(), s);
+    u = std::move(made);
+  }
   Kernel& back = kernel_of(device, {Stage::from, std::uint8_t(c.activation), c.residual.defined()});
   for (; s.first_row < all; s.first_row += turn) {
     s.rows = std::min(turn, all - s.first_row), s.rows_at_once = std::max<std::int64_t>(1, most_tiles / s.tiles_w);
@@ -112,7 +119,7 @@ void convolve(Queue& queue, const Convolution& c) {
     const auto parts = std::size_t(divide_up(s.panels, s.panels_at_once));
     launch(queue, kernel(Stage::into), NDRange(std::size_t(s.channels), std::size_t(groups), 1, 1), c.x.data, v.data(),
            s);
-    launch(queue, kernel(Stage::products), NDRange(std::size_t(blocks), parts, domain, 1, 1, 1), u.data(), v.data(),
+    launch(queue, kernel(Stage::products), NDRange(std::size_t(blocks), parts, domain, 1, 1, 1), u->data(), v.data(),
            m.data(), s);
     launch(queue, back, NDRange(std::size_t(s.outputs), std::size_t(groups), 1, 1), m.data(), c.y.data,
            c.bias.defined() ? c.bias.data : c.y.data, c.residual.defined() ? c.residual.data : c.y.data,
@@ -120,10 +127,15 @@ void convolve(Queue& queue, const Convolution& c) {
   }
 }
 
+// Whether the weights' numbers are made once.
+bool keeps(const ConvProblem& p) {
+  return p.kept && domain * 4 * p.shape.x.channels * divide_up(p.shape.y.channels, 2 * panel) * 2 * panel <= most_kept;
+}
+
 void forward(Queue& queue, const ConvProblem& p) {
   const ConvShape& s = p.shape;
   convolve(queue, {s.x, s.y, s.w.data, s.w.outer_stride, s.w.channel_stride, s.w.stride[1], s.w.stride[2],
-                   -s.padding[1], -s.padding[2], p.bias, p.residual, p.activation});
+                   -s.padding[1], -s.padding[2], p.bias, p.residual, p.activation, keeps(p) ? p.kept : nullptr});
 }
 
 // A convolution of y's gradient by the weights rotated by 180 degrees.
@@ -152,12 +164,14 @@ void run(Queue& queue, const ConvProblem& problem) {
 }
 
 // Whether it takes less time than the core "shifted", by rates of both.
-bool gains(const Device& device, const ConvShape& s) {
+bool gains(const Device& device, const ConvProblem& problem) {
+  const ConvShape& s = problem.shape;
   static tuning::Numbers<4> numbers("conv.winograd_rows");
   const auto& [operations, bytes, bytes_of_weights, shifted] = numbers(device);
   const auto tiles = double(s.x.outer * divide_up(s.y.size[1], 4) * divide_up(s.y.size[2], 4));
   const auto c = double(s.x.channels), k = double(s.y.channels);
-  const double transforms = 4 * (45 * c * k / bytes_of_weights + 88 * tiles * (c + k) / bytes);
+  const double weights = (keeps(problem) ? 36 : 45) * c * k / bytes_of_weights;  // kept ones come from memory
+  const double transforms = 4 * (weights + 88 * tiles * (c + k) / bytes);
   return 18 * double(s.points()) * c * k / shifted > 2 * domain * tiles * c * k / operations + transforms;
 }
 
@@ -175,7 +189,7 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
   if (std::max(s.x.size[2], s.y.size[2]) > 4 * most_tiles) return "rows of too many tiles";
   if (std::max(s.x.channels, s.y.channels) > std::min<std::int64_t>(most_channels(device.info()), 1024))
     return "more channels than local memory holds";
-  return forced || gains(device, s) ? nullptr : "no gain by estimate";
+  return forced || gains(device, problem) ? nullptr : "no gain by estimate";
 }
 
 constexpr ConvCore core{.name = "winograd_rows", .order = 190, .decline = decline, .run = run, .copies = true};
