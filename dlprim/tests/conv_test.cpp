@@ -60,6 +60,9 @@ std::vector<Case> depthwise_cases() {
       {"depthwise 3d", {1, 3, 5, 6, 7}, {3, 1, 3, 2, 3}, options({2, 1, 1}, {1, 1, 1}, {1, 1, 1}, 3), {}},
       {"depthwise 1d, gaps", {2, 3, 301}, {6, 1, 4}, options({3, 1, 1}, {4, 0, 0}, {2, 1, 1}, 3), {}},
       {"depthwise, one row", {2, 3, 1, 200}, {3, 1, 3, 3}, options({2, 2, 1}, {1, 1, 0}, {1, 1, 1}, 3), {}},
+      {"depthwise stride, narrow", {2, 5, 14, 14}, {5, 1, 3, 3}, options({2, 2, 1}, {1, 1, 0}, {1, 1, 1}, 5), {}},
+      {"depthwise stride, wide padding", {2, 3, 6, 21}, {3, 1, 3, 4}, options({1, 2, 1}, {2, 6, 0}, {1, 1, 1}, 3), {}},
+      {"depthwise stride, dilation", {1, 3, 9, 60}, {3, 1, 3, 3}, options({2, 2, 1}, {0, 0, 0}, {1, 3, 1}, 3), {}},
       {"depthwise, far apart", {2, 3, 11, 17}, {3, 1, 3, 2}, options({5, 4, 1}, {1, 1, 0}, {1, 1, 1}, 3), {}},
   };
 }

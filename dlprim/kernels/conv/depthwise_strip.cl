@@ -14,11 +14,10 @@
 #define DECODED CONCAT(LOAD, V)
 #define ENCODED CONCAT(ENCODE, V)
 
-#if STRIDE_W == 1
-inline T strided(const __local float *p) { return LOAD_VECTOR(0, p); }
-#else
-inline T strided(const __local float *p) { return (T)(LOAD_VECTOR(0, p).even, LOAD_VECTOR(1, p).even); }
-#endif
+// Of a row of the copy with a stride of 2, elements with even numbers come first, `pitch` / 2, then those with odd ones.
+#define TAP(row, pitch, column, kw)                                                       \
+  LOAD_VECTOR(0, (row) + (kw) * DILATION_W % STRIDE_W * ((pitch) / STRIDE_W) + (column) + \
+                     (kw) * DILATION_W / STRIDE_W)
 
 // May write up to V - 1 more.
 inline void zeros(__local float *to, int count) {
@@ -29,7 +28,20 @@ inline void zeros(__local float *to, int count) {
 inline void copy_row(__global const STORAGE(TYPE) *from, INDEX end, bool inside, int padding, int width, int pitch,
                      __local float *to) {
   if (!inside) return zeros(to, pitch);
-#if UP_W == 1
+#if STRIDE_W == 2
+  const int half_pitch = pitch / 2;
+  for (int odd = 0; odd < 2; odd++, to += half_pitch) {
+    const int lead = min((padding - odd + 1) / 2, half_pitch), first = 2 * lead + odd - padding;
+    const int count = max(min((width - first + 1) / 2, half_pitch - lead), 0);
+    zeros(to, lead);
+    int i = 0;  // what is read beyond the row is written over
+    for (; i < count && first + 2 * i + 2 * V <= end; i += V)
+      STORE_VECTOR(((T)(DECODED(TYPE, from + first + 2 * i).even, DECODED(TYPE, from + first + 2 * i + V).even)), 0,
+                   to + lead + i);
+    for (; i < count; i++) to[lead + i] = LOAD(TYPE, from, first + 2 * i);
+    zeros(to + lead + count, half_pitch - lead - count);
+  }
+#elif UP_W == 1
   const int count = min(width, pitch - padding);
   zeros(to, padding);
   int i = 0;
@@ -58,7 +70,7 @@ inline void copy_rows(__global const STORAGE(TYPE) *from, const Shape *s, INDEX 
 }
 
 inline int pitch_of(const Shape *s) {
-  return ((int)s->out_w + V - 1) / V * V * STRIDE_W + (TAPS_W - 1) * DILATION_W;
+  return (((int)s->out_w + V - 1) / V * V + ((TAPS_W - 1) * DILATION_W + STRIDE_W - 1) / STRIDE_W) * STRIDE_W;
 }
 
 inline void store_some(const STORAGE(TYPE) *from, __global STORAGE(TYPE) *to, int count) {
@@ -100,9 +112,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_depthwise_stri
       for (int kh = 0; kh < TAPS_H; kh++)
 #pragma unroll
         for (int kw = 0; kw < TAPS_W; kw++)
-          sum = fma(
-              (T)weight[kh][kw],
-              strided(lines + (r * STRIDE_H + kh * DILATION_H) * pitch + column * STRIDE_W + kw * DILATION_W), sum);
+          sum = fma((T)weight[kh][kw], TAP(lines + (r * STRIDE_H + kh * DILATION_H) * pitch, pitch, column, kw), sum);
       sum = ACTIVATE(sum);
       __global STORAGE(TYPE) *result = y + r * s.to_h + column;
       if (column + V <= width) {
@@ -147,8 +157,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_depthwise_stri
           for (int kh = 0; kh < TAPS_H; kh++)
 #pragma unroll
             for (int kw = 0; kw < TAPS_W; kw++)
-              sum[kh][kw] = fma(g, strided(lines + (r * STRIDE_H + kh * DILATION_H) * pitch + column * STRIDE_W +
-                                           kw * DILATION_W), sum[kh][kw]);
+              sum[kh][kw] =
+                  fma(g, TAP(lines + (r * STRIDE_H + kh * DILATION_H) * pitch, pitch, column, kw), sum[kh][kw]);
         }
     }
 #pragma unroll

@@ -4,6 +4,7 @@
 // constant. A column is a position in such rows; those behind a row's results are computed and not stored. The host
 // defines
 //   T, VEC     type, vector of 16      MR, NR   rows (channels of y) and columns held in registers
+//   FEW        columns that a block may be left with
 //   MB, NB     of a tile's sums        KB       the longest slice of sums      BLOCKS   most of a tile
 //   RESIDUAL   1: `e` lies as y does   ACTIVATE(x0)
 #define ACTIVATED VEC
@@ -128,6 +129,36 @@ DEFINE_MULTIPLY(multiply_two, 2)
 DEFINE_MULTIPLY(multiply_one, 1)
 #endif
 
+// The same for a block's last columns, `count` of them, where they are few: sums along k, in vectors. `columns` holds them
+// one after the other, KB apart; of c those from `done` on are theirs.
+inline void multiply_few(__global const T *w, int last, __local const T *columns, int k, __local T *c, int count,
+                         bool first, const Shape *s) {
+  __global const T *row[MR];
+#pragma unroll
+  for (int i = 0; i < MR; i++) row[i] = w + min(i, last) * s->w_row;
+  for (int j = 0; j < count; j++) {
+    __local const T *column = columns + j * KB;
+    VEC acc[MR];
+#pragma unroll
+    for (int i = 0; i < MR; i++) acc[i] = (VEC)(0);
+    int l = 0;
+    for (; l + 16 <= k; l += 16) {
+      const VEC b = vload16(0, column + l);
+#pragma unroll
+      for (int i = 0; i < MR; i++) acc[i] = fma(vload16(0, row[i] + l), b, acc[i]);
+    }
+    for (int i = 0; i < MR; i++) {
+      T each[16], sum = first ? 0 : c[i * NB + j];
+      vstore16(acc[i], 0, each);
+      for (int m = 0; m < 16; m++) sum += each[m];
+      for (int m = l; m < k; m++) sum += row[i][m] * column[m];
+      c[i * NB + j] = sum;
+    }
+  }
+}
+
+inline bool few(Block b) { return b.done > 0 && b.count - b.done <= FEW; }
+
 // What kernel positions of one channel are shifted by, then those of further channels.
 inline void find_shifts(__local long *shift, int channels, const Shape *s) {
   const int taps = (int)(s->taps_h * s->taps_w);
@@ -146,6 +177,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_shifted(
   const Shape *s = &shape;
   __local T sums[MB * NB + 16] __attribute__((aligned(64)));
   __local long shift[KB];
+  __local T columns[FEW * KB] __attribute__((aligned(64)));
   __local Block blocks[BLOCKS];
   const long n = get_group_id(0) % s->tiles_n, rest = get_group_id(0) / s->tiles_n;
   const long m0 = rest % s->tiles_m * s->tile_m, group = rest / s->tiles_m;
@@ -171,6 +203,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_shifted(
     for (int step = 0; step < count * pieces; step++) {
       const int j = whole ? step % count : step / pieces, i = (whole ? step / count : step % pieces) * MR;
       const Block b = blocks[j];
+      if (few(b)) continue;
       const int h = b.start / (int)s->line, column = b.start - h * (int)s->line, width = (b.count + 15) / 16 * 16;
       const bool dense = final && b.done == 0 && b.count == width && column + width <= (int)s->width;
       __local T *c = whole ? sums : sums + i * NB + j * NR;
@@ -189,6 +222,19 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_shifted(
 #endif
         multiply(a, rows - i - 1, from, shift, depth, c, first, dense, addend, RESIDUAL_VALUE Y, at, s);
       if (final && !dense) finish(c, addend, RESIDUAL_VALUE Y, image, b, min(MR, rows - i), s);
+    }
+    for (int j = 0; j < count; j++) {
+      const Block b = blocks[j];
+      if (!few(b)) continue;
+      __global const T *from = X + b.x + c0 * s->x_channel + b.done;
+      for (int v = 0; v < b.count - b.done; v++)
+        for (int l = 0; l < depth; l++) columns[v * KB + l] = from[shift[l] + v];
+      for (int i = 0; i < rows; i += MR) {
+        __local T *c = whole ? sums : sums + i * NB + j * NR;
+        multiply_few(W + i * s->w_row + (long)c0 * taps, rows - i - 1, columns, depth, c + b.done, b.count - b.done, first, s);
+        if (final)
+          finish(c, biased ? addends + i * s->bias : 0, RESIDUAL_VALUE Y, b.y + i * s->y_channel, b, min(MR, rows - i), s);
+      }
     }
   }
 }

@@ -146,7 +146,8 @@ std::int64_t strip_rows(const Device& device, const Key& key, const Shape& shape
       shape.from[2] != 1 || shape.to[2] != 1 || shape.padding[2] < 0 ||
       device.info().local_memory < std::size_t(strip_capacity + 16) * sizeof(float))
     return 0;
-  const std::int64_t pitch = (shape.out[2] + width - 1) / width * width * stride + (key.taps[2] - 1) * key.dilation[2];
+  const std::int64_t reach_w = (key.taps[2] - 1) * key.dilation[2];
+  const std::int64_t pitch = ((shape.out[2] + width - 1) / width * width + (reach_w + stride - 1) / stride) * stride;
   const std::int64_t lines = strip_capacity / pitch, reach = (key.taps[1] - 1) * key.dilation[1] + 1;
   if (lines < reach || shape.padding[2] > pitch) return 0;
   return std::min(shape.out[1], (lines - reach) / stride_h + 1);

@@ -34,6 +34,7 @@ struct Key {
 // Sums go in slices whose part of x, for one block, stays in the first cache: terms, rows of x.
 constexpr std::int64_t longest_slice = 512, rows_of_slice = 128;
 constexpr std::int64_t most_blocks = 16;  // of a tile
+constexpr std::int64_t few = 4;  // columns behind an image's whole blocks that are summed up one by one
 
 Kernel& kernel_of(Device& device, const Key& key) {
   static KernelCache<Key> cache;
@@ -44,7 +45,10 @@ Kernel& kernel_of(Device& device, const Key& key) {
     source.define("T", type).define("VEC", type + "16");
     if (key.copy) return source;
     source.define("MR", key.mr).define("NR", key.nr).define("MB", key.mb).define("NB", key.nb);
-    source.define("KB", longest_slice).define("BLOCKS", most_blocks).define("RESIDUAL", key.residual);
+    source.define("FEW", few)
+        .define("KB", longest_slice)
+        .define("BLOCKS", most_blocks)
+        .define("RESIDUAL", key.residual);
     source.define("ACTIVATE(x0)", activation_code(Activation(key.activation)));
     return source;
   });
