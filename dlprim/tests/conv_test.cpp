@@ -76,6 +76,9 @@ std::vector<Case> depthwise_last_cases() {
   };
   return {
       last("last 3x3, odd channels", {2, 35, 6, 7}, 3, 3, {1, 1, 1}, {1, 1, 0}),
+      last("last 20 channels", {2, 20, 9, 15}, 3, 3, {1, 1, 1}, {1, 1, 0}),
+      last("last 48 channels, stride", {1, 48, 12, 21}, 5, 4, {2, 2, 1}, {2, 2, 0}),
+      last("last 16 channels, dilation", {2, 16, 10, 8}, 3, 3, {1, 2, 1}, {2, 3, 0}, {2, 3, 1}),
       last("last 3x3 stride 2", {2, 12, 9, 14}, 3, 3, {2, 2, 1}, {1, 1, 0}),
       last("last 3x3 strides 2 and 3", {1, 6, 11, 17}, 3, 3, {2, 3, 1}, {0, 2, 0}),
       last("last 5x5 stride 2", {2, 6, 11, 20}, 5, 5, {2, 2, 1}, {2, 2, 0}),
@@ -486,7 +489,8 @@ TEST(Conv, Depthwise) {
 TEST(Conv, DepthwiseChannelsLast) {
   const testing::Variable forced("DLPRIM_CONV", "depthwise_last");
   for (const Case& t : depthwise_last_cases()) check(t, DataType::float32);
-  for (const DataType type : testing::floating_types()) check(depthwise_last_cases()[1], type);
+  for (const DataType type : testing::floating_types())
+    for (const int i : {1, 4}) check(depthwise_last_cases()[std::size_t(i)], type);
 }
 
 // In the same pass, by implicit GEMM, and in one behind it.

@@ -125,6 +125,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_depthwise_stri
     }
 }
 
+// Rows of the kernel whose sums a loop keeps in registers.
+#define AT_ONCE (25 / TAPS_W)
+
 // conv_depthwise_weights of one channel and slice of images; `from` is x, `to` its output's gradient.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_depthwise_strip_weights(
     CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), to), GLOBAL(float, sums), const Shape s) {
@@ -143,23 +146,27 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_depthwise_stri
       copy_rows(image + channel / s.multiplier * s.from_c, &s, h0, rows, pitch, lines);
       __global const STORAGE(TYPE) *gradient =
           CONST_POINTER(STORAGE(TYPE), to) + n * s.to_n + channel * s.to_c + h0 * s.to_h;
-      for (int r = 0; r < rows; r++, gradient += s.to_h)
-        for (int column = 0; column < width; column += V) {
-          T g;
-          if (column + V <= width) {
-            g = DECODED(TYPE, gradient + column);
-          } else {
-            float last[V] = {0};
-            for (int i = 0; i < width - column; i++) last[i] = LOAD(TYPE, gradient, column + i);
-            g = LOAD_VECTOR(0, last);
+#pragma unroll
+      for (int first = 0; first < TAPS_H; first += AT_ONCE) {
+        __global const STORAGE(TYPE) *row = gradient;
+        for (int r = 0; r < rows; r++, row += s.to_h)
+          for (int column = 0; column < width; column += V) {
+            T g;
+            if (column + V <= width) {
+              g = DECODED(TYPE, row + column);
+            } else {
+              float last[V] = {0};
+              for (int i = 0; i < width - column; i++) last[i] = LOAD(TYPE, row, column + i);
+              g = LOAD_VECTOR(0, last);
+            }
+#pragma unroll
+            for (int kh = first; kh < first + AT_ONCE && kh < TAPS_H; kh++)
+#pragma unroll
+              for (int kw = 0; kw < TAPS_W; kw++)
+                sum[kh][kw] =
+                    fma(g, TAP(lines + (r * STRIDE_H + kh * DILATION_H) * pitch, pitch, column, kw), sum[kh][kw]);
           }
-#pragma unroll
-          for (int kh = 0; kh < TAPS_H; kh++)
-#pragma unroll
-            for (int kw = 0; kw < TAPS_W; kw++)
-              sum[kh][kw] =
-                  fma(g, TAP(lines + (r * STRIDE_H + kh * DILATION_H) * pitch, pitch, column, kw), sum[kh][kw]);
-        }
+      }
     }
 #pragma unroll
   for (int t = 0; t < TAPS; t++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Depthwise convolution over channels last on GPUs (conv/depthwise_last.cl).
+// Depthwise convolution over channels last (conv/depthwise_last.cl; results on CPUs: conv/depthwise_last_rows.cl).
 #include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/settings.hpp>
@@ -31,6 +31,7 @@ constexpr const char* pass_names[] = {"conv_depthwise_last", "conv_depthwise_las
 struct Key {
   Pass pass;
   std::uint8_t type, taps[2], stride[2], dilation[2], vector, lanes, rows, bias, activation;
+  std::uint8_t outputs;  // of conv_depthwise_last_rows; 0: another kernel
 };
 
 Kernel& kernel_of(Device& device, const Key& key) {
@@ -38,11 +39,16 @@ Kernel& kernel_of(Device& device, const Key& key) {
   return cache.get(device, key, [&] {
     const auto type = DataType(key.type);
     const std::size_t bytes = key.vector * size_of(type);
-    KernelSource source("conv/depthwise_last.cl", pass_names[int(key.pass)]);
-    source.define("T", type == DataType::float64 ? "double" : "float").define("TYPE", tag(type));
-    source.define("V", key.vector).define("WORD", word_type(bytes));
-    source.define("LANES", key.lanes).define("LINES", group / key.lanes).define("ROWS", key.rows);
-    source.define("BIAS", key.bias);
+    KernelSource source = key.outputs ? KernelSource("conv/depthwise_last_rows.cl", "conv_depthwise_last_rows")
+                                      : KernelSource("conv/depthwise_last.cl", pass_names[int(key.pass)]);
+    source.define("TYPE", tag(type)).define("BIAS", key.bias);
+    if (key.outputs) {
+      source.define("T", "float16").define("OUTPUTS", key.outputs);
+    } else {
+      source.define("T", type == DataType::float64 ? "double" : "float");
+      source.define("V", key.vector).define("WORD", word_type(bytes));
+      source.define("LANES", key.lanes).define("LINES", group / key.lanes).define("ROWS", key.rows);
+    }
     source.define("ACTIVATE(x0)", activation_code(Activation(key.activation)))
         .define("FLIP", key.pass == Pass::flipped);
     for (int i = 0; i < 2; i++) {
@@ -117,10 +123,33 @@ std::int64_t groups_along_channels(const Key& key, std::int64_t channels) {
   return (channels / key.vector + key.lanes - 1) / key.lanes;
 }
 
+// As many neighbours at once as leave the fewest of a row's last ones without use.
+int outputs_at_once(std::int64_t width) {
+  const auto computed = [&](int n) { return (width + n - 1) / n * n; };
+  int best = 8;
+  for (int n = 7; n >= 4; n--)
+    if (computed(n) < computed(best)) best = n;
+  return best;
+}
+
+void run_rows(Queue& queue, Key key, const Volume& from, const Volume& w, const Volume& to, const TensorView& bias,
+              Shape shape) {
+  key.outputs = std::uint8_t(outputs_at_once(shape.out_w));
+  key.vector = key.lanes = key.rows = 0;
+  const std::int64_t across = (to.channels + 15) / 16, lines = to.outer * shape.out_h;
+  const std::int64_t wanted = (4 * std::int64_t(queue.device().info().compute_units) + across - 1) / across;
+  shape.strip = std::int32_t(std::max<std::int64_t>(1, lines / std::min(lines, wanted)));
+  const std::int64_t down = (lines + shape.strip - 1) / shape.strip;
+  launch(queue, kernel_of(queue.device(), key), NDRange(std::size_t(across), std::size_t(down), 1, 1), from.data,
+         w.data, bias.defined() ? bias.data : w.data, to.data, shape);
+}
+
 void run_map(Queue& queue, Key key, const ConvShape& s, const Volume& from, const Volume& to, const TensorView& bias,
              Shape shape) {
   key.bias = bias.defined();
   const bool data = key.pass == Pass::data;
+  if (queue.device().info().cpu && !data && s.type != DataType::float64 && to.channels >= 16)
+    return run_rows(queue, key, from, s.w, to, bias, shape);
   const std::int64_t rows = data ? key.stride[0] : key.rows, columns = data ? key.stride[1] : 1;
   const std::int64_t bands =
       data ? (shape.out_h - 1 + shape.pad_h) / rows - shape.pad_h / rows + 1 : (shape.out_h + rows - 1) / rows;
@@ -150,7 +179,7 @@ bool depthwise_last_serves(const Device& device, const ConvShape& s) {
   };
   auto local_bytes = [&] { return std::size_t(32 * vector_of(s) * s.taps()) * size_of(accumulate_type(s.type)); };
   const char* forced = environment::text("DLPRIM_CONV");
-  const bool wanted = forced ? std::strcmp(forced, "depthwise_last") == 0 : !device.info().cpu;
+  const bool wanted = !forced || std::strcmp(forced, "depthwise_last") == 0;
   return wanted && last(s.x) && last(s.y) && s.x.channels == s.y.channels && s.w.size[0] == 1 && s.x.size[0] == 1 &&
          s.y.size[0] == 1 && s.padding[0] == 0 && s.taps() <= weights_a_item && short_reach(1) && short_reach(2) &&
          std::max(reach(s.x), reach(s.y)) < settings.index_limit - (1 << 16) &&

@@ -141,7 +141,7 @@ std::int64_t strip_rows(const Device& device, const Key& key, const Shape& shape
   const bool flat = key.taps[0] == 1 && shape.in[0] == 1 && shape.out[0] == 1 && shape.padding[0] == 0;
   const std::int64_t stride = key.pass == Pass::flipped ? 1 : key.stride[2];
   const std::int64_t stride_h = key.pass == Pass::flipped ? 1 : key.stride[1];
-  const bool served = key.pass <= Pass::flipped || (key.pass == Pass::weights && key.taps[1] * key.taps[2] <= 25);
+  const bool served = key.pass <= Pass::flipped || (key.pass == Pass::weights && key.taps[2] <= 25);
   if (!device.info().cpu || !served || DataType(key.type) == DataType::float64 || !flat || stride > 2 ||
       shape.from[2] != 1 || shape.to[2] != 1 || shape.padding[2] < 0 ||
       device.info().local_memory < std::size_t(strip_capacity + 16) * sizeof(float))

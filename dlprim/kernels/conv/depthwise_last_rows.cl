@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// Depthwise convolution over channels last on CPUs: a work-item computes 16 channels of some rows of the result, OUTPUTS
+// neighbours of a row at once, whose sums stay in registers. T is a vector of 16 floats; the host also defines
+//   TYPE, TAPS_*, STRIDE_*, DILATION_*, FLIP, BIAS, ACTIVATE(x)    as in conv/depthwise_last.cl
+#include "lib/types.clh"
+#include "lib/activations.clh"
+#include "lib/vectors.clh"
+
+#define SPAN ((OUTPUTS - 1) * STRIDE_W + (TAPS_W - 1) * DILATION_W + 1)
+
+// That of conv/depthwise_last.cl; `strip`: rows of the result, of all images, a work-item computes.
+typedef struct {
+  int images, channels;
+  int from_n, from_h, from_w, to_n, to_h, to_w;
+  int in_h, in_w, out_h, out_w, pad_h, pad_w;
+  int w_o, w_h, w_w, bias_stride, strip;
+} Shape;
+
+// Adds what a row of the kernel makes of a row of elements, of which those from number `first` on belong to the first sum.
+inline void add_row(__global const STORAGE(TYPE) *from, int first, __local const float *weights, T *sum, const Shape *s) {
+  T weight[TAPS_W];
+#pragma unroll
+  for (int k = 0; k < TAPS_W; k++) weight[k] = vload16(k, weights);
+#pragma unroll
+  for (int j = 0; j < SPAN; j++) {
+    if (first + j < 0 || first + j >= s->in_w) continue;
+    const T x = LOAD16(TYPE, from + (first + j) * s->from_w);
+#pragma unroll
+    for (int i = 0; i < OUTPUTS; i++) {
+      const int reach = j - i * STRIDE_W;
+      if (reach >= 0 && reach % DILATION_W == 0 && reach / DILATION_W < TAPS_W)
+        sum[i] = fma(x, weight[reach / DILATION_W], sum[i]);
+    }
+  }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_depthwise_last_rows(
+    CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), weights), CONST_GLOBAL(STORAGE(TYPE), bias),
+    GLOBAL(STORAGE(TYPE), to), const Shape s) {
+  __local float weight[TAPS_H * TAPS_W * 16] __attribute__((aligned(64)));
+  const int channel = min((int)get_group_id(0) * 16, s.channels - 16);  // the last may overlap
+  const int begin = get_group_id(1) * s.strip, end = min(begin + s.strip, s.images * s.out_h);
+  __global const STORAGE(TYPE) *w = CONST_POINTER(STORAGE(TYPE), weights) + channel * s.w_o;
+  for (int t = 0; t < TAPS_H * TAPS_W; t++) {
+    const int tap = FLIP ? TAPS_H * TAPS_W - 1 - t : t;
+    for (int c = 0; c < 16; c++)
+      weight[t * 16 + c] = LOAD(TYPE, w, c * s.w_o + tap / TAPS_W * s.w_h + tap % TAPS_W * s.w_w);
+  }
+  float addend[16] = {0};
+#if BIAS
+  for (int c = 0; c < 16; c++) addend[c] = LOAD(TYPE, CONST_POINTER(STORAGE(TYPE), bias), (channel + c) * s.bias_stride);
+#endif
+  const T start = vload16(0, addend);
+
+  for (int line = begin; line < end; line++) {
+    const int image = line / s.out_h, row = line - image * s.out_h, h = row * STRIDE_H - s.pad_h;
+    __global const STORAGE(TYPE) *x = CONST_POINTER(STORAGE(TYPE), from) + image * s.from_n + channel;
+    __global STORAGE(TYPE) *y = POINTER(STORAGE(TYPE), to) + image * s.to_n + row * s.to_h + channel;
+    for (int column = 0; column < s.out_w; column += OUTPUTS) {
+      T sum[OUTPUTS];
+#pragma unroll
+      for (int i = 0; i < OUTPUTS; i++) sum[i] = start;
+      for (int k = 0; k < TAPS_H; k++) {
+        const int at = h + k * DILATION_H;
+        if (at >= 0 && at < s.in_h)
+          add_row(x + at * s.from_h, column * STRIDE_W - s.pad_w, weight + k * TAPS_W * 16, sum, &s);
+      }
+#pragma unroll
+      for (int i = 0; i < OUTPUTS; i++)
+        if (column + i < s.out_w) {
+          const T result = ACTIVATE(sum[i]);
+          vstore16(ENCODE16(TYPE, result), 0, y + (column + i) * s.to_w);
+        }
+    }
+  }
+}
