@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "builders.hpp"
 
+#include <dlprim/runtime/builds.hpp>
 #include <dlprim/runtime/submission.hpp>
 
 #include <algorithm>
@@ -18,8 +19,8 @@ namespace dlprim {
 
 namespace {
 constexpr unsigned most_threads = 16;
-// At the process' end: the longest build takes some seconds.
-constexpr auto farewell = std::chrono::seconds(5);
+// At the process' end: the longest build takes some seconds, and many times that where others use the CPUs.
+constexpr auto farewell = std::chrono::seconds(60);
 constexpr auto idle_time = std::chrono::seconds(10);
 std::int64_t creator = 0;  // the process that has the threads
 
@@ -31,6 +32,8 @@ void close_compilers() noexcept {
 }  // namespace
 
 std::atomic<int> Builders::pending{0};
+
+bool builds_are_under_way() noexcept { return Builders::busy(); }
 
 Builders& Builders::instance() {
   static auto* instance = new Builders;

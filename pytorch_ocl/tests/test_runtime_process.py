@@ -88,6 +88,20 @@ def test_multiprocessing_queue(tmp_path):
     assert out == "[0, 2, 4] ocl:0 ocl:0 0"
 
 
+def test_a_process_that_ends_waits_for_kernels_being_built():
+    # What is registered first runs last. As on a GPU: kernels are built while the program goes on.
+    out = run_python(
+        "x = torch.randn(8, 8, device='ocl')\ny = torch.sort(x)[0].half() @ x.half()\nz = x.cumsum(0).softmax(1)\n"
+        "print(torch.ops.pytorch_ocl.builds_under_way())",
+        imports="import atexit, sys\n"
+        "atexit.register(lambda: print(sys.modules['torch'].ops.pytorch_ocl.builds_under_way()))\n"
+        "import torch, pytorch_ocl",
+        DLPRIM_SUBMIT_THREAD="1",
+        DLPRIM_CACHE_DISABLE="1",
+    )
+    assert out.split() == ["True", "False"]
+
+
 def test_backward_threads_give_back_objects_before_the_interpreter_ends():
     # The thread of the device holds the callback when backward() has returned, and needs the interpreter to drop it.
     out = run_python(

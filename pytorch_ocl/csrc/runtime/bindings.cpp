@@ -10,6 +10,7 @@
 #include "generator.hpp"
 #include "host_allocator.hpp"
 
+#include <dlprim/runtime/builds.hpp>
 #include <dlprim/runtime/cache.hpp>
 #include <dlprim/runtime/environment.hpp>
 #include <dlprim/runtime/memory.hpp>
@@ -108,6 +109,7 @@ TORCH_LIBRARY(pytorch_ocl, m) {
   m.def("set_device(int index) -> ()", [](std::int64_t index) { set_device(device_index(index)); });
   m.def("initialized() -> bool", [] { return initialized(); });
   m.def("finish_backward_threads() -> ()", &backward::finish_threads);
+  m.def("builds_under_way() -> bool", [] { return dlprim::builds_are_under_way(); });
   m.def("in_bad_fork() -> bool", [] { return in_bad_fork(); });
   m.def("current_stream(int index) -> Stream",
         [](std::int64_t index) { return current_stream(resolve_device(device_index(index))); });

@@ -2,6 +2,7 @@
 """Devices: counting, choosing and describing them."""
 
 import atexit
+import time
 import types
 
 import torch
@@ -190,8 +191,13 @@ def is_initialized() -> bool:
 def _finish_threads() -> None:
     """Threads of backward passes and of process groups may still hold Python objects when their caller has the results
     already. One that drops them while the interpreter is shutting down ends the process (std::terminate): they do so
-    before. Collectives that other ranks take no part in are waited for two seconds at most."""
-    if is_initialized():
-        torch.ops.pytorch_ocl.finish_backward_threads()
-        if hasattr(torch.ops.pytorch_ocl, "halt_collectives"):
-            torch.ops.pytorch_ocl.halt_collectives(2000)
+    before. Collectives that other ranks take no part in are waited for two seconds at most. Kernels that are being
+    built, whatever for, are waited for a minute: drivers' compilers do not survive that their library is shut down."""
+    if not is_initialized():
+        return
+    torch.ops.pytorch_ocl.finish_backward_threads()
+    if hasattr(torch.ops.pytorch_ocl, "halt_collectives"):
+        torch.ops.pytorch_ocl.halt_collectives(2000)
+    end = time.monotonic() + 60
+    while torch.ops.pytorch_ocl.builds_under_way() and time.monotonic() < end:
+        time.sleep(0.01)
