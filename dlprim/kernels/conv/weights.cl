@@ -37,18 +37,42 @@ void conv_weights(CONST_GLOBAL(STORAGE(TYPE), from), GLOBAL(STORAGE(TYPE), to), 
   }
 }
 #else
-// One work-item a (group, row, column): it copies all taps.
-__kernel void conv_weights(CONST_GLOBAL(STORAGE(TYPE), from), GLOBAL(STORAGE(TYPE), to), const Shape s) {
-  const uint column = get_global_id(0), row = get_global_id(1), group = get_global_id(2);
-  if (column >= s.columns) return;
-  const int taps_d = s.taps[0], taps_h = s.taps[1], taps_w = s.taps[2], taps = taps_d * taps_h * taps_w;
-  __global const STORAGE(TYPE) *source = CONST_POINTER(STORAGE(TYPE), from) + group * s.group_stride +
-                                         row * s.row_stride + column * s.column_stride;
-  __global STORAGE(TYPE) *target = POINTER(STORAGE(TYPE), to) + (group * s.rows + row) * s.columns * taps;
-  target += (long)column * taps;
+// All taps of a (group, row, column).
+inline void copy_taps(__global const STORAGE(TYPE) *from, __global STORAGE(TYPE) *to, long group, long row, long column,
+                      const Shape *s) {
+  const int taps_d = s->taps[0], taps_h = s->taps[1], taps_w = s->taps[2];
+  __global const STORAGE(TYPE) *source =
+      from + group * s->group_stride + row * s->row_stride + column * s->column_stride;
+  __global STORAGE(TYPE) *target = to + ((group * s->rows + row) * s->columns + column) * (taps_d * taps_h * taps_w);
   for (int d = 0; d < taps_d; d++)
     for (int h = 0; h < taps_h; h++)
       for (int w = 0; w < taps_w; w++, target++)
-        *target = source[d * s.tap_stride[0] + h * s.tap_stride[1] + w * s.tap_stride[2]];
+        *target = source[d * s->tap_stride[0] + h * s->tap_stride[1] + w * s->tap_stride[2]];
 }
+
+#ifdef CPU_DEVICE
+// A work-item takes BLOCK rows and columns, so that it uses whole lines of the cache on both sides.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_weights(CONST_GLOBAL(STORAGE(TYPE), from),
+                                                                         GLOBAL(STORAGE(TYPE), to), const Shape s) {
+  const long column = get_global_id(0) * BLOCK, row = get_global_id(1) * BLOCK, group = get_global_id(2);
+  const long end = min(row + BLOCK, s.rows), last = min(column + BLOCK, s.columns);
+  __global const STORAGE(TYPE) *source = CONST_POINTER(STORAGE(TYPE), from);
+  __global STORAGE(TYPE) *target = POINTER(STORAGE(TYPE), to);
+  if (s.taps[0] * s.taps[1] * s.taps[2] > 1) {
+    for (long i = row; i < end; i++)
+      for (long j = column; j < last; j++) copy_taps(source, target, group, i, j, &s);
+    return;
+  }
+  source += group * s.group_stride, target += group * s.rows * s.columns;
+  for (long i = row; i < end; i++)
+    for (long j = column; j < last; j++)
+      target[i * s.columns + j] = source[i * s.row_stride + j * s.column_stride];
+}
+#else
+__kernel void conv_weights(CONST_GLOBAL(STORAGE(TYPE), from), GLOBAL(STORAGE(TYPE), to), const Shape s) {
+  if (get_global_id(0) < s.columns)
+    copy_taps(CONST_POINTER(STORAGE(TYPE), from), POINTER(STORAGE(TYPE), to), get_global_id(2), get_global_id(1),
+              get_global_id(0), &s);
+}
+#endif
 #endif
