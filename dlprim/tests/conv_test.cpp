@@ -63,6 +63,8 @@ std::vector<Case> depthwise_cases() {
       {"depthwise stride, narrow", {2, 5, 14, 14}, {5, 1, 3, 3}, options({2, 2, 1}, {1, 1, 0}, {1, 1, 1}, 5), {}},
       {"depthwise stride, wide padding", {2, 3, 6, 21}, {3, 1, 3, 4}, options({1, 2, 1}, {2, 6, 0}, {1, 1, 1}, 3), {}},
       {"depthwise stride, dilation", {1, 3, 9, 60}, {3, 1, 3, 3}, options({2, 2, 1}, {0, 0, 0}, {1, 3, 1}, 3), {}},
+      {"depthwise, 29 taps in a row", {1, 3, 5, 40}, {3, 1, 2, 29}, options({1, 1, 1}, {1, 14, 0}, {1, 1, 1}, 3), {}},
+      {"depthwise, 9 x 9 taps", {2, 3, 17, 21}, {3, 1, 9, 9}, options({1, 2, 1}, {4, 4, 0}, {1, 1, 1}, 3), {}},
       {"depthwise, far apart", {2, 3, 11, 17}, {3, 1, 3, 2}, options({5, 4, 1}, {1, 1, 0}, {1, 1, 1}, 3), {}},
   };
 }

@@ -126,7 +126,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_depthwise_stri
 }
 
 // Rows of the kernel whose sums a loop keeps in registers.
-#define AT_ONCE (25 / TAPS_W)
+#define AT_ONCE (TAPS_W > 25 ? 1 : 25 / TAPS_W)
 
 // conv_depthwise_weights of one channel and slice of images; `from` is x, `to` its output's gradient.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_depthwise_strip_weights(

@@ -10,6 +10,7 @@
 #define ACTIVATED VEC
 #include "lib/types.clh"
 #include "lib/activations.clh"
+#include "lib/vec16.clh"
 #include "lib/prefetch.clh"
 
 // Mirrored by conv/cores/shifted.cpp. A block is NR columns of an image; blocks of all images stand in a row.
@@ -38,21 +39,7 @@ inline Block block_of(long number, const Shape *s) {
   return b;
 }
 
-inline void store_some(VEC v, __global T *y, int count) {
-  T each[16];
-  vstore16(v, 0, each);
-  int i = 0;
-  if (count & 8) vstore8(vload8(0, each), 0, y), i = 8;
-  if (count & 4) vstore4(vload4(0, each + i), 0, y + i), i += 4;
-  for (; i < count; i++) y[i] = each[i];
-}
-
 #if RESIDUAL
-inline VEC load_some(__global const T *e, int count) {
-  T each[16] = {0};
-  for (int i = 0; i < count; i++) each[i] = e[i];
-  return vload16(0, each);
-}
 #define FINISH(sum, bias, at, count) \
   ACTIVATE(((sum) + (bias) + ((count) == 16 ? vload16(0, residual + (at)) : load_some(residual + (at), count))))
 #define RESIDUAL_PARAMETER __global const T *residual,

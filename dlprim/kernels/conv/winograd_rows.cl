@@ -10,6 +10,7 @@ typedef float T;
 #define ACTIVATED VEC
 #include "lib/types.clh"
 #include "lib/activations.clh"
+#include "lib/vec16.clh"
 
 // Mirrored by conv/cores/winograd_rows.cpp. Rows of tiles of all images are numbered through; a launch has `rows` from
 // `first_row` on, a work-item `rows_at_once` of them, `tiles_w` tiles each.
@@ -21,9 +22,6 @@ typedef struct {
 } Shape;
 
 #define LINE (4 * TILES + 80)  // elements of a row that six numbers of each tile are read from, and a vector
-
-#define LOW(a, b) (VEC)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7)
-#define HIGH(a, b) (VEC)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf)
 
 // to = L from, along one dimension: L is FROM_WEIGHTS, FROM_DATA, TO_OUTPUT; `from` and `to` may be the same.
 #define FROM_WEIGHTS(to, d0, d1, d2)                                                              \
@@ -218,21 +216,6 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void winograd_rows_produ
     all_multiply(U, V, b, first, end, M, s);
 }
 
-inline VEC load_some(__global const float *from, long count) {
-  float each[16] = {0};
-  for (int i = 0; i < count; i++) each[i] = from[i];
-  return vload16(0, each);
-}
-
-inline void store_some(VEC v, __global float *to, long count) {
-  float each[16];
-  vstore16(v, 0, each);
-  int i = 0;
-  if (count & 8) vstore8(vload8(0, each), 0, to), i = 8;
-  if (count & 4) vstore4(vload4(0, each + i), 0, to + i), i += 4;
-  for (; i < count; i++) to[i] = each[i];
-}
-
 // Results of an output and some rows of tiles.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void winograd_rows_from(CONST_GLOBAL(float, m), GLOBAL(float, y), CONST_GLOBAL(float, bias),
                                       CONST_GLOBAL(float, e), const int biased, const Shape s) {
@@ -277,11 +260,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void winograd_rows_from(
         const long count = min(16L, s.y_width - j);
         VEC sum = vload16(0, lines + i * line + j) + addend;
 #if RESIDUAL
-        sum += count == 16 ? vload16(0, residual + j) : load_some(residual + j, count);
+        sum += count == 16 ? vload16(0, residual + j) : load_some(residual + j, (int)count);
 #endif
         const VEC finished = ACTIVATE(sum);
         if (count == 16) vstore16(finished, 0, to + j);
-        else store_some(finished, to + j, count);
+        else store_some(finished, to + j, (int)count);
       }
     }
   }
