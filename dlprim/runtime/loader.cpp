@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "loader.hpp"
 #include "system.hpp"
 
 namespace dlprim {
@@ -32,11 +33,6 @@ void* open_loader() noexcept {
   return fallback ? open_library(fallback) : nullptr;
 }
 
-void* loader_function(const char* name) noexcept {
-  static void* const loader = open_loader();
-  return loader ? library_function(loader, name) : nullptr;
-}
-
 void store_error(cl_int* error) {
   if (error) *error = CL_INVALID_PLATFORM;
 }
@@ -55,6 +51,12 @@ Result unavailable(std::string_view function, const Arguments&... arguments) {
 }
 
 }  // namespace
+
+void* loader_function(const char* name) noexcept {
+  static void* const loader = open_loader();
+  return loader ? library_function(loader, name) : nullptr;
+}
+
 }  // namespace dlprim
 
 extern "C" {

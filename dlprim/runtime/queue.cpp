@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "builders.hpp"
+#include "deferred_event.hpp"
 #include "gate_outcome.hpp"
 #include "staging.hpp"
 
@@ -33,24 +34,34 @@ struct Profiled {
 };
 }  // namespace
 
+cl_event Event::get() const { return deferred_ ? deferred_->get() : event_(); }
+
+cl_context Event::context() const {
+  if (deferred_) return deferred_->context();
+  cl_context owner = nullptr;
+  check(clGetEventInfo(event_(), CL_EVENT_CONTEXT, sizeof owner, &owner, nullptr), "clGetEventInfo");
+  return owner;
+}
+
 bool Event::reached() const {
-  if (!event_()) return true;
+  if (!*this) return true;
+  if (deferred_ && !deferred_->made()) return false;
   cl_int status = CL_QUEUED;
-  check(clGetEventInfo(event_(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr), "clGetEventInfo");
+  check(clGetEventInfo(get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr), "clGetEventInfo");
   return status <= CL_COMPLETE;
 }
 
 void Event::wait() const {
-  if (!event_()) return;
-  const cl_event event = event_();
+  if (!*this) return;
+  const cl_event event = get();
   check(clWaitForEvents(1, &event), "clWaitForEvents");
 }
 
 std::uint64_t Event::nanoseconds() const {
-  if (!event_()) throw ValidationError("[event] expected a recorded event");
+  if (!*this) throw ValidationError("[event] expected a recorded event");
   wait();
   cl_ulong time = 0;
-  check(clGetEventProfilingInfo(event_(), CL_PROFILING_COMMAND_END, sizeof time, &time, nullptr),
+  check(clGetEventProfilingInfo(get(), CL_PROFILING_COMMAND_END, sizeof time, &time, nullptr),
         "clGetEventProfilingInfo");
   return time;
 }
@@ -76,26 +87,47 @@ void Queue::check_status() {
   if (QueueStatus* status = status_.load(std::memory_order_acquire)) status->check();
 }
 
+// Memory is given back with events: errors of commands are left to other calls.
 Event Queue::record() {
+  if (submission_) {
+    auto event = std::make_shared<DeferredEvent>(*submission_, device_.context()());
+    auto kept = std::make_unique<std::shared_ptr<DeferredEvent>>(event);
+    const auto command = [this, made = kept.get()] {
+      const std::unique_ptr<std::shared_ptr<DeferredEvent>> owned(made);
+      (*owned)->make(queue_());
+      flush_driver();
+    };
+    event->handed_over(submission_->push(command, true));
+    kept.release();
+    return Event(std::move(event));
+  }
   cl_event event = nullptr;
-  if (submission_) submission_->wait();  // memory is given back with events: errors are left to other calls
   check(clEnqueueMarkerWithWaitList(queue_(), 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
   Event marker{cl::Event(event)};
   flush_driver();
   return marker;
 }
 
+void Queue::wait_in_driver(const Event& event) {
+  const cl_event handle = event.get();
+  check(clEnqueueBarrierWithWaitList(queue_(), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
+  enqueued();
+}
+
 void Queue::wait(const Event& event) {
   if (!event) return;
   Recording::refuse("it waits for another stream");
-  const cl_event handle = event.get();
-  cl_context owner = nullptr;
-  check(clGetEventInfo(handle, CL_EVENT_CONTEXT, sizeof owner, &owner, nullptr), "clGetEventInfo");
-  // Queues cannot wait for events of other contexts, and each device has its own: then the host waits.
   if (event.outcome()) gates_->add(event.outcome());
-  if (owner != device_.context()()) return event.wait();
-  check(clEnqueueBarrierWithWaitList(get(), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
-  enqueued();
+  // Queues cannot wait for events of other contexts, and each device has its own: then the host waits.
+  if (event.context() != device_.context()()) return event.wait();
+  if (!submission_) return wait_in_driver(event);
+  // What is not made yet will be by a command before this one.
+  auto kept = std::make_unique<Event>(event);
+  submission_->push([this, given = kept.get()] {
+    const std::unique_ptr<Event> owned(given);
+    wait_in_driver(*owned);
+  });
+  kept.release();
 }
 
 void Queue::flush() {
@@ -107,6 +139,7 @@ bool Queue::idle() {
   submit();
   std::lock_guard guard(marker_mutex_);
   if (busy_.exchange(false)) marker_ = record();
+  if (marker_) marker_.get();
   return marker_.reached();
 }
 
@@ -214,7 +247,10 @@ void Queue::copy_from(Queue& source, BufferRef to, BufferRef from, std::size_t b
 // Runs `command`, which calls the driver, or hands it over to be run.
 template <class Command>
 void Queue::run(const Command& command) {
-  if (submission_ && !Profiler::enabled()) return submission_->push(command);
+  if (submission_ && !Profiler::enabled()) {
+    submission_->push(command);
+    return;
+  }
   submit();
   command();
 }

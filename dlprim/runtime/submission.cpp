@@ -103,8 +103,8 @@ Submission::~Submission() {
   thread_.join();
 }
 
-std::byte* Submission::reserve(Run run, std::size_t bytes) {
-  if (failed_.load(std::memory_order_relaxed)) rethrow();
+std::byte* Submission::reserve(Run run, std::size_t bytes, bool quietly) {
+  if (!quietly && failed_.load(std::memory_order_relaxed)) rethrow();
   static_assert(sizeof(Command) == alignment && sizeof(Unit) == alignment, "payloads follow commands");
   bytes = (sizeof(Command) + bytes + alignment - 1) / alignment * alignment;
   if (bytes > capacity / 2) throw std::length_error("[submission] a command of " + std::to_string(bytes) + " bytes");

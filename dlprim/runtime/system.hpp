@@ -29,6 +29,15 @@ std::filesystem::path library_file();
 /// Differs in a fork, which has none of the threads.
 std::int64_t process_id() noexcept;
 
+/// Memory of so many bytes as a file without a name, which other processes may map; -1 where there is none.
+int memory_file(std::size_t bytes) noexcept;
+/// Another descriptor of the same file, not for programs that this one starts; -1 where there is none left.
+int copy_file(int file) noexcept;
+void close_file(int file) noexcept;
+/// The file's bytes as memory, changed with it; null where that fails.
+std::byte* map_file(int file, std::size_t bytes) noexcept;
+void unmap_file(std::byte* memory, std::size_t bytes) noexcept;
+
 /// Another program that runs beside this process, with a connection in both directions as its standard input. It must go
 /// to the background at once, and end when the connection does.
 class Companion {

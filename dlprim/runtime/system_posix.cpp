@@ -7,8 +7,10 @@
 #include <sched.h>
 #include <spawn.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,6 +46,28 @@ std::filesystem::path library_file() {
 }
 
 std::int64_t process_id() noexcept { return getpid(); }
+
+int memory_file([[maybe_unused]] std::size_t bytes) noexcept {
+#ifdef __linux__
+  constexpr unsigned close_on_exec = 1;
+  const int file = int(syscall(SYS_memfd_create, "dlprim", close_on_exec));
+  if (file < 0) return -1;
+  // Takes the memory now: where it is too small, using it would end the process.
+  if (posix_fallocate(file, 0, off_t(bytes)) == 0) return file;
+  close(file);
+#endif
+  return -1;
+}
+
+int copy_file(int file) noexcept { return fcntl(file, F_DUPFD_CLOEXEC, 0); }
+void close_file(int file) noexcept { close(file); }
+
+std::byte* map_file(int file, std::size_t bytes) noexcept {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+}
+
+void unmap_file(std::byte* memory, std::size_t bytes) noexcept { munmap(memory, bytes); }
 
 Companion::Companion(const std::filesystem::path& program, const std::string& argument) {
   int ends[2];

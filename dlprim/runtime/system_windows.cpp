@@ -32,6 +32,12 @@ std::filesystem::path library_file() { return {}; }
 
 std::int64_t process_id() noexcept { return std::int64_t(GetCurrentProcessId()); }
 
+int memory_file(std::size_t) noexcept { return -1; }
+int copy_file(int) noexcept { return -1; }
+void close_file(int) noexcept {}
+std::byte* map_file(int, std::size_t) noexcept { return nullptr; }
+void unmap_file(std::byte*, std::size_t) noexcept {}
+
 Companion::Companion(const std::filesystem::path& program, const std::string&) : connection_(-1) {
   throw std::system_error(std::make_error_code(std::errc::not_supported), program.string());
 }

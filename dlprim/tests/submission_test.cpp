@@ -107,6 +107,29 @@ TEST(Submission, DestructionRunsWhatIsLeft) {
   EXPECT_EQ(ran, 100);
 }
 
+TEST(Submission, EventsDoNotKeepTheHost) {
+  Submission* submission = device().submission();
+  if (!submission) return;  // of devices without one, events have OpenCL's own at once
+  Queue &first = device().pooled_queue(), &second = device().pooled_queue();
+  DeviceVector<int> data(std::vector<int>(64, 1));
+  std::atomic<bool> open{false};
+  submission->push([&open] {
+    while (!open) std::this_thread::yield();
+  });
+  const int seven = 7;
+  first.fill(data.data(), &seven, sizeof seven, 256);
+  const Event filled = first.record();
+  second.wait(filled);
+  const Event behind = second.record();
+  EXPECT_TRUE(filled);
+  EXPECT_FALSE(filled.reached());
+  open = true;
+  behind.wait();
+  EXPECT_TRUE(filled.reached());
+  EXPECT_NE(filled.get(), nullptr);
+  EXPECT_EQ(data.read(), std::vector<int>(64, 7));
+}
+
 // With and without a Submission: a launch that the driver refuses is an error, and the queue goes on.
 TEST(Submission, RefusedLaunches) {
   const auto kernel = device().programs().build(

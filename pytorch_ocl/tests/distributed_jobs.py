@@ -200,12 +200,19 @@ def shared():
             outs = [torch.empty_like(x) for _ in everyone]
             dist.all_gather(outs, x)
             equal([one.view(torch.uint8) for one in outs], [one.view(torch.uint8) for one in everyone], dtype)
+            swapped = torch.cat([torch.arange(ranks) + 10 * i for i in range(ranks)]).view(ranks, ranks)
+            parts = swapped.to(dtype).unsqueeze(-1).expand(-1, -1, x.numel())  # by giver and taker
+            out = torch.empty(ranks, x.numel(), dtype=dtype, device="ocl")
+            dist.all_to_all_single(out, parts[rank()].to("ocl"))
+            equal([out.view(torch.uint8)], [parts[:, rank()].contiguous().view(torch.uint8)], (dtype, "all_to_all"))
             for root in range(ranks):
                 out = x.clone()
                 dist.broadcast(out, root)
                 equal([out.view(torch.uint8)], [everyone[root].view(torch.uint8)], (dtype, shape, root))
     shared_numerics(ranks)
     shared_orders(ranks)
+    windows = "memfd:dlprim" in open("/proc/self/maps").read()
+    assert windows == (os.environ["PYTORCH_OCL_SHARED_MEMORY"] == "windows")
 
 
 def shared_numerics(ranks):

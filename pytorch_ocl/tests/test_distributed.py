@@ -55,9 +55,12 @@ def test_job(job, tmp_path):
         assert code == 0, errors
 
 
+# In memory of the host, and in windows that devices reach (on CPUs that is the host's, but the path is GPUs').
+@pytest.mark.parametrize("way", ["host", "windows"])
 @pytest.mark.parametrize("count", [2, 3])
-def test_shared_memory(count, tmp_path):
-    for code, _, errors in run("shared", tmp_path, count, **{**SHARED, "PYTORCH_OCL_SHARED_PIECE": "4096"}):
+def test_shared_memory(count, way, tmp_path):
+    small = {**SHARED, "PYTORCH_OCL_SHARED_PIECE": "4096", "PYTORCH_OCL_SHARED_MEMORY": way}
+    for code, _, errors in run("shared", tmp_path, count, **small):
         assert code == 0, errors
 
 

@@ -17,7 +17,7 @@ namespace {
 // Tensors larger than two pieces are cut.
 constexpr std::int64_t piece_bytes = 8 << 20;
 
-void run_part(const c10::intrusive_ptr<StagedWork>& work, const Part& part, const dlprim::Event& arrived,
+void run_part(const ProgressPtr& work, const Part& part, const dlprim::Event& arrived,
               const std::function<c10d::Backend&()>& gloo) noexcept {
   try {
     translated([&] { arrived.wait(); });
@@ -78,8 +78,8 @@ WorkPtr GlooBackend::launch(Call call, std::vector<Part> parts, Images last) {
     });
   }
   const auto back = side ? std::optional(side->to_device) : std::nullopt;
-  auto work = c10::make_intrusive<StagedWork>(rank_, call.type, call.title, back, ready, parts.size(), std::move(last),
-                                              std::move(call.outputs), callbacks_);
+  auto work = StagedWork::make(rank_, call.type, call.title, back, ready, parts.size(), std::move(last),
+                               std::move(call.outputs), callbacks_);
   // All copies first: where one fails, for want of memory, nothing has started that other ranks would wait for.
   std::vector<dlprim::Event> arrived(parts.size());
   for (std::size_t i = 0; i < parts.size(); i++) {
@@ -90,7 +90,7 @@ WorkPtr GlooBackend::launch(Call call, std::vector<Part> parts, Images last) {
   }
   const bool at_once = collectives_.is_current();
   for (std::size_t i = 0; i < parts.size(); i++) {
-    auto task = [this, work, part = std::move(parts[i]), event = std::move(arrived[i])] {
+    auto task = [this, work = work->progress(), part = std::move(parts[i]), event = std::move(arrived[i])] {
       run_part(work, part, event, [this]() -> c10d::Backend& { return gloo(); });
     };
     if (at_once) task();

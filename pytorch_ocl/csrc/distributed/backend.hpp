@@ -18,6 +18,8 @@ struct SharedOptions {
   std::optional<bool> holds_streams{};
   bool enabled = true;
   HostAccess access = HostAccess::measured;
+  /// Whether devices reach each other's memory where they can; not given: where the device is a GPU.
+  std::optional<bool> windows{};
   /// Not given: what suits the device of each rank best, the least of all ranks.
   std::optional<std::int64_t> piece_bytes{};
   /// Smaller collectives go through Gloo until the group has had one that does not; but reductions of 16 bits, which
@@ -97,16 +99,17 @@ class GlooBackend final : public c10d::Backend {
   bool wants_shared(const std::vector<Exchange>& exchanges);
   SharedChannel* channel(c10::Device where, std::chrono::milliseconds timeout);
   std::unique_ptr<dlprim::Gate> gate(c10::Device where);
-  void start_shared(std::vector<Exchange>& exchanges, const c10::intrusive_ptr<StagedWork>& work,
-                    const dlprim::Event& ready, c10::Device where, std::chrono::milliseconds timeout,
-                    const std::function<WorkPtr()>& again);
-  void run_again(const c10::intrusive_ptr<StagedWork>& work, std::size_t parts, const dlprim::Event& ready,
-                 c10::Device where, const std::function<WorkPtr()>& again);
+  void start_shared(std::vector<Exchange>& exchanges, const ProgressPtr& work, const dlprim::Event& ready,
+                    c10::Device where, std::chrono::milliseconds timeout, const std::function<WorkPtr()>& again);
+  void run_again(const ProgressPtr& work, std::size_t parts, const dlprim::Event& ready, c10::Device where,
+                 const std::function<WorkPtr()>& again);
   WorkPtr reduce_shared(Call call, const c10d::AllreduceOptions& options, std::function<WorkPtr()> again);
   WorkPtr broadcast_shared(Tensors& tensors, const c10d::BroadcastOptions& options);
   /// Forms into and out of one tensor.
   WorkPtr move_shared(Call call, Exchange::Kind kind, Operation operation, std::chrono::milliseconds timeout,
                       std::function<WorkPtr()> again);
+  /// all_to_all with equal parts.
+  WorkPtr swap_shared(at::Tensor& output, at::Tensor& input, const c10d::AllToAllOptions& options);
   /// Forms with a tensor for each rank.
   WorkPtr gather_shared(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options);
   WorkPtr scatter_shared(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ReduceScatterOptions& options);

@@ -38,9 +38,9 @@ Layout Layout::of(std::size_t piece_bytes, int ranks) {
 Plan::Plan(const Exchange& exchange, const Layout& layout, int rank, int ranks)
     : kind_(exchange.kind), root_(exchange.root), rank_(rank), ranks_(ranks), on_devices_(exchange.on_devices),
       item_(exchange.input.itemsize()) {
-  const bool scatters = kind_ == Exchange::Kind::reduce_scatter;
-  count_ = std::size_t((scatters ? exchange.output : exchange.input).numel());
-  step_ = layout.inputs / item_ / (scatters ? std::size_t(ranks) : 1) / unit * unit;
+  const std::size_t parts = scatters() ? std::size_t(ranks) : 1;
+  count_ = std::size_t(exchange.input.numel()) / parts;
+  step_ = layout.inputs / item_ / parts / unit * unit;
 }
 
 Plan::Extent Plan::extent(std::uint32_t piece) const noexcept {
@@ -58,7 +58,7 @@ std::vector<Move> Plan::sent(std::uint32_t piece) const {
   const auto [begin, count] = extent(piece);
   std::vector<Move> moves;
   if (kind_ == Exchange::Kind::broadcast && rank_ != root_) return moves;
-  if (kind_ != Exchange::Kind::reduce_scatter) {
+  if (!scatters()) {
     moves.push_back({rank_, false, 0, begin * item_, count * item_});
     return moves;
   }
@@ -93,6 +93,10 @@ std::vector<Move> Plan::received(std::uint32_t piece) const {
       for (int from = 0; from < ranks_; from++)
         if (from != rank_)
           moves.push_back({from, false, 0, (std::size_t(from) * count_ + begin) * item_, count * item_});
+      break;
+    case Exchange::Kind::all_to_all:
+      for (std::size_t from = 0; from < std::size_t(ranks_); from++)
+        moves.push_back({int(from), false, rank() * step_ * item_, (from * count_ + begin) * item_, count * item_});
       break;
     case Exchange::Kind::all_reduce:
       for (int from = 0; from < ranks_; from++)

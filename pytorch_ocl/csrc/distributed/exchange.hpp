@@ -26,6 +26,7 @@ struct Exchange {
     all_reduce,  ///< all ranks get all inputs reduced
     reduce_scatter,  ///< rank r gets part r of the inputs reduced
     all_gather,  ///< all ranks get all inputs, one behind the other
+    all_to_all,  ///< rank r gets part r of all inputs, one behind the other
     broadcast,  ///< all ranks get the root's input
   };
   Kind kind;
@@ -33,7 +34,7 @@ struct Exchange {
   Operation operation = Operation::SUM;
   int root = 0;
   Images after{};  ///< what `output` is copied to in the end
-  bool on_devices = false;  ///< of reductions between two: each device adds what the other rank sent to its own
+  bool on_devices = false;  ///< of reductions between two: each device combines what the other rank sent with its own
   Memory from{}, to{};  ///< of `input` and `output`, once resolve() was called
 
   /// To be called before the caller goes on; where output is written to, it shares memory with no lazy clone then.
@@ -87,6 +88,10 @@ class Plan {
  private:
   Extent share_of(int rank, std::size_t count) const noexcept;
   std::size_t rank() const noexcept { return std::size_t(rank_); }
+  // Whether an input has a part for each rank.
+  bool scatters() const noexcept {
+    return kind_ == Exchange::Kind::reduce_scatter || kind_ == Exchange::Kind::all_to_all;
+  }
 
   Exchange::Kind kind_;
   int root_, rank_, ranks_;

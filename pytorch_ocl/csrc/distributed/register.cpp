@@ -16,9 +16,13 @@ using GroupPtr = c10::intrusive_ptr<c10d::ProcessGroup>;
 SharedOptions options_of(const std::string& way, std::int64_t piece_bytes, std::int64_t least_bytes) {
   SharedOptions options;
   options.enabled = way != "off";
+  if (way == "direct" || way == "staged" || way == "host") options.windows = false;
   if (way == "direct") options.access = HostAccess::direct;
   else if (way == "staged") options.access = HostAccess::staged;
-  else TORCH_CHECK(way == "off" || way == "measured", "expected off, measured, direct or staged, but got ", way);
+  else if (way == "windows") options.windows = true;
+  else
+    TORCH_CHECK(way == "off" || way == "measured" || way == "host",
+                "expected off, measured, windows, host, direct or staged, but got ", way);
   if (piece_bytes > 0) options.piece_bytes = piece_bytes;
   if (least_bytes >= 0) options.least_bytes = least_bytes;
   return options;

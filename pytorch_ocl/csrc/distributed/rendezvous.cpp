@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous.hpp"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
-#include <thread>
+
+#include "board.hpp"
 
 namespace pytorch_ocl::distributed {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // What ranks tell each other: where their segment is, or why there is none.
 struct Word {
@@ -31,38 +28,6 @@ struct Word {
     }
     return word;
   }
-};
-
-// The store as a group's ranks use it to tell each other something.
-class Board {
- public:
-  Board(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout)
-      : store_(store), rank_(rank), size_(size), timeout_(timeout), end_(Clock::now() + timeout) {}
-
-  // What every rank says under a name.
-  std::vector<std::string> exchange(const std::string& name, const std::string& text) {
-    store_.set(name + std::to_string(rank_), text);
-    std::vector<std::string> texts;
-    for (int rank = 0; rank < size_; rank++) texts.push_back(rank == rank_ ? text : read(name, rank));
-    return texts;
-  }
-
- private:
-  // A store that waits for a key keeps other threads from using it: this one asks again and again.
-  std::string read(const std::string& name, int rank) {
-    const std::string key = name + std::to_string(rank);
-    for (auto pause = std::chrono::microseconds(200);; pause = std::min(2 * pause, std::chrono::microseconds(10000))) {
-      if (store_.check({key})) return store_.get_to_str(key);
-      TORCH_CHECK_WITH(DistBackendError, Clock::now() < end_, "Timed out after ", timeout_.count(),
-                       " ms waiting for rank ", rank, " of the group to take part in its first collective on ocl");
-      std::this_thread::sleep_for(pause);
-    }
-  }
-
-  c10d::Store& store_;
-  int rank_, size_;
-  std::chrono::milliseconds timeout_;
-  Clock::time_point end_;
 };
 
 std::string first_error(const std::vector<Word>& words) {

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 
+#include "device_reduce.hpp"
 #include "runtime/device.hpp"
+#include "runtime/tensor.hpp"
 
 namespace pytorch_ocl::distributed {
 
@@ -26,35 +28,48 @@ struct SharedChannel::Running {
   Exchange exchange;
   Plan plan;
   std::uint32_t first;
-  c10::intrusive_ptr<StagedWork> work;
+  ProgressPtr work;
   dlprim::Event ready;
   Lanes& lanes;
   std::chrono::milliseconds timeout;
 };
 
-SharedChannel::SharedChannel(std::vector<SharedSegment> segments, int rank, const Layout& layout, HostAccess access,
-                             bool on_devices)
-    : segments_(std::move(segments)), rank_(rank), ranks_(int(segments_.size())), layout_(layout), access_(access),
-      on_devices_(on_devices && segments_.size() == 2) {}
+SharedChannel::SharedChannel(std::vector<SharedSegment> segments, std::unique_ptr<Windows> windows, int rank,
+                             const Layout& layout, HostAccess access, bool on_devices)
+    : segments_(std::move(segments)), windows_(std::move(windows)), rank_(rank), ranks_(int(segments_.size())),
+      layout_(layout), access_(access), on_devices_(on_devices) {}
 
 SharedChannel::~SharedChannel() { ending_ = true; }
+
+SharedChannel::Lanes::Lanes(const SharedChannel& channel, std::vector<cl::Buffer> windows, const Streams& streams,
+                            HostAccess access)
+    : windows(std::move(windows)),
+      to_host(streams.to_host, channel.segments_, this->windows, channel.rank_, channel.layout_, access, true),
+      to_device(streams.to_device, channel.segments_, this->windows, channel.rank_, channel.layout_, access, false) {}
 
 SharedChannel::Lanes& SharedChannel::lanes(const Streams& streams) {
   std::unique_ptr<Lanes>& found = lanes_[streams.to_host.device_index()];
   if (!found) {
     // Only an empty segment can be used for measuring.
     const HostAccess access = access_ == HostAccess::measured && next_ != 0 ? HostAccess::staged : access_;
-    found.reset(new Lanes{{streams.to_host, segments_, rank_, layout_, access, true},
-                          {streams.to_device, segments_, rank_, layout_, access, false}});
+    std::vector<cl::Buffer> windows;
+    if (windows_) windows = windows_->buffers(streams.to_host.device_index());
+    found.reset(new Lanes(*this, std::move(windows), streams, access));
     served_[std::size_t(streams.to_host.device_index())] = true;
   }
   return *found;
 }
 
-void SharedChannel::start(Exchange exchange, c10::intrusive_ptr<StagedWork> work, dlprim::Event ready,
-                          const Streams& streams, std::chrono::milliseconds timeout) {
-  exchange.on_devices =
-      on_devices_ && exchange.reduces() && exchange.operation == Operation::SUM && exchange.input.is_floating_point();
+// Whether two devices exchange inputs, each for its own results. Devices of one kind round alike.
+bool SharedChannel::reduces_on_devices(const Exchange& exchange) const {
+  if (ranks_ != 2 || !exchange.reduces()) return false;
+  const bool adds = exchange.operation == Operation::SUM || exchange.operation == Operation::AVG;
+  return windows_ || (on_devices_ && adds && exchange.input.is_floating_point());
+}
+
+void SharedChannel::start(Exchange exchange, ProgressPtr work, dlprim::Event ready, const Streams& streams,
+                          std::chrono::milliseconds timeout) {
+  exchange.on_devices = reduces_on_devices(exchange);
   const Plan plan(exchange, layout_, rank_, ranks_);
   Lanes& copies = lanes(streams);
   const RunningPtr running(
@@ -167,6 +182,28 @@ void SharedChannel::reduce_share(const Running& running, std::uint32_t piece, st
          segments_[rank_].data() + layout_.result(slot), sources, share.count);
 }
 
+// The same by this rank's device, from the ranks' windows.
+void SharedChannel::reduce_share_on_device(const Running& running, std::uint32_t piece, std::size_t slot) {
+  const Plan::Share share = running.plan.share(piece);
+  if (share.count == 0) return;
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const Lanes& lanes = running.lanes;
+  const c10::StreamGuard guard(lanes.to_device.stream());
+  const at::Tensor& input = running.exchange.input;
+  const std::size_t bytes = share.count * input.itemsize();
+  dlprim::Queue& queue = queue_of(lanes.to_device.stream());
+  std::vector<at::Tensor> parts;
+  for (const cl::Buffer& window : lanes.windows) {
+    parts.push_back(at::empty({std::int64_t(share.count)}, input.options()));
+    translated([&] { queue.copy(buffer_of(parts.back()), {window(), layout_.input(slot) + share.in_slot}, bytes); });
+  }
+  const at::Tensor result = reduced(running.exchange.operation, parts).to(input.scalar_type());
+  translated([&] {
+    queue.copy({lanes.windows[rank_](), layout_.result(slot)}, buffer_of(result), bytes);
+    queue.record().wait();
+  });
+}
+
 void SharedChannel::combine(Running& running) {
   for (std::uint32_t piece = 0; piece < running.plan.pieces(); piece++) {
     const std::uint32_t number = running.first + piece;
@@ -174,7 +211,8 @@ void SharedChannel::combine(Running& running) {
     await_own(&SharedHeader::sent, number + 1);
     await_all(running, &SharedHeader::sent, number + 1);
     check_signatures(running, slot);
-    if (!running.exchange.on_devices) reduce_share(running, piece, slot);
+    if (running.exchange.reduces() && !running.exchange.on_devices)
+      windows_ ? reduce_share_on_device(running, piece, slot) : reduce_share(running, piece, slot);
     segments_[rank_].header().reduced.reach(number + 1);
   }
 }
@@ -197,8 +235,8 @@ void SharedChannel::receive_pieces(Running& running) {
   translated([&] { queue_of(lane.stream()).copy({whole.memory, whole.offset + begin}, exchange.from.where, bytes); });
 }
 
-// Both ranks add the same two numbers, so their results have the same bits.
-void SharedChannel::add_pieces(Running& running) {
+// Both ranks combine the same two numbers in the same order, so their results have the same bits.
+void SharedChannel::combine_pieces(Running& running) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const Exchange& exchange = running.exchange;
   Lane& lane = running.lanes.to_device;
@@ -217,7 +255,9 @@ void SharedChannel::add_pieces(Running& running) {
       return x.narrow(0, std::int64_t(from), std::int64_t(count));
     };
     at::Tensor to = part(result, begin);
-    at::add_out(to, part(own, running.plan.own_begin() + begin), part(given, 0));
+    const at::Tensor ours = part(own, running.plan.own_begin() + begin), theirs = part(given, 0);
+    if (exchange.operation == Operation::SUM && own.scalar_type() != at::kBool) at::add_out(to, ours, theirs);
+    else to.copy_(reduced(exchange.operation, rank_ == 0 ? std::vector{ours, theirs} : std::vector{theirs, ours}));
   }
 }
 
@@ -225,7 +265,7 @@ void SharedChannel::receive(Running& running) {
   Lane& lane = running.lanes.to_device;
   try {
     check_open();
-    running.exchange.on_devices ? add_pieces(running) : receive_pieces(running);
+    running.exchange.on_devices ? combine_pieces(running) : receive_pieces(running);
   } catch (...) {
     close(std::current_exception());
   }

@@ -8,27 +8,30 @@
 #include <memory>
 
 #include "exchange.hpp"
-#include "host_lane.hpp"
+#include "lane.hpp"
+#include "windows.hpp"
 #include "worker.hpp"
 
 namespace pytorch_ocl::distributed {
 
 /// Runs exchanges in the order in which they are given, on every rank the same. Three threads work on different pieces at
-/// once: one copies inputs from the device to this rank's segment, one reduces this rank's share of all inputs, one
-/// copies the results of all ranks to the device, or, between two devices, the other's inputs, which it adds there.
-/// Ranks wait for each other on counters in the segments.
+/// once: one copies inputs to this rank's segment, one reduces this rank's share of all inputs, one copies the results of
+/// all ranks to their place, or, between two devices, the other's inputs, which it combines with its own there. With
+/// windows, what segments hold lies in memory of the devices, and devices reduce. Ranks wait for each other on counters in
+/// the segments.
 ///
 /// A rank that dies, is aborted or does not come in time ends all exchanges, these and later ones, with DistBackendError.
 class SharedChannel {
  public:
-  /// `on_devices`: sums of floating types over two ranks are made by the devices. The same on both.
-  SharedChannel(std::vector<SharedSegment> segments, int rank, const Layout& layout, HostAccess access,
-                bool on_devices);
+  /// `on_devices`: sums of floating types over two ranks are made by the devices. `windows` may be null. Both the same on
+  /// all ranks.
+  SharedChannel(std::vector<SharedSegment> segments, std::unique_ptr<Windows> windows, int rank, const Layout& layout,
+                HostAccess access, bool on_devices);
   /// Ends what is under way, at the latest when ranks have not moved on for some seconds.
   ~SharedChannel();
 
   /// Starts one that reads its input after `ready`; `work` gets a part's end.
-  void start(Exchange exchange, c10::intrusive_ptr<StagedWork> work, dlprim::Event ready, const Streams& streams,
+  void start(Exchange exchange, ProgressPtr work, dlprim::Event ready, const Streams& streams,
              std::chrono::milliseconds timeout);
   /// Ends everything under way with an error; may be called from any thread.
   void abort(const std::string& reason);
@@ -46,9 +49,11 @@ class SharedChannel {
   void combine(Running& running);
   void receive(Running& running);
   void receive_pieces(Running& running);
-  void add_pieces(Running& running);
+  void combine_pieces(Running& running);
   void run_stage(Running& running, void (SharedChannel::*stage)(Running&));
   void reduce_share(const Running& running, std::uint32_t piece, std::size_t slot);
+  void reduce_share_on_device(const Running& running, std::uint32_t piece, std::size_t slot);
+  bool reduces_on_devices(const Exchange& exchange) const;
   void check_signatures(const Running& running, std::size_t slot) const;
 
   /// Waits until this rank has done `count` pieces, without limit: its device may be busy.
@@ -58,11 +63,14 @@ class SharedChannel {
   void close(std::exception_ptr error) noexcept;
   /// The copies of a device, in both directions.
   struct Lanes {
+    Lanes(const SharedChannel& channel, std::vector<cl::Buffer> windows, const Streams& streams, HostAccess access);
+    std::vector<cl::Buffer> windows;  // by rank; none where ranks share the hosts' memory
     Lane to_host, to_device;
   };
   Lanes& lanes(const Streams& streams);
 
   std::vector<SharedSegment> segments_;
+  std::unique_ptr<Windows> windows_;
   std::array<std::atomic<bool>, std::numeric_limits<c10::DeviceIndex>::max() + 1> served_{};
   int rank_, ranks_;
   Layout layout_;

@@ -26,11 +26,18 @@ constexpr int most_ranks = 64;
 // Bytes of a piece. Each takes a GPU's driver calls that hold up what else the process launches, and gradients are
 // mostly exchanged beside that; on CPUs, pieces that fit caches are faster.
 constexpr std::int64_t gpu_piece = 16 << 20, cpu_piece = 4 << 20;
+// The same where devices reach each other's memory.
+constexpr std::int64_t window_piece = 8 << 20;
 // Every rank holds segments of six pieces.
 constexpr int most_for_large_pieces = 8;
 
 // The tensor itself, or its elements in order elsewhere.
 at::Tensor dense(const at::Tensor& tensor) { return tensor.resolve_conj().resolve_neg().contiguous(); }
+
+// The same memory without what Python knows of a tensor: threads may drop it without the interpreter's lock.
+at::Tensor nameless(const at::Tensor& tensor) {
+  return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), false));
+}
 
 // Has an exchange write to its output by way of dense memory, where it must.
 void set_output(Exchange& exchange, const at::Tensor& output) {
@@ -81,12 +88,18 @@ SharedChannel* GlooBackend::channel(c10::Device where, std::chrono::milliseconds
   if (channel_ || !may_share_) return channel_.get();
   c10d::PrefixStore store("ocl_shared", store_);
   const bool gpu = translated([&] { return device(where.index()).info().gpu; });
-  const std::int64_t suits = gpu && size_ <= most_for_large_pieces ? gpu_piece : cpu_piece;
-  const std::int64_t agreed = agreed_piece(store, rank_, size_, options_.piece_bytes ? 0 : suits, timeout);
-  const Layout layout = Layout::of(std::size_t(options_.piece_bytes.value_or(agreed)), size_);
+  Layout layout = Layout::of(std::size_t(options_.piece_bytes.value_or(window_piece)), size_);
+  std::unique_ptr<Windows> windows =
+      Windows::share(store, rank_, size_, where.index(), layout.bytes(), options_.windows.value_or(gpu), timeout);
+  if (!windows) {
+    const std::int64_t suits = gpu && size_ <= most_for_large_pieces ? gpu_piece : cpu_piece;
+    const std::int64_t agreed = agreed_piece(store, rank_, size_, options_.piece_bytes ? 0 : suits, timeout);
+    layout = Layout::of(std::size_t(options_.piece_bytes.value_or(agreed)), size_);
+  }
   std::string reason;
+  const std::size_t slots = windows ? 0 : layout.bytes();
   std::vector<SharedSegment> segments =
-      share_segments(store, rank_, size_, layout.bytes() + SharedSegment::header_bytes, timeout, reason);
+      share_segments(store, rank_, size_, slots + SharedSegment::header_bytes, timeout, reason);
   if (segments.empty()) {
     may_share_ = false;
     if (rank_ == 0) TORCH_WARN("Tensors of ocl devices go through Gloo's sockets, not through shared memory: ", reason);
@@ -95,7 +108,8 @@ SharedChannel* GlooBackend::channel(c10::Device where, std::chrono::milliseconds
   // Devices of one kind round alike.
   const std::string kind = gpu ? translated([&] { return device(where.index()).info().name; }) : "";
   const bool on_devices = size_ == 2 && are_alike(store, rank_, size_, kind, timeout);
-  auto made = std::make_unique<SharedChannel>(std::move(segments), rank_, layout, options_.access, on_devices);
+  auto made = std::make_unique<SharedChannel>(std::move(segments), std::move(windows), rank_, layout, options_.access,
+                                              on_devices);
   std::lock_guard guard(mutex_);
   channel_ = std::move(made);
   return channel_.get();
@@ -119,8 +133,8 @@ std::unique_ptr<dlprim::Gate> GlooBackend::gate(c10::Device where) {
 
 // Gloo does it after all, from a stream that has waited for `ready`. Copies of its own run on other streams than those
 // the work ends on, which the callback's stream has waited for.
-void GlooBackend::run_again(const c10::intrusive_ptr<StagedWork>& work, std::size_t parts, const dlprim::Event& ready,
-                            c10::Device where, const std::function<WorkPtr()>& again) {
+void GlooBackend::run_again(const ProgressPtr& work, std::size_t parts, const dlprim::Event& ready, c10::Device where,
+                            const std::function<WorkPtr()>& again) {
   const c10::Stream stream = streams(where).to_host;
   translated([&] { queue_of(stream).wait(ready); });
   const c10::StreamGuard guard(stream);
@@ -136,8 +150,8 @@ void GlooBackend::run_again(const c10::intrusive_ptr<StagedWork>& work, std::siz
   });
 }
 
-void GlooBackend::start_shared(std::vector<Exchange>& exchanges, const c10::intrusive_ptr<StagedWork>& work,
-                               const dlprim::Event& ready, c10::Device where, std::chrono::milliseconds timeout,
+void GlooBackend::start_shared(std::vector<Exchange>& exchanges, const ProgressPtr& work, const dlprim::Event& ready,
+                               c10::Device where, std::chrono::milliseconds timeout,
                                const std::function<WorkPtr()>& again) {
   std::size_t left = exchanges.size();
   try {
@@ -166,19 +180,19 @@ WorkPtr GlooBackend::try_shared(Call call, std::vector<Exchange> exchanges, std:
     else if (exchange.input.is_same(output)) exchange.output = output;
     else exchange.output = exchange.input, exchange.after = {{output, exchange.output}};
     exchange.resolve();
+    exchange.input = nameless(exchange.input), exchange.output = nameless(exchange.output);
   }
   std::unique_ptr<dlprim::Gate> held = gate(where);
+  if (held) again = nullptr;  // it goes this way: a thread would drop tensors that Python knows
   // What is copied to other tensors in the end needs their memory then.
   if (std::ranges::any_of(exchanges, [](const Exchange& exchange) { return !exchange.after.empty(); })) held.reset();
   const dlprim::Event ready = translated([&] { return queue_of(current_stream(where.index())).record(); });
-  auto work =
-      c10::make_intrusive<StagedWork>(rank_, call.type, call.title, streams(where, true).to_device, ready,
-                                      exchanges.size(), Images{}, std::move(call.outputs), callbacks_, std::move(held));
+  auto work = StagedWork::make(rank_, call.type, call.title, streams(where, true).to_device, ready, exchanges.size(),
+                               Images{}, std::move(call.outputs), callbacks_, std::move(held));
   if (timeout == c10d::kUnsetTimeout) timeout = group_->getBackendOptions()->timeout;
   collectives_.post(
-      [this, exchanges = std::move(exchanges), work, ready, where, timeout, again = std::move(again)]() mutable {
-        start_shared(exchanges, work, ready, where, timeout, again);
-      });
+      [this, exchanges = std::move(exchanges), progress = work->progress(), ready, where, timeout,
+       again = std::move(again)]() mutable { start_shared(exchanges, progress, ready, where, timeout, again); });
   return work;
 }
 
@@ -212,6 +226,20 @@ WorkPtr GlooBackend::move_shared(Call call, Kind kind, Operation operation, std:
     exchanges.push_back({kind, input, output, operation, 0, {}});
   }
   return try_shared(std::move(call), std::move(exchanges), timeout, std::move(again));
+}
+
+// Ranks that give sizes of parts may have parts of different sizes, which others do not know.
+WorkPtr GlooBackend::swap_shared(at::Tensor& output, at::Tensor& input, const c10d::AllToAllOptions& options) {
+  const bool even = input.dim() > 0 && output.dim() > 0 && input.size(0) % size_ == 0 && output.size(0) % size_ == 0;
+  if (!may_share_ || !on_one_device({input, output}) || !even || input.numel() != output.numel() ||
+      input.scalar_type() != output.scalar_type() || input.is_same(output))
+    return {};
+  const Exchange exchange{Kind::all_to_all, input, output, Operation::SUM, 0, {}};
+  return try_shared({OpType::ALLTOALL_BASE, "ocl_gloo:all_to_all", {input}, {output}}, {exchange}, options.timeout,
+                    [this, output, input, options]() mutable {
+                      std::vector<std::int64_t> none;
+                      return alltoall_base(output, input, none, none, options);
+                    });
 }
 
 WorkPtr GlooBackend::gather_shared(std::vector<Tensors>& outputs, Tensors& inputs,

@@ -115,41 +115,78 @@ void copy_to_device(const Images& images, c10::Stream stream) {
   }
 }
 
-StagedWork::StagedWork(int rank, c10d::OpType type, const char* title, std::optional<c10::Stream> to_device,
-                       dlprim::Event ready, std::size_t parts, Images last, Tensors results, Worker& callbacks,
-                       std::unique_ptr<dlprim::Gate> gate)
-    : Work(rank, type, title, results), to_device_(to_device), ready_(std::move(ready)), parts_(parts),
-      last_(std::move(last)), results_(std::move(results)), callbacks_(callbacks), gate_(std::move(gate)),
-      future_(future_on(to_device)) {
-  if (!gate_) return;
-  const RecordedAs behind_gate(gate_->event());
-  future_->markCompleted(c10::IValue(results_));
+Progress::Progress(std::optional<c10::Stream> to_device, dlprim::Event ready, std::size_t parts, Images last,
+                   std::unique_ptr<dlprim::Gate> gate)
+    : to_device_(to_device), ready_(std::move(ready)), parts_(parts), last_(std::move(last)), gate_(std::move(gate)),
+      work_(c10::intrusive_ptr<StagedWork>()) {}
+
+void Progress::belongs_to(const c10::intrusive_ptr<StagedWork>& work) {
+  work_ = c10::weak_intrusive_ptr<StagedWork>(work);
+  if (!gate_) kept_ = work;
 }
 
-bool StagedWork::wait(std::chrono::milliseconds timeout) {
-  if (!gate_ || timeout != kNoTimeout) return Work::wait(timeout);
-  if (isCompleted() && exception()) std::rethrow_exception(exception());
-  synchronize();
-  return true;
-}
-
-void StagedWork::copy(const Images& images) {
+void Progress::copy(const Images& images) {
   if (images.empty()) return;
   translated([&] { queue_of(*to_device_).wait(ready_); });
   copy_to_device(images, *to_device_);
 }
 
-void StagedWork::end_part(const Images& images, std::exception_ptr error) noexcept {
+void Progress::end_part(const Images& images, std::exception_ptr error) noexcept {
   try {
     if (!error) copy(images);
   } catch (...) {
     error = std::current_exception();
   }
-  std::unique_lock lock(parts_mutex_);
+  std::unique_lock lock(mutex_);
   if (error && !error_) error_ = error;
   if (--parts_ > 0) return;
   lock.unlock();
   complete();
+}
+
+void Progress::complete() {
+  try {
+    if (!error_) copy(last_);
+    if (!error_ && gate_) translated([&] { queue_of(*to_device_).record().wait(); });
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+  if (gate_) gate_->open(error_);
+  last_.clear();
+  if (const c10::intrusive_ptr<StagedWork> work = work_.lock()) work->complete(error_);
+  kept_.reset();
+}
+
+c10::intrusive_ptr<StagedWork> StagedWork::make(int rank, c10d::OpType type, const char* title,
+                                                std::optional<c10::Stream> to_device, dlprim::Event ready,
+                                                std::size_t parts, Images last, Tensors results, Worker& callbacks,
+                                                std::unique_ptr<dlprim::Gate> gate) {
+  auto progress = std::make_shared<Progress>(to_device, std::move(ready), parts, std::move(last), std::move(gate));
+  auto work = c10::make_intrusive<StagedWork>(rank, type, title, to_device, progress, std::move(results), callbacks);
+  progress->belongs_to(work);
+  return work;
+}
+
+StagedWork::StagedWork(int rank, c10d::OpType type, const char* title, std::optional<c10::Stream> to_device,
+                       ProgressPtr progress, Tensors results, Worker& callbacks)
+    : Work(rank, type, title, results), to_device_(to_device), progress_(std::move(progress)),
+      results_(std::move(results)), callbacks_(callbacks), future_(future_on(to_device)) {
+  if (!progress_->gate()) return;
+  const RecordedAs behind_gate(progress_->gate()->event());
+  future_->markCompleted(c10::IValue(results_));
+}
+
+bool StagedWork::wait(std::chrono::milliseconds timeout) {
+  if (!progress_->gate() || timeout != kNoTimeout) return Work::wait(timeout);
+  if (isCompleted() && exception()) std::rethrow_exception(exception());
+  synchronize();
+  return true;
+}
+
+void StagedWork::release_resources() {
+  results_.clear();
+  future_.reset();
+  progress_.reset();
 }
 
 void StagedWork::complete_future() {
@@ -159,37 +196,30 @@ void StagedWork::complete_future() {
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> StagedWork::getFuture() {
-  std::lock_guard guard(parts_mutex_);
+  std::lock_guard guard(mutex_);
   has_callbacks_ = true;
   return future_;
 }
 
-void StagedWork::complete() {
-  try {
-    if (!error_) copy(last_);
-    if (!error_ && gate_) translated([&] { queue_of(*to_device_).record().wait(); });
-  } catch (...) {
-    error_ = std::current_exception();
-  }
-  if (gate_) gate_->open(error_);
-  last_.clear();
+void StagedWork::complete(std::exception_ptr error) {
   // Whoever asks for the future only now waits, and gets one that has ended.
-  std::lock_guard guard(parts_mutex_);
-  if (!gate_ && has_callbacks_) {
-    callbacks_.post([self = c10::intrusive_ptr<StagedWork>::reclaim_copy(this)] { self->end(); });
+  std::lock_guard guard(mutex_);
+  if (!progress_->gate() && has_callbacks_) {
+    callbacks_.post([self = c10::intrusive_ptr<StagedWork>::reclaim_copy(this), error] { self->end(error); });
     return;
   }
-  end();
+  end(error);
 }
 
-void StagedWork::end() noexcept {
+void StagedWork::end(std::exception_ptr error) noexcept {
+  const bool completes = !progress_->gate();
   try {
-    if (!gate_ && !error_) complete_future();
+    if (completes && !error) complete_future();
   } catch (...) {
-    error_ = std::current_exception();
+    error = std::current_exception();
   }
-  if (!gate_ && error_) future_->setErrorIfNeeded(error_);
-  finish(error_);
+  if (completes && error) future_->setErrorIfNeeded(error);
+  finish(error);
 }
 
 }  // namespace pytorch_ocl::distributed

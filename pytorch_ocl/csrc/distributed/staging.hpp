@@ -54,6 +54,9 @@ struct Part {
   std::function<WorkPtr(c10d::Backend& gloo)> start;
 };
 
+class Progress;
+using ProgressPtr = std::shared_ptr<Progress>;
+
 /// A collective under way. It has ended when all its parts have; then its future holds `results`, and streams that
 /// wait() for it go on after the copies to the device.
 ///
@@ -65,36 +68,63 @@ class StagedWork final : public c10d::Work {
  public:
   /// `last` is copied to the device when all parts have ended. Copies to the device start after `ready`. `callbacks`,
   /// whose threads have no limit, must outlive the collective.
-  StagedWork(int rank, c10d::OpType type, const char* title, std::optional<c10::Stream> to_device, dlprim::Event ready,
-             std::size_t parts, Images last, Tensors results, Worker& callbacks,
-             std::unique_ptr<dlprim::Gate> gate = nullptr);
+  static c10::intrusive_ptr<StagedWork> make(int rank, c10d::OpType type, const char* title,
+                                             std::optional<c10::Stream> to_device, dlprim::Event ready,
+                                             std::size_t parts, Images last, Tensors results, Worker& callbacks,
+                                             std::unique_ptr<dlprim::Gate> gate = nullptr);
+  StagedWork(int rank, c10d::OpType type, const char* title, std::optional<c10::Stream> to_device, ProgressPtr progress,
+             Tensors results, Worker& callbacks);
 
+  const ProgressPtr& progress() const noexcept { return progress_; }
   /// With a time limit, it waits for the end in any case.
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   void synchronize() override { future_->wait(); }
   Tensors result() override { return results_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  /// All parts have ended.
+  void complete(std::exception_ptr error);
+  /// Called when the last owner is gone. The object stays for as long as its Progress, which knows it weakly.
+  void release_resources() override;
 
+ private:
+  void complete_future();
+  void end(std::exception_ptr error) noexcept;
+
+  std::optional<c10::Stream> to_device_;
+  ProgressPtr progress_;
+  Tensors results_;
+  Worker& callbacks_;
+  std::mutex mutex_;
+  bool has_callbacks_ = false;  // or may have
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+/// How far a collective is, for the threads that run it. With a gate they do not keep its StagedWork: the caller has
+/// mostly dropped it by their end, and the last to drop what Python knows of must have the interpreter's lock.
+class Progress {
+ public:
+  /// As of StagedWork.
+  Progress(std::optional<c10::Stream> to_device, dlprim::Event ready, std::size_t parts, Images last,
+           std::unique_ptr<dlprim::Gate> gate);
+  const dlprim::Gate* gate() const noexcept { return gate_.get(); }
+  /// To be called once, before a part can end.
+  void belongs_to(const c10::intrusive_ptr<StagedWork>& work);
   /// Reports that a part has ended, with an error or, where that is null, with these images to be copied.
   void end_part(const Images& images, std::exception_ptr error) noexcept;
 
  private:
   void copy(const Images& images);
   void complete();
-  void complete_future();
-  void end() noexcept;
 
   std::optional<c10::Stream> to_device_;
   dlprim::Event ready_;
-  std::mutex parts_mutex_;
+  std::mutex mutex_;
   std::size_t parts_;
   std::exception_ptr error_;
   Images last_;
-  Tensors results_;
-  Worker& callbacks_;
-  bool has_callbacks_ = false;  // or may have
   std::unique_ptr<dlprim::Gate> gate_;
-  c10::intrusive_ptr<c10::ivalue::Future> future_;
+  c10::weak_intrusive_ptr<StagedWork> work_;
+  c10::intrusive_ptr<StagedWork> kept_;  // where there is no gate
 };
 
 }  // namespace pytorch_ocl::distributed

@@ -11,6 +11,7 @@
 
 namespace dlprim {
 
+class DeferredEvent;
 class QueueStatus;
 class GateOutcome;
 class GateOutcomes;
@@ -21,17 +22,22 @@ class Event {
   Event() = default;
   explicit Event(cl::Event event, std::shared_ptr<GateOutcome> outcome = nullptr)
       : event_(std::move(event)), outcome_(std::move(outcome)) {}
-  explicit operator bool() const noexcept { return event_.get() != nullptr; }
+  explicit Event(std::shared_ptr<const DeferredEvent> deferred) : deferred_(std::move(deferred)) {}
+  explicit operator bool() const noexcept { return deferred_ || event_.get() != nullptr; }
   bool reached() const;
   void wait() const;  ///< blocks the host
   /// Nanoseconds of the device's clock at which the event was reached; waits for it.
   std::uint64_t nanoseconds() const;
-  cl_event get() const noexcept { return event_.get(); }
+  /// OpenCL's event, once it has reached the driver. Throws DeviceError where it cannot.
+  cl_event get() const;
+  /// OpenCL's context that it belongs to.
+  cl_context context() const;
   /// Of a gate's event; else null.
   const std::shared_ptr<GateOutcome>& outcome() const noexcept { return outcome_; }
 
  private:
   cl::Event event_;
+  std::shared_ptr<const DeferredEvent> deferred_;  // instead of event_
   std::shared_ptr<GateOutcome> outcome_;
 };
 
@@ -54,7 +60,7 @@ class Queue {
     if (submission_) submission_->drain();
   }
 
-  Event record();  ///< a marker after all work so far
+  Event record();  ///< a marker after all work so far; the host waits for nothing
   void wait(const Event& event);  ///< later work of this queue starts after the event
   void flush();  ///< hands the work to the device without waiting for it
   bool idle();  ///< everything enqueued has run
@@ -96,6 +102,7 @@ class Queue {
  private:
   template <class Command>
   void run(const Command& command);
+  void wait_in_driver(const Event& event);
   void flush_driver();
   void mark(std::int64_t number);
   void await_room(std::int64_t number);

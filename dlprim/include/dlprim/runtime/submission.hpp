@@ -26,25 +26,30 @@ class Submission {
   ~Submission();
 
   /// Hands over a command: `write(std::byte*)` fills its `bytes` of payload, which are aligned to 16. The calling thread
-  /// waits only while a mebibyte is on its way. Throws what a command before this one threw.
+  /// waits only while a mebibyte is on its way. Throws what a command before this one threw, unless `quietly`: then a
+  /// later call does. Returns where the command ends, for wait_for().
   template <class Write>
-  void push(Run run, std::size_t bytes, Write&& write) {
+  std::size_t push(Run run, std::size_t bytes, Write&& write, bool quietly = false) {
     std::lock_guard guard(pushing_);
-    write(reserve(run, bytes));
+    write(reserve(run, bytes, quietly));
+    const std::size_t end = next_;
     publish();
+    return end;
   }
 
   /// Hands over a function object without resources.
   template <class Command>
-  void push(const Command& command) {
+  std::size_t push(const Command& command, bool quietly = false) {
     static_assert(std::is_trivially_copyable_v<Command> && alignof(Command) <= 16);
-    push([](const std::byte* payload) { (*reinterpret_cast<const Command*>(payload))(); }, sizeof command,
-         [&](std::byte* payload) { new (payload) Command(command); });
+    return push([](const std::byte* payload) { (*reinterpret_cast<const Command*>(payload))(); }, sizeof command,
+                [&](std::byte* payload) { new (payload) Command(command); }, quietly);
   }
 
   /// Returns when all commands handed over before have been run; the calling thread runs some of them itself if nobody
   /// else does.
   void wait() noexcept;
+  /// The same for those up to the one that ends there.
+  void wait_for(std::size_t end) noexcept { run_until(end); }
   /// Waits, then throws what the first failed command threw.
   void drain();
   /// At the process' end: no command that has not begun will.
@@ -52,7 +57,7 @@ class Submission {
 
  private:
   struct Command;
-  std::byte* reserve(Run run, std::size_t bytes);
+  std::byte* reserve(Run run, std::size_t bytes, bool quietly);
   void publish() noexcept;
   bool run_next() noexcept;
   void run_until(std::size_t end) noexcept;

@@ -33,9 +33,10 @@ def _shared_memory():
     of the smallest collective, 0 and -1 for the defaults; whether wait() holds back streams rather than the host, None
     for the default."""
     way = os.environ.get("PYTORCH_OCL_SHARED_MEMORY", "").lower()
-    ways = {"": "measured", "1": "measured", "0": "off", "off": "off", "direct": "direct", "staged": "staged"}
+    ways = {"": "measured", "1": "measured", "0": "off"}
+    ways |= {name: name for name in ("off", "windows", "host", "direct", "staged")}
     if way not in ways:
-        raise ValueError(f"PYTORCH_OCL_SHARED_MEMORY: expected 0, 1, direct or staged, but got {way!r}")
+        raise ValueError(f"PYTORCH_OCL_SHARED_MEMORY: expected 0, 1, windows, host, direct or staged, but got {way!r}")
     sizes = ("PYTORCH_OCL_SHARED_PIECE", "0"), ("PYTORCH_OCL_SHARED_LEAST", "-1")
     hold = os.environ.get("PYTORCH_OCL_HOLD_STREAMS", "")
     if hold not in ("", "0", "1"):

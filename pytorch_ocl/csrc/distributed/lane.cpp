@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "host_lane.hpp"
+#include "lane.hpp"
 
 #include <ATen/EmptyTensor.h>
 #include <c10/core/DeviceGuard.h>
@@ -29,9 +29,10 @@ at::Tensor pinned_bytes(std::size_t count) {
 
 }  // namespace
 
-Lane::Lane(c10::Stream stream, const std::vector<SharedSegment>& segments, int rank, const Layout& layout,
-           HostAccess access, bool to_host)
-    : stream_(stream), segments_(segments), layout_(layout), to_host_(to_host) {
+Lane::Lane(c10::Stream stream, const std::vector<SharedSegment>& segments, const std::vector<cl::Buffer>& windows,
+           int rank, const Layout& layout, HostAccess access, bool to_host)
+    : stream_(stream), segments_(segments), windows_(windows), layout_(layout), to_host_(to_host) {
+  if (!windows_.empty()) return;
   const dlprim::DeviceInfo& info = translated([&] { return device(stream.device_index()).info(); });
   if (access == HostAccess::measured && (info.cpu || info.unified_memory)) return;  // its memory is the host's
   const c10::DeviceGuard guard(stream.device());
@@ -68,8 +69,8 @@ bool Lane::is_fast(int rank) const {
   });
 }
 
-std::byte* Lane::address(const Move& move, std::size_t slot) const {
-  return segments_[move.rank].data() + (move.result ? layout_.result(slot) : layout_.input(slot)) + move.in_slot;
+std::size_t Lane::offset(const Move& move, std::size_t slot) const {
+  return (move.result ? layout_.result(slot) : layout_.input(slot)) + move.in_slot;
 }
 
 void Lane::begin(const Memory& tensor, const std::vector<Move>& moves, std::size_t slot, std::function<void()> done) {
@@ -82,7 +83,12 @@ void Lane::begin(const Memory& tensor, const std::vector<Move>& moves, std::size
     const dlprim::BufferRef whole = tensor.where;
     for (const Move& move : moves) {
       const dlprim::BufferRef there{whole.memory, whole.offset + move.in_tensor};
-      std::byte* shared = address(move, slot);
+      if (!windows_.empty()) {
+        const dlprim::BufferRef window{windows_[move.rank](), offset(move, slot)};
+        to_host_ ? queue.copy(window, there, move.bytes) : queue.copy(there, window, move.bytes);
+        continue;
+      }
+      std::byte* shared = segments_[move.rank].data() + offset(move, slot);
       std::byte* here = direct_ ? shared : stage;
       if (to_host_) {
         queue.read(here, there, move.bytes, false);
