@@ -87,7 +87,9 @@ PeerMemory PeerMemory::take(Device& device, std::size_t bytes) {
     throw NotImplementedError("[peer memory] " + info.name + " has no memory that other processes reach");
   const std::optional<int> file = take_exportable(uuid, bytes);
   if (!file) throw DeviceError("cuMemCreate", CL_MEM_OBJECT_ALLOCATION_FAILURE);
-  return adopt(*file, bytes, true);
+  const int kept = copy_file(*file);  // programs that this process starts would keep the memory, too
+  close_file(*file);
+  return adopt(kept, bytes, true);
 }
 
 cl::Buffer PeerMemory::buffer(Device& device) {

@@ -90,8 +90,10 @@ def test_fifty_steps_through_sockets(tmp_path):
         assert code == 0, errors
 
 
-def test_ranks_that_cannot_share_memory(tmp_path):
-    (_, _, first), (_, _, second) = results = run("sockets_after_all", tmp_path, PYTORCH_OCL_SHARED_LEAST="0")
+@pytest.mark.parametrize("way", ["host", "windows"])
+def test_ranks_that_cannot_share_memory(way, tmp_path):
+    environment = {"PYTORCH_OCL_SHARED_LEAST": "0", "PYTORCH_OCL_SHARED_MEMORY": way}
+    (_, _, first), (_, _, second) = results = run("sockets_after_all", tmp_path, **environment)
     assert [(code, out.strip()) for code, out, _ in results] == [(0, "summed")] * 2, (first, second)
     assert first.count("not through shared memory: ranks with different") == 1 and "shared memory" not in second
 

@@ -22,18 +22,19 @@ constexpr std::chrono::seconds passing{20};
 // What a rank tells the others of its window, and writes at its beginning.
 struct Word {
   std::array<char, 64> socket{};
-  std::uint64_t bytes = 0, token = 0;
+  std::uint64_t asked = 0, bytes = 0, token = 0;  // asked: what its layout needs, which the device may round up
   int of_device = 0;
 
   std::string text() const {
     std::array<char, 160> line{};
-    std::snprintf(line.data(), line.size(), "%s %" PRIu64 " %" PRIu64 " %d", socket.data(), bytes, token, of_device);
+    std::snprintf(line.data(), line.size(), "%s %" PRIu64 " %" PRIu64 " %" PRIu64 " %d", socket.data(), asked, bytes,
+                  token, of_device);
     return line.data();
   }
   static std::optional<Word> of(const std::string& text) {
     Word word;
-    if (std::sscanf(text.c_str(), "%63s %" SCNu64 " %" SCNu64 " %d", word.socket.data(), &word.bytes, &word.token,
-                    &word.of_device) != 4)
+    if (std::sscanf(text.c_str(), "%63s %" SCNu64 " %" SCNu64 " %" SCNu64 " %d", word.socket.data(), &word.asked,
+                    &word.bytes, &word.token, &word.of_device) != 5)
       return std::nullopt;
     return word;
   }
@@ -59,6 +60,7 @@ std::unique_ptr<Own> make(dlprim::Device& device, std::size_t bytes) {
   own->buffer = own->memory.buffer(device);
   Word& word = own->word;
   std::random_device random;
+  word.asked = bytes;
   word.bytes = own->memory.bytes();
   word.of_device = own->memory.of_device();
   word.token = random() | std::uint64_t(random()) << 32;
@@ -100,7 +102,9 @@ std::unique_ptr<Windows> Windows::share(c10d::Store& store, int rank, int size, 
   std::vector<std::optional<Word>> words;
   for (const std::string& text : board.exchange("/window/", own ? own->word.text() : "none"))
     words.push_back(Word::of(text));
-  if (!std::ranges::all_of(words, [](const auto& word) { return word.has_value(); })) return nullptr;
+  // Ranks with pieces of different sizes would look for each other's in the wrong place.
+  if (!std::ranges::all_of(words, [&](const auto& word) { return word && word->asked == words[0]->asked; }))
+    return nullptr;
 
   std::unique_ptr<Windows> windows;
   try {
