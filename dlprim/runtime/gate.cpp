@@ -18,11 +18,14 @@ Event user_event(Device& device, std::shared_ptr<GateOutcome> outcome) {
 
 Gate::Gate(Device& device) : outcome_(std::make_shared<GateOutcome>()), event_(user_event(device, outcome_)) {}
 
+Gate::Gate(const Event& event)
+    : outcome_(std::make_shared<GateOutcome>()), event_(event.with(outcome_)), opens_itself_(true) {}
+
 Gate::~Gate() { open(); }
 
 // Drivers differ in what becomes of commands behind an event that failed, so it never does.
 void Gate::open(std::exception_ptr error) noexcept {
-  if (outcome_->close(std::move(error))) clSetUserEventStatus(event_.get(), CL_COMPLETE);
+  if (outcome_->close(std::move(error)) && !opens_itself_) clSetUserEventStatus(event_.get(), CL_COMPLETE);
 }
 
 void GateOutcomes::add(std::shared_ptr<GateOutcome> outcome) {

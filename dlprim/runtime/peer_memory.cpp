@@ -57,6 +57,7 @@ cl::Buffer import(Device& device, int file, std::size_t bytes) {
 void PeerMemory::swap(PeerMemory& other) noexcept {
   std::swap(file_, other.file_), std::swap(bytes_, other.bytes_);
   std::swap(of_device_, other.of_device_), std::swap(mapped_, other.mapped_);
+  owner_.swap(other.owner_);
 }
 
 PeerMemory::~PeerMemory() {
@@ -79,7 +80,9 @@ PeerMemory PeerMemory::take(Device& device, std::size_t bytes) {
     bytes = (bytes + page - 1) / page * page;
     const int file = memory_file(bytes);
     if (file < 0) throw DeviceError("memory that processes share", CL_OUT_OF_HOST_MEMORY);
-    return adopt(file, bytes, false);
+    PeerMemory memory = adopt(file, bytes, false);
+    memory.owner_ = "host";
+    return memory;
   }
   std::array<unsigned char, 16> uuid{};
   if (info.vendor != Vendor::nvidia || info.extensions.find(extension) == std::string::npos ||
@@ -89,7 +92,9 @@ PeerMemory PeerMemory::take(Device& device, std::size_t bytes) {
   if (!file) throw DeviceError("cuMemCreate", CL_MEM_OBJECT_ALLOCATION_FAILURE);
   const int kept = copy_file(*file);  // programs that this process starts would keep the memory, too
   close_file(*file);
-  return adopt(kept, bytes, true);
+  PeerMemory memory = adopt(kept, bytes, true);
+  for (const unsigned byte : uuid) memory.owner_ += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
+  return memory;
 }
 
 cl::Buffer PeerMemory::buffer(Device& device) {

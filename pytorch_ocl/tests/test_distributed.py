@@ -31,6 +31,9 @@ def finish(process, timeout=280):
 SHARED = {"PYTORCH_OCL_SHARED_LEAST": "0", "PYTORCH_OCL_SHARED_PIECE": "65536"}
 # As on GPUs: wait() holds back streams, not the host.
 HELD = {**SHARED, "PYTORCH_OCL_HOLD_STREAMS": "1"}
+# By kernels that wait for each other.
+WINDOWS = {**HELD, "PYTORCH_OCL_SHARED_MEMORY": "windows"}
+IDS = ["sockets", "host", "streams", "windows"]
 
 
 def run(job, folder, count=2, **environment):
@@ -69,7 +72,7 @@ def test_shared_memory(count, way, tmp_path):
 WAYS = [
     pytest.param(job, way, id=f"{job}-{name}", marks=[pytest.mark.whole] if long and name == "host" else [])
     for job, long in [("forms", 0), ("backends", 0), ("data_parallel", 1), ("sharded", 1), ("fifty_steps", 1)]
-    for name, way in [("host", SHARED), ("streams", HELD)]
+    for name, way in [("host", SHARED), ("streams", HELD), ("windows", WINDOWS)]
 ]
 
 
@@ -90,10 +93,8 @@ def test_fifty_steps_through_sockets(tmp_path):
         assert code == 0, errors
 
 
-@pytest.mark.parametrize("way", ["host", "windows"])
-def test_ranks_that_cannot_share_memory(way, tmp_path):
-    environment = {"PYTORCH_OCL_SHARED_LEAST": "0", "PYTORCH_OCL_SHARED_MEMORY": way}
-    (_, _, first), (_, _, second) = results = run("sockets_after_all", tmp_path, **environment)
+def test_ranks_that_cannot_share_memory(tmp_path):
+    (_, _, first), (_, _, second) = results = run("sockets_after_all", tmp_path, PYTORCH_OCL_SHARED_LEAST="0")
     assert [(code, out.strip()) for code, out, _ in results] == [(0, "summed")] * 2, (first, second)
     assert first.count("not through shared memory: ranks with different") == 1 and "shared memory" not in second
 
@@ -108,24 +109,25 @@ def test_sums_of_two_gpus(tmp_path):
         assert code == 0 and out.strip() == "added", errors
 
 
-@pytest.mark.parametrize("way", [{}, SHARED, HELD], ids=["sockets", "host", "streams"])
+@pytest.mark.parametrize("way", [{}, SHARED, HELD, WINDOWS], ids=IDS)
 def test_tensors_that_are_broadcast_together(way, tmp_path):
     for code, out, errors in run("coalesced", tmp_path, **way):
         assert code == 0 and out.strip() == "broadcast", errors
 
 
-def test_tensors_that_only_collectives_hold(tmp_path):
-    for code, out, errors in run("dropped", tmp_path, **HELD):
+@pytest.mark.parametrize("way", [HELD, WINDOWS], ids=IDS[2:])
+def test_tensors_that_only_collectives_hold(way, tmp_path):
+    for code, out, errors in run("dropped", tmp_path, **way):
         assert code == 0 and out.strip() == "dropped", errors
 
 
-@pytest.mark.parametrize("way", [SHARED, HELD], ids=["host", "streams"])
+@pytest.mark.parametrize("way", [SHARED, HELD, WINDOWS], ids=IDS[1:])
 def test_calls_that_do_not_match(way, tmp_path):
     for code, out, errors in run("unlike_calls", tmp_path, **way):
         assert code == 0 and out.strip() == "reported", errors
 
 
-@pytest.mark.parametrize("way", [{"PYTORCH_OCL_SHARED_MEMORY": "0"}, SHARED, HELD], ids=["sockets", "host", "streams"])
+@pytest.mark.parametrize("way", [{"PYTORCH_OCL_SHARED_MEMORY": "0"}, SHARED, HELD, WINDOWS], ids=IDS)
 def test_killed_rank_is_noticed_soon(way, tmp_path):
     (code, out, errors), (killed, _, _) = run("killed", tmp_path, **way)
     assert code == 0 and out.strip(), errors
@@ -133,13 +135,13 @@ def test_killed_rank_is_noticed_soon(way, tmp_path):
     assert not list(pathlib.Path("/dev/shm").glob("pytorch_ocl_*"))
 
 
-@pytest.mark.parametrize("way", [{"PYTORCH_OCL_SHARED_MEMORY": "0"}, SHARED, HELD], ids=["sockets", "host", "streams"])
+@pytest.mark.parametrize("way", [{"PYTORCH_OCL_SHARED_MEMORY": "0"}, SHARED, HELD, WINDOWS], ids=IDS)
 def test_leaving_with_collectives_under_way(way, tmp_path):
     for code, _, errors in run("leaves", tmp_path, **way):
         assert code == 0, errors
 
 
-@pytest.mark.parametrize("way", [SHARED, HELD], ids=["host", "streams"])
+@pytest.mark.parametrize("way", [SHARED, HELD, WINDOWS], ids=IDS[1:])
 def test_abort(way, tmp_path):
     for code, out, errors in run("aborted", tmp_path, **way):
         assert code == 0 and out.strip() == "reported", errors
@@ -150,13 +152,14 @@ def test_debug_level_detail(tmp_path):
         assert code == 0, errors
 
 
-@pytest.mark.parametrize("way", [{"PYTORCH_OCL_SHARED_MEMORY": "0"}, SHARED, HELD], ids=["sockets", "host", "streams"])
+# Not windows: their futures are complete at once, so that callbacks run in the caller.
+@pytest.mark.parametrize("way", [{"PYTORCH_OCL_SHARED_MEMORY": "0"}, SHARED, HELD], ids=IDS[:3])
 def test_callbacks_that_wait(way, tmp_path):
     for code, _, errors in run("waiting_callbacks", tmp_path, **way):
         assert code == 0, errors
 
 
-@pytest.mark.parametrize("way", [{"PYTORCH_OCL_SHARED_MEMORY": "0"}, SHARED, HELD], ids=["sockets", "host", "streams"])
+@pytest.mark.parametrize("way", [{"PYTORCH_OCL_SHARED_MEMORY": "0"}, SHARED, HELD, WINDOWS], ids=IDS)
 def test_group_dropped_by_a_callback(way, tmp_path):
     for code, _, errors in run("group_dropped_by_a_callback", tmp_path, **way):
         assert code == 0, errors
@@ -170,14 +173,14 @@ def test_ranks_on_different_devices(job, shared, tmp_path):
         assert code == 0, errors
 
 
-@pytest.mark.parametrize("shared", [{}, SHARED, HELD])
+@pytest.mark.parametrize("shared", [{}, SHARED, HELD, WINDOWS], ids=IDS)
 def test_time_out_and_killed_rank(shared, tmp_path):
     (code, out, errors), (killed, _, _) = run("failures", tmp_path, **shared)
     assert code == 0 and out.strip() == "reported", errors
     assert killed == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("shared", [{}, SHARED, HELD])
+@pytest.mark.parametrize("shared", [{}, SHARED, HELD, WINDOWS], ids=IDS)
 def test_exit_without_destroying_the_group(shared, tmp_path):
     for code, out, errors in run("left_behind", tmp_path, **shared):
         assert code == 0 and out.strip() == "end", errors

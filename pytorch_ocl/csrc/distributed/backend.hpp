@@ -8,6 +8,7 @@
 
 #include "shared_channel.hpp"
 #include "staging.hpp"
+#include "window_channel.hpp"
 #include "worker.hpp"
 
 namespace pytorch_ocl::distributed {
@@ -97,8 +98,12 @@ class GlooBackend final : public c10d::Backend {
   WorkPtr try_shared(Call call, std::vector<Exchange> exchanges, std::chrono::milliseconds timeout,
                      std::function<WorkPtr()> again);
   bool wants_shared(const std::vector<Exchange>& exchanges);
-  SharedChannel* channel(c10::Device where, std::chrono::milliseconds timeout);
+  Channel* channel(c10::Device where, std::chrono::milliseconds timeout);
+  std::unique_ptr<Channel> make_channel(c10::Device where, std::chrono::milliseconds timeout);
+  bool holds_streams(c10::Device where) const;
   std::unique_ptr<dlprim::Gate> gate(c10::Device where);
+  WorkPtr enqueue(WindowChannel& windows, Call& call, std::vector<Exchange>& exchanges, const dlprim::Event& ready,
+                  std::chrono::milliseconds timeout);
   void start_shared(std::vector<Exchange>& exchanges, const ProgressPtr& work, const dlprim::Event& ready,
                     c10::Device where, std::chrono::milliseconds timeout, const std::function<WorkPtr()>& again);
   void run_again(const ProgressPtr& work, std::size_t parts, const dlprim::Event& ready, c10::Device where,
@@ -124,7 +129,9 @@ class GlooBackend final : public c10d::Backend {
   std::mutex mutex_;
   std::map<std::pair<c10::DeviceIndex, bool>, Streams> streams_;
   std::atomic<bool> may_share_, has_shared_{false};  // ranks make the same calls, so has_shared_ is alike on all
-  std::unique_ptr<SharedChannel> channel_;  // made by the first task of collectives_ that wants it
+  std::unique_ptr<Channel> channel_;  // made by the first task of collectives_ that wants it
+  std::atomic<WindowChannel*> windows_{nullptr};  // the same, where it is one
+  std::atomic<int> unstarted_{0};  // calls for the channel that collectives_ has not started yet
   Worker collectives_, sends_;  // last: their threads use the others
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "device_reduce.hpp"
 
+#include <ATen/ops/add.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 
@@ -28,6 +29,18 @@ at::Tensor reduced(Operation operation, const std::vector<at::Tensor>& parts) {
   for (std::size_t i = 1; i < parts.size(); i++) combine(operation, sum, parts[i]);
   if (operation == Operation::AVG) sum.div_(double(parts.size()));
   return sum;
+}
+
+// Sums of two are rounded once anyway.
+void combine_two(Operation operation, at::Tensor& result, const at::Tensor& first, const at::Tensor& second) {
+  const at::ScalarType type = result.scalar_type();
+  const bool averages = operation == Operation::AVG && (type == at::kFloat || type == at::kDouble);
+  if (averages || (operation == Operation::SUM && type != at::kBool)) {
+    at::add_out(result, first, second);
+    if (averages) result.mul_(0.5);
+  } else {
+    result.copy_(reduced(operation, {first, second}));
+  }
 }
 
 }  // namespace pytorch_ocl::distributed

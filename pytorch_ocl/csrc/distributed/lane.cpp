@@ -29,10 +29,9 @@ at::Tensor pinned_bytes(std::size_t count) {
 
 }  // namespace
 
-Lane::Lane(c10::Stream stream, const std::vector<SharedSegment>& segments, const std::vector<cl::Buffer>& windows,
-           int rank, const Layout& layout, HostAccess access, bool to_host)
-    : stream_(stream), segments_(segments), windows_(windows), layout_(layout), to_host_(to_host) {
-  if (!windows_.empty()) return;
+Lane::Lane(c10::Stream stream, const std::vector<SharedSegment>& segments, int rank, const Layout& layout,
+           HostAccess access, bool to_host)
+    : stream_(stream), segments_(segments), layout_(layout), to_host_(to_host) {
   const dlprim::DeviceInfo& info = translated([&] { return device(stream.device_index()).info(); });
   if (access == HostAccess::measured && (info.cpu || info.unified_memory)) return;  // its memory is the host's
   const c10::DeviceGuard guard(stream.device());
@@ -83,11 +82,6 @@ void Lane::begin(const Memory& tensor, const std::vector<Move>& moves, std::size
     const dlprim::BufferRef whole = tensor.where;
     for (const Move& move : moves) {
       const dlprim::BufferRef there{whole.memory, whole.offset + move.in_tensor};
-      if (!windows_.empty()) {
-        const dlprim::BufferRef window{windows_[move.rank](), offset(move, slot)};
-        to_host_ ? queue.copy(window, there, move.bytes) : queue.copy(there, window, move.bytes);
-        continue;
-      }
       std::byte* shared = segments_[move.rank].data() + offset(move, slot);
       std::byte* here = direct_ ? shared : stage;
       if (to_host_) {

@@ -19,10 +19,9 @@ enum class HostAccess {
 /// One direction of a device's copies, used by one thread. Pieces end in the order in which they were begun.
 class Lane {
  public:
-  /// Measuring overwrites the first slot of this rank's segment. `windows`: by rank, where devices share memory; none:
-  /// the segments hold the slots.
-  Lane(c10::Stream stream, const std::vector<SharedSegment>& segments, const std::vector<cl::Buffer>& windows, int rank,
-       const Layout& layout, HostAccess access, bool to_host);
+  /// Measuring overwrites the first slot of this rank's segment.
+  Lane(c10::Stream stream, const std::vector<SharedSegment>& segments, int rank, const Layout& layout,
+       HostAccess access, bool to_host);
   ~Lane();
   Lane(const Lane&) = delete;
 
@@ -51,7 +50,6 @@ class Lane {
 
   c10::Stream stream_;
   const std::vector<SharedSegment>& segments_;
-  const std::vector<cl::Buffer>& windows_;
   const Layout& layout_;
   bool to_host_, direct_ = true;
   std::vector<dlprim::RegisteredMemory> registered_;

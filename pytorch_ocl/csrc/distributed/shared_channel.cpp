@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "shared_channel.hpp"
 
-#include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/StreamGuard.h>
 
@@ -19,8 +18,6 @@ using Clock = std::chrono::steady_clock;
 
 // How often a rank that waits looks whether the others still live.
 constexpr auto glance = std::chrono::milliseconds(50);
-// How long the end of a group waits for ranks that do not move on.
-constexpr auto farewell = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -34,27 +31,22 @@ struct SharedChannel::Running {
   std::chrono::milliseconds timeout;
 };
 
-SharedChannel::SharedChannel(std::vector<SharedSegment> segments, std::unique_ptr<Windows> windows, int rank,
-                             const Layout& layout, HostAccess access, bool on_devices)
-    : segments_(std::move(segments)), windows_(std::move(windows)), rank_(rank), ranks_(int(segments_.size())),
-      layout_(layout), access_(access), on_devices_(on_devices) {}
+SharedChannel::SharedChannel(std::vector<SharedSegment> segments, int rank, const Layout& layout, HostAccess access,
+                             bool on_devices)
+    : Channel(std::move(segments), rank), layout_(layout), access_(access), on_devices_(on_devices) {}
 
 SharedChannel::~SharedChannel() { ending_ = true; }
 
-SharedChannel::Lanes::Lanes(const SharedChannel& channel, std::vector<cl::Buffer> windows, const Streams& streams,
-                            HostAccess access)
-    : windows(std::move(windows)),
-      to_host(streams.to_host, channel.segments_, this->windows, channel.rank_, channel.layout_, access, true),
-      to_device(streams.to_device, channel.segments_, this->windows, channel.rank_, channel.layout_, access, false) {}
+SharedChannel::Lanes::Lanes(const SharedChannel& channel, const Streams& streams, HostAccess access)
+    : to_host(streams.to_host, channel.segments_, channel.rank_, channel.layout_, access, true),
+      to_device(streams.to_device, channel.segments_, channel.rank_, channel.layout_, access, false) {}
 
 SharedChannel::Lanes& SharedChannel::lanes(const Streams& streams) {
   std::unique_ptr<Lanes>& found = lanes_[streams.to_host.device_index()];
   if (!found) {
     // Only an empty segment can be used for measuring.
     const HostAccess access = access_ == HostAccess::measured && next_ != 0 ? HostAccess::staged : access_;
-    std::vector<cl::Buffer> windows;
-    if (windows_) windows = windows_->buffers(streams.to_host.device_index());
-    found.reset(new Lanes(*this, std::move(windows), streams, access));
+    found.reset(new Lanes(*this, streams, access));
     served_[std::size_t(streams.to_host.device_index())] = true;
   }
   return *found;
@@ -64,7 +56,7 @@ SharedChannel::Lanes& SharedChannel::lanes(const Streams& streams) {
 bool SharedChannel::reduces_on_devices(const Exchange& exchange) const {
   if (ranks_ != 2 || !exchange.reduces()) return false;
   const bool adds = exchange.operation == Operation::SUM || exchange.operation == Operation::AVG;
-  return windows_ || (on_devices_ && adds && exchange.input.is_floating_point());
+  return on_devices_ && adds && exchange.input.is_floating_point();
 }
 
 void SharedChannel::start(Exchange exchange, ProgressPtr work, dlprim::Event ready, const Streams& streams,
@@ -81,24 +73,6 @@ void SharedChannel::start(Exchange exchange, ProgressPtr work, dlprim::Event rea
   receiver_.post([this, running] { receive(*running); });
 }
 
-void SharedChannel::abort(const std::string& reason) {
-  close(std::make_exception_ptr(
-      c10::DistBackendError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, reason)));
-}
-
-void SharedChannel::close(std::exception_ptr error) noexcept {
-  std::lock_guard guard(mutex_);
-  if (!error_) error_ = std::move(error);
-  closed_ = true;
-  segments_[rank_].header().failed.reach(1);
-}
-
-void SharedChannel::check_open() const {
-  if (!closed_) return;
-  std::lock_guard guard(mutex_);
-  std::rethrow_exception(error_);
-}
-
 void SharedChannel::await_own(Counter counter, std::uint32_t count) const {
   const SharedCount& own = segments_[rank_].header().*counter;
   while (!own.has_reached(count)) {
@@ -110,22 +84,14 @@ void SharedChannel::await_own(Counter counter, std::uint32_t count) const {
 void SharedChannel::await_all(const Running& running, Counter counter, std::uint32_t count) const {
   const auto start = Clock::now();
   for (int rank = 0; rank < ranks_; rank++) {
-    const SharedHeader& header = segments_[rank].header();
-    const SharedCount& count_there = header.*counter;
+    const SharedCount& count_there = segments_[rank].header().*counter;
     while (!count_there.has_reached(count)) {
       check_open();
       count_there.await(count, glance);
       if (count_there.has_reached(count)) break;
       const bool gone = !segments_[rank].has_owner();
       if (gone && count_there.has_reached(count)) break;  // it had ended all that was asked of it
-      TORCH_CHECK_WITH(DistBackendError, !gone, "Connection closed by peer: rank ", rank, " of the group has ended");
-      TORCH_CHECK_WITH(DistBackendError, !header.failed.has_reached(1) || rank == rank_, "Rank ", rank,
-                       " of the group has stopped with an error");
-      const auto waited = Clock::now() - start;
-      TORCH_CHECK_WITH(DistBackendError, waited < running.timeout, "Timed out waiting ", running.timeout.count(),
-                       "ms for rank ", rank, " of the group to take part in a collective");
-      TORCH_CHECK_WITH(DistBackendError, !ending_ || waited < farewell, "The process group was destroyed while rank ",
-                       rank, " had not taken part in a collective");
+      check_rank(rank, gone, Clock::now() - start, running.timeout);
     }
   }
 }
@@ -165,10 +131,7 @@ void SharedChannel::check_signatures(const Running& running, std::size_t slot) c
   const Signature own = running.exchange.signature();
   for (int rank = 0; rank < ranks_; rank++) {
     const Signature& other = segments_[rank].header().signatures[slot];
-    TORCH_CHECK(other == own, "Ranks of a group called collectives that do not match: rank ", rank_, " (kind ",
-                own.kind, ", dtype ", own.dtype, ", operation ", own.operation, ", root ", own.root, ", ", own.bytes,
-                " bytes) and rank ", rank, " (kind ", other.kind, ", dtype ", other.dtype, ", operation ",
-                other.operation, ", root ", other.root, ", ", other.bytes, " bytes)");
+    if (other != own) refuse(own, rank, other);
   }
 }
 
@@ -182,28 +145,6 @@ void SharedChannel::reduce_share(const Running& running, std::uint32_t piece, st
          segments_[rank_].data() + layout_.result(slot), sources, share.count);
 }
 
-// The same by this rank's device, from the ranks' windows.
-void SharedChannel::reduce_share_on_device(const Running& running, std::uint32_t piece, std::size_t slot) {
-  const Plan::Share share = running.plan.share(piece);
-  if (share.count == 0) return;
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const Lanes& lanes = running.lanes;
-  const c10::StreamGuard guard(lanes.to_device.stream());
-  const at::Tensor& input = running.exchange.input;
-  const std::size_t bytes = share.count * input.itemsize();
-  dlprim::Queue& queue = queue_of(lanes.to_device.stream());
-  std::vector<at::Tensor> parts;
-  for (const cl::Buffer& window : lanes.windows) {
-    parts.push_back(at::empty({std::int64_t(share.count)}, input.options()));
-    translated([&] { queue.copy(buffer_of(parts.back()), {window(), layout_.input(slot) + share.in_slot}, bytes); });
-  }
-  const at::Tensor result = reduced(running.exchange.operation, parts).to(input.scalar_type());
-  translated([&] {
-    queue.copy({lanes.windows[rank_](), layout_.result(slot)}, buffer_of(result), bytes);
-    queue.record().wait();
-  });
-}
-
 void SharedChannel::combine(Running& running) {
   for (std::uint32_t piece = 0; piece < running.plan.pieces(); piece++) {
     const std::uint32_t number = running.first + piece;
@@ -211,8 +152,7 @@ void SharedChannel::combine(Running& running) {
     await_own(&SharedHeader::sent, number + 1);
     await_all(running, &SharedHeader::sent, number + 1);
     check_signatures(running, slot);
-    if (running.exchange.reduces() && !running.exchange.on_devices)
-      windows_ ? reduce_share_on_device(running, piece, slot) : reduce_share(running, piece, slot);
+    if (running.exchange.reduces() && !running.exchange.on_devices) reduce_share(running, piece, slot);
     segments_[rank_].header().reduced.reach(number + 1);
   }
 }
@@ -256,8 +196,7 @@ void SharedChannel::combine_pieces(Running& running) {
     };
     at::Tensor to = part(result, begin);
     const at::Tensor ours = part(own, running.plan.own_begin() + begin), theirs = part(given, 0);
-    if (exchange.operation == Operation::SUM && own.scalar_type() != at::kBool) at::add_out(to, ours, theirs);
-    else to.copy_(reduced(exchange.operation, rank_ == 0 ? std::vector{ours, theirs} : std::vector{theirs, ours}));
+    combine_two(exchange.operation, to, rank_ == 0 ? ours : theirs, rank_ == 0 ? theirs : ours);
   }
 }
 
@@ -269,12 +208,7 @@ void SharedChannel::receive(Running& running) {
   } catch (...) {
     close(std::current_exception());
   }
-  std::exception_ptr error;
-  if (closed_) {
-    std::lock_guard guard(mutex_);
-    error = error_;
-  }
-  running.work->end_part(running.exchange.after, error);
+  running.work->end_part(running.exchange.after, error());
   // The tensors' memory may be used for something else when this returns.
   try {
     lane.wait_for_all();

@@ -7,38 +7,27 @@
 #include <map>
 #include <memory>
 
-#include "exchange.hpp"
+#include "channel.hpp"
 #include "lane.hpp"
-#include "windows.hpp"
 #include "worker.hpp"
 
 namespace pytorch_ocl::distributed {
 
-/// Runs exchanges in the order in which they are given, on every rank the same. Three threads work on different pieces at
-/// once: one copies inputs to this rank's segment, one reduces this rank's share of all inputs, one copies the results of
-/// all ranks to their place, or, between two devices, the other's inputs, which it combines with its own there. With
-/// windows, what segments hold lies in memory of the devices, and devices reduce. Ranks wait for each other on counters in
-/// the segments.
-///
-/// A rank that dies, is aborted or does not come in time ends all exchanges, these and later ones, with DistBackendError.
-class SharedChannel {
+/// A channel through memory of the host. Three threads work on different pieces at once: one copies inputs to this rank's
+/// segment, one reduces this rank's share of all inputs, one copies the results of all ranks to their place, or, between
+/// two devices, the other's inputs, which it combines with its own there. Ranks wait for each other on counters in the
+/// segments.
+class SharedChannel final : public Channel {
  public:
-  /// `on_devices`: sums of floating types over two ranks are made by the devices. `windows` may be null. Both the same on
-  /// all ranks.
-  SharedChannel(std::vector<SharedSegment> segments, std::unique_ptr<Windows> windows, int rank, const Layout& layout,
-                HostAccess access, bool on_devices);
+  /// `on_devices`: sums of floating types over two ranks are made by the devices; the same on all ranks.
+  SharedChannel(std::vector<SharedSegment> segments, int rank, const Layout& layout, HostAccess access,
+                bool on_devices);
   /// Ends what is under way, at the latest when ranks have not moved on for some seconds.
-  ~SharedChannel();
+  ~SharedChannel() override;
 
-  /// Starts one that reads its input after `ready`; `work` gets a part's end.
   void start(Exchange exchange, ProgressPtr work, dlprim::Event ready, const Streams& streams,
-             std::chrono::milliseconds timeout);
-  /// Ends everything under way with an error; may be called from any thread.
-  void abort(const std::string& reason);
-  /// Throws what has ended all exchanges, where something has.
-  void check_open() const;
-  /// Whether exchanges of a device have been started before. The first of them may wait for the device's queues.
-  bool serves(c10::DeviceIndex device) const noexcept { return served_[std::size_t(device)]; }
+             std::chrono::milliseconds timeout) override;
+  bool serves(c10::DeviceIndex device) const noexcept override { return served_[std::size_t(device)]; }
 
  private:
   struct Running;
@@ -52,7 +41,6 @@ class SharedChannel {
   void combine_pieces(Running& running);
   void run_stage(Running& running, void (SharedChannel::*stage)(Running&));
   void reduce_share(const Running& running, std::uint32_t piece, std::size_t slot);
-  void reduce_share_on_device(const Running& running, std::uint32_t piece, std::size_t slot);
   bool reduces_on_devices(const Exchange& exchange) const;
   void check_signatures(const Running& running, std::size_t slot) const;
 
@@ -60,26 +48,18 @@ class SharedChannel {
   void await_own(Counter counter, std::uint32_t count) const;
   /// Waits for all ranks; throws when one is gone or does not move for the exchange's timeout.
   void await_all(const Running& running, Counter counter, std::uint32_t count) const;
-  void close(std::exception_ptr error) noexcept;
   /// The copies of a device, in both directions.
   struct Lanes {
-    Lanes(const SharedChannel& channel, std::vector<cl::Buffer> windows, const Streams& streams, HostAccess access);
-    std::vector<cl::Buffer> windows;  // by rank; none where ranks share the hosts' memory
+    Lanes(const SharedChannel& channel, const Streams& streams, HostAccess access);
     Lane to_host, to_device;
   };
   Lanes& lanes(const Streams& streams);
 
-  std::vector<SharedSegment> segments_;
-  std::unique_ptr<Windows> windows_;
   std::array<std::atomic<bool>, std::numeric_limits<c10::DeviceIndex>::max() + 1> served_{};
-  int rank_, ranks_;
   Layout layout_;
   HostAccess access_;
   bool on_devices_;
   std::uint32_t next_ = 0;  // piece, counted from the beginning of the channel
-  std::atomic<bool> closed_{false}, ending_{false};
-  mutable std::mutex mutex_;
-  std::exception_ptr error_;
   std::map<c10::DeviceIndex, std::unique_ptr<Lanes>> lanes_;
   // Drops what Python knows, which may wait for a thread that has the interpreter and waits for the next exchange.
   Worker reaper_{"pt_ocl_free"};

@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
+#include <future>
 #include <numeric>
 
 #include "backend.hpp"
@@ -26,8 +27,6 @@ constexpr int most_ranks = 64;
 // Bytes of a piece. Each takes a GPU's driver calls that hold up what else the process launches, and gradients are
 // mostly exchanged beside that; on CPUs, pieces that fit caches are faster.
 constexpr std::int64_t gpu_piece = 16 << 20, cpu_piece = 4 << 20;
-// The same where devices reach each other's memory.
-constexpr std::int64_t window_piece = 8 << 20;
 // Every rank holds segments of six pieces.
 constexpr int most_for_large_pieces = 8;
 
@@ -84,35 +83,43 @@ bool GlooBackend::wants_shared(const std::vector<Exchange>& exchanges) {
   return has_shared_ = true;
 }
 
-SharedChannel* GlooBackend::channel(c10::Device where, std::chrono::milliseconds timeout) {
-  if (channel_ || !may_share_) return channel_.get();
+std::unique_ptr<Channel> GlooBackend::make_channel(c10::Device where, std::chrono::milliseconds timeout) {
   c10d::PrefixStore store("ocl_shared", store_);
   const bool gpu = translated([&] { return device(where.index()).info().gpu; });
-  Layout layout = Layout::of(std::size_t(options_.piece_bytes.value_or(window_piece)), size_);
   std::unique_ptr<Windows> windows =
-      Windows::share(store, rank_, size_, where.index(), layout.bytes(), options_.windows.value_or(gpu), timeout);
+      Windows::share(store, rank_, size_, where.index(), options_.windows.value_or(gpu), timeout);
+  Layout layout;
   if (!windows) {
     const std::int64_t suits = gpu && size_ <= most_for_large_pieces ? gpu_piece : cpu_piece;
     const std::int64_t agreed = agreed_piece(store, rank_, size_, options_.piece_bytes ? 0 : suits, timeout);
     layout = Layout::of(std::size_t(options_.piece_bytes.value_or(agreed)), size_);
   }
   std::string reason;
-  const std::size_t slots = windows ? 0 : layout.bytes();
   std::vector<SharedSegment> segments =
-      share_segments(store, rank_, size_, slots + SharedSegment::header_bytes, timeout, reason);
+      share_segments(store, rank_, size_, layout.bytes() + SharedSegment::header_bytes, timeout, reason);
   if (segments.empty()) {
     may_share_ = false;
     if (rank_ == 0) TORCH_WARN("Tensors of ocl devices go through Gloo's sockets, not through shared memory: ", reason);
     return nullptr;
   }
+  if (windows) return std::make_unique<WindowChannel>(std::move(segments), std::move(windows), rank_);
   // Devices of one kind round alike.
   const std::string kind = gpu ? translated([&] { return device(where.index()).info().name; }) : "";
   const bool on_devices = size_ == 2 && are_alike(store, rank_, size_, kind, timeout);
-  auto made = std::make_unique<SharedChannel>(std::move(segments), std::move(windows), rank_, layout, options_.access,
-                                              on_devices);
+  return std::make_unique<SharedChannel>(std::move(segments), rank_, layout, options_.access, on_devices);
+}
+
+Channel* GlooBackend::channel(c10::Device where, std::chrono::milliseconds timeout) {
+  if (channel_ || !may_share_) return channel_.get();
+  std::unique_ptr<Channel> made = make_channel(where, timeout);
   std::lock_guard guard(mutex_);
+  windows_ = dynamic_cast<WindowChannel*>(made.get());
   channel_ = std::move(made);
   return channel_.get();
+}
+
+bool GlooBackend::holds_streams(c10::Device where) const {
+  return translated([&] { return options_.holds_streams.value_or(device(where.index()).info().gpu); });
 }
 
 // What has ended every later collective is raised at once: with gates, nobody may have heard of it. There is none before
@@ -124,11 +131,8 @@ std::unique_ptr<dlprim::Gate> GlooBackend::gate(c10::Device where) {
     channel_->check_open();
     if (!channel_->serves(where.index())) return nullptr;
   }
-  return translated([&]() -> std::unique_ptr<dlprim::Gate> {
-    dlprim::Device& owner = device(where.index());
-    if (!options_.holds_streams.value_or(owner.info().gpu)) return nullptr;
-    return std::make_unique<dlprim::Gate>(owner);
-  });
+  if (!holds_streams(where)) return nullptr;
+  return translated([&] { return std::make_unique<dlprim::Gate>(device(where.index())); });
 }
 
 // Gloo does it after all, from a stream that has waited for `ready`. Copies of its own run on other streams than those
@@ -155,7 +159,7 @@ void GlooBackend::start_shared(std::vector<Exchange>& exchanges, const ProgressP
                                const std::function<WorkPtr()>& again) {
   std::size_t left = exchanges.size();
   try {
-    SharedChannel* shared = channel(where, timeout);
+    Channel* shared = channel(where, timeout);
     if (!shared) return run_again(work, left, ready, where, again);
     for (Exchange& exchange : exchanges) {
       shared->start(std::move(exchange), work, ready, streams(where, true), timeout);
@@ -164,6 +168,18 @@ void GlooBackend::start_shared(std::vector<Exchange>& exchanges, const ProgressP
   } catch (...) {
     for (; left > 0; left--) work->end_part({}, std::current_exception());
   }
+}
+
+// As on any stream; where wait() does not keep the host, it knows of the end by the stream alone.
+WorkPtr GlooBackend::enqueue(WindowChannel& windows, Call& call, std::vector<Exchange>& exchanges,
+                             const dlprim::Event& ready, std::chrono::milliseconds timeout) {
+  const c10::Device where = call.inputs.front().device();
+  WindowChannel::Enqueued enqueued = windows.enqueue(exchanges, ready);
+  auto work = StagedWork::make(rank_, call.type, call.title, windows.stream(where), ready, exchanges.size(), Images{},
+                               std::move(call.outputs), callbacks_,
+                               holds_streams(where) ? std::make_unique<dlprim::Gate>(enqueued.end) : nullptr);
+  windows.watch(std::move(exchanges), work->progress(), ready, std::move(enqueued), timeout);
+  return work;
 }
 
 WorkPtr GlooBackend::try_shared(Call call, std::vector<Exchange> exchanges, std::chrono::milliseconds timeout,
@@ -182,17 +198,30 @@ WorkPtr GlooBackend::try_shared(Call call, std::vector<Exchange> exchanges, std:
     exchange.resolve();
     exchange.input = nameless(exchange.input), exchange.output = nameless(exchange.output);
   }
+  const dlprim::Event ready = translated([&] { return queue_of(current_stream(where.index())).record(); });
+  if (timeout == c10d::kUnsetTimeout) timeout = group_->getBackendOptions()->timeout;
+  if (WindowChannel* windows = windows_; windows && unstarted_ == 0)
+    return enqueue(*windows, call, exchanges, ready, timeout);
   std::unique_ptr<dlprim::Gate> held = gate(where);
   if (held) again = nullptr;  // it goes this way: a thread would drop tensors that Python knows
   // What is copied to other tensors in the end needs their memory then.
   if (std::ranges::any_of(exchanges, [](const Exchange& exchange) { return !exchange.after.empty(); })) held.reset();
-  const dlprim::Event ready = translated([&] { return queue_of(current_stream(where.index())).record(); });
   auto work = StagedWork::make(rank_, call.type, call.title, streams(where, true).to_device, ready, exchanges.size(),
                                Images{}, std::move(call.outputs), callbacks_, std::move(held));
-  if (timeout == c10d::kUnsetTimeout) timeout = group_->getBackendOptions()->timeout;
-  collectives_.post(
-      [this, exchanges = std::move(exchanges), progress = work->progress(), ready, where, timeout,
-       again = std::move(again)]() mutable { start_shared(exchanges, progress, ready, where, timeout, again); });
+  unstarted_++;
+  collectives_.post([this, exchanges = std::move(exchanges), progress = work->progress(), ready, where, timeout,
+                     again = std::move(again)]() mutable {
+    start_shared(exchanges, progress, ready, where, timeout, again);
+    unstarted_--;
+  });
+  // Of several groups' first calls, all ranks start one after the other (see queue_for_exchanges).
+  const bool in_order =
+      options_.windows.value_or(false) && translated([&] { return device(where.index()).info().cpu; });
+  if (in_order && !collectives_.is_current()) {
+    std::promise<void> started;
+    collectives_.post([&started] { started.set_value(); });
+    started.get_future().wait();
+  }
   return work;
 }
 

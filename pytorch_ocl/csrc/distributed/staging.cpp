@@ -147,7 +147,7 @@ void Progress::end_part(const Images& images, std::exception_ptr error) noexcept
 void Progress::complete() {
   try {
     if (!error_) copy(last_);
-    if (!error_ && gate_) translated([&] { queue_of(*to_device_).record().wait(); });
+    if (!error_ && gate_ && !gate_->opens_itself()) translated([&] { queue_of(*to_device_).record().wait(); });
   } catch (...) {
     error_ = std::current_exception();
   }

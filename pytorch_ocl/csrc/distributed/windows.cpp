@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "windows.hpp"
 
+#include <dlprim/runtime/copy_queue.hpp>
+#include <dlprim/runtime/memory.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cinttypes>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 #include <random>
+#include <string_view>
+#include <thread>
 
 #include "board.hpp"
 #include "file_passing.hpp"
@@ -22,19 +28,20 @@ constexpr std::chrono::seconds passing{20};
 // What a rank tells the others of its window, and writes at its beginning.
 struct Word {
   std::array<char, 64> socket{};
-  std::uint64_t asked = 0, bytes = 0, token = 0;  // asked: what its layout needs, which the device may round up
-  int of_device = 0;
+  std::uint64_t bytes = 0, token = 0;
+  std::array<char, 40> device{};  // whose memory it is, "host" for the host's
 
+  bool of_device() const { return std::string_view(device.data()) != "host"; }
   std::string text() const {
     std::array<char, 160> line{};
-    std::snprintf(line.data(), line.size(), "%s %" PRIu64 " %" PRIu64 " %" PRIu64 " %d", socket.data(), asked, bytes,
-                  token, of_device);
+    std::snprintf(line.data(), line.size(), "%s %" PRIu64 " %" PRIu64 " %s", socket.data(), bytes, token,
+                  device.data());
     return line.data();
   }
   static std::optional<Word> of(const std::string& text) {
     Word word;
-    if (std::sscanf(text.c_str(), "%63s %" SCNu64 " %" SCNu64 " %" SCNu64 " %d", word.socket.data(), &word.asked,
-                    &word.bytes, &word.token, &word.of_device) != 5)
+    if (std::sscanf(text.c_str(), "%63s %" SCNu64 " %" SCNu64 " %39s", word.socket.data(), &word.bytes, &word.token,
+                    word.device.data()) != 4)
       return std::nullopt;
     return word;
   }
@@ -48,27 +55,31 @@ struct Own {
   Word word{};
 };
 
-std::uint64_t first_word(dlprim::Queue& queue, const cl::Buffer& buffer) {
-  std::uint64_t word = 0;
-  queue.read(&word, {buffer(), 0}, sizeof word, true);
-  return word;
-}
-
-std::unique_ptr<Own> make(dlprim::Device& device, std::size_t bytes) {
+std::unique_ptr<Own> make(dlprim::Device& device, int ranks) {
   auto own = std::make_unique<Own>();
-  own->memory = dlprim::PeerMemory::take(device, bytes);
+  own->memory = dlprim::PeerMemory::take(device, dlprim::PeerExchange::window_bytes(ranks));
   own->buffer = own->memory.buffer(device);
   Word& word = own->word;
   std::random_device random;
-  word.asked = bytes;
   word.bytes = own->memory.bytes();
-  word.of_device = own->memory.of_device();
   word.token = random() | std::uint64_t(random()) << 32;
   own->sender.name().copy(word.socket.data(), word.socket.size() - 1);
+  own->memory.owner().copy(word.device.data(), word.device.size() - 1);
   dlprim::Queue& queue = device.default_queue();
+  dlprim::PeerExchange::clear(queue, {own->buffer(), 0});
   queue.write({own->buffer(), 0}, &word.token, sizeof word.token, true);
   queue.record().wait();
   return own;
+}
+
+// Whether kernels of all ranks can run at once and reach each other.
+bool are_apart(const std::vector<std::optional<Word>>& words) {
+  for (std::size_t i = 0; i < words.size(); i++) {
+    if (!words[i] || words[i]->bytes < dlprim::PeerExchange::window_bytes(int(words.size()))) return false;
+    for (std::size_t j = 0; j < i; j++)
+      if (words[i]->of_device() && std::strcmp(words[i]->device.data(), words[j]->device.data()) == 0) return false;
+  }
+  return true;
 }
 
 // Sends this rank's window and gets the others'.
@@ -82,52 +93,77 @@ std::vector<dlprim::PeerMemory> pass(Own& own, int rank, const std::vector<std::
     if (i == rank) memories.push_back(std::move(own.memory));
     else
       memories.push_back(
-          dlprim::PeerMemory::adopt(receivers[next++].receive(), words[i]->bytes, words[i]->of_device != 0));
+          dlprim::PeerMemory::adopt(receivers[next++].receive(), words[i]->bytes, words[i]->of_device()));
   }
   return memories;
 }
 
+// Exchanges what the windows begin with.
+void try_out(dlprim::PeerExchange& peers, dlprim::Device& device, const cl::Buffer& own,
+             const std::vector<std::optional<Word>>& words) {
+  dlprim::Queue& queue = queue_for_exchanges(device);
+  const std::size_t each = sizeof(std::uint64_t);
+  const dlprim::Workspace arrived(queue, each * words.size());
+  peers.run(queue, {{own(), 0}, 0, each}, {arrived.data(), each, each}, ~0u, true, 0, {});
+  const dlprim::Event end = queue.record();
+  const auto limit = std::chrono::steady_clock::now() + passing;
+  while (!end.reached() && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  if (!end.reached()) peers.abort(dlprim::copy_queue(device));
+  std::vector<std::uint64_t> tokens(words.size());
+  queue.read(tokens.data(), arrived.data(), each * words.size(), true);
+  for (std::size_t i = 0; i < words.size(); i++)
+    TORCH_CHECK(tokens[i] == words[i]->token, "another rank's memory holds something else");
+}
+
 }  // namespace
 
-std::unique_ptr<Windows> Windows::share(c10d::Store& store, int rank, int size, c10::DeviceIndex where,
-                                        std::size_t bytes, bool wanted, std::chrono::milliseconds timeout) {
+dlprim::Queue& queue_for_exchanges(dlprim::Device& device) {
+  return device.info().cpu ? device.queue(dlprim::first_copy_queue - 1) : device.pooled_queue();
+}
+
+std::unique_ptr<Windows> Windows::share(c10d::Store& store, int rank, int size, c10::DeviceIndex where, bool wanted,
+                                        std::chrono::milliseconds timeout) {
   Board board(store, rank, size, timeout);
+  const auto all_say = [&](const std::string& name, bool mine) {
+    const std::vector<std::string> said = board.exchange(name, mine ? "yes" : "none");
+    return std::ranges::find(said, "none") == said.end();
+  };
+  // Whoever fails says so; what follows is done by all or none.
+  const auto succeeds = [](const auto& attempt) {
+    try {
+      translated(attempt);
+      return true;
+    } catch (const c10::Error&) {
+      return false;
+    }
+  };
   std::unique_ptr<Own> own;
-  // Whoever has no window says so; what follows is done by all or none.
-  try {
-    if (wanted) own = translated([&] { return make(device(where), bytes); });
-  } catch (const c10::Error&) {
-    own.reset();
-  }
+  if (wanted && size <= dlprim::PeerExchange::most_ranks)
+    succeeds([&] {
+      if (dlprim::PeerExchange::runs_on(device(where).info())) own = make(device(where), size);
+    });
   std::vector<std::optional<Word>> words;
   for (const std::string& text : board.exchange("/window/", own ? own->word.text() : "none"))
     words.push_back(Word::of(text));
-  // Ranks with pieces of different sizes would look for each other's in the wrong place.
-  if (!std::ranges::all_of(words, [&](const auto& word) { return word && word->asked == words[0]->asked; }))
-    return nullptr;
+  if (!are_apart(words)) return nullptr;
 
   std::unique_ptr<Windows> windows;
-  try {
+  std::optional<dlprim::PeerExchange> peers;
+  const bool reached = succeeds([&] {
     windows.reset(new Windows(pass(*own, rank, words)));
-    const std::vector<cl::Buffer> buffers = windows->buffers(where);
-    translated([&] {
-      for (int i = 0; i < size; i++)
-        TORCH_CHECK(first_word(device(where).default_queue(), buffers[i]) == words[i]->token,
-                    "another rank's memory holds something else");
-    });
-  } catch (const c10::Error&) {
-    windows.reset();
-  }
-  const std::vector<std::string> reached = board.exchange("/windows/", windows ? "reached" : "none");
-  if (std::ranges::find(reached, "none") != reached.end()) return nullptr;
-  return windows;
+    peers = windows->peers(where, rank);
+  });
+  if (!all_say("/reached/", reached)) return nullptr;
+  const bool works = succeeds([&] { try_out(*peers, device(where), own->buffer, words); });
+  return all_say("/works/", works) ? std::move(windows) : nullptr;
 }
 
-std::vector<cl::Buffer> Windows::buffers(c10::DeviceIndex index) {
+dlprim::PeerExchange Windows::peers(c10::DeviceIndex index, int rank) {
   return translated([&] {
-    std::vector<cl::Buffer> found;
-    for (dlprim::PeerMemory& memory : memories_) found.push_back(memory.buffer(device(index)));
-    return found;
+    std::vector<cl::Buffer> buffers;
+    for (dlprim::PeerMemory& memory : memories_) buffers.push_back(memory.buffer(device(index)));
+    return dlprim::PeerExchange(std::move(buffers), rank, memories_[std::size_t(rank)].host());
   });
 }
 

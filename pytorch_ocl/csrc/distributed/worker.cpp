@@ -4,6 +4,7 @@
 #include <c10/util/thread_name.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -38,6 +39,7 @@ struct Worker::State {
 };
 
 struct Worker::Registry {
+  std::atomic<bool> halted{false};
   std::mutex mutex;
   std::vector<std::weak_ptr<State>> all;
 
@@ -88,8 +90,11 @@ void Worker::halt_all(std::chrono::milliseconds limit) {
   while (!std::ranges::all_of(registry().alive(), [](const auto& state) { return state->is_idle(); }) &&
          std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  registry().halted = true;
   for (const std::shared_ptr<State>& state : registry().alive()) state->halt();
 }
+
+bool Worker::halted() noexcept { return registry().halted; }
 
 void Worker::post(std::function<void()> task) {
   std::lock_guard guard(state_->mutex);

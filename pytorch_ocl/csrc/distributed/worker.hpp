@@ -22,6 +22,8 @@ class Worker {
   /// Before the interpreter shuts down: waits until no worker has a task left, for `limit` at most. What a task drops,
   /// such as tensors that Python knows, must not wait for an interpreter that is gone: no task begins any more.
   static void halt_all(std::chrono::milliseconds limit);
+  /// Whether that has been done: a task that still runs should end.
+  static bool halted() noexcept;
 
   /// Tasks must not throw.
   void post(std::function<void()> task);

@@ -9,11 +9,14 @@ namespace dlprim {
 class Gate {
  public:
   explicit Gate(Device& device);
+  /// One that opens when `event` is reached; open() only says what came of it, where there is an error before that.
+  explicit Gate(const Event& event);
   /// Opens it.
   ~Gate();
   Gate(const Gate&) = delete;
 
   const Event& event() const noexcept { return event_; }
+  bool opens_itself() const noexcept { return opens_itself_; }
   /// Lets the queues go on. Where there is an error, each queue that waited throws it once, when the host next waits for
   /// that queue: in finish(), or a blocking copy. Later calls do nothing.
   void open(std::exception_ptr error = nullptr) noexcept;
@@ -21,6 +24,7 @@ class Gate {
  private:
   std::shared_ptr<GateOutcome> outcome_;
   Event event_;
+  bool opens_itself_ = false;
 };
 
 }  // namespace dlprim

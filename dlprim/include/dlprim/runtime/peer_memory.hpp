@@ -2,6 +2,8 @@
 #pragma once
 #include <dlprim/runtime/device.hpp>
 
+#include <string>
+
 namespace dlprim {
 
 /// Memory that other processes of the host, and the devices that they use, may read and write as well, by a file
@@ -25,9 +27,13 @@ class PeerMemory {
   int file() const noexcept { return file_; }
   std::size_t bytes() const noexcept { return bytes_; }
   bool of_device() const noexcept { return of_device_; }
+  /// Of what take() returned: the UUID of the GPU whose memory it is, in hexadecimal, or "host".
+  const std::string& owner() const noexcept { return owner_; }
   /// As a buffer of a device of this process; it must not outlive this object. Throws DeviceError where the device does
   /// not reach it.
   cl::Buffer buffer(Device& device);
+  /// Where the host has it, once there is a buffer of it; null where it is a GPU's.
+  std::byte* host() const noexcept { return mapped_; }
 
  private:
   void swap(PeerMemory& other) noexcept;
@@ -35,6 +41,7 @@ class PeerMemory {
   int file_ = -1;
   std::size_t bytes_ = 0;
   bool of_device_ = false;
+  std::string owner_{};
   std::byte* mapped_ = nullptr;  // the host's
 };
 

@@ -32,6 +32,12 @@ class Event {
   cl_event get() const;
   /// OpenCL's context that it belongs to.
   cl_context context() const;
+  /// The same event as a gate's.
+  Event with(std::shared_ptr<GateOutcome> outcome) const {
+    Event event = *this;
+    event.outcome_ = std::move(outcome);
+    return event;
+  }
   /// Of a gate's event; else null.
   const std::shared_ptr<GateOutcome>& outcome() const noexcept { return outcome_; }
 
