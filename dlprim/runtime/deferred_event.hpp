@@ -11,12 +11,17 @@ namespace dlprim {
 class DeferredEvent {
  public:
   DeferredEvent(Submission& submission, cl_context context) : submission_(submission), context_(context) {}
+  DeferredEvent(const DeferredEvent&) = delete;
+  // In turn: who releases an event beside a thread that enqueues waits for the driver's lock.
+  ~DeferredEvent() {
+    if (!event_) return;
+    if (Submission::is_current()) clReleaseEvent(event_);
+    else submission_.push([event = event_] { clReleaseEvent(event); }, true);
+  }
 
   /// The command: enqueues the marker.
   void make(cl_command_queue queue) noexcept {
-    cl_event event = nullptr;
-    code_ = clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event);
-    event_ = cl::Event(event);
+    code_ = clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event_);
     made_.store(true, std::memory_order_release);
   }
   /// Where the command ends, once it was handed over.
@@ -28,7 +33,7 @@ class DeferredEvent {
   cl_event get() const {
     if (!made()) submission_.wait_for(end_);
     check(code_, "clEnqueueMarkerWithWaitList");
-    return event_();
+    return event_;
   }
 
  private:
@@ -36,7 +41,7 @@ class DeferredEvent {
   cl_context context_;
   std::size_t end_ = 0;
   cl_int code_ = CL_SUCCESS;
-  cl::Event event_;
+  cl_event event_ = nullptr;
   std::atomic<bool> made_{false};
 };
 

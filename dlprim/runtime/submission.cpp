@@ -137,6 +137,7 @@ bool Submission::run_next() noexcept {
   if (at == published_.load(std::memory_order_acquire)) return false;
   const auto* command = reinterpret_cast<const Command*>(this->at(at % capacity));
   if (command->run) {
+    current_ = true;
     try {
       command->run(reinterpret_cast<const std::byte*>(command + 1));
     } catch (...) {
@@ -144,6 +145,7 @@ bool Submission::run_next() noexcept {
       if (!error_) error_ = std::current_exception();
       failed_ = true;
     }
+    current_ = false;
   }
   ran_.store(at + command->bytes, std::memory_order_release);
   return true;

@@ -52,11 +52,14 @@ class Submission {
   void wait_for(std::size_t end) noexcept { run_until(end); }
   /// Waits, then throws what the first failed command threw.
   void drain();
+  /// Whether the caller is a command.
+  static bool is_current() noexcept { return current_; }
   /// At the process' end: no command that has not begun will.
   static void halt_all() noexcept;
 
  private:
   struct Command;
+  static inline thread_local bool current_ = false;
   std::byte* reserve(Run run, std::size_t bytes, bool quietly);
   void publish() noexcept;
   bool run_next() noexcept;
