@@ -204,7 +204,7 @@ def operators(whole):
     yield Step("PyTorch's own tests", upstream, DEVICES["Intel"] if whole else quick, 1800 if whole else 15)
 
 
-def rusticl():
+def rusticl(whole):
     """Mesa's, on a CPU. It has float64 where that is asked for; the small device tests without."""
     # Its front end is what GPUs share. llvmpipe behind it compiles in a third of the time when it does not optimize and
     # takes four work-items at a time.
@@ -216,7 +216,8 @@ def rusticl():
         "LP_NATIVE_VECTOR_WIDTH": "128",
         "DLPRIM_CACHE_DISABLE": "1",
     }
-    yield Step("dlprim on rusticl", sharded(" ".join([*run, f"{BUILD}/dlprim/dlprim_tests"])), environment, 30)
+    tests = " ".join([*run, f"{BUILD}/dlprim/dlprim_tests"])
+    yield Step("dlprim on rusticl", sharded(tests, part=1 if whole else 2), environment, 30)
     op_db = pytest_command("-n", "1", "pytorch_ocl/tests/test_opinfo.py", "-m", "representative")
     yield Step("op_db on rusticl", [*run, *op_db], environment, 20, cores=1)
 
@@ -225,8 +226,8 @@ def steps(whole=False):
     """What needs no GPU, in this order: quick and general first. What is not whole has to end within 45 minutes on
     two cores: a third of op_db; of the backend's tests with many cases each second, on PoCL each third, and no tests
     marked so; on PoCL small tests of each kind of kernel, a third of the networks and what is not above the operators;
-    ONNX's on Intel alone; no clang-tidy, nor Windows but for the runtime; kernels that Intel's compiler does not
-    optimize but for networks, ONNX, dlprim's Python module and op_db's representatives."""
+    half of dlprim's on rusticl; ONNX's on Intel alone; no clang-tidy, nor Windows but for the runtime; kernels that
+    Intel's compiler does not optimize but for networks, ONNX, dlprim's Python module and op_db's representatives."""
     yield from checks(whole)
     for platform, environment in DEVICES.items():
         yield from on_platform(platform, environment, whole)
@@ -234,7 +235,7 @@ def steps(whole=False):
     yield from networks(whole)
     yield from other_machines(whole)
     yield from operators(whole)
-    yield from rusticl()
+    yield from rusticl(whole)
 
 
 def gpu_steps():
