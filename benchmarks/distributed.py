@@ -8,8 +8,9 @@
 
 Prints gigabytes a second of "algorithm bandwidth": the bytes of one rank's tensor by the time of a collective, the host
 waiting for the devices each time. The ways of ocl are those of PYTORCH_OCL_SHARED_MEMORY ("measured" is the default),
-and "sockets" is 0. "steps" are images a second of resnet50 over all ranks, SGD, with synthetic data, beside one rank's
-alone. Starts a process for each rank and kind of device; needs no network.
+and "sockets" is 0. Training is images a second of resnet50 by DistributedDataParallel, SGD, and tokens a second of a
+transformer by FSDP2, parameters in bfloat16, gradients reduced in float32, AdamW, over all ranks beside one rank alone,
+on synthetic data. Starts a process for each rank and kind of device; needs no network.
 """
 
 import argparse
@@ -34,6 +35,8 @@ def parse_arguments():
     parser.add_argument("--image", type=int, default=224, help="pixels of an image's side (default: 224)")
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--limit", type=int, default=300, help="seconds for a kind of device and a way (default: 300)")
+    parser.add_argument("--width", type=int, default=1024, help="of the transformer (default: 1024)")
+    parser.add_argument("--layers", type=int, default=24, help="of the transformer (default: 24)")
     parser.add_argument("--device", help="OCL_VISIBLE_DEVICES of the ranks")
     parser.add_argument("--no-training", action="store_true")
     parser.add_argument("--no-cuda", action="store_true")
@@ -151,6 +154,65 @@ def training(options, device, wait):
     return found
 
 
+def create_layer(width):
+    """A transformer's layer, causal, of heads of 64."""
+    import torch
+    from torch import nn
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.second_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x):
+            heads = self.qkv(self.norm(x)).unflatten(-1, (3, -1, 64)).permute(2, 0, 3, 1, 4)
+            mixed = torch.nn.functional.scaled_dot_product_attention(*heads, is_causal=True)
+            x = x + self.out(mixed.transpose(1, 2).flatten(2))
+            return x + self.down(torch.nn.functional.gelu(self.up(self.second_norm(x)), approximate="tanh"))
+
+    return Layer()
+
+
+def sharded_training(options, device, wait):
+    """Tokens a second of one rank alone and of all together, the transformer's layers sharded by FSDP2."""
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    batch, length, words = 8, 1024, 50257
+    alone = dist.new_subgroups(group_size=1)[0]
+    found = {}
+    for ranks, group in ((1, alone), (options.ranks, dist.group.WORLD)):
+        torch.manual_seed(0)
+        layers = [create_layer(options.width) for _ in range(options.layers)]
+        model = nn.Sequential(nn.Embedding(words, options.width), *layers, nn.LayerNorm(options.width))
+        model.append(nn.Linear(options.width, words, bias=False)).to(device)
+        mesh = DeviceMesh.from_group(group, device.type)
+        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for module in (*model[1:-2], model):
+            fully_shard(module, mesh=mesh, mp_policy=policy)
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
+        tokens = torch.randint(0, words, (batch, length + 1)).to(device)
+
+        def steps(model=model, optimizer=optimizer, tokens=tokens):
+            for _ in range(options.steps):
+                scores = model(tokens[:, :-1])
+                torch.nn.functional.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten()).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+        dist.barrier()
+        if ranks > 1 or dist.get_rank() == 0:
+            found[f"FSDP2, {ranks}"] = ranks * batch * length * options.steps / seconds(steps, wait, 2, warm=1)
+        dist.barrier()
+        del model, optimizer, steps
+    return found
+
+
 def run_rank(options):
     import torch
     import torch.distributed as dist
@@ -164,8 +226,10 @@ def run_rank(options):
     dist.init_process_group(
         "nccl" if options.kind == "cuda" else "gloo", init_method=store, rank=rank, world_size=options.ranks
     )
-    measure = training if options.train else collectives
-    found = measure(options, device, module.synchronize)
+    measures = (training, sharded_training) if options.train else (collectives,)
+    found = {}
+    for measure in measures:
+        found.update(measure(options, device, module.synchronize))
     if rank == 0:
         print(json.dumps({"device": module.get_device_name(device), "found": found}))
     dist.destroy_process_group()
@@ -234,11 +298,11 @@ def main():
     kinds = {name: kind for name, kind in kinds.items() if name in (first, "NCCL")}
     found = {name: run(options, *kind, True) for name, kind in kinds.items()}
     for values in found.values():
-        for precision in ("float32", "bfloat16"):
+        for precision in ("float32", "bfloat16", "FSDP2"):
             one, all_ranks = (values.get(f"{precision}, {ranks}") for ranks in (1, options.ranks))
             if one and all_ranks:
                 values[f"{precision}, times one"] = all_ranks / one
-    print_table("steps, images/s", found)
+    print_table("images or tokens/s", found)
     return None
 
 

@@ -214,9 +214,8 @@ WorkPtr GlooBackend::try_shared(Call call, std::vector<Exchange> exchanges, std:
     start_shared(exchanges, progress, ready, where, timeout, again);
     unstarted_--;
   });
-  // Of several groups' first calls, all ranks start one after the other (see queue_for_exchanges).
-  const bool in_order =
-      options_.windows.value_or(false) && translated([&] { return device(where.index()).info().cpu; });
+  // Kernels of several groups that wait for other ranks must come in one order on all, those of their first calls as well.
+  const bool in_order = translated([&] { return options_.windows.value_or(device(where.index()).info().gpu); });
   if (in_order && !collectives_.is_current()) {
     std::promise<void> started;
     collectives_.post([&started] { started.set_value(); });
