@@ -281,6 +281,17 @@ def sockets_after_all():
     print("summed", flush=True)
 
 
+def without_windows():
+    """Where one rank wants no windows, all share the host's memory."""
+    os.environ["PYTORCH_OCL_SHARED_MEMORY"] = "windows" if rank() == 0 else "host"
+    start(seconds=60)
+    x = torch.full((5000,), rank() + 1, device="ocl")
+    dist.all_reduce(x)
+    assert (x == 3).all()
+    assert "memfd:dlprim" not in open("/proc/self/maps").read()
+    print("summed", flush=True)
+
+
 def small_after_large():
     """Small collectives go through shared memory once a large one does; ranks of a GPU and of a CPU agree on pieces."""
     if rank() == 0:

@@ -93,10 +93,19 @@ def test_fifty_steps_through_sockets(tmp_path):
         assert code == 0, errors
 
 
-def test_ranks_that_cannot_share_memory(tmp_path):
-    (_, _, first), (_, _, second) = results = run("sockets_after_all", tmp_path, PYTORCH_OCL_SHARED_LEAST="0")
+# Windows have no pieces.
+@pytest.mark.parametrize("way, warnings", [("host", 1), ("windows", 0)])
+def test_ranks_with_different_pieces(way, warnings, tmp_path):
+    environment = {"PYTORCH_OCL_SHARED_LEAST": "0", "PYTORCH_OCL_SHARED_MEMORY": way}
+    (_, _, first), (_, _, second) = results = run("sockets_after_all", tmp_path, **environment)
     assert [(code, out.strip()) for code, out, _ in results] == [(0, "summed")] * 2, (first, second)
-    assert first.count("not through shared memory: ranks with different") == 1 and "shared memory" not in second
+    assert first.count("not through shared memory: ranks with different") == warnings
+    assert "shared memory" not in second
+
+
+def test_windows_that_one_rank_does_not_want(tmp_path):
+    for code, out, errors in run("without_windows", tmp_path, **WINDOWS):
+        assert code == 0 and out.strip() == "summed", errors
 
 
 def test_small_collectives_after_large_ones(tmp_path):

@@ -9,11 +9,7 @@ namespace pytorch_ocl::distributed {
 
 namespace {
 
-// Elements that shares are multiples of, so that they begin where vectors do.
-constexpr std::size_t unit = 64;
 constexpr std::size_t largest_item = 16;
-
-std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
 }  // namespace
 
@@ -30,9 +26,9 @@ Signature Exchange::signature() const {
 }
 
 Layout Layout::of(std::size_t piece_bytes, int ranks) {
-  const std::size_t least = unit * largest_item * std::size_t(ranks);
+  const std::size_t least = share_unit * largest_item * std::size_t(ranks);
   const std::size_t inputs = round_up(std::max(piece_bytes, least), std::max<std::size_t>(least, 4096));
-  return {inputs, round_up(inputs / std::size_t(ranks) + unit * largest_item, 4096)};
+  return {inputs, round_up(inputs / std::size_t(ranks) + share_unit * largest_item, 4096)};
 }
 
 Plan::Plan(const Exchange& exchange, const Layout& layout, int rank, int ranks)
@@ -40,7 +36,7 @@ Plan::Plan(const Exchange& exchange, const Layout& layout, int rank, int ranks)
       item_(exchange.input.itemsize()) {
   const std::size_t parts = scatters() ? std::size_t(ranks) : 1;
   count_ = std::size_t(exchange.input.numel()) / parts;
-  step_ = layout.inputs / item_ / parts / unit * unit;
+  step_ = layout.inputs / item_ / parts / share_unit * share_unit;
 }
 
 Plan::Extent Plan::extent(std::uint32_t piece) const noexcept {
@@ -49,7 +45,7 @@ Plan::Extent Plan::extent(std::uint32_t piece) const noexcept {
 }
 
 Plan::Extent Plan::share_of(int rank, std::size_t count) const noexcept {
-  const std::size_t each = round_up((count + std::size_t(ranks_) - 1) / std::size_t(ranks_), unit);
+  const std::size_t each = round_up((count + std::size_t(ranks_) - 1) / std::size_t(ranks_), share_unit);
   const std::size_t begin = std::min(std::size_t(rank) * each, count);
   return {begin, std::min(each, count - begin)};
 }

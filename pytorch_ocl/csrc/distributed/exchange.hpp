@@ -7,6 +7,11 @@
 
 namespace pytorch_ocl::distributed {
 
+/// Elements that ranks' shares are multiples of, so that they begin where vectors do.
+inline constexpr std::size_t share_unit = 64;
+
+inline std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
+
 /// The memory of a tensor, kept from being given back to the driver. Programs may free the tensor's storage once a
 /// stream waits for the collective (FSDP does): what reuses it then runs later.
 struct Memory {

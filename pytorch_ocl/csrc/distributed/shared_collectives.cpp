@@ -215,7 +215,10 @@ WorkPtr GlooBackend::try_shared(Call call, std::vector<Exchange> exchanges, std:
     unstarted_--;
   });
   // Kernels of several groups that wait for other ranks must come in one order on all, those of their first calls as well.
-  const bool in_order = translated([&] { return options_.windows.value_or(device(where.index()).info().gpu); });
+  const bool in_order = translated([&] {
+    const dlprim::DeviceInfo& info = device(where.index()).info();
+    return options_.windows.value_or(info.gpu) && dlprim::PeerExchange::runs_on(info);
+  });
   if (in_order && !collectives_.is_current()) {
     std::promise<void> started;
     collectives_.post([&started] { started.set_value(); });

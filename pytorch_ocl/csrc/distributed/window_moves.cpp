@@ -18,12 +18,8 @@ namespace {
 constexpr std::size_t most_arrived = std::size_t(64) << 20;
 // Up to so many bytes of all ranks' inputs, each rank reduces all of them: an exchange less.
 constexpr std::size_t most_for_all = std::size_t(1) << 20;
-// Elements that shares are multiples of, so that they begin where vectors do.
-constexpr std::size_t unit = 64;
 
 static_assert(sizeof(Signature) == sizeof(dlprim::PeerCall));
-
-std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
 dlprim::BufferRef behind(const dlprim::BufferRef& where, std::size_t bytes) {
   return {where.memory, where.offset + bytes};
@@ -112,7 +108,8 @@ void WindowMoves::reduce_all(const Exchange& exchange) {
 void WindowMoves::reduce_shares(const Exchange& exchange) {
   const at::Tensor output = exchange.output.view({-1});
   const std::size_t item = output.itemsize(), count = std::size_t(output.numel());
-  const std::size_t step = std::min(count, most_arrived / item), each = round_up((step + ranks_ - 1) / ranks_, unit);
+  const std::size_t step = std::min(count, most_arrived / item),
+                    each = round_up((step + ranks_ - 1) / ranks_, share_unit);
   const at::Tensor arrived = rows(ranks_, each, output);
   for (std::size_t begin = 0; begin < count; begin += step) {
     const std::size_t length = std::min(step, count - begin), first = std::min(rank_ * each, length);
