@@ -2,7 +2,11 @@
 """Jobs of test_distributed.py with callbacks of futures, which run in threads of a process group."""
 
 import functools
+import gc
 import threading
+import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 import torch.distributed as dist
@@ -23,15 +27,28 @@ def waiting_callbacks():
         called.wait()
         return future.value()[0] + later[0].wait()[0]
 
-    sums = [future.then(add) for future in first]
-    later.append(dist.all_reduce(torch.full((5,), 10.0, device="ocl"), async_op=True).get_future())
-    called.set()
-    equal([future.wait() for future in sums], [torch.full((5,), 2.0 * i + 20) for i in range(6)], "waited for")
+    with ThreadPoolExecutor(len(first)) as threads:  # then() itself runs the callback of a future that has ended
+        sums = [threads.submit(future.then, add) for future in first]
+        later.append(dist.all_reduce(torch.full((5,), 10.0, device="ocl"), async_op=True).get_future())
+        called.set()
+    values = [each.result().wait() for each in sums]
+    equal(values, [torch.full((5,), 2.0 * i + 20) for i in range(6)], "waited for")
+
+    class State(PowerSGDState):
+        """One that may be referred to weakly."""
 
     def compressed(where):
-        model = DistributedDataParallel(perceptron().to(where))
-        model.register_comm_hook(PowerSGDState(None, 2, start_powerSGD_iter=2), powerSGD_hook)
-        return losses(model, on=where)
+        model, state = DistributedDataParallel(perceptron().to(where)), State(None, 2, start_powerSGD_iter=2)
+        model.register_comm_hook(state, powerSGD_hook)
+        result, kept = losses(model, on=where), weakref.ref(state)
+        del model, state
+        # Callbacks own the group. PyTorch's Gloo aborts where one that its thread still drops is the last owner.
+        end = time.monotonic() + 30
+        while kept():
+            assert time.monotonic() < end, "callbacks are still there"
+            gc.collect()
+            time.sleep(0.01)
+        return result
 
     close(compressed(device()), compressed("cpu"))
 
