@@ -91,10 +91,18 @@ at::Tensor _scaled_mm(const at::Tensor& self, const at::Tensor& mat2, const at::
   return _scaled_mm_out(self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum, out);
 }
 
+namespace {
+
+template <class Result, class Scales, class... Others>
+Scales scales_of(Result (*)(const at::Tensor&, const at::Tensor&, Scales, Others...));
+using Scales = decltype(scales_of(&_scaled_mm_v2));  // another list of tensors since PyTorch 2.15
+
+}  // namespace
+
 // As _scaled_mm, told how the scales are meant: recipes 0 (one for a matrix) and 1 (one for each row, or column of mat2).
-at::Tensor& _scaled_mm_v2_out(const at::Tensor& self, const at::Tensor& mat2, at::TensorList scale_a,
-                              at::IntArrayRef recipe_a, at::IntArrayRef swizzle_a, at::TensorList scale_b,
-                              at::IntArrayRef recipe_b, at::IntArrayRef swizzle_b, const OptionalTensor& bias,
+at::Tensor& _scaled_mm_v2_out(const at::Tensor& self, const at::Tensor& mat2, Scales scale_a, at::IntArrayRef recipe_a,
+                              at::IntArrayRef swizzle_a, Scales scale_b, at::IntArrayRef recipe_b,
+                              at::IntArrayRef swizzle_b, const OptionalTensor& bias,
                               std::optional<at::ScalarType> out_dtype, at::IntArrayRef contraction_dim,
                               bool use_fast_accum, at::Tensor& out) {
   const auto plain = [](at::IntArrayRef swizzle) {
@@ -107,21 +115,20 @@ at::Tensor& _scaled_mm_v2_out(const at::Tensor& self, const at::Tensor& mat2, at
                     "one scale tensor each and no swizzle; got recipes ",
                     recipe_a, " and ", recipe_b);
   const bool rows = recipe_a[0] == 1;
-  TORCH_CHECK_VALUE((rows ? scale_a[0].dim() == 2 && scale_b[0].dim() == 2 && scale_b[0].numel() > 1
-                          : scale_a[0].numel() == 1 && scale_b[0].numel() == 1),
-                    "Invalid scaling configuration. Scales of shapes ", scale_a[0].sizes(), " and ", scale_b[0].sizes(),
+  const at::Tensor a = *scale_a.begin(), b = *scale_b.begin();
+  TORCH_CHECK_VALUE((rows ? a.dim() == 2 && b.dim() == 2 && b.numel() > 1 : a.numel() == 1 && b.numel() == 1),
+                    "Invalid scaling configuration. Scales of shapes ", a.sizes(), " and ", b.sizes(),
                     " do not fit the recipe ", rows ? "RowWise" : "TensorWise");
   TORCH_CHECK(contraction_dim.empty() ||
                   (contraction_dim.size() == 2 && contraction_dim[0] % 2 != 0 && contraction_dim[1] % 2 == 0),
               "_scaled_mm_v2: expected a contraction over mat1's columns and mat2's rows, got dims ", contraction_dim);
-  return ops::_scaled_mm_out(self, mat2, scale_a[0], scale_b[0], bias, {}, out_dtype, use_fast_accum, out);
+  return ops::_scaled_mm_out(self, mat2, a, b, bias, {}, out_dtype, use_fast_accum, out);
 }
 
-at::Tensor _scaled_mm_v2(const at::Tensor& self, const at::Tensor& mat2, at::TensorList scale_a,
-                         at::IntArrayRef recipe_a, at::IntArrayRef swizzle_a, at::TensorList scale_b,
-                         at::IntArrayRef recipe_b, at::IntArrayRef swizzle_b, const OptionalTensor& bias,
-                         std::optional<at::ScalarType> out_dtype, at::IntArrayRef contraction_dim,
-                         bool use_fast_accum) {
+at::Tensor _scaled_mm_v2(const at::Tensor& self, const at::Tensor& mat2, Scales scale_a, at::IntArrayRef recipe_a,
+                         at::IntArrayRef swizzle_a, Scales scale_b, at::IntArrayRef recipe_b, at::IntArrayRef swizzle_b,
+                         const OptionalTensor& bias, std::optional<at::ScalarType> out_dtype,
+                         at::IntArrayRef contraction_dim, bool use_fast_accum) {
   at::Tensor out = at::empty({0}, self.options().dtype(out_dtype.value_or(self.scalar_type())));
   return ops::_scaled_mm_v2_out(self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype,
                                 contraction_dim, use_fast_accum, out);
