@@ -292,6 +292,20 @@ def without_windows():
     print("summed", flush=True)
 
 
+def small_first():
+    """Small collectives are kernels where those of all ranks reach the others', and go through Gloo else."""
+    ways = os.environ["TEST_WAYS"].split()
+    os.environ["PYTORCH_OCL_SHARED_MEMORY"] = ways[rank()]
+    start(seconds=60)
+    x = torch.ones(5, device="ocl")
+    dist.all_reduce(x)
+    assert (x == 2).all()
+    dist.all_reduce(x[:0])
+    by_kernels = "memfd:dlprim" in open("/proc/self/maps").read()
+    assert by_kernels == (ways == ["windows", "windows"]), ways
+    print("summed", flush=True)
+
+
 def small_after_large():
     """Small collectives go through shared memory once a large one does; ranks of a GPU and of a CPU agree on pieces."""
     if rank() == 0:

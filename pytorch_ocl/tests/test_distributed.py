@@ -108,6 +108,12 @@ def test_windows_that_one_rank_does_not_want(tmp_path):
         assert code == 0 and out.strip() == "summed", errors
 
 
+@pytest.mark.parametrize("ways", ["windows windows", "windows host", "host windows"])
+def test_small_collectives_first(ways, tmp_path):
+    for code, out, errors in run("small_first", tmp_path, TEST_WAYS=ways):
+        assert code == 0 and out.strip() == "summed", errors
+
+
 def test_small_collectives_after_large_ones(tmp_path):
     for code, out, errors in run("small_after_large", tmp_path):
         assert code == 0 and out.strip() == "reduced" and "shared memory" not in errors, errors

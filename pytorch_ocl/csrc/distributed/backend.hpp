@@ -24,8 +24,8 @@ struct SharedOptions {
   /// Not given: what suits the device of each rank best, the least of all ranks.
   std::optional<std::int64_t> piece_bytes{};
   /// Smaller collectives go through Gloo until the group has had one that does not; but reductions of 16 bits, which
-  /// Gloo does not do in float32.
-  std::int64_t least_bytes = std::int64_t(64) << 10;
+  /// Gloo does not do in float32. Not given: 64 KiB, or 0 where all ranks' devices reach each other by kernels.
+  std::optional<std::int64_t> least_bytes{};
 };
 
 /// c10d's backend for tensors of ocl devices: copies them to pinned host memory and runs Gloo there. A caller never
@@ -98,6 +98,8 @@ class GlooBackend final : public c10d::Backend {
   WorkPtr try_shared(Call call, std::vector<Exchange> exchanges, std::chrono::milliseconds timeout,
                      std::function<WorkPtr()> again);
   bool wants_shared(const std::vector<Exchange>& exchanges);
+  bool takes_small(c10::Device where);
+  bool exchanges_by_kernels(c10::Device where) const;
   Channel* channel(c10::Device where, std::chrono::milliseconds timeout);
   std::unique_ptr<Channel> make_channel(c10::Device where, std::chrono::milliseconds timeout);
   bool holds_streams(c10::Device where) const;
@@ -129,6 +131,7 @@ class GlooBackend final : public c10d::Backend {
   std::mutex mutex_;
   std::map<std::pair<c10::DeviceIndex, bool>, Streams> streams_;
   std::atomic<bool> may_share_, has_shared_{false};  // ranks make the same calls, so has_shared_ is alike on all
+  std::optional<bool> takes_small_;  // once the ranks have agreed
   std::unique_ptr<Channel> channel_;  // made by the first task of collectives_ that wants it
   std::atomic<WindowChannel*> windows_{nullptr};  // the same, where it is one
   std::atomic<int> unstarted_{0};  // calls for the channel that collectives_ has not started yet

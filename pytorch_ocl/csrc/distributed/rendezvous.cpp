@@ -100,6 +100,14 @@ bool are_alike(c10d::Store& store, int rank, int size, const std::string& trait,
   return !trait.empty() && std::ranges::all_of(all, [&](const std::string& other) { return other == trait; });
 }
 
+bool all_agree(c10d::Store& store, int rank, int size, bool yes, std::chrono::milliseconds timeout) {
+  Board board(store, rank, size, timeout);
+  if (yes)
+    return std::ranges::all_of(board.exchange("/agrees/", "1"), [](const std::string& other) { return other == "1"; });
+  board.post("/agrees/", "0");
+  return false;
+}
+
 std::vector<SharedSegment> share_segments(c10d::Store& store, int rank, int size, std::size_t bytes,
                                           std::chrono::milliseconds timeout, std::string& reason) {
   Board board(store, rank, size, timeout);

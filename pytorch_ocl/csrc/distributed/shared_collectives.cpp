@@ -24,6 +24,8 @@ using Kind = Exchange::Kind;
 
 // Segments grow with the number of ranks, and so do the ways between them.
 constexpr int most_ranks = 64;
+// Where threads of the hosts move them.
+constexpr std::int64_t least_by_threads = 64 << 10;
 // Bytes of a piece. Each takes a GPU's driver calls that hold up what else the process launches, and gradients are
 // mostly exchanged beside that; on CPUs, pieces that fit caches are faster.
 constexpr std::int64_t gpu_piece = 16 << 20, cpu_piece = 4 << 20;
@@ -79,8 +81,28 @@ bool GlooBackend::wants_shared(const std::vector<Exchange>& exchanges) {
     bytes += std::int64_t(exchange.input.nbytes());
     narrow |= is_narrow(exchange);
   }
-  if (!has_shared_ && !narrow && bytes < options_.least_bytes) return false;
+  const c10::Device where = exchanges.front().input.device();
+  if (!has_shared_ && !narrow && bytes < options_.least_bytes.value_or(least_by_threads) && !takes_small(where))
+    return false;
   return has_shared_ = true;
+}
+
+// Kernels that wait for each other take a tenth of Gloo's time, however little they move.
+bool GlooBackend::takes_small(c10::Device where) {
+  if (options_.least_bytes) return false;
+  if (!takes_small_) {
+    c10d::PrefixStore store("ocl_small", store_);
+    takes_small_ = all_agree(store, rank_, size_, exchanges_by_kernels(where), group_->getBackendOptions()->timeout);
+  }
+  return *takes_small_;
+}
+
+bool GlooBackend::exchanges_by_kernels(c10::Device where) const {
+  return translated([&] {
+    const dlprim::DeviceInfo& info = device(where.index()).info();
+    return options_.windows.value_or(info.gpu) && size_ <= dlprim::PeerExchange::most_ranks &&
+           dlprim::PeerExchange::runs_on(info);
+  });
 }
 
 std::unique_ptr<Channel> GlooBackend::make_channel(c10::Device where, std::chrono::milliseconds timeout) {
@@ -215,11 +237,7 @@ WorkPtr GlooBackend::try_shared(Call call, std::vector<Exchange> exchanges, std:
     unstarted_--;
   });
   // Kernels of several groups that wait for other ranks must come in one order on all, those of their first calls as well.
-  const bool in_order = translated([&] {
-    const dlprim::DeviceInfo& info = device(where.index()).info();
-    return options_.windows.value_or(info.gpu) && dlprim::PeerExchange::runs_on(info);
-  });
-  if (in_order && !collectives_.is_current()) {
+  if (exchanges_by_kernels(where) && !collectives_.is_current()) {
     std::promise<void> started;
     collectives_.post([&started] { started.set_value(); });
     started.get_future().wait();
