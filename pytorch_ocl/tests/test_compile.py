@@ -499,21 +499,3 @@ def test_what_devices_there_are_is_a_constant(device):
 
     compiled = torch.compile(function, fullgraph=True)
     assert compiled(torch.zeros(3, device=device)).tolist() == [torch.ocl.device_count()] * 3
-
-
-def test_a_reduction_beside_atomic_additions(device):
-    def function(table, places, weight):
-        x = F.layer_norm(F.embedding(places, table), (64,), weight)
-        return (x * x.sin()).sum()
-
-    def gradients(function):
-        inputs = [x.to(device).requires_grad_() for x in (table, weight)]
-        function(inputs[0], places.to(device), inputs[1]).backward()
-        return [x.grad for x in inputs]
-
-    table, places, weight = floats(50, 64), integers(0, 50, 4, 30), floats(64)
-    with no_eager_graphs():
-        found, codes = torch._inductor.utils.run_and_get_code(gradients, torch.compile(function))
-    assert any("REDUCE_NUMBER(" in kernel and "ADD(f32" in kernel for kernel in "".join(codes).split("FusedKernel("))
-    for a, b in zip(found, gradients(function)):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)

@@ -177,3 +177,28 @@ def test_normal_distribution_in_gelu(device):
     x = torch.linspace(-6, 6, 4000)
     check(F.gelu, x, device=device)
     assert "erf_plus_one_f32(" in source_of(F.gelu, x.to(device))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_gradients_of_masked_rows(device, dtype):
+    x, gradient = floats(9, 49, dtype=dtype), floats(9, 49, dtype=dtype)
+    x[:, :20] -= 100  # what is left of them is below the normal numbers
+    x[3, 7] = torch.nan
+    probabilities = torch.softmax(x, -1)
+    check(lambda p, g: torch.ops.aten._softmax_backward_data(g, p, -1, g.dtype), probabilities, gradient, device=device)
+
+
+def test_additions_by_index_are_eager(device):
+    def rows(x, index, values):
+        return x.index_put((index,), values * 2, accumulate=True), x.index_add(0, index, values * 3)
+
+    def elements(x, index, values):
+        index = index[:, None].expand_as(values)
+        return x.scatter_add(0, index, values * 2), x.scatter_reduce(0, index, values, "sum", include_self=False)
+
+    inputs = floats(30, 8), integers(0, 30, 200), floats(200, 8)
+    for function in (rows, elements):
+        check(function, *inputs, device=device, rtol=1e-5, atol=1e-5)
+        assert "ADD(" not in source_of(function, *(x.to(device) for x in inputs))
+    x, index, values = (x.to(device) for x in inputs)
+    assert "ADD(" in source_of(rows, x.int(), index, values.int())

@@ -173,3 +173,21 @@ def test_variances_of_numbers_far_from_zero(device, large):
     with no_eager_graphs():
         found = torch.compile(lambda x: torch.var_mean(x, 1))(x.to(device))
     torch.testing.assert_close(moved(found, "cpu"), tuple(e.float() for e in expected), rtol=2e-4, atol=1e-5)
+
+
+def test_a_reduction_beside_atomic_additions(device):
+    def function(table, places, weight):
+        x = F.layer_norm(F.embedding(places, table), (64,), weight)
+        return (x * x.sin()).sum()
+
+    def gradients(function):
+        inputs = [x.to(device).requires_grad_() for x in (table, weight)]
+        function(inputs[0], places.to(device), inputs[1]).backward()
+        return [x.grad for x in inputs]
+
+    table, places, weight = floats(50, 64), integers(0, 50, 4, 30), floats(64)
+    with no_eager_graphs():
+        found, codes = torch._inductor.utils.run_and_get_code(gradients, torch.compile(function))
+    assert any("REDUCE_NUMBER(" in kernel and "ADD(f32" in kernel for kernel in "".join(codes).split("FusedKernel("))
+    for a, b in zip(found, gradients(function)):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)

@@ -218,3 +218,16 @@ def test_lines_and_elements_by_index(device, columns, dtype):
     assert torch.equal(moved[0].gather(1, moved[3]).cpu(), x.gather(1, places))
     assert torch.equal(moved[0][:, moved[3][0]].cpu(), x[:, places[0]])
     assert torch.equal(moved[0][moved[2] - 30].cpu(), x[rows])
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_gradients_of_masked_softmax(device, dim):
+    x, gradient = torch.randn(60, 60), torch.randn(60, 60)
+    x.narrow(dim, 5, 20).sub_(100)  # what is left of them is below the normal numbers
+    x[3, 7] = torch.nan
+    results = []
+    for where in ("cpu", device):
+        leaf = x.to(where).detach().requires_grad_()
+        torch.softmax(leaf, dim).backward(gradient.to(where))
+        results.append(leaf.grad.cpu())
+    torch.testing.assert_close(*results, equal_nan=True)
