@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
 // What C++ programs that Inductor generated call: their kernels, and operators by way of the dispatcher.
-#include <torch/headeronly/version.h>
-
-#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR == 13  // as AOT_TESTED in inductor/__init__.py
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/jit_type.h>
 #include <ATen/ops/empty_strided.h>
@@ -193,6 +190,8 @@ void plan(AtenTensorHandle handle, const std::int64_t* sizes, const std::int64_t
   if (!same) tensor = at::empty_strided(planned_sizes, planned, tensor.options()).copy_(tensor);
 }
 
+void refuse(const char* reason) { throw std::runtime_error(reason); }
+
 // A function that keeps its error for whoever runs the program, which makes text of it on the way.
 thread_local std::exception_ptr last_error;
 
@@ -219,6 +218,7 @@ const aot::Interface& aot_interface() {
       .find = [](auto... arguments) { return keeping<&find>(arguments...); },
       .call = [](auto... arguments) { keeping<&call>(arguments...); },
       .plan = [](auto... arguments) { keeping<&plan>(arguments...); },
+      .refuse = [](auto... arguments) { keeping<&refuse>(arguments...); },
   };
   return instance;
 }
@@ -229,4 +229,3 @@ TORCH_LIBRARY_FRAGMENT(pytorch_ocl, m) {
 }
 
 }  // namespace pytorch_ocl
-#endif

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Runs packages of AOTInductor on ocl devices, for torch._inductor.aoti_load_package and AOTIModelPackageLoader.
-#include <torch/headeronly/version.h>
-
-#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR == 13  // as AOT_TESTED in inductor/__init__.py
 #include <ATen/DynamicLibrary.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -93,10 +90,7 @@ class Runner final : public AOTIModelContainerRunner {
     update_constant_buffer_func_ = [](Handle handle, AOTInductorConstantMapHandle map, bool inactive, bool all) {
       return of(handle).update(map, inactive, all, {.copy = true, .from_cpu = false});
     };
-    update_constant_buffer_from_cpu_func_ = [](Handle handle, AOTInductorConstantMapHandle map, bool inactive,
-                                               bool all) {
-      return of(handle).update(map, inactive, all, {.copy = true, .from_cpu = true});
-    };
+    replace_update_from_cpu(*this);
     update_user_managed_constant_buffer_func_ = [](Handle handle, AOTInductorConstantMapHandle map, bool inactive,
                                                    bool all) {
       return of(handle).update(map, inactive, all, {.copy = false, .from_cpu = false});
@@ -119,6 +113,15 @@ class Runner final : public AOTIModelContainerRunner {
       of(handle).held_[1 - of(handle).active_].clear();
       return of(handle).free_inactive_(handle);
     };
+  }
+
+  template <class Any>
+  static void replace_update_from_cpu(Any& runner) {
+    if constexpr (requires { runner.update_constant_buffer_from_cpu_func_; })  // since PyTorch 2.13
+      runner.update_constant_buffer_from_cpu_func_ = [](Handle handle, AOTInductorConstantMapHandle map, bool inactive,
+                                                        bool all) {
+        return of(handle).update(map, inactive, all, {.copy = true, .from_cpu = true});
+      };
   }
 
   c10::Device device_of(const aot::Constant& constant) const {
@@ -229,4 +232,3 @@ const torch::inductor::RegisterAOTIModelRunner runner_registered("ocl", &make_ru
 }  // namespace
 
 }  // namespace pytorch_ocl
-#endif

@@ -11,7 +11,6 @@ from torch.utils._pytree import tree_leaves
 
 # Minors of PyTorch whose Inductor was tested here.
 TESTED = ("2.11", "2.12", "2.13", "2.14", "2.15")
-AOT_TESTED = ("2.13",)  # whose C++ programs, too
 _warned = False
 
 
@@ -35,9 +34,9 @@ def uses_ocl(graph, inputs) -> bool:
     )
 
 
-def is_tested(versions=None) -> bool:
-    """Whether this version of PyTorch is one of those, by default of those whose graphs are compiled."""
-    return ".".join(torch.__version__.split(".")[:2]) in (TESTED if versions is None else versions)
+def is_tested() -> bool:
+    """Whether this version of PyTorch is one of those."""
+    return ".".join(torch.__version__.split(".")[:2]) in TESTED
 
 
 def _warn(reason) -> None:

@@ -5,7 +5,8 @@ import functools
 
 import torch
 
-from pytorch_ocl.inductor import AOT_TESTED, flex_attention, is_tested, registration, runtime
+from pytorch_ocl import inductor
+from pytorch_ocl.inductor import flex_attention, registration, runtime
 from pytorch_ocl.inductor.compile import settings
 
 # Weights lie in a file of the package, which the library reads; the program has none of its own.
@@ -33,9 +34,9 @@ def _expanded(inner_compile):
 def prepare(inner_compile, patches):
     """The function that compiles a graph, and Inductor's configuration, as ocl devices need them. Raises RuntimeError
     for versions of PyTorch whose C++ programs are not known."""
-    if not is_tested(AOT_TESTED):
+    if not inductor.is_tested():
         raise RuntimeError(
-            f"AOTInductor compiles programs for ocl devices with torch {', '.join(AOT_TESTED)}, "
+            f"AOTInductor compiles programs for ocl devices with torch {', '.join(inductor.TESTED)}, "
             f"this is {torch.__version__}"
         )
     registration.register()

@@ -8,7 +8,7 @@
 namespace pytorch_ocl::aot {
 
 /// Changes whenever anything below does: programs of another number are refused.
-inline constexpr std::int64_t abi_version = 1;
+inline constexpr std::int64_t abi_version = 2;
 
 /// A fused kernel: its OpenCL C, form, length of rows (0 where it changes), neighbouring elements that it can take
 /// together, and what it may report.
@@ -75,6 +75,8 @@ struct Interface {
   /// Replaces the tensor behind a handle by a copy with these strides, unless it has them.
   void (*plan)(AtenTensorHandle tensor, const std::int64_t* sizes, const std::int64_t* strides,
                std::int64_t dimensions);
+  /// Throws std::runtime_error.
+  void (*refuse)(const char* reason);
 };
 
 }  // namespace pytorch_ocl::aot

@@ -128,8 +128,9 @@ inline void expect_device(AtenTensorHandle tensor, int number, std::int32_t type
     const bool ours = type == aoti_torch_device_type_privateuse1();
     return (ours ? "ocl:" : "another accelerator: ") + std::to_string(index);
   };
-  throw std::runtime_error("input " + std::to_string(number) + " of the model is expected on " + name(type, index) +
-                           ", but is on " + name(found_type, found_index));
+  const std::string reason = "input " + std::to_string(number) + " of the model is expected on " + name(type, index) +
+                             ", but is on " + name(found_type, found_index);
+  library().refuse(reason.c_str());
 }
 
 /// A tensor of the CPU on a device.

@@ -13,10 +13,8 @@ from torch._inductor import config
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
 from pytorch_ocl.inductor import (
-    AOT_TESTED,
     epilogues,
     flex_attention,
-    is_tested,
     products,
     registration,
     replay,
@@ -113,9 +111,6 @@ def warn(error) -> None:
 def compile_graph(graph, inputs, patches, **options):
     """As Inductor's compile_fx; `patches` of its configuration go before what this device needs."""
     registration.register()
-    needed = settings()
-    if not is_tested(AOT_TESTED):
-        needed["cpp_wrapper"] = False
     replayed = bool(patches.get("triton.cudagraphs", config.triton.cudagraphs))
     # Programs from the cache of autograd's would not pass _inner.
     kept = torch._functorch.config.patch(enable_autograd_cache=False) if replayed else contextlib.nullcontext()
@@ -124,7 +119,7 @@ def compile_graph(graph, inputs, patches, **options):
             graph,
             inputs,
             inner_compile=functools.partial(_inner, replayed=True) if replayed else _inner,
-            config_patches={**patches, **needed},
+            config_patches={**patches, **settings()},
             **options,
         )
     try:

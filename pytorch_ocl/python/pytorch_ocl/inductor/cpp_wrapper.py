@@ -15,13 +15,13 @@ import torch
 from torch._inductor import ir
 from torch._inductor.codegen.common import IndentedBuffer
 from torch._inductor.codegen.cpp_utils import cexpr
-from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 from torch._inductor.codegen.wrapper import WrapperLine
-from torch._inductor.utils import make_codegen_buffer, normalize_name
+from torch._inductor.utils import normalize_name
 from torch._inductor.virtualized import V
 from torch.utils._pytree import tree_leaves
 
 from pytorch_ocl.inductor import runtime
+from pytorch_ocl.inductor.cpp_wrapper_base import Base, make_codegen_buffer
 
 _FOLDER = pathlib.Path(__file__).parent
 _NO_SCHEMA = types.SimpleNamespace(arguments=())  # of operators that Python alone knows
@@ -78,7 +78,7 @@ class OperatorLine(WrapperLine):
         raise NotImplementedError("operators of ocl devices in FX programs")
 
 
-class OclCppWrapper(CppWrapperCpu):
+class OclCppWrapper(Base):
     """Of a whole graph; graphs within it are part of the same function."""
 
     def __init__(self):
@@ -95,13 +95,13 @@ class OclCppWrapper(CppWrapperCpu):
     @staticmethod
     def get_device_include_path_aot(device):
         if device != "ocl":
-            return CppWrapperCpu.get_device_include_path_aot(device)
-        return "#include <torch/csrc/inductor/aoti_include/common.h>\n" + _program_text()
+            return Base.get_device_include_path_aot(device)
+        return Base.includes_aot + _program_text()
 
     @staticmethod
     def get_device_include_path_jit(device):
         if device != "ocl":
-            return CppWrapperCpu.get_device_include_path_jit(device)
+            return Base.get_device_include_path_jit(device)
         return "#include <torch/csrc/inductor/cpp_wrapper/common.h>\n" + _program_text()
 
     def _device_number(self):
@@ -205,6 +205,7 @@ class OclCppWrapper(CppWrapperCpu):
         outputs = [output if isinstance(output, ir.IRNode) else None for output in outputs]
         arguments = align_arguments(op._schema, positional, named)
         self.writeline(OperatorLine(self, op, arguments, outputs))
+        self._after_operator(outputs)
 
     def write_operator(self, op, arguments, outputs):
         """Writes a call of an operator, and variables for the tensors it returns."""
@@ -255,20 +256,24 @@ class OclCppWrapper(CppWrapperCpu):
             return f"ocl::text({_literal(value)})"
         raise NotImplementedError(f"{type(value).__name__} arguments of operators in a C++ program")
 
-    def _codegen_assert_size_stride(self, code, name, size, stride, op_name):
+    def _codegen_assert_size_stride(self, code, name, size, stride, *rest):
         if name.startswith("buf"):
             code.writeline(f"ocl_program.plan({name}, {size}, {stride});")
         else:
-            super()._codegen_assert_size_stride(code, name, size, stride, op_name)
+            super()._codegen_assert_size_stride(code, name, size, stride, *rest)
 
     # The program's frame
 
-    def _write_input_unpacking(self):
-        for number, (_, value) in enumerate(V.graph.graph_inputs.items()):
+    def _expect_devices(self, of_number):
+        """Checks inputs, each by what it is called in the program."""
+        for number, value in enumerate(V.graph.graph_inputs.values()):
             if V.graph.aot_mode and isinstance(value, ir.TensorBox):
                 kind, index = self.codegen_device(value.get_device()).split(", ")
                 index = self.codegen_device_idx(value.get_device(), index)
-                self.prefix.writeline(f"ocl::expect_device(inputs[{number}], {number}, {kind}, {index});")
+                self.prefix.writeline(f"ocl::expect_device({of_number(number)}, {number}, {kind}, {index});")
+
+    def _write_input_unpacking(self):
+        self._expect_devices("inputs[{}]".format)
         super()._write_input_unpacking()
 
     def _write_entry_point_postamble(self):

@@ -17,7 +17,8 @@ from torch._inductor.codegen.common import (
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch._inductor.scheduler import Scheduler
 
-from pytorch_ocl.inductor import AOT_TESTED, combined, is_tested, lowerings, random_states
+from pytorch_ocl.inductor import combined, lowerings, random_states
+from pytorch_ocl.inductor.cpp_wrapper import OclCppWrapper
 from pytorch_ocl.inductor.interface import register_interface
 from pytorch_ocl.inductor.scheduling import OclScheduling
 from pytorch_ocl.inductor.wrapper import OclWrapper
@@ -76,10 +77,7 @@ def register() -> None:
     register_interface()
     register_device_op_overrides("ocl", OclOpOverrides())
     init_backend_registration()
-    cpp_wrapper = None
-    if is_tested(AOT_TESTED):
-        from pytorch_ocl.inductor.cpp_wrapper import OclCppWrapper as cpp_wrapper
-    register_backend_for_device("ocl", OclScheduling, OclWrapper, cpp_wrapper, device_custom_pass=OclPass())
+    register_backend_for_device("ocl", OclScheduling, OclWrapper, OclCppWrapper, device_custom_pass=OclPass())
     inductor_utils.get_gpu_type()  # what it finds without ocl is kept
     inductor_utils.GPU_TYPES.append("ocl")
     Scheduler.create_backend = _create_backend(Scheduler.create_backend)
