@@ -188,6 +188,24 @@ def test_gradients_of_masked_rows(device, dtype):
     check(lambda p, g: torch.ops.aten._softmax_backward_data(g, p, -1, g.dtype), probabilities, gradient, device=device)
 
 
+def test_attention_is_found_in_training(device):
+    def attention(q, k, v):
+        return ((q @ k.mT) * 0.2).softmax(-1) @ v
+
+    counts = torch._dynamo.utils.counters["inductor"]
+    before = counts["fuse_attention"]
+    inputs = [torch.randn(2, 4, 64, 32, device=device, requires_grad=True) for _ in range(3)]
+    with no_eager_graphs():
+        torch.compile(attention)(*inputs).sum().backward()
+    assert counts["fuse_attention"] > before
+
+
+def test_tiny_probabilities_are_skipped(device):
+    p, gradient = torch.rand(5, 49, device=device), torch.rand(5, 49, device=device)
+    text = source_of(lambda p, g: torch.ops.aten._softmax_backward_data(g, p, -1, p.dtype), p, gradient)
+    assert "1.17549" in text
+
+
 def test_additions_by_index_are_eager(device):
     def rows(x, index, values):
         return x.index_put((index,), values * 2, accumulate=True), x.index_add(0, index, values * 3)

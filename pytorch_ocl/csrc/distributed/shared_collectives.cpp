@@ -230,14 +230,19 @@ WorkPtr GlooBackend::try_shared(Call call, std::vector<Exchange> exchanges, std:
   if (std::ranges::any_of(exchanges, [](const Exchange& exchange) { return !exchange.after.empty(); })) held.reset();
   auto work = StagedWork::make(rank_, call.type, call.title, streams(where, true).to_device, ready, exchanges.size(),
                                Images{}, std::move(call.outputs), callbacks_, std::move(held));
+  const bool known = [&] {
+    std::lock_guard guard(mutex_);
+    return channel_ != nullptr;
+  }();
   unstarted_++;
   collectives_.post([this, exchanges = std::move(exchanges), progress = work->progress(), ready, where, timeout,
                      again = std::move(again)]() mutable {
     start_shared(exchanges, progress, ready, where, timeout, again);
     unstarted_--;
   });
-  // Kernels of several groups that wait for other ranks must come in one order on all, those of their first calls as well.
-  if (exchanges_by_kernels(where) && !collectives_.is_current()) {
+  // Kernels of several groups that wait for other ranks must come in one order on all, those of their first calls as
+  // well: these wait until it is known whether exchanges are kernels.
+  if (!known && exchanges_by_kernels(where) && !collectives_.is_current()) {
     std::promise<void> started;
     collectives_.post([&started] { started.set_value(); });
     started.get_future().wait();

@@ -20,6 +20,7 @@ from pytorch_ocl.inductor import (
     replay,
     runtime,
     shared_heads,
+    softmax_gradients,
 )
 
 # What Inductor's kernels for other devices need.
@@ -86,6 +87,7 @@ def _inner(module, inputs, *, replayed=False, **options):
         shared_heads.share(module)
         products.join(module)
         epilogues.fuse(module)
+        softmax_gradients.skip_tiny(module)
         compiled = compile_fx_inner(module, inputs, **options)
         runtime.wait_for_builds()
         if replayed and hasattr(compiled, "current_callable"):

@@ -4,7 +4,7 @@
 import functools
 
 import torch
-from torch._inductor import decomposition, lowering
+from torch._inductor import lowering
 from torch._inductor.lowering import ELEMENTWISE_TYPE_PROMOTION_KIND, fallback_handler, get_promoted_dtype, lowerings
 from torch._inductor.virtualized import V
 
@@ -35,7 +35,7 @@ def _run_eagerly(operator, applies):
     lowerings[operator] = lower
 
 
-def _is_ocl_cpu(device):
+def is_ocl_cpu(device):
     """Whether it is a CPU's OpenCL device, whose kernels get the form for CPUs."""
     if device is None or device.type != "ocl" or runtime.gpu_forms:
         return False
@@ -44,7 +44,7 @@ def _is_ocl_cpu(device):
 
 def _runs_on_ocl_cpu():
     """Whether what is lowered now is computed on a CPU's OpenCL device."""
-    return _is_ocl_cpu(getattr(V.graph.current_node.meta.get("val"), "device", None))
+    return is_ocl_cpu(getattr(V.graph.current_node.meta.get("val"), "device", None))
 
 
 def _variance_in_two_steps(original):
@@ -52,7 +52,7 @@ def _variance_in_two_steps(original):
 
     @functools.wraps(original)
     def use_two_step_variance(x, *arguments, **options):
-        return _is_ocl_cpu(x.get_device()) or original(x, *arguments, **options)
+        return is_ocl_cpu(x.get_device()) or original(x, *arguments, **options)
 
     return use_two_step_variance
 
@@ -78,21 +78,6 @@ def _scatters_eagerly(original):
     return use_scatter_fallback
 
 
-def _softmax_backward_of_normal(original):
-    """CPUs take 20 times as long for numbers below the normal ones, as masks leave. Beside the rest of a row, which
-    adds up to 1, such a probability changes no gradient."""
-
-    @functools.wraps(original)
-    def _softmax_backward_data(grad_output, output, dim, input_dtype):
-        if not _is_ocl_cpu(output.device) or output.dtype == torch.float16:  # a normal number of the kernel's float
-            return original(grad_output, output, dim, input_dtype)
-        output = torch.where(output.abs() < torch.finfo(output.dtype).tiny, 0, output)
-        gradient = output * (grad_output - (grad_output * output).sum(dim, keepdim=True))
-        return gradient.to(input_dtype).contiguous()
-
-    return _softmax_backward_data
-
-
 def _replace(holder, name, wrap) -> None:
     """Wraps a function that Inductor's lowerings call, where this version has it (read in PyTorch 2.11 to 2.15)."""
     if hasattr(holder, name):
@@ -104,6 +89,3 @@ def register() -> None:
     _replace(lowering, "needs_fallback_due_to_atomic_add_limitations", _adds_eagerly)
     _replace(lowering, "use_scatter_fallback", _scatters_eagerly)
     _run_eagerly(aten.nextafter.default, _is_narrow_nextafter)
-    softmax = aten._softmax_backward_data.default
-    decomposition.decompositions[softmax] = _softmax_backward_of_normal(decomposition.decompositions[softmax])
-    decomposition.fast_random_decomps.cache_clear()
