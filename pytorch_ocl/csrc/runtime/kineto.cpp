@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Every kernel and copy as a row of torch.profiler's tables and traces.
-#if __has_include(<torch/csrc/profiler/standalone/privateuse1_profiler.h>)  // since PyTorch 2.12 or 2.13
 #include <dlprim/runtime/profile.hpp>
 #include <libkineto.h>
 #include <output_base.h>
+#if __has_include(<torch/csrc/profiler/standalone/privateuse1_profiler.h>)
 #include <torch/csrc/profiler/standalone/privateuse1_profiler.h>
+#endif
 
 #include <algorithm>
 #include <limits>
@@ -110,9 +111,15 @@ class OclProfiler final : public libkineto::IActivityProfiler {
   std::set<ActivityType> types_{ActivityType::CONCURRENT_KERNEL, ActivityType::GPU_MEMCPY, ActivityType::GPU_MEMSET};
 };
 
+#ifdef REGISTER_PRIVATEUSE1_PROFILER
 REGISTER_PRIVATEUSE1_PROFILER(OclProfiler);
+#else  // PyTorch 2.11
+const bool with_kineto = [] {
+  libkineto::api().registerProfilerFactory([] { return std::make_unique<OclProfiler>(); });
+  return true;
+}();
+#endif
 
 }  // namespace
 
 }  // namespace pytorch_ocl
-#endif

@@ -30,7 +30,9 @@ def _profiles(original):
     @functools.wraps(original)
     def __init__(self, *, activities=None, **options):
         if activities is not None:
-            activities = {ProfilerActivity.OCL if each == ProfilerActivity.CUDA else each for each in activities}
+            activities = {
+                ProfilerActivity.PrivateUse1 if each == ProfilerActivity.CUDA else each for each in activities
+            }
         return original(self, activities=activities, **options)
 
     return __init__
@@ -41,5 +43,4 @@ def install() -> None:
     cudnn.benchmark  # noqa: B018  (the class of the module is made when it is imported)
     type(cudnn).benchmark = _benchmark()
     torch.backends.cuda.is_built = for_program(torch.backends.cuda.is_built, True)
-    if hasattr(ProfilerActivity, "OCL"):
-        torch.profiler.profile.__init__ = _profiles(torch.profiler.profile.__init__)
+    torch.profiler.profile.__init__ = _profiles(torch.profiler.profile.__init__)
