@@ -35,6 +35,7 @@ def parse_arguments():
     parser.add_argument("--image", type=int, default=224, help="pixels of an image's side (default: 224)")
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--limit", type=int, default=300, help="seconds for a kind of device and a way (default: 300)")
+    parser.add_argument("--sequences", type=int, default=8, help="of 1024 words, of a rank (default: 8)")
     parser.add_argument("--width", type=int, default=1024, help="of the transformer (default: 1024)")
     parser.add_argument("--layers", type=int, default=24, help="of the transformer (default: 24)")
     parser.add_argument("--device", help="OCL_VISIBLE_DEVICES of the ranks")
@@ -183,7 +184,7 @@ def sharded_training(options, device, wait):
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-    batch, length, words = 8, 1024, 50257
+    batch, length, words = options.sequences, 1024, 50257
     alone = dist.new_subgroups(group_size=1)[0]
     found = {}
     for ranks, group in ((1, alone), (options.ranks, dist.group.WORLD)):

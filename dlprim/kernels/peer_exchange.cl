@@ -8,14 +8,17 @@
 //
 // Defines: T: what is copied at once; RANKS; GROUP; SLOT: bytes. Windows are passed from the own one on, the next rank's
 // behind it. Offsets within a window are those of primitives/peer_exchange.cpp.
+//
+// With TAG, a type, what arrives is reduced with the own part, rank by rank, in VALUE(TAG), and rounded once. OPERATION is
+// then a number, or `operation`, the argument.
 #include "lib/types.clh"
 
 #define ABORTED 64
 #define MISMATCH 128
-#define COUNTS 256
 #define CALLS 512
-#define ARRIVED 2048
-#define SLOTS 4096
+#define COUNTS 2048
+#define ARRIVED 4096
+#define SLOTS 16384
 
 #define EACH_2(M) M(1)
 #define EACH_3(M) EACH_2(M) M(2)
@@ -96,11 +99,64 @@ inline int await(__global uchar *window, uint count, uint by, int first, uint nu
   return 0;
 }
 
+#ifdef TAG
+// As PeerOperation counts them.
+#define AVERAGE 1
+#define PRODUCT 2
+#define MINIMUM 3
+#define MAXIMUM 4
+
+// NaN where one of both is, as torch.minimum and torch.maximum.
+inline VALUE(TAG) combined(VALUE(TAG) a, VALUE(TAG) b, uint operation) {
+  switch (operation) {
+    case PRODUCT: return a * b;
+    case MINIMUM: return a < b || a != a ? a : b;
+    case MAXIMUM: return a > b || a != a ? a : b;
+    default: return a + b;
+  }
+}
+
+#define ITEMS (sizeof(T) / sizeof(STORAGE(TAG)))
+#define AT_ONCE (RANKS > 4 ? 2 : 4)
+typedef union {
+  T word;
+  STORAGE(TAG) items[ITEMS];
+} packed;
+
+// The words of all ranks, reduced in their order.
+inline T reduced(const packed *words, uint operation) {
+  packed result;
+  _Pragma("unroll") for (uint item = 0; item < ITEMS; item++) {
+    VALUE(TAG) value = DECODE(TAG, words[0].items[item]);
+    _Pragma("unroll") for (uint r = 1; r < RANKS; r++)
+      value = combined(value, DECODE(TAG, words[r].items[item]), operation);
+    if (operation == AVERAGE) value /= RANKS;
+    result.items[item] = ENCODE(TAG, value);
+  }
+  return result.word;
+}
+
+// A chunk of the own part and those in the window's slots; `to` may be where the own part is.
+inline void reduce(__global T *to, __global const T *own, __global uchar *window, uint chunk, uint rank, uint count,
+                   uint operation) {
+  __global const T *from[RANKS];
+  _Pragma("unroll") for (uint r = 0; r < RANKS; r++) from[r] = r == rank ? own : slot(window, chunk, r);
+  for (uint i = get_local_id(0); i < count; i += AT_ONCE * GROUP) {
+    packed words[AT_ONCE][RANKS];
+    _Pragma("unroll") for (uint j = 0; j < AT_ONCE; j++)
+      _Pragma("unroll") for (uint r = 0; r < RANKS; r++)
+        if (i + j * GROUP < count) words[j][r].word = from[r][i + j * GROUP];
+    _Pragma("unroll") for (uint j = 0; j < AT_ONCE; j++)
+      if (i + j * GROUP < count) to[i + j * GROUP] = reduced(words[j], operation);
+  }
+}
+#endif
+
 // `senders`: by rank, whose parts are received, and with `own`, whether this rank's part goes to its own tensor. `number`
 // counts calls; `call` says what they are, alike on all ranks.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void peer_exchange(
     CONST_GLOBAL(T, from), GLOBAL(T, to), GLOBAL(uchar, window0) EACH(PARAMETER), const parts given, const parts taken,
-    uint chunk, uint steps, uint senders, uint own, uint rank, uint number, ulong4 call) {
+    uint chunk, uint steps, uint senders, uint own, uint rank, uint operation, uint number, ulong4 call) {
   __local int ended;
   __global const T *source = CONST_POINTER(T, from);
   __global T *target = POINTER(T, to);
@@ -142,7 +198,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void peer_exchange(
     barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
     stop = ended;
     if (step > 0 && !stop) {
+#ifdef TAG
+      reduce(target + former / sizeof(T), source + (rank * given.stride + former) / sizeof(T), mine, before + step - 1,
+             rank, length(taken, 0, former, chunk), OPERATION);
+#else
       EACH(RECEIVE)
+#endif
     }
   }
   if (lane == 0) *count = before + steps;

@@ -14,27 +14,53 @@ namespace dlprim {
 namespace {
 
 // Offsets within a window: of what peer_exchange.cl calls by these names.
-constexpr std::size_t aborted = 64, mismatched = 128, calls = 512, slots = 4096;
+constexpr std::size_t aborted = 64, mismatched = 128, calls = 512, slots = 16384;
 constexpr std::size_t ranks_of_calls = 16, call_bytes = 32;
-constexpr std::size_t most_groups = 32, slots_each = 4, slot_bytes = 64 << 10;
+constexpr std::size_t most_groups = 64, slots_each = 4, slot_bytes = 64 << 10;
+
+constexpr std::uint32_t none = data_type_count, any = ~0u;
 
 struct Key {
   std::uint32_t ranks, item, group;
+  std::uint32_t type, operation;  // of what is reduced, or none; any: one that the kernel is told
 };
 
 const char* type_of(std::uint32_t bytes) {
-  return bytes == 16 ? "uint4" : bytes == 4 ? "uint" : bytes == 2 ? "ushort" : "uchar";
+  switch (bytes) {
+    case 16: return "uint4";
+    case 8: return "uint2";
+    case 4: return "uint";
+    case 2: return "ushort";
+    default: return "uchar";
+  }
 }
 
 Kernel& kernel_of(Queue& queue, const Key& key) {
   static KernelCache<Key> cache;
   return cache.get(queue.device(), key, [&] {
-    return KernelSource("peer_exchange.cl", "peer_exchange")
-        .define("T", type_of(key.item))
+    KernelSource source("peer_exchange.cl", "peer_exchange");
+    source.define("T", type_of(key.item))
         .define("RANKS", std::int64_t(key.ranks))
         .define("GROUP", std::int64_t(key.group))
         .define("SLOT", std::int64_t(slot_bytes));
+    if (key.type == none) return source;
+    source.define("TAG", tag(DataType(key.type)));
+    if (key.operation == any) source.define("OPERATION", "operation");
+    else source.define("OPERATION", std::int64_t(key.operation));
+    return source;
   });
+}
+
+// Sums of complex numbers are those of their parts.
+DataType part_type(DataType type) {
+  return type == DataType::complex64 ? DataType::float32 : type == DataType::complex128 ? DataType::float64 : type;
+}
+
+// "or" and "and" are the larger and the smaller one.
+PeerOperation operation_on(DataType type, PeerOperation operation) {
+  if (type != DataType::boolean) return operation;
+  const bool any = operation == PeerOperation::sum || operation == PeerOperation::maximum;
+  return any ? PeerOperation::maximum : PeerOperation::minimum;
 }
 
 // The kernel's `parts`.
@@ -49,8 +75,7 @@ std::uint32_t item_of(const PeerParts& from, const PeerParts& to) {
   std::uint64_t all = 16;
   for (const PeerParts& parts : {from, to})
     all |= parts.data.offset | parts.stride | parts.part | (parts.total == UINT64_MAX ? 0 : parts.total);
-  const std::uint32_t item = 1u << std::countr_zero(all);
-  return item == 8 ? 4 : item;
+  return 1u << std::countr_zero(all);
 }
 
 std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
@@ -78,8 +103,25 @@ PeerExchange::PeerExchange(std::vector<cl::Buffer> windows, int rank, std::byte*
                 "2 to 8 ranks, this one among them");
 }
 
+struct PeerExchange::Kind {
+  std::uint32_t type;
+  PeerOperation operation;
+};
+
 void PeerExchange::run(Queue& queue, const PeerParts& from, const PeerParts& to, std::uint32_t senders, bool own,
                        std::uint32_t number, const PeerCall& call) {
+  launch(queue, {none, PeerOperation::sum}, from, to, senders, own, number, call);
+}
+
+void PeerExchange::reduce(Queue& queue, const PeerParts& from, const PeerParts& to, DataType type,
+                          PeerOperation operation, std::uint32_t number, const PeerCall& call) {
+  DLPRIM_EXPECT(operation != PeerOperation::average || is_floating(type), "peer exchange", "an average of floats");
+  DLPRIM_EXPECT(operation == PeerOperation::sum || !is_complex(type), "peer exchange", "a sum of complex numbers");
+  launch(queue, {std::uint32_t(part_type(type)), operation_on(type, operation)}, from, to, ~0u, false, number, call);
+}
+
+void PeerExchange::launch(Queue& queue, const Kind& kind, const PeerParts& from, const PeerParts& to,
+                          std::uint32_t senders, bool own, std::uint32_t number, const PeerCall& call) {
   const bool cpu = queue.device().info().cpu;
   const std::size_t part = std::max<std::size_t>(std::max(from.part, to.part), 1), ranks = windows_.size();
   // On CPUs, threads may take groups in different orders, and then wait for each other's.
@@ -91,9 +133,14 @@ void PeerExchange::run(Queue& queue, const PeerParts& from, const PeerParts& to,
   for (std::size_t i = 0; i < ranks; i++) windows.push_back({windows_[(std::size_t(rank_) + i) % ranks](), 0});
   cl_ulong4 what{};
   for (std::size_t i = 0; i < call.size(); i++) what.s[i] = call[i];
-  launch(queue, kernel_of(queue, {std::uint32_t(ranks), item_of(from, to), group}), NDRange(groups * group, group),
-         Traffic{2 * part * ranks}, from.data, to.data, std::span<const BufferRef>(windows), extents(from), extents(to),
-         cl_uint(chunk), cl_uint(steps), cl_uint(senders), cl_uint(own), cl_uint(rank_), cl_uint(number), what);
+  std::uint32_t item = item_of(from, to);
+  if (kind.type != none && item < 16) item = std::uint32_t(size_of(DataType(kind.type)));  // fewer kernels
+  const bool adds = kind.operation == PeerOperation::sum || kind.operation == PeerOperation::average;
+  const Key key{std::uint32_t(ranks), item, group, kind.type, adds ? std::uint32_t(kind.operation) : any};
+  dlprim::launch(queue, kernel_of(queue, key), NDRange(groups * group, group), Traffic{2 * part * ranks}, from.data,
+                 to.data, std::span<const BufferRef>(windows), extents(from), extents(to), cl_uint(chunk),
+                 cl_uint(steps), cl_uint(senders), cl_uint(own), cl_uint(rank_), cl_uint(kind.operation),
+                 cl_uint(number), what);
 }
 
 void PeerExchange::abort(Queue& queue) {

@@ -10,6 +10,7 @@
 
 #include "builders.hpp"
 #include "deferred_event.hpp"
+#include "driver_room.hpp"
 #include "gate_outcome.hpp"
 #include "staging.hpp"
 
@@ -68,7 +69,7 @@ std::uint64_t Event::nanoseconds() const {
 
 Queue::Queue(Device& device, std::int64_t id)
     : device_(device), id_(id), submission_(id < first_copy_queue ? device.submission() : nullptr),
-      gates_(std::make_unique<GateOutcomes>()) {
+      room_(device.info().gpu ? std::make_unique<DriverRoom>() : nullptr), gates_(std::make_unique<GateOutcomes>()) {
   cl_int code = CL_SUCCESS;
   queue_ = cl::CommandQueue(clCreateCommandQueue(device.context()(), device.id(), CL_QUEUE_PROFILING_ENABLE, &code));
   check(code, "clCreateCommandQueue");
@@ -95,6 +96,7 @@ Event Queue::record() {
     const auto command = [this, made = kept.get()] {
       const std::unique_ptr<std::shared_ptr<DeferredEvent>> owned(made);
       (*owned)->make(queue_());
+      enqueued_marker();
       flush_driver();
     };
     event->handed_over(submission_->push(command, true));
@@ -104,6 +106,7 @@ Event Queue::record() {
   cl_event event = nullptr;
   check(clEnqueueMarkerWithWaitList(queue_(), 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
   Event marker{cl::Event(event)};
+  enqueued_marker();
   flush_driver();
   return marker;
 }
@@ -261,6 +264,7 @@ void Queue::mark(std::int64_t number) {
     check(clEnqueueMarkerWithWaitList(queue_(), 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
     backlog_.add_mark({number - 1, cl::Event(event)});
     backlog_.oldest();
+    enqueued_marker();
   });
 }
 
@@ -316,7 +320,12 @@ void Queue::fill(BufferRef to, const void* pattern, std::size_t pattern_bytes, s
   });
 }
 
+void Queue::enqueued_marker() {
+  if (room_) room_->enqueued(queue_());
+}
+
 void Queue::enqueued() {
+  enqueued_marker();
   busy_.store(true, std::memory_order_relaxed);
   if (unflushed_.fetch_add(1, std::memory_order_relaxed) + 1 >= flush_interval) flush_driver();
 }

@@ -95,6 +95,49 @@ TEST(PeerExchange, SendsFromOneAndEndsWhereTheTotalDoes) {
   EXPECT_EQ(to.read(), expected);
 }
 
+// Into another tensor and in place, from one number to several chunks of all groups.
+TEST(PeerExchange, Reduces) {
+  if (!runs_two_kernels_at_once()) return;
+  Ranks ranks(2);
+  std::uint32_t number = 0;
+  for (const std::size_t count : {1u, 7u, 64u, 20001u, 300000u, 1u << 20}) {
+    std::vector<float> a(count), b(count), sum(count), greatest(count);
+    for (std::size_t i = 0; i < count; i++) {
+      a[i] = float(i % 1000) * 0.25f - 50.0f, b[i] = float(i % 77) * 3.0f;
+      sum[i] = (a[i] + b[i]) / 2.0f, greatest[i] = std::max(a[i], b[i]);
+    }
+    const std::uint64_t bytes = count * sizeof(float);
+    const DeviceVector<float> first(a), second(b), largest(count), other(count);
+    ranks.begin();
+    const auto reduce = [&](int rank, const DeviceVector<float>& from, const DeviceVector<float>& to,
+                            PeerOperation operation, std::uint32_t call) {
+      ranks.each[std::size_t(rank)].reduce(ranks.queue_of(rank), {from.data(), 0, bytes}, {to.data(), 0, bytes},
+                                           DataType::float32, operation, call, {});
+    };
+    reduce(0, first, largest, PeerOperation::maximum, number), reduce(1, second, other, PeerOperation::maximum, number);
+    number++;
+    ranks.finish();
+    reduce(0, first, first, PeerOperation::average, number), reduce(1, second, second, PeerOperation::average, number);
+    number++;
+    ranks.finish();
+    EXPECT_EQ(largest.read(), greatest);
+    EXPECT_EQ(other.read(), greatest);
+    EXPECT_EQ(first.read(), sum);
+    EXPECT_EQ(second.read(), sum);
+  }
+}
+
+TEST(PeerExchange, RefusesReductionsThatTypesDoNotHave) {
+  if (!runs_two_kernels_at_once()) return;
+  Ranks ranks(2);
+  const DeviceVector<std::uint8_t> a(numbers(64, 1));
+  const auto reduce = [&](DataType type, PeerOperation operation) {
+    ranks.each[0].reduce(ranks.queue_of(0), {a.data(), 0, 32}, {a.data(), 0, 32}, type, operation, 0, {});
+  };
+  EXPECT_THROW(reduce(DataType::int32, PeerOperation::average), ValidationError);
+  EXPECT_THROW(reduce(DataType::complex64, PeerOperation::product), ValidationError);
+}
+
 TEST(PeerExchange, WaitsForOthersUntilAborted) {
   if (!runs_two_kernels_at_once()) return;
   Ranks ranks(2);

@@ -101,6 +101,29 @@ ALIKE = {
 }
 
 
+MOVED = [torch.int64, torch.int16, torch.uint8, torch.bool, torch.complex64, torch.bfloat16, torch.float64]
+
+
+@pytest.mark.parametrize("dtype", MOVED)
+def test_foreach_moves_every_dtype_in_one_launch(device, dtype):
+    values = [torch.randint(0, 2, shape).mul(3).to(dtype) for shape in [(), (3, 5), (4099,)]]
+    if dtype == torch.complex64:
+        values = [x + 2j for x in values]
+    to, read = [torch.ones_like(x, device=device) for x in values], [x.to(device) for x in values]
+    with torch.ocl.profile() as profile:
+        torch._foreach_copy_(to, read)
+        torch._foreach_zero_(read)
+    assert len(profile.commands) == 2
+    assert_equal(to, values)
+    assert all(not x.any() for x in read)
+    # Conjugates and slices take another way.
+    if dtype == torch.complex64:
+        torch._foreach_copy_(to, [x.conj().to(device).conj() for x in values])
+        assert_equal(to, values)
+        torch._foreach_copy_(to, [x.to(device).conj() for x in values])
+        assert_equal(to, [x.conj() for x in values])
+
+
 def test_foreach_with_a_bool(device):
     """As single tensors: subtraction refuses it."""
     x = [torch.full((3,), 2.0, device=device)]

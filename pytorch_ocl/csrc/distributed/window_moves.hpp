@@ -6,13 +6,13 @@
 
 namespace pytorch_ocl::distributed {
 
-/// Enqueues exchanges as kernels that ranks' devices exchange parts by, and operators that reduce what has come.
+/// Enqueues exchanges as kernels that ranks' devices exchange and reduce parts by.
 class WindowMoves {
  public:
   /// `next` counts the calls of `peers`.
   WindowMoves(dlprim::PeerExchange& peers, c10::Stream stream, int rank, int ranks, std::uint32_t& next);
 
-  /// Raises RuntimeError where memory is short, and DeviceError.
+  /// Raises DeviceError.
   void run(const Exchange& exchange);
 
  private:
@@ -21,10 +21,8 @@ class WindowMoves {
   void move(const Parts& from, const Parts& to, bool own, std::uint32_t senders);
   void gather(const Exchange& exchange);
   void broadcast(const Exchange& exchange);
-  void reduce_two(const Exchange& exchange);
-  void reduce_all(const Exchange& exchange);
-  void reduce_shares(const Exchange& exchange);
-  void reduce_scatter(const Exchange& exchange);
+  void reduce(const Exchange& exchange, const Parts& from, const Parts& to);
+  void all_reduce(const Exchange& exchange);
 
   dlprim::PeerExchange& peers_;
   dlprim::Queue& queue_;

@@ -148,7 +148,8 @@ enum class Kind : char { list = 'L', tensor = 'T', scalar = 'S', scalars = 'N', 
 class ForeachKernel {
  public:
   ForeachKernel(c10::OperatorHandle op, const ForeachRow& row, bool in_place)
-      : op_(std::move(op)), in_place_(in_place), code_(row.name, "", "", true) {
+      : op_(std::move(op)), in_place_(in_place), moves_(row.row == PointwiseId::copy || row.row == PointwiseId::fill),
+        code_(row.name, "", "", true) {
     int lists = 0, scalars = 0, letters = 0;
     for (const c10::Argument& argument : op_.schema().arguments()) {
       const std::string type = argument.type()->str();
@@ -179,7 +180,7 @@ class ForeachKernel {
   template <class... Arguments>
   std::vector<at::Tensor> operator()(at::TensorList self, Arguments... arguments) const {
     if (in_place_) make_own(self);
-    if (!self.empty() && at::isFloatingType(self[0].scalar_type())) {
+    if (!self.empty() && serves(self[0].scalar_type())) {
       Operands operands(self, in_place_);
       if (operands.add(self) && (operands.add(arguments) && ...)) return run(self, operands);
     }
@@ -189,6 +190,21 @@ class ForeachKernel {
   }
 
  private:
+  bool serves(at::ScalarType type) const {
+    return at::isFloatingType(type) || (moves_ && at::elementSize(type) <= sizeof(std::int64_t));
+  }
+
+  // Bits that are moved are integers.
+  dlprim::DataType compute_type(at::ScalarType type) const {
+    if (!moves_) return data_type_of(type, code_.name.c_str());
+    switch (at::elementSize(type)) {
+      case 1: return dlprim::DataType::uint8;
+      case 2: return dlprim::DataType::int16;
+      case 4: return dlprim::DataType::int32;
+      default: return dlprim::DataType::int64;
+    }
+  }
+
   std::vector<at::Tensor> run(at::TensorList like, const Operands& operands) const {
     const at::Tensor& first = like[0];
     const c10::DeviceGuard guard(first.device());
@@ -204,7 +220,7 @@ class ForeachKernel {
           ops::empty_strided(tensor.sizes(), tensor.strides(), tensor.scalar_type(), {}, tensor.device(), {}));
       outputs.push_back(buffer_of(results.back()));
     }
-    const auto dtype = data_type_of(first, code_.name.c_str());
+    const dlprim::DataType dtype = compute_type(first.scalar_type());
     std::vector<dlprim::ForeachList> lists;
     for (const auto& list : operands.lists) lists.push_back({list, dtype, dlprim::ForeachMode::read});
     for (const auto& single : operands.singles) lists.push_back({single, dtype, dlprim::ForeachMode::broadcast});
@@ -215,7 +231,7 @@ class ForeachKernel {
   }
 
   c10::OperatorHandle op_;
-  bool in_place_;
+  bool in_place_, moves_;
   std::string kinds_;
   dlprim::ForeachCode code_;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <dlprim/dtype.hpp>
 #include <dlprim/runtime/queue.hpp>
 
 #include <array>
@@ -15,6 +16,10 @@ struct PeerParts {
   BufferRef data;
   std::uint64_t stride = 0, part = 0, total = UINT64_MAX;
 };
+
+/// What is done with the numbers of all ranks. Of bool, sum and maximum are "or", the others "and"; average is of floats,
+/// and of complex numbers there is a sum alone.
+enum class PeerOperation : std::uint8_t { sum, average, product, minimum, maximum };
 
 /// What ranks take part in, in words of the caller's; all give the same.
 using PeerCall = std::array<std::uint64_t, 3>;
@@ -45,6 +50,12 @@ class PeerExchange {
   void run(Queue& queue, const PeerParts& from, const PeerParts& to, std::uint32_t senders, bool own,
            std::uint32_t number, const PeerCall& call);
 
+  /// Sends part p of `from` to each rank p; `to` gets this rank's part and what the others sent, reduced in their order and
+  /// rounded once, floats of 16 bits from float32. `to` has one part, which may be this rank's of `from`. As run() else.
+  /// Throws Error for what has no such operation.
+  void reduce(Queue& queue, const PeerParts& from, const PeerParts& to, DataType type, PeerOperation operation,
+              std::uint32_t number, const PeerCall& call);
+
   /// Ends all kernels of this rank that wait now or will; `queue` is one in which none of them is.
   void abort(Queue& queue);
   /// A rank that takes part in something else than this one, which waits, and in what.
@@ -55,6 +66,9 @@ class PeerExchange {
   std::optional<Mismatch> mismatch(Queue& queue);
 
  private:
+  struct Kind;
+  void launch(Queue& queue, const Kind& kind, const PeerParts& from, const PeerParts& to, std::uint32_t senders,
+              bool own, std::uint32_t number, const PeerCall& call);
   void read(Queue& queue, void* to, std::size_t offset, std::size_t bytes) const;
 
   std::vector<cl::Buffer> windows_;

@@ -14,6 +14,7 @@ namespace dlprim {
 class DeferredEvent;
 class QueueStatus;
 class GateOutcome;
+class DriverRoom;
 class GateOutcomes;
 
 /// A point in a queue's work, reached once everything enqueued before it has run.
@@ -109,6 +110,7 @@ class Queue {
   template <class Command>
   void run(const Command& command);
   void wait_in_driver(const Event& event);
+  void enqueued_marker();
   void flush_driver();
   void mark(std::int64_t number);
   void await_room(std::int64_t number);
@@ -123,6 +125,7 @@ class Queue {
   std::atomic<bool> busy_{false};  // something was enqueued since marker_
   std::mutex marker_mutex_;
   Event marker_;
+  std::unique_ptr<DriverRoom> room_;  // of GPUs
   std::unique_ptr<GateOutcomes> gates_;
   std::once_flag status_once_;
   std::atomic<QueueStatus*> status_{nullptr};

@@ -23,13 +23,14 @@ class _Packed:
         for number, tensor in enumerate(tensors):
             numbers.setdefault(tensor.dtype, []).append(number)
         self.groups = list(numbers.values())
-        self.flats, self.parts = [], []
-        for group in self.groups:
+        sizes = [_aligned(sum(tensors[number].nbytes for number in group)) for group in self.groups]
+        self.flat = torch.empty(sum(sizes), dtype=torch.uint8, device=tensors[0].device)
+        self.parts = []
+        for group, place in zip(self.groups, self.flat.split(sizes)):
             members = [tensors[number] for number in group]
             counts = [tensor.numel() for tensor in members]
-            flat = torch.empty(sum(counts), dtype=members[0].dtype, device=members[0].device)
-            self.flats.append(flat)
-            self.parts.append([piece.view(tensor.shape) for piece, tensor in zip(flat.split(counts), members)])
+            pieces = place.view(members[0].dtype)[: sum(counts)].split(counts)
+            self.parts.append([piece.view(tensor.shape) for piece, tensor in zip(pieces, members)])
 
     def broadcast(self, process_group, tensors, options):
         members = [[tensors[number] for number in group] for group in self.groups]
@@ -37,11 +38,14 @@ class _Packed:
         if is_root:
             for parts, group in zip(self.parts, members):
                 torch._foreach_copy_(parts, group)
-        for work in [process_group.broadcast([flat], options) for flat in self.flats]:
-            work.wait()
+        process_group.broadcast([self.flat], options).wait()
         if not is_root:
             for parts, group in zip(self.parts, members):
                 torch._foreach_copy_(group, parts)
+
+
+def _aligned(size):
+    return (size + 15) // 16 * 16
 
 
 def _kinds(tensors):
