@@ -42,7 +42,7 @@ void Backlog::complete(std::int64_t number) {
 void Backlog::adapt(std::chrono::steady_clock::duration waited) noexcept {
   const std::int64_t window = window_.load(std::memory_order_relaxed);
   if (waited > long_wait) window_.store(std::max(window / 2, least), std::memory_order_relaxed);
-  else if (waited < short_wait) window_.store(std::min(2 * window, most), std::memory_order_relaxed);
+  else if (waited < short_wait) window_.store(std::min(2 * window, largest_window), std::memory_order_relaxed);
 }
 
 }  // namespace dlprim

@@ -11,7 +11,8 @@ namespace dlprim {
 
 /// Keeps a queue from being full for its driver. NVIDIA's takes 1020 commands of a queue, markers among them; whoever
 /// hands over one more then waits for the device and keeps every other thread of the process out of the driver meanwhile,
-/// also one that would end what the device waits for (PeerExchange::abort).
+/// also one that would end what the device waits for (PeerExchange::abort). Backlog keeps queues below that, but for
+/// commands that waited for their kernels to be built.
 class DriverRoom {
  public:
   /// To be called after each command of the queue, by whom handed it over: waits while the driver has too many that have
@@ -23,7 +24,7 @@ class DriverRoom {
   }
 
  private:
-  static constexpr std::int64_t most = 768, group = 64;
+  static constexpr std::int64_t most = 944, group = 32;
   struct Mark {
     std::int64_t number;
     cl::Event event;

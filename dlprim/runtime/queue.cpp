@@ -69,7 +69,8 @@ std::uint64_t Event::nanoseconds() const {
 
 Queue::Queue(Device& device, std::int64_t id)
     : device_(device), id_(id), submission_(id < first_copy_queue ? device.submission() : nullptr),
-      room_(device.info().gpu ? std::make_unique<DriverRoom>() : nullptr), gates_(std::make_unique<GateOutcomes>()) {
+      room_(device.info().nv_compute_capability ? std::make_unique<DriverRoom>() : nullptr),
+      gates_(std::make_unique<GateOutcomes>()) {
   cl_int code = CL_SUCCESS;
   queue_ = cl::CommandQueue(clCreateCommandQueue(device.context()(), device.id(), CL_QUEUE_PROFILING_ENABLE, &code));
   check(code, "clCreateCommandQueue");
@@ -90,6 +91,7 @@ void Queue::check_status() {
 
 // Memory is given back with events: errors of commands are left to other calls.
 Event Queue::record() {
+  count();
   if (submission_) {
     auto event = std::make_shared<DeferredEvent>(*submission_, device_.context()());
     auto kept = std::make_unique<std::shared_ptr<DeferredEvent>>(event);
@@ -123,6 +125,7 @@ void Queue::wait(const Event& event) {
   if (event.outcome()) gates_->add(event.outcome());
   // Queues cannot wait for events of other contexts, and each device has its own: then the host waits.
   if (event.context() != device_.context()()) return event.wait();
+  count();
   if (!submission_) return wait_in_driver(event);
   // What is not made yet will be by a command before this one.
   auto kept = std::make_unique<Event>(event);

@@ -96,8 +96,7 @@ class Queue {
   /// Called before a command is handed over: waits while too much is in flight (see Backlog), for a few groups of
   /// commands at most, so that a program that is interrupted notices soon.
   void admit() {
-    const std::int64_t number = backlog_.add();
-    if (backlog_.wants_mark(number)) mark(number);
+    const std::int64_t number = count();
     if (backlog_.is_full(number)) await_room(number);
   }
   /// Called after every command that reached the driver: flushes now and then, so that the device works while the host
@@ -110,6 +109,12 @@ class Queue {
   template <class Command>
   void run(const Command& command);
   void wait_in_driver(const Event& event);
+  // Counts a command; those that wait for no room are markers, which are few.
+  std::int64_t count() {
+    const std::int64_t number = backlog_.add();
+    if (backlog_.wants_mark(number)) mark(number);
+    return number;
+  }
   void enqueued_marker();
   void flush_driver();
   void mark(std::int64_t number);
@@ -125,7 +130,7 @@ class Queue {
   std::atomic<bool> busy_{false};  // something was enqueued since marker_
   std::mutex marker_mutex_;
   Event marker_;
-  std::unique_ptr<DriverRoom> room_;  // of GPUs
+  std::unique_ptr<DriverRoom> room_;  // of NVIDIA's GPUs
   std::unique_ptr<GateOutcomes> gates_;
   std::once_flag status_once_;
   std::atomic<QueueStatus*> status_{nullptr};
