@@ -112,6 +112,7 @@ TEST(Submission, EventsDoNotKeepTheHost) {
   if (!submission) return;  // of devices without one, events have OpenCL's own at once
   Queue &first = device().pooled_queue(), &second = device().pooled_queue();
   DeviceVector<int> data(std::vector<int>(64, 1));
+  device().default_queue().finish();  // other queues do not wait for what it has copied
   std::atomic<bool> open{false};
   submission->push([&open] {
     while (!open) std::this_thread::yield();

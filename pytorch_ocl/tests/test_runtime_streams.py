@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from processes import run_python
 
 
 def busy(x, times=20):
@@ -50,6 +51,30 @@ def test_generic_streams_and_events(device):
     other.record(stream)
     other.wait()
     assert torch.accelerator.current_stream(device) == torch.ocl.default_stream(device)
+
+
+# As with CUDA: a copy that may block has ended when it returns.
+@pytest.mark.parametrize("size", [64, 1 << 16, 1 << 20])
+def test_a_copy_from_the_host_comes_before_other_streams(device, size):
+    stream, host = torch.Stream(device), torch.ones(size, dtype=torch.int32)
+    for _ in range(60):
+        x = host.to(device)
+        with stream:
+            x.mul_(7)
+        torch.ocl.synchronize()
+        assert x.sum().item() == 7 * size
+
+
+# In a process of its own, with the first stream after the copy.
+def test_a_copy_before_the_first_stream(device):
+    program = """
+x = torch.ones(64, dtype=torch.int32).to("ocl")
+with torch.Stream("ocl"):
+    x.mul_(7)
+torch.ocl.synchronize()
+print(x.sum().item())
+"""
+    assert [run_python(program) for _ in range(3)] == ["448"] * 3
 
 
 def test_contexts_nest_and_set_stream_stays(device):

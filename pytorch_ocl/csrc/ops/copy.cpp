@@ -102,6 +102,7 @@ void host_to_device(const at::Tensor& to, const at::Tensor& from, bool non_block
   queue.write(buffer_of(target), source.const_data_ptr(), source.nbytes(), !pinned);
   if (pinned) record_pinned(source, current_stream(to.device().index()));
   if (!target.is_same(to)) within_device(to, target);
+  if (!non_blocking && has_new_streams(to.device().index())) queue.record().wait();
 }
 
 void device_to_host(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {

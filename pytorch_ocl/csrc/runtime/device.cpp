@@ -47,6 +47,19 @@ void watch_forks() {
 #endif
 }
 
+// Of a device: what the default stream had to do when the program got its first other one.
+struct BeforeStreams {
+  std::once_flag once;
+  std::atomic<bool> passed{false};
+  dlprim::Event end;
+};
+
+// Leaked: drivers may be gone before static objects are destroyed.
+BeforeStreams& before_streams(c10::DeviceIndex index) {
+  static auto* instance = new std::array<BeforeStreams, max_devices>;
+  return (*instance)[std::size_t(index)];
+}
+
 void check_index(c10::DeviceIndex index) {
   TORCH_CHECK(device_count() > 0, "No OpenCL device is available: ", dlprim::Device::missing_reason());
   TORCH_CHECK(index >= 0 && index < device_count(), "ocl: invalid device ordinal ", int(index), ", expected 0 to ",
@@ -112,6 +125,24 @@ c10::Stream exchange_stream(c10::Stream stream) {
 
 dlprim::Queue& queue_of(c10::Stream stream) {
   return translated([&]() -> dlprim::Queue& { return device(stream.device_index()).queue(stream.id()); });
+}
+
+c10::Stream new_stream(c10::DeviceIndex index) {
+  return translated([&] {
+    dlprim::Device& owner = device(index);
+    BeforeStreams& before = before_streams(index);
+    std::call_once(before.once, [&] {
+      before.passed = true;
+      before.end = owner.default_queue().record();
+    });
+    dlprim::Queue& queue = owner.pooled_queue();
+    if (!before.end.reached()) queue.wait(before.end);
+    return c10::Stream(c10::Stream::UNSAFE, c10::Device(device_type, index), queue.id());
+  });
+}
+
+bool has_new_streams(c10::DeviceIndex index) noexcept {
+  return before_streams(index).passed.load(std::memory_order_relaxed);
 }
 
 }  // namespace pytorch_ocl

@@ -39,4 +39,10 @@ c10::Stream current_stream(c10::DeviceIndex index);
 c10::Stream exchange_stream(c10::Stream stream);
 dlprim::Queue& queue_of(c10::Stream stream);
 
+/// Gives a program a stream beside the default one. Copies from the host, which need not have ended when they return
+/// (dlprim::Queue::write), come before its work; later ones end first, so that no stream has to wait for them: as with CUDA.
+c10::Stream new_stream(c10::DeviceIndex index);
+/// Whether programs have had one.
+bool has_new_streams(c10::DeviceIndex index) noexcept;
+
 }  // namespace pytorch_ocl

@@ -52,10 +52,7 @@ class OclGuard final : public c10::impl::DeviceGuardImplInterface {
   }
   c10::Stream getDefaultStream(c10::Device where) const override { return stream(resolve_device(where.index()), 0); }
   c10::Stream getStreamFromGlobalPool(c10::Device where, bool) const override { return getNewStream(where, 0); }
-  c10::Stream getNewStream(c10::Device where, int) const override {
-    const c10::DeviceIndex index = resolve_device(where.index());
-    return stream(index, translated([&] { return device(index).pooled_queue().id(); }));
-  }
+  c10::Stream getNewStream(c10::Device where, int) const override { return new_stream(resolve_device(where.index())); }
   c10::Stream exchangeStream(c10::Stream stream) const override { return exchange_stream(stream); }
   void* getStreamNativeHandle(const c10::Stream stream) const override { return queue_of(stream).get(); }
   bool queryStream(const c10::Stream& stream) const override {
