@@ -5,6 +5,8 @@
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 
+#include <vector>
+
 namespace pytorch_ocl::distributed {
 
 namespace {
@@ -19,8 +21,7 @@ void combine(Operation operation, at::Tensor& sum, const at::Tensor& next) {
   }
 }
 
-}  // namespace
-
+// From left to right; sums and products of 16 bits in float32, not rounded yet.
 at::Tensor reduced(Operation operation, const std::vector<at::Tensor>& parts) {
   const at::ScalarType type = parts.front().scalar_type();
   const bool compares = operation == Operation::MIN || operation == Operation::MAX;
@@ -30,6 +31,8 @@ at::Tensor reduced(Operation operation, const std::vector<at::Tensor>& parts) {
   if (operation == Operation::AVG) sum.div_(double(parts.size()));
   return sum;
 }
+
+}  // namespace
 
 // Sums of two are rounded once anyway.
 void combine_two(Operation operation, at::Tensor& result, const at::Tensor& first, const at::Tensor& second) {

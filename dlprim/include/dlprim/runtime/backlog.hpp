@@ -14,8 +14,9 @@ namespace dlprim {
 /// Counts the commands of a queue that are on their way, so that the host does not run ahead of the device without end.
 ///
 /// At most `window` commands, markers among them, are in flight: up to 896 short ones, fewer where they take long, so
-/// that all of them together run for about a second. NVIDIA's driver takes 1020 (see DriverRoom). The window is found as TCP finds its own: commands are marked in groups of an
-/// eighth of it, and who has to wait for a mark halves the window after a long wait and doubles it after a short one.
+/// that all of them together run for about a second. NVIDIA's driver takes 1020 (see DriverRoom). The window is found as
+/// TCP finds its own: commands are marked in groups of an eighth of it, and who has to wait for a mark halves the window
+/// after a long wait and doubles it after a short one.
 ///
 /// On cache lines of its own: the thread that computes writes it at each command, another one may call the driver.
 class alignas(64) Backlog {
