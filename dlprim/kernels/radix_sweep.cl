@@ -49,13 +49,13 @@ typedef CAT(storage_, T) number;
 #define number_u64(bits) (bits)
 
 inline sort_key key_of(number s) {
-  const sort_key bits = BITS(s);
 #if FLOATING
+  const sort_key bits = BITS(s);
   const sort_key key = bits & TOP ? ~bits & ALL_BITS : bits | TOP;
 #elif SIGNED
-  const sort_key key = bits ^ TOP;
+  const sort_key key = BITS(s) ^ TOP;
 #else
-  const sort_key key = bits;
+  const sort_key key = BITS(DECODE(T, s));
 #endif
   return DESCENDING ? key ^ ALL_BITS : key;
 }

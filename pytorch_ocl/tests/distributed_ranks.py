@@ -19,6 +19,13 @@ def device():
     return torch.device("ocl", rank() if os.environ.get("TEST_SPREAD") else 0)
 
 
+def has_windows():
+    """Whether a CPU's ranks have memory that each other's kernels reach; None of GPUs, whose memory does not show."""
+    if torch.ocl.get_device_properties(device()).type != "cpu":
+        return None
+    return "memfd:dlprim" in open("/proc/self/maps").read()
+
+
 def start(backend=None, seconds=180, name="store"):
     torch.ocl.set_device(device())
     dist.init_process_group(

@@ -183,7 +183,12 @@ def may_lack_float64(device):
             raise
 
 
+# The CPU's vector unit divides, and makes NaN of quotients beyond float32.
+QUOTIENTS = frozenset(["fmod", "remainder"])
+
+
 def check_forward(op, dtype, device, through_float64=False):
+    through_float64 = through_float64 or op.name in QUOTIENTS
     tried = compared = 0
     for sample in samples(op, dtype, FORWARD_SAMPLES):
         try:

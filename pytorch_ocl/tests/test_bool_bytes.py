@@ -33,3 +33,14 @@ def test_any_byte_but_zero_is_true(name, device):
     odd = numbers.to(device).view(torch.bool)
     function = FUNCTIONS[name]
     assert torch.equal(function(odd, truth.to(device)).cpu(), function(truth, truth))
+
+
+@pytest.mark.parametrize("core", ["sweep", "radix", "parts", "merge"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_sorts(core, descending, device, set_variable):
+    set_variable("DLPRIM_SORT", core)
+    truth = torch.rand(3, 5000, generator=torch.Generator().manual_seed(4)) > 0.5
+    odd = (truth.byte() * torch.arange(1, 255, dtype=torch.uint8).repeat(60)[:15000].view(3, 5000)).to(device)
+    values, order = odd.view(torch.bool).sort(descending=descending, stable=True)
+    expected = truth.sort(descending=descending, stable=True)
+    assert torch.equal(order.cpu(), expected[1]) and torch.equal(values.cpu() ^ False, expected[0])

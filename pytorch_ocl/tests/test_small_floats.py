@@ -152,10 +152,10 @@ class TestScaledProduct:
         for scale_a, scale_b in ((torch.tensor(0.5), torch.tensor(2.0)), (torch.rand(32, 1), torch.rand(1, 48))):
             got = torch._scaled_mm(*(t.to("ocl") for t in (a, b)), scale_a.to("ocl"), scale_b.to("ocl"), out_dtype=out)
             wanted = exact * scale_a.double() * scale_b.double()
-            assert (
-                got.dtype == out
-                and (got.cpu().double() - wanted).abs().max() < 2 * torch.finfo(out).eps * wanted.abs().max()
-            )
+            # NVIDIA's matrix units keep some 13 bits of the sums of a few products of 8-bit numbers.
+            kept = 2e-4 if "NVIDIA" in torch.ocl.get_device_name() else 0
+            bound = max(2 * torch.finfo(out).eps, kept) * wanted.abs().max()
+            assert got.dtype == out and (got.cpu().double() - wanted).abs().max() < bound
 
     def test_recipes(self):
         recipe = torch.nn.functional.ScalingType
@@ -167,7 +167,7 @@ class TestScaledProduct:
         ):
             scale_a, scale_b = (s.to("ocl") for s in scales)
             got = torch.nn.functional.scaled_mm(x, y, scale_a, kind, scale_b, kind)
-            wanted = torch.nn.functional.scaled_mm(a, b, scales[0], kind, scales[1], kind)
+            wanted = (a.double() @ b.double() * scales[0].double() * scales[1].double()).to(torch.bfloat16)
             assert got.dtype == torch.bfloat16
             torch.testing.assert_close(got.cpu(), wanted, rtol=2e-2, atol=1e-2)
         with pytest.raises(ValueError, match="Invalid scaling configuration"):

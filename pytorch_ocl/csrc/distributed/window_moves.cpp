@@ -13,6 +13,8 @@ namespace {
 
 // Up to so many bytes of all ranks' inputs, each rank reduces all of them: an exchange less.
 constexpr std::size_t most_for_all = std::size_t(1) << 20;
+// From so many bytes on, what a rank gives to several others goes there in shares, which these pass on.
+constexpr std::size_t least_in_shares = std::size_t(1) << 20;
 
 static_assert(sizeof(Signature) == sizeof(dlprim::PeerCall));
 
@@ -68,10 +70,20 @@ void WindowMoves::gather(const Exchange& exchange) {
   move({from, 0, part}, {to, part, part}, !in_place);
 }
 
+// A rank's links would carry the whole to each of several others: it sends each a share, which all pass on.
 void WindowMoves::broadcast(const Exchange& exchange) {
-  const Parts whole{exchange.to.where, 0, exchange.input.nbytes()}, none{exchange.to.where};
+  const std::size_t bytes = exchange.input.nbytes();
+  const dlprim::BufferRef to = exchange.to.where;
+  const std::uint32_t root = 1u << exchange.root;
   const bool gives = rank_ == std::size_t(exchange.root);
-  move(gives ? whole : none, gives ? none : whole, false, 1u << exchange.root);
+  const Parts none{to};
+  if (ranks_ == 2 || bytes < least_in_shares) {
+    const Parts whole{to, 0, bytes};
+    return move(gives ? whole : none, gives ? none : whole, false, root);
+  }
+  const Shares shares = shares_of(to, bytes, 1);
+  move(gives ? shares.all : none, gives ? none : shares.own, false, root);
+  move(shares.own, shares.all, false, gives ? 0 : ~0u);
 }
 
 // Each of two ranks reduces all; of more, each reduces its share, which all get then.
@@ -79,10 +91,15 @@ void WindowMoves::all_reduce(const Exchange& exchange) {
   const std::size_t bytes = exchange.input.nbytes(), item = exchange.input.itemsize();
   const dlprim::BufferRef from = exchange.from.where, to = exchange.to.where;
   if (ranks_ == 2 || bytes * ranks_ <= most_for_all) return reduce(exchange, {from, 0, bytes}, {to, 0, bytes});
-  const std::size_t share = round_up((bytes / item + ranks_ - 1) / ranks_, share_unit) * item;
-  const std::size_t first = std::min(rank_ * share, bytes), mine = std::min(share, bytes - first);
-  reduce(exchange, {from, share, share, bytes}, {behind(to, first), 0, mine, mine});
-  move({behind(to, first), 0, share, mine}, {to, share, share, bytes}, false);
+  const Shares shares = shares_of(to, bytes, item);
+  reduce(exchange, {from, shares.all.stride, shares.all.part, bytes}, shares.own);
+  move(shares.own, shares.all, false);
+}
+
+WindowMoves::Shares WindowMoves::shares_of(const dlprim::BufferRef& to, std::size_t bytes, std::size_t item) const {
+  const std::size_t size = round_up((bytes / item + ranks_ - 1) / ranks_, share_unit) * item;
+  const std::size_t begin = std::min(rank_ * size, bytes);
+  return {{to, size, size, bytes}, {behind(to, begin), 0, size, std::min(size, bytes - begin)}};
 }
 
 }  // namespace pytorch_ocl::distributed

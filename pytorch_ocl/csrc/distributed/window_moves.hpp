@@ -17,6 +17,11 @@ class WindowMoves {
 
  private:
   using Parts = dlprim::PeerParts;
+  // A tensor by ranks, and this rank's part of it.
+  struct Shares {
+    Parts all, own;
+  };
+  Shares shares_of(const dlprim::BufferRef& to, std::size_t bytes, std::size_t item) const;
   void move(const Parts& from, const Parts& to, bool own) { move(from, to, own, ~0u); }
   void move(const Parts& from, const Parts& to, bool own, std::uint32_t senders);
   void gather(const Exchange& exchange);

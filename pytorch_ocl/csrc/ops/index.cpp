@@ -260,12 +260,6 @@ struct Chosen {
 void index_put_with_sort_kernel(at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices,
                                 const at::Tensor& values, bool accumulate, bool) {
   const char* op = "index_put_";
-  if (accumulate && self.scalar_type() == at::kComplexHalf) {  // adds in float32
-    at::Tensor wide = self.to(at::kComplexFloat);
-    index_put_with_sort_kernel(wide, indices, values.to(at::kComplexFloat), true, false);
-    self.copy_(wide);
-    return;
-  }
   check_sums(self.scalar_type(), accumulate);
   if (self.numel() == 0) return;
   const Update update = accumulate ? Update::add : Update::assign;
@@ -525,6 +519,10 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const c10::List<std::optional<at:
     // PyTorch asks so for values on the CPU alone.
     const auto [fills, mask] = at::native::canDispatchToMaskedFill(self, indices, at::empty({}, at::kCPU));
     if (fills && mask.scalar_type() == at::kBool) return masked_fill__Tensor(self, mask, values.reshape({}));
+  }
+  if (accumulate && self.scalar_type() == at::kComplexHalf) {  // adds in float32
+    at::Tensor wide = self.to(at::kComplexFloat);
+    return self.copy_(_index_put_impl_(wide, indices, values.to(at::kComplexFloat), true, unsafe));
   }
   return at::native::_index_put_impl_(self, indices, values, accumulate, unsafe);
 }
