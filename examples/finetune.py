@@ -34,6 +34,8 @@ from transformers import (  # noqa: E402
     TrainingArguments,
 )
 
+import pytorch_ocl  # noqa: E402, F401  beside CUDA it loads on request only
+
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -50,6 +50,9 @@ def parse_arguments():
 
 def main():
     options = parse_arguments()
+    if options.accelerator == "ocl":
+        import pytorch_ocl  # noqa: F401  beside CUDA it loads on request only
+
     lightning.seed_everything(1)
     images, labels, test, test_labels = load_digits(None)
     train = DataLoader(TensorDataset(images, labels), 64, shuffle=True, drop_last=True)

@@ -149,6 +149,9 @@ def main():
     options = parse_arguments()
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+    if options.device.startswith("ocl"):
+        import pytorch_ocl  # noqa: F401  beside CUDA it loads on request only
+
     torch.manual_seed(options.seed)
     train_x, train_y, test_x, test_y = load_digits(options.data)
     size = train_x.shape[-1]

@@ -7,6 +7,8 @@ import sys
 import torch
 from torch import nn
 
+import pytorch_ocl  # noqa: F401  beside CUDA it loads on request only
+
 
 class Network(nn.Module):
     def __init__(self):
