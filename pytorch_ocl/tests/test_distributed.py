@@ -42,7 +42,10 @@ def run(job, folder, count=2, **environment):
     common = {"TEST_FOLDER": str(folder), "WORLD_SIZE": str(count), "OMP_NUM_THREADS": "1", **environment}
     if job in ("leaves", "left_behind", "small_after_large", "two_gpus"):  # how an interpreter ends, or begins
         code = f"distributed_jobs.run({job!r})"
-        ranks = [start_python(code, "import distributed_jobs", RANK=str(rank), **common) for rank in range(count)]
+        ranks = [
+            start_python(code, "import pytorch_ocl, distributed_jobs", RANK=str(rank), **common)
+            for rank in range(count)
+        ]
     else:
         ranks = [Forked(distributed_jobs.run, job, RANK=str(rank), **common) for rank in range(count)]
     try:
@@ -93,13 +96,14 @@ def test_fifty_steps_through_sockets(tmp_path):
         assert code == 0, errors
 
 
-# Windows have no pieces.
+# Windows have no pieces; ranks that share a GPU have no windows.
 @pytest.mark.parametrize("way, warnings", [("host", 1), ("windows", 0)])
 def test_ranks_with_different_pieces(way, warnings, tmp_path):
     environment = {"PYTORCH_OCL_SHARED_LEAST": "0", "PYTORCH_OCL_SHARED_MEMORY": way}
     (_, _, first), (_, _, second) = results = run("sockets_after_all", tmp_path, **environment)
     assert [(code, out.strip()) for code, out, _ in results] == [(0, "summed")] * 2, (first, second)
-    assert first.count("not through shared memory: ranks with different") == warnings
+    on_cpu = torch.ocl.get_device_properties().type == "cpu"
+    assert first.count("not through shared memory: ranks with different") == (warnings if on_cpu else 1)
     assert "shared memory" not in second
 
 
