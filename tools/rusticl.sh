@@ -17,7 +17,8 @@ setup() {
   command -v debootstrap > /dev/null || { echo "no debootstrap"; return 1; }
   unshare -m mount -t proc proc /proc || { echo "no mount namespaces"; return 1; }
   rm -rf "$system"
-  timeout 900 debootstrap --variant=minbase --include="$packages" trixie "$system" ||
+  # What it mounts goes with it, also where it is stopped.
+  timeout 900 unshare -m debootstrap --variant=minbase --include="$packages" trixie "$system" ||
     { echo "debootstrap failed"; return 1; }
   rm -rf "$system"/var/cache/apt
   touch "$system.done"
