@@ -251,3 +251,16 @@ def test_random_samples_of_another_batch(device, dims):
     for shape in ((0, 4, dims), (1, 3, dims), (1, 4, dims + 1)):
         with pytest.raises(RuntimeError, match="Expect _random_samples"):
             pool(x, 2, output_size=2, _random_samples=torch.rand(shape, device=device))
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("dtypes", [("float32", "float64"), ("bfloat16", "float32"), ("complex32", "float32")])
+def test_values_of_another_dtype(device, dtypes, accumulate, deterministic):
+    x, values = (torch.zeros(3, dtype=getattr(torch, name), device=device) for name in dtypes)
+    torch.use_deterministic_algorithms(deterministic)
+    try:
+        with pytest.raises(RuntimeError, match="Index put requires the source and destination dtypes match, got"):
+            x.index_put_((torch.tensor([0, 0, 1], device=device),), values, accumulate=accumulate)
+    finally:
+        torch.use_deterministic_algorithms(False)

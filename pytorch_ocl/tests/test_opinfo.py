@@ -85,8 +85,11 @@ def test_variant(op, check, device):
     ],
 )
 def test_derivative(op, derivative, device):
-    if reason := opinfo_derivatives.LEFT_OUT.get((derivative, op.full_name)):
-        pytest.skip(reason)
+    if op.name in opinfo_derivatives.LEFT_OUT:
+        pytest.skip(opinfo_derivatives.LEFT_OUT[op.name])
+    on_gpu = torch.ocl.get_device_properties(device).type != "cpu"
+    if on_gpu and (derivative, op.full_name) in opinfo_derivatives.UNORDERED:
+        pytest.skip("its samples name places more than once, and the last to come stays")
     with opinfo.counted_fallbacks(device) as fallbacks:
         opinfo_derivatives.check(derivative, op, torch.float64, device)
     assert not fallbacks or expected_for(op, torch.float32)[0] == "fallback", f"ran on the CPU: {fallbacks}"

@@ -260,6 +260,9 @@ struct Chosen {
 void index_put_with_sort_kernel(at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices,
                                 const at::Tensor& values, bool accumulate, bool) {
   const char* op = "index_put_";
+  TORCH_CHECK(self.scalar_type() == values.scalar_type(),
+              "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
+              " for the destination and ", values.scalar_type(), " for the source.");
   check_sums(self.scalar_type(), accumulate);
   if (self.numel() == 0) return;
   const Update update = accumulate ? Update::add : Update::assign;
@@ -520,7 +523,8 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const c10::List<std::optional<at:
     const auto [fills, mask] = at::native::canDispatchToMaskedFill(self, indices, at::empty({}, at::kCPU));
     if (fills && mask.scalar_type() == at::kBool) return masked_fill__Tensor(self, mask, values.reshape({}));
   }
-  if (accumulate && self.scalar_type() == at::kComplexHalf) {  // adds in float32
+  if (accumulate && self.scalar_type() == at::kComplexHalf &&
+      values.scalar_type() == at::kComplexHalf) {  // adds in float32
     at::Tensor wide = self.to(at::kComplexFloat);
     return self.copy_(_index_put_impl_(wide, indices, values.to(at::kComplexFloat), true, unsafe));
   }
