@@ -435,6 +435,29 @@ TEST(AttentionHalves, EveryMagnitude) {
   EXPECT_TRUE(std::ranges::all_of(out.begin() + half, out.end(), [](double value) { return std::isnan(value); }));
 }
 
+// Rows of more than 128, where a work-group takes fewer keys, and sums that are formed in any order.
+TEST(AttentionGradients, WideRowsAndManyKeys) {
+  const Variable forced("DLPRIM_ATTENTION", "wgmma_backward");
+  using C = Case;
+  int at = 0;
+  for (const Case& c :
+       {C{.heads = 2, .key_heads = 1, .queries = 70, .keys = 67, .width = 160, .value_width = 136},
+        C{.queries = 5, .keys = 1030, .width = 16},
+        C{.heads = 2, .key_heads = 2, .queries = 66, .keys = 70, .width = 256, .causal = true},
+        C{.queries = 20, .keys = 30, .width = 80, .value_width = 200, .bias = C::mask},
+        C{.queries = 20, .keys = 70, .width = 192, .value_width = 128, .causal = true, .bias = C::added}}) {
+    if (builds_slowly() && at++ > 1) break;
+    for (const DataType type : {DataType::float16, DataType::bfloat16}) {
+      if (type == DataType::bfloat16 && c.width != 160) continue;
+      SCOPED_TRACE(::testing::Message() << c.queries << "x" << c.keys << " width " << c.width);
+      Case typed = c;
+      typed.type = type;
+      Problem x(typed);
+      expect_expected(x);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Candidates, Attention,
                          ::testing::Values("wgmma", "wgmma_backward", "mma", "products", "tiled"),
                          [](const auto& info) { return std::string(info.param); });

@@ -3,85 +3,23 @@
 // takes BLOCK keys, 64 for each four of warps, and passes over slices of 64 queries, which one more warp brings. In
 // the notation of mma_backward.cl, transposed products keep p^T and ds^T in registers, where they are factors of
 // grad_v += p^T grad_out and grad_k += ds^T q; ds passes through local memory for its part of grad_q.
-// The parts of a slice's grad_q are added in memory, by bulk copies, always in the order in which work-groups start:
-// each waits until all before it have added theirs, so results never vary and no work-group waits for a later one.
+// The parts of a slice's grad_q are added in memory by bulk copies, with ORDERED always in the order in which work-groups
+// start: each waits until all before it have added theirs, so results never vary and no work-group waits for a later one.
+// Without, the sums begin as 0.
 // Elsewhere one work-group takes all blocks of a head of keys, and sums are formed without matrix units, for tests.
 // Defines besides attention.clh's and mma.clh's (SLICE is 64, VECTOR is 8, TILES is 1):
 //   STAGES     slices in local memory
 //   KEY_TILES, VALUE_TILES           WIDTH / 8 and VALUE_WIDTH / 8, as numbers
 //   PART, PART_TILES   columns of grad_q that a four of warps computes, and / 8: those of a box, or half of the only one
 //   FEW, MANY  registers of a work-item that copies and of one that multiplies
-#define SCALE_FIRST 1
-#include "attention/wgmma.clh"
+//   ORDERED    whether parts of grad_q are added in order
+//   AHEAD      whether scores of the next slice are computed while one is finished, for which registers must be left
+//   WIDE       whether rows are wider than 128; what more is defined then, wgmma_backward_wide.clh says
+#include "attention/wgmma_backward.clh"
 
-#define PARTIAL_BYTES (SLICE * WIDTH * 4)  // of a slice's grad_q, as registers hold it: [tile][work-item of 128]
-
-// Slices of queries that see keys from `first` on begin at this one.
-inline int first_slice(int first) { return CAUSAL ? first / SLICE : 0; }
-// How many work-groups add to grad_q of a slice before the one whose keys begin at `first`.
-inline int turn_of(int slice, int first, const Params *p) {
-  const int last = (p->keys - 1) / BLOCK, seen = CAUSAL ? min(last, (slice * SLICE + SLICE - 1) / BLOCK) : last;
-  return seen - first / BLOCK;
-}
-inline int slices_of(const Params *p) { return (p->queries + SLICE - 1) / SLICE; }
-
-// Scores, transposed, become probabilities: for a lane at key `row` and queries from `begin` on.
-__attribute__((always_inline)) inline void probabilities(float4 *s, const __local float *logsumexp, int row, int begin,
-                                                         const Warp *warp, const Params *p BIAS_PARAMETER) {
-  const int pair = 2 * (warp->lane % 4);
-  const bool edge = row - warp->lane / 4 + 16 > p->keys || CAUSAL && begin < row - warp->lane / 4 + 16;
-  UNROLL for (int j = 0; j < SLICE / 8; j++) {
-    const int column = begin + 8 * j + pair;
-    const float2 top = LOG2_E * (float2)(logsumexp[8 * j + pair], logsumexp[8 * j + pair + 1]);
-    float4 x = s[j] * p->scale_log2 - top.xyxy;
-#ifdef BIAS_TAG
-    x += (float4)(bias_at(bias_data, column, row, p), bias_at(bias_data, column + 1, row, p),
-                  bias_at(bias_data, column, row + 8, p), bias_at(bias_data, column + 1, row + 8, p));
-    if (column >= p->queries) x.xz = -INFINITY;
-    if (column + 1 >= p->queries) x.yw = -INFINITY;
-#endif
-    s[j] = powers_of_2(x);
-  }
-  if (edge)
-    UNROLL for (int j = 0; j < SLICE / 8; j++) {
-      const int4 column = begin + 8 * j + pair + (int4)(0, 1, 0, 1), key = row + (int4)(0, 0, 8, 8);
-      s[j] = (key >= p->keys) | (CAUSAL ? column < key : (int4)0) ? (float4)0 : s[j];
-    }
-}
-
-// d = s * (d - delta).
-__attribute__((always_inline)) inline void differences(float4 *d, const float4 *s, const __local float *delta,
-                                                       const Warp *warp) {
-  const int pair = 2 * (warp->lane % 4);
-  UNROLL for (int j = 0; j < SLICE / 8; j++) {
-    const float2 of = (float2)(delta[8 * j + pair], delta[8 * j + pair + 1]);
-    d[j] = s[j] * (d[j] - of.xyxy);
-  }
-}
-
-#define BACKWARD_ARGUMENTS                                                                                      \
-  const Maps maps, const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v), \
-      BIAS_ARGUMENT CONST_GLOBAL(ushort, grad_out), CONST_GLOBAL(float, logsumexp), CONST_GLOBAL(float, delta),  \
-      GLOBAL(ushort, grad_k), GLOBAL(ushort, grad_v), GLOBAL(float, partial), GLOBAL(uint, turns), const int together
-// Of a head of queries; partial sums of grad_q and what counts them are contiguous.
-#define HEAD_VARIABLES                                                                                           \
-  const int batch_head = batch * p->heads + head;                                                                \
-  __global const ushort *Q = CONST_POINTER(ushort, q) + head_at(&p->q, batch, head);                             \
-  __global const ushort *G = CONST_POINTER(ushort, grad_out) + head_at(&p->grad_out, batch, head);               \
-  __global const float *L = CONST_POINTER(float, logsumexp) + (long)batch_head * p->queries;                     \
-  __global const float *D = CONST_POINTER(float, delta) + (long)batch_head * p->queries;
-#define EACH_HEAD for (int head = key_head * p->sharing; head < (key_head + 1) * p->sharing; head++)
-#define STORE_GRADIENTS                                                                                          \
-  __global ushort *GK = POINTER(ushort, grad_k) + head_at(&p->grad_k, batch, key_head);                          \
-  __global ushort *GV = POINTER(ushort, grad_v) + head_at(&p->grad_v, batch, key_head);                          \
-  UNROLL for (int j = 0; j < WIDTH / 8; j++)                                                                     \
-    store_tile(GK, p->grad_k.row, row, p->keys, 8 * j + pair, p->width, sum_k[j] * p->scale);                    \
-  UNROLL for (int j = 0; j < VALUE_WIDTH / 8; j++)                                                               \
-    store_tile(GV, p->grad_v.row, row, p->keys, 8 * j + pair, p->value_width, sum_v[j]);
-
-#if NV_PTX == 90
-#include "lib/hopper_tiles.clh"
-
+#if NV_PTX == 90 && WIDE
+#include "attention/wgmma_backward_wide.clh"
+#elif NV_PTX == 90
 // Local memory: keys, values, stages (queries, gradients, their statistics), ds twice, grad_q of two slices, barriers.
 #define VALUES_AT MATRIX_BYTES(BLOCK, WIDTH)
 #define STAGES_AT (VALUES_AT + MATRIX_BYTES(BLOCK, VALUE_WIDTH))
@@ -107,17 +45,17 @@ inline void advance(Ring *r) {
 #define KEYS_FULL(memory) (SUM_FULL(memory, 0) + 32)
 
 // One warp copies: its first work-item orders boxes, all bring statistics of queries.
-#define ORDER(to, x, column, row) copy_box(to, map_##x, column, row, (ulong)x, barrier)
-__attribute__((always_inline)) inline void produce(__local uchar *memory, Ring ring, int lane, ulong maps, int batch,
-                                                   int key_head, int first, const Params *p, CONST_GLOBAL(ushort, q),
+__attribute__((always_inline)) inline void produce(__local uchar *memory, Ring ring, int lane, ulong maps,
+                                                   const Heads heads, int first, const Params *p, CONST_GLOBAL(ushort, q),
                                                    CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
                                                    CONST_GLOBAL(ushort, grad_out), CONST_GLOBAL(float, logsumexp),
                                                    CONST_GLOBAL(float, delta)) {
   const uint at = local_address(memory);
+  const int batch = heads.batch;
   const ulong map_Q = maps, map_K = maps + 128, map_V = maps + 256, map_G = maps + 384;
   if (lane == 0 && first_slice(first) < slices_of(p)) {
-    __global const ushort *K = CONST_POINTER(ushort, k) + head_at(&p->k, batch, key_head);
-    __global const ushort *V = CONST_POINTER(ushort, v) + head_at(&p->v, batch, key_head);
+    __global const ushort *K = CONST_POINTER(ushort, k) + head_at(&p->k, heads.batch, heads.key_head);
+    __global const ushort *V = CONST_POINTER(ushort, v) + head_at(&p->v, heads.batch, heads.key_head);
     const uint barrier = KEYS_FULL(at);
     expect_bytes(barrier, STAGES_AT);
     COPY_MATRIX(ORDER, at, K, first, BLOCK, WIDTH)
@@ -146,52 +84,25 @@ __attribute__((always_inline)) inline void produce(__local uchar *memory, Ring r
   WAIT_COPIES(0);
 }
 
-// A work-item adds every other slice's part of grad_q in memory, in turn. Two of them take half of the time that it is
-// until an addition can be seen.
-inline void add_partials(uint memory, uint own, int batch, int key_head, int first, const Params *p,
-                         GLOBAL(float, partial), GLOBAL(uint, turns)) {
-  const uint from = memory + PARTIAL_AT + own * PARTIAL_BYTES;
+// A work-item adds every other slice's part of grad_q in memory. Two of them take half of the time that it is until an
+// addition can be seen.
+inline void add_partials(uint memory, uint own, const Heads heads, int first, const Params *p, GLOBAL(float, partial),
+                         GLOBAL(uint, turns)) {
   uint n = 0;
   EACH_HEAD
     for (int slice = first_slice(first); slice < slices_of(p); slice++, n++) {
       if (n % 2 != own) continue;
-      const long at = (long)(batch * p->heads + head) * slices_of(p) + slice;
-      __global float *to = POINTER(float, partial) + at * (PARTIAL_BYTES / 4);
-      __global uint *count = POINTER(uint, turns) + at;
-      const uint turn = turn_of(slice, first, p);
+      const long at = (long)(heads.batch * p->heads + head) * slices_of(p) + slice;
+      const bool fresh = AWAIT_TURN(POINTER(uint, turns) + at, turn_of(slice, first, p));
       wait_barrier(SUM_FULL(memory, n), n / 2 % 2);
-      uint done = 0;
-      while (done < turn) asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(done) : "l"(count) : "memory");
-      asm volatile("fence.proxy.async;" ::: "memory");
-      if (turn == 0)
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from),
-                     "r"(PARTIAL_BYTES) : "memory");
-      else
-        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
-                     "r"(from), "r"(PARTIAL_BYTES) : "memory");
-      asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-      asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+      add_in_memory(POINTER(float, partial) + at * (PARTIAL_BYTES / 4), memory + PARTIAL_AT + own * PARTIAL_BYTES,
+                    PARTIAL_BYTES, fresh);
       arrive(SUM_FREE(memory, n));
-      asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-      asm volatile("fence.proxy.async;" ::: "memory");
-      asm volatile("fence.acq_rel.gpu; red.release.gpu.global.add.u32 [%0], 1;" ::"l"(count) : "memory");
+      END_TURN(POINTER(uint, turns) + at);
     }
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-// The lower halves of operands, as they lie and, of a matrix of `rows`, read by columns; WHOLE adds the upper half.
-#define STRAIGHT(at) ((uint)panel_operand(at, 16))
-#define TURNED(at, rows) ((uint)panel_operand(at, 128 * (rows)))
-#define WHOLE(low) ((panel_operand(0, 0) & 0xffffffff00000000ul) | (uint)(low))
-// set = own rows of keys or values by the transpose of a slice; set += factors in registers by a slice.
-#define MULTIPLY_ROWS(set, own, slice, width)                                                                     \
-  WGMMA_MEMORY(TAG, set, 8, SLICE, WHOLE(own), WHOLE(slice), "0", "0", "0");                                      \
-  UNROLL for (int d = 1; d < (width) / 16; d++)                                                                   \
-    WGMMA_MEMORY(TAG, set, 8, SLICE, WHOLE((own) + ALONG(d, BLOCK)), WHOLE((slice) + ALONG(d, SLICE)), "1", "0", "0"); \
-  WGMMA_COMMIT();
-#define ADD_PRODUCT(set, tiles, width, factors, slice)                                       \
-  UNROLL for (int t = 0; t < SLICE / 16; t++)                                                \
-    WGMMA_ROWS(TAG, set, tiles, width, factors[t], WHOLE((slice) + DOWN(t)), "1", "1");      \
-  WGMMA_COMMIT();
 // Products with values and parts of grad_q are never needed together: where they are as large, the same registers hold
 // them, which the assembler does not find out.
 #if PART_TILES == 8
@@ -214,11 +125,6 @@ inline void add_partials(uint memory, uint own, int batch, int key_head, int fir
       if (WIDTH % 64 == 0 || from + 8 * j < WIDTH) (partial_rows + parts % 2 * (PARTIAL_BYTES / 16))[j * 128] = part[j]; \
   }
 
-inline void store_matrices(__local uchar *row, uint4 r) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(local_address(row)), "r"(r.x),
-               "r"(r.y), "r"(r.z), "r"(r.w) : "memory");
-}
-
 __kernel __attribute__((reqd_work_group_size(GROUP + 128, 1, 1)))
 void backward(BACKWARD_ARGUMENTS) {
   const Params *p = &params;
@@ -239,22 +145,23 @@ void backward(BACKWARD_ARGUMENTS) {
     publish_barriers();
   }
   barrier(CLK_LOCAL_MEM_FENCE);
-  const int blocks = (p->keys + BLOCK - 1) / BLOCK, all_heads = p->batch * (p->heads / p->sharing);
+  const int blocks = (p->keys + BLOCK - 1) / BLOCK, all_heads = p->batch * (p->heads / p->sharing) * sharers;
   const int before = (int)get_group_id(0) / (together * blocks) * together;
   const int rest = (int)get_group_id(0) % (together * blocks), near_heads = min(together, all_heads - before);
   const int batch_head = before + rest % near_heads, first = (blocks - 1 - rest / near_heads) * BLOCK;
-  const int batch = batch_head / (p->heads / p->sharing), key_head = batch_head % (p->heads / p->sharing);
+  const Heads heads = heads_of(batch_head, sharers, p);
+  const int batch = heads.batch;
   if (warp.number >= WARPS) {
     asm volatile("//@setmaxnreg.dec.sync.aligned.u32 " HOPPER_STRING(FEW) ";");
     const int item = (int)get_local_id(0) - GROUP;
     ulong at_maps;
     PARAMETER_ADDRESS(backward_param_0, at_maps)
     if (item < 32)
-      produce(memory, ring, item, at_maps, batch, key_head, first, p, q_memory, q_offset, k_memory, k_offset, v_memory,
+      produce(memory, ring, item, at_maps, heads, first, p, q_memory, q_offset, k_memory, k_offset, v_memory,
               v_offset, grad_out_memory, grad_out_offset, logsumexp_memory, logsumexp_offset, delta_memory,
               delta_offset);
     else if (item == 32 || item == 64)
-      add_partials(at, item / 32 - 1, batch, key_head, first, p, partial_memory, partial_offset, turns_memory, turns_offset);
+      add_partials(at, item / 32 - 1, heads, first, p, partial_memory, partial_offset, turns_memory, turns_offset);
     return;
   }
   asm volatile("//@setmaxnreg.inc.sync.aligned.u32 " HOPPER_STRING(MANY) ";");
@@ -275,20 +182,33 @@ void backward(BACKWARD_ARGUMENTS) {
   CLEAR_TILES(k, KEY_TILES)
   CLEAR_TILES(v, VALUE_TILES)
   uint parts = 0;
-  if (first_slice(first) < slices_of(p)) wait_barrier(KEYS_FULL(at), 0);
+  int left = (heads.end - heads.begin) * max(slices_of(p) - first_slice(first), 0);
+  if (left > 0) {
+    wait_barrier(KEYS_FULL(at), 0);
+    wait_barrier(full(&ring), 0);
+  }
+#if AHEAD
+  WGMMA_FENCE();
+  MULTIPLY_ROWS(s, keys, STRAIGHT(at + STAGES_AT), WIDTH)
+  WGMMA_WAIT(0);
+#endif
   EACH_HEAD {
     BIAS_DATA
     for (int slice = first_slice(first); slice < slices_of(p); slice++) {
-      const uint stage = at + STAGES_AT + ring.stage * STAGE_SIZE;
+      const uint stage = at + STAGES_AT + ring.stage * STAGE_SIZE, freed_stage = freed(&ring);
       const __local float *statistics = (const __local float *)(memory + STATS_AT) + ring.stage * 2 * SLICE;
       const uint ds_at = DS_AT + parts % 2 * MATRIX_BYTES(BLOCK, SLICE);
       float4 scores[SLICE / 8], grads[SLICE / 8];
       uint4 ps[SLICE / 16], ds_rows[SLICE / 16];
-      wait_barrier(full(&ring), ring.parity);
+      const bool more = --left > 0;
       WGMMA_FENCE();
+#if !AHEAD
       MULTIPLY_ROWS(s, keys, STRAIGHT(stage), WIDTH)
+#endif
       MULTIPLY_ROWS(d, values, STRAIGHT(stage + GRADS_AT), VALUE_WIDTH)
+#if !AHEAD
       WGMMA_WAIT(1);
+#endif
       READ_TILES(s, 8, scores)
       probabilities(scores, statistics, row, slice * SLICE, &warp, p BIAS_VALUE);
       pack_probabilities(ps, scores);
@@ -306,15 +226,25 @@ void backward(BACKWARD_ARGUMENTS) {
       WGMMA_FENCE();
       MULTIPLY_PART(PART_TILES, PART)
       ADD_PRODUCT(k, KEY_TILES, WIDTH, ds_rows, TURNED(stage, SLICE))
+      advance(&ring);
+#if AHEAD
+      if (more) wait_barrier(full(&ring), ring.parity);
+      WGMMA_FENCE();
+      MULTIPLY_ROWS(s, keys, STRAIGHT(at + STAGES_AT + ring.stage * STAGE_SIZE), WIDTH)
+      WGMMA_WAIT(2);
+#else
       WGMMA_WAIT(1);
+#endif
       STORE_PART(PART_TILES, PART)
       publish_to_units();
       asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
       if (warp.lane == 0) arrive(SUM_FULL(at, parts));
       parts++;
       WGMMA_WAIT(0);
-      if (warp.lane == 0) arrive(freed(&ring));
-      advance(&ring);
+      if (warp.lane == 0) arrive(freed_stage);
+#if !AHEAD
+      if (more) wait_barrier(full(&ring), ring.parity);
+#endif
     }
   }
   float4 sum_k[WIDTH / 8], sum_v[VALUE_WIDTH / 8];
@@ -334,9 +264,10 @@ void backward(BACKWARD_ARGUMENTS) {
   WARPS_MEMORY(shared, WARPS);
   const Warp warp = WARP(shared);
   const int pair = 2 * (warp.lane % 4), own = 16 * warp.number + warp.lane / 4, item = get_local_id(0);
-  const int batch = get_group_id(0) / (p->heads / p->sharing), key_head = get_group_id(0) % (p->heads / p->sharing);
-  __global const ushort *K = CONST_POINTER(ushort, k) + head_at(&p->k, batch, key_head);
-  __global const ushort *V = CONST_POINTER(ushort, v) + head_at(&p->v, batch, key_head);
+  const Heads heads = heads_of(get_group_id(0), sharers, p);
+  const int batch = heads.batch;
+  __global const ushort *K = CONST_POINTER(ushort, k) + head_at(&p->k, heads.batch, heads.key_head);
+  __global const ushort *V = CONST_POINTER(ushort, v) + head_at(&p->v, heads.batch, heads.key_head);
   for (int first = (p->keys - 1) / BLOCK * BLOCK; first >= 0; first -= BLOCK) {
     const int row = first + own;
     float4 sum_k[WIDTH / 8], sum_v[VALUE_WIDTH / 8];
@@ -387,7 +318,7 @@ void backward(BACKWARD_ARGUMENTS) {
           float x = 0;
           for (int n = 0; n < BLOCK; n++)
             x += DECODE(TAG, ds[n * SLICE + of]) * AT(K, p->k.row, first + n, p->keys, column, p->width);
-          to[i] = turn_of(slice, first, p) == 0 ? x : to[i] + x;
+          to[i] = ORDERED && turn_of(slice, first, p) == 0 ? x : to[i] + x;
         }
       }
     }
@@ -396,20 +327,34 @@ void backward(BACKWARD_ARGUMENTS) {
 }
 #endif
 
-// The sums of grad_q as its elements. A work-item takes 8 columns of two rows, 8 apart.
+#ifdef INDEX
+// The sums of grad_q as its elements. A work-item takes 8 columns of two rows, 8 apart. Defines besides: INDEX, which
+// counts work-items; EIGHTS: whether 8 columns may be written at once.
 __kernel __attribute__((reqd_work_group_size(128, 1, 1)))
 void queries(const Params params, CONST_GLOBAL(float, partial), GLOBAL(ushort, grad_q)) {
   const Params *p = &params;
-  const long item = get_global_id(0), tile = item % (WIDTH / 8), line = item / (WIDTH / 8) % 32;
-  const long at = item / (WIDTH / 8) / 32;
-  const long slices = slices_of(p);
+  const INDEX item = get_global_id(0), tile = item % (WIDTH / 8), line = item / (WIDTH / 8) % 32;
+  const INDEX at = item / (WIDTH / 8) / 32;
+  const INDEX slices = slices_of(p);
   if (at >= slices * p->heads * p->batch) return;
   const int head = at / slices % p->heads, batch = at / slices / p->heads;
   const int row = (int)(at % slices) * SLICE + line / 8 * 16 + line % 8;
   __global const float4 *from =
-      (__global const float4 *)(CONST_POINTER(float, partial) + at * (PARTIAL_BYTES / 4)) + tile * 128 + line * 4;
+      (__global const float4 *)(CONST_POINTER(float, partial) + (long)at * (PARTIAL_BYTES / 4)) + tile * 128 + line * 4;
   __global ushort *G = POINTER(ushort, grad_q) + head_at(&p->grad_q, batch, head);
-  const bool any = p->keys > 0;
+  float4 sums[4];
+  for (int i = 0; i < 4; i++) sums[i] = p->keys > 0 ? from[i] * p->scale : (float4)0;
+#if EIGHTS
+  __global ushort *to = G + (long)row * p->grad_q.row + 8 * tile;
+  if (8 * (int)tile >= p->width) return;
+  if (row < p->queries)
+    *(__global uint4 *)to = (uint4)(PACK(sums[0].lo), PACK(sums[1].lo), PACK(sums[2].lo), PACK(sums[3].lo));
+  if (row + 8 < p->queries)
+    *(__global uint4 *)(to + 8 * (long)p->grad_q.row) =
+        (uint4)(PACK(sums[0].hi), PACK(sums[1].hi), PACK(sums[2].hi), PACK(sums[3].hi));
+#else
   for (int i = 0; i < 4; i++)
-    store_tile(G, p->grad_q.row, row, p->queries, 8 * tile + 2 * i, p->width, any ? from[i] * p->scale : (float4)0);
+    store_tile(G, p->grad_q.row, row, p->queries, 8 * tile + 2 * i, p->width, sums[i]);
+#endif
 }
+#endif

@@ -57,6 +57,7 @@ AttentionProblem problem_of(const AttentionInputs& inputs, const TensorView& out
       DLPRIM_EXPECT(x->size(d) < std::int64_t(1) << 30, "attention", "sizes below 2^30, got ", *x);
   AttentionProblem problem;
   problem.type = type, problem.causal = options.causal, problem.dropout = options.dropout > 0;
+  problem.ordered = options.ordered;
   auto& p = problem.p;
   p.q = rows_of("q", q, {q.size(0), q.size(1), q.size(2), q.size(3)}, type);
   p.k = rows_of("k", k, {q.size(0), k.size(1), k.size(2), q.size(3)}, type);
@@ -86,7 +87,7 @@ AttentionProblem problem_of(const AttentionInputs& inputs, const TensorView& out
 }
 
 struct DeltaKey {
-  std::uint8_t type, lanes;
+  std::uint8_t type, lanes, vector, wide;
 };
 
 }  // namespace
@@ -101,15 +102,21 @@ void define_attention(KernelSource& source, int bias_tag, bool causal, bool drop
 Workspace attention_delta(Queue& queue, const AttentionProblem& problem) {
   const auto& p = problem.p;
   Device& device = queue.device();
-  const DeltaKey key{std::uint8_t(problem.type), std::uint8_t(device.info().cpu ? 1 : p.value_width >= 64 ? 16 : 4)};
+  const std::size_t rows = std::size_t(p.batch) * p.heads * p.queries;
+  const bool vectors =
+      !device.info().cpu && size_of(problem.type) == 2 &&
+      vector_of({{p.grad_out, problem.grad_out, p.value_width}, {p.out, problem.out, p.value_width}}, 8) == 8;
+  const int lanes = device.info().cpu ? 1 : vectors ? (p.value_width > 64 ? 16 : 8) : p.value_width >= 64 ? 16 : 4;
+  const DeltaKey key{std::uint8_t(problem.type), std::uint8_t(lanes), std::uint8_t(vectors ? 8 : 1), rows >> 31 != 0};
   static KernelCache<DeltaKey> cache;
   Kernel& kernel = cache.get(device, key, [&] {
     KernelSource source("attention/delta.cl", "delta");
     define_attention(source, 0, false, false);
-    source.define("TAG", tag(problem.type)).define("LANES", key.lanes);
+    source.define("TAG", tag(problem.type)).define("LANES", key.lanes).define("VECTOR", key.vector);
+    if (key.wide) source.define("WIDE", 1);
     return source;
   });
-  const std::size_t rows = std::size_t(p.batch) * p.heads * p.queries, per_group = 64 / key.lanes;
+  const std::size_t per_group = 64 / key.lanes;
   Workspace delta(queue, (rows + 1) * sizeof(float));
   launch(queue, kernel, NDRange((rows + per_group - 1) / per_group * 64, 64), p, problem.grad_out, problem.out,
          delta.data());

@@ -31,7 +31,7 @@ struct AttentionParams {
 struct AttentionProblem {
   DataType type = DataType::float32;
   std::optional<DataType> bias_type;
-  bool backward = false, causal = false, dropout = false;
+  bool backward = false, causal = false, dropout = false, ordered = false;
   /// Asked before it runs: products and softmax, with that many scores in memory, are an alternative.
   std::optional<double> other_scores;
   AttentionParams p;

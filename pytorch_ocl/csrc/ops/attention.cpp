@@ -100,7 +100,8 @@ dlprim::AttentionInputs inputs_of(const at::Tensor& query, const at::Tensor& key
 
 dlprim::AttentionOptions options_of(const at::Tensor& query, double dropout, bool causal, std::optional<double> scale,
                                     dlprim::PhiloxState random) {
-  return {scale.value_or(1 / std::sqrt(double(query.size(3)))), causal, dropout, random};
+  return {scale.value_or(1 / std::sqrt(double(query.size(3)))), causal, dropout, random,
+          at::globalContext().deterministicAlgorithms()};
 }
 
 // PyTorch's masks of multi-head attention (true: left out) as a bias.

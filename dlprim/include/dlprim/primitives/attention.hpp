@@ -12,6 +12,7 @@ struct AttentionOptions {
   bool causal = false;  ///< query i takes keys 0 .. i only
   double dropout = 0;  ///< probability of dropping a probability; the others grow by 1 / (1 - dropout)
   PhiloxState random;  ///< for dropout; the same state gives the same choice forward and backward, on any device
+  bool ordered = false;  ///< sums of gradients are formed in one order, so that they never vary from call to call
 };
 
 /// What attention reads. q (batch, heads, queries, width), k (batch, key heads, keys, width), v (batch, key heads,
@@ -42,7 +43,7 @@ void attention_forward(Queue& queue, const AttentionInputs& inputs, const Tensor
                        const AttentionOptions& options);
 
 /// grad_q, grad_k and grad_v, of the sizes of q, k and v, from grad_out and the results of attention_forward with the
-/// same options. All strided as the inputs may be. Deterministic.
+/// same options. All strided as the inputs may be.
 void attention_backward(Queue& queue, const AttentionInputs& inputs, const TensorView& grad_out, const TensorView& out,
                         const TensorView& logsumexp, const TensorView& grad_q, const TensorView& grad_k,
                         const TensorView& grad_v, const AttentionOptions& options);
