@@ -7,7 +7,7 @@
     python benchmarks/distributed.py --device Intel --batch 2 --image 64 --sizes 16   # both ranks on one CPU
 
 Prints gigabytes a second of "algorithm bandwidth": the bytes of one rank's tensor by the time of a collective, the host
-waiting for the devices each time. The ways of ocl are those of PYTORCH_OCL_SHARED_MEMORY ("measured" is the default),
+waiting for the devices each time. "send" is half of the time that a tensor takes to another rank and back. The ways of ocl are those of PYTORCH_OCL_SHARED_MEMORY ("measured" is the default),
 and "sockets" is 0. Training is images a second of resnet50 by DistributedDataParallel, SGD, and tokens a second of a
 transformer by FSDP2, parameters in bfloat16, gradients reduced in float32, AdamW, over all ranks beside one rank alone,
 on synthetic data. Starts a process for each rank and kind of device; needs no network.
@@ -93,6 +93,26 @@ def seconds(function, wait, repeats, warm=3):
     return statistics.median(times[warm:])
 
 
+def there_and_back(x):
+    """The first rank sends a tensor to the second, which returns it."""
+    import torch.distributed as dist
+
+    if dist.get_rank() == 0:
+        dist.send(x, 1), dist.recv(x, 1)
+    elif dist.get_rank() == 1:
+        dist.recv(x, 0), dist.send(x, 0)
+
+
+def uneven(options, device, count):
+    """Output, input and sizes of parts for all_to_all_single: every second rank gets three times as much."""
+    import torch
+    import torch.distributed as dist
+
+    least = count // (2 * options.ranks)
+    sizes = [least * (3 if (rank + dist.get_rank()) % 2 else 1) for rank in range(options.ranks)]
+    return (*(torch.ones(sum(sizes), device=device) for _ in range(2)), sizes, sizes)
+
+
 def collectives(options, device, wait):
     import torch
     import torch.distributed as dist
@@ -103,16 +123,22 @@ def collectives(options, device, wait):
         x = torch.ones(count, device=device)
         part = torch.ones(count // options.ranks, device=device)
         half = torch.ones(2 * count, device=device, dtype=torch.bfloat16)
+        outs = [torch.ones_like(x) for _ in range(options.ranks)] if dist.get_rank() == 0 else None
         cases = {
             "all_reduce": lambda x=x: dist.all_reduce(x, dist.ReduceOp.AVG),
             "all_reduce bf16": lambda half=half: dist.all_reduce(half, dist.ReduceOp.AVG),
             "all_gather": lambda x=x, part=part: dist.all_gather_into_tensor(x[: len(part) * options.ranks], part),
             "reduce_scatter": lambda x=x, part=part: dist.reduce_scatter_tensor(part, x[: len(part) * options.ranks]),
             "broadcast": lambda x=x: dist.broadcast(x, 0),
+            "all_to_all, uneven": lambda parts=uneven(options, device, count): dist.all_to_all_single(*parts),
+            "gather": lambda x=x, outs=outs: dist.gather(x, outs),
+            "reduce": lambda x=x: dist.reduce(x, 0, dist.ReduceOp.AVG),
+            "send": lambda x=x: there_and_back(x),
         }
         for name, function in cases.items():
             dist.barrier()
-            found[f"{name} {size} MiB"] = size * MIB / seconds(function, wait, options.repeats) / 1e9
+            trips = 2 if name == "send" else 1
+            found[f"{name} {size} MiB"] = trips * size * MIB / seconds(function, wait, options.repeats) / 1e9
     return found
 
 

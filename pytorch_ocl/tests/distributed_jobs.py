@@ -6,25 +6,26 @@ import signal
 import time
 
 import distributed_callbacks
+import distributed_messages
 import distributed_training
 import torch
 import torch.distributed as dist
-from distributed_ranks import attempt, close, device, equal, has_windows, losses, perceptron, rank, sample, start
+from distributed_ranks import (
+    MOVED,
+    REDUCED,
+    attempt,
+    close,
+    device,
+    equal,
+    has_windows,
+    losses,
+    perceptron,
+    rank,
+    sample,
+    start,
+)
 from torch import nn
 
-REDUCED = [
-    torch.float32,
-    torch.float64,
-    torch.float16,
-    torch.bfloat16,
-    torch.int8,
-    torch.uint8,
-    torch.int32,
-    torch.int64,
-    torch.bool,
-    torch.complex64,
-]
-MOVED = [*REDUCED, torch.int16, torch.complex128, torch.float8_e4m3fn]
 OPERATIONS = ["SUM", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "AVG"]
 
 
@@ -536,6 +537,6 @@ works = []
 
 def run(job):
     """Of a rank; some jobs leave their groups behind."""
-    {**globals(), **vars(distributed_callbacks), **vars(distributed_training)}[job]()
-    if dist.is_initialized() and job not in ("left_behind", "failures", "killed", "unlike_calls"):
+    {**globals(), **vars(distributed_callbacks), **vars(distributed_messages), **vars(distributed_training)}[job]()
+    if dist.is_initialized() and job not in ("left_behind", "failures", "killed", "killed_sender", "unlike_calls"):
         dist.destroy_process_group()

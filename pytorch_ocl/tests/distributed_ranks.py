@@ -9,6 +9,20 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
+REDUCED = [
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.int8,
+    torch.uint8,
+    torch.int32,
+    torch.int64,
+    torch.bool,
+    torch.complex64,
+]
+MOVED = [*REDUCED, torch.int16, torch.complex128, torch.float8_e4m3fn]
+
 
 def rank():
     return int(os.environ["RANK"])

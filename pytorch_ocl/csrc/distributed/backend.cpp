@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "board.hpp"
 #include "runtime/device.hpp"
 
 namespace pytorch_ocl::distributed {
@@ -34,7 +35,11 @@ void run_part(const ProgressPtr& work, const Part& part, const dlprim::Event& ar
 GlooBackend::GlooBackend(c10::intrusive_ptr<c10d::Backend> group, c10::intrusive_ptr<c10d::Store> store,
                          SharedOptions options)
     : Backend(group->getRank(), group->getSize()), group_(std::move(group)), store_(std::move(store)),
-      options_(options), may_share_(options.enabled && size_ > 1) {}
+      options_(options), may_share_(options.enabled && size_ > 1) {
+  c10d::PrefixStore hosts("ocl_mail", store_);
+  const std::string host = options.enabled ? host_identity() : "";
+  if (size_ > 1) Board(hosts, rank_, size_, group_->getBackendOptions()->timeout).post("/host/", host);
+}
 
 c10d::Backend& GlooBackend::gloo() {
   if (!gloo_) {

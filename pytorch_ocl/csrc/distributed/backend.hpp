@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "mail.hpp"
 #include "shared_channel.hpp"
 #include "staging.hpp"
 #include "window_channel.hpp"
@@ -32,7 +33,8 @@ struct SharedOptions {
 /// waits for its device: a thread starts Gloo once the copies have arrived, in the order of the calls. Errors and
 /// time-outs are Gloo's, raised by wait(). What moves data takes tensors of any strides and dtype, reductions those of
 /// Gloo's dtypes. Where all ranks run on one host, large tensors go through a SharedChannel instead; on GPUs, wait() then
-/// does not keep the host, and errors are raised where the host waits for the stream, and by the next collective.
+/// does not keep the host, and errors are raised where the host waits for the stream, and by the next collective. Messages
+/// between two of them go by Mail.
 class GlooBackend final : public c10d::Backend {
  public:
   /// `group`: Gloo of the process group, which serves point-to-point calls, under tags of their own. Collectives get a
@@ -115,12 +117,27 @@ class GlooBackend final : public c10d::Backend {
   /// Forms into and out of one tensor.
   WorkPtr move_shared(Call call, Exchange::Kind kind, Operation operation, std::chrono::milliseconds timeout,
                       std::function<WorkPtr()> again);
+  WorkPtr reduce_to_root(Tensors& tensors, const c10d::ReduceOptions& options);
   /// all_to_all with equal parts.
   WorkPtr swap_shared(at::Tensor& output, at::Tensor& input, const c10d::AllToAllOptions& options);
   /// Forms with a tensor for each rank.
   WorkPtr gather_shared(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options);
   WorkPtr scatter_shared(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ReduceScatterOptions& options);
 
+  /// The same by messages, or null. `to` and `from` have a tensor for each rank, or an undefined one.
+  /// (message_collectives.cpp)
+  struct Exchanged;
+  WorkPtr exchange_messages(const std::shared_ptr<Mail>& mail, Call call, const Tensors& to, const Tensors& from,
+                            std::chrono::milliseconds timeout);
+  void finish_messages(Exchanged& all) noexcept;
+  WorkPtr gather_messages(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options);
+  WorkPtr scatter_messages(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& options);
+  WorkPtr alltoall_messages(at::Tensor& output, at::Tensor& input, const std::vector<std::int64_t>& output_sizes,
+                            const std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options);
+
+  /// What carries messages between the ranks, where all are on one host and share memory; else null.
+  std::shared_ptr<Mail> mail();
+  std::shared_ptr<Mail> make_mail();
   Streams streams(c10::Device device, bool shared = false);
   c10d::Backend& gloo();
 
@@ -135,6 +152,9 @@ class GlooBackend final : public c10d::Backend {
   std::unique_ptr<Channel> channel_;  // made by the first task of collectives_ that wants it
   std::atomic<WindowChannel*> windows_{nullptr};  // the same, where it is one
   std::atomic<int> unstarted_{0};  // calls for the channel that collectives_ has not started yet
+  std::mutex mail_mutex_;
+  std::optional<std::shared_ptr<Mail>> mail_;
+  std::uint32_t messages_ = 0;  // collectives that messages have made up
   Worker collectives_, sends_;  // last: their threads use the others
 };
 

@@ -24,8 +24,13 @@ class Board {
   /// What every rank says under a name.
   std::vector<std::string> exchange(const std::string& name, const std::string& text) {
     post(name, text);
+    return read_all(name);
+  }
+
+  /// The same for one who has posted.
+  std::vector<std::string> read_all(const std::string& name) {
     std::vector<std::string> texts;
-    for (int rank = 0; rank < size_; rank++) texts.push_back(rank == rank_ ? text : read(name, rank));
+    for (int rank = 0; rank < size_; rank++) texts.push_back(read(name, rank));
     return texts;
   }
 
@@ -36,7 +41,7 @@ class Board {
     for (auto pause = std::chrono::microseconds(200);; pause = std::min(2 * pause, std::chrono::microseconds(10000))) {
       if (store_.check({key})) return store_.get_to_str(key);
       TORCH_CHECK_WITH(DistBackendError, std::chrono::steady_clock::now() < end_, "Timed out after ", timeout_.count(),
-                       " ms waiting for rank ", rank, " of the group to take part in its first collective on ocl");
+                       " ms waiting for rank ", rank, " of the group to take part in its first call on ocl");
       std::this_thread::sleep_for(pause);
     }
   }

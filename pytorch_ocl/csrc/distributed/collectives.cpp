@@ -80,6 +80,7 @@ WorkPtr GlooBackend::allreduce_coalesced(Tensors& tensors, const c10d::Allreduce
 
 WorkPtr GlooBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   const bool root = options.rootRank == rank_;
+  if (WorkPtr work = reduce_to_root(tensors, options)) return work;
   return launch_elementwise({OpType::REDUCE, "ocl_gloo:reduce", tensors, {}}, true, root, &reducibles,
                             [options](Backend& gloo, Tensors& hosts) { return gloo.reduce(hosts, options); });
 }
@@ -134,6 +135,7 @@ WorkPtr GlooBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& 
 }
 
 WorkPtr GlooBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
+  if (WorkPtr work = gather_messages(outputs, inputs, options)) return work;
   return launch_whole({OpType::GATHER, "ocl_gloo:gather", inputs, flat(outputs)},
                       [options, shape = shape_of(outputs)](Backend& gloo, const Images& in, const Images& out) {
                         Tensors from = carriers(in);
@@ -143,6 +145,7 @@ WorkPtr GlooBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs, cons
 }
 
 WorkPtr GlooBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& options) {
+  if (WorkPtr work = scatter_messages(outputs, inputs, options)) return work;
   return launch_whole({OpType::SCATTER, "ocl_gloo:scatter", flat(inputs), outputs},
                       [options, shape = shape_of(inputs)](Backend& gloo, const Images& in, const Images& out) {
                         std::vector<Tensors> from = lists_like(shape, carriers(in));
@@ -212,8 +215,10 @@ WorkPtr GlooBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& 
 
 WorkPtr GlooBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_sizes,
                                    std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options) {
-  if (output_sizes.empty() && input_sizes.empty())
-    if (WorkPtr work = swap_shared(output, input, options)) return work;
+  const bool even = output_sizes.empty() && input_sizes.empty();
+  if (WorkPtr work = even ? swap_shared(output, input, options)
+                          : alltoall_messages(output, input, output_sizes, input_sizes, options))
+    return work;
   return launch_whole({OpType::ALLTOALL_BASE, "ocl_gloo:all_to_all", {input}, {output}},
                       [options, output_sizes, input_sizes](Backend& gloo, const Images& in, const Images& out) mutable {
                         return gloo.alltoall_base(carriers(out).front(), carriers(in).front(), output_sizes,
@@ -226,6 +231,8 @@ WorkPtr GlooBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::All
   const Call call{OpType::ALLTOALL, "ocl_gloo:all_to_all", inputs, outputs};
   const auto ranks = std::size_t(size_);
   const c10::DeviceGuard guard(device_of(call, inputs.size() == ranks && outputs.size() == ranks));
+  if (const std::shared_ptr<Mail> shared = mail())
+    return exchange_messages(shared, call, inputs, outputs, options.timeout);
   const Packed in = pack(inputs), out = pack(outputs);
   Part part{in.images, out.images, {}};
   part.start = [options, from = carriers({{{}, in.all}}), to = carriers({{{}, out.all}}), sent = lengths(inputs),

@@ -2,6 +2,7 @@
 #include "file_passing.hpp"
 
 #include <c10/util/Exception.h>
+#include <c10/util/thread_name.h>
 
 #ifdef __linux__
 #include <poll.h>
@@ -109,6 +110,33 @@ void FileSender::send(int file, int count, std::chrono::milliseconds timeout) co
   }
 }
 
+FileServer::FileServer(std::function<int(std::uint32_t)> file_of) : file_of_(std::move(file_of)) {
+  thread_ = std::thread([this] { serve(); });
+}
+
+FileServer::~FileServer() {
+  ending_ = true;
+  shutdown(sender_.socket_, SHUT_RDWR);  // wakes the thread
+  thread_.join();
+}
+
+// Who asks and then says nothing keeps others waiting for a moment.
+void FileServer::serve() {
+  c10::setThreadName("pt_ocl_files");
+  while (!ending_) {
+    const int connection = accept4(sender_.socket_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (connection < 0) {
+      if (!ending_) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      continue;
+    }
+    set_timeout(connection, std::chrono::seconds(1));
+    std::uint32_t number = 0;
+    if (is_this_users(connection) && recv(connection, &number, sizeof number, MSG_WAITALL) == sizeof number)
+      if (const int file = file_of_(number); file >= 0) send_file(connection, file);
+    close(connection);
+  }
+}
+
 FileReceiver::FileReceiver(const std::string& name, std::chrono::milliseconds timeout) {
   socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (socket_ < 0) fail("socket");
@@ -124,6 +152,10 @@ FileReceiver::FileReceiver(const std::string& name, std::chrono::milliseconds ti
 
 FileReceiver::~FileReceiver() {
   if (socket_ >= 0) close(socket_);
+}
+
+void FileReceiver::ask(std::uint32_t number) const {
+  if (::send(socket_, &number, sizeof number, MSG_NOSIGNAL) != sizeof number) fail("another rank's socket");
 }
 
 int FileReceiver::receive() const {
@@ -142,6 +174,10 @@ int FileReceiver::receive() const {
 FileSender::FileSender() { TORCH_CHECK(false, "memory of devices is shared on Linux only"); }
 FileSender::~FileSender() = default;
 void FileSender::send(int, int, std::chrono::milliseconds) const {}
+FileServer::FileServer(std::function<int(std::uint32_t)>) {}
+FileServer::~FileServer() = default;
+void FileServer::serve() {}
+void FileReceiver::ask(std::uint32_t) const {}
 FileReceiver::FileReceiver(const std::string&, std::chrono::milliseconds) {}
 FileReceiver::~FileReceiver() = default;
 int FileReceiver::receive() const { return socket_; }

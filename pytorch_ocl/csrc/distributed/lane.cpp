@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "lane.hpp"
 
-#include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 #include <dlprim/runtime/parallel.hpp>
 
 #include <algorithm>
 
 #include "runtime/device.hpp"
-#include "runtime/host_allocator.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl::distributed {
@@ -20,11 +19,6 @@ constexpr std::size_t most_pending = 2;
 
 at::Tensor bytes_of(std::size_t count, c10::Device device) {
   return at::empty({std::int64_t(count)}, at::TensorOptions().dtype(at::kByte).device(device));
-}
-
-at::Tensor pinned_bytes(std::size_t count) {
-  const c10::DispatchKeySet cpu(c10::DispatchKey::CPU);
-  return at::detail::empty_generic({std::int64_t(count)}, &host_allocator(), cpu, at::kByte, std::nullopt);
 }
 
 }  // namespace

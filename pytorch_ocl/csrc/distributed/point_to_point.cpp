@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: MIT
 // send and recv: Gloo's works report their end to whoever waits for them only.
 #include <c10/core/DeviceGuard.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include <algorithm>
 #include <future>
 
 #include "backend.hpp"
+#include "board.hpp"
 #include "runtime/device.hpp"
 
 namespace pytorch_ocl::distributed {
 
 namespace {
 
-// Messages of devices have tags of their own: they are sent later than those of the host that follow them.
-constexpr int device_tags = 1 << 30;
+// Bytes of the smallest message that goes through shared memory.
+constexpr std::int64_t least_in_pieces = 64 << 10;
 
 int device_tag(int tag) {
-  TORCH_CHECK(tag >= 0 && tag < device_tags, "expected a tag from 0 to ", device_tags - 1, " for ocl tensors, but got ",
-              tag);
+  TORCH_CHECK(tag >= 0 && tag <= last_tag, "expected a tag from 0 to ", last_tag, " for ocl tensors, but got ", tag);
   return tag + device_tags;
 }
 
@@ -80,11 +82,56 @@ class RecvWork final : public WaitedWork {
   Images images_;
 };
 
+class FetchWork final : public WaitedWork {
+ public:
+  FetchWork(int rank, c10d::OpType type, std::shared_ptr<Mail> mail, Mail::Expected letter, at::Tensor tensor)
+      : WaitedWork(rank, type), mail_(std::move(mail)), letter_(std::move(letter)), tensor_(std::move(tensor)) {}
+
+  int sourceRank() const override { return letter_.work->sourceRank(); }
+
+ private:
+  void end(std::chrono::milliseconds timeout) override {
+    const c10::Device where = tensor_.device();
+    const c10::DeviceGuard guard(where);
+    mail_->fetch(letter_, tensor_, current_stream(where.index()), timeout);
+    tensor_.reset(), letter_.paper.reset();
+  }
+
+  std::shared_ptr<Mail> mail_;
+  Mail::Expected letter_;
+  at::Tensor tensor_;
+};
+
 }  // namespace
+
+std::shared_ptr<Mail> GlooBackend::make_mail() {
+  if (!options_.enabled || size_ < 2 || size_ > PoolBoard::most_ranks) return nullptr;
+  c10d::PrefixStore store("ocl_mail", store_);
+  const std::vector<std::string> hosts =
+      Board(store, rank_, size_, group_->getBackendOptions()->timeout).read_all("/host/");
+  if (hosts.front().empty() || std::ranges::any_of(hosts, [&](auto& host) { return host != hosts.front(); }))
+    return nullptr;
+  MailOptions options;
+  options.piece_bytes = options_.piece_bytes;
+  const std::int64_t least = options_.least_bytes.value_or(least_in_pieces);
+  options.least_bytes = std::size_t(std::clamp<std::int64_t>(least, 0, Letter::most_inlined));
+  options.staged = options_.access == HostAccess::staged;
+  options.devices = options_.windows;
+  return std::make_shared<Mail>(group_, options, [this](c10::Device where) { return streams(where, true); });
+}
+
+// Groups of one host have it. Each rank has told the others of its host when the group was made.
+std::shared_ptr<Mail> GlooBackend::mail() {
+  std::lock_guard guard(mail_mutex_);
+  if (!mail_) mail_ = make_mail();
+  return *mail_;
+}
 
 WorkPtr GlooBackend::send(Tensors& tensors, int rank, int tag) {
   const c10::Device where = single_device(tensors, "ocl_gloo:send");
   const c10::DeviceGuard guard(where);
+  if (std::shared_ptr<Mail> shared = mail())
+    return c10::make_intrusive<SendWork>(rank_, shared->send(tensors.front(), rank, device_tag(tag)));
   const Images images = images_of(tensors);
   const c10::Stream stream = streams(where).to_host;
   const dlprim::Event arrived = translated([&] {
@@ -104,6 +151,9 @@ WorkPtr GlooBackend::send(Tensors& tensors, int rank, int tag) {
 
 WorkPtr GlooBackend::recv(Tensors& tensors, int rank, int tag) {
   const c10::DeviceGuard guard(single_device(tensors, "ocl_gloo:recv"));
+  if (std::shared_ptr<Mail> shared = mail())
+    return c10::make_intrusive<FetchWork>(rank_, c10d::OpType::RECV, shared, shared->expect(rank, device_tag(tag)),
+                                          tensors.front());
   Images images = images_of(tensors);
   Tensors hosts = carriers(images);
   return c10::make_intrusive<RecvWork>(rank_, c10d::OpType::RECV, group_->recv(hosts, rank, device_tag(tag)),
@@ -112,6 +162,9 @@ WorkPtr GlooBackend::recv(Tensors& tensors, int rank, int tag) {
 
 WorkPtr GlooBackend::recvAnysource(Tensors& tensors, int tag) {
   const c10::DeviceGuard guard(single_device(tensors, "ocl_gloo:recvAnysource"));
+  if (std::shared_ptr<Mail> shared = mail())
+    return c10::make_intrusive<FetchWork>(rank_, c10d::OpType::RECVANYSOURCE, shared,
+                                          shared->expect(-1, device_tag(tag)), tensors.front());
   Images images = images_of(tensors);
   Tensors hosts = carriers(images);
   WorkPtr work = group_->recvAnysource(hosts, device_tag(tag));

@@ -47,6 +47,10 @@ TORCH_LIBRARY_FRAGMENT(pytorch_ocl, m) {
         "__torch__.torch.classes.c10d.ProcessGroup holder, str way, int piece_bytes, int least_bytes, "
         "bool? holds_streams) -> ()",
         &attach);
+  m.def("sent_messages() -> int[]", [] {
+    const auto counts = Mail::counts();
+    return std::vector<std::int64_t>(counts.begin(), counts.end());
+  });
   m.def("halt_collectives(int milliseconds) -> ()",
         [](std::int64_t limit) { Worker::halt_all(std::chrono::milliseconds(limit)); });
 }

@@ -32,14 +32,6 @@ constexpr std::int64_t gpu_piece = 16 << 20, cpu_piece = 4 << 20;
 // Every rank holds segments of six pieces.
 constexpr int most_for_large_pieces = 8;
 
-// The tensor itself, or its elements in order elsewhere.
-at::Tensor dense(const at::Tensor& tensor) { return tensor.resolve_conj().resolve_neg().contiguous(); }
-
-// The same memory without what Python knows of a tensor: threads may drop it without the interpreter's lock.
-at::Tensor nameless(const at::Tensor& tensor) {
-  return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), false));
-}
-
 // Has an exchange write to its output by way of dense memory, where it must.
 void set_output(Exchange& exchange, const at::Tensor& output) {
   if (output.is_contiguous() && !output.is_conj() && !output.is_neg()) {
@@ -256,6 +248,20 @@ WorkPtr GlooBackend::reduce_shared(Call call, const c10d::AllreduceOptions& opti
   for (const at::Tensor& tensor : call.inputs)
     exchanges.push_back({Kind::all_reduce, tensor, tensor, options.reduceOp, 0, {}});
   return try_shared(std::move(call), std::move(exchanges), options.timeout, std::move(again));
+}
+
+// All ranks get the result, all but the root in memory of nobody's.
+WorkPtr GlooBackend::reduce_to_root(Tensors& tensors, const c10d::ReduceOptions& options) {
+  if (!may_share_ || tensors.size() != 1 || !on_one_device(tensors) || options.rootRank < 0 ||
+      options.rootRank >= size_ ||
+      !wants_shared({{Kind::all_reduce, tensors.front(), tensors.front(), options.reduceOp, 0, {}}}))
+    return {};
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::DeviceGuard guard(tensors.front().device());
+  const at::Tensor result = options.rootRank == rank_ ? tensors.front() : tensors.front().clone();
+  return try_shared({OpType::REDUCE, "ocl_gloo:reduce", {result}, tensors},
+                    {{Kind::all_reduce, result, result, options.reduceOp, 0, {}}}, options.timeout,
+                    [this, tensors, options]() mutable { return reduce(tensors, options); });
 }
 
 WorkPtr GlooBackend::broadcast_shared(Tensors& tensors, const c10d::BroadcastOptions& options) {

@@ -63,6 +63,13 @@ std::string contents(const char* path) {
   return line;
 }
 
+void take(int file, std::size_t begin, std::size_t bytes) {
+  if (const int code = posix_fallocate(file, off_t(begin), off_t(bytes))) {
+    errno = code;
+    fail("shared memory of " + std::to_string(bytes) + " bytes");
+  }
+}
+
 // A lock of the process on the whole file. Forked children do not inherit it, and it ends with the process, however
 // that ends.
 struct flock whole_file() {
@@ -119,16 +126,16 @@ void SharedSegment::map(std::size_t bytes) {
   bytes_ = bytes;
 }
 
-SharedSegment SharedSegment::make(std::size_t bytes, const std::string& folder) {
+void SharedSegment::take_memory(std::size_t begin, std::size_t bytes) { take(file_, header_bytes + begin, bytes); }
+
+SharedSegment SharedSegment::make(std::size_t bytes, const std::string& folder, std::size_t taken) {
   SharedSegment segment;
   segment.file_ = open_file(folder, segment.place_);
   segment.own_ = true;
   segment.named_ = !folder.empty();
-  // Takes the memory now: where it is too small, using it would end the process.
-  if (const int code = posix_fallocate(segment.file_, 0, off_t(bytes))) {
-    errno = code;
-    fail("shared memory of " + std::to_string(bytes) + " bytes");
-  }
+  // Where there is too little memory, using it would end the process: it is taken now.
+  if (ftruncate(segment.file_, off_t(bytes)) != 0) fail("ftruncate");
+  take(segment.file_, 0, taken);
   segment.map(bytes);
   std::random_device random;
   for (std::uint64_t& word : segment.header().secret) word = random() | std::uint64_t(random()) << 32;
@@ -169,21 +176,32 @@ std::string host_identity() {
   return std::string(name.data()) + ' ' + contents("/proc/sys/kernel/random/boot_id") + ' ' + processes.data();
 }
 
+std::int32_t this_process() noexcept { return std::int32_t(getpid()); }
+
+bool is_running(std::int32_t process) {
+  const std::string line = contents(("/proc/" + std::to_string(process) + "/stat").c_str());
+  const std::size_t end = line.rfind(')');  // of its name; its state follows
+  return end != std::string::npos && end + 2 < line.size() && line[end + 2] != 'Z' && line[end + 2] != 'X';
+}
+
 #else
 
 void SharedCount::reach(std::uint32_t count) noexcept { value_ = count; }
 void SharedCount::await(std::uint32_t, std::chrono::milliseconds) const noexcept {}
 SharedSegment::~SharedSegment() = default;
 void SharedSegment::map(std::size_t) {}
-SharedSegment SharedSegment::make(std::size_t, const std::string&) {
+SharedSegment SharedSegment::make(std::size_t, const std::string&, std::size_t) {
   TORCH_CHECK(false, "shared memory is used on Linux only");
 }
 SharedSegment SharedSegment::open(std::size_t, const std::string&, const std::string&) {
   TORCH_CHECK(false, "shared memory is used on Linux only");
 }
+void SharedSegment::take_memory(std::size_t, std::size_t) {}
 void SharedSegment::remove_name() noexcept {}
 bool SharedSegment::has_owner() const noexcept { return true; }
 std::string host_identity() { return {}; }
+std::int32_t this_process() noexcept { return 0; }
+bool is_running(std::int32_t) { return true; }
 
 #endif
 

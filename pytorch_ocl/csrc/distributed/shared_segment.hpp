@@ -52,8 +52,10 @@ class SharedSegment {
   SharedSegment& operator=(SharedSegment&& other) noexcept { return swap(other), *this; }
   ~SharedSegment();
 
-  /// A segment of this process, its memory taken: in memory without a name, or as a file of `folder`. Throws c10::Error.
-  static SharedSegment make(std::size_t bytes, const std::string& folder = {});
+  /// A segment of this process: in memory without a name, or as a file of `folder`. Of its bytes, the first `taken` have
+  /// memory at once. Throws c10::Error.
+  static SharedSegment make(std::size_t bytes, const std::string& folder, std::size_t taken);
+  static SharedSegment make(std::size_t bytes, const std::string& folder = {}) { return make(bytes, folder, bytes); }
   /// Another rank's, by what its place() and secret() say. Throws c10::Error where it cannot be reached from here.
   static SharedSegment open(std::size_t bytes, const std::string& place, const std::string& secret);
 
@@ -61,6 +63,8 @@ class SharedSegment {
   const std::string& place() const noexcept { return place_; }
   /// Tells it from whatever else may be found there.
   std::string secret() const;
+  /// Takes memory for bytes of data(): where there was none, using them would end the process. Throws c10::Error.
+  void take_memory(std::size_t begin, std::size_t bytes);
   /// Removes the file, if there is one.
   void remove_name() noexcept;
 
@@ -85,5 +89,9 @@ static_assert(sizeof(SharedHeader) <= SharedSegment::header_bytes);
 
 /// What two processes of one host agree on.
 std::string host_identity();
+/// The number of this process, by which others of the host know it.
+std::int32_t this_process() noexcept;
+/// Whether a process of the host still runs.
+bool is_running(std::int32_t process);
 
 }  // namespace pytorch_ocl::distributed

@@ -59,6 +59,14 @@ c10::intrusive_ptr<c10::ivalue::Future> future_on(const std::optional<c10::Strea
 
 }  // namespace
 
+at::Tensor dense(const at::Tensor& tensor) { return tensor.resolve_conj().resolve_neg().contiguous(); }
+
+at::Tensor nameless(const at::Tensor& tensor) {
+  return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), false));
+}
+
+at::Tensor pinned_bytes(std::size_t count) { return pinned(std::int64_t(count), at::kByte); }
+
 Images images_of(const Tensors& tensors) {
   Images images;
   for (const at::Tensor& tensor : tensors) images.push_back({tensor, pinned(tensor.sizes(), tensor.scalar_type())});

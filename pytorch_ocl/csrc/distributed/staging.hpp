@@ -23,6 +23,13 @@ struct Image {
 };
 using Images = std::vector<Image>;
 
+/// The tensor itself, or its elements in order elsewhere.
+at::Tensor dense(const at::Tensor& tensor);
+/// The same memory without what Python knows of a tensor: threads may drop it without the interpreter's lock.
+at::Tensor nameless(const at::Tensor& tensor);
+/// So many bytes of the host that the current device has pinned.
+at::Tensor pinned_bytes(std::size_t count);
+
 /// Images of tensors; what they hold is undefined. The current device pins their memory.
 Images images_of(const Tensors& tensors);
 /// Images of tensors of one dtype, one behind the other in `all`, which is flat.

@@ -23,20 +23,20 @@ namespace {
 using dlprim::SoftmaxKind;
 
 // `out` itself, or contiguous memory whose content must be copied to it.
-at::Tensor dense(const at::Tensor& out) {
+at::Tensor written_to(const at::Tensor& out) {
   return out.is_contiguous() ? out : at::empty_like(out, at::MemoryFormat::Contiguous);
 }
 
 void forward(SoftmaxKind kind, const char* op, const at::Tensor& self, int64_t dim, const at::Tensor& out) {
   check_dtype(self, served::floating_, op);
-  const at::Tensor x = self.contiguous(), y = dense(out);
+  const at::Tensor x = self.contiguous(), y = written_to(out);
   dlprim::softmax(current_queue(), kind, view_of(around(y, dim), op), view_of(around(x, dim), op), around_dim(x, dim));
   if (!y.is_same(out)) out.copy_(y);
 }
 
 void backward(SoftmaxKind kind, const char* op, const at::Tensor& grad, const at::Tensor& output, int64_t dim,
               const at::Tensor& grad_input) {
-  const at::Tensor gy = grad.contiguous(), y = output.contiguous(), gx = dense(grad_input);
+  const at::Tensor gy = grad.contiguous(), y = output.contiguous(), gx = written_to(grad_input);
   dlprim::softmax_backward(current_queue(), kind, view_of(around(gx, dim), op), view_of(around(gy, dim), op),
                            view_of(around(y, dim), op), around_dim(y, dim));
   if (!gx.is_same(grad_input)) grad_input.copy_(gx);
