@@ -7,10 +7,11 @@
     python benchmarks/distributed.py --device Intel --batch 2 --image 64 --sizes 16   # both ranks on one CPU
 
 Prints gigabytes a second of "algorithm bandwidth": the bytes of one rank's tensor by the time of a collective, the host
-waiting for the devices each time. "send" is half of the time that a tensor takes to another rank and back. The ways of ocl are those of PYTORCH_OCL_SHARED_MEMORY ("measured" is the default),
-and "sockets" is 0. Training is images a second of resnet50 by DistributedDataParallel, SGD, and tokens a second of a
-transformer by FSDP2, parameters in bfloat16, gradients reduced in float32, AdamW, over all ranks beside one rank alone,
-on synthetic data. Starts a process for each rank and kind of device; needs no network.
+waiting for the devices each time; of "send", by half the time of a tensor's way to another rank and back. The ways of
+ocl are those of PYTORCH_OCL_SHARED_MEMORY ("measured" is the default), and "sockets" is 0. Training is images a second
+of resnet50 by DistributedDataParallel, SGD, and tokens a second of a transformer by FSDP2, parameters in bfloat16,
+gradients reduced in float32, AdamW, over all ranks beside one rank alone, on synthetic data. Starts a process for each
+rank and kind of device; needs no network.
 """
 
 import argparse
@@ -30,6 +31,7 @@ def parse_arguments():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--ways", default="measured,direct,staged,sockets", help="of ocl, comma-separated")
     parser.add_argument("--sizes", default="1,25,256", help="MiB of a tensor, comma-separated (default: 1,25,256)")
+    parser.add_argument("--cases", default="", help="only those whose names contain one of these, comma-separated")
     parser.add_argument("--repeats", type=int, default=8)
     parser.add_argument("--batch", type=int, default=64, help="images of a rank (default: 64)")
     parser.add_argument("--image", type=int, default=224, help="pixels of an image's side (default: 224)")
@@ -124,18 +126,21 @@ def collectives(options, device, wait):
         part = torch.ones(count // options.ranks, device=device)
         half = torch.ones(2 * count, device=device, dtype=torch.bfloat16)
         outs = [torch.ones_like(x) for _ in range(options.ranks)] if dist.get_rank() == 0 else None
+        parts = uneven(options, device, count)
         cases = {
             "all_reduce": lambda x=x: dist.all_reduce(x, dist.ReduceOp.AVG),
             "all_reduce bf16": lambda half=half: dist.all_reduce(half, dist.ReduceOp.AVG),
             "all_gather": lambda x=x, part=part: dist.all_gather_into_tensor(x[: len(part) * options.ranks], part),
             "reduce_scatter": lambda x=x, part=part: dist.reduce_scatter_tensor(part, x[: len(part) * options.ranks]),
             "broadcast": lambda x=x: dist.broadcast(x, 0),
-            "all_to_all, uneven": lambda parts=uneven(options, device, count): dist.all_to_all_single(*parts),
+            "all_to_all, uneven": lambda parts=parts: dist.all_to_all_single(*parts),
             "gather": lambda x=x, outs=outs: dist.gather(x, outs),
             "reduce": lambda x=x: dist.reduce(x, 0, dist.ReduceOp.AVG),
             "send": lambda x=x: there_and_back(x),
         }
         for name, function in cases.items():
+            if not any(part in name for part in options.cases.split(",")):
+                continue
             dist.barrier()
             trips = 2 if name == "send" else 1
             found[f"{name} {size} MiB"] = trips * size * MIB / seconds(function, wait, options.repeats) / 1e9
