@@ -35,15 +35,17 @@ def ways():
 
 
 def check_way():
-    """Large messages go where the test's environment says."""
+    """Large messages went where the test's environment says, but for the first ones, and those that find no free piece
+    where pieces are small."""
     inlined, followed, by_host, by_device = ways()
     way = os.environ["PYTORCH_OCL_SHARED_MEMORY"]
+    few = "PYTORCH_OCL_SHARED_PIECE" in os.environ
     if way == "0":
         assert not any(ways()), ways()
     elif way == "windows" and torch.ocl.get_device_properties(device()).type == "cpu":
-        assert by_device > 3 * (by_host + followed) and inlined, ways()
+        assert by_device > (4 if few else by_host + followed) and inlined, ways()
     elif way != "windows":
-        assert by_host > 3 * followed and inlined and not by_device, ways()
+        assert by_host > (4 if few else followed) and inlined and not by_device, ways()
 
 
 def meet(group=None):
@@ -133,10 +135,10 @@ def any_message():
         plan = random.Random(round_)  # the same on all ranks
         mine = random.Random(1000 * rank() + round_)
         pairs = [(a, b) for a in range(ranks()) for b in range(ranks()) if a != b]
-        sent = [
-            (*plan.choice(pairs), plan.randrange(4), plan.choice([*SIZES, plan.randrange(300000)]), plan.random() < 0.2)
-            for _ in range(plan.randrange(1, 30))
-        ]
+        sent = []
+        for _ in range(plan.randrange(1, 30)):
+            size, anyone = plan.choice([*SIZES, plan.randrange(300000)]), plan.random() < 0.2
+            sent.append((*plan.choice(pairs), plan.randrange(4), size, anyone and size > 0))  # Gloo expects some bytes
         works, received, queues = [], [], {}
         for number, (source, target, tag, size, anyone) in enumerate(sent):
             if target == rank():
@@ -192,7 +194,8 @@ def wrong_sizes():
             else:
                 dist.recv(x, 0)
         assert (x == 0).all()
-    check_way()
+    if rank() == 0:
+        check_way()
     dist.barrier()
     print("reported", flush=True)
 

@@ -19,6 +19,7 @@ WAYS = {
     "small": {"PYTORCH_OCL_SHARED_MEMORY": "host", **SMALL},
     "staged": {"PYTORCH_OCL_SHARED_MEMORY": "staged", **SMALL},
     "windows": {"PYTORCH_OCL_SHARED_MEMORY": "windows"},
+    "small windows": {"PYTORCH_OCL_SHARED_MEMORY": "windows", **SMALL},
 }
 ways = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 shared_ways = pytest.mark.parametrize("way", list(WAYS.values())[1:], ids=list(WAYS)[1:])

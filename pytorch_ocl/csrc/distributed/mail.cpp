@@ -53,20 +53,23 @@ Mail::Mail(c10::intrusive_ptr<c10d::Backend> gloo, const MailOptions& options,
     : gloo_(std::move(gloo)), options_(options), streams_(std::move(streams)), bodies_(std::size_t(gloo_->getSize())) {}
 
 Mail::~Mail() {
-  ending_ = true;
-  const auto end = Clock::now() + patience_at_end;
+  end_ = (Clock::now() + patience_at_end).time_since_epoch().count();
   const auto wait_for = [&](Worker& worker) {
     auto done = std::make_shared<std::promise<void>>();
     worker.post([done] { done->set_value(); });
-    std::future<void> future = done->get_future();
-    while (future.wait_for(glance) != std::future_status::ready)
-      if (Worker::halted() || Clock::now() > end) return;
+    const std::future<void> future = done->get_future();
+    while (future.wait_for(glance) != std::future_status::ready && !gives_up()) {}
   };
   wait_for(sends_);
   wait_for(bodies_sent_);
   std::lock_guard guard(mutex_);
   for (const auto& each : following_)
     if (const WorkPtr work = each.lock()) work->abort();
+}
+
+bool Mail::gives_up() const noexcept {
+  const Clock::rep end = end_;
+  return Worker::halted() || (end != 0 && Clock::now().time_since_epoch().count() > end);
 }
 
 std::array<std::int64_t, 4> Mail::counts() noexcept {
@@ -121,16 +124,21 @@ std::future<WorkPtr> Mail::send(const at::Tensor& tensor, int rank, int tag) {
   const c10::DeviceGuard guard(where);
   dlprim::Recording::refuse("it sends a message to another rank");
   at::Tensor body = dense(tensor);
-  Parts parts = take_pieces(rank, body.nbytes(), where);
   // The tensor may change before all of it has found a place.
-  if (!parts.pieces.empty() && parts.pieces.size() < parts.count() && body.is_same(tensor)) body = body.clone();
-  const dlprim::Event ready = translated([&] { return queue_of(current_stream(where.index())).record(); });
-  auto message = std::make_shared<Outgoing>(Outgoing{nameless(body), body.numel() ? Memory(body) : Memory(), ready,
-                                                     streams_(where).to_host, rank, tag, std::move(parts),
-                                                     pool(where, false), is_direct(where)});
-  auto task = std::make_shared<std::packaged_task<WorkPtr()>>([this, message] { return dispatch(message); });
-  sends_.post([task] { (*task)(); });
-  return task->get_future();
+  Parts parts = take_pieces(rank, body.nbytes(), where);
+  try {
+    if (!parts.pieces.empty() && parts.pieces.size() < parts.count() && body.is_same(tensor)) body = body.clone();
+    const dlprim::Event ready = translated([&] { return queue_of(current_stream(where.index())).record(); });
+    auto message = std::make_shared<Outgoing>(Outgoing{nameless(body), body.numel() ? Memory(body) : Memory(), ready,
+                                                       streams_(where).to_host, rank, tag, parts, pool(where, false),
+                                                       is_direct(where)});
+    auto task = std::make_shared<std::packaged_task<WorkPtr()>>([this, message] { return dispatch(message); });
+    sends_.post([task] { (*task)(); });
+    return task->get_future();
+  } catch (...) {
+    if (!parts.pieces.empty()) pool(where, false)->give_back(parts);
+    throw;
+  }
 }
 
 WorkPtr Mail::dispatch(const std::shared_ptr<Outgoing>& message) {
@@ -248,12 +256,10 @@ void Mail::fill(const Outgoing& message, std::size_t part) {
 bool Mail::await_taken(const Outgoing& message, std::size_t part) {
   const SharedCount& taken = message.pool->counts(message.parts.piece(part)).taken;
   const std::uint32_t filling = message.parts.filling(part);
-  std::optional<Clock::time_point> end;
   while (!taken.has_reached(filling)) {
     taken.await(filling, glance);
     if (taken.has_reached(filling)) break;
-    if (ending_ && !end) end = Clock::now() + patience_at_end;
-    if (Worker::halted() || (end && Clock::now() > *end) || message.pool->is_left_by(message.rank)) return false;
+    if (gives_up() || message.pool->is_left_by(message.rank)) return false;
   }
   return true;
 }

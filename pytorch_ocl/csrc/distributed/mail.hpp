@@ -75,6 +75,7 @@ class Mail {
   void fill(const Outgoing& message, std::size_t part);
   void send_rest(const Outgoing& message) noexcept;
   bool await_taken(const Outgoing& message, std::size_t part);
+  bool gives_up() const noexcept;
 
   PeerPool* pool_of(int rank, const Letter& letter, c10::Device where);
   void fetch_body(Incoming& message);
@@ -95,7 +96,7 @@ class Mail {
   std::vector<std::uint32_t> bodies_;  // that have followed letters, by receiver
   std::map<int, std::unique_ptr<PeerPool>> peers_;
   std::vector<c10::weak_intrusive_ptr<c10d::Work>> following_;  // bodies on their way
-  std::atomic<bool> ending_{false};
+  std::atomic<Clock::rep> end_{0};  // when the last that was not fetched is given up; 0: it is not known yet
   Worker sends_{"pt_ocl_send"}, bodies_sent_{"pt_ocl_bodies"};
   Worker rests_{"pt_ocl_rest", Worker::unlimited}, taken_{"pt_ocl_taken", 4};  // last: their threads use the others
 };

@@ -27,7 +27,10 @@ MailPool::MailPool(std::size_t piece_bytes) {
   segment_.secret().copy(place_.secret.data(), place_.secret.size() - 1);
 }
 
-void MailPool::add(std::unique_ptr<DevicePieces> pieces) { device_ = std::move(pieces); }
+void MailPool::add(std::unique_ptr<DevicePieces> pieces) {
+  device_ = std::move(pieces);
+  device_view_ = device_.get();
+}
 
 std::byte* MailPool::memory(std::uint32_t piece) const noexcept {
   return segment_.data() + offset_of(piece, place_.piece_bytes);
@@ -53,9 +56,14 @@ std::vector<PieceUse> MailPool::take(std::size_t parts, bool on_device) {
   std::vector<PieceUse> taken;
   for (std::uint32_t i = 0; taken.size() < parts && (i < given.size() || make_piece(on_device)); i++)
     if (counts(first + i).taken.has_reached(given[i])) taken.push_back({first + i, given[i] + 1});
-  for (std::size_t i = 0; i < taken.size(); i++)
+  for (std::size_t i = 0; i < taken.size(); i++)  // it holds every n-th part
     given[taken[i].piece - first] += std::uint32_t((parts - i + taken.size() - 1) / taken.size());
   return taken;
+}
+
+void MailPool::give_back(const Parts& parts) noexcept {
+  for (std::size_t part = parts.count() - parts.pieces.size(); part < parts.count(); part++)
+    counts(parts.piece(part)).taken.reach(parts.filling(part));
 }
 
 bool MailPool::is_reached_by(int rank, bool on_device) const noexcept {

@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -12,23 +13,41 @@
 
 namespace pytorch_ocl::distributed {
 
+/// The parts of a message that its pieces hold one after the other.
+struct Parts {
+  std::size_t bytes = 0, piece_bytes = 1;
+  std::vector<PieceUse> pieces{};
+
+  std::size_t count() const noexcept { return (bytes + piece_bytes - 1) / piece_bytes; }
+  std::size_t begin(std::size_t part) const noexcept { return part * piece_bytes; }
+  std::size_t size(std::size_t part) const noexcept { return std::min(piece_bytes, bytes - begin(part)); }
+  bool on_device() const noexcept { return !pieces.empty() && pieces.front().piece >= PoolBoard::pieces; }
+  std::uint32_t piece(std::size_t part) const noexcept { return pieces[part % pieces.size()].piece; }
+  /// Its filling.
+  std::uint32_t filling(std::size_t part) const noexcept {
+    return pieces[part % pieces.size()].first + std::uint32_t(part / pieces.size());
+  }
+};
+
 /// A rank's own pool: pieces of two sizes, made when they are needed and used again once what they held was taken. Those
 /// of the host's memory have the first numbers, those of a device's the others.
 class MailPool {
  public:
   /// Throws c10::Error where this system has no memory that processes share.
   explicit MailPool(std::size_t piece_bytes);
-  /// Adds pieces of a device. To be called before others know of them.
+  /// Adds pieces of a device; once.
   void add(std::unique_ptr<DevicePieces> pieces);
 
   const PoolPlace& place() const noexcept { return place_; }
   /// Null where none were added.
-  DevicePieces* device_pieces() const noexcept { return device_.get(); }
+  DevicePieces* device_pieces() const noexcept { return device_view_; }
   std::size_t piece_bytes(bool on_device) const noexcept {
-    return on_device ? device_->place().piece_bytes : place_.piece_bytes;
+    return on_device ? device_pieces()->place().piece_bytes : place_.piece_bytes;
   }
   /// Pieces for a message of so many parts: fewer where not as many are free, none where none is.
   std::vector<PieceUse> take(std::size_t parts, bool on_device);
+  /// Gives pieces back that nobody has heard of.
+  void give_back(const Parts& parts) noexcept;
   /// Of a piece of the host.
   std::byte* memory(std::uint32_t piece) const noexcept;
   PoolBoard::Piece& counts(std::uint32_t piece) const noexcept { return board().piece[piece]; }
@@ -49,6 +68,7 @@ class MailPool {
   // By kind, of each piece there is: how often it has been, or is going to be, filled.
   std::array<std::vector<std::uint32_t>, 2> given_;
   std::unique_ptr<DevicePieces> device_;
+  std::atomic<DevicePieces*> device_view_{nullptr};  // of other threads
 };
 
 /// Another rank's pool.
@@ -75,22 +95,6 @@ class PeerPool {
   SharedSegment segment_;
   bool has_tried_ = false;
   std::unique_ptr<PeerPieces> device_;
-};
-
-/// The parts of a message that its pieces hold one after the other.
-struct Parts {
-  std::size_t bytes = 0, piece_bytes = 1;
-  std::vector<PieceUse> pieces{};
-
-  std::size_t count() const noexcept { return (bytes + piece_bytes - 1) / piece_bytes; }
-  std::size_t begin(std::size_t part) const noexcept { return part * piece_bytes; }
-  std::size_t size(std::size_t part) const noexcept { return std::min(piece_bytes, bytes - begin(part)); }
-  bool on_device() const noexcept { return !pieces.empty() && pieces.front().piece >= PoolBoard::pieces; }
-  std::uint32_t piece(std::size_t part) const noexcept { return pieces[part % pieces.size()].piece; }
-  /// Its filling.
-  std::uint32_t filling(std::size_t part) const noexcept {
-    return pieces[part % pieces.size()].first + std::uint32_t(part / pieces.size());
-  }
 };
 
 }  // namespace pytorch_ocl::distributed
