@@ -26,6 +26,9 @@ constexpr auto no_limit_of_bodies = std::chrono::hours(24 * 365);
 // host.
 constexpr std::int64_t host_piece = 4 << 20, device_piece = 8 << 20;
 
+// Pieces that large messages of collectives go through in turn, where the host's caches hold few of them.
+constexpr std::size_t most_in_turn = 4;
+
 std::array<std::atomic<std::int64_t>, 4> sent_counts{};
 
 }  // namespace
@@ -39,6 +42,8 @@ struct Mail::Outgoing {
   Parts parts;  // without pieces where the body goes through Gloo
   MailPool* pool;  // may be null then
   bool direct;
+  bool waits;  // for the rest to be sent
+  std::promise<WorkPtr> sent{};
   at::Tensor image{};  // of the pieces, where they are not filled directly
 
   std::size_t bytes() const { return tensor.nbytes(); }
@@ -104,7 +109,7 @@ MailPool* Mail::pool(c10::Device where, bool large) {
   return pool_->get();
 }
 
-Parts Mail::take_pieces(int rank, std::size_t bytes, c10::Device where) {
+Parts Mail::take_pieces(int rank, std::size_t bytes, c10::Device where, std::size_t most) {
   const bool large = bytes >= std::max<std::size_t>(options_.least_bytes, 1);
   MailPool* own = pool(where, large);
   if (!own || !large) return {};
@@ -112,40 +117,50 @@ Parts Mail::take_pieces(int rank, std::size_t bytes, c10::Device where) {
     if (on_device && (!own->device_pieces() || own->device_pieces()->device() != where)) continue;
     if (!own->is_reached_by(rank, on_device)) continue;
     Parts parts{bytes, own->piece_bytes(on_device), {}};
-    parts.pieces = own->take(parts.count(), on_device);
+    parts.pieces = own->take(parts.count(), most, on_device);
     if (!parts.pieces.empty()) return parts;
   }
   return {};
 }
 
-std::future<WorkPtr> Mail::send(const at::Tensor& tensor, int rank, int tag) {
+std::future<WorkPtr> Mail::send(const at::Tensor& tensor, int rank, int tag, bool fetched_soon) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::Device where = tensor.device();
   const c10::DeviceGuard guard(where);
   dlprim::Recording::refuse("it sends a message to another rank");
   at::Tensor body = dense(tensor);
-  // The tensor may change before all of it has found a place.
-  Parts parts = take_pieces(rank, body.nbytes(), where);
+  std::size_t most = PoolBoard::pieces;
+  if (fetched_soon) most = std::min(most / bodies_.size(), is_direct(where) ? most_in_turn : most);
+  Parts parts = take_pieces(rank, body.nbytes(), where, most);
   try {
-    if (!parts.pieces.empty() && parts.pieces.size() < parts.count() && body.is_same(tensor)) body = body.clone();
+    // The tensor may change before all of it has found a place.
+    const bool in_turn = !parts.pieces.empty() && parts.pieces.size() < parts.count();
+    if (in_turn && !fetched_soon && body.is_same(tensor)) body = body.clone();
     const dlprim::Event ready = translated([&] { return queue_of(current_stream(where.index())).record(); });
     auto message = std::make_shared<Outgoing>(Outgoing{nameless(body), body.numel() ? Memory(body) : Memory(), ready,
                                                        streams_(where).to_host, rank, tag, parts, pool(where, false),
-                                                       is_direct(where)});
-    auto task = std::make_shared<std::packaged_task<WorkPtr()>>([this, message] { return dispatch(message); });
-    sends_.post([task] { (*task)(); });
-    return task->get_future();
+                                                       is_direct(where), in_turn && fetched_soon});
+    std::future<WorkPtr> sent = message->sent.get_future();
+    sends_.post([this, message] { dispatch(message); });
+    return sent;
   } catch (...) {
     if (!parts.pieces.empty()) pool(where, false)->give_back(parts);
     throw;
   }
 }
 
-WorkPtr Mail::dispatch(const std::shared_ptr<Outgoing>& message) {
-  const c10::DeviceGuard guard(message->tensor.device());
-  translated([&] { message->ready.wait(); });
-  if (!message->parts.pieces.empty()) return send_pieces(message);
-  return message->bytes() <= Letter::most_inlined ? send_inlined(*message) : send_body(*message);
+void Mail::dispatch(const std::shared_ptr<Outgoing>& message) noexcept {
+  try {
+    const c10::DeviceGuard guard(message->tensor.device());
+    translated([&] { message->ready.wait(); });
+    WorkPtr letter;
+    if (!message->parts.pieces.empty()) letter = send_pieces(message);
+    else if (message->bytes() <= Letter::most_inlined) letter = send_inlined(*message);
+    else letter = send_body(*message);
+    if (!message->waits) message->sent.set_value(std::move(letter));
+  } catch (...) {
+    message->sent.set_exception(std::current_exception());
+  }
 }
 
 WorkPtr Mail::post(const Outgoing& message, Letter::Body body, std::size_t number, const at::Tensor& paper) {
@@ -180,7 +195,7 @@ WorkPtr Mail::send_pieces(const std::shared_ptr<Outgoing>& message) {
     message->pool->fail();
     throw;
   }
-  if (pieces < parts.count()) rests_.post([this, message] { send_rest(*message); });
+  if (pieces < parts.count()) rests_.post([this, message, sent] { send_rest(*message, sent); });
   // Who has not asked for a piece of the device yet can only do so while this process lives.
   if (on_device)
     bodies_sent_.post([this, message] {
@@ -265,18 +280,23 @@ bool Mail::await_taken(const Outgoing& message, std::size_t part) {
 }
 
 // What finds a place only when the receiver has taken what came before.
-void Mail::send_rest(const Outgoing& message) noexcept {
+void Mail::send_rest(Outgoing& message, const WorkPtr& letter) noexcept {
   try {
     const c10::DeviceGuard guard(message.tensor.device());
     const std::size_t pieces = message.parts.pieces.size();
     for (std::size_t part = pieces; part < message.parts.count(); part++) {
-      if (!await_taken(message, part - pieces)) return;
+      if (!await_taken(message, part - pieces)) {
+        if (message.waits) message.sent.set_value(letter);  // who has ended needs no more of it
+        return;
+      }
       const dlprim::Event copied = copy_to_piece(message, part);
       translated([&] { copied.wait(); });
       fill(message, part);
     }
+    if (message.waits) message.sent.set_value(letter);
   } catch (...) {
     message.pool->fail();
+    if (message.waits) message.sent.set_exception(std::current_exception());
   }
 }
 

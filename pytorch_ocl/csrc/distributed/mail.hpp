@@ -37,9 +37,9 @@ class Mail {
   ~Mail();
   Mail(const Mail&) = delete;
 
-  /// Sends what the tensor holds once the current stream has come here; the tensor must not change until the letter has
-  /// been posted to Gloo.
-  std::future<WorkPtr> send(const at::Tensor& tensor, int rank, int tag);
+  /// Sends what the tensor holds once the current stream has come here; it must not change until there is a result, the
+  /// letter's work. `fetched_soon`: that may wait for the receiver to fetch the body, of which less memory is kept.
+  std::future<WorkPtr> send(const at::Tensor& tensor, int rank, int tag, bool fetched_soon = false);
 
   /// Where a letter is to arrive.
   struct Expected {
@@ -65,15 +65,15 @@ class Mail {
 
   bool is_direct(c10::Device device) const;
   MailPool* pool(c10::Device where, bool large);
-  Parts take_pieces(int rank, std::size_t bytes, c10::Device where);
-  WorkPtr dispatch(const std::shared_ptr<Outgoing>& message);
+  Parts take_pieces(int rank, std::size_t bytes, c10::Device where, std::size_t most);
+  void dispatch(const std::shared_ptr<Outgoing>& message) noexcept;
   WorkPtr post(const Outgoing& message, Letter::Body body, std::size_t number, const at::Tensor& paper);
   WorkPtr send_pieces(const std::shared_ptr<Outgoing>& message);
   WorkPtr send_inlined(const Outgoing& message);
   WorkPtr send_body(const Outgoing& message);
   dlprim::Event copy_to_piece(const Outgoing& message, std::size_t part);
   void fill(const Outgoing& message, std::size_t part);
-  void send_rest(const Outgoing& message) noexcept;
+  void send_rest(Outgoing& message, const WorkPtr& letter) noexcept;
   bool await_taken(const Outgoing& message, std::size_t part);
   bool gives_up() const noexcept;
 

@@ -57,7 +57,8 @@ PeerPool* Mail::pool_of(int rank, const Letter& letter, c10::Device where) {
       found->second = std::make_unique<PeerPool>(letter.pool, gloo_->getRank());
     } catch (const c10::Error&) {}
   }
-  if (found->second) found->second->try_device(letter.device, gloo_->getRank(), where);
+  if (found->second && options_.devices.value_or(true))
+    found->second->try_device(letter.device, gloo_->getRank(), where);
   return found->second.get();
 }
 

@@ -49,13 +49,17 @@ bool MailPool::make_piece(bool on_device) {
   return true;
 }
 
-std::vector<PieceUse> MailPool::take(std::size_t parts, bool on_device) {
+std::vector<PieceUse> MailPool::take(std::size_t parts, std::size_t most, bool on_device) {
   std::lock_guard guard(mutex_);
   std::vector<std::uint32_t>& given = given_[on_device];
   const std::uint32_t first = on_device ? PoolBoard::pieces : 0;
+  const auto is_free = [&](std::uint32_t i) { return counts(first + i).taken.has_reached(given[i]); };
+  std::size_t free = PoolBoard::pieces - given.size();
+  for (std::uint32_t i = 0; i < given.size(); i++) free += is_free(i);
+  most = std::min({parts, most, std::max<std::size_t>(free / 2, 1)});
   std::vector<PieceUse> taken;
-  for (std::uint32_t i = 0; taken.size() < parts && (i < given.size() || make_piece(on_device)); i++)
-    if (counts(first + i).taken.has_reached(given[i])) taken.push_back({first + i, given[i] + 1});
+  for (std::uint32_t i = 0; taken.size() < most && (i < given.size() || make_piece(on_device)); i++)
+    if (is_free(i)) taken.push_back({first + i, given[i] + 1});
   for (std::size_t i = 0; i < taken.size(); i++)  // it holds every n-th part
     given[taken[i].piece - first] += std::uint32_t((parts - i + taken.size() - 1) / taken.size());
   return taken;

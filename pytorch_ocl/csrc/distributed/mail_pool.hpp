@@ -44,8 +44,9 @@ class MailPool {
   std::size_t piece_bytes(bool on_device) const noexcept {
     return on_device ? device_pieces()->place().piece_bytes : place_.piece_bytes;
   }
-  /// Pieces for a message of so many parts: fewer where not as many are free, none where none is.
-  std::vector<PieceUse> take(std::size_t parts, bool on_device);
+  /// Pieces for a message of so many parts: `most` and half of those that are free at most, as others may follow, and
+  /// none where none is.
+  std::vector<PieceUse> take(std::size_t parts, std::size_t most, bool on_device);
   /// Gives pieces back that nobody has heard of.
   void give_back(const Parts& parts) noexcept;
   /// Of a piece of the host.

@@ -83,7 +83,7 @@ WorkPtr GlooBackend::exchange_messages(const std::shared_ptr<Mail>& mail, Call c
   }
   for (int i = 1; i < size_; i++) {  // not all ranks to the same one first
     const auto rank = std::size_t((rank_ + i) % size_);
-    if (rank < to.size() && to[rank].defined()) all->sent.push_back(mail->send(to[rank], int(rank), tag));
+    if (rank < to.size() && to[rank].defined()) all->sent.push_back(mail->send(to[rank], int(rank), tag, true));
   }
   const auto own = std::size_t(rank_);
   if (own < from.size() && from[own].defined() && own < to.size() && to[own].defined()) {
