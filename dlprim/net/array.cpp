@@ -207,7 +207,8 @@ Tensor softmax(Queue& queue, const Tensor& x, int dim) {
   return y;
 }
 
-Tensor matmul(Queue& queue, const Tensor& left, const Tensor& right, const Tensor& bias, Activation activation) {
+Tensor matmul(Queue& queue, const Tensor& left, const Tensor& right, const Tensor& bias, Activation activation,
+              std::optional<Workspace>* kept) {
   if (left.shape().size() == 0 || right.shape().size() == 0) throw ValidationError("matrices expected, got a number");
   const bool row = left.shape().size() == 1, column = right.shape().size() == 1;
   const Tensor a = row ? unsqueeze(left, 0) : left, b = column ? unsqueeze(right, 1) : right;
@@ -224,7 +225,7 @@ Tensor matmul(Queue& queue, const Tensor& left, const Tensor& right, const Tenso
   Tensor c(queue, a.dtype(), shape);
   const std::int64_t batches = batch.total_size();
   GemmOptions options;
-  options.activation = activation;
+  options.activation = activation, options.kept = kept;
   auto multiply = [&](const Tensor& x, const Tensor& y, const Shape& to) {
     if (bias.defined()) options.beta = 1, options.addend = expand(bias, to).view(queue);
     gemm(queue, x.view(queue), y.view(queue), c.strided(to, contiguous_strides(to)).view(queue), options);

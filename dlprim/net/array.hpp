@@ -46,7 +46,7 @@ Tensor apply_sum_to(Queue& queue, const std::string& code, const std::vector<Ten
 Tensor softmax(Queue& queue, const Tensor& x, int dim);
 /// Matrix product with NumPy's rules for vectors and batches; `bias` [columns of b] is added where defined.
 Tensor matmul(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& bias = {},
-              Activation activation = Activation::none);
+              Activation activation = Activation::none, std::optional<Workspace>* kept = nullptr);
 /// `inputs` joined along `dim`.
 Tensor concat(Queue& queue, std::span<const Tensor> inputs, int dim);
 

@@ -38,7 +38,7 @@ class Optimizer {
     for (auto it = constants.begin(); it != constants.end();)
       it = read.contains(it->first) ? std::next(it) : network_.constants.erase(it);
     for (Node& node : nodes_)
-      if (node.type == "Conv" && node.domain.empty() && node.inputs.size() > 1 && constants.contains(node.inputs[1]))
+      if (reads_weights(node) && constants.contains(node.inputs[1]))
         node.attributes["constant_weights"] = std::int64_t(1);
   }
 
@@ -54,6 +54,11 @@ class Optimizer {
     }
     std::reverse(kept.begin(), kept.end());
     nodes_ = std::move(kept);
+  }
+
+  static bool reads_weights(const Node& node) {
+    return (node.type == "Conv" || node.type == "MatMul" || node.type == "Gemm") && node.domain.empty() &&
+           node.inputs.size() > 1;
   }
 
   void count_uses() {

@@ -10,8 +10,8 @@ class Queue;
 /// Rewrites a resolved network so that it does less work: what depends on constants alone is computed, nodes that
 /// nothing needs are dropped, normalization by constants goes into the convolution before it, biases and activations
 /// into the product or sum before them, sums into the convolution before them. What is fused are the attributes
-/// "activation" and "residual" (the last input is added), which files cannot give; convolutions whose weights are constants
-/// get "constant_weights".
+/// "activation" and "residual" (the last input is added), which files cannot give; convolutions and products whose weights
+/// are constants get "constant_weights".
 void optimize(Network& network, Queue& queue);
 
 /// Computes the nodes that read constants only.

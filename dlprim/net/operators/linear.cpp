@@ -12,10 +12,13 @@ namespace {
 struct LinearAttributes {
   explicit LinearAttributes(const AttributeReader& reader)
       : activation(fused_activation(reader)), alpha(reader.real("alpha", 1)), beta(reader.real("beta", 1)),
-        transpose_a(reader.integer("transA", 0)), transpose_b(reader.integer("transB", 0)) {}
+        transpose_a(reader.integer("transA", 0)), transpose_b(reader.integer("transB", 0)) {
+    if (reader.given("constant_weights")) kept = std::make_shared<std::optional<Workspace>>();
+  }
   Activation activation;
   double alpha, beta;
   bool transpose_a, transpose_b;
+  std::shared_ptr<std::optional<Workspace>> kept;  // of constant weights
 };
 
 const LinearAttributes& attributes_of(const Call& call) { return call.attributes<LinearAttributes>(); }
@@ -23,7 +26,7 @@ const LinearAttributes& attributes_of(const Call& call) { return call.attributes
 // A bias as third input and an activation come from optimize().
 void mat_mul(Call& call) {
   call.set(0, matmul(call.queue(), call.input(0), call.input(1), call.has(2) ? call.input(2) : Tensor(),
-                     attributes_of(call).activation));
+                     attributes_of(call).activation, attributes_of(call).kept.get()));
 }
 
 void gemm_op(Call& call) {
@@ -39,6 +42,7 @@ void gemm_op(Call& call) {
   GemmOptions options;
   options.alpha = attributes_of(call).alpha;
   options.activation = attributes_of(call).activation;
+  options.kept = attributes_of(call).kept.get();
   if (call.has(2)) {
     options.beta = attributes_of(call).beta;
     options.addend = expand(call.input(2), shape).view(call.queue());

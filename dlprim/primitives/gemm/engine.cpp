@@ -305,6 +305,7 @@ void make_plain(GemmProblem& problem) {
 void transpose(GemmProblem& problem) {
   auto& p = problem.p;
   std::swap(problem.a, problem.b), std::swap(p.m, p.n);
+  std::swap(problem.kept_a, problem.kept_b);
   std::swap(p.a_batch, p.b_batch), std::swap(p.a_m, p.b_n), std::swap(p.a_k, p.b_k);
   std::swap(p.c_m, p.c_n), std::swap(p.d_m, p.d_n);
   if (!problem.scaled) return;

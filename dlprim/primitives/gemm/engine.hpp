@@ -70,6 +70,7 @@ struct GemmProblem {
   std::optional<ScaledFactors> scaled;  // type, bfloat16, only says how sums are formed
   std::optional<GemmGroups> groups;  // batches is their number with those of k, else 1
   std::complex<double> alpha = 1, beta = 0;
+  std::optional<Workspace>*kept_a = nullptr, *kept_b = nullptr;  // GemmOptions::kept, of A or of B
   std::int64_t batches = 1;
   // Of all problems that shall run by the same kernel: a divisor of their k, and the longest; 0: of this one alone.
   std::int64_t k_unit = 0, k_longest = 0;

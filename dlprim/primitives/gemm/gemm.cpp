@@ -48,7 +48,7 @@ GemmProblem problem_of(const TensorView& a, const TensorView& b, const TensorVie
   problem.type = a.dtype, problem.wide_result = c.dtype != a.dtype;
   problem.a = a.data, problem.b = b.data, problem.c = c.data;
   problem.alpha = options.alpha, problem.beta = options.beta, problem.activation = options.activation;
-  problem.allow_tf32 = options.allow_tf32;
+  problem.allow_tf32 = options.allow_tf32, problem.kept_b = options.kept;
   const bool batched = c.dims == 3;
   problem.batches = batched ? c.size(0) : 1;
   auto& p = problem.p;

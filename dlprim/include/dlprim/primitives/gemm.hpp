@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <dlprim/runtime/memory.hpp>
 #include <dlprim/runtime/queue.hpp>
 
 #include <complex>
+#include <optional>
 #include <span>
 
 namespace dlprim {
@@ -17,6 +19,8 @@ struct GemmOptions {
   Activation activation = Activation::none;
   /// Operands of float32 may be rounded to tf32 (10 bits of mantissa) where that is faster.
   bool allow_tf32 = false;
+  /// A place, empty before the first call, for what is made of a b that is the same in all calls on this queue with it.
+  std::optional<Workspace>* kept = nullptr;
 };
 
 /// c = activation(alpha * a b + beta * addend) for matrices a [M, K], b [K, N], c [M, N], or for batches of them

@@ -183,7 +183,7 @@ void forward(Queue& queue, const ConvProblem& c) {
   GemmProblem problem;
   problem.mode = GemmMode::convolution, problem.type = s.type, problem.allow_tf32 = s.allow_tf32,
   problem.activation = c.activation;
-  problem.batches = s.groups, problem.channel_inner = channels_last(s.x);
+  problem.batches = s.groups, problem.channel_inner = channels_last(s.x), problem.kept_a = c.kept;
   auto& p = problem.p;
   p.m = s.y.channels / s.groups, p.n = s.points(), p.k = s.w.channels * s.taps();
   set_gather(problem, s.x, s.y.size, s.w.size, s.w.channels);

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "../core.hpp"
+#include "../pack.hpp"
 
 namespace dlprim::gemm_cores {
 
@@ -55,36 +56,17 @@ void run_with(Queue& queue, const GemmProblem& given, const PanelShape& shape) {
   launch_panels(queue, on_operands, problem, shape);
 }
 
-// Operand x as lines x count elements, packed in panels of `width` columns.
-struct Operand {
-  BufferRef data;
-  std::int64_t lines, count, line, step, batch, width, panel, pitch;
-};
-
 // Elements of type accumulate_type(type), `batch` of them a batch.
 struct Packed {
   Workspace memory;
   std::int64_t batch;
 };
 
-Packed pack(Queue& queue, const GemmProblem& problem, const Operand& x) {
-  constexpr std::int64_t lines = 64, columns = 256;  // of a work-group
-  const DataType type = problem.type, sums = accumulate_type(type);
-  static KernelCache<DataType> cache;
-  Kernel& kernel = cache.get(queue.device(), type, [&] {
-    KernelSource source("gemm/pack_panel.cl", "gemm_pack_panel");
-    source.define("T", sums == DataType::float64 ? "double" : "float").define("TA", tag(type));
-    source.define("LINES", lines).define("COUNT", columns);
-    return source;
-  });
-  const std::int64_t batches = x.batch ? problem.batches : 1;
-  const std::int64_t size = std::max(divide_up(x.count, x.width) * x.panel, x.lines * x.pitch);
-  Packed result{Workspace(queue, std::size_t(size * batches) * size_of(sums)), x.batch ? size : 0};
-  launch(queue, kernel,
-         NDRange(std::size_t(divide_up(x.lines, lines)), std::size_t(divide_up(x.count, columns)), std::size_t(batches),
-                 1, 1, 1),
-         x.data, result.memory.data(), x.lines, x.count, x.batch, x.line, x.step, result.batch, std::int32_t(x.width),
-         x.panel, x.pitch);
+Packed pack(Queue& queue, const GemmProblem& problem, const PackedOperand& x) {
+  const std::int64_t batches = x.batch ? problem.batches : 1, size = packed_size(x);
+  Packed result{Workspace(queue, std::size_t(size * batches) * size_of(accumulate_type(problem.type))),
+                x.batch ? size : 0};
+  dlprim::pack(queue, problem.type, batches, x, result.memory.data());
   return result;
 }
 

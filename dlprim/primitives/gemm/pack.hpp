@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// Operands packed for the cores of CPUs.
+#pragma once
+#include <dlprim/runtime/memory.hpp>
+
+#include "../grid.hpp"
+#include "engine.hpp"
+
+namespace dlprim {
+
+/// An operand x of `lines` x `count` elements, element (i, j) at i * line + j * step, to be packed in panels of `width`
+/// columns: element (i, j) at j / width * panel + i * pitch + j % width. `batch`: from matrix to matrix, 0: there is one.
+struct PackedOperand {
+  BufferRef data;
+  std::int64_t lines, count, line, step, batch, width, panel, pitch;
+};
+
+/// Elements of one packed matrix, of type accumulate_type(type).
+inline std::int64_t packed_size(const PackedOperand& x) {
+  return std::max(divide_up(x.count, x.width) * x.panel, x.lines * x.pitch);
+}
+
+/// Packs `batches` matrices of this type to `to`, one packed_size() behind the other.
+void pack(Queue& queue, DataType type, std::int64_t batches, const PackedOperand& x, const BufferRef& to);
+
+}  // namespace dlprim
