@@ -169,13 +169,25 @@ std::vector<TensorView> views(Queue& queue, std::span<const Tensor> tensors) {
   return result;
 }
 
+Tensor channels_last(Queue& queue, DataType dtype, const Shape& shape) {
+  return permute(Tensor(queue, dtype, {shape[0], shape[2], shape[3], shape[1]}), {0, 3, 1, 2});
+}
+
+// Whether an image's channels lie side by side, without gaps.
+static bool is_channels_last(const Tensor& x) {
+  return x.shape().size() == 4 && x.shape()[1] > 1 && !x.is_contiguous() && permute(x, {0, 2, 3, 1}).is_contiguous();
+}
+
 Tensor apply(Queue& queue, std::string_view code, std::span<const Tensor> inputs, std::span<const Scalar> scalars,
              DataType result, std::optional<DataType> compute) {
   Shape shape;
   DataType type = inputs.empty() ? result : inputs[0].dtype();
   for (const Tensor& x : inputs) shape = broadcast(shape, x.shape()), type = promote(type, x.dtype());
   if (is_floating(result) && !is_floating(type) && !is_complex(type)) type = result;
-  Tensor y(queue, result, shape);
+  const bool last = queue.device().info().cpu && std::ranges::any_of(inputs, [&](const Tensor& x) {
+                      return x.shape() == shape && is_channels_last(x);
+                    });
+  Tensor y = last ? channels_last(queue, result, shape) : Tensor(queue, result, shape);
   const std::vector<TensorView> in = views(queue, inputs);
   const TensorView out[] = {y.view(queue)};
   const auto row = find_pointwise(code);

@@ -25,10 +25,13 @@ Tensor contiguous(Queue& queue, const Tensor& x);
 /// A view where the strides allow, else a copy.
 Tensor reshape(Queue& queue, const Tensor& x, const Shape& shape);
 Tensor cast(Queue& queue, const Tensor& x, DataType dtype);
+/// An image tensor whose channels lie side by side in memory.
+Tensor channels_last(Queue& queue, DataType dtype, const Shape& shape);
 Tensor filled(Queue& queue, DataType dtype, const Shape& shape, Scalar value);
 
 /// A row of the pointwise table, or OpenCL C statements "y0 = ..." over x0, x1 .. and w0, w1 ...; computed in
-/// `compute` (default: what the inputs convert to), stored as `result` (default: as the first input).
+/// `compute` (default: what the inputs convert to), stored as `result` (default: as the first input). On CPUs images whose
+/// channels lie side by side give such results.
 Tensor apply(Queue& queue, std::string_view code, std::initializer_list<Tensor> inputs,
              std::initializer_list<Scalar> scalars = {}, std::optional<DataType> result = {},
              std::optional<DataType> compute = {});

@@ -40,6 +40,7 @@ class Optimizer {
     for (Node& node : nodes_)
       if (reads_weights(node) && constants.contains(node.inputs[1]))
         node.attributes["constant_weights"] = std::int64_t(1);
+    choose_layouts(network_);
   }
 
  private:

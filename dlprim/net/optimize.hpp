@@ -11,8 +11,11 @@ class Queue;
 /// nothing needs are dropped, normalization by constants goes into the convolution before it, biases and activations
 /// into the product or sum before them, sums into the convolution before them. What is fused are the attributes
 /// "activation" and "residual" (the last input is added), which files cannot give; convolutions and products whose weights
-/// are constants get "constant_weights".
+/// are constants get "constant_weights". choose_layouts comes last.
 void optimize(Network& network, Queue& queue);
+
+/// Gives convolutions whose results are to have their channels side by side on CPUs the attribute "channels_last".
+void choose_layouts(Network& network);
 
 /// Computes the nodes that read constants only.
 void fold_constants(Network& network, Queue& queue);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Depthwise convolution over channels last on CPUs: a work-item computes 16 channels of some rows of the result, OUTPUTS
-// neighbours of a row at once, whose sums stay in registers. T is a vector of 16 floats; the host also defines
+// Depthwise convolution over channels last on CPUs: a work-item computes BLOCKS times 16 channels of some rows of the
+// result, OUTPUTS neighbours of a row and 16 channels at once, whose sums stay in registers. T is a vector of 16 floats; the
+// host also defines
 //   TYPE, TAPS_*, STRIDE_*, DILATION_*, FLIP, BIAS, ACTIVATE(x)    as in conv/depthwise_last.cl
 #include "lib/types.clh"
 #include "lib/activations.clh"
@@ -16,61 +17,76 @@ typedef struct {
   int w_o, w_h, w_w, bias_stride, strip;
 } Shape;
 
-// Adds what a row of the kernel makes of a row of elements, of which those from number `first` on belong to the first sum.
-inline void add_row(__global const STORAGE(TYPE) *from, int first, __local const float *weights, T *sum, const Shape *s) {
-  T weight[TAPS_W];
-#pragma unroll
-  for (int k = 0; k < TAPS_W; k++) weight[k] = vload16(k, weights);
-#pragma unroll
-  for (int j = 0; j < SPAN; j++) {
-    if (first + j < 0 || first + j >= s->in_w) continue;
-    const T x = LOAD16(TYPE, from + (first + j) * s->from_w);
-#pragma unroll
-    for (int i = 0; i < OUTPUTS; i++) {
-      const int reach = j - i * STRIDE_W;
-      if (reach >= 0 && reach % DILATION_W == 0 && reach / DILATION_W < TAPS_W)
-        sum[i] = fma(x, weight[reach / DILATION_W], sum[i]);
-    }
+// Adds what a row of the kernel makes of a row of elements, of which those from number `first` on belong to the first sum;
+// CHECKED: of elements that may lie outside.
+#define DEFINE_ADD_ROW(name, CHECKED)                                                                                  \
+  inline void name(__global const STORAGE(TYPE) *from, int first, __local const float *weights, T *sum,                \
+                   const Shape *s) {                                                                                   \
+    T weight[TAPS_W];                                                                                                  \
+    _Pragma("unroll") for (int k = 0; k < TAPS_W; k++) weight[k] = vload16(k, weights);                                \
+    _Pragma("unroll") for (int j = 0; j < SPAN; j++) {                                                                 \
+      if (CHECKED && (first + j < 0 || first + j >= s->in_w)) continue;                                                \
+      const T x = LOAD16(TYPE, from + (first + j) * s->from_w);                                                        \
+      _Pragma("unroll") for (int i = 0; i < OUTPUTS; i++) {                                                            \
+        const int reach = j - i * STRIDE_W;                                                                            \
+        if (reach >= 0 && reach % DILATION_W == 0 && reach / DILATION_W < TAPS_W)                                      \
+          sum[i] = fma(x, weight[reach / DILATION_W], sum[i]);                                                         \
+      }                                                                                                                \
+    }                                                                                                                  \
   }
+DEFINE_ADD_ROW(add_row, 0)
+DEFINE_ADD_ROW(add_row_at_edge, 1)
+
+// OUTPUTS sums of 16 channels, from `column` on.
+inline void compute(__global const STORAGE(TYPE) *x, int row, int column, __local const float *weight, T start,
+                    __global STORAGE(TYPE) *y, const Shape *s) {
+  const int first = column * STRIDE_W - s->pad_w;
+  const bool inside = first >= 0 && first + SPAN <= s->in_w;
+  T sum[OUTPUTS];
+#pragma unroll
+  for (int i = 0; i < OUTPUTS; i++) sum[i] = start;
+  for (int k = 0; k < TAPS_H; k++) {
+    const int at = row * STRIDE_H - s->pad_h + k * DILATION_H;
+    if (at < 0 || at >= s->in_h) continue;
+    if (inside) add_row(x + at * s->from_h, first, weight + k * TAPS_W * 16, sum, s);
+    else add_row_at_edge(x + at * s->from_h, first, weight + k * TAPS_W * 16, sum, s);
+  }
+#pragma unroll
+  for (int i = 0; i < OUTPUTS; i++)
+    if (column + i < s->out_w) {
+      const T result = ACTIVATE(sum[i]);
+      vstore16(ENCODE16(TYPE, result), 0, y + (column + i) * s->to_w);
+    }
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_depthwise_last_rows(
     CONST_GLOBAL(STORAGE(TYPE), from), CONST_GLOBAL(STORAGE(TYPE), weights), CONST_GLOBAL(STORAGE(TYPE), bias),
     GLOBAL(STORAGE(TYPE), to), const Shape s) {
-  __local float weight[TAPS_H * TAPS_W * 16] __attribute__((aligned(64)));
-  const int channel = min((int)get_group_id(0) * 16, s.channels - 16);  // the last may overlap
+  __local float weight[BLOCKS * TAPS_H * TAPS_W * 16] __attribute__((aligned(64)));
+  __local float addend[BLOCKS * 16] __attribute__((aligned(64)));
+  const int channel = (int)get_group_id(0) * (BLOCKS * 16), blocks = min(BLOCKS, (s.channels - channel + 15) / 16);
   const int begin = get_group_id(1) * s.strip, end = min(begin + s.strip, s.images * s.out_h);
-  __global const STORAGE(TYPE) *w = CONST_POINTER(STORAGE(TYPE), weights) + channel * s.w_o;
-  for (int t = 0; t < TAPS_H * TAPS_W; t++) {
-    const int tap = FLIP ? TAPS_H * TAPS_W - 1 - t : t;
+  for (int b = 0; b < blocks; b++) {
+    const int c0 = min(channel + b * 16, s.channels - 16);  // the last may overlap
+    __global const STORAGE(TYPE) *w = CONST_POINTER(STORAGE(TYPE), weights) + c0 * s.w_o;
+    for (int t = 0; t < TAPS_H * TAPS_W; t++) {
+      const int tap = FLIP ? TAPS_H * TAPS_W - 1 - t : t;
+      for (int c = 0; c < 16; c++)
+        weight[(b * TAPS_H * TAPS_W + t) * 16 + c] =
+            LOAD(TYPE, w, c * s.w_o + tap / TAPS_W * s.w_h + tap % TAPS_W * s.w_w);
+    }
     for (int c = 0; c < 16; c++)
-      weight[t * 16 + c] = LOAD(TYPE, w, c * s.w_o + tap / TAPS_W * s.w_h + tap % TAPS_W * s.w_w);
+      addend[b * 16 + c] = BIAS ? LOAD(TYPE, CONST_POINTER(STORAGE(TYPE), bias), (c0 + c) * s.bias_stride) : 0;
   }
-  float addend[16] = {0};
-#if BIAS
-  for (int c = 0; c < 16; c++) addend[c] = LOAD(TYPE, CONST_POINTER(STORAGE(TYPE), bias), (channel + c) * s.bias_stride);
-#endif
-  const T start = vload16(0, addend);
 
   for (int line = begin; line < end; line++) {
-    const int image = line / s.out_h, row = line - image * s.out_h, h = row * STRIDE_H - s.pad_h;
-    __global const STORAGE(TYPE) *x = CONST_POINTER(STORAGE(TYPE), from) + image * s.from_n + channel;
-    __global STORAGE(TYPE) *y = POINTER(STORAGE(TYPE), to) + image * s.to_n + row * s.to_h + channel;
-    for (int column = 0; column < s.out_w; column += OUTPUTS) {
-      T sum[OUTPUTS];
-#pragma unroll
-      for (int i = 0; i < OUTPUTS; i++) sum[i] = start;
-      for (int k = 0; k < TAPS_H; k++) {
-        const int at = h + k * DILATION_H;
-        if (at >= 0 && at < s.in_h)
-          add_row(x + at * s.from_h, column * STRIDE_W - s.pad_w, weight + k * TAPS_W * 16, sum, &s);
+    const int image = line / s.out_h, row = line - image * s.out_h;
+    __global const STORAGE(TYPE) *x = CONST_POINTER(STORAGE(TYPE), from) + image * s.from_n;
+    __global STORAGE(TYPE) *y = POINTER(STORAGE(TYPE), to) + image * s.to_n + row * s.to_h;
+    for (int column = 0; column < s.out_w; column += OUTPUTS)
+      for (int b = 0; b < blocks; b++) {  // neighbours in memory follow one another
+        const int c0 = min(channel + b * 16, s.channels - 16);
+        compute(x + c0, row, column, weight + b * TAPS_H * TAPS_W * 16, vload16(b, addend), y + c0, &s);
       }
-#pragma unroll
-      for (int i = 0; i < OUTPUTS; i++)
-        if (column + i < s.out_w) {
-          const T result = ACTIVATE(sum[i]);
-          vstore16(ENCODE16(TYPE, result), 0, y + (column + i) * s.to_w);
-        }
-    }
   }
 }

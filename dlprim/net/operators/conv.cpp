@@ -14,13 +14,13 @@ namespace {
 struct ConvAttributes {
   explicit ConvAttributes(const AttributeReader& reader)
       : window(reader), group(reader.integer("group", 1)), activation(fused_activation(reader)),
-        residual(reader.given("residual")) {
+        residual(reader.given("residual")), channels_last(reader.given("channels_last")) {
     if (reader.given("constant_weights")) kept = std::make_shared<std::optional<Workspace>>();
   }
   WindowAttributes window;
   std::int64_t group;
-  Activation activation;  // this and `residual` come from optimize()
-  bool residual;
+  Activation activation;  // this and what follows come from optimize()
+  bool residual, channels_last;
   std::shared_ptr<std::optional<Workspace>> kept;  // of constant weights
 };
 
@@ -49,7 +49,8 @@ void convolution(Call& call) {
   const Window w = read_window(call, attributes_of(call).window, x.shape(), kernel_of(call, weights));
   Shape shape{x.shape()[0], weights[0]};
   for (std::int64_t size : w.out) shape.push_back(size);
-  const Tensor y(call.queue(), x.dtype(), shape);
+  const bool last = attributes_of(call).channels_last && call.queue().device().info().cpu && shape.size() == 4;
+  const Tensor y = last ? channels_last(call.queue(), x.dtype(), shape) : Tensor(call.queue(), x.dtype(), shape);
   const Activation activation = attributes_of(call).activation;
   // A fourth input, to be added, comes from optimize(); one that has to be broadcast is added behind.
   const bool added = attributes_of(call).residual;

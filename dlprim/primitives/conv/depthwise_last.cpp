@@ -16,6 +16,8 @@ namespace dlprim {
 namespace {
 
 constexpr int group = 128;           // work-items
+constexpr int blocks_of_rows =
+    4;    // of 16 channels: what conv_depthwise_last_rows reads then comes in lines that follow
 constexpr int weights_a_item = 100;  // kernels of a work-item's channels stay in registers
 
 // The struct of conv/depthwise_last.cl.
@@ -43,7 +45,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
                                       : KernelSource("conv/depthwise_last.cl", pass_names[int(key.pass)]);
     source.define("TYPE", tag(type)).define("BIAS", key.bias);
     if (key.outputs) {
-      source.define("T", "float16").define("OUTPUTS", key.outputs);
+      source.define("T", "float16").define("OUTPUTS", key.outputs).define("BLOCKS", blocks_of_rows);
     } else {
       source.define("T", type == DataType::float64 ? "double" : "float");
       source.define("V", key.vector).define("WORD", word_type(bytes));
@@ -136,7 +138,8 @@ void run_rows(Queue& queue, Key key, const Volume& from, const Volume& w, const 
               Shape shape) {
   key.outputs = std::uint8_t(outputs_at_once(shape.out_w));
   key.vector = key.lanes = key.rows = 0;
-  const std::int64_t across = (to.channels + 15) / 16, lines = to.outer * shape.out_h;
+  const std::int64_t across = (to.channels + 16 * blocks_of_rows - 1) / (16 * blocks_of_rows),
+                     lines = to.outer * shape.out_h;
   const std::int64_t wanted = (4 * std::int64_t(queue.device().info().compute_units) + across - 1) / across;
   shape.strip = std::int32_t(std::max<std::int64_t>(1, lines / std::min(lines, wanted)));
   const std::int64_t down = (lines + shape.strip - 1) / shape.strip;

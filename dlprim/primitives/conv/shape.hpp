@@ -36,7 +36,7 @@ ConvShape conv_shape(const char* operation, const Queue& queue, const TensorView
 /// Checks a bias of `channels` elements, or an undefined one.
 void check_bias(const char* operation, const TensorView& bias, std::int64_t channels, DataType type);
 
-/// Depthwise convolutions over channels last on GPUs, where that serves. DLPRIM_CONV=depthwise_last takes it wherever it
+/// Depthwise convolutions over channels last, where that serves. DLPRIM_CONV=depthwise_last takes it wherever it
 /// can run.
 bool depthwise_last_serves(const Device& device, const ConvShape& shape);
 void depthwise_last_forward(Queue& queue, const ConvShape& shape, const TensorView& bias, Activation activation);
