@@ -95,6 +95,28 @@ def test_fused_kernels(device, fused, options):
         assert_same(x, y, 1e-4 if fused == torch.float32 else 1e-2)
 
 
+@pytest.mark.parametrize("core", ["rows", "tiled", "products"])
+def test_rows_masked_by_finite_numbers(device, set_variable, core):
+    """Large negative numbers swallow scores: a row of nothing else gets the mean of the values, finite gradients."""
+    set_variable("DLPRIM_ATTENTION", core)
+    gradients = core != "rows"
+    mask = torch.zeros(5, 7)
+    mask[1:3] = torch.tensor([[torch.finfo(torch.float32).min], [-1e9]])
+    mask[3, 2:] = mask[4] = mask[1, 0]
+    mask[4, :3] = -torch.inf
+    results = []
+    for where in (device, "cpu"):
+        moved = [x.detach().to(where).requires_grad_(gradients) for x in queries_keys_values()]
+        with sdpa_kernel(SDPBackend.OVERRIDEABLE if where == device else SDPBackend.MATH):
+            out = attend(*moved, attn_mask=mask.to(where))
+        if gradients:
+            out.square().sum().backward()
+        results.append([out] + [x.grad for x in moved if gradients])
+    assert_same(results[0][0], results[1][0])
+    for x, y in zip(results[0][1:], results[1][1:]):
+        assert_same(x, y, 1e-2)
+
+
 def test_fused_dropout(device, fused):
     q, k, v = (x.to(device, fused).requires_grad_() for x in queries_keys_values())
     results = []

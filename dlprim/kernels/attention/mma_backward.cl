@@ -64,11 +64,11 @@ void attention_mma_queries_backward(const Params params, CONST_GLOBAL(ushort, q)
     const bool edge = begin + SLICE > end || CAUSAL && begin + SLICE > first + 16 * warp.number + 1;
     UNROLL for (int j = 0; j < SLICE / 8; j++) {
       const int column = begin + 8 * j + pair;
-      float4 x = s[j] * p->scale_log2 - top.xxyy;
+      float4 x = s[j] * p->scale_log2;
 #ifdef BIAS_TAG
       x += BIAS_TILE(row, column);
 #endif
-      s[j] = powers_of_2(x);
+      s[j] = powers_of_2(FLOORED(x) - top.xxyy);
       if (edge) {
         const int2 last = CAUSAL ? min((int2)(row, row + 8), end - 1) : (int2)(end - 1);
         s[j].xz = column > last ? 0 : s[j].xz;
@@ -149,12 +149,12 @@ void attention_mma_keys_backward(const Params params, CONST_GLOBAL(ushort, q), C
       UNROLL for (int j = 0; j < SLICE / 8; j++) {
         const int column = begin + 8 * j + pair;
         const float2 top = LOG2_E * (float2)(statistics[8 * j + pair], statistics[8 * j + pair + 1]);
-        float4 x = s[j] * p->scale_log2 - top.xyxy;
+        float4 x = s[j] * p->scale_log2;
 #ifdef BIAS_TAG
         x += (float4)(bias_at(bias_data, column, row, p), bias_at(bias_data, column + 1, row, p),
                       bias_at(bias_data, column, row + 8, p), bias_at(bias_data, column + 1, row + 8, p));
 #endif
-        s[j] = powers_of_2(x);
+        s[j] = powers_of_2(FLOORED(x) - top.xyxy);
         if (CAUSAL && begin < first + BLOCK) {
           s[j].xz = column < (int2)(row, row + 8) ? 0 : s[j].xz;
           s[j].yw = column + 1 < (int2)(row, row + 8) ? 0 : s[j].yw;

@@ -53,7 +53,7 @@ __kernel void attention_products(const Params params, const Section section,
                     bias_at(bias_data, q, kv + 3, p));
 #endif
       if (CAUSAL) x = (int4)(kv, kv + 1, kv + 2, kv + 3) > q ? (float4)(-INFINITY) : x;
-      float4 power = exp2(x - top);
+      float4 power = exp2(FLOORED(x) - top);
 #if DROPOUT
       const float4 kept_ones = vload4(0, keep[2 * i + j]);
       dp *= kept_ones * p->keep_scale;

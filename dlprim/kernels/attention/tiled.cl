@@ -169,7 +169,8 @@ void attention_tiled_forward(const Params params, CONST_GLOBAL(STORAGE(TAG), q),
 }
 
 // The probabilities' gradient: see attention/mma_backward.cl for the formulas.
-#define POWER(value, q, kv) exp2(SCORE(value, q, kv) - LOG2_E * L[min(q, p->queries - 1)])
+inline float floored(float score) { return FLOORED(score); }
+#define POWER(value, q, kv) exp2(floored(SCORE(value, q, kv)) - LOG2_E * L[min(q, p->queries - 1)])
 #define GRADIENT(power, value, keep, q) ((power) * ((value) * (keep) * p->keep_scale - D[min(q, p->queries - 1)]))
 #define KEEP(q, kv) (DROPOUT ? (float)kept_one(batch_head, q, kv, p) : 1)
 

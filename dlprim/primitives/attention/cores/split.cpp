@@ -36,7 +36,7 @@ KernelSource split_source(const Key& key, const Tile& tile) {
 
 KernelSource combine_source(const Key& key) {
   KernelSource source("attention/combine.cl", "combine");
-  define_attention(source, 0, false, false);
+  define_attention(source, key.bias, false, false);
   return source.define("TAG", tag(DataType(key.type))).define("VALUE_WIDTH", key.value_width);
 }
 
@@ -81,7 +81,7 @@ void run(Queue& queue, const AttentionProblem& x) {
   const Workspace sums(queue, rows * key.value_width * sizeof(float)), weights(queue, rows * 2 * sizeof(float));
   Kernel& split = splitting.get(device, key, [&] { return split_source(key, tile); });
   launch_attention(queue, split, groups, 32, x, sums.data(), weights.data(), splits, length);
-  const Key combined{key.type, 0, 0, 0, 0, key.value_width};
+  const Key combined{key.type, key.bias, 0, 0, 0, key.value_width};
   Kernel& combine = combining.get(device, combined, [&] { return combine_source(combined); });
   launch(queue, combine, NDRange(std::size_t(p.batch) * p.heads * p.queries * combining_group, combining_group), p,
          x.out, x.logsumexp, sums.data(), weights.data(), splits);
