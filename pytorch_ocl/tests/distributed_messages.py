@@ -172,6 +172,23 @@ def any_message():
     dist.barrier()
 
 
+def wrong_ranks():
+    """Ranks that are not of the group are errors, which name them."""
+    start(seconds=60)
+    x = torch.ones(3, device="ocl")
+    for wrong in (2, -3, 1000):
+        rooted = (dist.broadcast, dist.reduce, lambda x, root: dist.gather(x, None, root))
+        for call in (dist.send, dist.isend, dist.recv, dist.irecv, *rooted):
+            try:
+                call(x, wrong)
+            except ValueError as error:
+                assert f"from 0 to 1 of the group, but got {wrong}" in str(error), error
+            else:
+                raise AssertionError("no error")
+    dist.barrier()
+    print("reported", flush=True)
+
+
 def wrong_sizes():
     """A message of other bytes than the tensor is an error that names both; later ones are as they should be."""
     start(seconds=60)

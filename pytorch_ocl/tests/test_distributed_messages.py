@@ -43,6 +43,12 @@ def test_any_messages_of_different_devices(tmp_path):
         assert code == 0, errors
 
 
+@pytest.mark.parametrize("way", [WAYS["sockets"], WAYS["host"]], ids=["sockets", "host"])
+def test_messages_to_wrong_ranks(way, tmp_path):
+    for code, out, errors in run("wrong_ranks", tmp_path, **way):
+        assert code == 0 and out.strip() == "reported", errors
+
+
 @shared_ways
 def test_messages_of_wrong_sizes(way, tmp_path):
     for code, out, errors in run("wrong_sizes", tmp_path, **way):

@@ -41,6 +41,11 @@ GlooBackend::GlooBackend(c10::intrusive_ptr<c10d::Backend> group, c10::intrusive
   if (size_ > 1) Board(hosts, rank_, size_, group_->getBackendOptions()->timeout).post("/host/", host);
 }
 
+void GlooBackend::check_rank(std::int64_t rank, const char* call) const {
+  TORCH_CHECK_VALUE(rank >= 0 && rank < size_, call, ": expected a rank from 0 to ", size_ - 1,
+                    " of the group, but got ", rank);
+}
+
 c10d::Backend& GlooBackend::gloo() {
   if (!gloo_) {
     std::vector<int> ranks(size_);

@@ -85,6 +85,8 @@ class GlooBackend final : public c10d::Backend {
   using Start = std::function<WorkPtr(c10d::Backend& gloo, Tensors& hosts)>;
   using StartBetween = std::function<WorkPtr(c10d::Backend& gloo, const Images& inputs, const Images& outputs)>;
 
+  /// Raises ValueError where the group has no such rank, of which Gloo makes time-outs or a crash.
+  void check_rank(std::int64_t rank, const char* call) const;
   c10::Device device_of(const Call& call, bool lengths_fit) const;
   Part reduce_scatter_part(const at::Tensor& output, const Tensors& inputs,
                            const c10d::ReduceScatterOptions& options) const;

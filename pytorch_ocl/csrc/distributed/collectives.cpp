@@ -54,6 +54,7 @@ c10::Device GlooBackend::device_of(const Call& call, bool lengths_fit) const {
 }
 
 WorkPtr GlooBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+  check_rank(options.rootRank, "ocl_gloo:broadcast");
   const bool root = options.rootRank == rank_;
   if (WorkPtr work = broadcast_shared(tensors, options)) return work;
   return launch_elementwise({OpType::BROADCAST, "ocl_gloo:broadcast", tensors, {}}, root, !root, &carriers,
@@ -79,6 +80,7 @@ WorkPtr GlooBackend::allreduce_coalesced(Tensors& tensors, const c10d::Allreduce
 }
 
 WorkPtr GlooBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+  check_rank(options.rootRank, "ocl_gloo:reduce");
   const bool root = options.rootRank == rank_;
   if (WorkPtr work = reduce_to_root(tensors, options)) return work;
   return launch_elementwise({OpType::REDUCE, "ocl_gloo:reduce", tensors, {}}, true, root, &reducibles,
@@ -135,6 +137,7 @@ WorkPtr GlooBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& 
 }
 
 WorkPtr GlooBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
+  check_rank(options.rootRank, "ocl_gloo:gather");
   if (WorkPtr work = gather_messages(outputs, inputs, options)) return work;
   return launch_whole({OpType::GATHER, "ocl_gloo:gather", inputs, flat(outputs)},
                       [options, shape = shape_of(outputs)](Backend& gloo, const Images& in, const Images& out) {
@@ -145,6 +148,7 @@ WorkPtr GlooBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs, cons
 }
 
 WorkPtr GlooBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& options) {
+  check_rank(options.rootRank, "ocl_gloo:scatter");
   if (WorkPtr work = scatter_messages(outputs, inputs, options)) return work;
   return launch_whole({OpType::SCATTER, "ocl_gloo:scatter", flat(inputs), outputs},
                       [options, shape = shape_of(inputs)](Backend& gloo, const Images& in, const Images& out) {

@@ -128,6 +128,7 @@ std::shared_ptr<Mail> GlooBackend::mail() {
 }
 
 WorkPtr GlooBackend::send(Tensors& tensors, int rank, int tag) {
+  check_rank(rank, "ocl_gloo:send");
   const c10::Device where = single_device(tensors, "ocl_gloo:send");
   const c10::DeviceGuard guard(where);
   if (std::shared_ptr<Mail> shared = mail())
@@ -150,6 +151,7 @@ WorkPtr GlooBackend::send(Tensors& tensors, int rank, int tag) {
 }
 
 WorkPtr GlooBackend::recv(Tensors& tensors, int rank, int tag) {
+  check_rank(rank, "ocl_gloo:recv");
   const c10::DeviceGuard guard(single_device(tensors, "ocl_gloo:recv"));
   if (std::shared_ptr<Mail> shared = mail())
     return c10::make_intrusive<FetchWork>(rank_, c10d::OpType::RECV, shared, shared->expect(rank, device_tag(tag)),
