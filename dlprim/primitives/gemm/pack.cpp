@@ -28,4 +28,14 @@ void pack(Queue& queue, DataType type, std::int64_t batches, const PackedOperand
          x.pitch);
 }
 
+BufferRef packed_once(Queue& queue, DataType type, const PackedOperand& x, std::optional<Workspace>& kept) {
+  if (kept) return kept->data();
+  const std::size_t bytes = std::size_t(packed_size(x)) * size_of(accumulate_type(type));
+  kept.emplace(queue, bytes);
+  const std::uint32_t zero = 0;  // what is there could be numbers that take long to multiply
+  queue.fill(kept->data(), &zero, sizeof zero, bytes);
+  pack(queue, type, 1, x, kept->data());
+  return kept->data();
+}
+
 }  // namespace dlprim

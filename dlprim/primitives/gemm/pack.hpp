@@ -3,6 +3,8 @@
 #pragma once
 #include <dlprim/runtime/memory.hpp>
 
+#include <optional>
+
 #include "../grid.hpp"
 #include "engine.hpp"
 
@@ -22,5 +24,8 @@ inline std::int64_t packed_size(const PackedOperand& x) {
 
 /// Packs `batches` matrices of this type to `to`, one packed_size() behind the other.
 void pack(Queue& queue, DataType type, std::int64_t batches, const PackedOperand& x, const BufferRef& to);
+
+/// One matrix, packed at `kept` now where nothing is there yet, with zeros where it has no elements.
+BufferRef packed_once(Queue& queue, DataType type, const PackedOperand& x, std::optional<Workspace>& kept);
 
 }  // namespace dlprim

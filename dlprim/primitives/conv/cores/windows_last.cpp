@@ -48,8 +48,6 @@ Kernel& kernel_of(Device& device, Activation activation) {
 // The weights in panels, in the place where what is made of them is kept, or in `own`.
 BufferRef panels_of(Queue& queue, const ConvProblem& problem, std::int64_t width, std::optional<Workspace>& own) {
   const ConvShape& s = problem.shape;
-  std::optional<Workspace>& memory = problem.kept ? *problem.kept : own;
-  if (memory) return memory->data();
   const std::int64_t k = s.w.channels * s.taps();
   const PackedOperand w{.data = s.w.data,
                         .lines = k,
@@ -60,12 +58,7 @@ BufferRef panels_of(Queue& queue, const ConvProblem& problem, std::int64_t width
                         .width = width,
                         .panel = k * width,
                         .pitch = width};
-  const std::size_t bytes = std::size_t(packed_size(w)) * sizeof(float);
-  memory.emplace(queue, bytes);
-  const std::uint32_t zero = 0;  // what is there could be numbers that take long to multiply
-  queue.fill(memory->data(), &zero, sizeof zero, bytes);
-  pack(queue, s.type, 1, w, memory->data());
-  return memory->data();
+  return packed_once(queue, s.type, w, problem.kept ? *problem.kept : own);
 }
 
 void forward(Queue& queue, const ConvProblem& problem) {

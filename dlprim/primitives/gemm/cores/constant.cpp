@@ -67,25 +67,17 @@ void set_tiles(Shape& shape, const Block& block, const DeviceInfo& info) {
 
 // B in panels, packed now if it has not been before.
 BufferRef panels_of(Queue& queue, const GemmProblem& problem, std::int64_t width) {
-  std::optional<Workspace>& kept = *problem.kept_b;
   const auto& p = problem.p;
-  if (!kept) {
-    const PackedOperand b{.data = problem.b,
-                          .lines = p.k,
-                          .count = p.n,
-                          .line = p.b_k,
-                          .step = p.b_n,
-                          .batch = 0,
-                          .width = width,
-                          .panel = p.k * width,
-                          .pitch = width};
-    const std::size_t bytes = std::size_t(packed_size(b)) * sizeof(float);
-    kept.emplace(queue, bytes);
-    const std::uint32_t zero = 0;  // what is there could be numbers that take long to multiply
-    queue.fill(kept->data(), &zero, sizeof zero, bytes);
-    pack(queue, problem.type, 1, b, kept->data());
-  }
-  return kept->data();
+  const PackedOperand b{.data = problem.b,
+                        .lines = p.k,
+                        .count = p.n,
+                        .line = p.b_k,
+                        .step = p.b_n,
+                        .batch = 0,
+                        .width = width,
+                        .panel = p.k * width,
+                        .pitch = width};
+  return packed_once(queue, problem.type, b, *problem.kept_b);
 }
 
 const char* decline(const Device& device, const GemmProblem& problem, bool) {
