@@ -83,10 +83,11 @@ bool tf32_pays(const Device& device, const ConvProblem& problem) {
   if (s.type != DataType::float32 || !s.allow_tf32 || problem.pass == ConvPass::weights || s.taps() > 64) return false;
   const bool forward = problem.pass == ConvPass::forward;
   const Volume &read = forward ? s.x : s.y, &result = forward ? s.y : s.x;
-  std::int64_t sum = read.channels / s.groups, points = result.outer;
+  std::int64_t sum = read.channels / s.groups, points = result.outer, products = 1;
   for (int i = 0; i < 3; i++) {
     const std::int64_t phases = forward ? 1 : s.stride[i];  // each a product of its own
     sum *= (s.w.size[i] + phases - 1) / phases, points *= (result.size[i] + phases - 1) / phases;
+    products *= phases;
   }
   const std::int64_t rows = result.channels / s.groups;
   const double operations = 2 * double(result.channels) * double(points) * double(sum);
@@ -94,7 +95,7 @@ bool tf32_pays(const Device& device, const ConvProblem& problem) {
   static tuning::Numbers<2> costs("conv.channels_last.tf32");
   const auto& [an_element, start] = costs(device);
   const TensorView& tensor = forward ? problem.x : problem.y;
-  return tensor.stride(1) == 1 || operations > an_element * double(tensor.numel()) + start;
+  return tensor.stride(1) == 1 || operations * double(products) > an_element * double(tensor.numel()) + start;
 }
 
 void add_residual_behind(Queue& queue, const ConvProblem& problem, void (*run)(Queue&, const ConvProblem&)) {
