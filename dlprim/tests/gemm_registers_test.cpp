@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Products in tf32 of which one operand lies across k (tma_registers). Elements are small integers, so that results are
+// Products in tf32 of which operands lie across k (tma_registers). Elements are small integers, so that results are
 // exact.
 #include <dlprim/primitives/gemm.hpp>
 
@@ -92,11 +92,14 @@ bool has_units() {
   return info.nv_inline_ptx && info.nv_compute_capability == 90;
 }
 
+enum class Across { a, b, both };
+
 // Tiles of the device's tables; without its matrix units those that can be formed elsewhere.
-std::vector<std::string> tiles(bool b_across) {
+std::vector<std::string> tiles(Across across) {
   if (!has_units()) return {"128x128x64x128x64x2", "128x128x64x64x128x2"};
   std::vector<std::string> all;
-  const char* table = b_across ? "tma.registers.transposed" : "tma.registers";
+  const char* tables[] = {"tma.registers", "tma.registers.transposed", "tma.turned"};
+  const char* table = tables[int(across)];
   for (const TileShape& s : read_tiles(testing::device().info(), table, "tma").shapes) {
     const std::string text = text_of(s);
     all.push_back(text.substr(0, text.rfind('x')));  // the table's own, as many of them on a unit as it says
@@ -104,18 +107,19 @@ std::vector<std::string> tiles(bool b_across) {
   return all;
 }
 
-class GemmByRegisters : public ::testing::TestWithParam<bool> {};
+class GemmByRegisters : public ::testing::TestWithParam<Across> {};
 
-// Either operand across k: sizes that end within tiles, boxes, stages and pieces stored at once; batches, rows that lie
+// Either operand across k, or both: sizes that end within tiles, boxes, stages and pieces stored at once; batches, rows that lie
 // apart, ways to finish, splits.
 TEST_P(GemmByRegisters, AgreesWithHost) {
   const Variable forced("DLPRIM_GEMM", "tma_registers");
-  const bool b = GetParam();
+  const bool a = GetParam() != Across::b, b = GetParam() != Across::a;
   int number = 0;
-  for (const std::string& text : tiles(b)) {
+  for (const std::string& text : tiles(GetParam())) {
     const Variable tile("DLPRIM_GEMM_TILE", text.c_str());
     const auto run = [&](Case t) {
-      t.a_across = !b, t.b_across = b;
+      t.a_across = a, t.b_across = b;
+      if (a && b) t.m = (t.m + 3) / 4 * 4, t.n = (t.n + 3) / 4 * 4;  // else one would be copied
       if (number++ % 3 == 0 || !testing::builds_slowly()) check(t);
     };
     SCOPED_TRACE(text);
@@ -135,7 +139,7 @@ TEST_P(GemmByRegisters, AgreesWithHost) {
   }
 }
 
-// Chosen by estimate: both operands across k, one of which is copied; one that lies badly beside one across k.
+// Chosen by estimate: both operands across k; one that lies badly beside one across k.
 TEST(GemmRegisters, OneIsCopied) {
   const Variable forced("DLPRIM_GEMM", "tma_registers");
   check({1, 136, 72, 72, true, true});
@@ -175,8 +179,8 @@ TEST(GemmRegisters, TakesTf32AcrossK) {
   EXPECT_TRUE(serves(other));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GemmByRegisters, ::testing::Bool(),
-                         [](const auto& b) { return std::string(b.param ? "B" : "A"); });
+INSTANTIATE_TEST_SUITE_P(All, GemmByRegisters, ::testing::Values(Across::a, Across::b, Across::both),
+                         [](const auto& t) { return std::string(std::array{"A", "B", "Both"}[std::size_t(t.param)]); });
 
 }  // namespace
 }  // namespace dlprim

@@ -99,24 +99,29 @@ TEST_F(Hopper, Products) {
   }
 }
 
-// One factor lies across k: A, or B, where the transpose is computed.
+// Factors lie across k: A, or B, where the transpose is computed, or both.
 TEST_F(Hopper, ProductsByRegisters) {
   const Variable forced("DLPRIM_GEMM", "tma_registers");
   const DataType type = DataType::float32;
-  for (const bool a_along_k : {false, true}) {
-    const Form form{.a_along_k = a_along_k, .b_along_k = !a_along_k};
+  struct {
+    bool a_along_k, b_along_k;
+    const char* table;
+  } const cases[] = {
+      {false, true, "tma.registers"}, {true, false, "tma.registers.transposed"}, {false, false, "tma.turned"}};
+  for (const auto& [a_along_k, b_along_k, table] : cases) {
+    const Form form{.a_along_k = a_along_k, .b_along_k = b_along_k};
     const auto with = [&](auto change) {
       Form f = form;
       change(f);
       product(type, f);
     };
-    for (const std::string& text : tiles(a_along_k ? "tma.registers.transposed" : "tma.registers")) {
+    for (const std::string& text : tiles(table)) {
       const Variable tile("DLPRIM_GEMM_TILE", text.c_str());
       {
         const Variable whole("DLPRIM_GEMM_SPLIT", "1");
         product(type, form);
         with([](Form& f) { f.addend = 2, f.activation = Activation::gelu, f.batches = 2; });
-        with([](Form& f) { f.addend = 1, f.activation = Activation::silu, f.n = f.a_along_k ? 268 : 261; });
+        with([](Form& f) { f.addend = 1, f.activation = Activation::silu, f.n = f.b_along_k ? 261 : 268; });
         const WideIndexes wide;
         with([](Form& f) { f.addend = 1; });
       }

@@ -16,7 +16,8 @@
 //   EXACT_SUMS               of 1 byte: the matrix unit, which keeps about 14 bits of them, adds up a stage's products;
 //                            the sums of stages are rounded as float32. TM is 64
 //   A_ALONG_K, B_ALONG_K     whether they are contiguous along k. Of 4 bytes one may be not (gemm/tma_registers.clh):
-//                            it is P, so that the transpose is computed where it is B
+//                            it is P, so that the transpose is computed where it is B. Where neither is, the other one
+//                            is turned (gemm/turn.clh)
 //   VC                       see gemm/store.clh and gemm/tma_registers.clh
 //   GROUPED                  see gemm/groups.clh. With groups of rows A, with groups of k neither factor lies along k
 // Parameter shares is the number of tiles of all splits and batches; k_split is a multiple of a stage's depth.
@@ -26,6 +27,7 @@
 #include "lib/tensor_maps.clh"
 
 #define REGISTERS (BYTES == 4 && !(A_ALONG_K && B_ALONG_K))
+#define TURNED (REGISTERS && !A_ALONG_K && !B_ALONG_K)
 #define TRANSPOSED (REGISTERS && !B_ALONG_K)
 #if TRANSPOSED
 #define WM BN
@@ -41,9 +43,9 @@
 #define TILE_P FOR_P(TILE_M, TILE_N)
 #define GROUP (TILE_P / TM * (FOR_Q(TILE_M, TILE_N) / BN) * 128)
 #define SETS (TM / 64)
-// Work-items of which one copies; in its warp group the others only hand on registers.
-#define MANY_REGISTERS (REGISTERS || BYTES == 1)
-#define TEAM (MANY_REGISTERS && GROUP == 256 && RESIDENT == 1 ? 128 : 32)
+// Work-items of which one copies; in its warp group the others only hand on registers, or turn an operand.
+#define MOVES_REGISTERS ((REGISTERS || BYTES == 1) && GROUP == 256 && RESIDENT == 1)
+#define TEAM (MOVES_REGISTERS || TURNED ? 128 : 32)
 #define DEPTH (128 / BYTES)
 #define COUNTED (BYTES == 1 ? 2 : 1)  // elements that tensor maps count as one
 #define STAGE_A (128 * TILE_M)
@@ -51,6 +53,7 @@
 #define PANEL (128 * DEPTH)  // bytes of a box of DEPTH rows of an operand that is contiguous along these
 #define START_P FOR_P(0, STAGE_A)
 #define START_Q FOR_Q(0, STAGE_A)
+#define Q_ALONG_K (REGISTERS || FOR_Q(A_ALONG_K, B_ALONG_K))  // as the matrix unit finds it
 
 typedef struct {
   TensorMap a, b;
@@ -117,11 +120,13 @@ inline int place(int along_k, int row, int k) {
 #define WGMMA(set, a, b, more) WGMMA_WITH("k8", "tf32.tf32", "", set, a, b, more)
 #endif
 
-// A place in the ring. Each stage has a barrier that tells it is full and one that tells it is free.
+// A place in the ring. Each stage has a barrier that tells it is full and one that tells it is free, with TURNED a third
+// that tells Q is turned.
 typedef struct {
   uint memory, barriers, stage, parity;
 } Ring;
 inline uint full(const Ring *r) { return r->barriers + 16 * r->stage; }
+inline uint turned(const Ring *r) { return r->barriers + 16 * STAGES + 8 * r->stage; }
 inline void advance(Ring *r) {
   if (++r->stage == STAGES) r->stage = 0, r->parity ^= 1;
 }
@@ -157,6 +162,10 @@ __attribute__((always_inline)) inline void produce(Ring ring, ulong maps, const 
     }
   }
 }
+
+#if TURNED
+#include "gemm/turn.clh"
+#endif
 
 #if GROUPED == 2
 // Clears what a warp group reads of a stage behind its first `rows` of k, where another group's begin.
@@ -253,7 +262,7 @@ inline float4 of_columns(float own, uint lane) {
 #endif
 
 // Registers move from the warps that copy to those that multiply.
-#if TEAM == 128
+#if MOVES_REGISTERS
 #define MAKE_REGISTERS_FEW() asm volatile("//@setmaxnreg.dec.sync.aligned.u32 56;")
 #define MAKE_REGISTERS_MANY() asm volatile("//@setmaxnreg.inc.sync.aligned.u32 224;")
 #else
@@ -265,7 +274,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
                                                                                  GEMM_ARGUMENTS GROUPS_ARGUMENT) {
   const Params *p = &params;
   __local uchar memory[STAGES * STAGE] __attribute__((aligned(1024)));
-  __local ulong barriers[2 * STAGES];
+  __local ulong barriers[(TURNED ? 3 : 2) * STAGES];
 #if HELD
   __local uint held[SLOTS * TILE_N / 2] __attribute__((aligned(16)));
 #else
@@ -277,12 +286,19 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
     for (int i = 0; i < STAGES; i++) {
       init_barrier(ring.barriers + 16 * i, 1);
       init_barrier(ring.barriers + 16 * i + 8, GROUP / 32);
+      if (TURNED) init_barrier(ring.barriers + 16 * STAGES + 8 * i, TEAM / 32 - 1);
     }
     publish_barriers();
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   if (warp.number >= GROUP / 32) {
     MAKE_REGISTERS_FEW();
+#if TURNED
+    if (warp.number > GROUP / 32) {
+      turn_stages(ring, p, &warp);
+      return;
+    }
+#endif
     if (get_local_id(0) != GROUP) return;
     ulong at;
     PARAMETER_ADDRESS(gemm_tma_param_0, at)
@@ -292,8 +308,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
   }
   MAKE_REGISTERS_MANY();
   const int own = warp.number / 4, own_p = own % (TILE_P / TM) * TM, own_q = own / (TILE_P / TM) * BN;
-  const ulong first_q = OPERAND(ring.memory + START_Q, FOR_Q(A_ALONG_K, B_ALONG_K)) +
-                        own_q / 64 * NEXT_ROWS(FOR_Q(A_ALONG_K, B_ALONG_K));
+  const ulong first_q = OPERAND(ring.memory + START_Q, Q_ALONG_K) + own_q / 64 * NEXT_ROWS(Q_ALONG_K);
 #if REGISTERS
   const int own_row = own_p + lane_row(&warp), own_column = own_q + 2 * (warp.lane % 4);
   const uint low = ring.memory + START_P + place(0, own_row, warp.lane % 4);
@@ -323,6 +338,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
       const uint barrier = full(&ring);
       const ulong at_q = first_q + ring.stage * (STAGE / 16);
       wait_barrier(barrier, ring.parity);
+#if TURNED
+      wait_barrier(turned(&ring), ring.parity);
+#endif
 #if GROUPED == 2
       if (i == steps - 1) clear_rows(memory + ring.stage * STAGE, k_end - k_begin - i * DEPTH, own_p, own_q, own);
 #endif

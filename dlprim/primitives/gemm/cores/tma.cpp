@@ -89,12 +89,18 @@ bool alignment_pays(const Device& device, const GemmProblem& problem, const Oper
 struct Which {
   bool a, b;
 };
-// The operands that tma_registers reads across k: of two the larger one.
-Which kept_in_registers(const GemmProblem& problem) {
+// The operands that tma_registers reads across k. Of two it turns one on the way, which takes time with each tile, or
+// leaves the smaller one to be copied.
+Which read_across(const Device& device, const GemmProblem& problem) {
   const auto across = [&](const Operand& x) { return lies_well(problem, x) && !x.along_k(problem.p.k); };
   const Operand a = operand_a(problem), b = operand_b(problem);
-  const bool across_a = across(a), across_b = across(b), larger = bytes_of(problem, a) > bytes_of(problem, b);
-  return {across_a && (!across_b || larger), across_b && !(across_a && larger)};
+  const bool across_a = across(a), across_b = across(b);
+  if (!across_a || !across_b) return {across_a, across_b};
+  static tuning::Numbers<1> speed("gemm.tma.turned");
+  const Rates rate = rates(&registers, device, problem);
+  const double bytes_a = bytes_of(problem, a), bytes_b = bytes_of(problem, b), work = operations(problem) / rate.own;
+  if (work / speed(device)[0] < work + rate.start + std::min(bytes_a, bytes_b) / rate.bandwidth) return {true, true};
+  return {bytes_a > bytes_b, bytes_a <= bytes_b};
 }
 
 // Whether the matrix unit reads operands along k only.
@@ -102,7 +108,7 @@ bool only_along_k(const GemmProblem& problem) { return factor_bytes(problem) != 
 
 // The operands that are copied first, so that they lie well and, but for 16-bit floats, along k.
 Which copies(const GemmCore* of, const Device& device, const GemmProblem& problem) {
-  const Which kept = of == &registers ? kept_in_registers(problem) : Which{};
+  const Which kept = of == &registers ? read_across(device, problem) : Which{};
   const bool along = only_along_k(problem);
   const auto copied = [&](const Operand& x) {
     if (!lies_well(problem, x) || (along && !x.along_k(problem.p.k))) return true;
@@ -229,9 +235,9 @@ void run_with(Queue& queue, const GemmCore* of, const GemmProblem& given, const 
   const std::int64_t resident = std::int64_t(info.compute_units) * s.resident;
   // Where there is no such matrix unit, no warps copy only.
   const std::int64_t group = multiplying(key.shape);
-  const bool many = of == &registers || of == &tma_scaled;  // MANY_REGISTERS of gemm/tma.cl
-  const bool moves_registers = many && group == 256 && key.unit == 1;
-  const std::int64_t copying = !has_units(info) ? 0 : moves_registers ? 128 : 32;
+  const bool moves_registers = (of == &registers || of == &tma_scaled) && group == 256 && key.unit == 1;
+  const bool turns = of == &registers && !key.a_along_k && !key.b_along_k;
+  const std::int64_t copying = !has_units(info) ? 0 : moves_registers || turns ? 128 : 32;  // TEAM of gemm/tma.cl
   launch_tiles(queue, key, problem, std::size_t(group + copying), resident, std::as_bytes(std::span(maps)));
 }
 
@@ -269,7 +275,7 @@ const char* decline(const Device& device, const GemmProblem& problem, bool force
 
 const char* decline_registers(const Device& device, const GemmProblem& problem, bool forced) {
   if (tf32_passes(problem) != 1) return "only for tf32";
-  const auto [a, b] = kept_in_registers(problem);
+  const auto [a, b] = read_across(device, problem);
   if (!a && !b) return "no operand lies well across k";
   const char* reason = decline_any(&registers, device, problem, forced);
   if (reason || forced) return reason;
@@ -296,7 +302,7 @@ const char* decline_grouped(const Device& device, const GemmProblem& problem, bo
 }
 
 const TileTable& tile_table(Queue& queue, const GemmCore* of, const GemmProblem& problem) {
-  using Tables = std::array<TileTable, 6>;
+  using Tables = std::array<TileTable, 7>;
   static tuning::PerDevice<Tables> tables([](const DeviceInfo& info) {
     const auto read = [&](const char* name, const char* emulated = "tma.emulated") {
       return read_tiles(info, has_units(info) ? name : emulated, "tma");
@@ -304,10 +310,14 @@ const TileTable& tile_table(Queue& queue, const GemmCore* of, const GemmProblem&
     const char* emulated = "tma.8bit.emulated";
     return Tables{read("tma.16bit"),          read("tma.tf32"),
                   read("tma.registers"),      read("tma.registers.transposed"),
-                  read("tma.8bit", emulated), read("tma.8bit.exact", emulated)};
+                  read("tma.8bit", emulated), read("tma.8bit.exact", emulated),
+                  read("tma.turned")};
   });
   const Tables& all = tables(queue.device());
-  if (of == &registers) return all[kept_in_registers(problem).b ? 3 : 2];
+  if (of == &registers) {
+    const auto [a, b] = read_across(queue.device(), problem);
+    return all[a && b ? 6 : b ? 3 : 2];
+  }
   if (of == &tma_scaled) return all[problem.scaled->exact_sums ? 5 : 4];
   return all[problem.type == DataType::float32 ? 1 : 0];
 }
