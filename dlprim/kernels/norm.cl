@@ -60,6 +60,17 @@ typedef struct {
 #else
 #define LOAD_GRADIENT(i, g) (void)g
 #endif
+#define AHEAD 4  // rows that are read before their results are written
+#define EACH_ROW _Pragma("unroll") for (int i = 0; i < AHEAD; i++)
+#define LOAD_ROW(a, in, g)                    \
+  LOAD_PACK(X_TAG, x, (a) * inner + b, in);   \
+  LOAD_GRADIENT((a) * inner + b, g);
+#define STORE_ROW(a, in, g)                                                      \
+  {                                                                              \
+    REAL out[PACK];                                                              \
+    _Pragma("unroll") for (int k = 0; k < PACK; k++) out[k] = RESULT(c[k], (in)[k], (g)[k]); \
+    STORE_PACK(Y_TAG, y, (a) * inner + b, out);                                  \
+  }
 
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1)))
 void normalize_channels(KERNEL_PARAMETERS) {
@@ -95,13 +106,10 @@ void normalize_channels(KERNEL_PARAMETERS) {
     coefficients c[PACK];
 #pragma unroll
     for (int k = 0; k < PACK; k++) COEFFICIENTS(c[k], b + k)
-    for (ulong a = first; a < outer; a += rows) {
-      REAL in[PACK], g[PACK], out[PACK];
-      LOAD_PACK(X_TAG, x, a * inner + b, in);
-      LOAD_GRADIENT(a * inner + b, g);
-#pragma unroll
-      for (int k = 0; k < PACK; k++) out[k] = RESULT(c[k], in[k], g[k]);
-      STORE_PACK(Y_TAG, y, a * inner + b, out);
+    for (ulong a = first; a < outer; a += AHEAD * rows) {
+      REAL in[AHEAD][PACK], g[AHEAD][PACK];
+      EACH_ROW { LOAD_ROW(min(a + i * rows, outer - 1), in[i], g[i]) }
+      EACH_ROW if (a + i * rows < outer) STORE_ROW(a + i * rows, in[i], g[i])
     }
   }
 #else

@@ -4,11 +4,13 @@
 #include <dlprim/primitives/reduce.hpp>
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/memory.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include <algorithm>
 #include <vector>
 
 #include "check.hpp"
+#include "norm_channels.hpp"
 #include "norm_sums.hpp"
 #include "two_floats.hpp"
 #include "welford.hpp"
@@ -135,8 +137,9 @@ bool aligned(const TensorView& view) { return view.data.offset % (4 * size_of(vi
 NDRange layout(Queue& queue, Key& key, NormShape& shape, const TensorView& x,
                std::initializer_list<const TensorView*> data) {
   check_data(x);
-  const bool rows_first = x.is_contiguous();
-  bool vector = !queue.device().info().cpu;
+  const DeviceInfo& info = queue.device().info();
+  const bool rows_first = x.is_contiguous(), cpu = info.cpu && !settings.gpu_forms;
+  bool vector = !cpu;
   for (const TensorView* view : data) {
     DLPRIM_EXPECT(std::equal(x.sizes.begin(), x.sizes.begin() + x.dims, view->sizes.begin()) && view->dims == x.dims,
                   "batch_norm", "tensors of equal sizes");
@@ -154,22 +157,22 @@ NDRange layout(Queue& queue, Key& key, NormShape& shape, const TensorView& x,
   if (shape.outer == 0) return NDRange(0, 1);
   vector &= shape.inner % 4 == 0;
   key.vector = vector ? 4 : 1;
-  const DeviceInfo& info = queue.device().info();
-  key.lines = info.cpu && key.channels_last;
+  key.lines = cpu && key.channels_last;
   if (key.lines) {
     const std::uint64_t tiles = (shape.inner + most_channels - 1) / most_channels;
     const std::uint64_t shares = (std::uint64_t(info.compute_units) * 8 + tiles - 1) / tiles;
     return NDRange(tiles, std::min(shares, shape.outer), 1, 1);
   }
-  const std::uint64_t group = std::min<std::uint64_t>(info.cpu ? 16 : 256, info.max_work_group);
+  const std::uint64_t group = std::min<std::uint64_t>(cpu ? 16 : 256, info.max_work_group);
   const std::uint64_t steps = (shape.inner + key.vector - 1) / key.vector;
-  std::uint64_t lanes = info.cpu ? group : 1;
+  std::uint64_t lanes = cpu ? group : 1;
   while (lanes < group && lanes < steps) lanes *= 2;
-  if (key.channels_last && !info.cpu) lanes = std::min<std::uint64_t>(lanes, 32);
+  if (key.channels_last && !cpu) lanes = std::min<std::uint64_t>(lanes, 32);
   key.lanes = std::uint16_t(lanes), key.rows = std::uint16_t(std::max<std::uint64_t>(1, group / lanes));
   const std::uint64_t across = (steps + lanes - 1) / lanes;
-  const std::uint64_t wanted = std::uint64_t(info.compute_units) * (info.cpu ? 8 : 32);
-  const std::uint64_t tiles = key.channels_last ? across : std::min<std::uint64_t>(across, info.cpu ? 1 : 4);
+  // Where channels lie side by side, work-items keep what they read of theirs, and those that run at once are enough.
+  const std::uint64_t wanted = std::uint64_t(info.compute_units) * (cpu || key.channels_last ? 8 : 32);
+  const std::uint64_t tiles = key.channels_last ? across : std::min<std::uint64_t>(across, cpu ? 1 : 4);
   const std::uint64_t down =
       std::clamp<std::uint64_t>((wanted + tiles - 1) / tiles, 1, (shape.outer + key.rows - 1) / key.rows);
   return NDRange(tiles * lanes, down * key.rows, lanes, key.rows);
@@ -208,6 +211,9 @@ void batch_norm_statistics(Queue& queue, const TensorView& x, const TensorView& 
   check_data(x);
   check_channels(x, mean, "a mean"), check_channels(x, invstd, "a deviation");
   check_channels(x, running.mean, "a running mean"), check_channels(x, running.variance, "a running variance");
+  const std::initializer_list<ChannelPair> statistics = {{&mean, &invstd}, {&running.mean, &running.variance}};
+  if (const auto shape = channel_rows(queue.device().info(), {&x}, statistics))
+    return channel_moments(queue, *shape, x, mean, invstd, eps, running);
   static const Programs both([](bool updates) { return one_pass(welford::update, updates, welford::block); });
   static const Programs means(mean_pass), deviations(deviation_pass);
   if (!queue.device().info().cpu)
@@ -251,6 +257,8 @@ void batch_norm_sums(Queue& queue, const TensorView& sum, const TensorView& dot,
   check_data(x);
   check_channels(x, sum, "a sum"), check_channels(x, dot, "a sum"), check_channels(x, s.mean, "a mean");
   DLPRIM_EXPECT(!s.variance, "batch_norm", "1 / std for training, got a variance");
+  if (const auto shape = channel_rows(queue.device().info(), {&x, &gy}, {{&sum, &dot}, {&s.mean, &s.inverse_std}}))
+    return channel_sums(queue, *shape, sum, dot, gy, x, s.mean, s.inverse_std);
   norm_sums(queue, per_channel(sum, x.dims), per_channel(dot, x.dims), gy, x, broadcast(s.mean, x),
             broadcast(s.inverse_std, x));
 }

@@ -88,6 +88,43 @@ TEST(BatchNorm, HalfDataFloatParameters) {
     compare({3, 12, 20, last}, DataType::bfloat16), compare({3, 12, 20, last}, DataType::float16);
 }
 
+// Channels side by side as GPUs take them: vectors of four and one, idle lanes, last chunks of few rows.
+TEST(BatchNorm, ChannelsLastOnGpus) {
+  const Setting forced(settings.gpu_forms);
+  for (const DataType type : {DataType::float32, DataType::bfloat16, DataType::float16})
+    for (const Case& k : {Case{3, 24, 50, true}, Case{2, 64, 700, true}, Case{1, 320, 67, true}, Case{2, 36, 333, true},
+                          Case{1, 7, 3001, true}, Case{5, 100, 13, true}, Case{70, 40, 1, true}})
+      compare(k, type);
+}
+
+// Data far from zero, and elements far from all others, wherever they are: the first of a work-item is what the others'
+// distances are summed from.
+TEST(BatchNorm, StatisticsOfUnevenData) {
+  const Setting forced(settings.gpu_forms);
+  const std::int64_t rows = 5000, channels = 8;
+  for (const double middle : {0.0, 1e4}) {
+    std::vector<double> values = random_values(rows * channels, middle - 1, middle + 1, 7);
+    for (std::int64_t c = 1; c < channels; c++)
+      values[std::size_t((c - 1) * 31 * channels + c)] = middle + 2e3 * double(c);
+    const DeviceTensor x(DataType::float32, {rows, channels}, values);
+    values = x.read();
+    DeviceTensor mean(DataType::float32, {channels}), invstd(DataType::float32, {channels});
+    batch_norm_statistics(queue(), x, mean, invstd, 0);
+    std::vector<double> means(channels), invstds(channels);
+    for (std::size_t c = 0; c < std::size_t(channels); c++) {
+      double mu = 0, m2 = 0;
+      for (std::size_t r = 0; r < std::size_t(rows); r++) mu += values[r * channels + c] / double(rows);
+      for (std::size_t r = 0; r < std::size_t(rows); r++) m2 += std::pow(values[r * channels + c] - mu, 2);
+      means[c] = mu, invstds[c] = 1 / std::sqrt(m2 / double(rows));
+    }
+    const std::vector<double> found = mean.read(), spreads = invstd.read();
+    for (std::size_t c = 0; c < std::size_t(channels); c++) {
+      EXPECT_NEAR(found[c], means[c], 2e-7 * std::abs(means[c]) + 2e-5 / invstds[c]) << middle << ", channel " << c;
+      EXPECT_NEAR(spreads[c] / invstds[c], 1, 1e-5) << middle << ", channel " << c;
+    }
+  }
+}
+
 TEST(BatchNorm, EvaluationFromVariance) {
   const DeviceTensor x(DataType::float32, {1, 2, 3}, {1, 2, 3, 4, 5, 6}), mean(DataType::float32, {2}, {1, 2}),
       var(DataType::float32, {2}, {4, 9});
