@@ -6,6 +6,7 @@
 #include <set>
 
 #include "../element_type.hpp"
+#include "order.hpp"
 #include "tensors.hpp"
 
 namespace dlprim {
@@ -121,25 +122,34 @@ class Importer {
     const bool outermost = !scope.outer && &from == &model_.graph();
     for (const auto& tensor : from.initializer()) {
       const int id = define(scope, tensor.name());
-      if (supported(id, tensor)) network_.constants[id] = onnx_tensor(tensor, external_);
+      if (supported(id, tensor, true)) network_.constants[id] = onnx_tensor(tensor, external_);
     }
     for (const auto& tensor : from.sparse_initializer()) {
       const int id = define(scope, tensor.values().name());
-      if (supported(id, tensor.values())) network_.constants[id] = onnx_tensor(tensor, budget_);
+      if (supported(id, tensor.values(), false)) network_.constants[id] = onnx_tensor(tensor, budget_);
     }
     for (const auto& value : from.input())
       if (!outermost || !initializers_.contains(value.name())) graph.inputs.push_back(define(scope, value.name()));
-    for (const auto& node : from.node()) add(graph, node, scope);
-    for (const auto& value : from.output())
+    for (int i : node_order(from)) add(graph, from.node(i), scope);
+    for (const auto& value : from.output()) {
       graph.outputs.push_back(look_up(scope, value.name(), "graph '" + from.name() + "'"));
+      widened_is_read(graph.outputs.back());
+    }
     depth_--;
   }
 
-  // Notes a value whose element type is not.
-  bool supported(int id, const onnx_format::Tensor& tensor) {
+  // Notes a value whose element type is not. Dense constants of 4 bits become bytes, for DequantizeLinear alone.
+  bool supported(int id, const onnx_format::Tensor& tensor, bool dense) {
     const std::string refused = unsupported_element_type(tensor.data_type());
-    if (!refused.empty()) network_.unsupported[id] = refused;
-    return refused.empty();
+    if (refused.empty()) return true;
+    const bool widened = dense && is_four_bits(tensor.data_type());
+    (widened ? widened_ : network_.unsupported)[id] = refused;
+    return widened;
+  }
+
+  // A widened constant is not what others than DequantizeLinear would see.
+  void widened_is_read(int id) {
+    if (const auto it = widened_.find(id); it != widened_.end()) network_.unsupported[id] = it->second;
   }
 
   static void refuse(Node& node, const onnx_format::Attribute& attribute, const std::string& why) {
@@ -155,6 +165,8 @@ class Importer {
     if (auto it = functions_.find({node.domain, node.type, from.overload()}); it != functions_.end())
       return expand(graph, *it->second, from, node, scope);
     if (auto it = scope.versions->find(node.domain); it != scope.versions->end()) node.version = it->second;
+    if (node.type != "DequantizeLinear")
+      for (int id : node.inputs) widened_is_read(id);
     for (const auto& name : from.output()) node.outputs.push_back(define(scope, name));
     graph.nodes.push_back(std::move(node));
   }
@@ -245,6 +257,7 @@ class Importer {
   std::map<Key, const onnx_format::Function*> functions_;
   std::map<const Graph*, std::uint64_t> graphs_;  // bytes of inner graphs and those inside them
   std::set<std::string> initializers_;
+  std::map<int, std::string> widened_;  // constants of 4 bits that became bytes, and their types' names
   Network network_;
   int depth_ = 0;
 };

@@ -11,6 +11,8 @@ namespace dlprim {
 
 namespace {
 
+constexpr std::int64_t uint4 = 21, int4 = 22;  // ONNX's numbers
+
 template <class T, class Field>
 void convert(std::vector<std::byte>& bytes, const Field& field) {
   for (const auto& element : field) {
@@ -51,9 +53,34 @@ std::size_t bytes_of(const onnx_format::Tensor& t, DataType dtype) {
   return bytes;
 }
 
+// Two numbers lie in a byte, the first in the low bits; here each has its own.
+Tensor widened(const onnx_format::Tensor& t, ExternalData& external) {
+  const bool negative = t.data_type() == int4;
+  const DataType dtype = negative ? DataType::int8 : DataType::uint8;
+  const std::size_t count = bytes_of(t, dtype), bytes = (count + 1) / 2;
+  std::vector<std::byte> packed;
+  if (t.data_location() == 1) packed = external.read(t, bytes);
+  else if (t.has_raw_data()) {
+    const auto* from = reinterpret_cast<const std::byte*>(t.raw_data().data());
+    packed.assign(from, from + t.raw_data().size());
+  } else convert<std::uint8_t>(packed, t.int32_data());
+  if (packed.size() != bytes)
+    throw ValidationError("[onnx] tensor '" + t.name() + "' expected " + std::to_string(bytes) + " bytes, got " +
+                          std::to_string(packed.size()));
+  std::vector<std::uint8_t> elements(count);
+  for (std::size_t i = 0; i < count; i++) {
+    const auto bits = std::uint8_t((std::uint8_t(packed[i / 2]) >> (i % 2 * 4)) & 15);
+    elements[i] = negative && bits > 7 ? std::uint8_t(bits | 0xf0) : bits;
+  }
+  return Tensor::from_host(dtype, Shape(std::vector<std::int64_t>(t.dims().begin(), t.dims().end())), elements.data());
+}
+
 }  // namespace
 
+bool is_four_bits(std::int64_t type) { return type == int4 || type == uint4; }
+
 Tensor onnx_tensor(const onnx_format::Tensor& t, ExternalData& external) {
+  if (is_four_bits(t.data_type())) return widened(t, external);
   const DataType dtype = element_type(t.data_type());
   const Shape shape(std::vector<std::int64_t>(t.dims().begin(), t.dims().end()));
   const std::size_t bytes = bytes_of(t, dtype);

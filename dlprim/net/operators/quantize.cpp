@@ -31,10 +31,10 @@ const QuantizeAttributes& attributes_of(const Call& call) { return call.attribut
 Tensor along(Call& call, const Tensor& x, const Tensor& parameter, std::int64_t default_axis) {
   const int rank = x.shape().size();
   Queue& queue = call.queue();
-  if (parameter.shape().size() == 0 || rank == 0) return reshape(queue, parameter, {});
+  if (parameter.shape().size() == 0 || rank == 0 || (parameter.shape().size() == 1 && parameter.numel() == 1))
+    return reshape(queue, parameter, {});  // the axis, by default that of channels, need not exist
   const int axis = x.shape().axis(attributes_of(call).axis.value_or(default_axis));
   if (parameter.shape().size() == 1) {
-    if (parameter.numel() == 1) return reshape(queue, parameter, {});
     Shape shape(std::vector<std::int64_t>(std::size_t(rank), 1));
     shape[axis] = parameter.numel();
     return reshape(queue, parameter, shape);
@@ -109,8 +109,10 @@ void dequantize_parts(Composition& c) {
   Tensor steps = cast(call.queue(), x, type);
   if (call.has(2))
     steps = apply(call.queue(), "y0 = x0 - x1;", {steps, cast(call.queue(), along(call, x, call.input(2), 1), type)});
-  const int rank = x.shape().size(), axis = rank ? x.shape().axis(attributes_of(call).axis.value_or(1)) : 0;
-  if (scale.tensor.numel() == 1 || rank == 0) {
+  const int rank = x.shape().size();
+  const bool whole = scale.tensor.numel() == 1 || rank == 0;
+  const int axis = whole ? 0 : x.shape().axis(attributes_of(call).axis.value_or(1));
+  if (whole) {
     scale = c.reshape(scale, {});
   } else if (scale.shape().size() == 1) {
     Shape shape(std::vector<std::int64_t>(std::size_t(rank), 1));
