@@ -29,13 +29,21 @@ SECTIONS = {
     "no gradient": "Without gradients\n\nSequences and optional values cannot be trained through.",
 }
 
+RUNTIME = """\
+## Of ONNX Runtime
+
+Operators of the domain `com.microsoft` that ONNX Runtime's optimizers and quantizers write, without gradients. Layouts
+for one processor (`com.microsoft.nchwc`) are refused: save with `ORT_ENABLE_EXTENDED`. `SimplifiedLayerNormalization`,
+which it has in the main domain, runs, too, and has a gradient.
+"""
+
 
 def page(program):
     import onnx
 
     command = [program, "info", "--operators"]
     lines = subprocess.run(command, text=True, capture_output=True, check=True).stdout.splitlines()
-    rows = [(line[:7].strip(), line[8:36].strip(), line[37:49].strip()) for line in lines]
+    rows = [(line[:13].strip(), line[14:46].strip(), line[47:59].strip()) for line in lines]
     known = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""}
     ours = {name: gradient for domain, name, gradient in rows if domain == "onnx" and name in known}
     text = HEAD.format(
@@ -50,6 +58,7 @@ def page(program):
 
     for gradient, title in SECTIONS.items():
         text += f"\n## {title}\n\n" + paragraph(name for name, has in ours.items() if has == gradient)
+    text += "\n" + RUNTIME + "\n" + paragraph(name for domain, name, _ in rows if domain == "com.microsoft")
     return text + "\n## Refused\n\nStrings, and encoded images.\n\n" + paragraph(known - set(ours))
 
 

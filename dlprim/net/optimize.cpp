@@ -58,8 +58,15 @@ class Optimizer {
   }
 
   static bool reads_weights(const Node& node) {
-    return (node.type == "Conv" || node.type == "MatMul" || node.type == "Gemm") && node.domain.empty() &&
-           node.inputs.size() > 1;
+    static const std::set<std::pair<std::string, std::string>> types{{"", "Conv"},
+                                                                     {"", "MatMul"},
+                                                                     {"", "Gemm"},
+                                                                     {"com.microsoft", "FusedConv"},
+                                                                     {"com.microsoft", "FusedMatMul"},
+                                                                     {"com.microsoft", "FusedGemm"},
+                                                                     {"com.microsoft", "NhwcConv"},
+                                                                     {"com.microsoft", "Attention"}};
+    return types.contains({node.domain, node.type}) && node.inputs.size() > 1;
   }
 
   void count_uses() {

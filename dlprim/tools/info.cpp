@@ -54,7 +54,7 @@ void show(const Network& network) {
 void show_operators() {
   constexpr const char* gradients[] = {"no gradient", "gradient 0", "gradient"};
   for (const OperatorInfo& info : supported_operators())
-    std::printf("%-7s %-28s %-12s %s\n", info.domain.empty() ? "onnx" : info.domain.c_str(), info.type.c_str(),
+    std::printf("%-13s %-32s %-12s %s\n", info.domain.empty() ? "onnx" : info.domain.c_str(), info.type.c_str(),
                 gradients[info.gradient], info.attributes.c_str());
 }
 

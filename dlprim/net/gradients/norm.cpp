@@ -145,6 +145,7 @@ void norm(GradientRegistry& registry) {
   registry.add<NormAttributes>("BatchNormalization", batch_norm, "x0 x1 y3 y4", 5);
   registry.add<NormAttributes>("LayerNormalization", layer_norm, "x0 x1");
   registry.add<NormAttributes>("RMSNormalization", rms_norm, "x0 x1");
+  registry.add<NormAttributes>("SimplifiedLayerNormalization", rms_norm, "x0 x1");
   registry.add<NormAttributes>("InstanceNormalization", instance_norm, "x0 x1");
   registry.add<NormAttributes>("GroupNormalization", group_norm_op, "x0 x1");
   registry.add<NormAttributes>("LpNormalization", lp_norm, "x0 y0");

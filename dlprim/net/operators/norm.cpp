@@ -167,6 +167,8 @@ void norm(Registry& registry) {
   registry.add<NormAttributes>("GroupNormalization", group_norm_op, "epsilon num_groups stash_type");
   registry.add<NormAttributes>("LayerNormalization", layer_norm, "axis epsilon stash_type");
   registry.add<NormAttributes>("RMSNormalization", rms_norm, "axis epsilon stash_type");
+  // ONNX Runtime's name in the main domain, from before RMSNormalization was ONNX's.
+  registry.add<NormAttributes>("SimplifiedLayerNormalization", rms_norm, "axis epsilon stash_type");
   registry.add<NormAttributes>("LRN", lrn, "alpha beta bias size");
   registry.add<NormAttributes>("LpNormalization", lp_norm, "axis p");
   registry.add<NormAttributes>("MeanVarianceNormalization", mean_variance, "axes");

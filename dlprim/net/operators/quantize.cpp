@@ -5,6 +5,7 @@
 #include "../array.hpp"
 #include "../checked.hpp"
 #include "../composition.hpp"
+#include "../contrib.hpp"
 
 namespace dlprim::operators {
 
@@ -45,22 +46,6 @@ Tensor along(Call& call, const Tensor& x, const Tensor& parameter, std::int64_t 
   Shape repeated = parameter.shape(), joined = parameter.shape();
   repeated.insert(axis + 1, block), joined[axis] = checked_multiply(joined[axis], block);
   return narrow(reshape(queue, expand(unsqueeze(parameter, axis + 1), repeated), joined), axis, 0, x.shape()[axis]);
-}
-
-void limits(Call& call, DataType type, double& low, double& high) {
-  if (!is_integral(type) || size_of(type) > 2)
-    call.fail(std::string("8- and 16-bit integers are supported, got ") + name(type));
-  const double steps = double(1 << (8 * size_of(type)));
-  low = is_signed(type) ? -steps / 2 : 0, high = low + steps - 1;
-}
-
-Tensor quantized(Call& call, const Tensor& x, const Tensor& scale, const Tensor& zero, DataType type) {
-  double low, high;
-  limits(call, type, low, high);
-  const DataType compute = promote(compute_type(x.dtype()), compute_type(scale.dtype()));
-  const Tensor inputs[] = {x, scale, zero};
-  const Scalar bounds[] = {low, high};
-  return apply(call.queue(), "y0 = nan_min(nan_max(rint(x0 / x1) + x2, w0), w1);", inputs, bounds, type, compute);
 }
 
 void quantize_op(Call& call) {
@@ -181,6 +166,8 @@ void quantize(Registry& registry) {
   registry.add<QuantizeAttributes>("QuantizeLinear", quantize_op, "axis block_size output_dtype saturate precision");
   registry.add<QuantizeAttributes>("DequantizeLinear", dequantize_op, "axis block_size output_dtype", "",
                                    dequantize_parts);
+  registry.add<QuantizeAttributes>("QuantizeLinear", quantize_op, "axis", contrib_domain);
+  registry.add<QuantizeAttributes>("DequantizeLinear", dequantize_op, "axis", contrib_domain);
   registry.add("DynamicQuantizeLinear", dynamic_quantize);
   registry.add("MatMulInteger", mat_mul_integer);
   registry.add("QLinearMatMul", q_linear_mat_mul);

@@ -95,6 +95,7 @@ GRADIENTS(Normalization) {
   check({"LayerNormalization", {{3, 2, 5}, {5}, {5}}});
   check({"LayerNormalization", {{3, 2, 5}, {2, 5}}, {{"axis", std::int64_t(1)}}});
   check({"RMSNormalization", {{3, 5}, {5}}, {}, {}, -1.5, 1.5, 23});
+  check({"SimplifiedLayerNormalization", {{3, 5}, {5}}});
   check({"InstanceNormalization", {{2, 3, 5}, {3}, {3}}});
   check({"GroupNormalization", {{2, 4, 5}, {4}, {4}}, {{"num_groups", std::int64_t(2)}}, {}, -1.5, 1.5, 21});
 }
