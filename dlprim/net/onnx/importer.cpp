@@ -138,7 +138,7 @@ class Importer {
     depth_--;
   }
 
-  // Notes a value whose element type is not. Dense constants of 4 bits become bytes, for DequantizeLinear alone.
+  // Notes a value whose element type is not. Dense constants of 4 bits become bytes, for those who know.
   bool supported(int id, const onnx_format::Tensor& tensor, bool dense) {
     const std::string refused = unsupported_element_type(tensor.data_type());
     if (refused.empty()) return true;
@@ -147,7 +147,7 @@ class Importer {
     return widened;
   }
 
-  // A widened constant is not what others than DequantizeLinear would see.
+  // A widened constant is not what other operators than those that scale it would see.
   void widened_is_read(int id) {
     if (const auto it = widened_.find(id); it != widened_.end()) network_.unsupported[id] = it->second;
   }
@@ -165,7 +165,9 @@ class Importer {
     if (auto it = functions_.find({node.domain, node.type, from.overload()}); it != functions_.end())
       return expand(graph, *it->second, from, node, scope);
     if (auto it = scope.versions->find(node.domain); it != scope.versions->end()) node.version = it->second;
-    if (node.type != "DequantizeLinear")
+    if (node.type == "GatherBlockQuantized" && !node.inputs.empty() && widened_.contains(node.inputs[0]))
+      node.attributes["widened"] = std::int64_t(1);  // it takes tables with two numbers in a byte, too
+    else if (node.type != "DequantizeLinear")
       for (int id : node.inputs) widened_is_read(id);
     for (const auto& name : from.output()) node.outputs.push_back(define(scope, name));
     graph.nodes.push_back(std::move(node));

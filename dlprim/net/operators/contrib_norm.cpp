@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Normalization with what stands before it, of ONNX Runtime's domain.
 #include "../array.hpp"
+#include "../checked.hpp"
 #include "../contrib.hpp"
 
 namespace dlprim::operators {
@@ -36,24 +37,47 @@ void skip_norm(Call& call) {
   call.set(3, sum);
 }
 
-// Inputs: token ids, segment ids, tables of words, positions and segments, gamma, beta, mask, position ids.
-void embed_norm(Call& call) {
+// Inputs: token ids, segment ids, tables of words, positions and segments, gamma, beta, mask, and `places`: position ids.
+// `rows` reads of a table, `whole` gamma and beta.
+void embed(Call& call, int places, const std::function<Tensor(int, const Tensor&)>& rows,
+           const std::function<Tensor(int)>& whole) {
   Queue& queue = call.queue();
   const Shape& ids = call.input(0).shape();
   if (ids.size() != 2) call.fail("expected ids [batch, length], got " + ids.text());
-  auto rows = [&](int table, const Tensor& index) { return call.run("Gather"_op, {call.input(table), index})[0]; };
-  Tensor positions;
-  if (call.has(8)) positions = rows(3, call.input(8));
-  else if (call.input(3).shape().size() == 2) positions = narrow(call.input(3), 0, 0, ids[1]);
-  else call.fail("expected a table of positions, got " + call.input(3).shape().text());
-  Tensor sum = apply(queue, "y0 = x0 + x1;", {rows(2, call.input(0)), positions});
+  Tensor positions = call.has(places) ? call.input(places) : Tensor();
+  if (!positions.defined()) {
+    std::vector<std::int64_t> steps(host_elements(ids[1], "a length"));
+    for (std::size_t i = 0; i < steps.size(); i++) steps[i] = std::int64_t(i);
+    positions = Tensor::from_integers(steps);
+  }
+  Tensor sum = apply(queue, "y0 = x0 + x1;", {rows(2, call.input(0)), rows(3, positions)});
   if (call.has(1) && call.has(4)) sum = apply(queue, "y0 = x0 + x1;", {sum, rows(4, call.input(1))});
-  call.set(0, call.run(call.attributes<RowsNorm>().norm, {sum, call.input(5), call.input(6)})[0]);
+  call.set(0, call.run(call.attributes<RowsNorm>().norm, {sum, whole(5), whole(6)})[0]);
   if (call.wants(1)) {
     if (!call.has(7)) call.set(1, filled(queue, DataType::int32, {ids[0]}, 0));
     else call.set(1, reshape(queue, reduce(queue, ReduceId::sum, call.input(7), {1}, DataType::int32), {ids[0]}));
   }
   call.set(2, sum);
+}
+
+void embed_norm(Call& call) {
+  embed(
+      call, 8, [&](int table, const Tensor& index) { return call.run("Gather"_op, {call.input(table), index})[0]; },
+      [&](int i) { return call.input(i); });
+}
+
+// Scales of tables, gamma and beta are inputs 8 to 12, zero points the five behind them.
+void q_embed_norm(Call& call) {
+  auto real = [&](int i, const Tensor& x) {
+    const Tensor parts[] = {x, reshape(call.queue(), call.input(i + 6), {}),
+                            reshape(call.queue(), call.input(i + 11), {})};
+    const DataType type = parts[1].dtype();
+    return apply(call.queue(), "y0 = (x0 - x2) * x1;", parts, {}, type, type);
+  };
+  embed(
+      call, call.inputs(),
+      [&](int table, const Tensor& index) { return real(table, call.run("Gather"_op, {call.input(table), index})[0]); },
+      [&](int i) { return real(i, call.input(i)); });
 }
 
 struct GroupNormAttributes {
@@ -95,6 +119,7 @@ void contrib_norm(Registry& registry) {
   registry.add<SkipAttributes>("SkipLayerNormalization", skip_norm, "epsilon", contrib_domain);
   registry.add<SkipAttributes>("SkipSimplifiedLayerNormalization", skip_norm, "epsilon", contrib_domain);
   registry.add<RowsNorm>("EmbedLayerNormalization", embed_norm, "epsilon mask_index_type", contrib_domain);
+  registry.add<RowsNorm>("QEmbedLayerNormalization", q_embed_norm, "epsilon mask_index_type", contrib_domain);
   registry.add<GroupNormAttributes>("GroupNorm", group_norm, "epsilon groups activation channels_last", contrib_domain);
   registry.add<GroupNormAttributes>("SkipGroupNorm", group_norm, "epsilon groups activation channels_last",
                                     contrib_domain);

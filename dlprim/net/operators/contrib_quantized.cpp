@@ -165,6 +165,11 @@ Tensor bytes(Call& call, const Tensor& t, const char* code) {
   return apply(call.queue(), code, {t}, {}, DataType::int8, DataType::int32);
 }
 
+// The first or second number of 4 bits in each byte.
+Tensor half_of(Call& call, const Tensor& t, int i) {
+  return bytes(call, t, i ? "y0 = (x0 >> 4) & 15;" : "y0 = x0 & 15;");
+}
+
 // Zero points as numbers [N, blocks]: two of 4 bits lie in a byte.
 Tensor zero_points(Call& call, std::int64_t blocks) {
   Queue& queue = call.queue();
@@ -179,8 +184,7 @@ Tensor zero_points(Call& call, std::int64_t blocks) {
     if (p.bits == 4) return matrix;
     return is_floating(z.dtype()) ? apply(queue, "y0 = x0 - 128;", {matrix}) : bytes(call, matrix, "y0 = x0 - 128;");
   }
-  const Tensor halves[] = {unsqueeze(bytes(call, matrix, "y0 = x0 & 15;"), 2),
-                           unsqueeze(bytes(call, matrix, "y0 = (x0 >> 4) & 15;"), 2)};
+  const Tensor halves[] = {unsqueeze(half_of(call, matrix, 0), 2), unsqueeze(half_of(call, matrix, 1), 2)};
   return narrow(reshape(queue, concat(queue, halves, 2), {p.n, 2 * columns}), 1, 0, blocks);
 }
 
@@ -222,6 +226,57 @@ void n_bits_product(Call& call) {
   call.set(0, reshape(queue, y, shape));
 }
 
+struct GatherAttributes {
+  explicit GatherAttributes(const AttributeReader& reader)
+      : bits(reader.integer("bits", 4)), axis(reader.integer("gather_axis", 0)),
+        blocks_axis(reader.integer("quantize_axis", 1)),
+        block(checked_range(reader.integer("block_size", 128), 1, std::int64_t(1) << 20, "block_size")),
+        widened(reader.integer("widened", 0)) {
+    if (bits != 4 && bits != 8)
+      throw ValidationError("numbers of 4 and 8 bits are supported, got " + std::to_string(bits));
+  }
+  std::int64_t bits, axis, blocks_axis, block;
+  bool widened;  // the importer made bytes of a table of int4 or uint4
+};
+
+// Inputs: a table, as uint8 with two numbers of 4 bits in a byte; indices; scales of blocks along an axis; their zero
+// points, as packed as the table. Without these, numbers of a packed table are above 0, their middle stands for 0.
+void gather_quantized(Call& call) {
+  Queue& queue = call.queue();
+  const auto& a = call.attributes<GatherAttributes>();
+  const int rank = call.input(0).shape().size(), axis = call.input(0).shape().axis(a.axis);
+  const int along = call.input(0).shape().axis(a.blocks_axis);
+  if (call.input(2).shape().size() != rank || along == axis) call.fail("scales do not fit the table");
+  const bool bytes = !a.widened && size_of(call.input(0).dtype()) == 1;
+  if (bytes && (axis != 0 || along != rank - 1)) call.fail("packed rows are gathered whole");
+  auto gathered = [&](int i) { return call.run(inner<"Gather", "axis">(axis), {call.input(i), call.input(1)})[0]; };
+  // The dimension of blocks in what is gathered.
+  const int dim = along < axis ? along : along + call.input(1).shape().size() - 1;
+  auto numbers = [&](const Tensor& x) {
+    if (!bytes || a.bits == 8) return x;
+    const Tensor halves[] = {unsqueeze(half_of(call, x, 0), dim + 1), unsqueeze(half_of(call, x, 1), dim + 1)};
+    Shape shape = x.shape();
+    shape[dim] *= 2;
+    return reshape(queue, concat(queue, halves, dim + 1), shape);
+  };
+  const Tensor x = numbers(gathered(0)), scales = gathered(2);
+  auto repeated = [&](const Tensor& t) {  // for each number the parameter of its block
+    if (t.shape()[dim] != divide_up(x.shape()[dim], a.block)) call.fail("blocks " + t.shape().text() + " do not fit");
+    Shape wide = t.shape(), joined = t.shape();
+    wide.insert(dim + 1, a.block), joined[dim] = checked_multiply(joined[dim], a.block);
+    return narrow(reshape(queue, expand(unsqueeze(t, dim + 1), wide), joined), dim, 0, x.shape()[dim]);
+  };
+  const DataType type = scales.dtype();
+  if (call.has(3)) {
+    const Tensor zeros = narrow(numbers(gathered(3)), dim, 0, scales.shape()[dim]);
+    const Tensor parts[] = {x, repeated(scales), repeated(zeros)};
+    return call.set(0, apply(queue, "y0 = (x0 - x2) * x1;", parts, {}, type, compute_type(type)));
+  }
+  const Tensor parts[] = {x, repeated(scales)};
+  const Scalar middle[] = {bytes ? double(1 << (a.bits - 1)) : 0};
+  call.set(0, apply(queue, "y0 = (x0 - w0) * x1;", parts, middle, type, compute_type(type)));
+}
+
 }  // namespace
 
 void contrib_quantized(Registry& registry) {
@@ -246,6 +301,8 @@ void contrib_quantized(Registry& registry) {
       "activation_alpha activation_beta activations clip direction=forward|reverse|bidirectional "
       "hidden_size input_forget",
       contrib_domain);
+  registry.add<GatherAttributes>("GatherBlockQuantized", gather_quantized,
+                                 "bits block_size gather_axis quantize_axis widened", contrib_domain);
   registry.add<NBitsAttributes>("MatMulNBits", n_bits_product, "K N bits block_size accuracy_level weight_prepacked",
                                 contrib_domain);
 }

@@ -4,6 +4,7 @@
 import contextlib
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -302,6 +303,51 @@ def test_weights_of_few_bits(k, block, bits, zeros, rows):
     check("MatMulNBits", inputs, weights=[1, 2, 5], K=k, N=n, bits=bits, block_size=block, tolerance=2e-5)
 
 
+@pytest.mark.parametrize("bits, zeros", [(4, False), (4, True), (8, True)])
+def test_gather_of_packed_rows(bits, zeros):
+    table = whole(7, 64 * bits // 8)
+    zero = whole(7, 4 * bits // 8) if zeros else None
+    inputs = [table, one([[0, 6, 3], [2, 2, -1]], I64), numbers(7, 4), zero]
+    check("GatherBlockQuantized", inputs, weights=[0, 2, *([3] if zeros else [])], bits=bits, block_size=16)
+
+
+@pytest.mark.parametrize("kind, type_", [("int4", TensorProto.INT4), ("uint4", TensorProto.UINT4)])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("axes", [(0, 1), (1, 0), (0, 2), (2, 1)])
+def test_gather_of_four_bits(kind, type_, zeros, axes):
+    low = -8 if kind == "int4" else 0
+    shape = [6, 20, 33]
+    blocks = [-(-size // 16) if i == axes[1] else size for i, size in enumerate(shape)]
+
+    def four_bits(name, sizes):
+        return helper.make_tensor(name, type_, sizes, whole(*sizes, low=low, high=low + 16, dtype=np.int8).ravel())
+
+    constants = [four_bits("w", shape), numpy_helper.from_array(numbers(*blocks), "s")]
+    constants += [four_bits("z", blocks)] if zeros else []
+    names = ["w", "i", "s"] + (["z"] if zeros else [])
+    attributes = {"gather_axis": axes[0], "quantize_axis": axes[1], "block_size": 16}
+    node = helper.make_node("GatherBlockQuantized", names, ["y"], domain="com.microsoft", **attributes)
+    info = helper.make_tensor_value_info("i", TensorProto.INT64, [None, None])
+    graph = helper.make_graph([node], "g", [info], [helper.make_value_info("y", onnx.TypeProto())], constants)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    data, session = typed(helper.make_model(graph, opset_imports=opsets, ir_version=10))
+    feed = {"i": one([[0, 3, 1], [5, 2, 2]], I64)}
+    (wanted,), (got,) = session.run(None, feed), dlprim.InferenceSession(data).run(None, feed)
+    np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("segments", [False, True])
+def test_embed_norm_of_integers(segments):
+    ids, mask = whole(2, 5, high=20, dtype=I32), one([[1, 1, 1, 0, 0], [1] * 5], I32)
+    tables = [whole(20, 8), whole(9, 8), whole(2, 8) if segments else None, whole(8), whole(8)]
+    scales = [one(s) if t is not None else None for s, t in zip((0.01, 0.02, 0.015, 0.012, 0.013), tables, strict=True)]
+    zeros = [one(z, U8) if t is not None else None for z, t in zip((120, 130, 99, 7, 140), tables, strict=True)]
+    segment = whole(2, 5, high=2, dtype=I32) if segments else None
+    inputs = [ids, segment, *tables, mask, *scales, *zeros]
+    places = [i for i in range(2, len(inputs)) if inputs[i] is not None and i != 7]
+    check("QEmbedLayerNormalization", inputs, 2, places, epsilon=1e-6)
+
+
 HOSTILE = {
     "Attention": ([numbers(2, 5, 8), numbers(8, 24), numbers(24)], {"num_heads": 2, "qkv_hidden_sizes": [8, 8, 8]}),
     "MultiHeadAttention": ([numbers(2, 5, 8)] * 3, {"num_heads": 2}),
@@ -314,6 +360,10 @@ HOSTILE = {
         {"num_heads": 2, "rotary_embedding_dim": 8},
     ),
     "MatMulNBits": ([numbers(1, 32), whole(4, 2, 8), numbers(4, 2)], {"K": 32, "N": 4, "bits": 4, "block_size": 16}),
+    "GatherBlockQuantized": (
+        [whole(7, 8), one([1, 2], I64), numbers(7, 1)],
+        {"bits": 4, "block_size": 16, "gather_axis": 0, "quantize_axis": 1},
+    ),
     "GroupNorm": ([numbers(1, 2, 2, 4), numbers(4), numbers(4)], {"groups": 2}),
     "QLinearConcat": ([one(1.0), one(0, U8), whole(2, 2), one(1.0), one(0, U8)], {"axis": 0}),
     "FusedConv": ([numbers(1, 2, 3, 3), numbers(2, 2, 1, 1)], {"group": 1, "pads": [0] * 4, "activation": "Relu"}),
