@@ -116,7 +116,7 @@ Term product(Queue& queue, Term a, Term b, const std::string& needed) {
   auto size = [&](char c) {  // ones broadcast
     std::int64_t result = 1;
     for (const Term* t : {&a, &b})
-      if (auto i = t->letters.find(c); i != std::string::npos) result = std::max(result, t->tensor.shape()[int(i)]);
+      if (auto i = t->letters.find(c); i != std::string::npos && result == 1) result = t->tensor.shape()[int(i)];
     return result;
   };
   auto shape_of = [&](const std::string& letters) {

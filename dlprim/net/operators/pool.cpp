@@ -113,11 +113,15 @@ Tensor whole_index(Call& call, const Tensor& places, const Shape& x) {
 
 void max_pool_op(Call& call) {
   const Tensor x = call.input(0);
-  if (x.numel() == 0) call.fail("expected elements, got " + x.shape().text());
   const Window w = window_of(call, x.shape());
   const Shape shape = result_shape(x.shape(), w);
   Tensor places;
   if (call.wants(1)) places = Tensor(call.queue(), DataType::int64, shape);
+  if (x.numel() == 0) {
+    if (shape.total_size()) call.fail("expected elements, got " + x.shape().text());
+    call.set(0, Tensor(call.queue(), x.dtype(), shape)), call.set(1, places);
+    return;
+  }
   max_pool(call.queue(), x.view(call.queue()), call.out(0, x.dtype(), shape),
            call.wants(1) ? places.view(call.queue()) : TensorView(), pool_window(w));
   if (call.wants(1)) call.set(1, whole_index(call, places, x.shape()));

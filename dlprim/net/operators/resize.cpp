@@ -152,8 +152,9 @@ std::vector<Axis> axes_of(Call& call, const Shape& x, const std::vector<std::int
   const std::string policy = attributes_of(call).keep_aspect_ratio_policy;
   for (std::size_t i = 0; i < dims.size(); i++) {
     const std::int64_t in = x[int(dims[i])];
-    if (in <= 0 || sizes[i] < 0) call.fail("sizes do not fit " + x.text());
-    axes.push_back({in, sizes[i], double(sizes[i]) / double(in)});
+    const bool empty = in == 0 && sizes[i] == 0 && policy == "stretch";  // as an empty batch is
+    if ((in <= 0 && !empty) || sizes[i] < 0) call.fail("sizes do not fit " + x.text());
+    axes.push_back({in, sizes[i], empty ? 1 : double(sizes[i]) / double(in)});
   }
   if (policy == "stretch" || axes.empty()) return axes;
   double scale = axes[0].scale;
@@ -176,11 +177,13 @@ void run(Call& call, int scales, int regions, const std::string& transform) {
     for (std::size_t i = 0; i < axes.size(); i++) axes[i].start = region[i], axes[i].end = region[i + axes.size()];
   }
   for (std::size_t i = 0; i < axes.size(); i++) {
+    if (axes[i].in == 0 && axes[i].out == 0) continue;
     if (axes[i].in <= 0) call.fail("nothing to resize in " + x.shape().text());
     const bool same = axes[i].out == axes[i].in && (crop ? axes[i].start == 0 && axes[i].end == 1 : axes[i].scale == 1);
     if (!same) x = resize_axis(call, x, int(dims[i]), axes[i], transform);
   }
-  for (std::size_t i = 0; crop && i < axes.size(); i++) x = outside(call, x, int(dims[i]), axes[i], transform);
+  for (std::size_t i = 0; crop && x.numel() && i < axes.size(); i++)
+    x = outside(call, x, int(dims[i]), axes[i], transform);
   call.set(0, x);
 }
 

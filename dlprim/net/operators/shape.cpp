@@ -47,6 +47,22 @@ void size_of_tensor(Call& call) {
 
 void identity(Call& call) { call.set(0, Value{call.value(0).tensor, call.value(0).sequence}); }
 
+// The size at `open` that keeps the number of elements. Where another size is 0, any would: then it is the one that keeps
+// the product of the sizes that are not, so that an empty batch is reshaped as a full one.
+std::int64_t open_size(Call& call, const Shape& from, Shape shape, int open) {
+  shape[open] = 1;
+  if (const std::int64_t rest = shape.total_size()) return from.total_size() / rest;
+  auto counted = [](const Shape& sizes) {
+    std::int64_t product = 1;
+    for (std::int64_t size : sizes)
+      if (size != 0) product = checked_multiply(product, size);
+    return product;
+  };
+  const std::int64_t all = counted(from), rest = counted(shape);
+  if (all % rest) call.fail("shape " + shape.text() + " does not fit " + from.text());
+  return all / rest;
+}
+
 void reshape_op(Call& call) {
   const Tensor& x = call.input(0);
   Shape shape(attributes_of(call).has_shape ? attributes_of(call).shape : call.read_integers(1));
@@ -62,11 +78,7 @@ void reshape_op(Call& call) {
       open = d;
     }
   }
-  if (open >= 0) {
-    shape[open] = 1;
-    const std::int64_t rest = shape.total_size();
-    shape[open] = rest ? x.numel() / rest : 0;
-  }
+  if (open >= 0) shape[open] = open_size(call, x.shape(), shape, open);
   call.set(0, reshape(call.queue(), x, shape));
 }
 

@@ -108,3 +108,35 @@ def test_one_scale_for_a_vector():
     expected = onnxruntime.InferenceSession(model).run(None, feed)
     for wanted, got in zip(expected, dlprim.InferenceSession(model).run(None, feed), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-6)
+
+
+def test_empty_batches():
+    """Open sizes beside one of 0, as torch.export's exporter writes them; pools, resizing and products of no image."""
+    info = helper.make_tensor_value_info
+    shapes = {"a": [0, 4, -1, 2], "b": [0, -1], "c": [0, 0, -1]}
+    floats = {"e": np.zeros(0, np.float32), "scales": np.array([1, 1, 2, 1.5], np.float32)}
+    constants = [numpy_helper.from_array(np.array(sizes), name) for name, sizes in shapes.items()]
+    constants += [numpy_helper.from_array(value, name) for name, value in floats.items()]
+    nodes = [
+        *(helper.make_node("Reshape", ["x", name], ["r" + name], allowzero=1) for name in shapes),
+        helper.make_node("MaxPool", ["x"], ["pool", "places"], kernel_shape=[2, 2]),
+        helper.make_node("AveragePool", ["x"], ["average"], kernel_shape=[2, 2]),
+        helper.make_node("Resize", ["x", "e", "scales"], ["large"], mode="linear"),
+        helper.make_node("Resize", ["x", "e", "e", "sizes"], ["sized"], mode="nearest"),
+        helper.make_node("Einsum", ["x", "x"], ["products"], equation="nchw,ncdw->nchd"),
+        helper.make_node("Einsum", ["x", "x"], ["sums"], equation="nchw,mdhw->cd"),
+        helper.make_node("Shape", ["x"], ["n"], start=0, end=2),
+        helper.make_node("Concat", ["n", "hw"], ["sizes"], axis=0),
+    ]
+    constants.append(numpy_helper.from_array(np.array([5, 7]), "hw"))
+    outputs = [info(name, TensorProto.FLOAT, None) for name in ("ra", "rb", "rc", "pool", "average", "large", "sized")]
+    outputs += [info(name, TensorProto.FLOAT, None) for name in ("products", "sums")]
+    outputs.append(info("places", TensorProto.INT64, None))
+    graph = helper.make_graph(nodes, "g", [info("x", TensorProto.FLOAT, [None, 4, 6, 8])], outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    feed = {"x": np.zeros((0, 4, 6, 8), np.float32)}
+    got = dlprim.InferenceSession(model).run(None, feed)
+    pooled = (0, 4, 5, 7)
+    expected = [(0, 4, 24, 2), (0, 192), (0, 0, 192), pooled, pooled, (0, 4, 12, 12), pooled, (0, 4, 6, 6), (4, 4)]
+    assert [y.shape for y in got] == [*expected, pooled]
+    assert not got[-2].any()
