@@ -242,6 +242,7 @@ def test_torchvision_without_its_compiled_half():
 import torchvision, torch
 assert torchvision.extension._has_ops()
 boxes, scores = torch.tensor([[0.0, 0, 2, 2], [0, 0, 2, 1.9]]), torch.tensor([0.1, 0.2])
+assert torch.jit.script(torchvision.ops.nms)(boxes, scores, 0.5).tolist() == [1]
 x, region = torch.arange(16.0).view(1, 1, 4, 4), torch.tensor([[0.0, 0, 0, 3, 3]])
 gradients = []
 for device in ("cpu", "ocl"):

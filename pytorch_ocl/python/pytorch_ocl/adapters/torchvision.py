@@ -33,8 +33,12 @@ def _serve_the_cpu() -> None:
                 _library.impl(name, functools.partial(_through_the_device, name), key)
 
 
+def _has_ops():  # TorchScript compiles it with torchvision's functions; it reads no lambda
+    return True
+
+
 def extension(module) -> None:
     if not module._has_ops() and torch.version.cuda is None and importlib.util.find_spec("torchvision") is not None:
         models.declare_torchvision()
         _serve_the_cpu()
-        module._has_ops, module._check_cuda_version = (lambda: True), (lambda: -1)
+        module._has_ops, module._check_cuda_version = _has_ops, (lambda: -1)
