@@ -181,6 +181,17 @@ def test_storage_types(device):
     assert made.device.type == "ocl" and made.dtype == torch.float32 and len(made) == 4
 
 
+def test_tensor_types(device):
+    for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool):
+        x = torch.ones(3, dtype=dtype, device=device)
+        kind = getattr(torch.ocl, x.type().removeprefix("torch.ocl."))
+        assert isinstance(x, kind) and not isinstance(x.cpu(), kind) and not isinstance(x, torch.ocl.DoubleTensor)
+        assert isinstance(torch.ones(3).type(kind), kind) and repr(kind) == f"<class '{x.type()}'>"
+    assert isinstance(torch.nn.Linear(2, 2).type(torch.ocl.HalfTensor).weight, torch.ocl.HalfTensor)
+    made = torch.ocl.LongTensor([1, 2])
+    assert made.tolist() == [1, 2] and made.device.type == "ocl" and torch.ocl.FloatTensor(2, 3).shape == (2, 3)
+
+
 def test_complex_lines(device):
     for dtype in (torch.complex64, torch.complex128):
         for make in (torch.linspace, torch.logspace):

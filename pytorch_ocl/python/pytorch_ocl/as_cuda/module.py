@@ -8,7 +8,7 @@ import inspect
 import torch
 
 from pytorch_ocl.as_cuda.devices import asked_by_program, stand_in, translated
-from pytorch_ocl.as_cuda.tensors import tensor_types
+from pytorch_ocl.ocl.tensor_types import tensor_types
 
 # Names of torch.cuda that torch.ocl has under another one.
 _RENAMED = {
@@ -87,5 +87,5 @@ def install() -> None:
     cuda.default_generators = ocl.default_generators
     cuda.nvtx.range_push = cuda.nvtx.mark = cuda.nvtx.range_start = cuda.nvtx.range_end = cuda.nvtx.range_pop = _nothing
     cuda.nvtx.range = _range
-    for name, kind in tensor_types().items():
+    for name, kind in tensor_types("torch.cuda").items():
         setattr(cuda, name, kind)

@@ -6,19 +6,7 @@ import functools
 import torch
 
 from pytorch_ocl.as_cuda.devices import Device, asked_by_program, translate, translated
-
-_KINDS = {
-    "Float": torch.float32,
-    "Double": torch.float64,
-    "Half": torch.float16,
-    "BFloat16": torch.bfloat16,
-    "Byte": torch.uint8,
-    "Char": torch.int8,
-    "Short": torch.int16,
-    "Int": torch.int32,
-    "Long": torch.int64,
-    "Bool": torch.bool,
-}
+from pytorch_ocl.ocl.tensor_types import KINDS, TypeOfTensors
 
 
 def _current(device):
@@ -55,30 +43,12 @@ def _is_cuda(original):
     return property(is_cuda)
 
 
-class _TypeOfTensors(type):
-    """torch.cuda.FloatTensor and the like."""
-
-    def __call__(cls, *arguments, **options):
-        return getattr(torch, cls.__name__)(*arguments, **options).cuda()
-
-    def __instancecheck__(cls, value):
-        return isinstance(value, torch.Tensor) and value.device.type == "ocl" and value.dtype == cls.dtype
-
-
-def tensor_types() -> dict:
-    """{name: class} of torch.cuda's types of tensors."""
-    return {
-        f"{kind}Tensor": _TypeOfTensors(f"{kind}Tensor", (), {"dtype": dtype, "__module__": "torch.cuda"})
-        for kind, dtype in _KINDS.items()
-    }
-
-
 def _dtype_of(kind):
     """dtype of torch.cuda.FloatTensor or its name; None for anything else."""
     if isinstance(kind, str):
         module, _, name = kind.rpartition(".")
-        return _KINDS.get(name.removesuffix("Tensor")) if module == "torch.cuda" else None
-    return kind.dtype if isinstance(kind, _TypeOfTensors) else None
+        return KINDS.get(name.removesuffix("Tensor")) if module == "torch.cuda" else None
+    return kind.dtype if isinstance(kind, TypeOfTensors) else None
 
 
 def _type(original):

@@ -12,6 +12,7 @@ from pytorch_ocl.ocl.random import *  # noqa: F403
 from pytorch_ocl.ocl.random import _get_generator  # noqa: F401
 from pytorch_ocl.ocl.storages import *  # noqa: F403
 from pytorch_ocl.ocl.streams import *  # noqa: F403
+from pytorch_ocl.ocl.tensor_types import *  # noqa: F403
 from pytorch_ocl.ocl.unsupported import *  # noqa: F403
 
 _initialized = True  # torch.utils.checkpoint saves the random state of devices that say so
