@@ -33,7 +33,8 @@ def starts(parts):
     return found, end
 
 
-def _definitions(parts):
+def _definitions(parts, text):
+    """What the text of a kernel's body needs before it."""
     lines = []
     kinds = {part.special_type for part in parts if part.special_type}
     if kinds:
@@ -48,7 +49,6 @@ def _definitions(parts):
             "#define COMPUTE_SIGNED 1",
             "#define SPECIAL",
         ]
-    text = "".join(part.indexing_code.getvalue() + part.body.getvalue() for part in parts)
     lines += [f"#define {name}" for name, pattern in _SECTIONS.items() if re.search(pattern, text)]
     lines.append('#include "lib/fused.clh"')
     if any(part.uses_atomics for part in parts):
@@ -106,10 +106,11 @@ def _write_parts(code, parts):
 def text(parts):
     """OpenCL C of kernels whose bodies are written, under the name NAME."""
     first = parts[0]
-    code = IndentedBuffer()
-    _loop(first)  # may need numbers that are not among the parameters yet
+    code, body = IndentedBuffer(), IndentedBuffer()
+    with body.indent():
+        _write_parts(body, parts)  # may need numbers that are not among the parameters yet
     buffers = first.buffers()
-    code.writelines(_definitions(parts))
+    code.writelines(_definitions(parts, body.getvalue()))
     code.writeline(f"__kernel {'ROW_KERNEL ' if first.form == 'rows' else ''}void {NAME}(")
     # Those of one buffer may overlap; atomic operations also read what others write.
     callers = collections.Counter(caller for _, caller, _, _ in buffers)
@@ -127,6 +128,6 @@ def text(parts):
             code.writeline(f"__global {prefix}{kind} *{inner} = {macro}POINTER({kind}, {inner});")
         if first.messages:
             code.writeline("__global int *status = POINTER(int, status_buffer);")
-        _write_parts(code, parts)
+    code.splice(body)
     code.writeline("}")
     return code.getvalue()

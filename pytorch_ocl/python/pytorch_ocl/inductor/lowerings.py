@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Operators that run as eager kernels within a program, where Inductor would give them another form."""
+"""Operators that run as eager kernels within a program, where Inductor would give them another form, and those whose
+decompositions give other results than eager kernels."""
 
 import functools
 
 import torch
+from torch._decomp.decompositions_for_rng import extra_random_decomps
 from torch._inductor import lowering
+from torch._inductor.decomposition import fast_random_decomps
 from torch._inductor.lowering import ELEMENTWISE_TYPE_PROMOTION_KIND, fallback_handler, get_promoted_dtype, lowerings
 from torch._inductor.virtualized import V
 
@@ -78,6 +81,21 @@ def _scatters_eagerly(original):
     return use_scatter_fallback
 
 
+def _keep_dtype(operator):
+    """Has a random operator's result the dtype of its operand on ocl: that of bernoulli(p) is bool on all GPUs."""
+    original = extra_random_decomps.get(operator)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def decompose(self, *arguments, **options):
+        result = original(self, *arguments, **options)
+        return result.to(self.dtype) if self.device.type == "ocl" else result
+
+    for table in (extra_random_decomps, fast_random_decomps()):
+        table[operator] = decompose
+
+
 def _replace(holder, name, wrap) -> None:
     """Wraps a function that Inductor's lowerings call, where this version has it (read in PyTorch 2.11 to 2.15)."""
     if hasattr(holder, name):
@@ -88,4 +106,5 @@ def register() -> None:
     _replace(lowering, "use_two_step_variance", _variance_in_two_steps)
     _replace(lowering, "needs_fallback_due_to_atomic_add_limitations", _adds_eagerly)
     _replace(lowering, "use_scatter_fallback", _scatters_eagerly)
+    _keep_dtype(aten.bernoulli.p)
     _run_eagerly(aten.nextafter.default, _is_narrow_nextafter)

@@ -89,7 +89,8 @@ def is_real(dtype):
 
 
 def literal(value, dtype):
-    """A number as a constant of the type that `dtype` is computed in."""
+    """A number as a constant of the type that `dtype` is computed in. Constants of different types have different
+    texts, as variables are found again by theirs."""
     kind = computed(dtype)
     if kind in ("float", "double"):
         value = float(value)
@@ -100,7 +101,7 @@ def literal(value, dtype):
         text = repr(value)
         return text + ("f" if kind == "float" else "")
     if dtype == torch.bool:
-        return "1" if value else "0"
+        return "true" if value else "false"
     value = int(value)
     if value == -(2**63):
         return "LONG_MIN"
@@ -109,7 +110,7 @@ def literal(value, dtype):
     suffix = {"long": "L", "ulong": "UL", "uint": "u"}.get(kind, "")
     if kind == "ulong":
         value %= 2**64
-    return f"{value}{suffix}"
+    return f"({kind}){value}" if dtype.itemsize < 4 else f"{value}{suffix}"
 
 
 def lowest(dtype):
