@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Programs of operators that meet in one graph by chance, as random ones do."""
 
+import pytest
 import torch
 import torch.nn.functional as F
 from compiling import check, floats, fresh, integers, no_eager_graphs  # noqa: F401
+from torch._higher_order_ops import map as over_rows
+from torch._higher_order_ops import scan
 
 
 def test_constants_of_several_types(device):
@@ -34,3 +37,37 @@ def test_bernoulli_keeps_the_dtype(device):
         assert [result.dtype for result in found] == [dtype] * 3
         for result, mean in zip(found, (0.25, 0.75, 0.75)):
             assert set(result.unique().tolist()) == {0, 1} and abs(result.double().mean().item() - mean) < 0.05
+
+
+def test_loops_over_a_dimension(device):
+    """scan and map, in graphs that may be broken, too."""
+    rows, start = floats(7, 4), floats(4)
+    inputs = [value.clone().to(device).requires_grad_() for value in (start, rows)]
+    step = lambda carry, row: (carry * 0.5 + row.sin(), carry * row)  # noqa: E731
+    with no_eager_graphs():
+        results = torch.compile(lambda start, rows: scan(step, start, rows))(*inputs)
+        sum(result.sum() for result in results).backward()
+        mapped = torch.compile(lambda rows, start: over_rows(lambda row, y: row.sin() + y, rows, start))(*inputs[::-1])
+    start.requires_grad_(), rows.requires_grad_()
+    carry, kept = start, []
+    for row in rows:
+        carry, result = step(carry, row)
+        kept.append(result)
+    expected = carry, torch.stack(kept)
+    sum(result.sum() for result in expected).backward()
+    torch.testing.assert_close([result.cpu() for result in results], list(expected))
+    torch.testing.assert_close([value.grad.cpu() for value in inputs], [start.grad, rows.grad])
+    torch.testing.assert_close(mapped.cpu(), rows.sin() + start)
+
+
+@pytest.mark.parametrize("options", [{}, {"cpp_wrapper": True}])
+def test_results_without_nan(device, options):
+    """config.nan_asserts, of a kernel of its own and of a combined one."""
+    options = {"nan_asserts": True, **options}
+    for function in (lambda x: x.log().sum(1), lambda x: (x.log(), x[:2].exp())):
+        torch._dynamo.reset()
+        compiled = torch.compile(function, options=options)
+        with no_eager_graphs():
+            compiled(torch.ones(5, 4, device=device))
+            with pytest.raises((AssertionError, RuntimeError)):
+                compiled(torch.zeros(5, 4, device=device))

@@ -6,6 +6,7 @@ that what only the caller reads (counters, running statistics, a cache's lengths
 import collections
 from unittest import mock
 
+from torch._inductor import config
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.dependencies import WeakDep
 from torch._inductor.scheduler import ForeachKernelSchedulerNode, FusedSchedulerNode, Scheduler, SchedulerNode
@@ -130,6 +131,8 @@ def generate(scheduling, node):
     scheduling.codegen_comment(schedule, name)
     with V.set_kernel_handler(first):
         first.call_kernel(name, items=assembly.starts(parts)[1])
+        if config.nan_asserts:
+            first.codegen_nan_check()
     for kernel in parts:
         V.graph.removed_buffers |= kernel.removed_buffers
         V.graph.inplaced_to_remove |= kernel.inplaced_to_remove

@@ -9,6 +9,7 @@ import warnings
 import torch
 import torch._functorch.config
 from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
+from torch._guards import detect_fake_mode
 from torch._inductor import config
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
@@ -79,6 +80,20 @@ def _is_ours(error):
     return not isinstance(error, TorchDynamoException) or isinstance(error, BackendCompilerFailed)
 
 
+@contextlib.contextmanager
+def _numbers_from_tensors(inputs):
+    """Lets Inductor make loops of torch.scan and map, which count in a tensor, also where Dynamo may break graphs."""
+    mode = detect_fake_mode(inputs)
+    if not hasattr(mode, "allow_scalar_outputs"):
+        yield
+        return
+    before, mode.allow_scalar_outputs = mode.allow_scalar_outputs, True
+    try:
+        yield
+    finally:
+        mode.allow_scalar_outputs = before
+
+
 def _inner(module, inputs, *, replayed=False, **options):
     """Inductor's compilation of one graph of aten operators, forward or backward."""
     flex_attention.expand(module)
@@ -88,7 +103,8 @@ def _inner(module, inputs, *, replayed=False, **options):
         products.join(module)
         epilogues.fuse(module)
         softmax_gradients.skip_tiny(module)
-        compiled = compile_fx_inner(module, inputs, **options)
+        with _numbers_from_tensors(inputs):
+            compiled = compile_fx_inner(module, inputs, **options)
         runtime.wait_for_builds()
         if replayed and hasattr(compiled, "current_callable"):
             replay.wrap(compiled)

@@ -262,6 +262,9 @@ class OclCppWrapper(Base):
         else:
             super()._codegen_assert_size_stride(code, name, size, stride, *rest)
 
+    def check_numbers(self, caller):
+        self.writeline(f'AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_check_inf_and_nan("{caller}", {caller}));')
+
     # The program's frame
 
     def _expect_devices(self, of_number):

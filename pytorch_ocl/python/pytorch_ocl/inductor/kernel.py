@@ -502,6 +502,12 @@ class OclKernel(SIMDKernel):
         items = V.graph.sizevars.simplify(sympy.sympify(self.numels["x"] if items is None else items))
         wrapper.call_fused(name, self._device(), tensors, numbers, items)
 
+    def codegen_nan_check(self):
+        """Has the program look for NaN and infinity in what the kernel wrote (`config.nan_asserts`)."""
+        for _, caller, dtype, constant in self.buffers():
+            if not constant and types.is_real(dtype) and dtype not in types.SMALL:
+                V.graph.wrapper_code.check_numbers(caller)
+
     def describe(self, node_schedule):
         """Comments that say which operators of the graph a kernel stands for."""
         return "\n".join(get_kernel_metadata(node_schedule, V.graph.wrapper_code)[:2])

@@ -59,6 +59,11 @@ class _Program:
         counts = ", ".join(map(_expression, numbers))
         self.writeline(f"{name}([{', '.join(arguments)}], [{counts}], {_expression(items)})")
 
+    def check_numbers(self, caller):
+        """Has the program raise where a tensor has NaN or infinity."""
+        for function in ("isnan", "isinf"):
+            self.writeline(f"assert not {caller}.{function}().any().item()")
+
     def write_header(self):
         super().write_header()
         self.imports.writeline(_IMPORT)
