@@ -71,3 +71,26 @@ def test_results_without_nan(device, options):
             compiled(torch.ones(5, 4, device=device))
             with pytest.raises((AssertionError, RuntimeError)):
                 compiled(torch.zeros(5, 4, device=device))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_numbers_that_int_does_not_hold(device, dynamic):
+    """Of loops, of sizes and of numbers that the caller gives."""
+
+    def function(x, number):
+        places = torch.arange(70000, device=x.device)
+        few = torch.arange(len(x), device=x.device)
+        return (
+            places * 50000,
+            places**2,
+            places * 100000 % 7777,
+            places * 100000 / 3,
+            few * len(x) * 1000000,
+            few + number,
+            few * number + len(x),
+            x * number,
+            F.pad(x, (3, 4)),
+            torch.full((3,), number, device=x.device),
+        )
+
+    check(function, floats(64), 5_000_000_000, device=device, dynamic=dynamic)

@@ -9,7 +9,6 @@ from torch._inductor.virtualized import V, ops
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from pytorch_ocl.inductor import types
-from pytorch_ocl.inductor.printer import is_real
 
 # Functions of OpenCL C that take float or double.
 BUILT_IN = (
@@ -101,15 +100,13 @@ class OclOverrides(OpOverrides):
 
     @staticmethod
     def index_expr(expr, dtype):
-        text = V.kernel.index_to_str(V.kernel.prepare_indexing(expr))
-        kind = torch.float32 if is_real(expr) else V.kernel.get_index_dtype_as_torch_dtype()
+        text, kind = V.kernel.number(expr)
         value = V.kernel.cse.generate(V.kernel.compute, text, bounds=get_bounds_index_expr(expr), dtype=kind)
         return ops.to_dtype(value, dtype)
 
     @staticmethod
     def value_expr(expr, dtype):
-        text = V.kernel.index_to_str(V.kernel.prepare_indexing(expr))
-        return f"({types.computed(dtype)})({text})"
+        return f"({types.computed(dtype)})({V.kernel.number(expr)[0]})"
 
     @staticmethod
     def masked(mask, body, other):

@@ -5,6 +5,7 @@ import sympy
 from sympy.printing.precedence import PRECEDENCE
 from torch.utils._sympy.functions import FloatPow, FloatTrueDiv, IntTrueDiv, ToFloat
 from torch.utils._sympy.printers import ExprPrinter
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 _FUNCTIONS = ("cos", "cosh", "acos", "sin", "sinh", "asin", "tan", "tanh", "atan", "sqrt", "log2")
 
@@ -176,6 +177,24 @@ def is_real(expr) -> bool:
     if expr.is_integer:
         return False
     return expr.is_integer is False or expr.has(IntTrueDiv, FloatTrueDiv, FloatPow, ToFloat, sympy.Float)
+
+
+def exceeds_int(expr, lengths) -> bool:
+    """Whether int may not hold an expression or a part of it. `lengths` are those of its loops, by their variables, of
+    which each is an int; other variables may be any numbers."""
+    if not expr.free_symbols <= lengths.keys():
+        return True
+    most = 2**31 - 1
+    ranges = {
+        symbol: ValueRanges(0, max(int(length) - 1, 0) if isinstance(length, (int, sympy.Integer)) else most)
+        for symbol, length in lengths.items()
+    }
+    for part in sympy.preorder_traversal(expr):
+        if isinstance(part, sympy.Expr) and part.is_integer:
+            bounds = bound_sympy(part, ranges)
+            if bounds.lower < -most or bounds.upper > most:
+                return True
+    return False
 
 
 def is_symbol(expr) -> bool:
