@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Programs of operators that meet in one graph by chance, as random ones do."""
 
+import types
+
 import pytest
 import torch
 import torch.nn.functional as F
 from compiling import check, floats, fresh, integers, no_eager_graphs  # noqa: F401
+from pytorch_ocl.inductor import runtime
 from torch._higher_order_ops import map as over_rows
 from torch._higher_order_ops import scan
 
@@ -94,3 +97,50 @@ def test_numbers_that_int_does_not_hold(device, dynamic):
         )
 
     check(function, floats(64), 5_000_000_000, device=device, dynamic=dynamic)
+
+
+def test_programs_of_cpus_run_on_gpus(device, monkeypatch):
+    """As those of AOTInductor do: loops in runs are of the same text."""
+    build = runtime.FusedKernel.__init__
+
+    def build_for_gpus(self, name, **fields):
+        with monkeypatch.context() as patched:
+            patched.setattr(runtime, "gpu_forms", True)
+            build(self, name, **fields)
+
+    monkeypatch.setattr(runtime.FusedKernel, "__init__", build_for_gpus)
+    check(
+        lambda x, index: (
+            x.tril().sum(0),
+            x.softmax(0),
+            x.argmax(0),
+            x.view(-1, 4, 17).var((0, 2)),
+            F.batch_norm(x.view(-1, 4, 17), None, None, training=True),
+            x.view(-1, 4, 17) * index.view(4, 1),
+            x[:, index].amax(1),
+            F.layer_norm(x, (17,)),
+        ),
+        floats(256, 17),
+        integers(0, 17, 4),
+        device=device,
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+
+def test_programs_are_kept_for_devices_that_are_alike(device, monkeypatch):
+    from pytorch_ocl.inductor.registration import OclPass
+
+    kept = OclPass().uuid()
+    assert OclPass().uuid() == kept
+    properties = torch.ocl.get_device_properties
+    names = ("name", "type", "max_compute_units", "warp_size", "max_work_group_size", "has_int64_atomics")
+    for name in names:
+
+        def other(index, name=name):
+            found = {each: getattr(properties(index), each) for each in names}
+            return types.SimpleNamespace(**{**found, name: f"not {found[name]}"})
+
+        with monkeypatch.context() as patched:
+            patched.setattr(torch.ocl, "get_device_properties", other)
+            assert OclPass().uuid() != kept

@@ -17,7 +17,7 @@ from torch._inductor.codegen.common import (
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch._inductor.scheduler import Scheduler
 
-from pytorch_ocl.inductor import combined, lowerings, random_states
+from pytorch_ocl.inductor import combined, lowerings, random_states, runtime
 from pytorch_ocl.inductor.cpp_wrapper import OclCppWrapper
 from pytorch_ocl.inductor.interface import register_interface
 from pytorch_ocl.inductor.scheduling import OclScheduling
@@ -40,8 +40,19 @@ class OclOpOverrides(DeviceOpOverrides):
         return f"torch.ocl.device({device_idx})"
 
 
+def _devices():
+    """What programs depend on, of each device: its number may be another device's in the next process."""
+    found = []
+    for index in range(torch.ocl.device_count()):
+        seen = torch.ocl.get_device_properties(index)
+        limits = seen.max_compute_units, seen.warp_size, seen.max_work_group_size, seen.has_int64_atomics
+        found.append((seen.name, seen.type, *limits))
+    return found, runtime.gpu_forms
+
+
 class OclPass(CustomGraphModulePass):
-    """Changes no graph: its uuid keeps programs that another version of this package generated out of use."""
+    """Changes no graph: its uuid keeps programs that another version of this package generated, or this one for other
+    devices, out of use."""
 
     def __call__(self, module):
         return None
@@ -49,7 +60,8 @@ class OclPass(CustomGraphModulePass):
     def uuid(self):
         folder = pathlib.Path(__file__).parent
         sources = sorted([*folder.glob("*.py"), *folder.glob("*.h")])
-        return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+        written = b"".join(source.read_bytes() for source in sources)
+        return hashlib.sha256(written + repr(_devices()).encode()).hexdigest()
 
 
 def _answer_quietly():
