@@ -14,7 +14,23 @@ namespace dlprim {
 class RegularFile;
 
 /// Element types, with their numbers in GGUF files. Those behind the first three pack blocks of numbers.
-enum class WeightType : std::uint32_t { f32 = 0, f16 = 1, bf16 = 30, q4_0 = 2, q8_0 = 8, q4_k = 12, q6_k = 14 };
+enum class WeightType : std::uint32_t {
+  f32 = 0,
+  f16 = 1,
+  bf16 = 30,
+  q4_0 = 2,
+  q4_1 = 3,
+  q5_0 = 6,
+  q5_1 = 7,
+  q8_0 = 8,
+  q2_k = 10,
+  q3_k = 11,
+  q4_k = 12,
+  q5_k = 13,
+  q6_k = 14,
+  iq4_nl = 20,
+  iq4_xs = 23,
+};
 
 /// How a type's blocks lie in memory.
 struct WeightLayout {

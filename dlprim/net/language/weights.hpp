@@ -10,9 +10,9 @@
 
 namespace dlprim {
 
-/// A matrix of weights [n, k]. F32, F16 and BF16 become `dtype`. Q8_0 and Q6_K are held in 8 bits (groups of 32 and 16
-/// that share a scale), Q4_0 and Q4_K in 4 (groups of 32), without another rounding but that of scales to float16 where
-/// `dtype` has 16 bits.
+/// A matrix of weights [n, k]. F32, F16 and BF16 become `dtype`. Packed types are held in 8 or 4 bits in groups that share
+/// a scale (packed_layout of blocks.hpp), without another rounding but that of scales to float16 where `dtype` has 16
+/// bits.
 class Weights {
  public:
   Weights() = default;

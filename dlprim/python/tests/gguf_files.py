@@ -3,9 +3,13 @@
 
 import struct
 
+import gguf_blocks
 import numpy as np
 
-F32, F16, Q4_0, Q8_0, Q4_K, Q6_K, BF16 = 0, 1, 2, 8, 12, 14, 30
+F32, F16, BF16 = 0, 1, 30
+Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 = 2, 3, 6, 7, 8
+Q2_K, Q3_K, Q4_K, Q5_K, Q6_K = range(10, 15)
+IQ4_NL, IQ4_XS = 20, 23
 U32, F32_VALUE, BOOL, TEXT, ARRAY, I32 = 4, 6, 7, 8, 9, 5
 
 
@@ -31,73 +35,11 @@ def value(x):
     return struct.pack("<IIQ", ARRAY, kind, len(x)) + struct.pack(f"<{len(x)}{code}", *x)
 
 
-def blocks(x, size):
-    return np.asarray(x, np.float32).reshape(-1, size)
-
-
-def halves(x):
-    return np.asarray(x, np.float16).reshape(len(x), -1).view(np.uint8)
-
-
-def pack_q8_0(x):
-    x = blocks(x, 32)
-    scale = (np.abs(x).max(1) / 127).astype(np.float16)
-    step = np.where(scale == 0, 1, scale).astype(np.float32)
-    q = np.clip(np.rint(x / step[:, None]), -127, 127).astype(np.int8)
-    return np.hstack([halves(scale), q.view(np.uint8)]), scale.astype(np.float32)[:, None] * q
-
-
-def pack_q4_0(x):
-    x = blocks(x, 32)
-    scale = (np.abs(x).max(1) / 7).astype(np.float16)
-    step = np.where(scale == 0, 1, scale).astype(np.float32)
-    q = np.clip(np.rint(x / step[:, None]) + 8, 0, 15).astype(np.uint8)
-    return np.hstack([halves(scale), q[:, :16] | q[:, 16:] << 4]), scale.astype(np.float32)[:, None] * (q - 8.0)
-
-
-def pack_q4_k(x):
-    """Groups of 32 with scales and minima of six bits, as near as a simple choice comes."""
-    x = blocks(x, 256).reshape(-1, 8, 32)
-    low = np.minimum(x.min(2), 0)
-    spread = (x.max(2) - low) / 15
-    d, m = (spread.max(1) / 63).astype(np.float16), (-low.min(1) / 63).astype(np.float16)
-    safe = [np.where(v == 0, 1, v).astype(np.float32)[:, None] for v in (d, m)]
-    scale = np.clip(np.rint(spread / safe[0]), 0, 63).astype(np.uint8)
-    least = np.clip(np.rint(-low / safe[1]), 0, 63).astype(np.uint8)
-    factor = d.astype(np.float32)[:, None] * scale
-    minimum = m.astype(np.float32)[:, None] * least
-    q = np.rint((x + minimum[..., None]) / np.where(factor == 0, 1, factor)[..., None])
-    q = np.clip(q, 0, 15).astype(np.uint8)
-    six = np.zeros((len(x), 12), np.uint8)
-    six[:, 0:4] = scale[:, :4] | (scale[:, 4:] >> 4) << 6
-    six[:, 4:8] = least[:, :4] | (least[:, 4:] >> 4) << 6
-    six[:, 8:12] = (scale[:, 4:] & 15) | (least[:, 4:] & 15) << 4
-    packed = (q[:, 0::2] | q[:, 1::2] << 4).reshape(len(x), -1)
-    return np.hstack([halves(d), halves(m), six, packed]), factor[..., None] * q - minimum[..., None]
-
-
-def pack_q6_k(x):
-    x = blocks(x, 256).reshape(-1, 16, 16)
-    spread = np.abs(x).max(2) / 31
-    d = (spread.max(1) / 127).astype(np.float16)
-    scale = np.rint(spread / np.where(d == 0, 1, d).astype(np.float32)[:, None]).astype(np.int8)
-    factor = d.astype(np.float32)[:, None] * scale
-    q = np.clip(np.rint(x / np.where(factor == 0, 1, factor)[..., None]), -32, 31).astype(np.int8)
-    u = (q + 32).astype(np.uint8).reshape(-1, 2, 4, 32)  # halves, quarters
-    low = (u & 15)[:, :, :2] | (u & 15)[:, :, 2:] << 4
-    high = sum((u[:, :, i] >> 4) << (2 * i) for i in range(4))
-    parts = [low.reshape(len(x), -1), high.reshape(len(x), -1), scale.view(np.uint8), halves(d)]
-    return np.hstack(parts), factor[..., None] * q
-
-
-PACKERS = {Q8_0: pack_q8_0, Q4_0: pack_q4_0, Q4_K: pack_q4_k, Q6_K: pack_q6_k}
-
-
 def pack(x, kind):
     """The bytes of an array in a type, and the numbers that they stand for."""
     x = np.asarray(x, np.float32)
-    if kind in PACKERS:
-        data, numbers = PACKERS[kind](x)
+    if kind in gguf_blocks.PACKERS:
+        data, numbers = gguf_blocks.PACKERS[kind](x)
         return np.ascontiguousarray(data, np.uint8).tobytes(), np.asarray(numbers, np.float32).reshape(x.shape)
     if kind == BF16:
         bits = (x.view(np.uint32) + 0x7FFF + (x.view(np.uint32) >> 16 & 1)) >> 16

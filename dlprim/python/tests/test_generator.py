@@ -62,10 +62,13 @@ def test_architectures(architecture, tmp_path):
     assert generator.summary["architecture"] == architecture and generator.summary["layers"] == 2
 
 
-@pytest.mark.parametrize("kind", ["F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q6_K"])
+KINDS = "F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS"
+
+
+@pytest.mark.parametrize("kind", KINDS.split())
 def test_element_types(kind, tmp_path):
     """The model has the very numbers of the file: only the order of sums differs."""
-    wide = kind.endswith("_K")
+    wide = kind.endswith("_K") or kind == "IQ4_XS"
     model = tiny("llama", width=256 if wide else 64, inner=256 if wide else 96, head_dim=64 if wide else 16)
     check(gguf_files.write_model(tmp_path / "tiny.gguf", model, "llama", getattr(gguf_files, kind)), model)
 
