@@ -3,6 +3,7 @@
 #include <dlprim/error.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 #include "../checked.hpp"
 #include "checkpoint.hpp"
@@ -13,10 +14,30 @@ namespace {
 
 constexpr std::int64_t most = 1 << 20, most_positions = std::int64_t(1) << 30;
 
-constexpr TensorNames names = {
-    "model.embed_tokens",       "model.norm",       "lm_head",          "model.layers.",    "input_layernorm",
-    "post_attention_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.q_norm",
-    "self_attn.k_norm",         "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj"};
+constexpr TensorNames names = {"model.embed_tokens",
+                               "model.norm",
+                               "lm_head",
+                               "model.layers.",
+                               "input_layernorm",
+                               "post_attention_layernorm",
+                               "self_attn.q_proj",
+                               "self_attn.k_proj",
+                               "self_attn.v_proj",
+                               "self_attn.q_norm",
+                               "self_attn.k_norm",
+                               "self_attn.o_proj",
+                               "mlp.gate_proj",
+                               "mlp.up_proj",
+                               "mlp.down_proj",
+                               nullptr,
+                               nullptr};
+// With norms behind attention and gated products.
+constexpr TensorNames post_norm_names = [] {
+  TensorNames result = names;
+  result.inner_norm = "pre_feedforward_layernorm", result.post_attention_norm = "post_attention_layernorm";
+  result.post_inner_norm = "post_feedforward_layernorm";
+  return result;
+}();
 
 [[noreturn]] void refuse(const std::string& what) {
   throw NotImplementedError("[config.json] " + what + " not supported");
@@ -46,42 +67,80 @@ double real(Fields& config, const char* key, double least, double largest, std::
   return value;
 }
 
-// rope_parameters, or rope_scaling beside rope_theta as older versions wrote them.
-void read_rotation(const Json& json, Fields& config, LanguageShape& shape) {
-  const bool joined = json.contains("rope_parameters");
-  const auto found = json.find(joined ? "rope_parameters" : "rope_scaling");
-  const Json parameters = found == json.end() ? Json::object() : without_nulls(*found);
-  Fields rope(parameters, joined ? "config.json rope_parameters" : "config.json rope_scaling");
-  shape.rotated = shape.head_width;
-  shape.rope_base = real(parameters.contains("rope_theta") ? rope : config, "rope_theta", 1, 1e12, 10000);
+// What `rope` says, `config` where it is silent.
+Rotation read_rotation(const Json& parameters, Fields& rope, Fields& config, std::int64_t rotated) {
+  Rotation rotation;
+  rotation.base = real(parameters.contains("rope_theta") ? rope : config, "rope_theta", 1, 1e12, 10000);
   for (Fields* fields : {&rope, &config})
     if (fields->real("partial_rotary_factor", 1) != 1) refuse("heads that rotate in part are");
   const std::string type = rope.text("rope_type", rope.text("type", "default"));
   if (type == "linear") {
-    shape.rope_scale = 1 / real(rope, "factor", 1e-3, 1e6);
+    rotation.scale = 1 / real(rope, "factor", 1e-3, 1e6);
   } else if (type == "llama3") {
     const double low = real(rope, "low_freq_factor", 1e-6, 1e6), high = real(rope, "high_freq_factor", 1e-6, 1e6);
     if (high <= low) rope.fail("expected 'high_freq_factor' above 'low_freq_factor'");
     const bool own = parameters.contains("original_max_position_embeddings");
     const std::int64_t trained = integer(own ? rope : config, "original_max_position_embeddings", most_positions);
-    shape.rope_factors =
-        llama3_factors(shape.rotated, shape.rope_base, real(rope, "factor", 1e-3, 1e6), low, high, double(trained));
+    rotation.factors =
+        llama3_factors(rotated, rotation.base, real(rope, "factor", 1e-3, 1e6), low, high, double(trained));
   } else if (type != "default") {
     refuse("positions scaled by '" + type + "' are");
   }
+  return rotation;
 }
 
-// Positions that attention in full sees as well: as many as the smallest window of any layer.
+// rope_parameters, perhaps of each type of layer, or rope_scaling beside rope_theta as older versions wrote them.
+void read_rotations(const Json& json, Fields& config, LanguageShape& shape) {
+  const bool joined = json.contains("rope_parameters");
+  const auto found = json.find(joined ? "rope_parameters" : "rope_scaling");
+  const Json parameters = found == json.end() ? Json::object() : without_nulls(*found);
+  const std::string source = joined ? "config.json rope_parameters" : "config.json rope_scaling";
+  shape.rotated = shape.head_width;
+  const auto of_layers = [&](const char* type) {
+    const Json own = parameters.contains(type) ? without_nulls(parameters[type]) : parameters;
+    Fields rope(own, source);
+    return read_rotation(own, rope, config, shape.rotated);
+  };
+  shape.rotation = of_layers("full_attention");
+  if (shape.local.empty()) return;
+  if (parameters.contains("sliding_attention") || !shape.post_norms)
+    shape.local_rotation = of_layers("sliding_attention");
+  else shape.local_rotation.base = real(config, "rope_local_base_freq", 1, 1e12, 10000);
+}
+
+// Which layers see a window: those that 'layer_types' names so, or else those for which `otherwise` holds.
+template <class Otherwise>
+void read_local_layers(Fields& fields, LanguageShape& shape, bool may_have, Otherwise otherwise) {
+  for (std::int64_t i = 0; may_have && i < shape.layers; i++) shape.local.push_back(otherwise(i));
+  if (!fields.has("layer_types")) return;
+  const std::vector<std::string> types = fields.texts("layer_types");
+  if (types.size() != std::size_t(shape.layers)) fields.fail("expected 'layer_types' of all layers");
+  for (std::size_t i = 0; i < types.size(); i++) {
+    const bool local = types[i] == "sliding_attention";
+    if (types[i] != "full_attention" && !(local && may_have)) refuse("layers of the type '" + types[i] + "' are");
+    if (may_have) shape.local[i] = local;
+  }
+}
+
 void read_window(const Json& config, Fields& fields, LanguageShape& shape, const std::string& model) {
-  const bool may_have = model == "mistral" || (model.starts_with("qwen") && fields.flag("use_sliding_window", false));
-  if (fields.has("layer_types"))
-    for (const std::string& type : fields.texts("layer_types"))
-      if (type != "full_attention" && !(type == "sliding_attention" && may_have))
-        refuse("layers of the type '" + type + "' are");
-  if (!may_have) return;
+  const bool mistral = model == "mistral";
   const bool absent = !config.contains("sliding_window");  // which is not the same as null
-  if (absent || fields.has("sliding_window"))
-    shape.context = std::min(shape.context, integer(fields, "sliding_window", most_positions, 4096));
+  const bool may_have = (mistral || (model.starts_with("qwen") && fields.flag("use_sliding_window", false))) &&
+                        (absent || fields.has("sliding_window"));
+  const std::int64_t first = mistral ? 0 : fields.integer("max_window_layers", 28, 0);
+  read_local_layers(fields, shape, may_have, [&](std::int64_t i) { return i >= first; });
+  if (may_have) shape.window = integer(fields, "sliding_window", most_positions, 4096);
+}
+
+// Of Gemma 3, beside what all models have.
+void read_gemma3(Fields& config, LanguageShape& shape) {
+  shape.names = &post_norm_names, shape.post_norms = true;
+  for (const char* option : {"attn_logit_softcapping", "final_logit_softcapping"})
+    if (config.has(option)) refuse(std::string("'") + option + "' is");
+  shape.score_scale = 1 / std::sqrt(real(config, "query_pre_attn_scalar", 1e-6, 1e9, 256));
+  shape.window = integer(config, "sliding_window", most_positions, 4096);
+  const std::int64_t pattern = integer(config, "sliding_window_pattern", most, 6);
+  read_local_layers(config, shape, true, [&](std::int64_t i) { return (i + 1) % pattern != 0; });
 }
 
 void check_options(Fields& config) {
@@ -105,22 +164,25 @@ LanguageShape read_shape(const Json& json, const WeightFile& file) {
   const Json present = without_nulls(json);
   Fields config(present, "config.json");
   const std::string model = config.text("model_type");
-  const Architecture& a = architecture_of(model == "mistral" ? "llama" : model);
+  const bool gemma3 = model == "gemma3_text", gemma = gemma3 || model == "gemma";
+  if (model == "gemma3") refuse("models of texts and images are");
+  const Architecture& a = architecture_of(model == "mistral" ? "llama" : gemma3 ? "gemma3" : model);
   check_options(config);
   LanguageShape shape;
   shape.architecture = model, shape.names = &names;
   shape.head_norms = a.head_norms, shape.scaled_embeddings = a.scaled_embeddings, shape.gelu = gelu(config, a);
-  shape.norm_offset = model == "gemma" ? 1 : 0;
-  shape.tied = config.flag("tie_word_embeddings", model == "gemma");
+  shape.norm_offset = gemma ? 1 : 0;
+  shape.tied = config.flag("tie_word_embeddings", gemma);
   shape.layers = integer(config, "num_hidden_layers", 4096), shape.width = integer(config, "hidden_size", most);
   shape.heads = integer(config, "num_attention_heads", 4096);
   shape.key_heads = integer(config, "num_key_value_heads", 4096, shape.heads);
   shape.head_width = integer(config, "head_dim", 256, std::max<std::int64_t>(1, shape.width / shape.heads));
   shape.inner = integer(config, "intermediate_size", most);
   shape.context = integer(config, "max_position_embeddings", most_positions, 4096);
-  read_window(json, config, shape, model);
+  if (gemma3) read_gemma3(config, shape);
+  else read_window(json, config, shape, model);
   shape.norm_eps = real(config, "rms_norm_eps", 0, 1);
-  read_rotation(present, config, shape);
+  read_rotations(present, config, shape);
   check_shape(shape, file);
   if (const std::int64_t size = integer(config, "vocab_size", std::int64_t(1) << 31); size != shape.vocabulary)
     config.fail("'vocab_size' is " + std::to_string(size) + ", with embeddings of " + std::to_string(shape.vocabulary));

@@ -108,11 +108,15 @@ Decoder::Decoder(Queue& queue, const WeightFile& file, const LanguageShape& shap
   embeddings_ = reader.weights(weight(names.embeddings), shape.vocabulary, shape.width);
   output_norm_ = reader.vector(weight(names.output_norm), shape.width, DataType::float32, shape.norm_offset);
   if (!shape.tied) output_ = reader.weights(weight(names.output), shape.vocabulary, shape.width);
-  for (std::int64_t i = 0; i < shape.layers; i++)
-    read_layer(reader, layers_.emplace_back(), names.layer + std::to_string(i) + ".");
+  for (std::int64_t i = 0; i < shape.layers; i++) {
+    Layer& layer = layers_.emplace_back();
+    layer.local = !shape.local.empty() && shape.local[std::size_t(i)];
+    read_layer(reader, layer, names.layer + std::to_string(i) + ".");
+  }
   reader.expect_all_used(shape);
   for (Layer& layer : layers_) layer.cache = Tensor(queue, dtype, {context, 2 * shape.key_heads, shape.head_width});
-  make_tables();
+  angles_ = angles(shape_.rotation);
+  if (!shape_.local.empty()) local_angles_ = angles(shape_.local_rotation);
 }
 
 void Decoder::read_layer(Reader& reader, Layer& layer, const std::string& name) {
@@ -126,6 +130,10 @@ void Decoder::read_layer(Reader& reader, Layer& layer, const std::string& name) 
   };
   const auto bias = [&](const char* own, std::int64_t size) { return reader.bias(name + own + ".bias", size); };
   layer.attention_norm = norm(names.attention_norm, width), layer.inner_norm = norm(names.inner_norm, width);
+  if (shape_.post_norms) {
+    layer.post_attention_norm = norm(names.post_attention_norm, width);
+    layer.post_inner_norm = norm(names.post_inner_norm, width);
+  }
   layer.qkv =
       reader.joined({matrix(names.queries, q, width), matrix(names.keys, k, width), matrix(names.values, k, width)});
   const Tensor biases[] = {bias(names.queries, q), bias(names.keys, k), bias(names.values, k)};
@@ -144,23 +152,24 @@ void Decoder::read_layer(Reader& reader, Layer& layer, const std::string& name) 
   layer.inner_out = reader.weights(name + names.inner_out + ".weight", width, shape_.inner);
 }
 
-// Cosine and sine of each position's angles.
-void Decoder::make_tables() {
+Decoder::Angles Decoder::angles(const Rotation& rotation) const {
   const std::int64_t half = shape_.rotated / 2;
   std::vector<float> cosines(std::size_t(context_ * half)), sines(cosines.size());
   for (std::int64_t i = 0; i < half; i++) {
-    double frequency = shape_.rope_scale * std::pow(shape_.rope_base, -2.0 * double(i) / double(shape_.rotated));
-    if (!shape_.rope_factors.empty()) frequency /= shape_.rope_factors[std::size_t(i)];
+    double frequency = rotation.scale * std::pow(rotation.base, -2.0 * double(i) / double(shape_.rotated));
+    if (!rotation.factors.empty()) frequency /= rotation.factors[std::size_t(i)];
     for (std::int64_t p = 0; p < context_; p++) {
       const double angle = double(p) * frequency;
-      cosines[std::size_t(p * half + i)] = float(std::cos(angle)),
-                                     sines[std::size_t(p * half + i)] = float(std::sin(angle));
+      const std::size_t at = std::size_t(p * half + i);
+      cosines[at] = float(std::cos(angle)), sines[at] = float(std::sin(angle));
     }
   }
-  for (auto [tensor, values] : {std::pair(&cosines_, &cosines), std::pair(&sines_, &sines)}) {
-    *tensor = Tensor(queue_, DataType::float32, {context_, 1, half});
-    queue_.write(tensor->view(queue_).data, values->data(), tensor->bytes(), true);
-  }
+  const auto table = [&](const std::vector<float>& values) {
+    const Tensor tensor(queue_, DataType::float32, {context_, 1, half});
+    queue_.write(tensor.view(queue_).data, values.data(), tensor.bytes(), true);
+    return tensor;
+  };
+  return {table(cosines), table(sines)};
 }
 
 std::size_t Decoder::weight_bytes() const noexcept {
@@ -182,20 +191,54 @@ Tensor Decoder::normalized(const Tensor& x, const Tensor& weight) const {
 }
 
 // Rotates the pairs of elements of heads [m, heads, width], in place, by the angles of positions past, past + 1 ...
-void Decoder::rotate(const Tensor& heads, std::int64_t past) const {
+void Decoder::rotate(const Tensor& heads, std::int64_t past, const Angles& angles) const {
   const std::int64_t m = heads.shape()[0], half = shape_.rotated / 2, step = shape_.neighbours ? 2 : 1;
   const TensorView a = narrow(heads, 2, 0, half, step).view(queue_),
                    b = narrow(heads, 2, shape_.neighbours ? 1 : half, half, step).view(queue_);
-  const TensorView cosine = narrow(cosines_, 0, past, m).view(queue_), sine = narrow(sines_, 0, past, m).view(queue_);
+  const TensorView cosine = narrow(angles.cosines, 0, past, m).view(queue_),
+                   sine = narrow(angles.sines, 0, past, m).view(queue_);
   pointwise_operation(queue_, {a, b, cosine, sine}, {a, b}, {}, "y0 = x0 * x2 - x1 * x3; y1 = x0 * x3 + x1 * x2;");
 }
 
-// Which of the keys 0 .. past + count - 1 each query may see, as (1, 1, count, keys).
-Tensor Decoder::mask(std::int64_t past, std::int64_t count) const {
-  const Tensor queries(queue_, DataType::float32, {count, 1}), keys(queue_, DataType::float32, {past + count});
-  sequence(queue_, queries.view(queue_), double(past), 1.), sequence(queue_, keys.view(queue_), 0., 1.);
-  const Tensor seen = apply(queue_, "y0 = x1 <= x0;", {queries, keys}, {}, DataType::boolean);
-  return seen.strided({1, shape_.heads, count, past + count}, {0, 0, past + count, 1});
+// The first key that a layer's queries from position `past` on see.
+std::int64_t Decoder::first_key(const Layer& layer, std::int64_t past) const {
+  return layer.local ? std::max<std::int64_t>(0, past + 1 - shape_.window) : 0;
+}
+
+// Which of the keys up to past + count - 1 each query may see, as (1, 1, count, keys): the last `window`, if that is not
+// 0, of which the first query's first is the first here.
+Tensor Decoder::mask(std::int64_t past, std::int64_t count, std::int64_t window) const {
+  const std::int64_t first = window ? std::max<std::int64_t>(0, past + 1 - window) : 0, shown = past + count - first;
+  const Tensor queries(queue_, DataType::float32, {count, 1}), keys(queue_, DataType::float32, {shown});
+  sequence(queue_, queries.view(queue_), double(past), 1.), sequence(queue_, keys.view(queue_), double(first), 1.);
+  const double width = window ? double(window) : double(past + count);
+  const Tensor seen = apply(queue_, "y0 = x1 <= x0 && x0 - x1 < w0;", {queries, keys}, {width}, DataType::boolean);
+  return seen.strided({1, shape_.heads, count, shown}, {0, 0, shown, 1});
+}
+
+// out = attention of the queries [m, heads, width] from position `past` on to the layer's cache.
+void Decoder::attend(const Layer& layer, const Tensor& queries, const Tensor& out, std::int64_t past) const {
+  const std::int64_t m = out.shape()[0], heads = shape_.heads, kv = shape_.key_heads, first = first_key(layer, past);
+  const Tensor cached = narrow(layer.cache, 0, first, past + m - first);
+  const auto by_heads = [&](const Tensor& t, std::int64_t from, std::int64_t count) {
+    return unsqueeze(permute(narrow(t, 1, from, count), {1, 0, 2}), 0).view(queue_);
+  };
+  const Tensor sums(queue_, DataType::float32, {1, heads, m});
+  AttentionInputs inputs{by_heads(queries, 0, heads), by_heads(cached, 0, kv), by_heads(cached, kv, kv), std::nullopt};
+  const Tensor& seen = layer.local ? local_mask_ : mask_;
+  if (seen.defined()) inputs.bias = seen.view(queue_);
+  AttentionOptions options;
+  options.scale = shape_.score_scale ? shape_.score_scale : 1 / std::sqrt(double(shape_.head_width));
+  options.causal = !seen.defined() && m > 1;
+  attention_forward(queue_, inputs, by_heads(out, 0, heads), sums.view(queue_), options);
+}
+
+// Of a part's result and its input, where the result was not added to that yet: it is normalized first.
+Tensor Decoder::sum(const Tensor& result, const Tensor& norm, const Tensor& x) const {
+  if (!norm.defined()) return result;
+  const Tensor total = normalized(result, norm);
+  pointwise(queue_, PointwiseId::add, {total.view(queue_)}, {total.view(queue_), x.view(queue_)}, {1});
+  return total;
 }
 
 Tensor Decoder::attended(const Layer& layer, const Tensor& x, std::int64_t past) const {
@@ -206,7 +249,7 @@ Tensor Decoder::attended(const Layer& layer, const Tensor& x, std::int64_t past)
   Tensor q = qkv.strided({m, rotated, d}, {row, d, 1});  // and keys
   const Tensor values = qkv.strided({m, kv, d}, {row, d, 1}, rotated * d);
   if (layer.head_norms.defined()) q = normalized(contiguous(queue_, q), layer.head_norms);
-  rotate(q, past);
+  rotate(q, past, layer.local ? local_angles_ : angles_);
   const Tensor place = narrow(layer.cache, 0, past, m);
   if (layer.head_norms.defined()) {
     copy(queue_, narrow(place, 1, 0, kv).view(queue_), narrow(q, 1, heads, kv).view(queue_));
@@ -214,22 +257,14 @@ Tensor Decoder::attended(const Layer& layer, const Tensor& x, std::int64_t past)
   } else {
     copy(queue_, place.view(queue_), qkv.strided({m, 2 * kv, d}, {row, d, 1}, heads * d).view(queue_));
   }
-  const Tensor cached = narrow(layer.cache, 0, 0, past + m);
-  const auto by_heads = [&](const Tensor& t, std::int64_t first, std::int64_t count) {
-    return unsqueeze(permute(narrow(t, 1, first, count), {1, 0, 2}), 0).view(queue_);
-  };
-  const Tensor out(queue_, dtype_, {m, heads, d}), sums(queue_, DataType::float32, {1, heads, m});
-  AttentionOptions options;
-  options.scale = 1 / std::sqrt(double(d)), options.causal = past == 0 && m > 1;
-  AttentionInputs inputs{by_heads(q, 0, heads), by_heads(cached, 0, kv), by_heads(cached, kv, kv), std::nullopt};
-  if (mask_.defined()) inputs.bias = mask_.view(queue_);
-  attention_forward(queue_, inputs, by_heads(out, 0, heads), sums.view(queue_), options);
-  const Tensor result(queue_, dtype_, x.shape());
-  layer.attention_out.multiply(queue_, out.strided({m, heads * d}, {heads * d, 1}), result, x);
+  const Tensor out(queue_, dtype_, {m, heads, d}), result(queue_, dtype_, x.shape());
+  attend(layer, q, out, past);
+  const bool adds = !layer.post_attention_norm.defined();
+  layer.attention_out.multiply(queue_, out.strided({m, heads * d}, {heads * d, 1}), result, adds ? x : Tensor());
   if (layer.attention_bias.defined())
     pointwise(queue_, PointwiseId::add, {result.view(queue_)}, {result.view(queue_), layer.attention_bias.view(queue_)},
               {1});
-  return result;
+  return sum(result, layer.post_attention_norm, x);
 }
 
 Tensor Decoder::gated(const Layer& layer, const Tensor& x) const {
@@ -242,8 +277,8 @@ Tensor Decoder::gated(const Layer& layer, const Tensor& x) const {
                           ? "y0 = 0.5f * x0 * (1 + tanh(0.7978845608028654f * (x0 + 0.044715f * x0 * x0 * x0))) * x1;"
                           : "y0 = x0 / (1 + exp(-x0)) * x1;");
   const Tensor result(queue_, dtype_, x.shape());
-  layer.inner_out.multiply(queue_, product, result, x);
-  return result;
+  layer.inner_out.multiply(queue_, product, result, layer.post_inner_norm.defined() ? Tensor() : x);
+  return sum(result, layer.post_inner_norm, x);
 }
 
 Tensor Decoder::run(const Tensor& tokens, bool all) {
@@ -253,7 +288,9 @@ Tensor Decoder::run(const Tensor& tokens, bool all) {
                           " do not fit a context of " + std::to_string(context_));
   Tensor x = embeddings_.rows(queue_, tokens);
   if (shape_.scaled_embeddings) x = apply(queue_, "y0 = x0 * w0;", {x}, {std::sqrt(double(shape_.width))});
-  mask_ = past > 0 && m > 1 ? mask(past, m) : Tensor();
+  mask_ = past > 0 && m > 1 ? mask(past, m, 0) : Tensor();
+  const bool cut = m > 1 && past + m > shape_.window;  // a window begins behind the first key, or before some queries
+  local_mask_ = !shape_.local.empty() && m > 1 && (past > 0 || cut) ? mask(past, m, shape_.window) : Tensor();
   for (const Layer& layer : layers_) x = gated(layer, attended(layer, x, past));
   length_ = past + m;
   const std::int64_t rows = all ? m : 1;

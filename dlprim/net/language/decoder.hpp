@@ -43,28 +43,37 @@ class Decoder {
 
  private:
   struct Layer {
-    Tensor attention_norm, inner_norm, head_norms;
+    Tensor attention_norm, inner_norm, head_norms, post_attention_norm, post_inner_norm;
     Joined qkv, gates;
     Tensor qkv_bias;
     Weights attention_out, inner_out;
     Tensor attention_bias;
     Tensor cache;  // [context, keys' and values' heads, width]
+    bool local = false;  // sees the keys of a window only
+  };
+  // Cosines and sines of each position's angles [context, 1, rotated / 2].
+  struct Angles {
+    Tensor cosines, sines;
   };
   class Reader;
   void read_layer(Reader& reader, Layer& layer, const std::string& name);
-  void make_tables();
+  Angles angles(const Rotation& rotation) const;
   Tensor normalized(const Tensor& x, const Tensor& weight) const;
   Tensor attended(const Layer& layer, const Tensor& x, std::int64_t past) const;
   Tensor gated(const Layer& layer, const Tensor& x) const;
-  void rotate(const Tensor& heads, std::int64_t past) const;
-  Tensor mask(std::int64_t past, std::int64_t count) const;
+  void rotate(const Tensor& heads, std::int64_t past, const Angles& angles) const;
+  std::int64_t first_key(const Layer& layer, std::int64_t past) const;
+  Tensor mask(std::int64_t past, std::int64_t count, std::int64_t window) const;
+  void attend(const Layer& layer, const Tensor& queries, const Tensor& out, std::int64_t past) const;
+  Tensor sum(const Tensor& result, const Tensor& norm, const Tensor& x) const;
 
   Queue& queue_;
   LanguageShape shape_;
   std::int64_t context_, length_ = 0;
   DataType dtype_;
   Weights embeddings_, output_;  // the second undefined where the first serves
-  Tensor output_norm_, cosines_, sines_, mask_;
+  Tensor output_norm_, mask_, local_mask_;
+  Angles angles_, local_angles_;
   std::vector<Layer> layers_;
 };
 

@@ -14,14 +14,17 @@ namespace dlprim {
 
 namespace {
 
-constexpr Architecture architectures[] = {{"llama", false, false, false},
-                                          {"qwen2", false, false, false},
-                                          {"qwen3", true, false, false},
-                                          {"gemma", false, true, true}};
+constexpr Architecture architectures[] = {{"llama", false, false, false, false},
+                                          {"qwen2", false, false, false, false},
+                                          {"qwen3", true, false, false, false},
+                                          {"gemma", false, true, true, false},
+                                          {"gemma3", true, true, true, true}};
 
-constexpr TensorNames gguf_names = {"token_embd",  "output_norm", "output",   "blk.",   "attn_norm",
-                                    "ffn_norm",    "attn_q",      "attn_k",   "attn_v", "attn_q_norm",
-                                    "attn_k_norm", "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
+constexpr TensorNames gguf_names = {"token_embd",   "output_norm", "output",      "blk.",
+                                    "attn_norm",    "ffn_norm",    "attn_q",      "attn_k",
+                                    "attn_v",       "attn_q_norm", "attn_k_norm", "attn_output",
+                                    "ffn_gate",     "ffn_up",      "ffn_down",    "post_attention_norm",
+                                    "post_ffw_norm"};
 
 // Numbers of one architecture, by the rest of their keys.
 struct Keys {
@@ -51,21 +54,30 @@ struct Keys {
 void read_rotation(const Keys& keys, LanguageShape& shape) {
   const GgufFile& file = keys.file;
   shape.rotated = keys.integer("rope.dimension_count", shape.head_width, shape.head_width);
-  shape.rope_base = keys.real("rope.freq_base", 1, 1e12, 10000);
+  shape.rotation.base = keys.real("rope.freq_base", 1, 1e12, 10000);
   const std::string* scaling = file.text(keys.prefix + "rope.scaling.type");
   if (scaling && *scaling != "none" && *scaling != "linear")
     throw NotImplementedError("[language] positions scaled by '" + *scaling + "' are not supported; expected linear");
-  if (scaling && *scaling == "linear") shape.rope_scale = 1 / keys.real("rope.scaling.factor", 1e-3, 1e6, 1);
+  if (scaling && *scaling == "linear") shape.rotation.scale = 1 / keys.real("rope.scaling.factor", 1e-3, 1e6, 1);
   if (const WeightTensor* factors = file.find("rope_freqs.weight")) {
     if (factors->elements() != shape.rotated / 2)
       throw ValidationError("[language] expected " + std::to_string(shape.rotated / 2) +
                             " factors of frequencies, got " + factors->text());
     const std::vector<float> numbers = read_numbers(file, *factors);
-    shape.rope_factors.assign(numbers.begin(), numbers.end());
-    for (double factor : shape.rope_factors)
+    shape.rotation.factors.assign(numbers.begin(), numbers.end());
+    for (double factor : shape.rotation.factors)
       if (!(factor > 1e-6 && factor < 1e9))
         throw ValidationError("[language] a frequency is divided by " + std::to_string(factor));
   }
+}
+
+// Gemma 3: five local layers, then one that sees all. Its largest model scales scores by the width of all heads together.
+void read_local_layers(const Keys& keys, LanguageShape& shape) {
+  constexpr std::int64_t pattern = 6, layers_of_largest = 62;
+  shape.window = keys.integer("attention.sliding_window", std::int64_t(1) << 30);
+  shape.local_rotation.base = keys.real("rope.freq_base_swa", 1, 1e12, 10000);
+  for (std::int64_t i = 0; i < shape.layers; i++) shape.local.push_back(i % pattern != pattern - 1);
+  if (shape.layers == layers_of_largest) shape.score_scale = 1 / std::sqrt(double(shape.width) / double(shape.heads));
 }
 
 }  // namespace
@@ -112,7 +124,7 @@ LanguageShape read_shape(const GgufFile& file) {
   LanguageShape shape;
   shape.architecture = a.name, shape.neighbours = shape.architecture == "llama", shape.head_norms = a.head_norms;
   shape.names = &gguf_names, shape.tied = !file.find("output.weight");
-  shape.gelu = a.gelu, shape.scaled_embeddings = a.scaled_embeddings;
+  shape.gelu = a.gelu, shape.scaled_embeddings = a.scaled_embeddings, shape.post_norms = a.post_norms;
   if (keys.file.integer(keys.prefix + "expert_count").value_or(0) > 0)
     throw NotImplementedError("[language] mixtures of experts are not supported");
   shape.layers = keys.integer("block_count", 4096), shape.width = keys.integer("embedding_length", most);
@@ -123,8 +135,10 @@ LanguageShape read_shape(const GgufFile& file) {
     throw NotImplementedError("[language] keys and values of unequal width are not supported");
   shape.inner = keys.integer("feed_forward_length", most);
   shape.context = keys.integer("context_length", std::int64_t(1) << 30, 4096);
-  shape.context =
-      std::min(shape.context, keys.integer("attention.sliding_window", std::int64_t(1) << 30, shape.context));
+  if (shape.architecture == "gemma3") read_local_layers(keys, shape);
+  else  // positions that attention in full sees as well
+    shape.context =
+        std::min(shape.context, keys.integer("attention.sliding_window", std::int64_t(1) << 30, shape.context));
   shape.norm_eps = keys.real("attention.layer_norm_rms_epsilon", 0, 1);
   read_rotation(keys, shape);
   check_shape(shape, file);

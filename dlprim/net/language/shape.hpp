@@ -14,15 +14,22 @@ struct TensorNames {
   const char *embeddings, *output_norm, *output, *layer;
   const char *attention_norm, *inner_norm, *queries, *keys, *values, *query_norm, *key_norm, *attention_out;
   const char *gate, *up, *inner_out;
+  const char *post_attention_norm, *post_inner_norm;  // of architectures that have these
 };
 
 /// What models of one name have in common, and nothing in their files says.
 struct Architecture {
   const char* name;
-  bool head_norms, gelu, scaled_embeddings;
+  bool head_norms, gelu, scaled_embeddings, post_norms;
 };
 /// Throws NotImplementedError for names that are not supported.
 const Architecture& architecture_of(const std::string& name);
+
+/// How frequencies of the rotation are found.
+struct Rotation {
+  double base = 10000, scale = 1;
+  std::vector<double> factors;  ///< that frequencies are divided by; none: 1
+};
 
 /// A decoder of blocks of attention and gated products, each behind a root-mean-square norm.
 struct LanguageShape {
@@ -31,12 +38,17 @@ struct LanguageShape {
   std::int64_t context = 0;     ///< positions that the model was trained for
   std::int64_t vocabulary = 0;
   std::int64_t rotated = 0;     ///< elements of a head that rotate with the position
-  double rope_base = 10000, rope_scale = 1, norm_eps = 1e-5;
-  std::vector<double> rope_factors;  ///< that frequencies are divided by; none: 1
+  double norm_eps = 1e-5;
+  double score_scale = 0;       ///< of products of queries and keys; 0: 1 / sqrt(head_width)
+  Rotation rotation;
+  Rotation local_rotation;      ///< of local layers
+  std::int64_t window = 0;      ///< keys that local layers see, the query's own among them
+  std::vector<bool> local;      ///< which layers are; none: no layer is
   bool neighbours = false;      ///< elements 2 i and 2 i + 1 rotate together; otherwise i and i + rotated / 2
   bool head_norms = false;      ///< queries and keys are normalized by heads
   bool gelu = false;            ///< the gate is GELU's tanh form; otherwise SiLU
   bool scaled_embeddings = false;  ///< by sqrt(width)
+  bool post_norms = false;         ///< what attention and gated products give is normalized before it is added
   bool tied = false;               ///< embeddings give the scores, too
   double norm_offset = 0;          ///< added to the weights of norms
   const TensorNames* names = nullptr;

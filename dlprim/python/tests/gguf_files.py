@@ -83,15 +83,21 @@ LAYER = {
     "input_layernorm": "attn_norm",
     "post_attention_layernorm": "ffn_norm",
 }
+LAYER_OF_GEMMA3 = LAYER | {
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
 TOP = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 
 
-def gguf_name(name):
+def gguf_name(name, architecture):
     stem, last = name.rsplit(".", 1)
     if stem in TOP:
         return f"{TOP[stem]}.{last}"
     _, _, layer, rest = stem.split(".", 3)
-    return f"blk.{layer}.{LAYER[rest]}.{last}"
+    names = LAYER_OF_GEMMA3 if architecture == "gemma3" else LAYER
+    return f"blk.{layer}.{names[rest]}.{last}"
 
 
 def neighbours(x, heads):
@@ -102,7 +108,9 @@ def neighbours(x, heads):
 
 def model_values(config, architecture):
     a = architecture + "."
-    return {
+    rope = config.rope_parameters.get("full_attention", config.rope_parameters)
+    window = {a + "attention.sliding_window": config.sliding_window} if architecture == "gemma3" else {}
+    return window | {
         "general.architecture": architecture,
         "general.name": "tiny",
         a + "block_count": config.num_hidden_layers,
@@ -114,7 +122,7 @@ def model_values(config, architecture):
         a + "attention.key_length": config.head_dim or config.hidden_size // config.num_attention_heads,
         a + "attention.value_length": config.head_dim or config.hidden_size // config.num_attention_heads,
         a + "attention.layer_norm_rms_epsilon": config.rms_norm_eps,
-        a + "rope.freq_base": float(config.rope_parameters["rope_theta"]),
+        a + "rope.freq_base": float(rope["rope_theta"]),
     }
 
 
@@ -142,7 +150,7 @@ def write_model(path, model, architecture, kind=F32, extra=None):
     for name, parameter in model.named_parameters():
         own = kind if parameter.ndim == 2 else F32
         x = parameter.detach().numpy()
-        if architecture == "gemma" and name.endswith("norm.weight"):
+        if architecture.startswith("gemma") and name.endswith("norm.weight"):
             x = x + 1
         heads = {"q": config.num_attention_heads, "k": config.num_key_value_heads}.get(name.split("_proj")[0][-1])
         if architecture == "llama" and heads and "self_attn" in name and "_proj" in name:
@@ -153,6 +161,6 @@ def write_model(path, model, architecture, kind=F32, extra=None):
             if architecture == "llama" and heads and "self_attn" in name and "_proj" in name:
                 back = numbers.reshape(heads, -1, 2, *numbers.shape[1:]).swapaxes(1, 2).reshape(numbers.shape)
             parameter.data = torch.tensor(np.array(back))
-        tensors[gguf_name(name)] = (x, own)
+        tensors[gguf_name(name, architecture)] = (x, own)
     values = {**model_values(config, architecture), **character_vocabulary(config.vocab_size), **(extra or {})}
     return write(path, values, tensors)

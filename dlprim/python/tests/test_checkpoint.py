@@ -13,11 +13,11 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 
-@pytest.mark.parametrize("architecture", ["llama", "mistral", "qwen2", "qwen3", "gemma"])
+@pytest.mark.parametrize("architecture", ["llama", "mistral", "qwen2", "qwen3", "gemma", "gemma3"])
 def test_architectures(architecture, tmp_path):
     model = tiny(architecture)
     generator = check(checkpoints.save(tmp_path, model), model)
-    assert generator.summary["architecture"] == architecture and generator.summary["name"] == tmp_path.name
+    assert generator.summary["architecture"] == model.config.model_type and generator.summary["name"] == tmp_path.name
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -56,10 +56,26 @@ def test_frequencies(rope, old, tmp_path):
     check(tmp_path, model)
 
 
-def test_windows(tmp_path):
-    """Attention in full is right for as many tokens as the window has."""
-    checkpoints.save(tmp_path, tiny("mistral", sliding_window=24))
-    assert dlprim.Generator(tmp_path).summary["context"] == 24
+def test_gemma3_as_version_4_wrote_it(tmp_path):
+    model = tiny("gemma3")
+    checkpoints.save(tmp_path, model)
+    rope = {"rope_parameters": ..., "rope_theta": 1e6, "rope_local_base_freq": 1e4, "sliding_window_pattern": 6}
+    checkpoints.change(tmp_path / "config.json", layer_types=..., **rope)
+    check(tmp_path, model)
+
+
+QWEN = {"use_sliding_window": True, "max_window_layers": 1}
+
+
+@pytest.mark.parametrize("architecture, options", [("mistral", {}), ("qwen2", QWEN), ("qwen3", QWEN)])
+@pytest.mark.parametrize("listed", [True, False])
+def test_windows(architecture, options, listed, tmp_path):
+    """Shorter than the text; of Qwen's layers only the second has one."""
+    model = tiny(architecture, sliding_window=7, **options)
+    checkpoints.save(tmp_path, model)
+    if not listed:
+        checkpoints.change(tmp_path / "config.json", layer_types=...)
+    assert check(tmp_path, model).summary["context"] == 64
 
 
 def test_the_end_of_a_text(tmp_path):

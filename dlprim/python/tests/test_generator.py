@@ -11,22 +11,36 @@ import dlprim
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-ARCHITECTURES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3", "gemma": "Gemma"}
+ARCHITECTURES = {
+    "llama": "Llama",
+    "mistral": "Mistral",
+    "qwen2": "Qwen2",
+    "qwen3": "Qwen3",
+    "gemma": "Gemma",
+    "gemma3": "Gemma3",
+}
+ROTATIONS_OF_GEMMA3 = {
+    "full_attention": {"rope_type": "default", "rope_theta": 1e6},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+}
 TOKENS = np.random.default_rng(3).integers(0, 256, 19).tolist()
 
 
 def tiny(architecture, width=64, inner=96, vocab=260, **more):
     name = ARCHITECTURES[architecture]
-    config = getattr(transformers, name + "Config")(
+    if architecture == "gemma3":  # a window shorter than the texts, and a layer that sees all
+        own = {"num_hidden_layers": 6, "sliding_window": 8, "query_pre_attn_scalar": 16, "head_dim": 16}
+        more = {"rope_parameters": ROTATIONS_OF_GEMMA3, **own, **more}
+    config = getattr(transformers, name + ("TextConfig" if architecture == "gemma3" else "Config"))(
         vocab_size=vocab,
         hidden_size=width,
         intermediate_size=inner,
-        num_hidden_layers=2,
+        num_hidden_layers=more.pop("num_hidden_layers", 2),
         num_attention_heads=4,
         num_key_value_heads=2,
         head_dim=more.pop("head_dim", 16),
         max_position_embeddings=64,
-        tie_word_embeddings=architecture in ("gemma", "qwen2"),
+        tie_word_embeddings=architecture in ("gemma", "gemma3", "qwen2"),
         bos_token_id=None,
         eos_token_id=vocab - 1,
         **more,
@@ -59,7 +73,10 @@ def check(path, model, tolerance=2e-4):
 def test_architectures(architecture, tmp_path):
     model = tiny(architecture)
     generator = check(gguf_files.write_model(tmp_path / "tiny.gguf", model, architecture), model)
-    assert generator.summary["architecture"] == architecture and generator.summary["layers"] == 2
+    assert (
+        generator.summary["architecture"] == architecture
+        and generator.summary["layers"] == model.config.num_hidden_layers
+    )
 
 
 KINDS = "F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS"
@@ -79,11 +96,12 @@ def llama(tmp_path_factory):
     return model, gguf_files.write_model(tmp_path_factory.mktemp("llama") / "tiny.gguf", model, "llama")
 
 
-def test_a_prompt_in_parts(tmp_path):
+@pytest.mark.parametrize("architecture", ["llama", "gemma3"])
+def test_a_prompt_in_parts(architecture, tmp_path):
     """Longer than what goes through at once: later parts see what is in the cache."""
-    model = tiny("llama")
+    model = tiny(architecture)
     model.config.max_position_embeddings = 600
-    path = gguf_files.write_model(tmp_path / "tiny.gguf", model, "llama")
+    path = gguf_files.write_model(tmp_path / "tiny.gguf", model, architecture)
     tokens = np.random.default_rng(5).integers(0, 256, 560).tolist()
     want = expected_scores(model, tokens)[-1].argmax()
     assert next(dlprim.Generator(path).tokens(tokens, tokens=1, stop=False)) == want
