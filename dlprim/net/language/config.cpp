@@ -14,23 +14,10 @@ namespace {
 
 constexpr std::int64_t most = 1 << 20, most_positions = std::int64_t(1) << 30;
 
-constexpr TensorNames names = {"model.embed_tokens",
-                               "model.norm",
-                               "lm_head",
-                               "model.layers.",
-                               "input_layernorm",
-                               "post_attention_layernorm",
-                               "self_attn.q_proj",
-                               "self_attn.k_proj",
-                               "self_attn.v_proj",
-                               "self_attn.q_norm",
-                               "self_attn.k_norm",
-                               "self_attn.o_proj",
-                               "mlp.gate_proj",
-                               "mlp.up_proj",
-                               "mlp.down_proj",
-                               nullptr,
-                               nullptr};
+constexpr TensorNames names = {
+    "model.embed_tokens",       "model.norm",       "lm_head",          "model.layers.",    "input_layernorm",
+    "post_attention_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.q_norm",
+    "self_attn.k_norm",         "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj"};
 // With norms behind attention and gated products.
 constexpr TensorNames post_norm_names = [] {
   TensorNames result = names;

@@ -61,14 +61,17 @@ class Decoder::Reader {
 
   bool has(const std::string& name) const { return file_.find(name) != nullptr; }
 
-  const WeightTensor* matrix(const std::string& name, std::int64_t n, std::int64_t k) {
+  const WeightTensor* tensor(const std::string& name, const std::vector<std::int64_t>& sizes) {
     const WeightTensor* t = file_.find(name);
     if (!t) throw ValidationError("[language] the file has no tensor '" + name + "'");
-    if (t->sizes != std::vector{n, k})
-      throw ValidationError("[language] expected a matrix [" + std::to_string(n) + ", " + std::to_string(k) +
-                            "], got " + t->text());
+    if (t->sizes != sizes)
+      throw ValidationError("[language] expected a tensor " + dlprim::Shape(sizes).text() + ", got " + t->text());
     used_.insert(name);
     return t;
+  }
+  const WeightTensor* matrix(const std::string& name, std::int64_t n, std::int64_t k) { return tensor(name, {n, k}); }
+  Experts experts(const Experts::Tensors& tensors, const Experts::Shape& shape) {
+    return Experts(queue_, file_, tensors, shape, dtype_);
   }
   Weights weights(const std::string& name, std::int64_t n, std::int64_t k) {
     return Weights(queue_, file_, {matrix(name, n, k)}, dtype_);
@@ -148,8 +151,21 @@ void Decoder::read_layer(Reader& reader, Layer& layer, const std::string& name) 
   }
   layer.attention_out = reader.weights(name + names.attention_out + ".weight", width, q);
   layer.attention_bias = bias(names.attention_out, width);
+  if (shape_.experts) return read_experts(reader, layer, name);
   layer.gates = reader.joined({matrix(names.gate, shape_.inner, width), matrix(names.up, shape_.inner, width)});
   layer.inner_out = reader.weights(name + names.inner_out + ".weight", width, shape_.inner);
+}
+
+void Decoder::read_experts(Reader& reader, Layer& layer, const std::string& name) {
+  const std::int64_t count = shape_.experts, width = shape_.width, inner = shape_.inner;
+  const TensorNames& names = *shape_.names;
+  const auto tensor = [&](const char* own, const std::vector<std::int64_t>& sizes) {
+    return reader.tensor(name + own + ".weight", sizes);
+  };
+  const Experts::Tensors tensors{
+      tensor(names.router, {count, width}), tensor(names.expert_gates, {count, inner, width}),
+      tensor(names.expert_ups, {count, inner, width}), tensor(names.expert_outs, {count, width, inner})};
+  layer.experts = reader.experts(tensors, {count, shape_.experts_used, width, inner, shape_.gelu});
 }
 
 Decoder::Angles Decoder::angles(const Rotation& rotation) const {
@@ -175,7 +191,8 @@ Decoder::Angles Decoder::angles(const Rotation& rotation) const {
 std::size_t Decoder::weight_bytes() const noexcept {
   std::size_t sum = (output_.defined() ? output_ : embeddings_).bytes();
   for (const Layer& layer : layers_)
-    sum += layer.qkv.bytes() + layer.attention_out.bytes() + layer.gates.bytes() + layer.inner_out.bytes();
+    sum += layer.qkv.bytes() + layer.attention_out.bytes() + layer.gates.bytes() + layer.inner_out.bytes() +
+           layer.experts.bytes();
   return sum;
 }
 
@@ -269,13 +286,12 @@ Tensor Decoder::attended(const Layer& layer, const Tensor& x, std::int64_t past)
 
 Tensor Decoder::gated(const Layer& layer, const Tensor& x) const {
   const std::int64_t m = x.shape()[0], inner = shape_.inner;
+  const Tensor input = normalized(x, layer.inner_norm);
+  if (layer.experts.defined()) return apply(queue_, "y0 = x0 + x1;", {layer.experts.run(queue_, input), x});
   const Tensor gates(queue_, dtype_, {m, 2 * inner}), product(queue_, dtype_, {m, inner});
-  layer.gates.multiply(queue_, normalized(x, layer.inner_norm), gates, {});
-  const TensorView gate = narrow(gates, 1, 0, inner).view(queue_), up = narrow(gates, 1, inner, inner).view(queue_);
-  pointwise_operation(queue_, {gate, up}, {product.view(queue_)}, {},
-                      shape_.gelu
-                          ? "y0 = 0.5f * x0 * (1 + tanh(0.7978845608028654f * (x0 + 0.044715f * x0 * x0 * x0))) * x1;"
-                          : "y0 = x0 / (1 + exp(-x0)) * x1;");
+  layer.gates.multiply(queue_, input, gates, {});
+  multiply_gates(queue_, narrow(gates, 1, 0, inner).view(queue_), narrow(gates, 1, inner, inner).view(queue_),
+                 product.view(queue_), shape_.gelu);
   const Tensor result(queue_, dtype_, x.shape());
   layer.inner_out.multiply(queue_, product, result, layer.post_inner_norm.defined() ? Tensor() : x);
   return sum(result, layer.post_inner_norm, x);

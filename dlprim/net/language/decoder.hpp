@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 
+#include "experts.hpp"
 #include "shape.hpp"
 #include "weights.hpp"
 
@@ -47,6 +48,7 @@ class Decoder {
     Joined qkv, gates;
     Tensor qkv_bias;
     Weights attention_out, inner_out;
+    Experts experts;  // in place of gates and inner_out
     Tensor attention_bias;
     Tensor cache;  // [context, keys' and values' heads, width]
     bool local = false;  // sees the keys of a window only
@@ -57,6 +59,7 @@ class Decoder {
   };
   class Reader;
   void read_layer(Reader& reader, Layer& layer, const std::string& name);
+  void read_experts(Reader& reader, Layer& layer, const std::string& name);
   Angles angles(const Rotation& rotation) const;
   Tensor normalized(const Tensor& x, const Tensor& weight) const;
   Tensor attended(const Layer& layer, const Tensor& x, std::int64_t past) const;

@@ -26,6 +26,15 @@ Tensor Sampler::best(Queue& queue, const Tensor& scores) {
   return reduce(queue, ReduceId::argmax, scores, {1}, DataType::int64).strided({1}, {1});
 }
 
+Tensor Sampler::highest(Queue& queue, const Tensor& scores, std::int64_t k) {
+  const std::int64_t rows = scores.shape()[0], n = scores.shape()[1];
+  const Tensor order(queue, DataType::int64, {rows, k});
+  if (select_places(queue, scores.view(queue), order.view(queue), true)) return order;
+  const Tensor all(queue, DataType::int64, {rows, n});
+  sort_order(queue, scores.view(queue), all.view(queue), true);
+  return contiguous(queue, narrow(all, 1, 0, k));
+}
+
 // Most probable first.
 std::vector<Sampler::Candidate> Sampler::candidates(Queue& queue, const Tensor& scores) const {
   const std::int64_t n = scores.numel(), k = options_.top_k == 0 ? n : std::min(n, options_.top_k);
@@ -33,12 +42,7 @@ std::vector<Sampler::Candidate> Sampler::candidates(Queue& queue, const Tensor& 
   std::vector<std::int64_t> places;
   Tensor chosen = scores;
   if (k < n) {
-    Tensor order(queue, DataType::int64, {1, k});
-    if (!select_places(queue, scores.view(queue), order.view(queue), true)) {
-      const Tensor all(queue, DataType::int64, {1, n});
-      sort_order(queue, scores.view(queue), all.view(queue), true);
-      order = contiguous(queue, narrow(all, 1, 0, k));
-    }
+    const Tensor order = highest(queue, scores, k);
     chosen = Tensor(queue, scores.dtype(), {1, k});
     gather(queue, chosen.view(queue), scores.view(queue), 1, order.view(queue));
     places = to_integers(queue, order);

@@ -14,17 +14,17 @@ namespace dlprim {
 
 namespace {
 
-constexpr Architecture architectures[] = {{"llama", false, false, false, false},
-                                          {"qwen2", false, false, false, false},
-                                          {"qwen3", true, false, false, false},
-                                          {"gemma", false, true, true, false},
-                                          {"gemma3", true, true, true, true}};
+constexpr Architecture architectures[] = {
+    {"llama", false, false, false, false}, {"qwen2", false, false, false, false},
+    {"qwen3", true, false, false, false},  {"qwen3moe", true, false, false, false},
+    {"gemma", false, true, true, false},   {"gemma3", true, true, true, true}};
 
-constexpr TensorNames gguf_names = {"token_embd",   "output_norm", "output",      "blk.",
-                                    "attn_norm",    "ffn_norm",    "attn_q",      "attn_k",
-                                    "attn_v",       "attn_q_norm", "attn_k_norm", "attn_output",
-                                    "ffn_gate",     "ffn_up",      "ffn_down",    "post_attention_norm",
-                                    "post_ffw_norm"};
+constexpr TensorNames gguf_names = {"token_embd",    "output_norm",  "output",        "blk.",
+                                    "attn_norm",     "ffn_norm",     "attn_q",        "attn_k",
+                                    "attn_v",        "attn_q_norm",  "attn_k_norm",   "attn_output",
+                                    "ffn_gate",      "ffn_up",       "ffn_down",      "post_attention_norm",
+                                    "post_ffw_norm", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps",
+                                    "ffn_down_exps"};
 
 // Numbers of one architecture, by the rest of their keys.
 struct Keys {
@@ -69,6 +69,20 @@ void read_rotation(const Keys& keys, LanguageShape& shape) {
       if (!(factor > 1e-6 && factor < 1e9))
         throw ValidationError("[language] a frequency is divided by " + std::to_string(factor));
   }
+}
+
+// Experts with one that all tokens share are not among the architectures.
+void read_experts(const Keys& keys, LanguageShape& shape) {
+  constexpr std::int64_t most = 1 << 20, most_experts = 1 << 12;
+  if (keys.file.integer(keys.prefix + "expert_count").value_or(0) > 0) {
+    shape.experts = keys.integer("expert_count", most_experts);
+    shape.experts_used = keys.integer("expert_used_count", shape.experts);
+    if (keys.file.integer(keys.prefix + "expert_feed_forward_length")) {
+      shape.inner = keys.integer("expert_feed_forward_length", most);
+      return;
+    }
+  }
+  shape.inner = keys.integer("feed_forward_length", most);
 }
 
 // Gemma 3: five local layers, then one that sees all. Its largest model scales scores by the width of all heads together.
@@ -125,15 +139,13 @@ LanguageShape read_shape(const GgufFile& file) {
   shape.architecture = a.name, shape.neighbours = shape.architecture == "llama", shape.head_norms = a.head_norms;
   shape.names = &gguf_names, shape.tied = !file.find("output.weight");
   shape.gelu = a.gelu, shape.scaled_embeddings = a.scaled_embeddings, shape.post_norms = a.post_norms;
-  if (keys.file.integer(keys.prefix + "expert_count").value_or(0) > 0)
-    throw NotImplementedError("[language] mixtures of experts are not supported");
   shape.layers = keys.integer("block_count", 4096), shape.width = keys.integer("embedding_length", most);
   shape.heads = keys.integer("attention.head_count", 4096);
   shape.key_heads = keys.integer("attention.head_count_kv", 4096, shape.heads);
   shape.head_width = keys.integer("attention.key_length", 256, std::max<std::int64_t>(1, shape.width / shape.heads));
   if (keys.integer("attention.value_length", most, shape.head_width) != shape.head_width)
     throw NotImplementedError("[language] keys and values of unequal width are not supported");
-  shape.inner = keys.integer("feed_forward_length", most);
+  read_experts(keys, shape);
   shape.context = keys.integer("context_length", std::int64_t(1) << 30, 4096);
   if (shape.architecture == "gemma3") read_local_layers(keys, shape);
   else  // positions that attention in full sees as well

@@ -23,6 +23,8 @@ DataType stored_type(WeightType type) {
   return type == WeightType::f32 ? DataType::float32 : type == WeightType::f16 ? DataType::float16 : DataType::bfloat16;
 }
 
+std::int64_t rows_of(const WeightTensor& tensor) { return tensor.elements() / tensor.sizes.back(); }
+
 std::vector<std::byte> read(const WeightFile& file, const WeightTensor& tensor, std::int64_t from, std::int64_t bytes) {
   std::vector<std::byte> result(static_cast<std::size_t>(bytes));
   file.read(tensor, std::uint64_t(from), result);
@@ -48,7 +50,7 @@ void write_scales(Queue& queue, const Tensor& to, std::int64_t first, std::int64
 
 Weights::Weights(Queue& queue, const WeightFile& file, const std::vector<const WeightTensor*>& tensors, DataType dtype)
     : k_(tensors.at(0)->sizes.back()), dtype_(dtype), type_(tensors[0]->type) {
-  for (const WeightTensor* t : tensors) n_ += t->sizes[0];
+  for (const WeightTensor* t : tensors) n_ += rows_of(*t);
   const PackedLayout* layout = packed_layout(type_);
   if (layout) {
     const DataType scale = size_of(dtype) == 2 ? DataType::float16 : DataType::float32;
@@ -61,12 +63,12 @@ Weights::Weights(Queue& queue, const WeightFile& file, const std::vector<const W
   std::int64_t first = 0;
   for (const WeightTensor* t : tensors) {
     layout ? read_packed(queue, file, *t, first) : read_dense(queue, file, *t, first);
-    first += t->sizes[0];
+    first += rows_of(*t);
   }
 }
 
 void Weights::read_dense(Queue& queue, const WeightFile& file, const WeightTensor& tensor, std::int64_t first) {
-  const std::int64_t n = tensor.sizes[0], row = std::int64_t(tensor.bytes) / n;
+  const std::int64_t n = rows_of(tensor), row = std::int64_t(tensor.bytes) / n;
   const std::int64_t step = std::max<std::int64_t>(1, part_bytes / row);
   for (std::int64_t at = 0; at < n; at += step) {
     const std::int64_t rows = std::min(step, n - at);
@@ -83,7 +85,7 @@ void Weights::read_dense(Queue& queue, const WeightFile& file, const WeightTenso
 
 void Weights::read_packed(Queue& queue, const WeightFile& file, const WeightTensor& tensor, std::int64_t first) {
   const PackedLayout& packed = *packed_layout(type_);
-  const std::int64_t n = tensor.sizes[0], row = std::int64_t(tensor.bytes) / n;
+  const std::int64_t n = rows_of(tensor), row = std::int64_t(tensor.bytes) / n;
   const std::int64_t blocks = k_ / layout_of(type_).elements, groups = k_ / packed.group;
   const std::int64_t step = std::max<std::int64_t>(1, part_bytes / row);
   for (std::int64_t at = 0; at < n; at += step) {
@@ -141,6 +143,28 @@ Tensor Weights::rows(Queue& queue, const Tensor& numbers) const {
   const Tensor data = chosen(data_), scales = chosen(scales_), zeros = zeros_.defined() ? chosen(zeros_) : Tensor();
   Tensor result(queue, dtype_, {m, k_});
   unpack(queue, packed(queue, data, scales, zeros), result.view(queue));
+  return result;
+}
+
+Weights Weights::narrowed(std::int64_t first, std::int64_t count) const {
+  Weights result = *this;
+  result.n_ = count;
+  for (Tensor* part : {&result.data_, &result.scales_, &result.zeros_})
+    if (part->defined()) *part = narrow(*part, 0, first, count);
+  return result;
+}
+
+Weights Weights::chosen(Queue& queue, const Tensor& numbers, std::int64_t each) const {
+  Weights result = *this;
+  const std::int64_t count = numbers.numel();
+  result.n_ = count * each;
+  for (Tensor* part : {&result.data_, &result.scales_, &result.zeros_}) {
+    if (!part->defined()) continue;
+    const std::int64_t row = part->shape()[1], block = each * row;
+    const Tensor from = part->strided({n_ / each, block}, {block, 1}), to(queue, part->dtype(), {count, block});
+    index_select(queue, to.view(queue), from.view(queue), 0, numbers.view(queue));
+    *part = to.strided({count * each, row}, {row, 1});
+  }
   return result;
 }
 

@@ -16,7 +16,7 @@ namespace dlprim {
 class Weights {
  public:
   Weights() = default;
-  /// The rows of all `tensors` below each other; they have one type and equal k.
+  /// The rows of all `tensors`, of whatever leading dimensions, below each other; they have one type and equal k.
   Weights(Queue& queue, const WeightFile& file, const std::vector<const WeightTensor*>& tensors, DataType dtype);
 
   std::int64_t n() const noexcept { return n_; }
@@ -27,6 +27,10 @@ class Weights {
   void multiply(Queue& queue, const Tensor& x, const Tensor& out, const Tensor& addend = {}) const;
   /// Rows of the given numbers (int64 [m]) as `dtype` [m, k].
   Tensor rows(Queue& queue, const Tensor& numbers) const;
+  /// `count` rows from `first` on; no copy.
+  Weights narrowed(std::int64_t first, std::int64_t count) const;
+  /// Copies of blocks of `each` rows, of the given numbers (int64 [count]), below each other.
+  Weights chosen(Queue& queue, const Tensor& numbers, std::int64_t each) const;
 
  private:
   void read_dense(Queue& queue, const WeightFile& file, const WeightTensor& tensor, std::int64_t first);

@@ -100,6 +100,18 @@ def gguf_name(name, architecture):
     return f"blk.{layer}.{names[rest]}.{last}"
 
 
+EXPERTS = {"gate.weight": "ffn_gate_inp", "experts.down_proj": "ffn_down_exps"}
+
+
+def expert_tensors(name, x):
+    """What files have of a mixture's parameters, which hold gates and the rest of an expert in one."""
+    layer, own = name.split(".")[2], name.split("mlp.")[1]
+    if own == "experts.gate_up_proj":
+        half = x.shape[1] // 2
+        return {f"blk.{layer}.ffn_gate_exps.weight": x[:, :half], f"blk.{layer}.ffn_up_exps.weight": x[:, half:]}
+    return {f"blk.{layer}.{EXPERTS[own]}.weight": x}
+
+
 def neighbours(x, heads):
     """Rows of queries or keys as llama's files order them: pairs that are rotated together side by side."""
     rest = x.shape[1:]
@@ -109,7 +121,11 @@ def neighbours(x, heads):
 def model_values(config, architecture):
     a = architecture + "."
     rope = config.rope_parameters.get("full_attention", config.rope_parameters)
-    window = {a + "attention.sliding_window": config.sliding_window} if architecture == "gemma3" else {}
+    experts = getattr(config, "num_experts", None) or getattr(config, "num_local_experts", None)
+    own = {a + "expert_count": experts, a + "expert_used_count": config.num_experts_per_tok} if experts else {}
+    if architecture == "qwen3moe":
+        own[a + "expert_feed_forward_length"] = config.moe_intermediate_size
+    window = own | {a + "attention.sliding_window": config.sliding_window} if architecture == "gemma3" else own
     return window | {
         "general.architecture": architecture,
         "general.name": "tiny",
@@ -148,8 +164,13 @@ def write_model(path, model, architecture, kind=F32, extra=None):
 
     config, tensors = model.config, {}
     for name, parameter in model.named_parameters():
-        own = kind if parameter.ndim == 2 else F32
+        own = kind if parameter.ndim > 1 else F32
         x = parameter.detach().numpy()
+        if ".mlp.experts." in name or ".mlp.gate.weight" in name:
+            own = F32 if name.endswith("gate.weight") else kind
+            parameter.data = torch.tensor(np.array(pack(x, own)[1]))
+            tensors |= {key: (value, own) for key, value in expert_tensors(name, x).items()}
+            continue
         if architecture.startswith("gemma") and name.endswith("norm.weight"):
             x = x + 1
         heads = {"q": config.num_attention_heads, "k": config.num_key_value_heads}.get(name.split("_proj")[0][-1])

@@ -27,7 +27,7 @@ TOKENS = np.random.default_rng(3).integers(0, 256, 19).tolist()
 
 
 def tiny(architecture, width=64, inner=96, vocab=260, **more):
-    name = ARCHITECTURES[architecture]
+    name = ARCHITECTURES.get(architecture, architecture)
     if architecture == "gemma3":  # a window shorter than the texts, and a layer that sees all
         own = {"num_hidden_layers": 6, "sliding_window": 8, "query_pre_attn_scalar": 16, "head_dim": 16}
         more = {"rope_parameters": ROTATIONS_OF_GEMMA3, **own, **more}
@@ -88,6 +88,20 @@ def test_element_types(kind, tmp_path):
     wide = kind.endswith("_K") or kind == "IQ4_XS"
     model = tiny("llama", width=256 if wide else 64, inner=256 if wide else 96, head_dim=64 if wide else 16)
     check(gguf_files.write_model(tmp_path / "tiny.gguf", model, "llama", getattr(gguf_files, kind)), model)
+
+
+def tiny_mixture(architecture, width=64):
+    own = {"moe_intermediate_size": width, "num_experts": 6, "norm_topk_prob": True, "decoder_sparse_step": 1}
+    name, more = ("Qwen3Moe", own) if architecture == "qwen3moe" else ("Mixtral", {"num_local_experts": 6})
+    return tiny(name, width=width, inner=width, head_dim=width // 4, num_experts_per_tok=3, **more)
+
+
+@pytest.mark.parametrize("architecture", ["qwen3moe", "llama"])
+@pytest.mark.parametrize("kind", ["F32", "Q8_0", "Q4_0", "Q5_1"])
+def test_mixtures_of_experts(architecture, kind, tmp_path):
+    """The prompt goes expert by expert, further tokens with copies of theirs."""
+    model = tiny_mixture(architecture)
+    check(gguf_files.write_model(tmp_path / "tiny.gguf", model, architecture, getattr(gguf_files, kind)), model)
 
 
 @pytest.fixture(scope="module")
