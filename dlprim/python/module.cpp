@@ -6,12 +6,31 @@ using namespace dlprim::python;
 
 namespace {
 
+// An exception of Python for E and what derives from it. Messages may quote files, whose names need not be UTF-8.
+template <class E>
+void add_exception(nb::module_& m, const char* name, PyObject* base) {
+  const nb::object type = nb::exception<E>(m, name, base);
+  nb::register_exception_translator(
+      [](const std::exception_ptr& thrown, void* type) {
+        try {
+          std::rethrow_exception(thrown);
+        } catch (const E& error) {
+          const std::string_view what = error.what();
+          PyObject* text = PyUnicode_DecodeUTF8(what.data(), Py_ssize_t(what.size()), "backslashreplace");
+          if (!text) return;
+          PyErr_SetObject(static_cast<PyObject*>(type), text);
+          Py_DECREF(text);
+        }
+      },
+      type.ptr());
+}
+
 void bind_errors(nb::module_& m) {
-  nb::exception<Error>(m, "Error", PyExc_RuntimeError);
-  nb::exception<ValidationError>(m, "ValidationError", PyExc_ValueError);
-  nb::exception<NotImplementedError>(m, "NotSupportedError", PyExc_NotImplementedError);
-  nb::exception<IndexError>(m, "IndexError", PyExc_IndexError);
-  nb::exception<OutOfMemoryError>(m, "OutOfMemoryError", PyExc_MemoryError);
+  add_exception<Error>(m, "Error", PyExc_RuntimeError);
+  add_exception<ValidationError>(m, "ValidationError", PyExc_ValueError);
+  add_exception<NotImplementedError>(m, "NotSupportedError", PyExc_NotImplementedError);
+  add_exception<IndexError>(m, "IndexError", PyExc_IndexError);
+  add_exception<OutOfMemoryError>(m, "OutOfMemoryError", PyExc_MemoryError);
 }
 
 void bind_context(nb::module_& m) {

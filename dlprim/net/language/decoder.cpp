@@ -65,7 +65,8 @@ class Decoder::Reader {
     const WeightTensor* t = file_.find(name);
     if (!t) throw ValidationError("[language] the file has no tensor '" + name + "'");
     if (t->sizes != sizes)
-      throw ValidationError("[language] expected a tensor " + dlprim::Shape(sizes).text() + ", got " + t->text());
+      throw ValidationError(std::string("[language] expected a ") + (sizes.size() == 2 ? "matrix " : "tensor ") +
+                            dlprim::Shape(sizes).text() + ", got " + t->text());
     used_.insert(name);
     return t;
   }

@@ -104,6 +104,8 @@ HOSTILE = {
     "an alignment": [head(0, 1) + gguf_files.text("general.alignment") + gguf_files.value(0) + bytes(64)],
     "an integer": [head(0, 1) + gguf_files.text("general.alignment") + gguf_files.value("x") + bytes(64)],
     "general.architecture": [head() + bytes(64)],
+    # names that are no UTF-8
+    r"\\xff.* a size of": [(head(1) + info("ab", sizes=(0,))).replace(b"ab", b"\xffb") + bytes(64)],
 }
 
 
@@ -120,7 +122,9 @@ WRONG_MODELS = {
     "expected a matrix": {"llama.embedding_length": 64},
     "do not share": {"llama.attention.head_count": 3, "llama.attention.head_count_kv": 2},
     "'llama.attention.key_length'": {"llama.attention.key_length": 100000},
-    "mixtures of experts": {"llama.expert_count": 8},
+    "no 'llama.expert_used_count'": {"llama.expert_count": 8},
+    "'llama.expert_used_count'": {"llama.expert_count": 8, "llama.expert_used_count": 9},
+    "no tensor 'blk.0.ffn_gate_inp": {"llama.expert_count": 8, "llama.expert_used_count": 2},
     "scaled by 'yarn'": {"llama.rope.scaling.type": "yarn"},
     "the model 'bert'": {"tokenizer.ggml.model": "bert"},
     "in the way 'no way'": {"tokenizer.ggml.pre": "no way"},
