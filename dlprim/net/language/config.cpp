@@ -18,6 +18,15 @@ constexpr TensorNames names = {
     "model.embed_tokens",       "model.norm",       "lm_head",          "model.layers.",    "input_layernorm",
     "post_attention_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.q_norm",
     "self_attn.k_norm",         "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj"};
+constexpr TensorNames mixture(TensorNames result, const char* router, const char* gates, const char* ups,
+                              const char* outs) {
+  result.router = router, result.expert_gates = gates, result.expert_ups = ups, result.expert_outs = outs;
+  return result;
+}
+constexpr TensorNames qwen_mixture =
+    mixture(names, "mlp.gate", "mlp.experts.*.gate_proj", "mlp.experts.*.up_proj", "mlp.experts.*.down_proj");
+constexpr TensorNames mixtral = mixture(names, "block_sparse_moe.gate", "block_sparse_moe.experts.*.w1",
+                                        "block_sparse_moe.experts.*.w3", "block_sparse_moe.experts.*.w2");
 // With norms behind attention and gated products.
 constexpr TensorNames post_norm_names = [] {
   TensorNames result = names;
@@ -110,7 +119,7 @@ void read_local_layers(Fields& fields, LanguageShape& shape, bool may_have, Othe
 }
 
 void read_window(const Json& config, Fields& fields, LanguageShape& shape, const std::string& model) {
-  const bool mistral = model == "mistral";
+  const bool mistral = model == "mistral" || model == "mixtral";
   const bool absent = !config.contains("sliding_window");  // which is not the same as null
   const bool may_have = (mistral || (model.starts_with("qwen") && fields.flag("use_sliding_window", false))) &&
                         (absent || fields.has("sliding_window"));
@@ -128,6 +137,19 @@ void read_gemma3(Fields& config, LanguageShape& shape) {
   shape.window = integer(config, "sliding_window", most_positions, 4096);
   const std::int64_t pattern = integer(config, "sliding_window_pattern", most, 6);
   read_local_layers(config, shape, true, [&](std::int64_t i) { return (i + 1) % pattern != 0; });
+}
+
+void read_experts(Fields& config, LanguageShape& shape, const std::string& model) {
+  const bool qwen = model == "qwen3_moe";
+  shape.names = qwen ? &qwen_mixture : &mixtral;
+  shape.experts = integer(config, config.has("num_local_experts") ? "num_local_experts" : "num_experts", 4096);
+  shape.experts_used = integer(config, "num_experts_per_tok", shape.experts);
+  if (!qwen) return;
+  shape.inner = integer(config, "moe_intermediate_size", most);
+  shape.normalized_experts = config.flag("norm_topk_prob", false);
+  if (config.integer("decoder_sparse_step", 1) != 1 ||
+      (config.has("mlp_only_layers") && !config.integers("mlp_only_layers").empty()))
+    refuse("layers without experts beside those with them are");
 }
 
 void check_options(Fields& config) {
@@ -153,7 +175,11 @@ LanguageShape read_shape(const Json& json, const WeightFile& file) {
   const std::string model = config.text("model_type");
   const bool gemma3 = model == "gemma3_text", gemma = gemma3 || model == "gemma";
   if (model == "gemma3") refuse("models of texts and images are");
-  const Architecture& a = architecture_of(model == "mistral" ? "llama" : gemma3 ? "gemma3" : model);
+  const bool mistral = model == "mistral" || model == "mixtral", experts = model == "mixtral" || model == "qwen3_moe";
+  const Architecture& a = architecture_of(mistral                ? "llama"
+                                          : gemma3               ? "gemma3"
+                                          : model == "qwen3_moe" ? "qwen3moe"
+                                                                 : model);
   check_options(config);
   LanguageShape shape;
   shape.architecture = model, shape.names = &names;
@@ -165,6 +191,7 @@ LanguageShape read_shape(const Json& json, const WeightFile& file) {
   shape.key_heads = integer(config, "num_key_value_heads", 4096, shape.heads);
   shape.head_width = integer(config, "head_dim", 256, std::max<std::int64_t>(1, shape.width / shape.heads));
   shape.inner = integer(config, "intermediate_size", most);
+  if (experts) read_experts(config, shape, model);
   shape.context = integer(config, "max_position_embeddings", most_positions, 4096);
   if (gemma3) read_gemma3(config, shape);
   else read_window(json, config, shape, model);

@@ -160,13 +160,25 @@ void Decoder::read_layer(Reader& reader, Layer& layer, const std::string& name) 
 void Decoder::read_experts(Reader& reader, Layer& layer, const std::string& name) {
   const std::int64_t count = shape_.experts, width = shape_.width, inner = shape_.inner;
   const TensorNames& names = *shape_.names;
-  const auto tensor = [&](const char* own, const std::vector<std::int64_t>& sizes) {
-    return reader.tensor(name + own + ".weight", sizes);
+  const auto tensors = [&](const std::string& own, std::int64_t n, std::int64_t k) {
+    const std::size_t star = own.find('*');
+    if (star == std::string::npos) return std::vector{reader.tensor(name + own + ".weight", {count, n, k})};
+    std::vector<const WeightTensor*> all;
+    for (std::int64_t e = 0; e < count; e++) {
+      std::string of_expert = own;
+      of_expert.replace(star, 1, std::to_string(e));
+      all.push_back(reader.matrix(name + of_expert + ".weight", n, k));
+      if (all[0]->type != all.back()->type)
+        throw NotImplementedError("[language] experts of several types are not supported, got " + all[0]->text() +
+                                  " and " + all.back()->text());
+    }
+    return all;
   };
-  const Experts::Tensors tensors{
-      tensor(names.router, {count, width}), tensor(names.expert_gates, {count, inner, width}),
-      tensor(names.expert_ups, {count, inner, width}), tensor(names.expert_outs, {count, width, inner})};
-  layer.experts = reader.experts(tensors, {count, shape_.experts_used, width, inner, shape_.gelu});
+  const Experts::Tensors parts{reader.matrix(name + names.router + ".weight", count, width),
+                               tensors(names.expert_gates, inner, width), tensors(names.expert_ups, inner, width),
+                               tensors(names.expert_outs, width, inner)};
+  layer.experts =
+      reader.experts(parts, {count, shape_.experts_used, width, inner, shape_.gelu, shape_.normalized_experts});
 }
 
 Decoder::Angles Decoder::angles(const Rotation& rotation) const {

@@ -17,8 +17,8 @@ void multiply_gates(Queue& queue, const TensorView& gate, const TensorView& up, 
 }
 
 Experts::Experts(Queue& queue, const WeightFile& file, const Tensors& tensors, const Shape& shape, DataType dtype)
-    : shape_(shape), router_(queue, file, {tensors.router}, dtype), gate_(queue, file, {tensors.gate}, dtype),
-      up_(queue, file, {tensors.up}, dtype), down_(queue, file, {tensors.down}, dtype) {}
+    : shape_(shape), router_(queue, file, {tensors.router}, dtype), gate_(queue, file, tensors.gate, dtype),
+      up_(queue, file, tensors.up, dtype), down_(queue, file, tensors.down, dtype) {}
 
 std::size_t Experts::bytes() const noexcept { return router_.bytes() + gate_.bytes() + up_.bytes() + down_.bytes(); }
 
@@ -27,9 +27,11 @@ Experts::Choice Experts::choose(Queue& queue, const Tensor& x) const {
   const Tensor scores(queue, x.dtype(), {m, shape_.count});
   router_.multiply(queue, x, scores);
   const Tensor experts = Sampler::highest(queue, scores, shape_.used);
-  const Tensor chosen(queue, x.dtype(), {m, shape_.used});
-  gather(queue, chosen.view(queue), scores.view(queue), 1, experts.view(queue));
-  return {experts, cast(queue, softmax(queue, cast(queue, chosen, DataType::float32), 1), x.dtype())};
+  Tensor shares = cast(queue, scores, DataType::float32);
+  if (!shape_.normalized) shares = softmax(queue, shares, 1);
+  const Tensor chosen(queue, DataType::float32, {m, shape_.used});
+  gather(queue, chosen.view(queue), shares.view(queue), 1, experts.view(queue));
+  return {experts, cast(queue, shape_.normalized ? softmax(queue, chosen, 1) : chosen, x.dtype())};
 }
 
 Tensor Experts::run(Queue& queue, const Tensor& x) const {

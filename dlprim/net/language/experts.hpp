@@ -8,16 +8,18 @@ namespace dlprim {
 /// out [m, n] = activation(gate) * up, the activation SiLU or GELU's tanh form. Strided as matrices may be.
 void multiply_gates(Queue& queue, const TensorView& gate, const TensorView& up, const TensorView& out, bool gelu);
 
-/// A mixture of experts: each token takes the `used` that a router scores highest, weighed by the softmax of their scores.
+/// A mixture of experts: each token takes the `used` that a router scores highest, weighed by the softmax of their scores or,
+/// if they are not `normalized`, by their part of the softmax of all.
 class Experts {
  public:
   struct Shape {
     std::int64_t count = 0, used = 0, width = 0, inner = 0;
-    bool gelu = false;
+    bool gelu = false, normalized = true;
   };
   struct Tensors {
     const WeightTensor* router;  // [count, width]
-    const WeightTensor *gate, *up, *down;  // [count, inner, width], down [count, width, inner]
+    // One of each expert, or one of all: [inner, width] of each, down [width, inner].
+    std::vector<const WeightTensor*> gate, up, down;
   };
 
   Experts() = default;

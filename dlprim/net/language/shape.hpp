@@ -15,7 +15,8 @@ struct TensorNames {
   const char *attention_norm, *inner_norm, *queries, *keys, *values, *query_norm, *key_norm, *attention_out;
   const char *gate, *up, *inner_out;
   const char *post_attention_norm = nullptr, *post_inner_norm = nullptr;  // of architectures that have these
-  const char *router = nullptr, *expert_gates = nullptr, *expert_ups = nullptr, *expert_outs = nullptr;  // of mixtures
+  const char *router = nullptr, *expert_gates = nullptr, *expert_ups = nullptr,
+             *expert_outs = nullptr;  // * is an expert's number
 };
 
 /// What models of one name have in common, and nothing in their files says.
@@ -49,6 +50,7 @@ struct LanguageShape {
   bool neighbours = false;  ///< elements 2 i and 2 i + 1 rotate together; otherwise i and i + rotated / 2
   bool head_norms = false;  ///< queries and keys are normalized by heads
   bool gelu = false;  ///< the gate is GELU's tanh form; otherwise SiLU
+  bool normalized_experts = true;  ///< shares of a token's experts add up to 1
   bool scaled_embeddings = false;  ///< by sqrt(width)
   bool post_norms = false;  ///< what attention and gated products give is normalized before it is added
   bool tied = false;  ///< embeddings give the scores, too

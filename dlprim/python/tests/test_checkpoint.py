@@ -5,7 +5,7 @@ import checkpoints
 import numpy as np
 import pytest
 from building import dlprim as program
-from test_generator import TOKENS, check, tiny
+from test_generator import TOKENS, check, tiny, tiny_mixture
 
 import dlprim
 
@@ -54,6 +54,12 @@ def test_frequencies(rope, old, tmp_path):
         theta = scaling.pop("rope_theta")
         checkpoints.change(tmp_path / "config.json", rope_parameters=..., rope_scaling=scaling, rope_theta=theta)
     check(tmp_path, model)
+
+
+@pytest.mark.parametrize("architecture, normalized", [("qwen3moe", True), ("qwen3moe", False), ("llama", True)])
+def test_mixtures_of_experts(architecture, normalized, tmp_path):
+    model = tiny_mixture(architecture, norm_topk_prob=normalized)
+    check(checkpoints.save(tmp_path, model), model)
 
 
 def test_gemma3_as_version_4_wrote_it(tmp_path):

@@ -90,8 +90,8 @@ def test_element_types(kind, tmp_path):
     check(gguf_files.write_model(tmp_path / "tiny.gguf", model, "llama", getattr(gguf_files, kind)), model)
 
 
-def tiny_mixture(architecture, width=64):
-    own = {"moe_intermediate_size": width, "num_experts": 6, "norm_topk_prob": True, "decoder_sparse_step": 1}
+def tiny_mixture(architecture, width=64, norm_topk_prob=True):
+    own = {"moe_intermediate_size": width, "num_experts": 6, "norm_topk_prob": norm_topk_prob, "decoder_sparse_step": 1}
     name, more = ("Qwen3Moe", own) if architecture == "qwen3moe" else ("Mixtral", {"num_local_experts": 6})
     return tiny(name, width=width, inner=width, head_dim=width // 4, num_experts_per_tok=3, **more)
 

@@ -113,7 +113,19 @@ def test_tensors_that_make_no_model(saved, folder):
 
 
 WRONG = {
-    "'mixtral' are not supported": {"model_type": "mixtral"},
+    "'falcon' are not supported": {"model_type": "falcon"},
+    "'num_experts' is missing": {"model_type": "mixtral"},
+    "no tensor 'model.layers.0.block_sparse_moe.gate": {
+        "model_type": "mixtral",
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+    },
+    "1 to 4 for 'num_experts_per_tok'": {
+        "model_type": "mixtral",
+        "num_local_experts": 4,
+        "num_experts_per_tok": 5,
+    },
+    "of texts and images": {"model_type": "gemma3"},
     "'model_type' is missing": {"model_type": ...},
     "'num_hidden_layers'": {"num_hidden_layers": 10**9},
     "no tensor 'model.layers.2": {"num_hidden_layers": 3},
