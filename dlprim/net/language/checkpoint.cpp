@@ -56,7 +56,7 @@ bool ModelFolder::has(const std::string& file) const {
   return std::filesystem::exists(std::filesystem::symlink_status(folder_ / file, error));
 }
 
-std::unique_ptr<RegularFile> ModelFolder::open(const std::string& file) const {
+std::filesystem::path ModelFolder::locate(const std::string& file) const {
   const auto fail = [&](const std::string& why) {
     throw ValidationError("[checkpoint] '" + file.substr(0, 200) + "' in '" + folder_.string() + "' " + why);
   };
@@ -66,7 +66,11 @@ std::unique_ptr<RegularFile> ModelFolder::open(const std::string& file) const {
   const std::filesystem::path target = std::filesystem::canonical(folder_ / file, error);
   if (error) fail("cannot be read: " + error.message());
   if (target.parent_path() != folder_) fail("is a link out of the folder, to '" + target.string() + "'");
-  return std::make_unique<RegularFile>(target);
+  return target;
+}
+
+std::unique_ptr<RegularFile> ModelFolder::open(const std::string& file) const {
+  return std::make_unique<RegularFile>(locate(file));
 }
 
 Json ModelFolder::json(const std::string& file, std::uint64_t largest) const {

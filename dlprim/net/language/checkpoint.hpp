@@ -19,6 +19,10 @@ class ModelFolder {
   bool has(const std::string& file) const;
   /// Throws ValidationError for names that are paths, links that leave the folder, and what is no regular file.
   std::unique_ptr<RegularFile> open(const std::string& file) const;
+  /// Where a file of that name lies. Throws as open(), but for what is no regular file.
+  std::filesystem::path locate(const std::string& file) const;
+  /// A folder in this one; errors as for files.
+  ModelFolder inner(const std::string& folder) const { return ModelFolder(locate(folder).string()); }
   /// An object. Throws ValidationError for files above `largest` bytes, too.
   Json json(const std::string& file, std::uint64_t largest) const;
 

@@ -5,6 +5,7 @@
 
 #include "experts.hpp"
 #include "shape.hpp"
+#include "token_model.hpp"
 #include "weights.hpp"
 
 namespace dlprim {
@@ -23,24 +24,23 @@ class Joined {
   std::vector<Weights> parts_;
 };
 
-class Decoder {
+class Decoder : public TokenModel {
  public:
   /// Reads the weights. `context`: positions that the cache of keys and values has room for. Throws ValidationError for
   /// tensors that are missing or of other sizes, NotImplementedError for tensors that nothing here knows.
   Decoder(Queue& queue, const WeightFile& file, const LanguageShape& shape, std::int64_t context, DataType dtype);
 
   const LanguageShape& shape() const noexcept { return shape_; }
-  std::int64_t context() const noexcept { return context_; }
-  DataType dtype() const noexcept { return dtype_; }
-  std::size_t weight_bytes() const noexcept;
+  std::int64_t context() const noexcept override { return context_; }
+  DataType dtype() const noexcept override { return dtype_; }
+  std::size_t weight_bytes() const noexcept override;
+  std::int64_t part() const noexcept override { return 512; }
   /// Positions in the cache.
   std::int64_t length() const noexcept { return length_; }
   /// Forgets positions from `length` on.
   void shorten(std::int64_t length);
-
-  /// Enqueues the pass of `tokens` (int64 [m]) behind those in the cache, and gives scores [m or 1, vocabulary]: of
-  /// every token's successor, or of the last one's. Throws ValidationError where the cache is too short.
-  Tensor run(const Tensor& tokens, bool all = false);
+  void restart() override { shorten(0); }
+  Tensor run(const Tensor& tokens, bool all = false) override;
 
  private:
   struct Layer {

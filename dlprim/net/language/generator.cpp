@@ -9,6 +9,7 @@
 
 #include "../array.hpp"
 #include "decoder.hpp"
+#include "onnx_decoder.hpp"
 #include "sampler.hpp"
 #include "source.hpp"
 #include "tokenizer.hpp"
@@ -17,7 +18,6 @@ namespace dlprim {
 
 namespace {
 
-constexpr std::int64_t most_at_once = 512;  // tokens of a prompt in one pass
 constexpr std::int64_t usual_context = 4096;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -58,13 +58,20 @@ std::int64_t room(const LanguageShape& shape, const GeneratorOptions& options) {
   return options.context ? options.context : std::min(usual_context, shape.context);
 }
 
+std::unique_ptr<TokenModel> model_of(const Context& context, LanguageSource& source, const GeneratorOptions& options) {
+  const std::int64_t positions = room(source.shape, options);
+  if (source.network)
+    return std::make_unique<OnnxDecoder>(context, std::move(*source.network), positions, options.dtype);
+  return std::make_unique<Decoder>(context.device().default_queue(), *source.weights, source.shape, positions,
+                                   computed_type(context, options));
+}
+
 }  // namespace
 
 struct Generator::State {
   State(const Context& context, LanguageSource source, const GeneratorOptions& options)
       : queue(context.device().default_queue()), shape(source.shape), tokenizer(std::move(source.vocabulary)),
-        decoder(queue, *source.weights, shape, room(shape, options), computed_type(context, options)),
-        name(source.name) {
+        model(model_of(context, source, options)), name(source.name) {
     if (tokenizer.size() > shape.vocabulary)
       throw ValidationError("[language] a vocabulary of " + std::to_string(tokenizer.size()) +
                             " pieces, with scores of " + std::to_string(shape.vocabulary));
@@ -89,7 +96,7 @@ struct Generator::State {
   Queue& queue;
   LanguageShape shape;
   Tokenizer tokenizer;
-  Decoder decoder;
+  std::unique_ptr<TokenModel> model;
   std::string name;
   SamplingOptions options;
   std::optional<Sampler> sampler;
@@ -120,9 +127,9 @@ ModelSummary Generator::summary() const {
           s.layers,
           s.width,
           s.vocabulary,
-          state_->decoder.context(),
-          state_->decoder.weight_bytes(),
-          state_->decoder.dtype()};
+          state_->model->context(),
+          state_->model->weight_bytes(),
+          state_->model->dtype()};
 }
 
 std::vector<std::int64_t> Generator::encode(std::string_view text, bool begin) const {
@@ -139,17 +146,18 @@ void Generator::start(std::span<const std::int64_t> tokens, const SamplingOption
   s.check(tokens);
   s.sampler.emplace(options), s.options = options;
   const auto count = std::int64_t(tokens.size());
-  if (count > s.decoder.context())
+  if (count > s.model->context())
     throw ValidationError("[language] a prompt of " + std::to_string(count) + " tokens does not fit a context of " +
-                          std::to_string(s.decoder.context()));
+                          std::to_string(s.model->context()));
   s.begun = now();
   s.times = {count, 0, 0, 0};
-  s.decoder.shorten(0);
+  s.model->restart();
   // A token is chosen from the scores behind each position of the context, the last one included.
-  s.left = std::min(options.tokens, s.decoder.context() - count + 1);
-  for (std::int64_t at = 0; at < count; at += most_at_once)
-    s.scores = s.decoder.run(
-        Tensor::from_integers(tokens.subspan(std::size_t(at), std::size_t(std::min(most_at_once, count - at)))));
+  s.left = std::min(options.tokens, s.model->context() - count + 1);
+  const std::int64_t part = s.model->part();
+  for (std::int64_t at = 0; at < count; at += part)
+    s.scores =
+        s.model->run(Tensor::from_integers(tokens.subspan(std::size_t(at), std::size_t(std::min(part, count - at)))));
   if (s.sampler->greedy() && s.left > 0) s.fetch(Sampler::best(s.queue, s.scores));
 }
 
@@ -162,14 +170,14 @@ std::optional<std::int64_t> Generator::next() {
   std::int64_t token = 0;
   if (sampler.greedy()) {
     const Event arrives = s.fetched;
-    if (s.left > 0) s.scores = s.decoder.run(s.on_device);
+    if (s.left > 0) s.scores = s.model->run(s.on_device);
     s.queue.flush();
     arrives.wait();
     token = s.on_host;
     if (s.left > 0) s.fetch(Sampler::best(s.queue, s.scores));
   } else {
     token = sampler.draw(s.queue, s.scores);
-    if (s.left > 0) s.scores = s.decoder.run(Tensor::from_integers(std::span(&token, 1)));
+    if (s.left > 0) s.scores = s.model->run(Tensor::from_integers(std::span(&token, 1)));
     s.queue.flush();
   }
   if (s.times.tokens == 0) s.times.prompt_seconds = now() - s.begun, s.begun = now();
@@ -206,8 +214,8 @@ std::vector<float> Generator::scores(std::span<const std::int64_t> tokens) {
   State& s = *state_;
   s.check(tokens);
   s.left = 0;
-  s.decoder.shorten(0);
-  const Tensor all = cast(s.queue, s.decoder.run(Tensor::from_integers(tokens), true), DataType::float32);
+  s.model->restart();
+  const Tensor all = cast(s.queue, s.model->run(Tensor::from_integers(tokens), true), DataType::float32);
   std::vector<float> result(std::size_t(all.numel()));
   s.queue.read(result.data(), all.view(s.queue).data, all.bytes(), true);
   s.queue.finish();
