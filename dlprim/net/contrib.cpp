@@ -2,8 +2,19 @@
 #include "contrib.hpp"
 
 #include <dlprim/primitives/pointwise.hpp>
+#include <dlprim/primitives/quantized.hpp>
+
+#include "checked.hpp"
 
 namespace dlprim {
+
+namespace {
+
+Tensor bytes(const Call& call, const Tensor& t, const char* code) {
+  return apply(call.queue(), code, {t}, {}, DataType::int8, DataType::int32);
+}
+
+}  // namespace
 
 Tensor channels_second(const Tensor& x) {
   const int rank = x.shape().size();
@@ -31,6 +42,50 @@ Tensor quantized(const Call& call, const Tensor& x, const Tensor& scale, const T
   const Tensor inputs[] = {x, scale, zero};
   const Scalar bounds[] = {low, high};
   return apply(call.queue(), "y0 = nan_min(nan_max(rint(x0 / x1) + x2, w0), w1);", inputs, bounds, type, compute);
+}
+
+Tensor half_of(const Call& call, const Tensor& t, int i) {
+  return bytes(call, t, i ? "y0 = (x0 >> 4) & 15;" : "y0 = x0 & 15;");
+}
+
+Tensor unpacked(const Call& call, const Tensor& t, std::int64_t count) {
+  const int last = t.shape().size() - 1;
+  const Tensor halves[] = {unsqueeze(half_of(call, t, 0), last + 1), unsqueeze(half_of(call, t, 1), last + 1)};
+  Shape shape = t.shape();
+  shape[last] = checked_multiply(2, shape[last]);
+  return narrow(reshape(call.queue(), concat(call.queue(), halves, last + 1), shape), last, 0, count);
+}
+
+FewBits few_bits(const Call& call, FewBits w, const Tensor& weights, const Tensor& scales, const Tensor& zeros) {
+  Queue& queue = call.queue();
+  if (size_of(weights.dtype()) != 1 || weights.numel() != checked_multiply(w.n, w.k) * w.bits / 8)
+    call.fail("weights " + weights.shape().text() + " do not fit their sizes");
+  const std::int64_t blocks = w.k / w.block;
+  if (scales.numel() != checked_multiply(w.n, blocks)) call.fail("scales do not fit the weights");
+  w.scales = reshape(queue, scales, {w.n, blocks}), w.data = contiguous(queue, weights), w.zeros = zeros;
+  if (zeros.defined() && zeros.shape() != Shape{w.n, blocks}) call.fail("zero points do not fit the weights");
+  if (w.bits == 4) return w;
+  w.data = bytes(call, w.data, "y0 = x0 - 128;");
+  if (zeros.defined())
+    w.zeros =
+        is_floating(zeros.dtype()) ? apply(queue, "y0 = x0 - 128;", {zeros}) : bytes(call, zeros, "y0 = x0 - 128;");
+  return w;
+}
+
+Tensor few_bits_product(const Call& call, const Tensor& x, const FewBits& weights, const Tensor& bias) {
+  Queue& queue = call.queue();
+  PackedWeights w;
+  w.format = weights.bits == 4 ? WeightFormat::int4 : WeightFormat::int8;
+  w.n = weights.n, w.k = weights.k, w.group = weights.block, w.middle = weights.bits == 4 ? 8 : 0;
+  if (weights.zeros.defined()) {
+    w.zero_points = ZeroPoints::subtracted, w.middle = 0, w.zeros = weights.zeros.view(queue);
+  }
+  w.data = weights.data.view(queue).data, w.scales = weights.scales.view(queue);
+  const Tensor rows = contiguous(queue, x), y(queue, x.dtype(), {x.shape()[0], weights.n});
+  const Tensor sums = bias.defined() ? contiguous(queue, cast(queue, bias, x.dtype())) : Tensor();
+  if (x.shape()[0])
+    packed_product(queue, rows.view(queue), w, y.view(queue), sums.defined() ? sums.view(queue) : TensorView());
+  return y;
 }
 
 void expect_attribute(const AttributeReader& reader, const char* name, std::int64_t understood) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <set>
+#include <span>
 
 #include "operator.hpp"
 
@@ -38,7 +39,8 @@ class Optimizer {
     for (auto it = constants.begin(); it != constants.end();)
       it = read.contains(it->first) ? std::next(it) : network_.constants.erase(it);
     for (Node& node : nodes_)
-      if (reads_weights(node) && constants.contains(node.inputs[1]))
+      if (reads_weights(node) &&
+          std::ranges::all_of(weights_of(node), [&](int id) { return id < 0 || constants.contains(id); }))
         node.attributes["constant_weights"] = std::int64_t(1);
     choose_layouts(network_);
   }
@@ -65,8 +67,18 @@ class Optimizer {
                                                                      {"com.microsoft", "FusedMatMul"},
                                                                      {"com.microsoft", "FusedGemm"},
                                                                      {"com.microsoft", "NhwcConv"},
-                                                                     {"com.microsoft", "Attention"}};
+                                                                     {"com.microsoft", "Attention"},
+                                                                     {"com.microsoft", "MatMulNBits"},
+                                                                     {"com.microsoft", "QMoE"}};
     return types.contains({node.domain, node.type}) && node.inputs.size() > 1;
+  }
+  // The inputs that an operator lays out anew once where they are constants: mostly one, else with scales and the like.
+  static std::span<const int> weights_of(const Node& node) {
+    const std::span inputs(node.inputs);
+    if (node.type == "MatMulNBits") return inputs.subspan(1, std::min<std::size_t>(3, inputs.size() - 1));
+    if (node.type == "QMoE" && inputs.size() > 2)
+      return inputs.subspan(2, std::min<std::size_t>(12, inputs.size() - 2));
+    return inputs.subspan(1, 1);
   }
 
   void count_uses() {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Operators of ONNX Runtime's domain on integers with scales and zero points, and products with weights of few bits.
-#include <dlprim/primitives/quantized.hpp>
-
 #include "../checked.hpp"
 #include "../contrib.hpp"
 
@@ -151,8 +149,10 @@ struct NBitsAttributes {
       throw ValidationError("weights of 4 and 8 bits are supported, got " + std::to_string(bits));
     if (block % 2) throw ValidationError("expected an even block_size");
     expect_attribute(reader, "weight_prepacked", 0);
+    if (reader.given("constant_weights")) kept = std::make_shared<std::optional<FewBits>>();
   }
   std::int64_t k, n, block, bits;
+  std::shared_ptr<std::optional<FewBits>> kept;  // of constant weights
 
  private:
   static std::int64_t size(const AttributeReader& reader, const char* name, std::int64_t least, std::int64_t most) {
@@ -161,31 +161,16 @@ struct NBitsAttributes {
   }
 };
 
-Tensor bytes(Call& call, const Tensor& t, const char* code) {
-  return apply(call.queue(), code, {t}, {}, DataType::int8, DataType::int32);
-}
-
-// The first or second number of 4 bits in each byte.
-Tensor half_of(Call& call, const Tensor& t, int i) {
-  return bytes(call, t, i ? "y0 = (x0 >> 4) & 15;" : "y0 = x0 & 15;");
-}
-
 // Zero points as numbers [N, blocks]: two of 4 bits lie in a byte.
 Tensor zero_points(Call& call, std::int64_t blocks) {
-  Queue& queue = call.queue();
   const auto& p = call.attributes<NBitsAttributes>();
   const Tensor& z = call.input(3);
   const bool packed = p.bits == 4 && !is_floating(z.dtype());
   if (!is_floating(z.dtype()) && size_of(z.dtype()) != 1) call.fail(std::string("zero points of ") + name(z.dtype()));
   const std::int64_t columns = packed ? divide_up(blocks, 2) : blocks;
   if (z.numel() != checked_multiply(p.n, columns)) call.fail("zero points do not fit N, K and block_size");
-  const Tensor matrix = reshape(queue, z, {p.n, columns});
-  if (!packed) {
-    if (p.bits == 4) return matrix;
-    return is_floating(z.dtype()) ? apply(queue, "y0 = x0 - 128;", {matrix}) : bytes(call, matrix, "y0 = x0 - 128;");
-  }
-  const Tensor halves[] = {unsqueeze(half_of(call, matrix, 0), 2), unsqueeze(half_of(call, matrix, 1), 2)};
-  return narrow(reshape(queue, concat(queue, halves, 2), {p.n, 2 * columns}), 1, 0, blocks);
+  const Tensor matrix = reshape(call.queue(), z, {p.n, columns});
+  return packed ? unpacked(call, matrix, blocks) : matrix;
 }
 
 // Inputs: a, weights [N, blocks, bytes], scales [N, blocks], zero points as packed as weights or floating, order, bias.
@@ -194,36 +179,23 @@ void n_bits_product(Call& call) {
   const auto& p = call.attributes<NBitsAttributes>();
   const std::int64_t blocks = divide_up(p.k, p.block), row = checked_multiply(blocks, p.block);
   if (call.has(4)) call.fail("an order of groups is not supported");
-  if (size_of(call.input(1).dtype()) != 1 || call.input(1).numel() != checked_multiply(p.n, row * p.bits / 8))
-    call.fail("weights " + call.input(1).shape().text() + " do not fit N, K and block_size");
-  if (call.input(2).numel() != checked_multiply(p.n, blocks)) call.fail("scales do not fit N, K and block_size");
   const Tensor& x = call.input(0);
   Shape shape = x.shape();
   const int last = shape.size() - 1;
   if (last < 0 || shape[last] != p.k) call.fail("expected rows of K, got " + shape.text());
-  const Tensor scales = reshape(queue, call.input(2), {p.n, blocks});
-  Tensor weights = contiguous(queue, call.input(1)), zeros;
-  if (p.bits == 8) weights = bytes(call, weights, "y0 = x0 - 128;");
-  PackedWeights w;
-  w.format = p.bits == 4 ? WeightFormat::int4 : WeightFormat::int8;
-  w.n = p.n, w.k = row, w.group = p.block, w.middle = p.bits == 4 ? 8 : 0;
-  if (call.has(3)) {
-    zeros = zero_points(call, blocks);
-    w.zero_points = ZeroPoints::subtracted, w.middle = 0, w.zeros = zeros.view(queue);
-  }
-  w.data = weights.view(queue).data, w.scales = scales.view(queue);
+  std::optional<FewBits> own;
+  std::optional<FewBits>& weights = p.kept ? *p.kept : own;
+  if (!weights)
+    weights = few_bits(call, {p.n, row, p.block, p.bits, {}, {}, {}}, call.input(1), call.input(2),
+                       call.has(3) ? zero_points(call, blocks) : Tensor());
   const std::int64_t rows = shape.product(0, last);
-  Tensor matrix = reshape(queue, contiguous(queue, x), {rows, p.k});
+  Tensor matrix = reshape(queue, x, {rows, p.k});
   if (row > p.k) {  // what fills up the last block is multiplied by 0
     const Tensor padded[] = {matrix, filled(queue, x.dtype(), {rows, row - p.k}, 0)};
     matrix = concat(queue, padded, 1);
   }
-  const Tensor y(queue, x.dtype(), {rows, p.n});
-  const Tensor bias = call.has(5) ? contiguous(queue, cast(queue, call.input(5), x.dtype())) : Tensor();
-  if (rows)
-    packed_product(queue, matrix.view(queue), w, y.view(queue), bias.defined() ? bias.view(queue) : TensorView());
   shape[last] = p.n;
-  call.set(0, reshape(queue, y, shape));
+  call.set(0, reshape(queue, few_bits_product(call, matrix, *weights, optional(call, 5)), shape));
 }
 
 struct GatherAttributes {
