@@ -50,7 +50,10 @@ void generate(CLI::App& program) {
   SamplingOptions& sampling = options->sampling;
   CLI::App* command =
       program.add_subcommand("generate", "Goes on with a text by a language model: GGUF, or a folder of transformers");
-  command->add_option("model", options->model, "Language model: .gguf, or a folder with model.safetensors")
+  command
+      ->add_option(
+          "model", options->model,
+          "Language model: .gguf, a folder with model.safetensors, one with an ONNX decoder, or that .onnx file")
       ->required()
       ->check(CLI::ExistingPath);
   command->add_option("-p,--prompt", options->prompt, "The text to go on with")->required();
@@ -65,8 +68,9 @@ void generate(CLI::App& program) {
   command->add_flag("-a,--all", options->all, "Do not end where the model ends the text");
   command->add_option("-c,--context", options->generator.context,
                       "Tokens that there is room for; default: the model's, at most 4096");
-  command->add_option("--dtype", options->dtype,
-                      "float32, float16 or bfloat16; default: float32 on CPUs, bfloat16 elsewhere");
+  command->add_option(
+      "--dtype", options->dtype,
+      "float32, float16 or bfloat16; default: float32 on CPUs, bfloat16 elsewhere; ONNX: what the file has");
   command->add_flag("-q,--quiet", options->quiet, "Print the text only");
   add_device_option(*command, options->device);
   command->callback([options] { run(*options); });

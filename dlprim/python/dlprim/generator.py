@@ -14,14 +14,14 @@ from . import _core
 
 
 class Generator:
-    """A language model in a GGUF file or a folder of transformers, on a device.
+    """A language model in a GGUF file, a folder of transformers, or an ONNX decoder or its folder, on a device.
 
     generator = dlprim.Generator("model.gguf")
     print(generator.generate("Once upon a time", tokens=50))
 
     device: as for InferenceSession. context: tokens that there is room for; default: the model's, at most 4096.
-    dtype: "float32", "float16" or "bfloat16"; default: float32 on CPUs, bfloat16 elsewhere. Threads may share it: one
-    text is generated at a time."""
+    dtype: "float32", "float16" or "bfloat16"; default: float32 on CPUs, bfloat16 elsewhere, and what the file has with
+    ONNX. Threads may share it: one text is generated at a time."""
 
     def __init__(self, path: str | os.PathLike, device: str | None = None, context: int = 0, dtype: str | None = None):
         place = _core.Context(device) if device else _core.Context()

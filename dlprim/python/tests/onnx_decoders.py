@@ -164,3 +164,43 @@ class Steps:
             if len(result) == count:
                 return result
             scores = self.run(result[-1:])
+
+
+def exported(path, model):
+    """A model of transformers as torch.onnx writes it with a cache, in ONNX's own operators."""
+    import torch
+    import transformers
+
+    class WithCache(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, input_ids, attention_mask, position_ids, *past):
+            cache = transformers.DynamicCache(config=model.config)
+            for i in range(len(past) // 2):
+                cache.update(past[2 * i], past[2 * i + 1], i)
+            given = {"attention_mask": attention_mask, "position_ids": position_ids}
+            result = self.model(input_ids, past_key_values=cache, use_cache=True, **given)
+            layers = result.past_key_values.layers
+            return (result.logits, *[x for layer in layers for x in (layer.keys, layer.values)])
+
+    config = model.config
+    past = [torch.zeros(1, config.num_key_value_heads, 3, config.head_dim) for _ in range(2 * LAYERS)]
+    tokens = torch.ones(1, 2, dtype=torch.long), torch.ones(1, 5, dtype=torch.long), torch.arange(3, 5)[None]
+    caches = [f"past_key_values.{i}.{part}" for i in range(LAYERS) for part in ("key", "value")]
+    presents = [name.replace("past_key_values", "present") for name in caches]
+    names = ["input_ids", "attention_mask", "position_ids"]
+    axes = {name: {0: "batch_size", 1: f"length of {name}"} for name in [*names, "logits"]}
+    axes |= {name: {0: "batch_size", 2: "past"} for name in caches} | {name: {2: "total"} for name in presents}
+    torch.onnx.export(
+        WithCache().eval(),
+        (*tokens, *past),
+        str(path),
+        input_names=[*names, *caches],
+        output_names=["logits", *presents],
+        dynamic_axes=axes,
+        opset_version=17,
+        dynamo=False,
+    )
+    return path

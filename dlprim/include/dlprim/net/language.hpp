@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Language models in GGUF files and in folders of transformers: text in, text out.
+// Language models in GGUF files, folders of transformers and ONNX files: text in, text out.
 #pragma once
 #include <dlprim/dtype.hpp>
 #include <dlprim/net/context.hpp>
@@ -19,7 +19,7 @@ namespace dlprim {
 struct GeneratorOptions {
   std::int64_t context = 0;  ///< positions that there is room for; 0: the model's, at most 4096
   /// Of what is computed, and of weights that the file has as floating numbers: float32, float16 or bfloat16. None:
-  /// float32 on CPUs, bfloat16 elsewhere.
+  /// float32 on CPUs, bfloat16 elsewhere. A network in an ONNX file has its own: no other may be given.
   std::optional<DataType> dtype = {};
 };
 
@@ -50,7 +50,7 @@ struct GenerationTimes {
 /// each token the host waits once. Not thread-safe.
 class Generator {
  public:
-  /// Loads a GGUF file or a folder of transformers (docs/language_models.md). Throws ValidationError for files
+  /// Loads a GGUF file, a folder of transformers, or an ONNX decoder or its folder (docs/language_models.md). Throws ValidationError for files
   /// that are damaged, NotImplementedError for models and vocabularies that are not supported.
   Generator(const Context& context, const std::string& path, const GeneratorOptions& options = {});
   ~Generator();
