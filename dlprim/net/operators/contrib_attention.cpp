@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Attention of ONNX Runtime's domain: projections, masks and caches in its forms around ONNX's operator.
+#include <dlprim/primitives/attention.hpp>
+#include <dlprim/primitives/range.hpp>
+
+#include <cmath>
+
 #include "../checked.hpp"
 #include "../contrib.hpp"
 
@@ -203,19 +208,24 @@ void rotary_op(Call& call) {
 struct GroupAttributes {
   explicit GroupAttributes(const AttributeReader& reader)
       : heads(heads_of(reader, "num_heads")), kv_heads(heads_of(reader, "kv_num_heads")),
-        prompt(attention_of(heads, kv_heads, reader.integer("causal", 1), reader, window(reader))),
-        rotate(reader.integer("do_rotary", 0)), queries(rotary(reader, heads)), keys(rotary(reader, kv_heads)) {
-    for (const char* name : {"smooth_softmax", "qk_output", "sliding_window_cache", "kv_cache_bit_width"})
+        prompt(attention_of(heads, kv_heads, reader.integer("causal", 1), reader, limits(reader))),
+        window(reader.integer("local_window_size", -1)), scale(reader.real("scale", 0)),
+        softcap(reader.real("softcap", 0)), causal(reader.integer("causal", 1)),
+        smooth(reader.integer("smooth_softmax", 0) > 0), rotate(reader.integer("do_rotary", 0)),
+        queries(rotary(reader, heads)), keys(rotary(reader, kv_heads)) {
+    for (const char* name : {"qk_output", "sliding_window_cache", "kv_cache_bit_width"})
       if (reader.integer(name, 0) > 0) throw ValidationError("attribute " + std::string(name) + " is not supported");
     if (heads < 1 || kv_heads < 1) throw ValidationError("attribute 'num_heads' or 'kv_num_heads' is missing");
   }
   std::int64_t heads, kv_heads;
   Inner prompt;
-  bool rotate;
+  std::int64_t window;
+  double scale, softcap;
+  bool causal, smooth, rotate;
   Inner queries, keys;
 
  private:
-  static Attributes window(const AttributeReader& reader) {
+  static Attributes limits(const AttributeReader& reader) {
     const std::int64_t size = reader.integer("local_window_size", -1);
     return size > 0 ? Attributes{{"left_window_size", size - 1}} : Attributes{};
   }
@@ -246,12 +256,62 @@ Tensor extended(Call& call, const Tensor& past, const Tensor& now, const std::ve
   return alike ? sequences[0] : concat(queue, sequences, 0);
 }
 
+// The i-th of `rows` queries at place before + i: which of `keys` it sees.
+Tensor seen(Queue& queue, std::int64_t before, std::int64_t rows, std::int64_t keys, std::int64_t window) {
+  const Tensor places(queue, DataType::float32, {rows, 1}), others(queue, DataType::float32, {keys});
+  sequence(queue, places.view(queue), before, 1), sequence(queue, others.view(queue), 0, 1);
+  const Scalar size[] = {window > 0 ? window : before + rows};
+  const Tensor inputs[] = {places, others};
+  return apply(queue, "y0 = x1 <= x0 && x0 - x1 < w0;", inputs, size, DataType::boolean, DataType::float32);
+}
+
+// By the primitive, from heads of queries [batch, heads, rows, width], keys and values; all sequences have `before` keys
+// of earlier calls. `sinks`: what each head's softmax adds to its denominator, as a score; undefined for nothing.
+// Undefined where ONNX's operator serves better or alone.
+Tensor attended(Call& call, const Tensor& q, Tensor k, Tensor v, std::int64_t before, const Tensor& sinks) {
+  Queue& queue = call.queue();
+  const auto& a = call.attributes<GroupAttributes>();
+  const Shape& s = q.shape();
+  const std::int64_t batch = s[0], heads = s[1], rows = s[2], width = s[3], value_width = v.shape()[3];
+  std::int64_t keys = before + rows;
+  const DataType type = q.dtype();
+  if (call.has(10) || !a.causal || a.softcap != 0 || type == DataType::float64 || std::max(width, value_width) > 256 ||
+      q.numel() == 0)
+    return {};
+  const bool windowed = a.window > 0 && a.window < keys, masked = rows > 1 && (before > 0 || windowed);
+  const AttentionSizes sizes{rows,   keys,    width, value_width, double(batch * heads * rows) * double(keys),
+                             masked, !masked, false};
+  if (rows > 1 && !sinks.defined() && decline_attention(queue.device(), type, sizes)) return {};
+  const std::int64_t first = windowed && rows == 1 ? keys - a.window : 0;
+  keys -= first;
+  k = narrow(k, 2, first, keys), v = narrow(v, 2, first, keys);
+  const Tensor out(queue, type, {batch, rows, heads, value_width}),
+      sums(queue, DataType::float32, {batch, heads, rows});
+  AttentionOptions options;
+  options.scale = a.scale != 0 ? a.scale : 1 / std::sqrt(double(width));
+  options.causal = rows > 1 && !masked;
+  AttentionInputs inputs{q.view(queue), k.view(queue), v.view(queue), std::nullopt};
+  Tensor mask;
+  if (masked) {
+    mask = expand(seen(queue, before, rows, keys, a.window), {batch, heads, rows, keys});
+    inputs.bias = mask.view(queue);
+  }
+  attention_forward(queue, inputs, permute(out, {0, 2, 1, 3}).view(queue), sums.view(queue), options);
+  Tensor y = out;
+  if (sinks.defined()) {
+    const Tensor parts[] = {out, reshape(queue, sinks, {sinks.numel(), 1}), unsqueeze(permute(sums, {0, 2, 1}), 3)};
+    y = apply(queue, "y0 = x0 / (1 + exp(x1 - x2));", parts, {}, type, DataType::float32);
+  }
+  return reshape(queue, y, {batch, rows, heads * value_width});
+}
+
 // Inputs: queries, keys, values, past keys and values, the last place of each sequence, the longest sequence's length,
-// tables of cosines and sines, positions, what is added to scores. Queries may hold keys and values, too.
+// tables of cosines and sines, positions, what is added to scores, each head's score of nothing. Queries may hold keys and
+// values, too.
 void group_query(Call& call) {
   Queue& queue = call.queue();
   const auto& a = call.attributes<GroupAttributes>();
-  for (int i = 11; i < call.inputs(); i++)
+  for (int i = 12; i < call.inputs(); i++)
     if (call.has(i)) call.fail("input " + std::to_string(i) + " is not supported");
   Tensor q = call.input(0), k = optional(call, 1), v = optional(call, 2);
   expect_rows(call, q);
@@ -277,25 +337,40 @@ void group_query(Call& call) {
     if (!first) before[n] = checked_range(checked_subtract(valid[n], rows), 0, room, "a sequence's length");
     for (std::int64_t i = 0; i < rows; i++) places.push_back(before[n] + i);
   }
-  if (a.rotate) {
+  const bool alike = std::ranges::all_of(before, [&](std::int64_t n) { return n == before[0]; });
+  if (a.rotate && alike && batch > 0 && !call.has(9)) {  // rows of the tables as they are
+    auto table = [&](int i) {
+      if (call.input(i).shape().size() != 2 || call.input(i).shape()[0] < before[0] + rows)
+        call.fail("tables " + call.input(i).shape().text() + " do not fit the positions");
+      return expand(unsqueeze(narrow(call.input(i), 0, before[0], rows), 0), {batch, rows, call.input(i).shape()[1]});
+    };
+    q = call.run(a.queries, {q, table(7), table(8)})[0], k = call.run(a.keys, {k, table(7), table(8)})[0];
+  } else if (a.rotate) {
     const Tensor positions = call.has(9) ? cast(queue, call.input(9), DataType::int64)
                                          : Tensor::from_host(DataType::int64, {batch, rows}, places.data());
     q = call.run(a.queries, {q, call.input(7), call.input(8), positions})[0];
     k = call.run(a.keys, {k, call.input(7), call.input(8), positions})[0];
   }
-  auto heads = [&](const Tensor& x) {
+  auto heads = [&](const Tensor& x, std::int64_t count) {
     const Shape& s = x.shape();
-    if (s[2] % a.kv_heads) call.fail("heads do not fit " + s.text());
-    return permute(reshape(queue, x, {s[0], s[1], a.kv_heads, s[2] / a.kv_heads}), {0, 2, 1, 3});
+    if (s[2] % count) call.fail("heads do not fit " + s.text());
+    return permute(reshape(queue, x, {s[0], s[1], count, s[2] / count}), {0, 2, 1, 3});
   };
-  k = heads(k), v = heads(v);
+  k = heads(k, a.kv_heads), v = heads(v, a.kv_heads);
   if (batch > 0) {
     k = extended(call, optional(call, 3), k, before, length), v = extended(call, optional(call, 4), v, before, length);
   }
+  call.set(1, k), call.set(2, v);
+  Tensor sinks = optional(call, 11);
+  if (!sinks.defined() && a.smooth) sinks = filled(queue, DataType::float32, {1}, 0);
+  if (sinks.defined() && sinks.numel() != 1 && sinks.numel() != a.heads) call.fail("head_sink does not fit the heads");
+  if (alike && batch > 0)
+    if (const Tensor y = attended(call, heads(q, a.heads), k, v, before[0], sinks); y.defined()) return call.set(0, y);
+  if (sinks.defined())
+    call.fail("smooth_softmax and head_sink are not supported beside a bias, softcap or lengths that differ");
   Tensor ends;
   if (!first) ends = Tensor::from_host(DataType::int64, {batch}, valid.data());
   call.set(0, call.run(a.prompt, {q, k, v, optional(call, 10), Tensor(), Tensor(), ends})[0]);
-  call.set(1, k), call.set(2, v);
 }
 
 }  // namespace

@@ -196,6 +196,18 @@ def test_group_query_attention(packed, rotary, window):
         check("GroupQueryAttention", inputs, 3, **attributes)
 
 
+@pytest.mark.parametrize("window", [-1, 2])
+def test_scores_of_nothing(window):
+    """Each head's softmax has one more number in its denominator: e to a score of its own, or to 0."""
+    attributes = {"num_heads": 4, "kv_num_heads": 2, "local_window_size": window}
+    for length, past, ends in ((4, 0, [3, 3]), (1, 5, [5, 5]), (3, 4, [6])):
+        batch = len(ends)
+        inputs = [numbers(batch, length, 64), *(numbers(batch, length, 32) for _ in range(2))]
+        inputs += [numbers(batch, 2, past, 16) for _ in range(2)] + [one(ends, I32), one(max(ends) + 1, I32)]
+        check("GroupQueryAttention", inputs, 3, smooth_softmax=1, **attributes)
+        check("GroupQueryAttention", [*inputs, *[None] * 4, 3 * numbers(4)], 3, **attributes)
+
+
 def test_rotary_embedding():
     tables = [numbers(9, 4), numbers(9, 4)]
     for interleaved in (0, 1):
@@ -360,6 +372,11 @@ HOSTILE = {
         {"num_heads": 2, "rotary_embedding_dim": 8},
     ),
     "MatMulNBits": ([numbers(1, 32), whole(4, 2, 8), numbers(4, 2)], {"K": 32, "N": 4, "bits": 4, "block_size": 16}),
+    "MoE": ([numbers(3, 8), numbers(3, 2), numbers(2, 4, 8), numbers(2, 4), numbers(2, 8, 4)], {"k": 2}),
+    "QMoE": (
+        [numbers(3, 8), numbers(3, 2), *[whole(2, 8, 8), numbers(2, 8), numbers(2, 8)] * 2],
+        {"k": 1, "expert_weight_bits": 8, "swiglu_fusion": 0},
+    ),
     "GatherBlockQuantized": (
         [whole(7, 8), one([1, 2], I64), numbers(7, 1)],
         {"bits": 4, "block_size": 16, "gather_axis": 0, "quantize_axis": 1},
