@@ -166,8 +166,9 @@ class Steps:
             scores = self.run(result[-1:])
 
 
-def exported(path, model):
-    """A model of transformers as torch.onnx writes it with a cache, in ONNX's own operators."""
+def exported(path, model, opset):
+    """A model of transformers as torch.onnx writes it with a cache, in ONNX's own operators: by way of TorchScript
+    below operator set 18, by torch.export from there on."""
     import torch
     import transformers
 
@@ -191,16 +192,14 @@ def exported(path, model):
     caches = [f"past_key_values.{i}.{part}" for i in range(LAYERS) for part in ("key", "value")]
     presents = [name.replace("past_key_values", "present") for name in caches]
     names = ["input_ids", "attention_mask", "position_ids"]
-    axes = {name: {0: "batch_size", 1: f"length of {name}"} for name in [*names, "logits"]}
-    axes |= {name: {0: "batch_size", 2: "past"} for name in caches} | {name: {2: "total"} for name in presents}
-    torch.onnx.export(
-        WithCache().eval(),
-        (*tokens, *past),
-        str(path),
-        input_names=[*names, *caches],
-        output_names=["logits", *presents],
-        dynamic_axes=axes,
-        opset_version=17,
-        dynamo=False,
-    )
+    options = {"input_names": [*names, *caches], "output_names": ["logits", *presents], "opset_version": opset}
+    if opset < 18:
+        axes = {name: {0: "batch_size", 1: f"length of {name}"} for name in [*names, "logits"]}
+        axes |= {name: {0: "batch_size", 2: "past"} for name in caches} | {name: {2: "total"} for name in presents}
+        options |= {"dynamic_axes": axes, "dynamo": False}
+    else:
+        open_size = torch.export.Dim.DYNAMIC
+        shapes = [{1: open_size} for _ in tokens], [{2: open_size} for _ in past]
+        options |= {"dynamic_shapes": (*shapes[0], tuple(shapes[1])), "dynamo": True}
+    torch.onnx.export(WithCache().eval(), (*tokens, *past), str(path), **options)
     return path

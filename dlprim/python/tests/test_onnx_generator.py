@@ -59,7 +59,22 @@ def exported(tmp_path_factory):
     from test_generator import tiny
 
     model = tiny("qwen2", vocab=onnx_decoders.VOCABULARY)
-    return model, onnx_decoders.exported(tmp_path_factory.mktemp("exported") / "model.onnx", model)
+    return model, onnx_decoders.exported(tmp_path_factory.mktemp("exported") / "model.onnx", model, 17)
+
+
+@pytest.mark.parametrize("opset", [18, 23])
+def test_networks_of_torch_export(opset, tmp_path):
+    """From operator set 23 on with Attention, RotaryEmbedding and RMSNormalization."""
+    from test_generator import tiny
+
+    pytest.importorskip("onnxscript")
+    model = tiny("llama", vocab=onnx_decoders.VOCABULARY)
+    model.config.save_pretrained(tmp_path)
+    checkpoints.characters(onnx_decoders.VOCABULARY).save(str(tmp_path / "tokenizer.json"))
+    network = onnx_decoders.exported(tmp_path / "model.onnx", model, opset)
+    types = {node.op_type for node in onnx.load(str(network), load_external_data=False).graph.node}
+    assert types.issuperset({"Attention", "RotaryEmbedding", "RMSNormalization"}) == (opset == 23)
+    check(tmp_path, network)
 
 
 @pytest.mark.parametrize("place", ["model.onnx", "onnx/model.onnx", "decoder_model_merged.onnx"])
