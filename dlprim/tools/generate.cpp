@@ -48,8 +48,8 @@ void run(GenerateOptions& o) {
 void generate(CLI::App& program) {
   auto options = std::make_shared<GenerateOptions>();
   SamplingOptions& sampling = options->sampling;
-  CLI::App* command =
-      program.add_subcommand("generate", "Goes on with a text by a language model: GGUF, or a folder of transformers");
+  CLI::App* command = program.add_subcommand(
+      "generate", "Goes on with a text by a language model: GGUF, a folder of transformers, or ONNX");
   command
       ->add_option(
           "model", options->model,
