@@ -108,5 +108,5 @@ def test_program(tmp_path):
     text = dlprim.Generator(tmp_path).generate("Hello", tokens=8)
     output = program("generate", tmp_path, "--prompt", "Hello", "--tokens", 8)
     assert text in output and "prompt: 5 tokens" in output
-    checkpoints.change(tmp_path / "config.json", model_type="mixtral")
-    assert "'mixtral'" in program("generate", tmp_path, "--prompt", "x", code=1)
+    checkpoints.change(tmp_path / "config.json", model_type="falcon")
+    assert "'falcon'" in program("generate", tmp_path, "--prompt", "x", code=1)
