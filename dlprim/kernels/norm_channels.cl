@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Sums over the rows of [rows, columns] data, columns next to each other, each a channel: a batch norm's moments of x or,
 // with SUMS, its gradients' sums of gy and of gy * (x - mean). LANES x ROWS work-items take PACK columns each, every
-// ROWS-th row of a chunk (grid dim 1) of `chunk` rows, AHEAD of them read at once. merge_channels adds up what the chunks leave,
-// [chunks, columns]. Defines also: X_TAG, G_TAG, S_TAG (statistics), R_TAG (running ones, with HAS_RUNNING).
+// ROWS-th row of a chunk (grid dim 1) of `chunk` rows, AHEAD of them read at once. merge_channels, of SIDE x ACROSS
+// work-items, adds up what the chunks leave, [chunks, columns]. Defines also: X_TAG, G_TAG, S_TAG (statistics), R_TAG
+// (running ones, with HAS_RUNNING).
 //
 // A work-item's moments are taken around its first element f: with d = x - f, m2 = sum d^2 - (sum d)^2 / n. Rounding
 // errors are multiplied by at most n, whatever the data are, for f itself adds as much to m2: (f - mean)^2 <= m2. Those of
@@ -96,9 +97,7 @@ void norm_channels(GLOBAL(Partial, partial_data), DATA, ulong rows, ulong column
   }
 }
 
-// 32 work-items for each of 8 columns.
-#define SIDE 32
-#define ACROSS 8
+// SIDE work-items for each of ACROSS columns.
 #define EACH_PART for (ulong j = side; j < parts; j += SIDE)
 
 // The sum of what the work-items of a column have.

@@ -27,6 +27,7 @@ KernelSource source_of(const Key& key, const char* kernel) {
   source.define("X_TAG", tag(key.x)).define("G_TAG", tag(key.g)).define("S_TAG", tag(key.statistics));
   source.define("R_TAG", tag(key.results)).define("SUMS", key.sums).define("HAS_RUNNING", key.running);
   source.define("PACK", key.pack).define("LANES", key.lanes).define("ROWS", group / key.lanes);
+  source.define("ACROSS", merged_columns).define("SIDE", group / merged_columns);
   return source.define("AHEAD", ahead);
 }
 

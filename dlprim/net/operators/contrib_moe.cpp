@@ -144,7 +144,8 @@ Routes routes(Call& call, std::int64_t tokens, std::int64_t experts, const std::
     const double* row = scores.data() + t * experts;
     std::vector<std::int64_t> order(std::size_t(experts), 0);
     std::iota(order.begin(), order.end(), std::int64_t(0));
-    std::ranges::stable_sort(order, std::greater(), [&](std::int64_t e) { return row[e]; });
+    const auto score = [&](std::int64_t e) { return std::isnan(row[e]) ? -HUGE_VAL : row[e]; };
+    std::ranges::stable_sort(order, std::greater(), score);
     std::vector<double> shares;
     double all = 0, chosen = 0;
     for (std::int64_t i = 0; i < experts; i++) all += std::exp(row[i] - row[order[0]]);
