@@ -84,6 +84,17 @@ QueueStatus& Queue::status() {
   return *status_.load();
 }
 
+BufferRef Queue::zeroed_counters() {
+  std::call_once(counters_once_, [this] {
+    std::vector<cl_uint> zeros(std::size_t(counters), 0);
+    cl_int code = CL_SUCCESS;
+    counters_ = cl::Buffer(clCreateBuffer(device_.context()(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                          zeros.size() * sizeof(cl_uint), zeros.data(), &code));
+    check(code, "clCreateBuffer");
+  });
+  return {counters_(), 0};
+}
+
 void Queue::check_status() {
   gates_->check();
   if (QueueStatus* status = status_.load(std::memory_order_acquire)) status->check();

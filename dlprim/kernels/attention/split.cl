@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Attention of few queries to many keys, forward ("Flash-Decoding", T. Dao et al., 2023): a warp takes `length` keys of
 // a head and all rows that read them, at most 16: the queries of the `sharing` heads, one after the other. What it
-// finds goes to memory, for combine.cl. Defines are those of mma.clh, with WARPS and TILES 1, and STAGES: slices in
-// local memory, all but one of which are on their way.
+// finds goes to memory, for combine.cl; with COMBINES the last warp of a head puts its parts together. Defines are those
+// of mma.clh, with WARPS and TILES 1, COMBINES, and STAGES: slices in local memory, all but one of which are on their way.
 #include "attention/mma.clh"
 
 #define STAGE (SLICE * (ROW + VALUE_ROW))
@@ -23,9 +23,70 @@ inline uint fetch_query(__global const ushort *q, int r, int rows, int key_head,
            bias_at(biases + head_at(&p->bias, batch, HEAD(r)), QUERY(r), (kv) + 1, p))
 #endif
 
+#if COMBINES
+#define COMBINE_ARGUMENTS , GLOBAL(STORAGE(TAG), out), GLOBAL(float, logsumexp), GLOBAL(uint, counters)
+#define TOGETHER 4  // rows whose parts are read at once, for waiting for memory is what takes time
+
+// Counts the groups of a head that have left their parts in memory; whether this one is the last, which sets it to 0.
+inline bool is_last(__global uint *counter, int groups, __local uint *last) {
+  FENCE_DEVICE();
+  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  if (get_local_id(0) == 0) {
+    *last = atomic_inc(counter) == groups - 1;
+    if (*last) *counter = 0;
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  FENCE_DEVICE();
+  return *last;
+}
+
+// Of a head of keys; `sums` and `weights` are those of its first part, one row behind the other and so part by part. At
+// most MOST rows of all parts. A work-item takes four columns.
+inline void combine_parts(__global const float *sums, __global const float2 *weights, int splits, int rows,
+                          int key_head, int batch, const Params *p, __global STORAGE(TAG) *out,
+                          __global float *logsumexp, __local float2 *parts, __local float *factors) {
+  const int item = get_local_id(0), column = 4 * item;
+  for (int e = item; e < splits * rows; e += GROUP) parts[e] = weights[e];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int e = item; e < splits * rows; e += GROUP) {
+    float largest = -INFINITY, total = 0;
+    for (int i = e % rows; i < splits * rows; i += rows) largest = fmax(largest, parts[i].x);
+    const float base = largest == -INFINITY ? 0 : largest;
+    for (int i = e % rows; i < splits * rows; i += rows) total += parts[i].y * exp2(parts[i].x - base);
+    factors[e] = total == 0 ? 0 : exp2(parts[e].x - base) / total;
+    if (e < rows)
+      logsumexp[((long)batch * p->heads + HEAD(e)) * p->queries + QUERY(e)] = log_sum(largest, total);
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (column >= VALUE_WIDTH) return;
+  for (int first = 0; first < rows; first += TOGETHER) {
+    float4 result[TOGETHER];
+    UNROLL for (int r = 0; r < TOGETHER; r++) result[r] = 0;
+#pragma unroll 4
+    for (int i = 0; i < splits; i++)
+      UNROLL for (int r = 0; r < TOGETHER; r++) {
+        const int e = i * rows + min(first + r, rows - 1);
+        result[r] += *(__global const float4 *)(sums + (long)e * VALUE_WIDTH + column) * factors[e];
+      }
+    UNROLL for (int r = 0; r < TOGETHER; r++) {
+      const int row = first + r;
+      if (row >= rows) break;
+      __global STORAGE(TAG) *O = out + head_at(&p->out, batch, HEAD(row)) + (long)QUERY(row) * p->out.row;
+      if (column < p->value_width) STORE(TAG, O, column, result[r].x);
+      if (column + 1 < p->value_width) STORE(TAG, O, column + 1, result[r].y);
+      if (column + 2 < p->value_width) STORE(TAG, O, column + 2, result[r].z);
+      if (column + 3 < p->value_width) STORE(TAG, O, column + 3, result[r].w);
+    }
+  }
+}
+#else
+#define COMBINE_ARGUMENTS
+#endif
+
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
-           BIAS_ARGUMENT GLOBAL(float, sums), GLOBAL(float2, weights), const int splits, const int length) {
+           BIAS_ARGUMENT GLOBAL(float, sums), GLOBAL(float2, weights), const int splits,
+           const int length COMBINE_ARGUMENTS) {
   const Params *p = &params;
   __local ushort slices[STAGES * STAGE] __attribute__((aligned(16)));
   WARPS_MEMORY(shared, WARPS);
@@ -41,7 +102,10 @@ void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k)
   __global const STORAGE(BIAS_TAG) *biases = CONST_POINTER(STORAGE(BIAS_TAG), bias);
   const int above = min(line, rows - 1), below = min(line + 8, rows - 1);
 #endif
-  UNROLL for (int i = 0; i < STAGES - 1; i++) ISSUE_KEYS(first + i * SLICE, slices + i * STAGE);
+  // Groups begin at different slices: parts lie at equal distances, and memory serves some of these by few channels.
+  const int count = (end - first + SLICE - 1) / SLICE, skipped = count > 0 ? group % count : 0;
+#define SLICE_AT(i) ((i) < count ? first + ((i) + skipped - ((i) + skipped < count ? 0 : count)) * SLICE : end)
+  UNROLL for (int i = 0; i < STAGES - 1; i++) ISSUE_KEYS(SLICE_AT(i), slices + i * STAGE);
 
   uint4 qs[WIDTH / 16];
   float4 sum[VALUE_WIDTH / 8], s[SLICE / 8];
@@ -54,11 +118,12 @@ void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k)
   }
   UNROLL for (int j = 0; j < VALUE_WIDTH / 8; j++) sum[j] = 0;
 
-  for (int begin = first, stage = 0; begin < end; begin += SLICE, stage = stage == STAGES - 1 ? 0 : stage + 1) {
+  for (int i = 0, stage = 0; i < count; i++, stage = stage == STAGES - 1 ? 0 : stage + 1) {
+    const int begin = SLICE_AT(i);
     const __local ushort *keys = slices + stage * STAGE, *values = keys + SLICE * ROW;
     WAIT_COPIES(STAGES - 2);
     barrier(CLK_LOCAL_MEM_FENCE);
-    ISSUE_KEYS(begin + (STAGES - 1) * SLICE, slices + (stage == 0 ? STAGES - 1 : stage - 1) * STAGE);
+    ISSUE_KEYS(SLICE_AT(i + STAGES - 1), slices + (stage == 0 ? STAGES - 1 : stage - 1) * STAGE);
     UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] = 0;
     UNROLL for (int d = 0; d < WIDTH / 16; d++)
       UNROLL for (int j = 0; j < SLICE / 16; j++) {
@@ -113,4 +178,14 @@ void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k)
       *(__global float2 *)(S + 8 * j) = half_of ? sum[j].hi : sum[j].lo;
     if (pair == 0) POINTER(float2, weights)[at] = half_of ? (float2)(largest.y, total.y) : (float2)(largest.x, total.x);
   }
+#if COMBINES
+  __local float2 parts[MOST];
+  __local float factors[MOST];
+  __local uint last;
+  const int head = group / splits;
+  if (is_last(POINTER(uint, counters) + head, splits, &last))
+    combine_parts(POINTER(float, sums) + (long)head * splits * rows * VALUE_WIDTH,
+                  POINTER(float2, weights) + (long)head * splits * rows, splits, rows, key_head, batch, p,
+                  POINTER(STORAGE(TAG), out), POINTER(float, logsumexp), parts, factors);
+#endif
 }

@@ -30,7 +30,9 @@ AttentionLayout layout_of(const char* what, const TensorView& x) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   DLPRIM_EXPECT(std::max(x.stride(2), -x.stride(2)) <= most && std::max(x.stride(3), -x.stride(3)) <= most, "attention",
                 what, " with rows less than 2^31 elements apart");
-  return {x.stride(0), x.stride(1), std::int32_t(x.stride(2)), std::int32_t(x.stride(3))};
+  // Kernels go by what all strides are multiples of: those of single batches and heads may be anything.
+  const auto distance = [&](int dim) { return x.size(dim) > 1 ? x.stride(dim) : 0; };
+  return {distance(0), distance(1), std::int32_t(x.stride(2)), std::int32_t(x.stride(3))};
 }
 
 using Sizes = std::array<std::int64_t, 4>;

@@ -75,6 +75,9 @@ class Queue {
   std::int64_t in_flight() const noexcept { return backlog_.in_flight(); }
   /// Where its kernels report errors that they find in data; made at first use.
   QueueStatus& status();
+  /// uint[counters], 0 whenever a kernel begins, for kernels that count their groups: each leaves zeros. Made at first use.
+  BufferRef zeroed_counters();
+  static constexpr std::int64_t counters = 4096;
   /// Blocks until everything has run; throws IndexError and others that checked kernels reported.
   void finish();
 
@@ -134,6 +137,8 @@ class Queue {
   std::unique_ptr<GateOutcomes> gates_;
   std::once_flag status_once_;
   std::atomic<QueueStatus*> status_{nullptr};
+  std::once_flag counters_once_;
+  cl::Buffer counters_;
 };
 
 }  // namespace dlprim

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Attention of few queries on matrix units (NVIDIA's, through inline PTX), forward: the keys are shared out.
+#include <dlprim/runtime/environment.hpp>
+
+#include <cstdio>
+#include <vector>
+
 #include "../../../tuning/store.hpp"
 #include "../problem.hpp"
 
@@ -8,18 +13,25 @@ namespace dlprim::attention_cores {
 namespace {
 
 constexpr std::int32_t most_rows = 16, most_splits = 64;  // as in combine.cl
+constexpr std::int64_t most_parts = 64;  // rows of all parts of a head that the head's last group combines
 constexpr std::size_t combining_group = 256;
 
 struct Key {
-  std::uint8_t type, bias, vector, padding;
+  std::uint8_t type, bias, vector, combines;
   std::uint16_t width, value_width;
+  std::uint8_t whole, padding[3];
 };
 
 struct Tile {
   std::int32_t groups, slice, stages;  // groups of a compute unit
 };
 
+// DLPRIM_ATTENTION_TILE=5x16x3 for measurements.
 Tile tile_of(const Device& device) {
+  const char* forced = environment::text("DLPRIM_ATTENTION_TILE");
+  Tile tile{};
+  char more;
+  if (forced && std::sscanf(forced, "%dx%dx%d%c", &tile.groups, &tile.slice, &tile.stages, &more) == 3) return tile;
   static tuning::Numbers<3> numbers("attention.split");
   const auto& [groups, slice, stages] = numbers(device);
   return {std::int32_t(groups), std::int32_t(slice), std::int32_t(stages)};
@@ -30,6 +42,7 @@ KernelSource split_source(const Key& key, const Tile& tile) {
   define_attention(source, key.bias, false, false);
   source.define("TAG", tag(DataType(key.type))).define("WARPS", 1).define("TILES", 1);
   source.define("SLICE", tile.slice).define("STAGES", tile.stages);
+  source.define("COMBINES", key.combines).define("MOST", most_parts).define("WHOLE", key.whole);
   source.define("WIDTH", key.width).define("VALUE_WIDTH", key.value_width).define("VECTOR", key.vector);
   return source.define("PAIRS", 0);
 }
@@ -62,7 +75,6 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   if (std::int64_t(p.batch) * p.heads >= 1 << 24) return "too many heads";
   if (forced) return nullptr;
   if (info.nv_compute_capability < 80) return "the device has no matrix units that it can use";
-  if (p.keys < 256) return "too few keys";
   return nullptr;
 }
 
@@ -74,14 +86,21 @@ void run(Queue& queue, const AttentionProblem& x) {
   key.type = std::uint8_t(x.type), key.bias = bias_code(x);
   key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
   key.vector = std::uint8_t(vector_of({{p.q, x.q, p.width}, {p.k, x.k, p.width}, {p.v, x.v, p.value_width}}, 8));
+  key.whole = key.vector == 8 && p.width == key.width && p.value_width == key.value_width;
   const Tile tile = tile_of(device);
   const std::int32_t length = length_of(device.info(), p, tile), splits = std::max((p.keys + length - 1) / length, 1);
   const std::int64_t groups = std::int64_t(p.batch) * (p.heads / p.sharing) * splits;
-  const std::size_t rows = std::size_t(groups) * p.sharing * p.queries;
-  const Workspace sums(queue, rows * key.value_width * sizeof(float)), weights(queue, rows * 2 * sizeof(float));
+  const std::int64_t heads = groups / splits, rows = std::int64_t(p.sharing) * p.queries;
+  key.combines = splits * rows <= most_parts && heads <= Queue::counters;
+  const std::size_t parts = std::size_t(groups * rows);
+  const Workspace sums(queue, parts * key.value_width * sizeof(float)), weights(queue, parts * 2 * sizeof(float));
   Kernel& split = splitting.get(device, key, [&] { return split_source(key, tile); });
-  launch_attention(queue, split, groups, 32, x, sums.data(), weights.data(), splits, length);
-  const Key combined{key.type, key.bias, 0, 0, 0, key.value_width};
+  std::vector<BufferRef> results;
+  if (key.combines) results = {x.out, x.logsumexp, queue.zeroed_counters()};
+  launch_attention(queue, split, groups, 32, x, sums.data(), weights.data(), splits, length,
+                   std::span<const BufferRef>(results));
+  if (key.combines) return;
+  const Key combined{.type = key.type, .bias = key.bias, .value_width = key.value_width};
   Kernel& combine = combining.get(device, combined, [&] { return combine_source(combined); });
   launch(queue, combine, NDRange(std::size_t(p.batch) * p.heads * p.queries * combining_group, combining_group), p,
          x.out, x.logsumexp, sums.data(), weights.data(), splits);
