@@ -15,14 +15,20 @@ constexpr std::int64_t most_rows = 32;  // of x
 
 struct Key {
   FormatKey format;
-  std::uint8_t row_tiles, tiles, warps, piece, steps, bias, shifted, unused;
+  std::uint8_t row_tiles, tiles, warps, piece, steps, bias, shifted, quads;
   std::uint16_t group;
 };
 
 std::int64_t word_numbers(const PackedWeights& w) { return 32 / row(w.format).bits; }
 
+// Whether each of four lanes reads a group of scales: sixteen bytes, where less at a time would not keep memory busy.
+bool reads_quads(const PackedWeights& w, std::int64_t m) {
+  return w.format == WeightFormat::int4 && w.group == 32 && w.k % 128 == 0 && m <= 2;
+}
+
 // Words of a row that a lane reads at a time: four lanes' lie in one group of scales. 0: no number will do.
-std::int64_t piece_of(const PackedWeights& w) {
+std::int64_t piece_of(const PackedWeights& w, std::int64_t m) {
+  if (reads_quads(w, m)) return 4;
   if (w.format == WeightFormat::int4_tiles) return w.tiles / 2;
   const std::int64_t least = row(w.format).bits == 8 ? 2 : 1;
   for (std::int64_t piece = 4; piece >= least; piece /= 2) {
@@ -41,6 +47,7 @@ void shape(Key& key, const PackedWeights& w, std::int64_t units, std::size_t loc
   if (wide && many && !bytes && local > 4 * 512 * std::size_t(key.warps * key.row_tiles) + 2048) key.tiles = 4;
   const bool one_step = wide && !(bytes && many) && !(w.format == WeightFormat::int4 && key.row_tiles == 1);
   key.steps = std::uint8_t(key.tiles == 1 ? 4 : one_step ? 1 : 2);
+  if (key.quads) key.tiles = key.steps = 1;
 }
 
 KernelSource source_of(const Key& key) {
@@ -48,6 +55,7 @@ KernelSource source_of(const Key& key) {
   define(source, key.format);
   source.define("MT", key.row_tiles).define("R", key.tiles).define("WARPS", key.warps).define("PIECE", key.piece);
   source.define("U", key.steps).define("GROUP", key.group).define("SHIFTED", key.shifted);
+  source.define("QUADS", key.quads);
   return key.bias ? source.define("BIAS") : source;
 }
 
@@ -66,7 +74,7 @@ const char* decline_units(const DeviceInfo& device, const TensorView& x, const P
   if (row(w.format).table && w.k % w.group) return "a scale belongs to two rows";
   const bool sums_alone = w.format == WeightFormat::int8 || row(w.format).table;
   if (x.sizes[0] == 1 && sums_alone && !settings.gpu_forms) return "one row is quicker without";
-  if (piece_of(w) == 0) return "steps do not divide rows or groups";
+  if (piece_of(w, x.sizes[0]) == 0) return "steps do not divide rows or groups";
   return nullptr;
 }
 
@@ -76,7 +84,8 @@ void multiply_by_units(Queue& queue, const TensorView& x, const PackedWeights& w
   const bool tiled = w.format == WeightFormat::int4_tiles;
   Key key{};
   key.format = format_key(w, x.dtype), key.bias = bias.defined();
-  key.row_tiles = std::uint8_t((m + 7) / 8), key.piece = std::uint8_t(piece_of(w));
+  key.row_tiles = std::uint8_t((m + 7) / 8), key.piece = std::uint8_t(piece_of(w, m));
+  key.quads = reads_quads(w, m);
   key.group = std::uint16_t(w.group < w.k || tiled ? w.group : 0);
   key.shifted =
       w.zero_points != ZeroPoints::none || w.middle != 0 || row(w.format).bits == 4 || x.dtype == DataType::float16;

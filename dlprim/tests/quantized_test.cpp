@@ -212,6 +212,16 @@ TEST(Quantized, ProductByMatrixUnits) {
   check_product(more[0], DataType::bfloat16, 32, false);
 }
 
+// One or two rows of x whose weights have groups of 32: each lane of four reads one.
+TEST(Quantized, GroupsOf32ByMatrixUnits) {
+  const testing::Setting forms(settings.gpu_forms);
+  for (const Case& c :
+       {Case{WeightFormat::int4, subtracted, 130, 256, 32, 0}, Case{WeightFormat::int4, added, 47, 4224, 32, 0},
+        Case{WeightFormat::int4, none, 16, 128, 32, 0}})
+    for (const std::int64_t m : {1, 2, 3})
+      for (const DataType type : {DataType::float16, DataType::bfloat16}) check_product(c, type, m, m == 2);
+}
+
 TEST(Quantized, WeightsAreUnpackedPartByPart) {
   check_product({WeightFormat::table4, none, 128, 1 << 18, 64, 0}, DataType::float32, 9, true);
 }

@@ -8,6 +8,8 @@
 //   PIECE          words of a row that a lane reads at a time: 4 PIECE of them lie in one group of scales, or are tiles
 //   U              such steps whose loads are under way together
 //   GROUP          weights that share a scale; 0: all of a row
+//   QUADS          each of the four lanes reads a group of scales, of at most two rows of x: four columns of the second
+//                  operand are a row, each with the factors of one lane and 0 for the others, and have sums of their own
 //   BIAS           a vector is added
 #include "lib/packed_weights.clh"
 #include "lib/nvidia.clh"
@@ -96,6 +98,19 @@ inline void load_piece(uint *w, __global const uint *from) {
 #endif
 }
 
+// With QUADS a lane's sums are of two neighbouring groups of a row of x, from this one on.
+#define SUM_GROUP (warp.lane % 2 * 2)
+#define X_ROW(t) (QUADS ? line / 4 : line + 8 * (t))
+#define INSIDE (!QUADS || (line / 4 < p.m && warp.lane % 4 == line % 4))
+// Scales of a step that a lane keeps: of the groups that it goes through, or of its two columns.
+#define SCALES (QUADS ? 2 : GROUPS_A_STEP)
+#define SCALE_GROUP(step, g) (QUADS ? (step) * 4 + SUM_GROUP + (g) : ((step) * STEP + (g) * GROUP) / GROUP)
+
+#define ADD_QUADS(r, t, own)                                                                                       \
+  sum[r][t] += (float4)((own)[0][r][0].factor, (own)[1][r][0].factor, (own)[0][r][1].factor, (own)[1][r][1].factor) * \
+                   raw[r][t] +                                                                                     \
+               (float4)((own)[0][r][0].shift, (own)[1][r][0].shift, (own)[0][r][1].shift, (own)[1][r][1].shift) *  \
+                   x_sum[t]
 #define ADD_GROUP(r, t, low, high)                                                             \
   sum[r][t] += (float4)((low).factor, (low).factor, (high).factor, (high).factor) * raw[r][t] + \
                (float4)((low).shift, (low).shift, (high).shift, (high).shift) * x_sum[t]
@@ -137,7 +152,7 @@ void packed_units(CONST_GLOBAL(ushort, x_data), CONST_GLOBAL(uint, w_data), CONS
     }
   const uint w_step = (FORMAT == INT4_TILES ? 32 : 4) * PIECE;
   __global const ushort *X[MT];
-  UNROLL for (int t = 0; t < MT; t++) X[t] = CONST_POINTER(ushort, x_data) + (ulong)min((uint)(line + 8 * t), p.m - 1) * p.k;
+  UNROLL for (int t = 0; t < MT; t++) X[t] = CONST_POINTER(ushort, x_data) + (ulong)min((uint)X_ROW(t), p.m - 1) * p.k;
 
   const uint one = IS_BF16(T) ? 0x3f803f80u : 0x3c003c00u;
   float4 sum[R][MT], raw[R][MT], x_sum[MT];
@@ -148,17 +163,23 @@ void packed_units(CONST_GLOBAL(ushort, x_data), CONST_GLOBAL(uint, w_data), CONS
   for (uint begin = 0; begin < steps; begin += WARPS * U) {
     const uint own = begin + warp.number * U;
     uint w[U][R][2][PIECE];
+#if QUADS
+    uint4 factors[U][UNIT_PARTS];
+#endif
 #if GROUP
-    Scale scale[U][GROUPS_A_STEP][R][2];
+    Scale scale[U][SCALES][R][2];
 #endif
     UNROLL for (int u = 0; u < U; u++) {
       const uint step = min(own + u, steps - 1);
+#if QUADS
+      UNROLL for (int part = 0; part < UNIT_PARTS; part++)
+        factors[u][part] = factors_of(X[0] + (ulong)step * STEP, part, warp.lane, INSIDE && own + u < steps);
+#endif
       UNROLL for (int r = 0; r < R; r++)
         UNROLL for (int h = 0; h < 2; h++) {
           load_piece(w[u][r][h], W[r][h] + (ulong)step * w_step);
 #if GROUP
-          UNROLL for (int g = 0; g < GROUPS_A_STEP; g++)
-            scale[u][g][r][h] = SCALE_OF(row[r][h], (step * STEP + g * GROUP) / GROUP);
+          UNROLL for (int g = 0; g < SCALES; g++) scale[u][g][r][h] = SCALE_OF(row[r][h], SCALE_GROUP(step, g));
 #endif
         }
     }
@@ -168,7 +189,12 @@ void packed_units(CONST_GLOBAL(ushort, x_data), CONST_GLOBAL(uint, w_data), CONS
         UNROLL for (int r = 0; r < R; r++)
           UNROLL for (int h = 0; h < 2; h++) a[r][h] = decode_part(w[u][r][h], part, pairs);
         UNROLL for (int t = 0; t < MT; t++) {
-          const uint4 b = factors_of(X[t] + (ulong)(own + u) * STEP, part, warp.lane, own + u < steps);
+#if QUADS
+          const uint4 b = factors[u][part];
+#else
+          const uint4 b = factors_of(X[t] + (ulong)(own + u) * STEP, part, warp.lane,
+                                     INSIDE && own + u < steps);
+#endif
           UNROLL for (int r = 0; r < R; r++) {
             UNITS(&raw[r][t], (uint4)(a[r][0].x, a[r][1].x, a[r][0].y, a[r][1].y), b.xy, &warp);
             UNITS(&raw[r][t], (uint4)(a[r][0].z, a[r][1].z, a[r][0].w, a[r][1].w), b.zw, &warp);
@@ -183,7 +209,11 @@ void packed_units(CONST_GLOBAL(ushort, x_data), CONST_GLOBAL(uint, w_data), CONS
           const int g = part / GROUP_PARTS;
           UNROLL for (int t = 0; t < MT; t++) {
             UNROLL for (int r = 0; r < R; r++) {
+#if QUADS
+              ADD_QUADS(r, t, scale[u]);
+#else
               ADD_GROUP(r, t, scale[u][g][r][0], scale[u][g][r][1]);
+#endif
               raw[r][t] = 0;
             }
             x_sum[t] = 0;
@@ -210,9 +240,17 @@ void packed_units(CONST_GLOBAL(ushort, x_data), CONST_GLOBAL(uint, w_data), CONS
     const int column = o % (16 * R), i = o / (16 * R);
     const ulong n = first + column;
     if (i >= p.m || n >= p.n) continue;
-    const int slot = (column / 16 * MT + i / 8) * 4 + column % 16 / 8 * 2 + i % 2, lane = column % 8 * 4 + i % 8 / 2;
     float total = 0;
+#if QUADS
+    const int slot = column / 16 * 4 + column % 16 / 8 * 2, lane = column % 8 * 4 + 2 * i;
+    for (int from = 0; from < WARPS; from++) {
+      const __local float *four = sums + (from * SUMS + slot) * 32 + lane;
+      total += (four[0] + four[1]) + (four[32] + four[33]);
+    }
+#else
+    const int slot = (column / 16 * MT + i / 8) * 4 + column % 16 / 8 * 2 + i % 2, lane = column % 8 * 4 + i % 8 / 2;
     for (int from = 0; from < WARPS; from++) total += sums[(from * SUMS + slot) * 32 + lane];
+#endif
     STORE(T, POINTER(ushort, out), (ulong)i * p.n + n, WITH_BIAS(total, n));
   }
 }
