@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Tokens a second of a language model of 0.5 billion random weights in Q4_0: dlprim and llama.cpp (the package
-xllamacpp, which has it compiled), alternating in one run, and the CPU time of each.
+"""Tokens a second of a language model of random weights in Q4_0, by default of 0.5 billion: dlprim and llama.cpp (the
+package xllamacpp, which has it compiled), alternating in one run, and the CPU time of each.
 
-python benchmarks/generate.py [--tokens 32] [--prompt 128] [--device cpu] [--only dlprim ...] [--python FILE]
-[--folder DIR]
+python benchmarks/generate.py [--shape 8B] [--tokens 32] [--prompt 128] [--device cpu] [--only dlprim ...]
+[--python FILE] [--folder DIR]
 
 What is not installed is left out. The file of random weights stays in the folder."""
 
@@ -23,7 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "dlprim/python"), str(ROOT / "dlprim/python/tests")]
 import gguf_files  # noqa: E402
 
-LAYERS, WIDTH, HEADS, KEY_HEADS, INNER, VOCABULARY = 24, 896, 14, 2, 4864, 151936
+# Of Qwen2 and Llama 3: layers, width, heads, heads of keys, width between, vocabulary.
+SHAPES = {"0.5B": (24, 896, 14, 2, 4864, 151936), "8B": (32, 4096, 32, 8, 14336, 128256)}
 
 
 def random_blocks(random, rows, columns, kind):
@@ -34,38 +35,39 @@ def random_blocks(random, rows, columns, kind):
     return blocks.tobytes()
 
 
-def write_model(path):
+def write_model(path, shape):
+    layers, width, heads, key_heads, inner, vocabulary = SHAPES[shape]
     random, q4 = np.random.default_rng(0), gguf_files.Q4_0
-    key = KEY_HEADS * WIDTH // HEADS
-    matrices = {"token_embd": (VOCABULARY, WIDTH, gguf_files.Q8_0)}
-    vectors = {"output_norm.weight": np.ones(WIDTH)}
-    for i in range(LAYERS):
+    key = key_heads * width // heads
+    matrices = {"token_embd": (vocabulary, width, gguf_files.Q8_0)}
+    vectors = {"output_norm.weight": np.ones(width)}
+    for i in range(layers):
         block = f"blk.{i}."
         for name, rows, columns in (
-            ("attn_q", WIDTH, WIDTH),
-            ("attn_k", key, WIDTH),
-            ("attn_v", key, WIDTH),
-            ("attn_output", WIDTH, WIDTH),
-            ("ffn_gate", INNER, WIDTH),
-            ("ffn_up", INNER, WIDTH),
-            ("ffn_down", WIDTH, INNER),
+            ("attn_q", width, width),
+            ("attn_k", key, width),
+            ("attn_v", key, width),
+            ("attn_output", width, width),
+            ("ffn_gate", inner, width),
+            ("ffn_up", inner, width),
+            ("ffn_down", width, inner),
         ):
             matrices[block + name] = (rows, columns, q4)
-        vectors |= {block + name + ".weight": np.ones(WIDTH) for name in ("attn_norm", "ffn_norm")}
-        vectors |= {f"{block}attn_{n}.bias": np.zeros(s) for n, s in (("q", WIDTH), ("k", key), ("v", key))}
+        vectors |= {block + name + ".weight": np.ones(width) for name in ("attn_norm", "ffn_norm")}
+        vectors |= {f"{block}attn_{n}.bias": np.zeros(s) for n, s in (("q", width), ("k", key), ("v", key))}
     values = {
         "general.architecture": "qwen2",
-        "general.name": "random 0.5B",
-        "qwen2.block_count": LAYERS,
-        "qwen2.embedding_length": WIDTH,
-        "qwen2.feed_forward_length": INNER,
+        "general.name": f"random {shape}",
+        "qwen2.block_count": layers,
+        "qwen2.embedding_length": width,
+        "qwen2.feed_forward_length": inner,
         "qwen2.context_length": 4096,
-        "qwen2.attention.head_count": HEADS,
-        "qwen2.attention.head_count_kv": KEY_HEADS,
+        "qwen2.attention.head_count": heads,
+        "qwen2.attention.head_count_kv": key_heads,
         "qwen2.attention.layer_norm_rms_epsilon": 1e-6,
         "qwen2.rope.freq_base": 1000000.0,
-        **gguf_files.character_vocabulary(VOCABULARY),
-        "tokenizer.ggml.bos_token_id": VOCABULARY - 1,
+        **gguf_files.character_vocabulary(vocabulary),
+        "tokenizer.ggml.bos_token_id": vocabulary - 1,
     }
     entries = [(name, x.shape, gguf_files.F32, x.astype(np.float32).tobytes()) for name, x in vectors.items()]
     entries += [
@@ -110,7 +112,7 @@ RUNNERS = {"dlprim": with_dlprim, "llama.cpp": with_llama_cpp}
 def serve(o):
     """One engine in a process of its own: a line of input, a run."""
     prompt = np.random.default_rng(1).integers(0, 256, o.prompt).tolist()
-    run = RUNNERS[o.serve](o.folder / "random-0.5B-q4_0.gguf", prompt, o.tokens, o.device)
+    run = RUNNERS[o.serve](o.folder / f"random-{o.shape}-q4_0.gguf", prompt, o.tokens, o.device)
     print("ready", flush=True)
     for _ in sys.stdin:
         start = time.process_time()
@@ -120,6 +122,7 @@ def serve(o):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shape", choices=SHAPES, default="0.5B")
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--prompt", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=3)
@@ -132,10 +135,21 @@ def main():
     if o.serve:
         return serve(o)
     o.folder.mkdir(exist_ok=True)
-    path = o.folder / "random-0.5B-q4_0.gguf"
+    path = o.folder / f"random-{o.shape}-q4_0.gguf"
     if not path.exists():
-        write_model(path)
-    arguments = ["--tokens", o.tokens, "--prompt", o.prompt, "--device", o.device, "--folder", o.folder]
+        write_model(path, o.shape)
+    arguments = [
+        "--shape",
+        o.shape,
+        "--tokens",
+        o.tokens,
+        "--prompt",
+        o.prompt,
+        "--device",
+        o.device,
+        "--folder",
+        o.folder,
+    ]
     engines, results = {}, {}
     for name in o.only:
         python = o.python if name == "llama.cpp" else sys.executable

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include <dlprim/net/profile.hpp>
 #include <dlprim/runtime/memory.hpp>
 
 #include <cstdio>
-#include <map>
 #include <memory>
 
 #include "commands.hpp"
 #include "measure.hpp"
 #include "model.hpp"
+#include "profile.hpp"
 
 namespace {
 
@@ -34,41 +33,6 @@ void seed_gradients(Net& net) {
   for (int i = 0; i < net.outputs(); i++)
     if (net.loss_weight(net.output_info(i).name) != 0) return;
   net.output_diff(net.output_info(0).name);
-}
-
-void show_profile(const char* phase, const std::vector<ProfiledCommand>& commands, bool by_operator) {
-  struct Row {
-    std::uint64_t nanoseconds = 0, bytes = 0;
-    int count = 0;
-  };
-  std::map<std::string, Row> rows;
-  std::uint64_t total = 0;
-  for (const ProfiledCommand& command : commands) {
-    const std::string label = by_operator ? profiled_operator(command) : command.name;
-    Row& row = rows[label.empty() ? "(other)" : label];
-    row.nanoseconds += command.end - command.start, row.bytes += command.bytes, row.count++;
-    total += command.end - command.start;
-  }
-  std::vector<std::pair<std::string, Row>> sorted(rows.begin(), rows.end());
-  std::sort(sorted.begin(), sorted.end(),
-            [](const auto& a, const auto& b) { return a.second.nanoseconds > b.second.nanoseconds; });
-  Table table({std::string(phase) + (by_operator ? ": operator" : ": kernel"), "count", "ms", "%", "GB/s"});
-  for (const auto& [label, row] : sorted)
-    table.add({label, std::to_string(row.count), text(double(row.nanoseconds) * 1e-6, 3),
-               text(100. * double(row.nanoseconds) / double(std::max<std::uint64_t>(1, total)), 1),
-               text(double(row.bytes) / double(std::max<std::uint64_t>(1, row.nanoseconds)), 1)});
-  table.print();
-  std::printf("\n");
-}
-
-template <class F>
-void profile(const char* phase, const ExecutionContext& queue, F&& work) {
-  const std::size_t start = Profiler::start();
-  work();
-  queue.finish();
-  const std::vector<ProfiledCommand> commands = Profiler::stop(start);
-  show_profile(phase, commands, true);
-  show_profile(phase, commands, false);
 }
 
 // One network on one device: a row of the table.
@@ -101,10 +65,10 @@ void run(const BenchmarkOptions& o, const std::string& model, const std::string&
   table.add(row);
   if (!o.profile) return;
   std::printf("%s on %s\n", model.c_str(), context.name().c_str());
-  profile("forward", queue, [&] { net.forward(queue); });
+  profile("forward", [&] { net.forward(queue); });
   if (training)
-    net.zero_grad(), net.forward(queue), seed_gradients(net), profile("backward", queue, [&] { net.backward(queue); });
-  if (solver) profile("update", queue, [&] { solver->step(queue); });
+    net.zero_grad(), net.forward(queue), seed_gradients(net), profile("backward", [&] { net.backward(queue); });
+  if (solver) profile("update", [&] { solver->step(queue); });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "commands.hpp"
 #include "model.hpp"
+#include "profile.hpp"
 
 namespace {
 
@@ -16,10 +17,22 @@ struct GenerateOptions {
   std::string model, prompt, device, dtype;
   GeneratorOptions generator;
   SamplingOptions sampling;
-  bool all = false, quiet = false;
+  bool all = false, quiet = false, profile = false;
 };
 
 double rate(std::int64_t tokens, double seconds) { return seconds > 0 ? double(tokens) / seconds : 0; }
+
+// The text up to its first token, and the rest of it, twice: kernels are built and tuned the first time.
+void show_profiles(Generator& generator, const GenerateOptions& o) {
+  const std::vector<std::int64_t> prompt = generator.encode(o.prompt);
+  const auto begin = [&] { generator.start(prompt, o.sampling), generator.next(); };
+  const auto go_on = [&] {
+    while (generator.next()) continue;
+  };
+  begin(), go_on();
+  profile("prompt", begin);
+  profile("text", go_on);
+}
 
 void run(GenerateOptions& o) {
   if (!o.dtype.empty()) o.generator.dtype = parse_data_type(o.dtype);
@@ -31,6 +44,7 @@ void run(GenerateOptions& o) {
     std::fprintf(stderr, "%s%s%s, %lld layers, %.0f MiB of weights, %s on %s\n", model.name.c_str(),
                  model.name.empty() ? "" : ": ", model.architecture.c_str(), static_cast<long long>(model.layers),
                  double(model.weight_bytes) / (1 << 20), name(model.dtype), context.name().c_str());
+  if (o.profile) return show_profiles(generator, o);
   generator.generate(o.prompt, o.sampling, [](std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return std::fflush(stdout) == 0;
@@ -71,6 +85,7 @@ void generate(CLI::App& program) {
   command->add_option(
       "--dtype", options->dtype,
       "float32, float16 or bfloat16; default: float32 on CPUs, bfloat16 elsewhere; ONNX: what the file has");
+  command->add_flag("--profile", options->profile, "Print what kernels take, of the prompt and of the text");
   command->add_flag("-q,--quiet", options->quiet, "Print the text only");
   add_device_option(*command, options->device);
   command->callback([options] { run(*options); });
