@@ -150,3 +150,16 @@ def test_names_of_opencl_errors(device):
     message = r"clEnqueueNDRangeKernel\(f\): CL_INVALID_WORK_(GROUP|ITEM)_SIZE \(-\d+\)"
     with pytest.raises(RuntimeError, match=message):
         kernel(torch.ones(4, device=device), global_size=1 << 24, local_size=1 << 24)
+
+
+def test_tensors_of_the_cpu_among_those_of_the_device_are_named_as_beside_cuda(device):
+    """Also by operators that check no devices of their own."""
+    x, mask = torch.rand(3, 3), torch.rand(3, 3) > 0.5
+    for use in (
+        lambda: x.to(device).masked_fill(mask, 0),
+        lambda: x.masked_fill(mask.to(device), 0),
+        lambda: F.binary_cross_entropy(x.to(device), x),
+        lambda: torch.var(x.to(device), 0, out=torch.zeros(3)),
+    ):
+        with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+            use()

@@ -37,8 +37,8 @@ dlprim::DataType data_type_of(at::ScalarType type, const char* op) {
 }
 
 dlprim::BufferRef buffer_of(const at::Tensor& tensor) {
-  TORCH_CHECK(tensor.device().type() == device_type, "expected a tensor of an ocl device, got one of ",
-              tensor.device());
+  TORCH_CHECK(tensor.device().type() == device_type,
+              "Expected all tensors to be on the same device, an ocl device, but found one on ", tensor.device(), "!");
   return buffer_at(tensor.const_data_ptr(), tensor.numel());
 }
 
