@@ -95,3 +95,40 @@ def test_statistics_of_narrow_numbers_are_wide(device, dtype):
     torch.testing.assert_close(y, expected, rtol=0.01, atol=0.01)
     saved = torch.native_batch_norm(x, ones, None, ones.clone(), ones.clone(), True, 0.1, 1e-5)[1:]
     assert {s.dtype for s in saved} == {torch.float32}
+
+
+@pytest.mark.parametrize("find", [torch.max, torch.min])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32])
+def test_real_extremes_of_complex_outputs_have_no_imaginary_part(device, find, dtype):
+    x = torch.tensor([3, -2, 7, 1], dtype=dtype)
+    out = torch.full((), 5 + 5j, device=device)
+    find(x.to(device), out=out)
+    assert out.item() == find(x, out=torch.zeros((), dtype=torch.complex64)).item()
+
+
+@pytest.mark.parametrize("function", [torch.std, torch.var, torch.nansum])
+def test_real_sums_of_complex_outputs_have_no_imaginary_part(device, function):
+    x, out = torch.rand(3, 5), torch.full((3,), 5 + 5j, device=device)
+    function(x.to(device), dim=1, out=out)
+    torch.testing.assert_close(out.cpu(), function(x, dim=1).to(torch.complex64))
+
+
+def test_batch_norm_saves_statistics_with_gaps(device):
+    x = torch.randn(3, 4, 5)
+    names = (None, None, None, None, True, 0.1, 1e-5)
+    expected = torch.native_batch_norm(x, *names)
+    outs = [torch.zeros(*result.shape, 2, device=device)[..., 0] for result in expected]
+    torch.native_batch_norm(x.to(device), *names, out=outs)
+    for result, wanted in zip(outs, expected, strict=True):
+        torch.testing.assert_close(result.cpu(), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_batch_norm_refuses_outputs_of_other_dtypes(device):
+    x = torch.randn(3, 4, 5, device=device)
+    for dtype in (torch.int32, torch.bool, torch.complex64):
+        outs = [torch.zeros(shape, dtype=dtype, device=device) for shape in ((3, 4, 5), 4, 4)]
+        with pytest.raises(RuntimeError, match="expected out of the input's dtype"):
+            torch.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5, out=outs)
+        outs[0] = torch.zeros_like(x)
+        with pytest.raises(RuntimeError, match="expected statistics of a floating dtype"):
+            torch.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5, out=outs)

@@ -117,3 +117,18 @@ def test_copies_between_interleaved_elements_need_no_memory(device):
     y = torch.arange(12, device=device)
     y.as_strided((3,), (4,), 1).copy_(y.as_strided((3,), (2,), 1))
     assert x.cpu().equal(y.cpu())
+
+
+@pytest.mark.parametrize("find", [torch.max, torch.min, torch.aminmax])
+def test_extremes_of_a_dim_are_not_written_over_each_other(device, find):
+    """As PyTorch's own kernels refuse it."""
+    x = torch.rand(3, 3, device=device)
+    second = torch.float32 if find is torch.aminmax else torch.int64
+    shared = [torch.zeros(1, dtype=dtype, device=device).expand(3) for dtype in (torch.float32, second)]
+    with pytest.raises(RuntimeError, match=INTERNAL):
+        find(x, dim=1, out=shared)
+    with pytest.raises(RuntimeError, match=INTERNAL):
+        find(x, dim=1, out=(torch.zeros(3, device=device), shared[1]))
+    memory = torch.rand(12, device=device)
+    with pytest.raises(RuntimeError, match=PARTIAL):
+        find(memory[:9].view(3, 3), dim=1, out=(memory[8:11], torch.zeros(3, dtype=second, device=device)))

@@ -77,13 +77,18 @@ void forward(const Tensor& input, const Parameters& p, bool training, double mom
   }
   if (input.numel() == 0) return;
   const Tensor x = dense(input);
-  // Statistics of 16 bits are what is saved; the forward pass keeps its own.
-  const bool narrow = save_mean.scalar_type() != at::kFloat && save_mean.scalar_type() != at::kDouble;
-  const Tensor mean = narrow ? at::empty_like(save_mean, at::kFloat) : save_mean;
-  const Tensor invstd = narrow ? at::empty_like(save_invstd, at::kFloat) : save_invstd;
+  // Statistics of 16 bits, or with gaps between them, are what is saved; the forward pass keeps its own.
+  const auto kept = [](const Tensor& saved) {
+    const bool wide = saved.scalar_type() == at::kFloat || saved.scalar_type() == at::kDouble;
+    return wide && saved.is_contiguous()
+               ? saved
+               : at::empty(saved.sizes(), saved.options().dtype(wide ? saved.scalar_type() : at::kFloat));
+  };
+  const Tensor mean = kept(save_mean), invstd = kept(save_invstd);
   statistics(x, mean, invstd, eps, p, momentum);
   apply(out, x, mean, invstd, false, eps, p.weight, p.bias);
-  if (narrow) save_mean.copy_(mean), save_invstd.copy_(invstd);
+  if (!mean.is_same(save_mean)) save_mean.copy_(mean);
+  if (!invstd.is_same(save_invstd)) save_invstd.copy_(invstd);
 }
 
 Three forward(const Tensor& input, const Parameters& p, bool training, double momentum, double eps) {
@@ -100,6 +105,11 @@ std::tuple<Tensor&, Tensor&, Tensor&> forward_out(const Tensor& input, const Par
                                                   double momentum, double eps, Tensor& out, Tensor& save_mean,
                                                   Tensor& save_invstd) {
   check(input, p);
+  TORCH_CHECK(out.scalar_type() == input.scalar_type(), "batch_norm: expected out of the input's dtype ",
+              input.scalar_type(), ", got ", out.scalar_type());
+  for (const Tensor& saved : {save_mean, save_invstd})
+    TORCH_CHECK(at::isFloatingType(saved.scalar_type()), "batch_norm: expected statistics of a floating dtype, got ",
+                saved.scalar_type());
   at::native::resize_output(out, input.sizes());
   const int64_t saved = training ? input.size(1) : 0;
   at::native::resize_output(save_mean, {saved});

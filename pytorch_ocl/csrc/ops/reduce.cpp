@@ -17,6 +17,7 @@
 #include <ATen/ops/var_mean.h>
 #include <dlprim/primitives/reduce.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -25,6 +26,7 @@
 #include "generated/structured/sum_IntList_out.h"
 #include "ops/dtypes.hpp"
 #include "ops/reduce_dims.hpp"
+#include "ops/registration.hpp"
 #include "runtime/tensor.hpp"
 
 namespace pytorch_ocl {
@@ -84,6 +86,11 @@ void reduce_rows(ReduceId id, c10::ArrayRef<at::Tensor> results, const at::Tenso
   for (std::size_t i = 0; i < results.size(); i++) results[i].copy_(made[i].view(results[i].sizes()));
 }
 
+// For the real parts of a complex result: kernels convert between real dtypes alone.
+at::Tensor real_like(const at::Tensor& result) {
+  return at::empty(result.sizes(), result.options().dtype(at::toRealValueType(result.scalar_type())));
+}
+
 ReduceId norm_row(double p) {
   if (p == 0) return ReduceId::norm_0;
   if (p == 1) return ReduceId::norm_1;
@@ -99,6 +106,7 @@ void norm(at::TensorIterator& it, const c10::Scalar& p) {
 
 template <ReduceId id>
 void extreme_of_dim(const at::Tensor& values, const at::Tensor& indices, const at::Tensor& self, int64_t dim, bool) {
+  check_overlap(values, self), check_overlap(indices, self);
   reduce_dims(id, {indices, values}, self, at::IntArrayRef(dim));
 }
 
@@ -108,6 +116,7 @@ void extreme_of_all(at::Tensor& result, const at::Tensor& self) {
 }
 
 void extremes_of_dim(const at::Tensor& self, int64_t dim, bool, at::Tensor& low, at::Tensor& high) {
+  check_overlap(low, self), check_overlap(high, self);
   reduce_dims(ReduceId::extremes, {low, high}, self, at::IntArrayRef(dim));
 }
 
@@ -121,9 +130,16 @@ void run_reduce(at::TensorIteratorBase& it, ReduceId id, c10::ArrayRef<c10::Scal
   check_order(id, it.dtype(1));
   if (it.numel() == 0) return;
   const bool halves = it.dtype(1) == at::kComplexHalf;
-  if (C10_UNLIKELY(it.ndim() > dlprim::max_dims || halves)) {
+  const bool widened = at::isComplexType(it.dtype(0)) && !at::isComplexType(it.dtype(1));
+  if (C10_UNLIKELY(it.ndim() > dlprim::max_dims || halves || widened)) {
     const at::Tensor out = it.tensor(0), in = it.tensor(1);
     const auto reduced = [&](int64_t d) { return out.size(d) == 1 && in.size(d) != 1; };
+    if (widened) {
+      const at::Tensor real = real_like(out);
+      reduce_rows(id, {real}, in, reduced, numbers(scalars));
+      out.copy_(real);
+      return;
+    }
     if (!halves) return reduce_rows(id, {out}, in, reduced, numbers(scalars));
     const at::ScalarType type = out.is_complex() ? at::kComplexFloat : at::kFloat;
     const at::Tensor wide = at::empty(out.sizes(), out.options().dtype(type));
@@ -143,6 +159,15 @@ void reduce_dims(ReduceId id, c10::ArrayRef<at::Tensor> results, const at::Tenso
     const at::Tensor wide = at::empty(results[0].sizes(), results[0].options().dtype(at::kComplexFloat));
     reduce_dims(id, {wide}, self.to(at::kComplexFloat), dims, scalars);
     results[0].copy_(wide);
+    return;
+  }
+  const auto widened = [&](const at::Tensor& result) { return result.is_complex() && !self.is_complex(); };
+  if (std::any_of(results.begin(), results.end(), widened)) {
+    std::vector<at::Tensor> made;
+    for (const at::Tensor& result : results) made.push_back(widened(result) ? real_like(result) : result);
+    reduce_dims(id, made, self, dims, scalars);
+    for (std::size_t i = 0; i < results.size(); i++)
+      if (widened(results[i])) results[i].copy_(made[i]);
     return;
   }
   const auto mask = at::native::make_dim_mask(dims, self.dim(), /*allow_empty_dims=*/false);
