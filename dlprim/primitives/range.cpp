@@ -2,6 +2,7 @@
 #include <dlprim/primitives/range.hpp>
 #include <dlprim/runtime/launch.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "each_line.hpp"
@@ -81,8 +82,10 @@ void triangle(Queue& queue, const TensorView& out, const TensorView& in, std::in
   Kernel& kernel = kernel_for(queue, {3, out.dtype, out.dtype, std::uint8_t(lower), 0});
   const cl_ulong count = cl_ulong(out.numel());
   if (count == 0) return;
-  launch(queue, kernel, line_range(queue, count, out.size(-1), work_group), Traffic{2 * count * size_of(out.dtype)},
-         out.data, in.data, count, cl_uint(out.size(-2)), cl_uint(out.size(-1)), cl_long(diagonal));
+  const std::int64_t rows = out.size(-2), columns = out.size(-1);
+  diagonal = std::clamp(diagonal, -rows, columns);  // what lies further away selects the same, and would overflow
+  launch(queue, kernel, line_range(queue, count, columns, work_group), Traffic{2 * count * size_of(out.dtype)},
+         out.data, in.data, count, cl_uint(rows), cl_uint(columns), cl_long(diagonal));
 }
 
 void triangle_indices(Queue& queue, const TensorView& out, std::int64_t rows, std::int64_t columns, std::int64_t offset,

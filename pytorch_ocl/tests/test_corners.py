@@ -132,3 +132,26 @@ def test_batch_norm_refuses_outputs_of_other_dtypes(device):
         outs[0] = torch.zeros_like(x)
         with pytest.raises(RuntimeError, match="expected statistics of a floating dtype"):
             torch.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5, out=outs)
+
+
+@pytest.mark.parametrize("part", [torch.tril, torch.triu])
+def test_diagonals_far_outside_of_a_matrix(device, part):
+    x = torch.rand(2, 3, 4)
+    for diagonal in (5, -5, 2**40, -(2**40), 2**63 - 1, -(2**63)):
+        expected = part(x, max(-5, min(5, diagonal)))
+        assert torch.equal(part(x.to(device), diagonal).cpu(), expected), diagonal
+
+
+@pytest.mark.parametrize("indices", [torch.tril_indices, torch.triu_indices])
+def test_indices_of_diagonals_far_outside_of_a_matrix(device, indices):
+    for offset in (5, -5, 2**40, -(2**40), 2**63 - 1, -(2**63)):
+        expected = indices(3, 4, max(-5, min(5, offset)))
+        assert torch.equal(indices(3, 4, offset, device=device).cpu(), expected), offset
+
+
+@pytest.mark.parametrize("factor", ["alpha", "beta"])
+def test_products_of_integers_take_no_factor_that_is_none(device, factor):
+    x = torch.ones(2, 2, dtype=torch.int64, device=device)
+    for value in (float("nan"), float("inf")):
+        with pytest.raises(RuntimeError, match="value cannot be converted to type int64_t without overflow"):
+            torch.addmm(x, x, x, **{factor: value})

@@ -65,6 +65,7 @@ void product(const char* op, const at::Tensor& a, const at::Tensor& b, const at:
               ", got ", a.scalar_type());
   const at::Tensor left = a.resolve_conj(), right = b.resolve_conj();
   dlprim::GemmOptions options;
+  if (at::isIntegralType(out.scalar_type(), false)) alpha.toLong(), beta.toLong();  // raise for NaN and infinity
   options.alpha = std::complex<double>(alpha.toComplexDouble()),
   options.beta = std::complex<double>(beta.toComplexDouble());
   options.activation = activation, options.allow_tf32 = allows_tf32();

@@ -21,6 +21,7 @@
 #include "runtime/scalar.hpp"
 #include "runtime/tensor.hpp"
 
+#include <algorithm>
 #include <set>
 
 namespace pytorch_ocl {
@@ -95,6 +96,7 @@ at::Tensor triangle_indices(int64_t rows, int64_t columns, int64_t offset, bool 
   const at::ScalarType type = dtype.value_or(at::kLong);
   TORCH_CHECK_NOT_IMPLEMENTED(type == at::kLong || type == at::kInt, '"', lower ? "tril_indices" : "triu_indices",
                               "\" not implemented for '", type, "'");
+  offset = std::clamp(offset, -rows, columns);  // what lies further away selects the same, and would overflow
   const int64_t below = at::native::get_tril_size(rows, columns, lower ? offset : offset - 1);
   const int64_t count = lower ? below : rows * columns - below;
   const c10::OptionalDeviceGuard guard(device);
