@@ -4,6 +4,7 @@
 import types
 
 import pytest
+import sympy
 import torch
 import torch.nn.functional as F
 from compiling import check, floats, fresh, integers, no_eager_graphs  # noqa: F401
@@ -97,6 +98,49 @@ def test_numbers_that_int_does_not_hold(device, dynamic):
         )
 
     check(function, floats(64), 5_000_000_000, device=device, dynamic=dynamic)
+
+
+def test_fractions_of_sizes_are_as_precise_as_pythons(device):
+    """Where the device has double: wanted as double, and before they become whole numbers."""
+    if not torch.ocl.get_device_properties(device).has_fp64:
+        pytest.skip("no double")
+
+    def function(x, number):
+        return (
+            x * (len(x) / 3),
+            x + 1 / len(x),
+            torch.linspace(0, len(x), 50, dtype=torch.float64, device=x.device),
+            torch.arange(len(x), device=x.device) + int(len(x) * 0.29),  # 28.999999999999996
+            x.long() + int(number / 3),
+        )
+
+    check(function, floats(100).double(), 300_000_003, device=device, dynamic=True, rtol=1e-15, atol=1e-15)
+
+
+def test_large_fractions_are_no_integers():
+    from pytorch_ocl.inductor.printer import print_float, print_index
+
+    assert print_index(sympy.Float(1e30)) == "REAL_NUMBER(1e+30)" and print_float(sympy.Float(1e30)) == "1e+30f"
+    assert print_index(sympy.Float("inf")) == "INFINITY" and print_index(sympy.Float(2.0)) == "2"
+
+
+def test_sizes_that_depend_on_data(device):
+    """A graph with such sizes has dependencies on what brings them, which is no tensor."""
+    with torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+        check(
+            lambda x, count: (
+                x[x > 0] * 2,
+                x.nonzero().sum(0) + 1,
+                x.masked_select(x < 0).sum(),
+                x.unique() * 2,
+                torch.zeros(count.item(), device=x.device) + 1,
+                torch.arange(count.item(), device=x.device) * count.item(),
+                (x[: count.item()] * 3).sum(),
+            ),
+            floats(20),
+            torch.tensor(5),
+            device=device,
+        )
 
 
 def test_programs_of_cpus_run_on_gpus(device, monkeypatch):

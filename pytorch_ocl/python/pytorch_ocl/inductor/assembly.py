@@ -21,6 +21,16 @@ _SECTIONS = {
     "RANDOM": r"random_",
     "SMALL_FLOATS": r"e[45]m[32]",
 }
+# Fractions of sizes (printer.py).
+_REAL = [
+    "#ifdef FP64",
+    "#define REAL double",
+    "#define REAL_NUMBER(x) x",
+    "#else",
+    "#define REAL float",
+    "#define REAL_NUMBER(x) x##f",
+    "#endif",
+]
 
 
 def starts(parts):
@@ -51,6 +61,8 @@ def _definitions(parts, text):
         ]
     lines += [f"#define {name}" for name, pattern in _SECTIONS.items() if re.search(pattern, text)]
     lines.append('#include "lib/fused.clh"')
+    if re.search(r"\bREAL\b|\bREAL_NUMBER\b", text):
+        lines += _REAL
     if any(part.uses_atomics for part in parts):
         lines += ['#include "lib/atomics.clh"', "#define COMBINE(a, b) ((a) + (b))"]
     if kinds:

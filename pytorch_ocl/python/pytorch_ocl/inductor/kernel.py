@@ -19,7 +19,7 @@ from torch.utils._ordered_set import OrderedSet
 
 from pytorch_ocl.inductor import assembly, runtime, types, vectors
 from pytorch_ocl.inductor.overrides import OclOverrides
-from pytorch_ocl.inductor.printer import exceeds_int, is_real, is_symbol, print_index
+from pytorch_ocl.inductor.printer import exceeds_int, is_real, is_symbol, print_float, print_index
 from pytorch_ocl.inductor.reductions import reduction
 from pytorch_ocl.inductor.row_values import RowValues
 
@@ -117,17 +117,20 @@ class OclKernel(SIMDKernel):
         if not self.inside_reduction and self.form != "columns":
             self.beyond_loops.add(variable)
 
-    def number(self, expr):
-        """The text of an index expression whose value is wanted, and its dtype: int64 where int may not hold it. Sizes
-        are among such, as they may be numbers that the caller gave."""
+    def number(self, expr, wanted):
+        """The text of an index expression whose value is wanted as a dtype, and its own dtype: int64 where int may not
+        hold it. Sizes are among such, as they may be numbers that the caller gave. Fractions wanted as another dtype
+        than double are float; what is rounded to whole numbers is REAL before."""
         expr = self.prepare_indexing(expr)
-        text, dtype = self.index_to_str(expr), self.get_index_dtype_as_torch_dtype()
+        real = (torch.float64 if wanted == torch.float64 else torch.float32) if is_real(expr) else None
+        printed = print_float if real == torch.float32 else print_index
+        text, dtype = printed(self.rename_indexing(expr)), self.get_index_dtype_as_torch_dtype()
         lengths = {symbol: entry.length for symbol, entry in self.range_tree_nodes.items()}
         if dtype == torch.int32 and exceeds_int(expr, lengths):
             dtype, sizes = torch.int64, set(self.args.sizevars.values())
             for name in {str(symbol) for symbol in self.rename_indexing(expr).free_symbols if symbol.is_integer}:
                 text = re.sub(rf"\b{name}\b", f"p.{name}" if name in sizes else f"((long){name})", text)
-        return text, torch.float32 if is_real(expr) else dtype
+        return text, real or dtype
 
     def special(self, value):
         """An argument of a function of lib/special.clh, whose type is one in a kernel."""

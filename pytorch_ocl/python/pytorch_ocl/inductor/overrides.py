@@ -100,13 +100,13 @@ class OclOverrides(OpOverrides):
 
     @staticmethod
     def index_expr(expr, dtype):
-        text, kind = V.kernel.number(expr)
+        text, kind = V.kernel.number(expr, dtype)
         value = V.kernel.cse.generate(V.kernel.compute, text, bounds=get_bounds_index_expr(expr), dtype=kind)
         return ops.to_dtype(value, dtype)
 
     @staticmethod
     def value_expr(expr, dtype):
-        return f"({types.computed(dtype)})({V.kernel.number(expr)[0]})"
+        return f"({types.computed(dtype)})({V.kernel.number(expr, dtype)[0]})"
 
     @staticmethod
     def masked(mask, body, other):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Index expressions (sympy) as OpenCL C. Their variables are int or long, sizes included."""
+"""Index expressions (sympy) as OpenCL C. Their variables are int or long, sizes included. Fractions between them are of
+the type REAL, as precise as Python's where the device has double (see assembly.py)."""
+
+import math
 
 import sympy
 from sympy.printing.precedence import PRECEDENCE
@@ -12,6 +15,14 @@ _FUNCTIONS = ("cos", "cosh", "acos", "sin", "sinh", "asin", "tan", "tanh", "atan
 
 class OclPrinter(ExprPrinter):
     """Prints what Inductor computes of indices and sizes."""
+
+    real = "REAL"
+
+    def _fraction(self, value):
+        return f"REAL_NUMBER({value!r})"
+
+    def _as_real(self, expr):
+        return f"({self.real})({self._print(expr)})"
 
     def _atom(self, expr):
         return self.parenthesize(expr, PRECEDENCE["Atom"] - 0.5)
@@ -94,29 +105,32 @@ class OclPrinter(ExprPrinter):
         return result
 
     def _print_Float(self, expr):
-        return f"{float(expr)!r}f" if float(expr) != int(expr) else str(int(expr))
+        value = float(expr)
+        if not math.isfinite(value):
+            return "NAN" if math.isnan(value) else "INFINITY" if value > 0 else "-INFINITY"
+        return str(int(value)) if value == int(value) and abs(value) < 2**31 else self._fraction(value)
 
     def _print_Rational(self, expr):
-        return f"({expr.p}.0f / {expr.q}.0f)"
+        return f"({self._fraction(float(expr.p))} / {self._fraction(float(expr.q))})"
 
     _print_Half = _print_Rational
 
     def _print_Pow(self, expr):
         base, exponent = expr.args
         if exponent.is_integer and exponent.is_number and exponent < 0:
-            return f"(1.0f / {self._atom(base**-exponent)})"
+            return f"({self._fraction(1.0)} / {self._atom(base**-exponent)})"
         return super()._print_Pow(expr)
 
     def _print_ToFloat(self, expr):
-        return f"((float)({self._print(expr.args[0])}))"
+        return f"({self._as_real(expr.args[0])})"
 
     def _print_IntTrueDiv(self, expr):
-        return f"((float)({self._print(expr.args[0])}) / (float)({self._print(expr.args[1])}))"
+        return f"({self._as_real(expr.args[0])} / {self._as_real(expr.args[1])})"
 
     _print_FloatTrueDiv = _print_IntTrueDiv
 
     def _print_FloatPow(self, expr):
-        return f"pow((float)({self._print(expr.args[0])}), (float)({self._print(expr.args[1])}))"
+        return f"pow({self._as_real(expr.args[0])}, {self._as_real(expr.args[1])})"
 
     def _print_PowByNatural(self, expr):
         return f"power_i64({self._print(expr.args[0])}, {self._print(expr.args[1])})"
@@ -129,7 +143,7 @@ class OclPrinter(ExprPrinter):
 
     def _rounded(self, expr, function):
         inner = expr.args[0]
-        return self._print(inner) if inner.is_integer else f"((long){function}((float)({self._print(inner)})))"
+        return self._print(inner) if inner.is_integer else f"((long){function}({self._as_real(inner)}))"
 
     def _print_floor(self, expr):
         return self._rounded(expr, "floor")
@@ -145,9 +159,9 @@ class OclPrinter(ExprPrinter):
 
     def _print_RoundDecimal(self, expr):
         number, digits = expr.args
-        scale = f"{10.0 ** abs(int(digits))!r}f"
+        scale = self._fraction(10.0 ** abs(int(digits)))
         up, down = (f"* {scale}", f"/ {scale}") if digits > 0 else (f"/ {scale}", f"* {scale}")
-        return f"(rint((float)({self._print(number)}) {up}) {down})"
+        return f"(rint({self._as_real(number)} {up}) {down})"
 
     def _print_TruncToInt(self, expr):
         return self._rounded(expr, "trunc")
@@ -163,13 +177,27 @@ class OclPrinter(ExprPrinter):
 
 
 def _function(name):
-    return lambda self, expr: f"{name}((float)({self._print(expr.args[0])}))"
+    return lambda self, expr: f"{name}({self._as_real(expr.args[0])})"
 
 
 for _name in _FUNCTIONS:
     setattr(OclPrinter, f"_print_OpaqueUnaryFn_{_name}", _function(_name))
 
+
+class _FloatPrinter(OclPrinter):
+    """Prints fractions that are wanted as float, which GPUs compute many times as fast as double."""
+
+    real = "float"
+
+    def _fraction(self, value):
+        return f"{value!r}f"
+
+    def _rounded(self, expr, function):
+        return print_index(expr)
+
+
 print_index = OclPrinter().doprint
+print_float = _FloatPrinter().doprint
 
 
 def is_real(expr) -> bool:

@@ -7,6 +7,7 @@ multiple of `vector` as its index."""
 import math
 
 import sympy
+from torch._inductor.dependencies import MemoryDep
 from torch._inductor.virtualized import V
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
@@ -24,8 +25,10 @@ def width(form, features, along):
     """The units of a kernel of this form: 16 bytes of the elements that most is read and written of, two where they are
     columns, as far as they divide the index space `along` which they lie."""
     space = _hint(features.numel * features.reduction_numel)
-    deps = [dep for node in features.scheduler_nodes() for dep in node.read_writes.reads_and_writes()]
-    names = {dep.name for dep in deps if not hasattr(dep, "get_numel") or 2 * _hint(dep.get_numel()) >= space}
+    nodes = features.scheduler_nodes()
+    # Other dependencies are no elements: sizes that a buffer brings, which itself may be none.
+    deps = [dep for node in nodes for dep in node.read_writes.reads_and_writes() if isinstance(dep, MemoryDep)]
+    names = {dep.name for dep in deps if 2 * _hint(dep.get_numel()) >= space}
     sizes = [V.graph.get_dtype(name).itemsize for name in names if V.graph.try_get_buffer(name) is not None]
     widest = max(sizes, default=4)
     vector = 2 if form == "columns" else 8 if widest <= 2 else 4
