@@ -20,7 +20,7 @@ struct Case {
   bool causal = false;
   enum Bias { none, mask, added, row } bias = none;
   bool heads_last = false;  // (batch, position, head, width) in memory
-  double dropout = 0, scale = 0.3;
+  double dropout = 0, scale = 0.3, soft_cap = 0;
 };
 
 // A tensor of random elements and its values.
@@ -63,6 +63,7 @@ struct Problem {
     bias.view.sizes[0] = c.batch, bias.view.strides[0] = 0;
     if (c.bias == Case::row) bias.view.sizes[2] = c.queries, bias.view.strides[2] = 0;
     options.scale = c.scale, options.causal = c.causal, options.dropout = c.dropout;
+    options.soft_cap = c.soft_cap;
     options.random = {1234567890123, 77};
   }
   AttentionInputs inputs() const {
@@ -98,6 +99,7 @@ struct Expected {
       double s = 0;
       for (std::int64_t d = 0; d < c.width; d++) s += x.q.values[x.q.at(b, h, i, d)] * x.k.values[x.k.at(b, hk, j, d)];
       s *= c.scale;
+      if (c.soft_cap > 0) s = c.soft_cap * std::tanh(s / c.soft_cap);
       const double bias = c.bias == Case::none ? 0 : x.bias.values[x.bias.at(b, h, i, j)];
       const bool masked = (c.bias == Case::mask && bias == 0) || (c.causal && j > i);
       sum += p[std::size_t(j)] = masked ? 0 : std::exp(s + (c.bias == Case::mask ? 0 : bias));
@@ -135,6 +137,7 @@ void expect_expected(Problem& x, const std::vector<double>& factors = {}) {
   const double allowed = 2 * tolerance(c.type);
   x.forward();
   expect_close(x.out.memory.read(), expected.out, allowed);
+  if (c.soft_cap > 0) return;  // forward only
   x.backward();
   expect_close(x.gq.memory.read(), expected.gq, 2 * allowed);
   expect_close(x.gk.memory.read(), expected.gk, 2 * allowed);
@@ -210,6 +213,12 @@ TEST_P(Attention, Empty) {
   check({.queries = 4, .keys = 0, .width = 8});
 }
 
+// Scores far above the cap, with a mask that comes after it.
+TEST_P(Attention, SoftCaps) {
+  check({.heads = 2, .queries = 20, .keys = 37, .width = 16, .causal = true, .scale = 2, .soft_cap = 1.5});
+  check({.queries = 20, .keys = 30, .width = 24, .bias = Case::mask, .scale = 2, .soft_cap = 1.5});
+}
+
 // Values of 1 on the diagonal show which probabilities are kept.
 TEST_P(Attention, DropsTheSameForwardAndBackward) {
   for (DataType type : types()) {
@@ -250,6 +259,10 @@ TEST_P(Attention, RefusesWhatItCannotDo) {
   EXPECT_THROW(attention_forward(queue(), transposed, x.out.view, x.logsumexp, {}), ValidationError);
   EXPECT_THROW(attention_forward(queue(), x.inputs(), x.out.view, x.logsumexp, {.dropout = 1}), ValidationError);
   EXPECT_THROW(attention_forward(queue(), x.inputs(), x.out.view, x.out.view, {}), ValidationError);
+  x.options.soft_cap = -1;
+  EXPECT_THROW(x.forward(), ValidationError);
+  x.options.soft_cap = 1, x.forward();
+  EXPECT_THROW(x.backward(), ValidationError);
 }
 
 // The keys of few queries are shared out: rows up to 16, parts that end within a slice, a bias for each head.
@@ -261,6 +274,7 @@ TEST(AttentionSplit, FewQueries) {
        {C{.batch = 2, .heads = 8, .key_heads = 2, .queries = 1, .keys = 300, .width = 128},
         C{.heads = 6, .key_heads = 2, .queries = 5, .keys = 129, .width = 20, .value_width = 40, .bias = C::added},
         C{.batch = 2, .heads = 2, .key_heads = 2, .queries = 16, .keys = 65, .width = 15, .bias = C::mask},
+        C{.heads = 4, .queries = 2, .keys = 80, .width = 64, .scale = 2, .soft_cap = 1.5},
         C{.heads = 4, .queries = 4, .keys = 64, .width = 64, .heads_last = true, .scale = -0.5},
         C{.heads = 2, .key_heads = 2, .queries = 3, .keys = 1, .width = 16}, C{.queries = 2, .keys = 0, .width = 16}}) {
     if (builds_slowly() && at > 1) break;
@@ -279,6 +293,7 @@ TEST(AttentionRows, FewQueries) {
        {C{.batch = 2, .heads = 8, .key_heads = 2, .queries = 1, .keys = 300, .width = 64},
         C{.heads = 6, .key_heads = 2, .queries = 5, .keys = 33, .width = 20, .value_width = 40, .bias = C::added},
         C{.batch = 2, .heads = 2, .key_heads = 2, .queries = 8, .keys = 65, .width = 15, .bias = C::mask},
+        C{.heads = 4, .queries = 3, .keys = 80, .width = 16, .bias = C::mask, .scale = 2, .soft_cap = 1.5},
         C{.heads = 4, .queries = 7, .keys = 64, .width = 16, .causal = true, .heads_last = true, .scale = -0.5},
         C{.heads = 2, .key_heads = 2, .queries = 3, .keys = 1, .width = 16}, C{.queries = 2, .keys = 0, .width = 16}}) {
     constexpr DataType types[] = {DataType::float32, DataType::float16, DataType::bfloat16};

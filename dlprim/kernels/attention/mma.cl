@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Attention on matrix units, forward (T. Dao, "FlashAttention-2", 2023): a work-group takes BLOCK queries of a head, a
 // warp 16 * TILES of them, and passes over the keys in slices of SLICE. Scores and probabilities stay in registers.
-// Defines besides attention.clh's and attention/mma.clh's: SCALE_FIRST (the scale is not positive, or there is a bias).
+// Defines besides attention.clh's and attention/mma.clh's: SCALE_FIRST (the scale is not positive, or there is a bias or a cap).
 #include "attention/mma.clh"
 
 #if !SCALE_FIRST
@@ -53,7 +53,7 @@ void attention_mma_forward(const Params params, CONST_GLOBAL(ushort, q), CONST_G
       const int row = own + 16 * i + line;
 #if SCALE_FIRST
       UNROLL for (int j = 0; j < SLICE / 8; j++) {
-        s[i][j] *= p->scale_log2;
+        s[i][j] = CAPPED(s[i][j] * p->scale_log2);
 #ifdef BIAS_TAG
         s[i][j] += BIAS_TILE(row, begin + 8 * j + pair);
 #endif

@@ -47,7 +47,7 @@ __kernel void attention_rows(const Params params, CONST_GLOBAL(STORAGE(TAG), q),
       float16 products = 0;
 #pragma unroll
       for (int d = 0; d < WIDTH / 16; d++) products = fma(own[d], LOAD_SIXTEEN(key, d, p->width, WIDTH), products);
-      float score = total(products) * p->scale_log2;
+      float score = CAPPED(total(products) * p->scale_log2);
 #ifdef BIAS_TAG
       score += bias_at(bias_data, query, begin + i, p);
 #endif

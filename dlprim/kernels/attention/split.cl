@@ -134,7 +134,7 @@ void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k)
     float2 now = largest;
     UNROLL for (int j = 0; j < SLICE / 8; j++) {
       const int column = begin + 8 * j + pair;
-      s[j] *= p->scale_log2;
+      s[j] = CAPPED(s[j] * p->scale_log2);
 #ifdef BIAS_TAG
       s[j] += (float4)(BIASES(above, column), BIASES(below, column));
 #endif

@@ -275,12 +275,11 @@ Tensor attended(Call& call, const Tensor& q, Tensor k, Tensor v, std::int64_t be
   const std::int64_t batch = s[0], heads = s[1], rows = s[2], width = s[3], value_width = v.shape()[3];
   std::int64_t keys = before + rows;
   const DataType type = q.dtype();
-  if (call.has(10) || !a.causal || a.softcap != 0 || type == DataType::float64 || std::max(width, value_width) > 256 ||
-      q.numel() == 0)
+  if (call.has(10) || !a.causal || type == DataType::float64 || std::max(width, value_width) > 256 || q.numel() == 0)
     return {};
   const bool windowed = a.window > 0 && a.window < keys, masked = rows > 1 && (before > 0 || windowed);
-  const AttentionSizes sizes{rows,   keys,    width, value_width, double(batch * heads * rows) * double(keys),
-                             masked, !masked, false};
+  const AttentionSizes sizes{rows,   keys,    width, value_width,  double(batch * heads * rows) * double(keys),
+                             masked, !masked, false, a.softcap > 0};
   if (rows > 1 && !sinks.defined() && decline_attention(queue.device(), type, sizes)) return {};
   const std::int64_t first = windowed && rows == 1 ? keys - a.window : 0;
   keys -= first;
@@ -289,7 +288,7 @@ Tensor attended(Call& call, const Tensor& q, Tensor k, Tensor v, std::int64_t be
       sums(queue, DataType::float32, {batch, heads, rows});
   AttentionOptions options;
   options.scale = a.scale != 0 ? a.scale : 1 / std::sqrt(double(width));
-  options.causal = rows > 1 && !masked;
+  options.soft_cap = a.softcap, options.causal = rows > 1 && !masked;
   AttentionInputs inputs{q.view(queue), k.view(queue), v.view(queue), std::nullopt};
   Tensor mask;
   if (masked) {
@@ -366,8 +365,7 @@ void group_query(Call& call) {
   if (sinks.defined() && sinks.numel() != 1 && sinks.numel() != a.heads) call.fail("head_sink does not fit the heads");
   if (alike && batch > 0)
     if (const Tensor y = attended(call, heads(q, a.heads), k, v, before[0], sinks); y.defined()) return call.set(0, y);
-  if (sinks.defined())
-    call.fail("smooth_softmax and head_sink are not supported beside a bias, softcap or lengths that differ");
+  if (sinks.defined()) call.fail("smooth_softmax and head_sink are not supported beside a bias or lengths that differ");
   Tensor ends;
   if (!first) ends = Tensor::from_host(DataType::int64, {batch}, valid.data());
   call.set(0, call.run(a.prompt, {q, k, v, optional(call, 10), Tensor(), Tensor(), ends})[0]);

@@ -54,12 +54,14 @@ AttentionProblem problem_of(const AttentionInputs& inputs, const TensorView& out
   DLPRIM_EXPECT(k.size(1) > 0 ? q.size(1) % k.size(1) == 0 : q.size(1) == 0, "attention",
                 "the number of heads of q to be a multiple of that of k, got ", q, ", ", k);
   DLPRIM_EXPECT(options.dropout >= 0 && options.dropout < 1, "attention", "dropout in [0, 1), got ", options.dropout);
+  DLPRIM_EXPECT(options.soft_cap >= 0 && options.soft_cap < 1e30, "attention", "a soft cap in [0, 1e30), got ",
+                options.soft_cap);
   for (const TensorView* x : {&q, &k, &v})
     for (int d = 0; d < 4; d++)
       DLPRIM_EXPECT(x->size(d) < std::int64_t(1) << 30, "attention", "sizes below 2^30, got ", *x);
   AttentionProblem problem;
   problem.type = type, problem.causal = options.causal, problem.dropout = options.dropout > 0;
-  problem.ordered = options.ordered;
+  problem.ordered = options.ordered, problem.soft_cap = options.soft_cap > 0;
   auto& p = problem.p;
   p.q = rows_of("q", q, {q.size(0), q.size(1), q.size(2), q.size(3)}, type);
   p.k = rows_of("k", k, {q.size(0), k.size(1), k.size(2), q.size(3)}, type);
@@ -79,7 +81,9 @@ AttentionProblem problem_of(const AttentionInputs& inputs, const TensorView& out
   p.sharing = k.size(1) > 0 ? std::int32_t(q.size(1) / k.size(1)) : 1;
   p.queries = std::int32_t(q.size(2)), p.keys = std::int32_t(k.size(2));
   p.width = std::int32_t(q.size(3)), p.value_width = std::int32_t(v.size(3));
-  p.scale = float(options.scale), p.scale_log2 = float(options.scale * 1.4426950408889634);
+  constexpr double log2_e = 1.4426950408889634;
+  p.scale = float(options.scale), p.scale_log2 = float(options.scale * log2_e);
+  p.soft_cap = float(options.soft_cap * log2_e);
   p.seed = options.random.seed, p.offset = options.random.offset;
   p.drop_below = std::uint32_t(std::min(options.dropout * 0x1p32, 4294967295.0));
   p.keep_scale = float(1 / (1 - options.dropout));
@@ -94,8 +98,8 @@ struct DeltaKey {
 
 }  // namespace
 
-void define_attention(KernelSource& source, int bias_tag, bool causal, bool dropout) {
-  source.define("CAUSAL", causal).define("DROPOUT", dropout);
+void define_attention(KernelSource& source, int bias_tag, bool causal, bool dropout, bool soft_cap) {
+  source.define("CAUSAL", causal).define("DROPOUT", dropout).define("SOFT_CAP", soft_cap);
   if (bias_tag == 0) return;
   source.define("BIAS_TAG", tag(DataType(bias_tag - 1)));
   source.define("BIAS_IS_MASK", DataType(bias_tag - 1) == DataType::boolean);
@@ -129,7 +133,7 @@ const char* decline_attention(const Device& device, DataType type, const Attenti
   const auto bounded = [](std::int64_t size) { return std::int32_t(std::min<std::int64_t>(size, 1 << 29)); };
   AttentionProblem problem;
   problem.type = type, problem.other_scores = sizes.scores, problem.backward = sizes.backward;
-  problem.causal = sizes.causal;
+  problem.causal = sizes.causal, problem.soft_cap = sizes.soft_capped;
   if (sizes.biased) problem.bias_type = type;
   problem.p.queries = bounded(sizes.queries), problem.p.keys = bounded(sizes.keys);
   problem.p.width = bounded(sizes.width), problem.p.value_width = bounded(sizes.value_width);
@@ -145,6 +149,7 @@ void attention_forward(Queue& queue, const AttentionInputs& inputs, const Tensor
 void attention_backward(Queue& queue, const AttentionInputs& inputs, const TensorView& grad_out, const TensorView& out,
                         const TensorView& logsumexp, const TensorView& grad_q, const TensorView& grad_k,
                         const TensorView& grad_v, const AttentionOptions& options) {
+  DLPRIM_EXPECT(options.soft_cap == 0, "attention", "no soft cap backward, got ", options.soft_cap);
   AttentionProblem problem = problem_of(inputs, out, logsumexp, options);
   auto& p = problem.p;
   const auto sizes = [](const TensorView& x) { return Sizes{x.size(0), x.size(1), x.size(2), x.size(3)}; };

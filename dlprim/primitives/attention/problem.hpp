@@ -25,13 +25,13 @@ struct AttentionParams {
   float scale = 1, scale_log2 = 1;
   std::uint32_t drop_below = 0;
   float keep_scale = 1;
-  std::uint32_t padding = 0;
+  float soft_cap = 0;  // times log2(e)
 };
 
 struct AttentionProblem {
   DataType type = DataType::float32;
   std::optional<DataType> bias_type;
-  bool backward = false, causal = false, dropout = false, ordered = false;
+  bool backward = false, causal = false, dropout = false, ordered = false, soft_cap = false;
   /// Asked before it runs: products and softmax, with that many scores in memory, are an alternative.
   std::optional<double> other_scores;
   AttentionParams p;
@@ -66,7 +66,7 @@ inline int vector_of(std::initializer_list<AttentionTensor> tensors, int most) {
 }
 
 /// Defines what attention.clh asks for.
-void define_attention(KernelSource& source, int bias_tag, bool causal, bool dropout);
+void define_attention(KernelSource& source, int bias_tag, bool causal, bool dropout, bool soft_cap = false);
 
 /// A kernel's variant holds the bias' type in a byte: none or 1 + type.
 inline std::uint8_t bias_code(const AttentionProblem& problem) {

@@ -9,6 +9,7 @@ namespace dlprim {
 
 struct AttentionOptions {
   double scale = 1;  ///< of the scores; usually 1 / sqrt(width)
+  double soft_cap = 0;  ///< c: scores s become c tanh(s / c) before the bias is added, forward only; 0: they stay
   bool causal = false;  ///< query i takes keys 0 .. i only
   double dropout = 0;  ///< probability of dropping a probability; the others grow by 1 / (1 - dropout)
   PhiloxState random;  ///< for dropout; the same state gives the same choice forward and backward, on any device
@@ -25,17 +26,17 @@ struct AttentionInputs {
 };
 
 /// What is known of a call of attention before it is made. `scores`: elements of all matrices of scores; `biased`: whether
-/// there is a bias; `backward`: whether gradients follow.
+/// there is a bias; `backward`: whether gradients follow; `soft_capped`: whether scores are.
 struct AttentionSizes {
   std::int64_t queries = 0, keys = 0, width = 0, value_width = 0;
   double scores = 0;
-  bool biased = false, causal = false, backward = false;
+  bool biased = false, causal = false, backward = false, soft_capped = false;
 };
 /// Why products and softmax as separate operations serve better, or null: no kernel here takes the dtype or the widths,
 /// or the matrices of scores fit in memory and the other way is faster on the device.
 const char* decline_attention(const Device& device, DataType type, const AttentionSizes& sizes);
 
-/// out = softmax(scale * q k^T + bias) v, the matrix of scores never in memory (T. Dao, "FlashAttention-2", 2023).
+/// out = softmax(scale * q k^T + bias) v, the products capped where options say so, the matrix of scores never in memory (T. Dao, "FlashAttention-2", 2023).
 /// out (batch, heads, queries, value width) is strided as the inputs may be; logsumexp (batch, heads, queries),
 /// contiguous float32, is for the backward pass: infinite for queries that no key takes part
 /// in, whose out is 0. Throws ValidationError, NotImplementedError for widths above 256 (backward too).

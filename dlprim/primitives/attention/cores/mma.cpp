@@ -11,7 +11,7 @@ namespace dlprim::attention_cores {
 namespace {
 
 struct Key {
-  std::uint8_t type, bias, causal, dropout, pass, warps, tiles, slice, vector, pairs, scale_first, padding;
+  std::uint8_t type, bias, causal, dropout, pass, warps, tiles, slice, vector, pairs, scale_first, soft_cap;
   std::uint16_t width, value_width;
 };
 
@@ -20,7 +20,7 @@ KernelSource source_of(const Key& key) {
                                    "attention_mma_keys_backward"};
   const bool forward = key.pass == std::uint8_t(AttentionPass::forward);
   KernelSource source(forward ? "attention/mma.cl" : "attention/mma_backward.cl", names[key.pass]);
-  define_attention(source, key.bias, key.causal, key.dropout);
+  define_attention(source, key.bias, key.causal, key.dropout, key.soft_cap);
   source.define("TAG", tag(DataType(key.type))).define("WARPS", key.warps).define("TILES", key.tiles);
   source.define("SLICE", key.slice).define("WIDTH", key.width).define("VALUE_WIDTH", key.value_width);
   source.define("VECTOR", key.vector).define("PAIRS", key.pairs).define("SCALE_FIRST", key.scale_first);
@@ -77,7 +77,7 @@ void run(Queue& queue, const AttentionProblem& x) {
   key.vector = std::uint8_t(vector_of({{p.q, x.q, p.width}, {p.k, x.k, p.width}, {p.v, x.v, p.value_width}}, 8));
   if (!x.backward) {
     key.pairs = vector_of({{p.out, x.out, p.value_width}}, 2) == 2;
-    key.scale_first = x.bias_type || p.scale <= 0;
+    key.soft_cap = x.soft_cap, key.scale_first = x.bias_type || x.soft_cap || p.scale <= 0;
     return run(queue, key, AttentionPass::forward, x, x.out, x.logsumexp);
   }
   key.vector = std::uint8_t(vector_of({{p.grad_out, x.grad_out, p.value_width}}, key.vector));

@@ -9,7 +9,7 @@ namespace {
 constexpr std::int32_t most_queries = 8;
 
 struct Key {
-  std::uint8_t type, bias, causal, unused;
+  std::uint8_t type, bias, causal, soft_cap;
   std::uint16_t width, value_width;
 };
 
@@ -30,11 +30,11 @@ void run(Queue& queue, const AttentionProblem& x) {
   static KernelCache<Key> cache;
   const auto& p = x.p;
   Key key{};
-  key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal;
+  key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal, key.soft_cap = x.soft_cap;
   key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
   Kernel& kernel = cache.get(queue.device(), key, [&] {
     KernelSource source("attention/rows.cl", "attention_rows");
-    define_attention(source, key.bias, key.causal, false);
+    define_attention(source, key.bias, key.causal, false, key.soft_cap);
     source.define("TAG", tag(DataType(key.type))).define("WIDTH", key.width);
     return source.define("VALUE_WIDTH", key.value_width);
   });

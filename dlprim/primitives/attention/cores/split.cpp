@@ -19,7 +19,7 @@ constexpr std::size_t combining_group = 256;
 struct Key {
   std::uint8_t type, bias, vector, combines;
   std::uint16_t width, value_width;
-  std::uint8_t whole, padding[3];
+  std::uint8_t soft_cap, padding[3];
 };
 
 struct Tile {
@@ -39,10 +39,10 @@ Tile tile_of(const Device& device) {
 
 KernelSource split_source(const Key& key, const Tile& tile) {
   KernelSource source("attention/split.cl", "split");
-  define_attention(source, key.bias, false, false);
+  define_attention(source, key.bias, false, false, key.soft_cap);
   source.define("TAG", tag(DataType(key.type))).define("WARPS", 1).define("TILES", 1);
   source.define("SLICE", tile.slice).define("STAGES", tile.stages);
-  source.define("COMBINES", key.combines).define("MOST", most_parts).define("WHOLE", key.whole);
+  source.define("COMBINES", key.combines).define("MOST", most_parts);
   source.define("WIDTH", key.width).define("VALUE_WIDTH", key.value_width).define("VECTOR", key.vector);
   return source.define("PAIRS", 0);
 }
@@ -83,10 +83,9 @@ void run(Queue& queue, const AttentionProblem& x) {
   const auto& p = x.p;
   Device& device = queue.device();
   Key key{};
-  key.type = std::uint8_t(x.type), key.bias = bias_code(x);
+  key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.soft_cap = x.soft_cap;
   key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
   key.vector = std::uint8_t(vector_of({{p.q, x.q, p.width}, {p.k, x.k, p.width}, {p.v, x.v, p.value_width}}, 8));
-  key.whole = key.vector == 8 && p.width == key.width && p.value_width == key.value_width;
   const Tile tile = tile_of(device);
   const std::int32_t length = length_of(device.info(), p, tile), splits = std::max((p.keys + length - 1) / length, 1);
   const std::int64_t groups = std::int64_t(p.batch) * (p.heads / p.sharing) * splits;

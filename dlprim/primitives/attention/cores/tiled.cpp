@@ -8,7 +8,7 @@ namespace dlprim::attention_cores {
 namespace {
 
 struct Key {
-  std::uint8_t type, bias, causal, dropout, pass, block, per, unused;
+  std::uint8_t type, bias, causal, dropout, pass, block, per, soft_cap;
   std::uint16_t width, value_width;
 };
 
@@ -19,7 +19,7 @@ Kernel& kernel_of(Device& device, Key key, AttentionPass pass) {
     constexpr const char* names[] = {"attention_tiled_forward", "attention_tiled_queries_backward",
                                      "attention_tiled_keys_backward"};
     KernelSource source("attention/tiled.cl", names[key.pass]);
-    define_attention(source, key.bias, key.causal, key.dropout);
+    define_attention(source, key.bias, key.causal, key.dropout, key.soft_cap);
     source.define("TAG", tag(DataType(key.type))).define("BLOCK", key.block).define("PER", key.per);
     source.define("WIDTH", key.width).define("VALUE_WIDTH", key.value_width);
     return source;
@@ -60,6 +60,7 @@ void run(Queue& queue, const AttentionProblem& x) {
   Device& device = queue.device();
   Key key{};
   key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal, key.dropout = x.dropout;
+  key.soft_cap = x.soft_cap;
   const Tile tile = tile_for(device);
   key.block = std::uint8_t(tile.block), key.per = std::uint8_t(tile.per);
   key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));

@@ -146,7 +146,7 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   const auto& p = problem.p;
   if (problem.type == DataType::float64) return "sums in float32";
   if (problem.backward) return "only forward";
-  if (problem.dropout) return "without dropout";
+  if (problem.dropout || problem.soft_cap) return "without dropout or caps";
   if (info.max_work_group < 512 || info.local_memory < 49152) return "the device's work-groups are too small";
   if (p.keys == 0) return "there are no keys, for the first of which it waits";
   const int widest = std::max(p.width, p.value_width);
