@@ -18,6 +18,13 @@ inline constexpr char digits_alone[] =
 inline constexpr char words_by_threes[] = DLPRIM_WORDS_BY_LINES("{1,3}");
 inline constexpr char words_by_ones[] = DLPRIM_WORDS_BY_LINES("");
 #undef DLPRIM_WORDS_BY_LINES
+// The same with words cut where small letters end, contractions at their ends, and slashes at the ends of other signs.
+#define DLPRIM_CONTRACTION R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+inline constexpr char words_by_cases[] =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)" DLPRIM_CONTRACTION
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)" DLPRIM_CONTRACTION
+    R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+#undef DLPRIM_CONTRACTION
 
 /// Cuts texts into the words that are encoded each for itself, as the vocabulary was made: by regular expressions.
 class Splitter {

@@ -62,6 +62,23 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
   return result;
 }
 
+// Bytes of the white space that a text begins with.
+std::size_t space_bytes(std::string_view text) {
+  constexpr std::string_view spaces[] = {"\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\xa8",
+                                         "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"};
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::string_view rest = text.substr(at);
+    const auto* found = std::ranges::find_if(spaces, [&](std::string_view space) { return rest.starts_with(space); });
+    const bool wide = rest.starts_with("\xe2\x80") && rest.size() > 2 && rest[2] >= '\x80' && rest[2] <= '\x8a';
+    if (rest[0] == ' ' || (rest[0] >= '\t' && rest[0] <= '\r')) at++;
+    else if (wide) at += 3;  // U+2000 to U+200A
+    else if (found != std::end(spaces)) at += found->size();
+    else break;
+  }
+  return at;
+}
+
 void check_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t count = character_bytes(text.substr(at));
@@ -76,7 +93,8 @@ Tokenizer::Tokenizer(Vocabulary vocabulary) : v_(std::move(vocabulary)), pairs_(
   for (std::size_t i = 0; i < v_.pieces.size(); i++) {
     const std::string& piece = v_.pieces[i];
     if ((v_.kinds[i] == Vocabulary::control || v_.kinds[i] == Vocabulary::user) && !piece.empty())
-      specials_[static_cast<unsigned char>(piece[0])].push_back({piece, std::int64_t(i)});
+      specials_[static_cast<unsigned char>(piece[0])].push_back(
+          {piece, std::int64_t(i), std::ranges::find(v_.strips, std::int64_t(i)) != v_.strips.end()});
   }
   for (std::vector<Special>& list : specials_)
     std::ranges::stable_sort(list, std::greater(), [](const Special& s) { return s.text.size(); });
@@ -111,7 +129,9 @@ std::vector<std::int64_t> Tokenizer::encode(std::string_view text, bool begin) c
     }
     encode_plain(text.substr(from, at - from), from == 0, tokens);
     tokens.push_back(special->token);
-    at += special->text.size(), from = at;
+    at += special->text.size();
+    if (special->strips) at += space_bytes(text.substr(at));
+    from = at;
   }
   encode_plain(text.substr(from), from == 0, tokens);
   return tokens;

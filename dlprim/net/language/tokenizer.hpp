@@ -32,6 +32,7 @@ class Tokenizer {
   struct Special {
     std::string text;
     std::int64_t token;
+    bool strips;
   };
   const Special* special_at(std::string_view text) const;
   void encode_plain(std::string_view text, bool first, std::vector<std::int64_t>& to) const;

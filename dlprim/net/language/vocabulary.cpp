@@ -18,7 +18,11 @@ struct Way {
 constexpr Way ways[] = {{"gpt-2", gpt2_words, false},        {"default", gpt2_words, false},
                         {"smollm", digits_alone, false},     {"llama-bpe", words_by_threes, true},
                         {"llama-v3", words_by_threes, true}, {"llama3", words_by_threes, true},
-                        {"qwen2", words_by_ones, false},     {"deepseek-r1-qwen", words_by_ones, false}};
+                        {"qwen2", words_by_ones, false},     {"deepseek-r1-qwen", words_by_ones, false},
+                        {"dbrx", words_by_threes, false},    {"smaug-bpe", words_by_threes, false},
+                        {"glm4", words_by_threes, false},    {"chatglm-bpe", words_by_threes, false},
+                        {"refact", digits_alone, false},     {"starcoder", digits_alone, false},
+                        {"olmo", gpt2_words, false},         {"gpt-4o", words_by_cases, false}};
 
 const Way& way_of(const std::string& name) {
   std::string known;

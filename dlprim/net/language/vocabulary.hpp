@@ -23,6 +23,7 @@ struct Vocabulary {
   std::vector<std::int64_t> kinds;  ///< of each piece
   std::vector<Merge> merges;
   std::vector<std::int64_t> ends;            ///< tokens that end texts
+  std::vector<std::int64_t> strips;          ///< control and user tokens that swallow the space behind them
   std::int64_t begin = -1, unknown = -1;     ///< -1: none
   bool begins = false;                       ///< texts begin with `begin`
   bool by_bytes = false;

@@ -132,9 +132,10 @@ struct Reader {
     if (!added.is_null() && !added.is_array()) fail("expected a list for 'added_tokens'");
     for (const Json& token : added) {
       const std::string piece = text_of(token, "content");
-      for (const char* option : {"single_word", "lstrip", "rstrip"})
+      for (const char* option : {"single_word", "lstrip"})
         if (is_true(token, option)) refuse("'" + piece + "' with '" + option + "' is not supported");
       put(piece, member(token, "id"), most, is_true(token, "special") ? Vocabulary::control : Vocabulary::user);
+      if (is_true(token, "rstrip")) v.strips.push_back(member(token, "id").get<std::int64_t>());
     }
     v.number_pieces();
     if (const Json& unknown = member(model, "unk_token"); unknown.is_string()) {

@@ -18,7 +18,12 @@ SPLITS = {
     r"|\s+(?!\S)|\s+",
     "llama-bpe": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    "gpt-4o": r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+"
+    r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+",
 }
+SPLITS["dbrx"] = SPLITS["smaug-bpe"] = SPLITS["glm4"] = SPLITS["llama-bpe"]
 CORPUS = [
     "The quick brown fox jumps over the lazy dog, and the dog doesn't mind: it's 12345 degrees!",
     "Größe und Straße über naïve café; Привет, мир! 你好,世界。 こんにちは 🙂🙃",
@@ -31,6 +36,7 @@ TEXTS = [
     "  two  spaces\tand\ttabs \n \n  end  ",
     "I'LL we'Ve 1234567 3.14 x²½ ٣٤",
     "the<|end|>dog <|user|>\nthe",
+    "HTMLParser isn't CamelCase's McDonald'S and/or //\n",
     "zebra \u00a0 no-break \u2003 em \u200d joined é e\u0301",
 ]
 

@@ -86,6 +86,21 @@ def test_the_token_in_front(model, tmp_path):
     assert generator.encode("dog")[0] == 0 and generator.encode("dog", begin=False)[0] != 0
 
 
+def test_space_behind_control_tokens(model, tmp_path):
+    """As the files of Phi-3 have them."""
+    reference = tokenizers.Tokenizer(models.BPE())
+    reference.pre_tokenizer = pre.ByteLevel(add_prefix_space=False)
+    trained(reference, ["<|user|>", "<|end|>"], pre.ByteLevel.alphabet())
+    data = json.loads(reference.to_str())
+    data["added_tokens"][0]["rstrip"] = True
+    reference = tokenizers.Tokenizer.from_str(json.dumps(data))
+    space = "".join(map(chr, [9, 10, 11, 12, 13, 32, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029]))
+    texts = [
+        f"a <|user|>{x}b<|end|>{x}c" for x in ["", "\n", " \n\t ", space + "\u202f\u205f\u3000", "\u200b ", "\u180e"]
+    ]
+    check(generator_of(tmp_path, model, reference), reference, [*texts, "<|user|>  <|user|>\n", "<|user|>\u2003"])
+
+
 REPLACE = normalizers.Replace(" ", "▁")
 SPACES = {
     "prepend": (normalizers.Sequence([normalizers.Prepend("▁"), REPLACE]), None),
