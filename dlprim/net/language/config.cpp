@@ -17,7 +17,8 @@ constexpr std::int64_t most = 1 << 20, most_positions = std::int64_t(1) << 30;
 constexpr TensorNames names = {
     "model.embed_tokens",       "model.norm",       "lm_head",          "model.layers.",    "input_layernorm",
     "post_attention_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.q_norm",
-    "self_attn.k_norm",         "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj"};
+    "self_attn.k_norm",         "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj",
+    "self_attn.qkv_proj",       "mlp.gate_up_proj"};
 constexpr TensorNames mixture(TensorNames result, const char* router, const char* gates, const char* ups,
                               const char* outs) {
   result.router = router, result.expert_gates = gates, result.expert_ups = ups, result.expert_outs = outs;
@@ -27,13 +28,26 @@ constexpr TensorNames qwen_mixture =
     mixture(names, "mlp.gate", "mlp.experts.*.gate_proj", "mlp.experts.*.up_proj", "mlp.experts.*.down_proj");
 constexpr TensorNames mixtral = mixture(names, "block_sparse_moe.gate", "block_sparse_moe.experts.*.w1",
                                         "block_sparse_moe.experts.*.w3", "block_sparse_moe.experts.*.w2");
-// With norms behind attention and gated products.
-constexpr TensorNames post_norm_names = [] {
+// With norms behind attention and gated products, and before the latter perhaps.
+constexpr TensorNames with_post_norms(const char* inner, const char* attention, const char* post_inner) {
   TensorNames result = names;
-  result.inner_norm = "pre_feedforward_layernorm", result.post_attention_norm = "post_attention_layernorm";
-  result.post_inner_norm = "post_feedforward_layernorm";
+  result.inner_norm = inner, result.post_attention_norm = attention, result.post_inner_norm = post_inner;
   return result;
-}();
+}
+constexpr TensorNames gemma_names =
+    with_post_norms("pre_feedforward_layernorm", "post_attention_layernorm", "post_feedforward_layernorm");
+constexpr TensorNames olmo_names = with_post_norms(nullptr, "post_attention_layernorm", "post_feedforward_layernorm");
+constexpr TensorNames glm_names =
+    with_post_norms("post_attention_layernorm", "post_self_attn_layernorm", "post_mlp_layernorm");
+
+const TensorNames& names_of(const std::string& model) {
+  constexpr std::pair<const char*, const TensorNames*> others[] = {
+      {"qwen3_moe", &qwen_mixture},  {"mixtral", &mixtral},  {"gemma2", &gemma_names},
+      {"gemma3_text", &gemma_names}, {"olmo2", &olmo_names}, {"glm4", &glm_names}};
+  for (const auto& [name, own] : others)
+    if (model == name) return *own;
+  return names;
+}
 
 [[noreturn]] void refuse(const std::string& what) {
   throw NotImplementedError("[config.json] " + what + " not supported");
@@ -63,22 +77,70 @@ double real(Fields& config, const char* key, double least, double largest, std::
   return value;
 }
 
+// How a configuration says what positions do: in an object of its own, or beside other things.
+struct RotationSource {
+  const Json& parameters;
+  Fields &rope, &config;
+  Fields& of(const char* key) const { return parameters.contains(key) ? rope : config; }
+  double number(const char* key, double least, double largest, std::optional<double> otherwise = {}) const {
+    return real(rope, key, least, largest, otherwise);
+  }
+  // Where nothing else is said, `usual` positions.
+  std::int64_t trained(std::int64_t usual) const {
+    return integer(of("original_max_position_embeddings"), "original_max_position_embeddings", most_positions, usual);
+  }
+};
+
+Yarn read_yarn(const RotationSource& from, const LanguageShape& shape, Rotation& rotation) {
+  Yarn yarn{.trained = double(from.trained(shape.context))};
+  yarn.factor = from.number("factor", 1e-3, 1e6, double(shape.context) / yarn.trained);
+  yarn.fast = from.number("beta_fast", 1e-3, 1e6, yarn.fast),
+  yarn.slow = from.number("beta_slow", 1e-3, 1e6, yarn.slow);
+  yarn.whole = from.rope.flag("truncate", true);
+  const double weight = from.number("mscale", 0, 1e3, 0), all = from.number("mscale_all_dim", 0, 1e3, 0);
+  const double usual = weight && all ? yarn_magnitude(yarn.factor, weight) / yarn_magnitude(yarn.factor, all)
+                                     : yarn_magnitude(yarn.factor);
+  rotation.magnitude = from.number("attention_factor", 1e-3, 1e3, usual);
+  return yarn;
+}
+
+// Phi's first files call their tables "su" or "yarn".
+void read_long_rotation(const RotationSource& from, const LanguageShape& shape, Rotation& rotation) {
+  const auto factors = [&](const char* key) {
+    std::vector<double> result;
+    const Json& list = from.rope.at(key);
+    if (!list.is_array()) from.rope.fail(std::string("expected a list of numbers for '") + key + "'");
+    for (const Json& number : list) {
+      if (!number.is_number()) from.rope.fail(std::string("expected numbers in '") + key + "'");
+      result.push_back(number.get<double>());
+    }
+    check_factors(result, shape.rotated);
+    return result;
+  };
+  rotation.factors = factors("short_factor"), rotation.long_factors = factors("long_factor");
+  rotation.trained = from.trained(shape.context);
+  const auto trained = double(rotation.trained);
+  const double factor = from.number("factor", 1e-6, 1e6, double(shape.context) / trained);
+  rotation.magnitude = from.number("attention_factor", 1e-3, 1e3, long_magnitude(factor, trained));
+}
+
 // What `rope` says, `config` where it is silent.
-Rotation read_rotation(const Json& parameters, Fields& rope, Fields& config, std::int64_t rotated) {
+Rotation read_rotation(const RotationSource& from, const LanguageShape& shape) {
   Rotation rotation;
-  rotation.base = real(parameters.contains("rope_theta") ? rope : config, "rope_theta", 1, 1e12, 10000);
-  for (Fields* fields : {&rope, &config})
-    if (fields->real("partial_rotary_factor", 1) != 1) refuse("heads that rotate in part are");
-  const std::string type = rope.text("rope_type", rope.text("type", "default"));
+  rotation.base = real(from.of("rope_theta"), "rope_theta", 1, 1e12, shape.architecture == "smollm3" ? 2e6 : 10000);
+  std::string type = from.rope.text("rope_type", from.rope.text("type", "default"));
+  if (shape.architecture == "phi3" && (type == "su" || type == "yarn")) type = "longrope";
   if (type == "linear") {
-    rotation.scale = 1 / real(rope, "factor", 1e-3, 1e6);
+    rotation.scale = 1 / from.number("factor", 1e-3, 1e6);
   } else if (type == "llama3") {
-    const double low = real(rope, "low_freq_factor", 1e-6, 1e6), high = real(rope, "high_freq_factor", 1e-6, 1e6);
-    if (high <= low) rope.fail("expected 'high_freq_factor' above 'low_freq_factor'");
-    const bool own = parameters.contains("original_max_position_embeddings");
-    const std::int64_t trained = integer(own ? rope : config, "original_max_position_embeddings", most_positions);
-    rotation.factors =
-        llama3_factors(rotated, rotation.base, real(rope, "factor", 1e-3, 1e6), low, high, double(trained));
+    const double low = from.number("low_freq_factor", 1e-6, 1e6), high = from.number("high_freq_factor", 1e-6, 1e6);
+    if (high <= low) from.rope.fail("expected 'high_freq_factor' above 'low_freq_factor'");
+    rotation.factors = llama3_factors(shape.rotated, rotation.base, from.number("factor", 1e-3, 1e6), low, high,
+                                      double(from.trained(shape.context)));
+  } else if (type == "yarn") {
+    rotation.factors = yarn_factors(shape.rotated, rotation.base, read_yarn(from, shape, rotation));
+  } else if (type == "longrope") {
+    read_long_rotation(from, shape, rotation);
   } else if (type != "default") {
     refuse("positions scaled by '" + type + "' are");
   }
@@ -86,22 +148,26 @@ Rotation read_rotation(const Json& parameters, Fields& rope, Fields& config, std
 }
 
 // rope_parameters, perhaps of each type of layer, or rope_scaling beside rope_theta as older versions wrote them.
-void read_rotations(const Json& json, Fields& config, LanguageShape& shape) {
+void read_rotations(const Json& json, Fields& config, LanguageShape& shape, const Architecture& a) {
   const bool joined = json.contains("rope_parameters");
   const auto found = json.find(joined ? "rope_parameters" : "rope_scaling");
   const Json parameters = found == json.end() ? Json::object() : without_nulls(*found);
   const std::string source = joined ? "config.json rope_parameters" : "config.json rope_scaling";
-  shape.rotated = shape.head_width;
   const auto of_layers = [&](const char* type) {
     const Json own = parameters.contains(type) ? without_nulls(parameters[type]) : parameters;
     Fields rope(own, source);
-    return read_rotation(own, rope, config, shape.rotated);
+    const RotationSource from{own, rope, config};
+    const double usual = a.rotated_part ? a.rotated_part : 1;
+    const double part = real(from.of("partial_rotary_factor"), "partial_rotary_factor", 1e-3, 1, usual);
+    if (part != 1 && !a.rotated_part) refuse("heads that rotate in part are");
+    shape.rotated = std::int64_t(double(shape.head_width) * part);
+    return read_rotation(from, shape);
   };
   shape.rotation = of_layers("full_attention");
   if (shape.local.empty()) return;
-  if (parameters.contains("sliding_attention") || !shape.post_norms)
-    shape.local_rotation = of_layers("sliding_attention");
-  else shape.local_rotation.base = real(config, "rope_local_base_freq", 1, 1e12, 10000);
+  if (parameters.contains("sliding_attention")) shape.local_rotation = of_layers("sliding_attention");
+  else if (shape.architecture == "gemma3_text")
+    shape.local_rotation.emplace().base = real(config, "rope_local_base_freq", 1, 1e12, 10000);
 }
 
 // Which layers see a window: those that 'layer_types' names so, or else those for which `otherwise` holds.
@@ -118,30 +184,51 @@ void read_local_layers(Fields& fields, LanguageShape& shape, bool may_have, Othe
   }
 }
 
-void read_window(const Json& config, Fields& fields, LanguageShape& shape, const std::string& model) {
-  const bool mistral = model == "mistral" || model == "mixtral";
-  const bool absent = !config.contains("sliding_window");  // which is not the same as null
-  const bool may_have = (mistral || (model.starts_with("qwen") && fields.flag("use_sliding_window", false))) &&
-                        (absent || fields.has("sliding_window"));
-  const std::int64_t first = mistral ? 0 : fields.integer("max_window_layers", 28, 0);
-  read_local_layers(fields, shape, may_have, [&](std::int64_t i) { return i >= first; });
-  if (may_have) shape.window = integer(fields, "sliding_window", most_positions, 4096);
+// `json` with its nulls: a window that is null is none, one that is absent has the usual length.
+void read_window(const Json& json, Fields& fields, LanguageShape& shape, const Architecture& a) {
+  const bool qwen = shape.architecture.starts_with("qwen");
+  const bool possible = a.period > 0 || (qwen && fields.flag("use_sliding_window", false));
+  const bool may_have = possible && (json.contains("sliding_window") ? fields.has("sliding_window") : a.window > 0);
+  const std::int64_t first = qwen ? fields.integer("max_window_layers", 28, 0) : 0;
+  const std::int64_t period = a.period > 1 ? integer(fields, "sliding_window_pattern", most, a.period) : a.period;
+  read_local_layers(fields, shape, may_have,
+                    [&](std::int64_t i) { return i >= first && (period < 2 || !is_last(i, period)); });
+  if (may_have) shape.window = integer(fields, "sliding_window", most_positions, a.window);
 }
 
-// Of Gemma 3, beside what all models have.
-void read_gemma3(Fields& config, LanguageShape& shape) {
-  shape.names = &post_norm_names, shape.post_norms = true;
-  for (const char* option : {"attn_logit_softcapping", "final_logit_softcapping"})
-    if (config.has(option)) refuse(std::string("'") + option + "' is");
-  shape.score_scale = 1 / std::sqrt(real(config, "query_pre_attn_scalar", 1e-6, 1e9, 256));
-  shape.window = integer(config, "sliding_window", most_positions, 4096);
-  const std::int64_t pattern = integer(config, "sliding_window_pattern", most, 6);
-  read_local_layers(config, shape, true, [&](std::int64_t i) { return (i + 1) % pattern != 0; });
+// What scores are multiplied by and where they end.
+void read_scales(const Json& json, Fields& config, LanguageShape& shape, const Architecture& a) {
+  if (a.scaled_embeddings) shape.embedding_scale = std::sqrt(double(shape.width));
+  const auto cap = [&](const char* key, double usual) {
+    const bool none = json.contains(key) ? !config.has(key) : usual == 0;
+    return none ? 0 : real(config, key, 1e-6, 1e9, usual);
+  };
+  if (a.post_norms && a.gelu) {  // Gemma from the second on
+    shape.score_scale = 1 / std::sqrt(real(config, "query_pre_attn_scalar", 1e-6, 1e9, 256));
+    shape.score_cap = cap("attn_logit_softcapping", a.score_cap);
+    shape.output_cap = cap("final_logit_softcapping", a.output_cap);
+  }
+  if (!a.multipliers) return;
+  shape.embedding_scale = real(config, "embedding_multiplier", 1e-6, 1e9, 1);
+  shape.added_scale = real(config, "residual_multiplier", 1e-6, 1e9, 1);
+  shape.output_scale = 1 / real(config, "logits_scaling", 1e-6, 1e9, 1);
+  shape.score_scale = real(config, "attention_multiplier", 1e-9, 1e9, 1);
+}
+
+// Layers that do not know positions: of a list, 0 stands for one.
+void read_unrotated(Fields& config, LanguageShape& shape, const Architecture& a) {
+  if (!a.rotation_period) return;
+  if (config.flag("use_sliding_window", false)) refuse("'use_sliding_window' is");
+  const std::int64_t period = integer(config, "no_rope_layer_interval", most, a.rotation_period);
+  for (std::int64_t i = 0; i < shape.layers; i++) shape.unrotated.push_back(is_last(i, period));
+  if (!config.has("no_rope_layers")) return;
+  const std::vector<std::int64_t> rotates = config.integers("no_rope_layers");
+  if (rotates.size() != std::size_t(shape.layers)) config.fail("expected 'no_rope_layers' of all layers");
+  for (std::size_t i = 0; i < rotates.size(); i++) shape.unrotated[i] = rotates[i] == 0;
 }
 
 void read_experts(Fields& config, LanguageShape& shape, const std::string& model) {
   const bool qwen = model == "qwen3_moe";
-  shape.names = qwen ? &qwen_mixture : &mixtral;
   shape.experts = integer(config, config.has("num_local_experts") ? "num_local_experts" : "num_experts", 4096);
   shape.experts_used = integer(config, "num_experts_per_tok", shape.experts);
   if (!qwen) return;
@@ -173,30 +260,23 @@ LanguageShape read_shape(const Json& json, const WeightFile& file) {
   const Json present = without_nulls(json);
   Fields config(present, "config.json");
   const std::string model = config.text("model_type");
-  const bool gemma3 = model == "gemma3_text", gemma = gemma3 || model == "gemma";
   if (model == "gemma3") refuse("models of texts and images are");
-  const bool mistral = model == "mistral" || model == "mixtral", experts = model == "mixtral" || model == "qwen3_moe";
-  const Architecture& a = architecture_of(mistral                ? "llama"
-                                          : gemma3               ? "gemma3"
-                                          : model == "qwen3_moe" ? "qwen3moe"
-                                                                 : model);
+  const Architecture& a = architecture_of(model, &Architecture::model_type);
   check_options(config);
-  LanguageShape shape;
-  shape.architecture = model, shape.names = &names;
-  shape.head_norms = a.head_norms, shape.scaled_embeddings = a.scaled_embeddings, shape.gelu = gelu(config, a);
-  shape.norm_offset = gemma ? 1 : 0;
-  shape.tied = config.flag("tie_word_embeddings", gemma);
+  LanguageShape shape = shape_of(a);
+  shape.architecture = model, shape.names = &names_of(model);
+  shape.neighbours = model == "glm4", shape.gelu = gelu(config, a), shape.norm_offset = a.norm_offset;
+  shape.tied = config.flag("tie_word_embeddings", model.starts_with("gemma") || model == "smollm3");
   shape.layers = integer(config, "num_hidden_layers", 4096), shape.width = integer(config, "hidden_size", most);
   shape.heads = integer(config, "num_attention_heads", 4096);
   shape.key_heads = integer(config, "num_key_value_heads", 4096, shape.heads);
   shape.head_width = integer(config, "head_dim", 256, std::max<std::int64_t>(1, shape.width / shape.heads));
   shape.inner = integer(config, "intermediate_size", most);
-  if (experts) read_experts(config, shape, model);
+  if (shape.names->router) read_experts(config, shape, model);
   shape.context = integer(config, "max_position_embeddings", most_positions, 4096);
-  if (gemma3) read_gemma3(config, shape);
-  else read_window(json, config, shape, model);
+  read_window(json, config, shape, a), read_unrotated(config, shape, a), read_scales(json, config, shape, a);
   shape.norm_eps = real(config, "rms_norm_eps", 0, 1);
-  read_rotations(present, config, shape);
+  read_rotations(present, config, shape, a);
   check_shape(shape, file);
   if (const std::int64_t size = integer(config, "vocab_size", std::int64_t(1) << 31); size != shape.vocabulary)
     config.fail("'vocab_size' is " + std::to_string(size) + ", with embeddings of " + std::to_string(shape.vocabulary));

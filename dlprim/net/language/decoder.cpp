@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "../array.hpp"
 
@@ -90,7 +91,8 @@ class Decoder::Reader {
 
   // A tensor that nobody asked for may be what makes the model another one. Frequencies are the shape's affair.
   void expect_all_used(const LanguageShape& shape) {
-    used_.insert("rope_freqs.weight");
+    for (const char* name : {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"})
+      used_.insert(name);
     if (shape.tied) used_.insert(std::string(shape.names->output) + ".weight");
     for (const WeightTensor& t : file_.tensors())
       if (!used_.contains(t.name) && !t.name.ends_with(".rotary_emb.inv_freq"))
@@ -115,46 +117,70 @@ Decoder::Decoder(Queue& queue, const WeightFile& file, const LanguageShape& shap
   for (std::int64_t i = 0; i < shape.layers; i++) {
     Layer& layer = layers_.emplace_back();
     layer.local = !shape.local.empty() && shape.local[std::size_t(i)];
+    layer.rotated = shape.unrotated.empty() || !shape.unrotated[std::size_t(i)];
     read_layer(reader, layer, names.layer + std::to_string(i) + ".");
   }
   reader.expect_all_used(shape);
   for (Layer& layer : layers_) layer.cache = Tensor(queue, dtype, {context, 2 * shape.key_heads, shape.head_width});
-  angles_ = angles(shape_.rotation);
-  if (!shape_.local.empty()) local_angles_ = angles(shape_.local_rotation);
+  angles_ = angles(shape_.rotation, shape_.rotation.factors);
+  if (shape_.local_rotation) local_angles_ = angles(*shape_.local_rotation, shape_.local_rotation->factors);
+  if (shape_.rotation.long_factors.empty() || context <= shape_.rotation.trained) return;
+  long_angles_ = angles(shape_.rotation, shape_.rotation.long_factors);
+  tokens_ = Tensor(queue, DataType::int64, {context});
 }
 
 void Decoder::read_layer(Reader& reader, Layer& layer, const std::string& name) {
+  const std::int64_t width = shape_.width, inner = shape_.inner;
+  const TensorNames& names = *shape_.names;
+  const auto norm = [&](const char* own) {
+    return reader.vector(name + own + ".weight", width, DataType::float32, shape_.norm_offset);
+  };
+  if (shape_.pre_norms) layer.attention_norm = norm(names.attention_norm), layer.inner_norm = norm(names.inner_norm);
+  if (shape_.post_norms) {
+    layer.post_attention_norm = norm(names.post_attention_norm);
+    layer.post_inner_norm = norm(names.post_inner_norm);
+  }
+  read_attention(reader, layer, name);
+  if (shape_.experts) return read_experts(reader, layer, name);
+  const auto matrix = [&](const char* own, std::int64_t rows) {
+    return reader.matrix(name + own + ".weight", rows, width);
+  };
+  if (!reader.has(name + names.gate + ".weight") && reader.has(name + names.gate_up + ".weight"))
+    layer.gates = reader.joined({matrix(names.gate_up, 2 * inner)});
+  else layer.gates = reader.joined({matrix(names.gate, inner), matrix(names.up, inner)});
+  layer.inner_out = reader.weights(name + names.inner_out + ".weight", width, inner);
+}
+
+void Decoder::read_attention(Reader& reader, Layer& layer, const std::string& name) {
   const std::int64_t width = shape_.width, d = shape_.head_width, q = shape_.heads * d, k = shape_.key_heads * d;
   const TensorNames& names = *shape_.names;
-  const auto matrix = [&](const char* own, std::int64_t rows, std::int64_t columns) {
-    return reader.matrix(name + own + ".weight", rows, columns);
+  const auto matrix = [&](const char* own, std::int64_t rows) {
+    return reader.matrix(name + own + ".weight", rows, width);
   };
   const auto norm = [&](const char* own, std::int64_t size) {
     return reader.vector(name + own + ".weight", size, DataType::float32, shape_.norm_offset);
   };
   const auto bias = [&](const char* own, std::int64_t size) { return reader.bias(name + own + ".bias", size); };
-  layer.attention_norm = norm(names.attention_norm, width), layer.inner_norm = norm(names.inner_norm, width);
-  if (shape_.post_norms) {
-    layer.post_attention_norm = norm(names.post_attention_norm, width);
-    layer.post_inner_norm = norm(names.post_inner_norm, width);
+  if (reader.has(name + names.qkv + ".weight")) {
+    layer.qkv = reader.joined({matrix(names.qkv, q + 2 * k)});
+    layer.qkv_bias = bias(names.qkv, q + 2 * k);
+  } else {
+    layer.qkv = reader.joined({matrix(names.queries, q), matrix(names.keys, k), matrix(names.values, k)});
+    const Tensor biases[] = {bias(names.queries, q), bias(names.keys, k), bias(names.values, k)};
+    if (biases[0].defined() != biases[1].defined() || biases[0].defined() != biases[2].defined())
+      throw NotImplementedError("[language] biases of some of queries, keys and values are not supported");
+    if (biases[0].defined()) layer.qkv_bias = concat(queue_, biases, 0);
   }
-  layer.qkv =
-      reader.joined({matrix(names.queries, q, width), matrix(names.keys, k, width), matrix(names.values, k, width)});
-  const Tensor biases[] = {bias(names.queries, q), bias(names.keys, k), bias(names.values, k)};
-  if (biases[0].defined() != biases[1].defined() || biases[0].defined() != biases[2].defined())
-    throw NotImplementedError("[language] biases of some of queries, keys and values are not supported");
-  if (biases[0].defined()) layer.qkv_bias = concat(queue_, biases, 0);
-  if (shape_.head_norms) {  // a row for each head of queries and keys
+  if (shape_.head_norms == HeadNorms::each) {  // a row for each head of queries and keys
     const Tensor of_q = norm(names.query_norm, d), of_k = norm(names.key_norm, d);
     layer.head_norms = Tensor(queue_, DataType::float32, {shape_.heads + shape_.key_heads, d});
     copy(queue_, narrow(layer.head_norms, 0, 0, shape_.heads).view(queue_), of_q.view(queue_));
     copy(queue_, narrow(layer.head_norms, 0, shape_.heads, shape_.key_heads).view(queue_), of_k.view(queue_));
+  } else if (shape_.head_norms == HeadNorms::together) {
+    layer.head_norms = norm(names.query_norm, q), layer.key_norm = norm(names.key_norm, k);
   }
   layer.attention_out = reader.weights(name + names.attention_out + ".weight", width, q);
   layer.attention_bias = bias(names.attention_out, width);
-  if (shape_.experts) return read_experts(reader, layer, name);
-  layer.gates = reader.joined({matrix(names.gate, shape_.inner, width), matrix(names.up, shape_.inner, width)});
-  layer.inner_out = reader.weights(name + names.inner_out + ".weight", width, shape_.inner);
 }
 
 void Decoder::read_experts(Reader& reader, Layer& layer, const std::string& name) {
@@ -181,16 +207,17 @@ void Decoder::read_experts(Reader& reader, Layer& layer, const std::string& name
       reader.experts(parts, {count, shape_.experts_used, width, inner, shape_.gelu, shape_.normalized_experts});
 }
 
-Decoder::Angles Decoder::angles(const Rotation& rotation) const {
+Decoder::Angles Decoder::angles(const Rotation& rotation, const std::vector<double>& factors) const {
   const std::int64_t half = shape_.rotated / 2;
   std::vector<float> cosines(std::size_t(context_ * half)), sines(cosines.size());
   for (std::int64_t i = 0; i < half; i++) {
     double frequency = rotation.scale * std::pow(rotation.base, -2.0 * double(i) / double(shape_.rotated));
-    if (!rotation.factors.empty()) frequency /= rotation.factors[std::size_t(i)];
+    if (!factors.empty()) frequency /= factors[std::size_t(i)];
     for (std::int64_t p = 0; p < context_; p++) {
       const double angle = double(p) * frequency;
       const std::size_t at = std::size_t(p * half + i);
-      cosines[at] = float(std::cos(angle)), sines[at] = float(std::sin(angle));
+      cosines[at] = float(rotation.magnitude * std::cos(angle)),
+      sines[at] = float(rotation.magnitude * std::sin(angle));
     }
   }
   const auto table = [&](const std::vector<float>& values) {
@@ -201,6 +228,10 @@ Decoder::Angles Decoder::angles(const Rotation& rotation) const {
   return {table(cosines), table(sines)};
 }
 
+const Decoder::Angles& Decoder::angles_of(const Layer& layer) const {
+  return layer.local && local_angles_.cosines.defined() ? local_angles_ : long_ ? long_angles_ : angles_;
+}
+
 std::size_t Decoder::weight_bytes() const noexcept {
   std::size_t sum = (output_.defined() ? output_ : embeddings_).bytes();
   for (const Layer& layer : layers_)
@@ -209,9 +240,8 @@ std::size_t Decoder::weight_bytes() const noexcept {
   return sum;
 }
 
-void Decoder::shorten(std::int64_t length) { length_ = std::clamp<std::int64_t>(length, 0, length_); }
-
 Tensor Decoder::normalized(const Tensor& x, const Tensor& weight) const {
+  if (!weight.defined()) return x;
   const std::int64_t groups = weight.shape().size() == 2 ? weight.shape()[0] : 1;
   const Tensor result(queue_, x.dtype(), x.shape()), deviations(queue_, DataType::float32, {x.shape()[0], groups});
   GroupShape shape{x.shape()[0], weight.numel(), 1, groups};
@@ -259,16 +289,33 @@ void Decoder::attend(const Layer& layer, const Tensor& queries, const Tensor& ou
   if (seen.defined()) inputs.bias = seen.view(queue_);
   AttentionOptions options;
   options.scale = shape_.score_scale ? shape_.score_scale : 1 / std::sqrt(double(shape_.head_width));
-  options.causal = !seen.defined() && m > 1;
+  options.soft_cap = shape_.score_cap, options.causal = !seen.defined() && m > 1;
   attention_forward(queue_, inputs, by_heads(out, 0, heads), sums.view(queue_), options);
 }
 
-// Of a part's result and its input, where the result was not added to that yet: it is normalized first.
+// Whether a product may add its part's result to the part's input: nothing comes between.
+bool Decoder::adds(const Tensor& norm) const { return !norm.defined() && shape_.added_scale == 1; }
+
+// Of a part's result and its input, where the result was not added to that yet.
 Tensor Decoder::sum(const Tensor& result, const Tensor& norm, const Tensor& x) const {
-  if (!norm.defined()) return result;
+  if (adds(norm)) return result;
   const Tensor total = normalized(result, norm);
-  pointwise(queue_, PointwiseId::add, {total.view(queue_)}, {total.view(queue_), x.view(queue_)}, {1});
+  pointwise_operation(queue_, {total.view(queue_), x.view(queue_)}, {total.view(queue_)}, {shape_.added_scale},
+                      "y0 = w0 * x0 + x1;");
   return total;
+}
+
+// Of heads of queries and keys [m, heads, width].
+Tensor Decoder::normalized_heads(const Layer& layer, const Tensor& heads) const {
+  const Tensor all = contiguous(queue_, heads);
+  if (!layer.key_norm.defined()) return normalized(all, layer.head_norms);
+  const Tensor result(queue_, all.dtype(), all.shape());
+  const auto part = [&](std::int64_t from, std::int64_t count, const Tensor& norm) {
+    const Tensor own = contiguous(queue_, narrow(all, 1, from, count));
+    copy(queue_, narrow(result, 1, from, count).view(queue_), normalized(own, norm).view(queue_));
+  };
+  part(0, shape_.heads, layer.head_norms), part(shape_.heads, shape_.key_heads, layer.key_norm);
+  return result;
 }
 
 Tensor Decoder::attended(const Layer& layer, const Tensor& x, std::int64_t past) const {
@@ -278,8 +325,8 @@ Tensor Decoder::attended(const Layer& layer, const Tensor& x, std::int64_t past)
   layer.qkv.multiply(queue_, normalized(x, layer.attention_norm), qkv, layer.qkv_bias);
   Tensor q = qkv.strided({m, rotated, d}, {row, d, 1});  // and keys
   const Tensor values = qkv.strided({m, kv, d}, {row, d, 1}, rotated * d);
-  if (layer.head_norms.defined()) q = normalized(contiguous(queue_, q), layer.head_norms);
-  rotate(q, past, layer.local ? local_angles_ : angles_);
+  if (layer.head_norms.defined()) q = normalized_heads(layer, q);
+  if (layer.rotated) rotate(q, past, angles_of(layer));
   const Tensor place = narrow(layer.cache, 0, past, m);
   if (layer.head_norms.defined()) {
     copy(queue_, narrow(place, 1, 0, kv).view(queue_), narrow(q, 1, heads, kv).view(queue_));
@@ -289,8 +336,8 @@ Tensor Decoder::attended(const Layer& layer, const Tensor& x, std::int64_t past)
   }
   const Tensor out(queue_, dtype_, {m, heads, d}), result(queue_, dtype_, x.shape());
   attend(layer, q, out, past);
-  const bool adds = !layer.post_attention_norm.defined();
-  layer.attention_out.multiply(queue_, out.strided({m, heads * d}, {heads * d, 1}), result, adds ? x : Tensor());
+  layer.attention_out.multiply(queue_, out.strided({m, heads * d}, {heads * d, 1}), result,
+                               adds(layer.post_attention_norm) ? x : Tensor());
   if (layer.attention_bias.defined())
     pointwise(queue_, PointwiseId::add, {result.view(queue_)}, {result.view(queue_), layer.attention_bias.view(queue_)},
               {1});
@@ -300,33 +347,55 @@ Tensor Decoder::attended(const Layer& layer, const Tensor& x, std::int64_t past)
 Tensor Decoder::gated(const Layer& layer, const Tensor& x) const {
   const std::int64_t m = x.shape()[0], inner = shape_.inner;
   const Tensor input = normalized(x, layer.inner_norm);
-  if (layer.experts.defined()) return apply(queue_, "y0 = x0 + x1;", {layer.experts.run(queue_, input), x});
+  if (layer.experts.defined()) {
+    const Tensor mixed = layer.experts.run(queue_, input);
+    return adds(layer.post_inner_norm) ? apply(queue_, "y0 = x0 + x1;", {mixed, x})
+                                       : sum(mixed, layer.post_inner_norm, x);
+  }
   const Tensor gates(queue_, dtype_, {m, 2 * inner}), product(queue_, dtype_, {m, inner});
   layer.gates.multiply(queue_, input, gates, {});
   multiply_gates(queue_, narrow(gates, 1, 0, inner).view(queue_), narrow(gates, 1, inner, inner).view(queue_),
                  product.view(queue_), shape_.gelu);
   const Tensor result(queue_, dtype_, x.shape());
-  layer.inner_out.multiply(queue_, product, result, layer.post_inner_norm.defined() ? Tensor() : x);
+  layer.inner_out.multiply(queue_, product, result, adds(layer.post_inner_norm) ? x : Tensor());
   return sum(result, layer.post_inner_norm, x);
 }
 
-Tensor Decoder::run(const Tensor& tokens, bool all) {
+// Keeps the tokens and sees which factors divide frequencies now: where they change, all so far is computed anew.
+void Decoder::remember(const Tensor& tokens) {
   const std::int64_t m = tokens.numel(), past = length_;
-  if (m < 1 || m > context_ - past)
-    throw ValidationError("[language] " + std::to_string(m) + " tokens behind " + std::to_string(past) +
+  copy(queue_, narrow(tokens_, 0, past, m).view(queue_), tokens.strided({m}, {1}).view(queue_));
+  const bool now = std::max(past + m, coming_) > shape_.rotation.trained;
+  if (now == std::exchange(long_, now)) return;
+  length_ = 0;
+  while (length_ < past) pass(narrow(tokens_, 0, length_, std::min(part(), past - length_)), 1);
+}
+
+Tensor Decoder::run(const Tensor& tokens, bool all) {
+  const std::int64_t m = tokens.numel();
+  if (m < 1 || m > context_ - length_)
+    throw ValidationError("[language] " + std::to_string(m) + " tokens behind " + std::to_string(length_) +
                           " do not fit a context of " + std::to_string(context_));
+  if (tokens_.defined()) remember(tokens);
+  return pass(tokens, all ? m : 1);
+}
+
+// Scores behind the last `rows` of the tokens.
+Tensor Decoder::pass(const Tensor& tokens, std::int64_t rows) {
+  const std::int64_t m = tokens.numel(), past = length_;
   Tensor x = embeddings_.rows(queue_, tokens);
-  if (shape_.scaled_embeddings) x = apply(queue_, "y0 = x0 * w0;", {x}, {std::sqrt(double(shape_.width))});
+  if (shape_.embedding_scale != 1) x = apply(queue_, "y0 = x0 * w0;", {x}, {shape_.embedding_scale});
   mask_ = past > 0 && m > 1 ? mask(past, m, 0) : Tensor();
   const bool cut = m > 1 && past + m > shape_.window;  // a window begins behind the first key, or before some queries
   local_mask_ = !shape_.local.empty() && m > 1 && (past > 0 || cut) ? mask(past, m, shape_.window) : Tensor();
   for (const Layer& layer : layers_) x = gated(layer, attended(layer, x, past));
   length_ = past + m;
-  const std::int64_t rows = all ? m : 1;
   x = normalized(narrow(x, 0, m - rows, rows), output_norm_);
   const Tensor scores(queue_, dtype_, {rows, shape_.vocabulary});
   (output_.defined() ? output_ : embeddings_).multiply(queue_, x, scores);
-  return scores;
+  const double cap = shape_.output_cap;
+  if (cap) return apply(queue_, "y0 = w1 * tanh(x0 * w0);", {scores}, {shape_.output_scale / cap, cap});
+  return shape_.output_scale == 1 ? scores : apply(queue_, "y0 = x0 * w0;", {scores}, {shape_.output_scale});
 }
 
 }  // namespace dlprim

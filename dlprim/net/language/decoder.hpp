@@ -35,16 +35,12 @@ class Decoder : public TokenModel {
   DataType dtype() const noexcept override { return dtype_; }
   std::size_t weight_bytes() const noexcept override;
   std::int64_t part() const noexcept override { return 512; }
-  /// Positions in the cache.
-  std::int64_t length() const noexcept { return length_; }
-  /// Forgets positions from `length` on.
-  void shorten(std::int64_t length);
-  void restart() override { shorten(0); }
+  void restart(std::int64_t coming) override { length_ = 0, coming_ = coming; }
   Tensor run(const Tensor& tokens, bool all = false) override;
 
  private:
   struct Layer {
-    Tensor attention_norm, inner_norm, head_norms, post_attention_norm, post_inner_norm;
+    Tensor attention_norm, inner_norm, head_norms, key_norm, post_attention_norm, post_inner_norm;
     Joined qkv, gates;
     Tensor qkv_bias;
     Weights attention_out, inner_out;
@@ -52,6 +48,7 @@ class Decoder : public TokenModel {
     Tensor attention_bias;
     Tensor cache;  // [context, keys' and values' heads, width]
     bool local = false;  // sees the keys of a window only
+    bool rotated = true;
   };
   // Cosines and sines of each position's angles [context, 1, rotated / 2].
   struct Angles {
@@ -60,23 +57,31 @@ class Decoder : public TokenModel {
   class Reader;
   void read_layer(Reader& reader, Layer& layer, const std::string& name);
   void read_experts(Reader& reader, Layer& layer, const std::string& name);
-  Angles angles(const Rotation& rotation) const;
+  void read_attention(Reader& reader, Layer& layer, const std::string& name);
+  Angles angles(const Rotation& rotation, const std::vector<double>& factors) const;
+  const Angles& angles_of(const Layer& layer) const;
+  void remember(const Tensor& tokens);
+  Tensor pass(const Tensor& tokens, std::int64_t rows);
   Tensor normalized(const Tensor& x, const Tensor& weight) const;
+  Tensor normalized_heads(const Layer& layer, const Tensor& heads) const;
   Tensor attended(const Layer& layer, const Tensor& x, std::int64_t past) const;
   Tensor gated(const Layer& layer, const Tensor& x) const;
   void rotate(const Tensor& heads, std::int64_t past, const Angles& angles) const;
   std::int64_t first_key(const Layer& layer, std::int64_t past) const;
   Tensor mask(std::int64_t past, std::int64_t count, std::int64_t window) const;
   void attend(const Layer& layer, const Tensor& queries, const Tensor& out, std::int64_t past) const;
+  bool adds(const Tensor& norm) const;
   Tensor sum(const Tensor& result, const Tensor& norm, const Tensor& x) const;
 
   Queue& queue_;
   LanguageShape shape_;
-  std::int64_t context_, length_ = 0;
+  std::int64_t context_, length_ = 0, coming_ = 0;  // positions with room, in the cache, and announced
   DataType dtype_;
   Weights embeddings_, output_;  // the second undefined where the first serves
   Tensor output_norm_, mask_, local_mask_;
-  Angles angles_, local_angles_;
+  Angles angles_, long_angles_, local_angles_;  // undefined where there are no others
+  Tensor tokens_;  // so far, where there are long angles
+  bool long_ = false;  // the cache was made with those
   std::vector<Layer> layers_;
 };
 

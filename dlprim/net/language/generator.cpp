@@ -151,7 +151,7 @@ void Generator::start(std::span<const std::int64_t> tokens, const SamplingOption
                           std::to_string(s.model->context()));
   s.begun = now();
   s.times = {count, 0, 0, 0};
-  s.model->restart();
+  s.model->restart(count);
   // A token is chosen from the scores behind each position of the context, the last one included.
   s.left = std::min(options.tokens, s.model->context() - count + 1);
   const std::int64_t part = s.model->part();
@@ -214,7 +214,7 @@ std::vector<float> Generator::scores(std::span<const std::int64_t> tokens) {
   State& s = *state_;
   s.check(tokens);
   s.left = 0;
-  s.model->restart();
+  s.model->restart(std::int64_t(tokens.size()));
   const Tensor all = cast(s.queue, s.model->run(Tensor::from_integers(tokens), true), DataType::float32);
   std::vector<float> result(std::size_t(all.numel()));
   s.queue.read(result.data(), all.view(s.queue).data, all.bytes(), true);

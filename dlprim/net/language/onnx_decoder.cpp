@@ -42,7 +42,7 @@ OnnxDecoder::OnnxDecoder(const Context& context, DecoderNetwork network, std::in
   if (dtype && *dtype != dtype_)
     throw ValidationError(std::string("[language] the network computes in ") + name(dtype_) + ", not in " +
                           name(*dtype) + ": its file says so");
-  restart();
+  restart(0);
 }
 
 void OnnxDecoder::find_inputs(const DecoderNetwork& network) {
@@ -86,7 +86,7 @@ void OnnxDecoder::find_kept(const DecoderNetwork& network, const std::string& na
   kept_.push_back({input, net_.output_index(name), {1, size(1, network.heads), 0, size(3, network.head_width)}});
 }
 
-void OnnxDecoder::restart() {
+void OnnxDecoder::restart(std::int64_t) {
   length_ = 0;
   for (const Kept& kept : kept_)
     net_.set_input(kept.input, Tensor(execution_.queue(), net_.input_info(kept.input).dtype, kept.empty));

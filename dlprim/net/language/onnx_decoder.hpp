@@ -21,7 +21,7 @@ class OnnxDecoder : public TokenModel {
   DataType dtype() const noexcept override { return dtype_; }
   std::size_t weight_bytes() const noexcept override { return weight_bytes_; }
   std::int64_t part() const noexcept override { return positions_; }
-  void restart() override;
+  void restart(std::int64_t coming) override;
   Tensor run(const Tensor& tokens, bool all = false) override;
 
  private:

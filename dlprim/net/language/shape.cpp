@@ -14,17 +14,46 @@ namespace dlprim {
 
 namespace {
 
-constexpr Architecture architectures[] = {
-    {"llama", false, false, false, false}, {"qwen2", false, false, false, false},
-    {"qwen3", true, false, false, false},  {"qwen3moe", true, false, false, false},
-    {"gemma", false, true, true, false},   {"gemma3", true, true, true, true}};
+constexpr std::int64_t most_positions = std::int64_t(1) << 30;
 
-constexpr TensorNames gguf_names = {"token_embd",    "output_norm",  "output",        "blk.",
-                                    "attn_norm",     "ffn_norm",     "attn_q",        "attn_k",
-                                    "attn_v",        "attn_q_norm",  "attn_k_norm",   "attn_output",
-                                    "ffn_gate",      "ffn_up",       "ffn_down",      "post_attention_norm",
-                                    "post_ffw_norm", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps",
-                                    "ffn_down_exps"};
+constexpr Architecture architectures[] = {
+    {.name = "llama", .model_type = "llama", .neighbours = true},
+    {.name = "llama", .model_type = "mistral", .neighbours = true, .period = 1, .window = 4096},
+    {.name = "llama", .model_type = "mixtral", .neighbours = true, .period = 1, .window = 4096},
+    {.name = "qwen2", .model_type = "qwen2", .window = 4096},
+    {.name = "qwen3", .model_type = "qwen3", .head_norms = HeadNorms::each, .window = 4096},
+    {.name = "qwen3moe", .model_type = "qwen3_moe", .head_norms = HeadNorms::each, .window = 4096},
+    {.name = "gemma", .model_type = "gemma", .gelu = true, .scaled_embeddings = true, .norm_offset = 1},
+    {.name = "gemma2",
+     .model_type = "gemma2",
+     .gelu = true,
+     .scaled_embeddings = true,
+     .post_norms = true,
+     .norm_offset = 1,
+     .score_cap = 50,
+     .output_cap = 30,
+     .period = 2,
+     .window = 4096},
+    {.name = "gemma3",
+     .model_type = "gemma3_text",
+     .head_norms = HeadNorms::each,
+     .gelu = true,
+     .scaled_embeddings = true,
+     .post_norms = true,
+     .norm_offset = 1,
+     .period = 6,
+     .window = 4096},
+    {.name = "phi3", .model_type = "phi3", .period = 1, .rotated_part = 1},
+    {.name = "granite", .model_type = "granite", .neighbours = true, .multipliers = true},
+    {.name = "olmo2", .model_type = "olmo2", .head_norms = HeadNorms::together, .pre_norms = false, .post_norms = true},
+    {.name = "smollm3", .model_type = "smollm3", .neighbours = true, .rotation_period = 4},
+    {.name = "glm4", .model_type = "glm4", .neighbours = true, .post_norms = true, .rotated_part = 0.5}};
+
+constexpr TensorNames gguf_names = {
+    "token_embd",    "output_norm",  "output",        "blk.",        "attn_norm",    "ffn_norm",
+    "attn_q",        "attn_k",       "attn_v",        "attn_q_norm", "attn_k_norm",  "attn_output",
+    "ffn_gate",      "ffn_up",       "ffn_down",      "attn_qkv",    "ffn_up",       "post_attention_norm",
+    "post_ffw_norm", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
 
 // Numbers of one architecture, by the rest of their keys.
 struct Keys {
@@ -51,23 +80,49 @@ struct Keys {
   }
 };
 
+std::vector<double> read_factors(const GgufFile& file, const char* name, std::int64_t rotated) {
+  const WeightTensor* tensor = file.find(name);
+  if (!tensor) return {};
+  if (tensor->elements() != rotated / 2)
+    throw ValidationError("[language] expected " + std::to_string(rotated / 2) + " factors of frequencies, got " +
+                          tensor->text());
+  const std::vector<float> numbers = read_numbers(file, *tensor);
+  std::vector<double> factors(numbers.begin(), numbers.end());
+  check_factors(factors, rotated);
+  return factors;
+}
+
 void read_rotation(const Keys& keys, LanguageShape& shape) {
   const GgufFile& file = keys.file;
+  Rotation& rotation = shape.rotation;
   shape.rotated = keys.integer("rope.dimension_count", shape.head_width, shape.head_width);
-  shape.rotation.base = keys.real("rope.freq_base", 1, 1e12, 10000);
-  const std::string* scaling = file.text(keys.prefix + "rope.scaling.type");
-  if (scaling && *scaling != "none" && *scaling != "linear")
-    throw NotImplementedError("[language] positions scaled by '" + *scaling + "' are not supported; expected linear");
-  if (scaling && *scaling == "linear") shape.rotation.scale = 1 / keys.real("rope.scaling.factor", 1e-3, 1e6, 1);
-  if (const WeightTensor* factors = file.find("rope_freqs.weight")) {
-    if (factors->elements() != shape.rotated / 2)
-      throw ValidationError("[language] expected " + std::to_string(shape.rotated / 2) +
-                            " factors of frequencies, got " + factors->text());
-    const std::vector<float> numbers = read_numbers(file, *factors);
-    shape.rotation.factors.assign(numbers.begin(), numbers.end());
-    for (double factor : shape.rotation.factors)
-      if (!(factor > 1e-6 && factor < 1e9))
-        throw ValidationError("[language] a frequency is divided by " + std::to_string(factor));
+  rotation.base = keys.real("rope.freq_base", 1, 1e12, 10000);
+  rotation.factors = read_factors(file, "rope_freqs.weight", shape.rotated);
+  const std::string* named = file.text(keys.prefix + "rope.scaling.type");
+  std::string scaling = named ? *named : "none";
+  if (scaling == "none" && file.find("rope_factors_long.weight")) scaling = "longrope";
+  const auto trained = [&] { return keys.integer("rope.scaling.original_context_length", most_positions); };
+  if (scaling == "linear") {
+    rotation.scale = 1 / keys.real("rope.scaling.factor", 1e-3, 1e6, 1);
+  } else if (scaling == "yarn") {
+    if (!rotation.factors.empty()) throw NotImplementedError("[language] factors of frequencies beside yarn");
+    Yarn yarn{.factor = keys.real("rope.scaling.factor", 1, 1e6), .trained = double(trained())};
+    yarn.fast = keys.real("rope.scaling.yarn_beta_fast", 1e-3, 1e6, yarn.fast);
+    yarn.slow = keys.real("rope.scaling.yarn_beta_slow", 1e-3, 1e6, yarn.slow);
+    rotation.factors = yarn_factors(shape.rotated, rotation.base, yarn);
+    rotation.magnitude = yarn_magnitude(yarn.factor) * keys.real("rope.scaling.attn_factor", 1e-3, 1e3, 1);
+  } else if (scaling == "longrope") {
+    rotation.factors = read_factors(file, "rope_factors_short.weight", shape.rotated);
+    rotation.long_factors = read_factors(file, "rope_factors_long.weight", shape.rotated);
+    if (rotation.factors.empty() || rotation.long_factors.empty())
+      throw ValidationError("[language] positions scaled by 'longrope' without rope_factors_short and _long");
+    rotation.trained = trained();
+    rotation.magnitude =
+        keys.real("rope.scaling.attn_factor", 1e-3, 1e3,
+                  long_magnitude(double(shape.context) / double(rotation.trained), double(rotation.trained)));
+  } else if (scaling != "none") {
+    throw NotImplementedError("[language] positions scaled by '" + scaling +
+                              "' are not supported; expected linear, yarn or longrope");
   }
 }
 
@@ -85,25 +140,51 @@ void read_experts(const Keys& keys, LanguageShape& shape) {
   shape.inner = keys.integer("feed_forward_length", most);
 }
 
-// Gemma 3: five local layers, then one that sees all. Its largest model scales scores by the width of all heads together.
-void read_local_layers(const Keys& keys, LanguageShape& shape) {
-  constexpr std::int64_t pattern = 6, layers_of_largest = 62;
-  shape.window = keys.integer("attention.sliding_window", std::int64_t(1) << 30);
-  shape.local_rotation.base = keys.real("rope.freq_base_swa", 1, 1e12, 10000);
-  for (std::int64_t i = 0; i < shape.layers; i++) shape.local.push_back(i % pattern != pattern - 1);
-  if (shape.layers == layers_of_largest) shape.score_scale = 1 / std::sqrt(double(shape.width) / double(shape.heads));
+// Local layers have their own base in Gemma 3. Without a period all positions that a window shows are the context: there
+// attention in full sees the same.
+void read_local_layers(const Keys& keys, const Architecture& a, LanguageShape& shape) {
+  const char* key = "attention.sliding_window";
+  if (a.period == 0) {
+    shape.context = std::min(shape.context, keys.integer(key, most_positions, shape.context));
+    return;
+  }
+  if (a.period == 1 && keys.file.integer(keys.prefix + key).value_or(0) == 0) return;
+  shape.window = keys.integer(key, most_positions);
+  for (std::int64_t i = 0; i < shape.layers; i++) shape.local.push_back(a.period == 1 || !is_last(i, a.period));
+}
+
+// The largest models of Gemma scale scores by the width of all heads together.
+void read_scales(const Keys& keys, const Architecture& a, LanguageShape& shape) {
+  constexpr double most = 1e9;
+  shape.score_cap = a.score_cap ? keys.real("attn_logit_softcapping", 1e-6, most, a.score_cap) : 0;
+  shape.output_cap = a.output_cap ? keys.real("final_logit_softcapping", 1e-6, most, a.output_cap) : 0;
+  const std::int64_t largest = shape.architecture == "gemma2" ? 46 : shape.architecture == "gemma3" ? 62 : 0;
+  if (shape.layers == largest) shape.score_scale = 1 / std::sqrt(double(shape.width) / double(shape.heads));
+  if (!a.multipliers) return;
+  shape.embedding_scale = keys.real("embedding_scale", 1e-6, most, 1);
+  shape.added_scale = keys.real("residual_scale", 1e-6, most, 1);
+  shape.output_scale = 1 / keys.real("logit_scale", 1e-6, most, 1);
+  if (keys.file.real(keys.prefix + "attention.scale")) shape.score_scale = keys.real("attention.scale", 1e-9, most);
 }
 
 }  // namespace
 
-const Architecture& architecture_of(const std::string& name) {
-  std::string known;
+const Architecture& architecture_of(const std::string& name, const char* Architecture::* kind) {
+  std::string known, last;
   for (const Architecture& a : architectures) {
-    if (name == a.name) return a;
-    known += (known.empty() ? "" : ", ") + std::string(a.name);
+    if (name == a.*kind) return a;
+    if (last != a.*kind) known += (known.empty() ? "" : ", ") + std::string(a.*kind);
+    last = a.*kind;
   }
   throw NotImplementedError("[language] models of the architecture '" + name + "' are not supported; expected " +
                             known);
+}
+
+LanguageShape shape_of(const Architecture& a) {
+  LanguageShape shape;
+  shape.architecture = a.name, shape.head_norms = a.head_norms, shape.gelu = a.gelu;
+  shape.pre_norms = a.pre_norms, shape.post_norms = a.post_norms;
+  return shape;
 }
 
 std::vector<double> llama3_factors(std::int64_t rotated, double base, double factor, double low, double high,
@@ -117,11 +198,44 @@ std::vector<double> llama3_factors(std::int64_t rotated, double base, double fac
   return result;
 }
 
+std::vector<double> yarn_factors(std::int64_t rotated, double base, const Yarn& yarn) {
+  // The pair of elements that comes around so many times in the trained length.
+  const auto pair_of = [&](double turns) {
+    return double(rotated) * std::log(yarn.trained / (turns * 2 * std::numbers::pi)) / (2 * std::log(base));
+  };
+  double low = pair_of(yarn.fast), high = pair_of(yarn.slow);
+  if (yarn.whole) low = std::floor(low), high = std::ceil(high);
+  low = std::max(low, 0.), high = std::min(high, double(rotated - 1));
+  if (low == high) high += 0.001;
+  std::vector<double> result;
+  for (std::int64_t i = 0; i < rotated / 2; i++) {
+    const double share = std::clamp((double(i) - low) / (high - low), 0., 1.);  // of the frequency that is divided
+    result.push_back(1 / (share / yarn.factor + 1 - share));
+  }
+  return result;
+}
+
+double yarn_magnitude(double factor, double weight) { return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1; }
+
+double long_magnitude(double factor, double trained) {
+  return factor <= 1 || trained <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(trained));
+}
+
+void check_factors(const std::vector<double>& factors, std::int64_t rotated) {
+  if (std::int64_t(factors.size()) != rotated / 2)
+    throw ValidationError("[language] expected " + std::to_string(rotated / 2) + " factors of frequencies, got " +
+                          std::to_string(factors.size()));
+  for (double factor : factors)
+    if (!(factor > 1e-6 && factor < 1e9))
+      throw ValidationError("[language] a frequency is divided by " + std::to_string(factor));
+}
+
 void check_shape(LanguageShape& shape, const WeightFile& file) {
   if (shape.heads % shape.key_heads)
     throw ValidationError("[language] " + std::to_string(shape.heads) + " heads do not share " +
                           std::to_string(shape.key_heads) + " heads of keys");
-  if (shape.rotated % 2) throw ValidationError("[language] an odd number of elements rotate with the position");
+  if (shape.rotated < 2 || shape.rotated % 2)
+    throw ValidationError("[language] " + std::to_string(shape.rotated) + " elements rotate with the position");
   const std::string name = std::string(shape.names->embeddings) + ".weight";
   const WeightTensor* embeddings = file.find(name);
   if (!embeddings || embeddings->sizes.size() != 2)
@@ -133,12 +247,10 @@ LanguageShape read_shape(const GgufFile& file) {
   constexpr std::int64_t most = 1 << 20;
   const std::string* name = file.text("general.architecture");
   if (!name) throw ValidationError("[language] the file names no general.architecture");
-  const Architecture& a = architecture_of(*name);
+  const Architecture& a = architecture_of(*name, &Architecture::name);
   const Keys keys{file, std::string(a.name) + "."};
-  LanguageShape shape;
-  shape.architecture = a.name, shape.neighbours = shape.architecture == "llama", shape.head_norms = a.head_norms;
-  shape.names = &gguf_names, shape.tied = !file.find("output.weight");
-  shape.gelu = a.gelu, shape.scaled_embeddings = a.scaled_embeddings, shape.post_norms = a.post_norms;
+  LanguageShape shape = shape_of(a);
+  shape.neighbours = a.neighbours, shape.names = &gguf_names, shape.tied = !file.find("output.weight");
   shape.layers = keys.integer("block_count", 4096), shape.width = keys.integer("embedding_length", most);
   shape.heads = keys.integer("attention.head_count", 4096);
   shape.key_heads = keys.integer("attention.head_count_kv", 4096, shape.heads);
@@ -146,13 +258,18 @@ LanguageShape read_shape(const GgufFile& file) {
   if (keys.integer("attention.value_length", most, shape.head_width) != shape.head_width)
     throw NotImplementedError("[language] keys and values of unequal width are not supported");
   read_experts(keys, shape);
-  shape.context = keys.integer("context_length", std::int64_t(1) << 30, 4096);
-  if (shape.architecture == "gemma3") read_local_layers(keys, shape);
-  else  // positions that attention in full sees as well
-    shape.context =
-        std::min(shape.context, keys.integer("attention.sliding_window", std::int64_t(1) << 30, shape.context));
+  if (a.scaled_embeddings) shape.embedding_scale = std::sqrt(double(shape.width));
+  for (std::int64_t i = 0; a.rotation_period && i < shape.layers; i++)
+    shape.unrotated.push_back(is_last(i, a.rotation_period));
+  shape.context = keys.integer("context_length", most_positions, 4096);
+  read_local_layers(keys, a, shape);
+  read_scales(keys, a, shape);
   shape.norm_eps = keys.real("attention.layer_norm_rms_epsilon", 0, 1);
   read_rotation(keys, shape);
+  if (shape.architecture == "gemma3") {
+    shape.local_rotation.emplace();
+    shape.local_rotation->base = keys.real("rope.freq_base_swa", 1, 1e12, 10000);
+  }
   check_shape(shape, file);
   return shape;
 }

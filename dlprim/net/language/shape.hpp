@@ -2,6 +2,7 @@
 // What a language model is made of, as the metadata of its file say.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,26 +15,44 @@ struct TensorNames {
   const char *embeddings, *output_norm, *output, *layer;
   const char *attention_norm, *inner_norm, *queries, *keys, *values, *query_norm, *key_norm, *attention_out;
   const char *gate, *up, *inner_out;
+  const char *qkv, *gate_up;  // of files that have queries, keys and values or both gates in one
   const char *post_attention_norm = nullptr, *post_inner_norm = nullptr;  // of architectures that have these
   const char *router = nullptr, *expert_gates = nullptr, *expert_ups = nullptr,
              *expert_outs = nullptr;  // * is an expert's number
 };
 
+/// Queries and keys are normalized: not at all, each head alone, all heads of each together.
+enum class HeadNorms : std::uint8_t { none, each, together };
+
 /// What models of one name have in common, and nothing in their files says.
 struct Architecture {
-  const char* name;
-  bool head_norms, gelu, scaled_embeddings, post_norms;
+  const char *name, *model_type;  ///< in GGUF files, and in folders of transformers
+  bool neighbours = false;  ///< GGUF files have elements side by side that rotate together
+  HeadNorms head_norms = HeadNorms::none;
+  bool gelu = false, scaled_embeddings = false;
+  bool pre_norms = true, post_norms = false;
+  double norm_offset = 0;  ///< that folders lack
+  double score_cap = 0, output_cap = 0;  ///< where files do not say
+  std::int64_t period = 0;  ///< of so many layers all but the last see a window; 1: all do; 0: as files say
+  std::int64_t window = 0;  ///< where a folder does not say; 0: none
+  std::int64_t rotation_period = 0;  ///< of so many layers the last does not rotate; 0: all do
+  double rotated_part = 0;  ///< of each head, where a folder does not say; 0: all of it, always
+  bool multipliers = false;  ///< files have factors of embeddings, of what layers add, and of scores
 };
 /// Throws NotImplementedError for names that are not supported.
-const Architecture& architecture_of(const std::string& name);
+const Architecture& architecture_of(const std::string& name, const char* Architecture::* kind);
 
 /// How frequencies of the rotation are found.
 struct Rotation {
   double base = 10000, scale = 1;
   std::vector<double> factors;  ///< that frequencies are divided by; none: 1
+  std::vector<double>
+      long_factors;  ///< for texts of more than `trained` tokens, of which all then take these; none: the same
+  std::int64_t trained = 0;
+  double magnitude = 1;  ///< of cosines and sines
 };
 
-/// A decoder of blocks of attention and gated products, each behind a root-mean-square norm.
+/// A decoder of blocks of attention and gated products, with root-mean-square norms before or behind them.
 struct LanguageShape {
   std::string architecture;
   std::int64_t layers = 0, width = 0, heads = 0, key_heads = 0, head_width = 0, inner = 0;
@@ -43,24 +62,46 @@ struct LanguageShape {
   std::int64_t rotated = 0;  ///< elements of a head that rotate with the position
   double norm_eps = 1e-5;
   double score_scale = 0;  ///< of products of queries and keys; 0: 1 / sqrt(head_width)
+  double score_cap = 0, output_cap = 0;  ///< c: scores of keys, of tokens, become c tanh(s / c); 0: they stay
+  double embedding_scale = 1, added_scale = 1,
+         output_scale = 1;  ///< of embeddings, of what parts add, of tokens' scores
   Rotation rotation;
-  Rotation local_rotation;  ///< of local layers
+  std::optional<Rotation> local_rotation;  ///< of local layers, where it is another one
   std::int64_t window = 0;  ///< keys that local layers see, the query's own among them
   std::vector<bool> local;  ///< which layers are; none: no layer is
+  std::vector<bool> unrotated;  ///< layers that do not know positions; none: no layer is one
   bool neighbours = false;  ///< elements 2 i and 2 i + 1 rotate together; otherwise i and i + rotated / 2
-  bool head_norms = false;  ///< queries and keys are normalized by heads
+  HeadNorms head_norms = HeadNorms::none;
   bool gelu = false;  ///< the gate is GELU's tanh form; otherwise SiLU
   bool normalized_experts = true;  ///< shares of a token's experts add up to 1
-  bool scaled_embeddings = false;  ///< by sqrt(width)
-  bool post_norms = false;  ///< what attention and gated products give is normalized before it is added
+  bool pre_norms = true;  ///< what attention and gated products get is normalized
+  bool post_norms = false;  ///< what they give is normalized before it is added
   bool tied = false;  ///< embeddings give the scores, too
   double norm_offset = 0;  ///< added to the weights of norms
   const TensorNames* names = nullptr;
 };
 
+/// A shape with what its architecture says.
+LanguageShape shape_of(const Architecture& architecture);
+/// Whether layer i is one of those that `period` leaves out, the last of so many.
+constexpr bool is_last(std::int64_t i, std::int64_t period) { return i % period == period - 1; }
+
 /// Positions rotate by frequencies divided by these as Llama 3.1 does: long waves by `factor`, short ones not at all.
 std::vector<double> llama3_factors(std::int64_t rotated, double base, double factor, double low, double high,
                                    double trained);
+
+/// YaRN (Peng et al., 2023): waves that come around `fast` times in the trained length stay, those that do so `slow` times
+/// become `factor` times as long, with the numbers of elements between rounded outward where `whole`.
+struct Yarn {
+  double factor = 1, fast = 32, slow = 1, trained = 0;
+  bool whole = true;
+};
+std::vector<double> yarn_factors(std::int64_t rotated, double base, const Yarn& yarn);
+/// What cosines and sines are multiplied by unless a file says so: of YaRN, and of tables of factors (LongRoPE).
+double yarn_magnitude(double factor, double weight = 1);
+double long_magnitude(double factor, double trained);
+/// Throws ValidationError for factors that are not rotated / 2 positive numbers.
+void check_factors(const std::vector<double>& factors, std::int64_t rotated);
 
 /// Sizes that belong together do: throws ValidationError otherwise. Takes the vocabulary's size from the embeddings.
 void check_shape(LanguageShape& shape, const WeightFile& file);

@@ -83,11 +83,21 @@ LAYER = {
     "input_layernorm": "attn_norm",
     "post_attention_layernorm": "ffn_norm",
 }
-LAYER_OF_GEMMA3 = LAYER | {
+LAYER_OF_GEMMA = LAYER | {
     "post_attention_layernorm": "post_attention_norm",
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
+FUSED = {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}
+LAYERS = {
+    "gemma2": LAYER_OF_GEMMA,
+    "gemma3": LAYER_OF_GEMMA,
+    "olmo2": LAYER_OF_GEMMA,
+    "phi3": LAYER | FUSED,
+    "glm4": LAYER | FUSED | {"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"},
+}
+# Pairs that rotate together lie side by side in files of these; in checkpoints they are apart.
+REORDERED = ("llama", "granite", "smollm3")
 TOP = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 
 
@@ -96,8 +106,7 @@ def gguf_name(name, architecture):
     if stem in TOP:
         return f"{TOP[stem]}.{last}"
     _, _, layer, rest = stem.split(".", 3)
-    names = LAYER_OF_GEMMA3 if architecture == "gemma3" else LAYER
-    return f"blk.{layer}.{names[rest]}.{last}"
+    return f"blk.{layer}.{LAYERS.get(architecture, LAYER)[rest]}.{last}"
 
 
 EXPERTS = {"gate.weight": "ffn_gate_inp", "experts.down_proj": "ffn_down_exps"}
@@ -118,28 +127,55 @@ def neighbours(x, heads):
     return x.reshape(heads, 2, -1, *rest).swapaxes(1, 2).reshape(x.shape)
 
 
+def scaling(rope, config, a):
+    """What files say of positions that are scaled; tables of factors are tensors."""
+    kind, own = rope["rope_type"], {}
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    if rope.get("partial_rotary_factor", 1) != 1:
+        own[a + "rope.dimension_count"] = int(width * rope["partial_rotary_factor"])
+    if kind in ("yarn", "longrope"):
+        own[a + "rope.scaling.original_context_length"] = rope["original_max_position_embeddings"]
+    if kind == "yarn":
+        own |= {a + "rope.scaling.type": kind, a + "rope.scaling.factor": rope["factor"]}
+    return own
+
+
 def model_values(config, architecture):
     a = architecture + "."
     rope = config.rope_parameters.get("full_attention", config.rope_parameters)
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     experts = getattr(config, "num_experts", None) or getattr(config, "num_local_experts", None)
     own = {a + "expert_count": experts, a + "expert_used_count": config.num_experts_per_tok} if experts else {}
     if architecture == "qwen3moe":
         own[a + "expert_feed_forward_length"] = config.moe_intermediate_size
-    window = own | {a + "attention.sliding_window": config.sliding_window} if architecture == "gemma3" else own
-    return window | {
-        "general.architecture": architecture,
-        "general.name": "tiny",
-        a + "block_count": config.num_hidden_layers,
-        a + "embedding_length": config.hidden_size,
-        a + "feed_forward_length": config.intermediate_size,
-        a + "context_length": config.max_position_embeddings,
-        a + "attention.head_count": config.num_attention_heads,
-        a + "attention.head_count_kv": config.num_key_value_heads,
-        a + "attention.key_length": config.head_dim or config.hidden_size // config.num_attention_heads,
-        a + "attention.value_length": config.head_dim or config.hidden_size // config.num_attention_heads,
-        a + "attention.layer_norm_rms_epsilon": config.rms_norm_eps,
-        a + "rope.freq_base": float(rope["rope_theta"]),
-    }
+    if architecture in ("gemma2", "gemma3", "phi3"):
+        own[a + "attention.sliding_window"] = config.sliding_window or 0
+    if architecture == "gemma2":
+        own[a + "attn_logit_softcapping"] = config.attn_logit_softcapping
+        own[a + "final_logit_softcapping"] = config.final_logit_softcapping
+    if architecture == "granite":
+        own[a + "embedding_scale"] = config.embedding_multiplier
+        own[a + "residual_scale"] = config.residual_multiplier
+        own[a + "attention.scale"] = config.attention_multiplier
+        own[a + "logit_scale"] = config.logits_scaling
+    return (
+        own
+        | scaling(rope, config, a)
+        | {
+            "general.architecture": architecture,
+            "general.name": "tiny",
+            a + "block_count": config.num_hidden_layers,
+            a + "embedding_length": config.hidden_size,
+            a + "feed_forward_length": config.intermediate_size,
+            a + "context_length": config.max_position_embeddings,
+            a + "attention.head_count": config.num_attention_heads,
+            a + "attention.head_count_kv": config.num_key_value_heads,
+            a + "attention.key_length": width,
+            a + "attention.value_length": width,
+            a + "attention.layer_norm_rms_epsilon": config.rms_norm_eps,
+            a + "rope.freq_base": float(rope["rope_theta"]),
+        }
+    )
 
 
 def character_vocabulary(size):
@@ -174,14 +210,17 @@ def write_model(path, model, architecture, kind=F32, extra=None):
         if architecture.startswith("gemma") and name.endswith("norm.weight"):
             x = x + 1
         heads = {"q": config.num_attention_heads, "k": config.num_key_value_heads}.get(name.split("_proj")[0][-1])
-        if architecture == "llama" and heads and "self_attn" in name and "_proj" in name:
+        if architecture in REORDERED and heads and "self_attn" in name and "_proj" in name:
             x = neighbours(x, heads)
         numbers = pack(x, own)[1]
         if own != F32:
             back = numbers
-            if architecture == "llama" and heads and "self_attn" in name and "_proj" in name:
+            if architecture in REORDERED and heads and "self_attn" in name and "_proj" in name:
                 back = numbers.reshape(heads, -1, 2, *numbers.shape[1:]).swapaxes(1, 2).reshape(numbers.shape)
             parameter.data = torch.tensor(np.array(back))
         tensors[gguf_name(name, architecture)] = (x, own)
+    for length in ("long", "short"):
+        if factors := config.rope_parameters.get(length + "_factor"):
+            tensors[f"rope_factors_{length}.weight"] = (np.array(factors, np.float32), F32)
     values = {**model_values(config, architecture), **character_vocabulary(config.vocab_size), **(extra or {})}
     return write(path, values, tensors)

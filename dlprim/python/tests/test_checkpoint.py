@@ -5,7 +5,7 @@ import checkpoints
 import numpy as np
 import pytest
 from building import dlprim as program
-from test_generator import TOKENS, check, tiny, tiny_mixture
+from test_generator import ARCHITECTURES, TOKENS, YARN, check, tiny, tiny_long, tiny_mixture
 
 import dlprim
 
@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 
-@pytest.mark.parametrize("architecture", ["llama", "mistral", "qwen2", "qwen3", "gemma", "gemma3"])
+@pytest.mark.parametrize("architecture", sorted(ARCHITECTURES))
 def test_architectures(architecture, tmp_path):
     model = tiny(architecture)
     generator = check(checkpoints.save(tmp_path, model), model)
@@ -44,7 +44,10 @@ LLAMA3 = {
 }
 
 
-@pytest.mark.parametrize("rope", [LLAMA3, {"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0}])
+WEIGHED = {**YARN, "mscale": 2.0, "mscale_all_dim": 0.5, "beta_fast": 8.0, "truncate": False}
+
+
+@pytest.mark.parametrize("rope", [LLAMA3, {"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0}, YARN, WEIGHED])
 @pytest.mark.parametrize("old", [False, True])
 def test_frequencies(rope, old, tmp_path):
     model = tiny("llama", rope_parameters=dict(rope))
@@ -54,6 +57,33 @@ def test_frequencies(rope, old, tmp_path):
         theta = scaling.pop("rope_theta")
         checkpoints.change(tmp_path / "config.json", rope_parameters=..., rope_scaling=scaling, rope_theta=theta)
     check(tmp_path, model)
+
+
+@pytest.mark.parametrize("trained", [12, 24, 40])
+def test_factors_of_long_texts(trained, tmp_path):
+    model = tiny_long(trained)
+    check(checkpoints.save(tmp_path, model), model)
+
+
+@pytest.mark.parametrize("cap", ["attn_logit_softcapping", "final_logit_softcapping"])
+def test_caps_that_are_none(cap, tmp_path):
+    """null is no cap; a file that lacks the key means Gemma 2's own."""
+    model = tiny("gemma2", **{cap: None})
+    check(checkpoints.save(tmp_path / "none", model), model)
+    model = tiny("gemma2", **{cap: 50.0 if cap.startswith("attn") else 30.0})
+    checkpoints.change(checkpoints.save(tmp_path / "usual", model) / "config.json", **{cap: ...})
+    check(tmp_path / "usual", model)
+
+
+@pytest.mark.parametrize("architecture", ["gemma2", "gemma3"])
+def test_scales_of_scores(architecture, tmp_path):
+    model = tiny(architecture, query_pre_attn_scalar=5)
+    check(checkpoints.save(tmp_path, model), model)
+
+
+def test_layers_that_do_not_rotate(tmp_path):
+    model = tiny("smollm3", no_rope_layers=[0, 1, 1, 0])
+    check(checkpoints.save(tmp_path, model), model)
 
 
 @pytest.mark.parametrize("architecture, normalized", [("qwen3moe", True), ("qwen3moe", False), ("llama", True)])

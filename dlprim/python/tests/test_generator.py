@@ -17,20 +17,54 @@ ARCHITECTURES = {
     "qwen2": "Qwen2",
     "qwen3": "Qwen3",
     "gemma": "Gemma",
+    "gemma2": "Gemma2",
     "gemma3": "Gemma3",
+    "phi3": "Phi3",
+    "granite": "Granite",
+    "olmo2": "Olmo2",
+    "smollm3": "SmolLM3",
+    "glm4": "Glm4",
 }
 ROTATIONS_OF_GEMMA3 = {
     "full_attention": {"rope_type": "default", "rope_theta": 1e6},
     "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+}
+# Windows shorter than the texts; caps that scores reach; factors and layers that matter.
+OPTIONS = {
+    "gemma2": {
+        "num_hidden_layers": 3,
+        "sliding_window": 8,
+        "query_pre_attn_scalar": 16,
+        "attn_logit_softcapping": 2.0,
+        "final_logit_softcapping": 3.0,
+    },
+    "gemma3": {
+        "num_hidden_layers": 6,
+        "sliding_window": 8,
+        "query_pre_attn_scalar": 16,
+        "rope_parameters": ROTATIONS_OF_GEMMA3,
+    },
+    "phi3": {"sliding_window": 9, "pad_token_id": None},
+    "granite": {
+        "embedding_multiplier": 3.0,
+        "residual_multiplier": 0.3,
+        "attention_multiplier": 0.1,
+        "logits_scaling": 4.0,
+    },
+    "olmo2": {"pad_token_id": None},
+    "smollm3": {"num_hidden_layers": 4, "pad_token_id": None},
+    "glm4": {
+        "pad_token_id": None,
+        "attention_bias": True,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
+    },
 }
 TOKENS = np.random.default_rng(3).integers(0, 256, 19).tolist()
 
 
 def tiny(architecture, width=64, inner=96, vocab=260, **more):
     name = ARCHITECTURES.get(architecture, architecture)
-    if architecture == "gemma3":  # a window shorter than the texts, and a layer that sees all
-        own = {"num_hidden_layers": 6, "sliding_window": 8, "query_pre_attn_scalar": 16, "head_dim": 16}
-        more = {"rope_parameters": ROTATIONS_OF_GEMMA3, **own, **more}
+    more = {**OPTIONS.get(architecture, {}), **more}
     config = getattr(transformers, name + ("TextConfig" if architecture == "gemma3" else "Config"))(
         vocab_size=vocab,
         hidden_size=width,
@@ -38,9 +72,9 @@ def tiny(architecture, width=64, inner=96, vocab=260, **more):
         num_hidden_layers=more.pop("num_hidden_layers", 2),
         num_attention_heads=4,
         num_key_value_heads=2,
-        head_dim=more.pop("head_dim", 16),
-        max_position_embeddings=64,
-        tie_word_embeddings=architecture in ("gemma", "gemma3", "qwen2"),
+        head_dim=more.pop("head_dim", width // 4),
+        max_position_embeddings=more.pop("max_position_embeddings", 64),
+        tie_word_embeddings=architecture.startswith("gemma") or architecture in ("qwen2", "smollm3"),
         bos_token_id=None,
         eos_token_id=vocab - 1,
         **more,
@@ -110,7 +144,7 @@ def llama(tmp_path_factory):
     return model, gguf_files.write_model(tmp_path_factory.mktemp("llama") / "tiny.gguf", model, "llama")
 
 
-@pytest.mark.parametrize("architecture", ["llama", "gemma3"])
+@pytest.mark.parametrize("architecture", ["llama", "gemma2", "gemma3"])
 def test_a_prompt_in_parts(architecture, tmp_path):
     """Longer than what goes through at once: later parts see what is in the cache."""
     model = tiny(architecture)
@@ -126,6 +160,47 @@ def test_frequencies(tmp_path):
     model = tiny("llama", rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0})
     extra = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}
     check(gguf_files.write_model(tmp_path / "tiny.gguf", model, "llama", extra=extra), model)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("float16", 1e-2), ("bfloat16", 8e-2)])
+@pytest.mark.parametrize("architecture", ["gemma2", "phi3", "granite", "olmo2", "glm4"])
+def test_half_precision(architecture, dtype, tolerance, tmp_path):
+    """What is rounded to 16 bits stays near; single tokens see what the prompt left."""
+    model = tiny(architecture)
+    generator = dlprim.Generator(gguf_files.write_model(tmp_path / "tiny.gguf", model, architecture), dtype=dtype)
+    want, got = expected_scores(model, TOKENS), generator.scores(TOKENS)
+    assert np.abs(got - want).max() <= tolerance * np.abs(want).max()
+    tokens = list(generator.tokens(TOKENS, tokens=4, stop=False))
+    scores = expected_scores(model, TOKENS + tokens)[len(TOKENS) - 1 :]
+    for token, row in zip(tokens, scores):
+        assert row[token] >= row.max() - 2 * tolerance * np.abs(want).max()
+
+
+YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1000.0, "original_max_position_embeddings": 16}
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
+def test_yarn(architecture, tmp_path):
+    model = tiny(architecture, rope_parameters=dict(YARN))
+    check(gguf_files.write_model(tmp_path / "tiny.gguf", model, architecture), model)
+
+
+def tiny_long(trained, **more):
+    """Factors of frequencies for texts of up to `trained` tokens, and others for longer ones."""
+    factors = {"short_factor": [1.0, 1.2, 1.5, 2.0, 2.0, 3.0], "long_factor": [1.5, 2.0, 4.0, 5.0, 7.0, 9.0]}
+    rope = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": trained, **factors}
+    rope["partial_rotary_factor"] = 0.75
+    return tiny("phi3", rope_parameters=rope, original_max_position_embeddings=trained, sliding_window=None, **more)
+
+
+@pytest.mark.parametrize("trained", [12, 24, 40])
+def test_factors_of_long_texts(trained, tmp_path):
+    """The prompt of 19 tokens is long; it becomes so, and all is computed anew; it stays short."""
+    model = tiny_long(trained)
+    path = gguf_files.write_model(tmp_path / "tiny.gguf", model, "phi3")
+    generator = check(path, model)
+    other = list(dlprim.Generator(path).tokens(TOKENS[:9], tokens=4, stop=False))
+    assert list(generator.tokens(TOKENS[:9], tokens=4, stop=False)) == other
 
 
 def test_sampling(llama):

@@ -125,7 +125,26 @@ WRONG_MODELS = {
     "no 'llama.expert_used_count'": {"llama.expert_count": 8},
     "'llama.expert_used_count'": {"llama.expert_count": 8, "llama.expert_used_count": 9},
     "no tensor 'blk.0.ffn_gate_inp": {"llama.expert_count": 8, "llama.expert_used_count": 2},
-    "scaled by 'yarn'": {"llama.rope.scaling.type": "yarn"},
+    "scaled by 'spiral'": {"llama.rope.scaling.type": "spiral"},
+    "no 'llama.rope.scaling.original_context_length'": {
+        "llama.rope.scaling.type": "yarn",
+        "llama.rope.scaling.factor": 4.0,
+    },
+    "'llama.rope.scaling.factor'": {
+        "llama.rope.scaling.type": "yarn",
+        "llama.rope.scaling.factor": float("nan"),
+        "llama.rope.scaling.original_context_length": 8,
+    },
+    "'llama.rope.scaling.yarn_beta_fast'": {
+        "llama.rope.scaling.type": "yarn",
+        "llama.rope.scaling.factor": 4.0,
+        "llama.rope.scaling.original_context_length": 8,
+        "llama.rope.scaling.yarn_beta_fast": -1.0,
+    },
+    "'longrope' without": {
+        "llama.rope.scaling.type": "longrope",
+        "llama.rope.scaling.original_context_length": 8,
+    },
     "the model 'bert'": {"tokenizer.ggml.model": "bert"},
     "in the way 'no way'": {"tokenizer.ggml.pre": "no way"},
     "no merges": {"tokenizer.ggml.merges": None},
@@ -142,6 +161,51 @@ WRONG_MODELS = {
 def test_wrong_models(message, tmp_path):
     values = {key: value for key, value in {**CONFIG, **WRONG_MODELS[message]}.items() if value is not None}
     path = gguf_files.write(tmp_path / "a.gguf", values, tensors())
+    refused(path, path.read_bytes(), message)
+
+
+def values_of(architecture, **own):
+    """The same model by another name."""
+    values = {key.replace("llama.", architecture + "."): value for key, value in CONFIG.items()}
+    return {**values, "general.architecture": architecture, **{f"{architecture}.{key}": x for key, x in own.items()}}
+
+
+FACTORS = np.ones(8, np.float32)
+WRONG_ARCHITECTURES = [
+    ("no 'gemma2.attention.sliding_window'", values_of("gemma2"), {}),
+    (
+        "'gemma2.attn_logit_softcapping'",
+        values_of("gemma2", **{"attention.sliding_window": 4, "attn_logit_softcapping": -1.0}),
+        {},
+    ),
+    ("no tensor 'blk.0.post_attention_norm", values_of("gemma2", **{"attention.sliding_window": 4}), {}),
+    ("'granite.logit_scale'", values_of("granite", logit_scale=0.0), {}),
+    ("'granite.attention.scale'", values_of("granite", **{"attention.scale": float("inf")}), {}),
+    ("elements rotate", values_of("phi3", **{"rope.dimension_count": 5}), {}),
+    ("without rope_factors_short and _long", values_of("phi3"), {"rope_factors_long.weight": FACTORS}),
+    (
+        "expected 8 factors of frequencies, got 'rope_factors_short.weight'",
+        values_of("phi3"),
+        {"rope_factors_long.weight": FACTORS, "rope_factors_short.weight": FACTORS[:3]},
+    ),
+    (
+        "a frequency is divided by",
+        values_of("phi3"),
+        {"rope_factors_long.weight": FACTORS * 0, "rope_factors_short.weight": FACTORS},
+    ),
+    (
+        "no 'phi3.rope.scaling.original_context_length'",
+        values_of("phi3"),
+        {"rope_factors_long.weight": FACTORS, "rope_factors_short.weight": FACTORS},
+    ),
+    ("belongs to no model", values_of("llama"), {"blk.0.attn_q_norm.weight": FACTORS}),
+]
+
+
+@pytest.mark.parametrize("message, values, more", WRONG_ARCHITECTURES)
+def test_wrong_architectures(message, values, more, tmp_path):
+    more = {name: (x, gguf_files.F32) for name, x in more.items()}
+    path = gguf_files.write(tmp_path / "a.gguf", values, {**tensors(), **more})
     refused(path, path.read_bytes(), message)
 
 

@@ -135,7 +135,24 @@ WRONG = {
     "'rms_norm_eps'": {"rms_norm_eps": ...},
     "for 'rms_norm_eps'": {"rms_norm_eps": 1e300},
     "'vocab_size' is 300": {"vocab_size": 300},
-    "scaled by 'yarn'": {"rope_parameters": {"rope_type": "yarn", "factor": 2.0}},
+    "scaled by 'dynamic'": {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}},
+    "for 'factor', got 0": {"rope_parameters": {"rope_type": "yarn", "factor": 0}},
+    "for 'original_max_position_embeddings', got -1": {
+        "rope_parameters": {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": -1}
+    },
+    "'short_factor' is missing": {"rope_parameters": {"rope_type": "longrope"}},
+    "expected a list of numbers for 'short_factor'": {"rope_parameters": {"rope_type": "longrope", "short_factor": 1}},
+    "expected numbers in 'short_factor'": {"rope_parameters": {"rope_type": "longrope", "short_factor": ["a"]}},
+    "expected 8 factors of frequencies, got 1": {"rope_parameters": {"rope_type": "longrope", "short_factor": [1.0]}},
+    "a frequency is divided by -1": {"rope_parameters": {"rope_type": "longrope", "short_factor": [-1.0] * 8}},
+    "for 'residual_multiplier'": {"model_type": "granite", "residual_multiplier": 0},
+    "for 'attn_logit_softcapping'": {"model_type": "gemma2", "attn_logit_softcapping": -5.0},
+    "for 'query_pre_attn_scalar'": {"model_type": "gemma2", "query_pre_attn_scalar": 0},
+    "for 'partial_rotary_factor'": {"model_type": "phi3", "partial_rotary_factor": 2.0},
+    "15 elements rotate": {"model_type": "phi3", "partial_rotary_factor": 0.95},
+    "expected 'no_rope_layers' of all layers": {"model_type": "smollm3", "no_rope_layers": [1]},
+    "'use_sliding_window'": {"model_type": "smollm3", "use_sliding_window": True},
+    "a list of integers for 'no_rope_layers'": {"model_type": "smollm3", "no_rope_layers": 3},
     "'high_freq_factor' above": {
         "rope_parameters": {"rope_type": "llama3", "factor": 2.0, "low_freq_factor": 4.0, "high_freq_factor": 1.0}
     },
