@@ -172,6 +172,15 @@ void unpack_iq4_xs(Bytes from, Unpacked& to) {
   name_uneven(to, 256);
 }
 
+// Floats of four bits: a sign, two bits of the exponent, one of the mantissa; here times two.
+constexpr float fours[16] = {0, 1, 2, 3, 4, 6, 8, 12, -0.f, -1, -2, -3, -4, -6, -8, -12};
+
+// The exponent of a scale, then 16 bytes.
+void unpack_mxfp4(Bytes from, Unpacked& to) {
+  to.scales[0] = std::ldexp(1.f, from[0] - 128);
+  to.set_nibbles(from + 1);
+}
+
 struct PackedType {
   WeightType type;
   PackedLayout layout;
@@ -180,12 +189,13 @@ struct PackedType {
 
 // Groups of 16 have bytes: products read 16 bytes of a group at once.
 constexpr PackedType types[] = {
-    {WeightType::q8_0, {8, 32, 0, false}, unpack_q8_0},     {WeightType::q4_0, {4, 32, 8, false}, unpack_q4_0},
-    {WeightType::q4_1, {4, 32, 0, true}, unpack_q4_1},      {WeightType::q5_0, {8, 32, 0, false}, unpack_q5_0},
-    {WeightType::q5_1, {8, 32, 0, true}, unpack_q5_1},      {WeightType::q2_k, {8, 16, 0, true}, unpack_q2_k},
-    {WeightType::q3_k, {8, 16, 0, false}, unpack_q3_k},     {WeightType::q4_k, {4, 32, 0, true}, unpack_q4_k},
-    {WeightType::q5_k, {8, 32, 0, true}, unpack_q5_k},      {WeightType::q6_k, {8, 16, 0, false}, unpack_q6_k},
-    {WeightType::iq4_nl, {8, 32, 0, false}, unpack_iq4_nl}, {WeightType::iq4_xs, {8, 32, 0, false}, unpack_iq4_xs}};
+    {WeightType::q8_0, {8, 32, 0, false}, unpack_q8_0},         {WeightType::q4_0, {4, 32, 8, false}, unpack_q4_0},
+    {WeightType::q4_1, {4, 32, 0, true}, unpack_q4_1},          {WeightType::q5_0, {8, 32, 0, false}, unpack_q5_0},
+    {WeightType::q5_1, {8, 32, 0, true}, unpack_q5_1},          {WeightType::q2_k, {8, 16, 0, true}, unpack_q2_k},
+    {WeightType::q3_k, {8, 16, 0, false}, unpack_q3_k},         {WeightType::q4_k, {4, 32, 0, true}, unpack_q4_k},
+    {WeightType::q5_k, {8, 32, 0, true}, unpack_q5_k},          {WeightType::q6_k, {8, 16, 0, false}, unpack_q6_k},
+    {WeightType::iq4_nl, {8, 32, 0, false}, unpack_iq4_nl},     {WeightType::iq4_xs, {8, 32, 0, false}, unpack_iq4_xs},
+    {WeightType::mxfp4, {4, 32, 0, false, fours}, unpack_mxfp4}};
 
 const PackedType* find(WeightType type) noexcept {
   for (const PackedType& known : types)
@@ -213,7 +223,8 @@ void unpack_blocks(WeightType type, const std::byte* from, std::int64_t blocks, 
     if (known.layout.bits == 8) std::memcpy(data, unpacked.numbers, std::size_t(bytes));
     else
       for (std::int64_t k = 0; k < bytes; k++)
-        data[k] = std::uint8_t(unpacked.numbers[2 * k] | unpacked.numbers[2 * k + 1] << 4);
+        data[k] = known.layout.table ? std::uint8_t(unpacked.numbers[2 * k] << 4 | unpacked.numbers[2 * k + 1])
+                                     : std::uint8_t(unpacked.numbers[2 * k] | unpacked.numbers[2 * k + 1] << 4);
   }
 }
 

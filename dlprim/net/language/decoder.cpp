@@ -181,6 +181,7 @@ void Decoder::read_attention(Reader& reader, Layer& layer, const std::string& na
   }
   layer.attention_out = reader.weights(name + names.attention_out + ".weight", width, q);
   layer.attention_bias = bias(names.attention_out, width);
+  if (shape_.sinks) layer.sinks = reader.vector(name + names.sinks + ".weight", shape_.heads, DataType::float32);
 }
 
 void Decoder::read_experts(Reader& reader, Layer& layer, const std::string& name) {
@@ -200,11 +201,20 @@ void Decoder::read_experts(Reader& reader, Layer& layer, const std::string& name
     }
     return all;
   };
-  const Experts::Tensors parts{reader.matrix(name + names.router + ".weight", count, width),
-                               tensors(names.expert_gates, inner, width), tensors(names.expert_ups, inner, width),
-                               tensors(names.expert_outs, width, inner)};
-  layer.experts =
-      reader.experts(parts, {count, shape_.experts_used, width, inner, shape_.gelu, shape_.normalized_experts});
+  Experts::Tensors parts{reader.matrix(name + names.router + ".weight", count, width),
+                         tensors(names.expert_gates, inner, width), tensors(names.expert_ups, inner, width),
+                         tensors(names.expert_outs, width, inner)};
+  if (shape_.expert_biases) {
+    const auto bias = [&](const char* own, std::int64_t n) { return reader.matrix(name + own + ".bias", count, n); };
+    parts.gate_bias = bias(names.expert_gates, inner), parts.up_bias = bias(names.expert_ups, inner);
+    parts.down_bias = bias(names.expert_outs, width);
+    parts.router_bias = reader.vector(name + names.router + ".bias", count, dtype_);
+  }
+  layer.experts = reader.experts(parts, {count, shape_.experts_used, width, inner, gate(), shape_.normalized_experts});
+}
+
+Gate Decoder::gate() const noexcept {
+  return shape_.clamped_gates ? Gate::clamped : shape_.gelu ? Gate::gelu : Gate::silu;
 }
 
 Decoder::Angles Decoder::angles(const Rotation& rotation, const std::vector<double>& factors) const {
@@ -291,6 +301,11 @@ void Decoder::attend(const Layer& layer, const Tensor& queries, const Tensor& ou
   options.scale = shape_.score_scale ? shape_.score_scale : 1 / std::sqrt(double(shape_.head_width));
   options.soft_cap = shape_.score_cap, options.causal = !seen.defined() && m > 1;
   attention_forward(queue_, inputs, by_heads(out, 0, heads), sums.view(queue_), options);
+  if (layer.sinks.defined())
+    pointwise_operation(queue_,
+                        {out.view(queue_), layer.sinks.strided({1, heads, 1}, {heads, 1, 1}).view(queue_),
+                         sums.strided({m, heads, 1}, {1, m, 1}).view(queue_)},
+                        {out.view(queue_)}, {}, "y0 = x0 / (1 + exp(x1 - x2));");
 }
 
 // Whether a product may add its part's result to the part's input: nothing comes between.
@@ -355,7 +370,7 @@ Tensor Decoder::gated(const Layer& layer, const Tensor& x) const {
   const Tensor gates(queue_, dtype_, {m, 2 * inner}), product(queue_, dtype_, {m, inner});
   layer.gates.multiply(queue_, input, gates, {});
   multiply_gates(queue_, narrow(gates, 1, 0, inner).view(queue_), narrow(gates, 1, inner, inner).view(queue_),
-                 product.view(queue_), shape_.gelu);
+                 product.view(queue_), gate());
   const Tensor result(queue_, dtype_, x.shape());
   layer.inner_out.multiply(queue_, product, result, adds(layer.post_inner_norm) ? x : Tensor());
   return sum(result, layer.post_inner_norm, x);

@@ -45,7 +45,7 @@ class Decoder : public TokenModel {
     Tensor qkv_bias;
     Weights attention_out, inner_out;
     Experts experts;  // in place of gates and inner_out
-    Tensor attention_bias;
+    Tensor attention_bias, sinks;  // one of each head
     Tensor cache;  // [context, keys' and values' heads, width]
     bool local = false;  // sees the keys of a window only
     bool rotated = true;
@@ -70,6 +70,7 @@ class Decoder : public TokenModel {
   std::int64_t first_key(const Layer& layer, std::int64_t past) const;
   Tensor mask(std::int64_t past, std::int64_t count, std::int64_t window) const;
   void attend(const Layer& layer, const Tensor& queries, const Tensor& out, std::int64_t past) const;
+  Gate gate() const noexcept;
   bool adds(const Tensor& norm) const;
   Tensor sum(const Tensor& result, const Tensor& norm, const Tensor& x) const;
 

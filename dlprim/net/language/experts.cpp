@@ -10,22 +10,39 @@
 
 namespace dlprim {
 
-void multiply_gates(Queue& queue, const TensorView& gate, const TensorView& up, const TensorView& out, bool gelu) {
-  pointwise_operation(queue, {gate, up}, {out}, {},
-                      gelu ? "y0 = 0.5f * x0 * (1 + tanh(0.7978845608028654f * (x0 + 0.044715f * x0 * x0 * x0))) * x1;"
-                           : "y0 = x0 / (1 + exp(-x0)) * x1;");
+void multiply_gates(Queue& queue, const TensorView& gate, const TensorView& up, const TensorView& out, Gate kind) {
+  constexpr const char* code[] = {
+      "y0 = x0 / (1 + exp(-x0)) * x1;",
+      "y0 = 0.5f * x0 * (1 + tanh(0.7978845608028654f * (x0 + 0.044715f * x0 * x0 * x0))) * x1;",
+      "y0 = (x0 > 7 ? 7 : x0) / (1 + exp(-1.702f * (x0 > 7 ? 7 : x0))) * ((x1 > 7 ? 7 : x1 < -7 ? -7 : x1) + 1);"};
+  pointwise_operation(queue, {gate, up}, {out}, {}, code[int(kind)]);
 }
 
 Experts::Experts(Queue& queue, const WeightFile& file, const Tensors& tensors, const Shape& shape, DataType dtype)
     : shape_(shape), router_(queue, file, {tensors.router}, dtype), gate_(queue, file, tensors.gate, dtype),
-      up_(queue, file, tensors.up, dtype), down_(queue, file, tensors.down, dtype) {}
+      up_(queue, file, tensors.up, dtype), down_(queue, file, tensors.down, dtype), router_bias_(tensors.router_bias) {
+  if (!tensors.gate_bias) return;
+  gate_bias_ = Weights(queue, file, {tensors.gate_bias}, dtype),
+  up_bias_ = Weights(queue, file, {tensors.up_bias}, dtype);
+  down_bias_ = Weights(queue, file, {tensors.down_bias}, dtype);
+}
+
+namespace {
+
+// What is added to the results of the experts of these numbers, one behind the other; undefined for nothing.
+Tensor biases_of(Queue& queue, const Weights& biases, const Tensor& numbers) {
+  if (!biases.defined()) return {};
+  return biases.rows(queue, numbers).strided({numbers.numel() * biases.k()}, {1});
+}
+
+}  // namespace
 
 std::size_t Experts::bytes() const noexcept { return router_.bytes() + gate_.bytes() + up_.bytes() + down_.bytes(); }
 
 Experts::Choice Experts::choose(Queue& queue, const Tensor& x) const {
   const std::int64_t m = x.shape()[0];
   const Tensor scores(queue, x.dtype(), {m, shape_.count});
-  router_.multiply(queue, x, scores);
+  router_.multiply(queue, x, scores, router_bias_);
   const Tensor experts = Sampler::highest(queue, scores, shape_.used);
   Tensor shares = cast(queue, scores, DataType::float32);
   if (!shape_.normalized) shares = softmax(queue, shares, 1);
@@ -44,14 +61,17 @@ Tensor Experts::run_one(Queue& queue, const Tensor& x, const Choice& choice) con
   const std::int64_t used = shape_.used, inner = shape_.inner, width = shape_.width;
   const Tensor numbers = choice.experts.strided({used}, {1});
   const Tensor gates(queue, x.dtype(), {1, used * inner}), ups(queue, x.dtype(), {1, used * inner});
-  gate_.chosen(queue, numbers, inner).multiply(queue, x, gates);
-  up_.chosen(queue, numbers, inner).multiply(queue, x, ups);
+  gate_.chosen(queue, numbers, inner).multiply(queue, x, gates, biases_of(queue, gate_bias_, numbers));
+  up_.chosen(queue, numbers, inner).multiply(queue, x, ups, biases_of(queue, up_bias_, numbers));
   const Tensor products(queue, x.dtype(), {used, inner}), results(queue, x.dtype(), {used, width});
   const auto by_expert = [&](const Tensor& t) { return t.strided({used, inner}, {inner, 1}).view(queue); };
-  multiply_gates(queue, by_expert(gates), by_expert(ups), products.view(queue), shape_.gelu);
+  multiply_gates(queue, by_expert(gates), by_expert(ups), products.view(queue), shape_.gate);
   const Weights down = down_.chosen(queue, numbers, width);
+  const Tensor added = biases_of(queue, down_bias_, numbers);
   for (std::int64_t i = 0; i < used; i++)
-    down.narrowed(i * width, width).multiply(queue, narrow(products, 0, i, 1), narrow(results, 0, i, 1));
+    down.narrowed(i * width, width)
+        .multiply(queue, narrow(products, 0, i, 1), narrow(results, 0, i, 1),
+                  added.defined() ? narrow(added, 0, i * width, width) : Tensor());
   return matmul(queue, choice.shares, results);
 }
 
@@ -77,11 +97,12 @@ Tensor Experts::run_several(Queue& queue, const Tensor& x, const Choice& choice)
     };
     const Tensor input = selected(x, rows), gates(queue, x.dtype(), {count, inner}),
                  ups(queue, x.dtype(), {count, inner});
-    gate_.narrowed(e * inner, inner).multiply(queue, input, gates);
-    up_.narrowed(e * inner, inner).multiply(queue, input, ups);
+    const Tensor expert = Tensor::from_integers(std::span(&e, 1));
+    gate_.narrowed(e * inner, inner).multiply(queue, input, gates, biases_of(queue, gate_bias_, expert));
+    up_.narrowed(e * inner, inner).multiply(queue, input, ups, biases_of(queue, up_bias_, expert));
     const Tensor products(queue, x.dtype(), {count, inner}), results(queue, x.dtype(), {count, width});
-    multiply_gates(queue, gates.view(queue), ups.view(queue), products.view(queue), shape_.gelu);
-    down_.narrowed(e * width, width).multiply(queue, products, results);
+    multiply_gates(queue, gates.view(queue), ups.view(queue), products.view(queue), shape_.gate);
+    down_.narrowed(e * width, width).multiply(queue, products, results, biases_of(queue, down_bias_, expert));
     const Tensor weighed = apply(queue, "y0 = x0 * x1;", {results, selected(shares, at)});
     index_update(queue, total.view(queue), 0, rows.view(queue), weighed.view(queue), Update::add);
   }

@@ -5,8 +5,11 @@
 
 namespace dlprim {
 
-/// out [m, n] = activation(gate) * up, the activation SiLU or GELU's tanh form. Strided as matrices may be.
-void multiply_gates(Queue& queue, const TensorView& gate, const TensorView& up, const TensorView& out, bool gelu);
+/// SiLU(gate) up; GELU(gate) up, by its tanh form; g / (1 + exp(-1.702 g)) (u + 1) with the gate up to 7, the other in
+/// [-7, 7], as GPT-OSS has it.
+enum class Gate : std::uint8_t { silu, gelu, clamped };
+/// What two matrices make out of. Strided as matrices may be.
+void multiply_gates(Queue& queue, const TensorView& gate, const TensorView& up, const TensorView& out, Gate kind);
 
 /// A mixture of experts: each token takes the `used` that a router scores highest, weighed by the softmax of their scores or,
 /// if they are not `normalized`, by their part of the softmax of all.
@@ -14,12 +17,16 @@ class Experts {
  public:
   struct Shape {
     std::int64_t count = 0, used = 0, width = 0, inner = 0;
-    bool gelu = false, normalized = true;
+    Gate gate = Gate::silu;
+    bool normalized = true;
   };
   struct Tensors {
     const WeightTensor* router;  // [count, width]
     // One of each expert, or one of all: [inner, width] of each, down [width, inner].
     std::vector<const WeightTensor*> gate, up, down;
+    // Added to results, [count, rows], and to the router's scores, [count]; or none.
+    const WeightTensor *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
+    Tensor router_bias;
   };
 
   Experts() = default;
@@ -39,6 +46,8 @@ class Experts {
 
   Shape shape_;
   Weights router_, gate_, up_, down_;
+  Weights gate_bias_, up_bias_, down_bias_;  // a row for each expert; or undefined
+  Tensor router_bias_;
 };
 
 }  // namespace dlprim

@@ -47,13 +47,27 @@ constexpr Architecture architectures[] = {
     {.name = "granite", .model_type = "granite", .neighbours = true, .multipliers = true},
     {.name = "olmo2", .model_type = "olmo2", .head_norms = HeadNorms::together, .pre_norms = false, .post_norms = true},
     {.name = "smollm3", .model_type = "smollm3", .neighbours = true, .rotation_period = 4},
-    {.name = "glm4", .model_type = "glm4", .neighbours = true, .post_norms = true, .rotated_part = 0.5}};
+    {.name = "glm4", .model_type = "glm4", .neighbours = true, .post_norms = true, .rotated_part = 0.5},
+    {.name = "gpt-oss",
+     .model_type = nullptr,
+     .sinks = true,
+     .clamped_gates = true,
+     .expert_biases = true,
+     .whole_yarn = false,
+     .period = 2}};
 
 constexpr TensorNames gguf_names = {
-    "token_embd",    "output_norm",  "output",        "blk.",        "attn_norm",    "ffn_norm",
-    "attn_q",        "attn_k",       "attn_v",        "attn_q_norm", "attn_k_norm",  "attn_output",
-    "ffn_gate",      "ffn_up",       "ffn_down",      "attn_qkv",    "ffn_up",       "post_attention_norm",
-    "post_ffw_norm", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
+    "token_embd",    "output_norm", "output",       "blk.",          "attn_norm",   "ffn_norm",
+    "attn_q",        "attn_k",      "attn_v",       "attn_q_norm",   "attn_k_norm", "attn_output",
+    "ffn_gate",      "ffn_up",      "ffn_down",     "attn_qkv",      "ffn_up",      "post_attention_norm",
+    "post_ffw_norm", "attn_sinks",  "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
+
+// Of files whose second norm is named after what lies before it.
+constexpr TensorNames gpt_oss_names = [] {
+  TensorNames result = gguf_names;
+  result.inner_norm = "post_attention_norm";
+  return result;
+}();
 
 // Numbers of one architecture, by the rest of their keys.
 struct Keys {
@@ -92,7 +106,7 @@ std::vector<double> read_factors(const GgufFile& file, const char* name, std::in
   return factors;
 }
 
-void read_rotation(const Keys& keys, LanguageShape& shape) {
+void read_rotation(const Keys& keys, LanguageShape& shape, bool whole_yarn) {
   const GgufFile& file = keys.file;
   Rotation& rotation = shape.rotation;
   shape.rotated = keys.integer("rope.dimension_count", shape.head_width, shape.head_width);
@@ -107,6 +121,7 @@ void read_rotation(const Keys& keys, LanguageShape& shape) {
   } else if (scaling == "yarn") {
     if (!rotation.factors.empty()) throw NotImplementedError("[language] factors of frequencies beside yarn");
     Yarn yarn{.factor = keys.real("rope.scaling.factor", 1, 1e6), .trained = double(trained())};
+    yarn.whole = whole_yarn;
     yarn.fast = keys.real("rope.scaling.yarn_beta_fast", 1e-3, 1e6, yarn.fast);
     yarn.slow = keys.real("rope.scaling.yarn_beta_slow", 1e-3, 1e6, yarn.slow);
     rotation.factors = yarn_factors(shape.rotated, rotation.base, yarn);
@@ -172,6 +187,7 @@ void read_scales(const Keys& keys, const Architecture& a, LanguageShape& shape) 
 const Architecture& architecture_of(const std::string& name, const char* Architecture::* kind) {
   std::string known, last;
   for (const Architecture& a : architectures) {
+    if (!(a.*kind)) continue;
     if (name == a.*kind) return a;
     if (last != a.*kind) known += (known.empty() ? "" : ", ") + std::string(a.*kind);
     last = a.*kind;
@@ -183,6 +199,7 @@ const Architecture& architecture_of(const std::string& name, const char* Archite
 LanguageShape shape_of(const Architecture& a) {
   LanguageShape shape;
   shape.architecture = a.name, shape.head_norms = a.head_norms, shape.gelu = a.gelu;
+  shape.clamped_gates = a.clamped_gates, shape.sinks = a.sinks, shape.expert_biases = a.expert_biases;
   shape.pre_norms = a.pre_norms, shape.post_norms = a.post_norms;
   return shape;
 }
@@ -250,7 +267,8 @@ LanguageShape read_shape(const GgufFile& file) {
   const Architecture& a = architecture_of(*name, &Architecture::name);
   const Keys keys{file, std::string(a.name) + "."};
   LanguageShape shape = shape_of(a);
-  shape.neighbours = a.neighbours, shape.names = &gguf_names, shape.tied = !file.find("output.weight");
+  shape.neighbours = a.neighbours, shape.names = a.sinks ? &gpt_oss_names : &gguf_names;
+  shape.tied = !file.find("output.weight");
   shape.layers = keys.integer("block_count", 4096), shape.width = keys.integer("embedding_length", most);
   shape.heads = keys.integer("attention.head_count", 4096);
   shape.key_heads = keys.integer("attention.head_count_kv", 4096, shape.heads);
@@ -265,7 +283,7 @@ LanguageShape read_shape(const GgufFile& file) {
   read_local_layers(keys, a, shape);
   read_scales(keys, a, shape);
   shape.norm_eps = keys.real("attention.layer_norm_rms_epsilon", 0, 1);
-  read_rotation(keys, shape);
+  read_rotation(keys, shape, a.whole_yarn);
   if (shape.architecture == "gemma3") {
     shape.local_rotation.emplace();
     shape.local_rotation->base = keys.real("rope.freq_base_swa", 1, 1e12, 10000);

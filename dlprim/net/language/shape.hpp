@@ -17,7 +17,7 @@ struct TensorNames {
   const char *gate, *up, *inner_out;
   const char *qkv, *gate_up;  // of files that have queries, keys and values or both gates in one
   const char *post_attention_norm = nullptr, *post_inner_norm = nullptr;  // of architectures that have these
-  const char *router = nullptr, *expert_gates = nullptr, *expert_ups = nullptr,
+  const char *sinks = nullptr, *router = nullptr, *expert_gates = nullptr, *expert_ups = nullptr,
              *expert_outs = nullptr;  // * is an expert's number
 };
 
@@ -30,6 +30,9 @@ struct Architecture {
   bool neighbours = false;  ///< GGUF files have elements side by side that rotate together
   HeadNorms head_norms = HeadNorms::none;
   bool gelu = false, scaled_embeddings = false;
+  bool sinks = false;  ///< heads attend to nothing, too, with a score of their own
+  bool clamped_gates = false, expert_biases = false;
+  bool whole_yarn = true;  ///< numbers of elements are rounded
   bool pre_norms = true, post_norms = false;
   double norm_offset = 0;  ///< that folders lack
   double score_cap = 0, output_cap = 0;  ///< where files do not say
@@ -73,6 +76,7 @@ struct LanguageShape {
   bool neighbours = false;  ///< elements 2 i and 2 i + 1 rotate together; otherwise i and i + rotated / 2
   HeadNorms head_norms = HeadNorms::none;
   bool gelu = false;  ///< the gate is GELU's tanh form; otherwise SiLU
+  bool clamped_gates = false, sinks = false, expert_biases = false;
   bool normalized_experts = true;  ///< shares of a token's experts add up to 1
   bool pre_norms = true;  ///< what attention and gated products get is normalized
   bool post_norms = false;  ///< what they give is normalized before it is added

@@ -30,6 +30,7 @@ enum class WeightType : std::uint32_t {
   q6_k = 14,
   iq4_nl = 20,
   iq4_xs = 23,
+  mxfp4 = 39,
 };
 
 /// How a type's blocks lie in memory.

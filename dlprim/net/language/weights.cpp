@@ -8,6 +8,7 @@
 #include <dlprim/primitives/pointwise.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "../array.hpp"
@@ -37,12 +38,15 @@ void write_rows(Queue& queue, const Tensor& to, std::int64_t first, std::int64_t
   queue.write(part.view(queue).data, elements, part.bytes(), true);
 }
 
-// Numbers as float32, or as float16 where the tensor has that.
+// Numbers as float32, or as float16 or bfloat16 where the tensor has that.
 void write_scales(Queue& queue, const Tensor& to, std::int64_t first, std::int64_t rows,
                   const std::vector<float>& values) {
   if (to.dtype() == DataType::float32) return write_rows(queue, to, first, rows, values.data());
   std::vector<std::uint16_t> halves(values.size());
-  std::ranges::transform(values, halves.begin(), float_to_half);
+  if (to.dtype() == DataType::bfloat16)  // powers of two
+    std::ranges::transform(values, halves.begin(),
+                           [](float x) { return std::uint16_t(std::bit_cast<unsigned>(x) >> 16); });
+  else std::ranges::transform(values, halves.begin(), float_to_half);
   write_rows(queue, to, first, rows, halves.data());
 }
 
@@ -53,7 +57,13 @@ Weights::Weights(Queue& queue, const WeightFile& file, const std::vector<const W
   for (const WeightTensor* t : tensors) n_ += rows_of(*t);
   const PackedLayout* layout = packed_layout(type_);
   if (layout) {
-    const DataType scale = size_of(dtype) == 2 ? DataType::float16 : DataType::float32;
+    const DataType scale = size_of(dtype) != 2 ? DataType::float32
+                           : layout->table     ? DataType::bfloat16
+                                               : DataType::float16;
+    if (layout->table) {
+      table_ = Tensor(queue, DataType::float32, {16});
+      queue.write(table_.view(queue).data, layout->table, table_.bytes(), true);
+    }
     data_ = Tensor(queue, DataType::uint8, {n_, k_ * layout->bits / 8});
     scales_ = Tensor(queue, scale, {n_, k_ / layout->group});
     if (layout->zeros) zeros_ = Tensor(queue, scale, {n_, k_ / layout->group});
@@ -104,6 +114,7 @@ PackedWeights Weights::packed(Queue& queue, const Tensor& data, const Tensor& sc
   const PackedLayout& layout = *packed_layout(type_);
   PackedWeights w;
   w.format = layout.bits == 8 ? WeightFormat::int8 : WeightFormat::int4;
+  if (layout.table) w.format = WeightFormat::table4, w.table = table_.view(queue);
   w.n = data.shape()[0], w.k = k_, w.group = layout.group, w.middle = float(layout.middle);
   w.data = data.view(queue).data, w.scales = scales.view(queue);
   if (layout.zeros) w.zeros = zeros.view(queue), w.zero_points = ZeroPoints::added;

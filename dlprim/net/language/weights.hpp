@@ -42,6 +42,7 @@ class Weights {
   WeightType type_ = WeightType::f32;
   Tensor data_;  // [n, k] of dtype_, or bytes [n, row]
   Tensor scales_, zeros_;  // [n, groups]
+  Tensor table_;  // of types that have one
 };
 
 /// A tensor of one dimension, `size` long, plus `offset` as `dtype`. Throws ValidationError where the file has another.

@@ -180,6 +180,19 @@ def pack_iq4_xs(x):
 
 
 # By the numbers that types have in files.
+FOURS = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
+
+
+def pack_mxfp4(x):
+    """Floats of four bits with a power of two."""
+    x = blocks(x, 32)
+    most = np.abs(x).max(1)
+    exponent = np.clip(np.ceil(np.log2(np.where(most == 0, 1, most) / 6)), -126, 127)
+    scale = np.exp2(exponent).astype(np.float32)[:, None]
+    u = np.abs((x / scale)[..., None] - FOURS).argmin(-1).astype(np.uint8)
+    return np.hstack([(exponent + 127).astype(np.uint8)[:, None], u[:, :16] | u[:, 16:] << 4]), scale * FOURS[u]
+
+
 PACKERS = {
     2: pack_q4_0,
     3: pack_q4_1,
@@ -193,4 +206,5 @@ PACKERS = {
     14: pack_q6_k,
     20: pack_iq4_nl,
     23: pack_iq4_xs,
+    39: pack_mxfp4,
 }

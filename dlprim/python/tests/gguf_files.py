@@ -9,7 +9,7 @@ import numpy as np
 F32, F16, BF16 = 0, 1, 30
 Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 = 2, 3, 6, 7, 8
 Q2_K, Q3_K, Q4_K, Q5_K, Q6_K = range(10, 15)
-IQ4_NL, IQ4_XS = 20, 23
+IQ4_NL, IQ4_XS, MXFP4 = 20, 23, 39
 U32, F32_VALUE, BOOL, TEXT, ARRAY, I32 = 4, 6, 7, 8, 9, 5
 
 
@@ -94,6 +94,7 @@ LAYERS = {
     "gemma3": LAYER_OF_GEMMA,
     "olmo2": LAYER_OF_GEMMA,
     "phi3": LAYER | FUSED,
+    "gpt-oss": LAYER | {"post_attention_layernorm": "post_attention_norm"},
     "glm4": LAYER | FUSED | {"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"},
 }
 # Pairs that rotate together lie side by side in files of these; in checkpoints they are apart.
@@ -121,6 +122,26 @@ def expert_tensors(name, x):
     return {f"blk.{layer}.{EXPERTS[own]}.weight": x}
 
 
+def oss_tensors(name, parameter, kind):
+    """What files have of a parameter of GPT-OSS that others lack: columns of gates and of the rest take turns."""
+    import torch
+
+    layer, own = name.split(".")[2], name.split(".", 3)[3]
+    x, blk = parameter.detach().numpy(), f"blk.{layer}."
+    if own == "self_attn.sinks":
+        return {blk + "attn_sinks.weight": (x, F32)}
+    if "router" in own:
+        return {f"{blk}ffn_gate_inp.{own.rsplit('.', 1)[1]}": (x, F32)}
+    last = "bias" if own.endswith("bias") else "weight"
+    if last == "weight":
+        x = np.ascontiguousarray(x.swapaxes(1, 2))
+        parameter.data = torch.tensor(pack(x, kind)[1].swapaxes(1, 2).copy())
+    kind = kind if last == "weight" else F32
+    if "down_proj" in own:
+        return {f"{blk}ffn_down_exps.{last}": (x, kind)}
+    return {f"{blk}ffn_gate_exps.{last}": (x[:, ::2], kind), f"{blk}ffn_up_exps.{last}": (x[:, 1::2], kind)}
+
+
 def neighbours(x, heads):
     """Rows of queries or keys as llama's files order them: pairs that are rotated together side by side."""
     rest = x.shape[1:]
@@ -146,9 +167,11 @@ def model_values(config, architecture):
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     experts = getattr(config, "num_experts", None) or getattr(config, "num_local_experts", None)
     own = {a + "expert_count": experts, a + "expert_used_count": config.num_experts_per_tok} if experts else {}
+    if architecture == "gpt-oss":
+        own[a + "expert_feed_forward_length"] = config.intermediate_size
     if architecture == "qwen3moe":
         own[a + "expert_feed_forward_length"] = config.moe_intermediate_size
-    if architecture in ("gemma2", "gemma3", "phi3"):
+    if architecture in ("gemma2", "gemma3", "phi3", "gpt-oss"):
         own[a + "attention.sliding_window"] = config.sliding_window or 0
     if architecture == "gemma2":
         own[a + "attn_logit_softcapping"] = config.attn_logit_softcapping
@@ -202,6 +225,9 @@ def write_model(path, model, architecture, kind=F32, extra=None):
     for name, parameter in model.named_parameters():
         own = kind if parameter.ndim > 1 else F32
         x = parameter.detach().numpy()
+        if architecture == "gpt-oss" and (".mlp." in name or "sinks" in name):
+            tensors |= oss_tensors(name, parameter, kind)
+            continue
         if ".mlp.experts." in name or ".mlp.gate.weight" in name:
             own = F32 if name.endswith("gate.weight") else kind
             parameter.data = torch.tensor(np.array(pack(x, own)[1]))

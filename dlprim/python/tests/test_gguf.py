@@ -171,7 +171,19 @@ def values_of(architecture, **own):
 
 
 FACTORS = np.ones(8, np.float32)
+OSS = {"attention.sliding_window": 4, "expert_count": 2, "expert_used_count": 1}
 WRONG_ARCHITECTURES = [
+    ("no tensor 'blk.0.post_attention_norm", values_of("gpt-oss", **OSS), {}),
+    (
+        "no tensor 'blk.0.attn_sinks",
+        values_of("gpt-oss", **OSS),
+        {"blk.0.post_attention_norm.weight": np.ones(32, np.float32)},
+    ),
+    (
+        "expected 2 numbers, got 'blk.0.attn_sinks",
+        values_of("gpt-oss", **OSS),
+        {"blk.0.post_attention_norm.weight": np.ones(32, np.float32), "blk.0.attn_sinks.weight": FACTORS},
+    ),
     ("no 'gemma2.attention.sliding_window'", values_of("gemma2"), {}),
     (
         "'gemma2.attn_logit_softcapping'",

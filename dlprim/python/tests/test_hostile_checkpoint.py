@@ -114,6 +114,7 @@ def test_tensors_that_make_no_model(saved, folder):
 
 WRONG = {
     "'falcon' are not supported": {"model_type": "falcon"},
+    "'gpt_oss' are not supported": {"model_type": "gpt_oss"},
     "'num_experts' is missing": {"model_type": "mixtral"},
     "no tensor 'model.layers.0.block_sparse_moe.gate": {
         "model_type": "mixtral",
