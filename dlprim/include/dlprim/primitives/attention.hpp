@@ -9,11 +9,11 @@ namespace dlprim {
 
 struct AttentionOptions {
   double scale = 1;  ///< of the scores; usually 1 / sqrt(width)
-  double soft_cap = 0;  ///< c: scores s become c tanh(s / c) before the bias is added, forward only; 0: they stay
   bool causal = false;  ///< query i takes keys 0 .. i only
   double dropout = 0;  ///< probability of dropping a probability; the others grow by 1 / (1 - dropout)
   PhiloxState random;  ///< for dropout; the same state gives the same choice forward and backward, on any device
   bool ordered = false;  ///< sums of gradients are formed in one order, so that they never vary from call to call
+  double soft_cap = 0;  ///< c: scores s become c tanh(s / c) before the bias is added, forward only; 0: they stay
 };
 
 /// What attention reads. q (batch, heads, queries, width), k (batch, key heads, keys, width), v (batch, key heads,
