@@ -133,11 +133,13 @@ def of_variant(unit: Unit, f: NativeFunction) -> Wrapper:
     copy = "_copy_from" if f.func.kind() is SchemaKind.inplace else "_copy_from_and_resize"
     arguments = converted(signature.arguments(), functional.arguments())
     body = [*own_checks(unit, f), f"auto result = {functional.name()}({arguments});"]
-    if len(written) == 1:
-        body += [f"at::{copy}(result, {written[0]});", f"return {written[0]};"]
-    else:
-        body += [f"at::{copy}(std::get<{i}>(result), {name});" for i, name in enumerate(written)]
-        body += [f"return {signature.returns_type().cpp_type()}({', '.join(written)});"]
+    single = len(written) == 1
+    results = {name: "result" if single else f"std::get<{i}>(result)" for i, name in enumerate(written)}
+    body += ["std::optional<Device> common_device;"]
+    body += [line for name, result in results.items() for line in output_check(result, name, signature.name())]
+    body += [f"at::{copy}({result}, {name});" for name, result in results.items()]
+    answer = written[0] if single else f"{signature.returns_type().cpp_type()}({', '.join(written)})"
+    body += [f"return {answer};"]
     return Wrapper(str(f.func.name), signature.name(), signature.defn(), body)
 
 
@@ -234,6 +236,17 @@ def device_check(f: NativeFunction, wrapper: str) -> list[str]:
     check = "c10::impl::check_and_update_common_device"
     calls = [f'{check}(common_device, {a.name}, "{wrapper}", "{a.name}");' for a in tensors_of(f)]
     return ["std::optional<Device> common_device;", *calls] if calls else []
+
+
+def output_check(result: str, out: str, wrapper: str) -> list[str]:
+    """That a result may be copied to `out`: a tensor of its device, and of a dtype that it can be cast to."""
+    have, want = f"{result}.scalar_type()", f"{out}.scalar_type()"
+    text = f'"result type ", {have}, " can\'t be cast to the desired output type ", {want}'
+    check = "c10::impl::check_and_update_common_device"
+    return [
+        *(f'{check}(common_device, {x}, "{wrapper}", "{out}");' for x in (result, out)),
+        f"TORCH_CHECK(at::canCast({have}, {want}), {text});",
+    ]
 
 
 def device_guard(f: NativeFunction) -> list[str]:

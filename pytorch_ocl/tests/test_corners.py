@@ -155,3 +155,14 @@ def test_products_of_integers_take_no_factor_that_is_none(device, factor):
     for value in (float("nan"), float("inf")):
         with pytest.raises(RuntimeError, match="value cannot be converted to type int64_t without overflow"):
             torch.addmm(x, x, x, **{factor: value})
+
+
+def test_derived_outputs_are_checked(device):
+    x = torch.tensor([-1.5, 0.25], device=device)
+    with pytest.raises(RuntimeError, match="same device"):
+        torch._C._nn.log_sigmoid(x, out=torch.empty(2))
+    with pytest.raises(RuntimeError, match="can't be cast to the desired output type"):
+        torch._C._nn.log_sigmoid(x, out=torch.empty(2, dtype=torch.int32, device=device))
+    out = torch.empty(2, dtype=torch.float64, device=device)
+    expected = torch.nn.functional.logsigmoid(x.cpu()).double()
+    torch.testing.assert_close(torch._C._nn.log_sigmoid(x, out=out).cpu(), expected)

@@ -31,6 +31,7 @@ inline uint fetch_query(__global const ushort *q, int r, int rows, int key_head,
 inline bool is_last(__global uint *counter, int groups, __local uint *last) {
   FENCE_DEVICE();
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  if (groups == 1) return true;
   if (get_local_id(0) == 0) {
     *last = atomic_inc(counter) == groups - 1;
     if (*last) *counter = 0;

@@ -90,7 +90,7 @@ void run(Queue& queue, const AttentionProblem& x) {
   const std::int32_t length = length_of(device.info(), p, tile), splits = std::max((p.keys + length - 1) / length, 1);
   const std::int64_t groups = std::int64_t(p.batch) * (p.heads / p.sharing) * splits;
   const std::int64_t heads = groups / splits, rows = std::int64_t(p.sharing) * p.queries;
-  key.combines = splits * rows <= most_parts && heads <= Queue::counters;
+  key.combines = splits * rows <= most_parts && (splits == 1 || heads <= Queue::counters);
   const std::size_t parts = std::size_t(groups * rows);
   const Workspace sums(queue, parts * key.value_width * sizeof(float)), weights(queue, parts * 2 * sizeof(float));
   Kernel& split = splitting.get(device, key, [&] { return split_source(key, tile); });
