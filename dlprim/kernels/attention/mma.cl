@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Attention on matrix units, forward (T. Dao, "FlashAttention-2", 2023): a work-group takes BLOCK queries of a head, a
 // warp 16 * TILES of them, and passes over the keys in slices of SLICE. Scores and probabilities stay in registers.
-// Defines besides attention.clh's and attention/mma.clh's: SCALE_FIRST (the scale is not positive, or there is a bias or a cap).
+// Defines besides attention.clh's and attention/mma.clh's: SCALE_FIRST (the scale is not positive, or there is
+// a bias or a cap).
 #include "attention/mma.clh"
 
 #if !SCALE_FIRST

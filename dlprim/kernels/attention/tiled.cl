@@ -103,8 +103,9 @@ inline void multiply_rows(float product[PER][PER], __local float *chunk, __globa
 #else
 #define BIAS_OF(q, kv) 0
 #endif
-#define SCORE(value, q, kv) \
-  ((kv) >= p->keys || (q) >= p->queries || CAUSAL && (kv) > (q) ? -INFINITY : CAPPED((value) * p->scale_log2) + BIAS_OF(q, kv))
+#define SCORE(value, q, kv)                                                 \
+  ((kv) >= p->keys || (q) >= p->queries || CAUSAL && (kv) > (q) ? -INFINITY \
+                                                                : CAPPED((value) * p->scale_log2) + BIAS_OF(q, kv))
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void attention_tiled_forward(const Params params, CONST_GLOBAL(STORAGE(TAG), q), CONST_GLOBAL(STORAGE(TAG), k),

@@ -18,8 +18,8 @@ struct PackedLayout {
 /// Null for types whose weights are numbers.
 const PackedLayout* packed_layout(WeightType type) noexcept;
 
-/// Takes `blocks` blocks apart. `data` gets the numbers (two of four bits in a byte, the first in the low bits, those of a table in the high ones),
-/// `scales` and `zeros` one element for each group.
+/// Takes `blocks` blocks apart. `data` gets the numbers (two of four bits in a byte, the first in the low bits, those of a
+/// table in the high ones), `scales` and `zeros` one element for each group.
 void unpack_blocks(WeightType type, const std::byte* from, std::int64_t blocks, std::uint8_t* data, float* scales,
                    float* zeros);
 

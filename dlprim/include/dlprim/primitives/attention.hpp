@@ -36,7 +36,8 @@ struct AttentionSizes {
 /// or the matrices of scores fit in memory and the other way is faster on the device.
 const char* decline_attention(const Device& device, DataType type, const AttentionSizes& sizes);
 
-/// out = softmax(scale * q k^T + bias) v, the products capped where options say so, the matrix of scores never in memory (T. Dao, "FlashAttention-2", 2023).
+/// out = softmax(scale * q k^T + bias) v, the products capped where options say so, the matrix of scores never in memory
+/// (T. Dao, "FlashAttention-2", 2023).
 /// out (batch, heads, queries, value width) is strided as the inputs may be; logsumexp (batch, heads, queries),
 /// contiguous float32, is for the backward pass: infinite for queries that no key takes part
 /// in, whose out is 0. Throws ValidationError, NotImplementedError for widths above 256 (backward too).

@@ -3,7 +3,6 @@
 #include <dlprim/runtime/environment.hpp>
 
 #include <cstdio>
-#include <vector>
 
 #include "../../../tuning/store.hpp"
 #include "../problem.hpp"
@@ -94,10 +93,9 @@ void run(Queue& queue, const AttentionProblem& x) {
   const std::size_t parts = std::size_t(groups * rows);
   const Workspace sums(queue, parts * key.value_width * sizeof(float)), weights(queue, parts * 2 * sizeof(float));
   Kernel& split = splitting.get(device, key, [&] { return split_source(key, tile); });
-  std::vector<BufferRef> results;
-  if (key.combines) results = {x.out, x.logsumexp, queue.zeroed_counters()};
+  const BufferRef results[] = {x.out, x.logsumexp, key.combines ? queue.zeroed_counters() : BufferRef{}};
   launch_attention(queue, split, groups, 32, x, sums.data(), weights.data(), splits, length,
-                   std::span<const BufferRef>(results));
+                   std::span<const BufferRef>(results, key.combines ? 3 : 0));
   if (key.combines) return;
   const Key combined{.type = key.type, .bias = key.bias, .value_width = key.value_width};
   Kernel& combine = combining.get(device, combined, [&] { return combine_source(combined); });
