@@ -164,4 +164,6 @@ namespace at::native {{
 
 {body}
 }} // namespace at::native
+
+#undef OCL_STUB
 """
