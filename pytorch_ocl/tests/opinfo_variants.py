@@ -26,6 +26,16 @@ def compared(op, expected, actual, dtype):
     return 1
 
 
+def saturated(op, expected, x, arguments, options):
+    """The CPU's result, where that does not hang on the processor: on some, scaled products beyond the largest number of
+    8 bits are NaN, on others, as on CUDA, that number."""
+    if op.name != "torch._scaled_mm" or not expected.float().isnan().any():
+        return expected
+    largest = torch.finfo(expected.dtype).max
+    wide = op(x, *arguments, **{**options, "out_dtype": torch.float32})
+    return torch.where(expected.float().isnan(), wide.clamp(-largest, largest), expected.float()).to(expected.dtype)
+
+
 def usable(op, dtype):
     return [
         sample[:3] for sample in opinfo.samples(op, dtype, opinfo.FORWARD_SAMPLES) if not opinfo.is_random(op, sample)
@@ -71,7 +81,7 @@ def check_out(op, dtype, device):
             y, others, named = opinfo.to_device(sample, device)
             out = tree_map(make, tree_map(lambda value: value.to(device), like))
             op(y, *others, **named, out=out)
-            count += compared(op, expected, out, dtype)
+            count += compared(op, saturated(op, expected, x, arguments, options), out, dtype)
     return count
 
 
@@ -84,6 +94,7 @@ def check_noncontiguous(op, dtype, device):
         expected, error = outcome(op, x, *arguments, **options)
         if error:
             continue
+        expected = saturated(op, expected, x, arguments, options)
         y, arguments, options = opinfo.to_device(strided, device)
         count += compared(op, expected, op(y, *arguments, **options), dtype)
     return count
