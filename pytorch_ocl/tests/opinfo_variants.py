@@ -27,8 +27,8 @@ def compared(op, expected, actual, dtype):
 
 
 def saturated(op, expected, x, arguments, options):
-    """The CPU's result, where that does not hang on the processor: on some, scaled products beyond the largest number of
-    8 bits are NaN, on others, as on CUDA, that number."""
+    """The CPU's result, where that does not hang on the processor: on some, scaled products beyond the largest number
+    of 8 bits are NaN, on others, as on CUDA, that number."""
     if op.name != "torch._scaled_mm" or not expected.float().isnan().any():
         return expected
     largest = torch.finfo(expected.dtype).max

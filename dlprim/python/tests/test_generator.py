@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """dlprim.Generator against transformers: scores and greedy tokens of tiny random models, tokenizers, sampling."""
 
+import re
+
 import gguf_files
 import numpy as np
 import pytest
@@ -279,5 +281,9 @@ def test_text_and_program(llama):
     output = program("generate", path, "--prompt", "Hello", "--tokens", 8)
     assert "prompt: 5 tokens" in output and "tokens/s" in output
     assert program("generate", path, "-p", "Hello", "-n", 3, "-t", 1, "-k", 5, "-s", 7, "-q").endswith("\n")
+    profile = program("generate", path, "-p", "Hello", "-n", 3, "-a", "--profile")
+    for phase in ("prompt: kernel", "text: kernel"):
+        table = profile[profile.index(phase) :]
+        assert re.search(r"^\w*norm\w* +[1-9]\d* ", table, re.M), profile
     (path.parent / "no.gguf").write_bytes(b"no model")
     assert "no GGUF file" in program("generate", path.parent / "no.gguf", "-p", "x", code=1)
