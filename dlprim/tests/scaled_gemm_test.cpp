@@ -2,7 +2,9 @@
 // Products of 8-bit floats with scales: by the core for Hopper's matrix units, emulated where there are none, and by way
 // of bfloat16.
 #include <dlprim/primitives/scaled_gemm.hpp>
+#include <dlprim/runtime/profile.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 #include "floats.hpp"
@@ -118,6 +120,27 @@ TEST(ScaledGemm, WritesBytes) {
     sum *= std::pow(scale.host(0), 3);
     EXPECT_NEAR(got[std::size_t(i)], sum, std::abs(sum) / 15 + 0.001);
   }
+}
+
+// The matrix unit serves factors whose conversions limit numbers, too: the same bytes.
+TEST(ScaledGemm, ReadsSaturatingBytesAlike) {
+  const Variable forced("DLPRIM_GEMM", "tma_scaled");
+  const Bytes a(16 * 32, SmallFloat::e4m3fn, 1), b(16 * 32, SmallFloat::e4m3fn, 2);
+  const Elements one(DataType::float32, 1, 3), c(DataType::float32, 16 * 16, 4);
+  const auto product = [&](SmallFloat kind) {
+    const ScaledGemmOptions options{.a_scale = one.data(), .b_scale = one.data()};
+    const auto first = Profiler::start();
+    scaled_gemm(queue(), {a.bytes.data(), DataType::uint8, Sizes{16, 32}}, kind,
+                {b.bytes.data(), DataType::uint8, Sizes{32, 16}, Sizes{1, 32}}, kind,
+                {c.data(), DataType::float32, Sizes{16, 16}}, options);
+    std::vector<std::string> kernels;
+    for (const ProfiledCommand& command : Profiler::stop(first)) kernels.push_back(command.name);
+    return std::pair(kernels, c.read());
+  };
+  product(SmallFloat::e4m3fn);  // builds the kernels
+  const auto [kernels, expected] = product(SmallFloat::e4m3fn);
+  EXPECT_EQ(std::ranges::count(kernels, "gemm_tma"), 1) << ::testing::PrintToString(kernels);
+  EXPECT_EQ(product(SmallFloat::e4m3fn_saturating), std::pair(kernels, expected));
 }
 
 // What is not a number or too large is so in the result.

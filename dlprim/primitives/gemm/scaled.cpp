@@ -51,11 +51,15 @@ void finish(Queue& queue, const TensorView& sums, const TensorView& c, const Sca
   if (wide) convert(queue, c, options.c_kind, wide->view, {});
 }
 
+// e4m3fn_saturating differs in what is written alone.
+SmallFloat as_read(SmallFloat kind) { return kind == SmallFloat::e4m3fn_saturating ? SmallFloat::e4m3fn : kind; }
+
 GemmProblem problem_of(const TensorView& a, SmallFloat a_kind, const TensorView& b, SmallFloat b_kind,
                        const TensorView& c, const ScaledGemmOptions& options) {
   GemmProblem problem;
   problem.type = DataType::bfloat16;
-  problem.scaled = {a_kind, b_kind, c.dtype, options.a_scale, options.b_scale, options.lines, !options.fast_sums};
+  problem.scaled = {as_read(a_kind), as_read(b_kind), c.dtype,           options.a_scale,
+                    options.b_scale, options.lines,   !options.fast_sums};
   problem.a = a.data, problem.b = b.data, problem.c = c.data;
   auto& p = problem.p;
   p.m = c.size(0), p.n = c.size(1), p.k = a.size(1);

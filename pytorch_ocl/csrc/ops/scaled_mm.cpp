@@ -65,6 +65,8 @@ void multiply(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale_
   if (bias) options.bias = view_of(bias->reshape({-1}), "_scaled_mm");
   if (scale_result) options.c_scale = buffer_of(*scale_result);
   options.c_kind = small_float(out.scalar_type());
+  // As CUDA's, with every version of PyTorch; its conversions give NaN before 2.13.
+  if (options.c_kind == dlprim::SmallFloat::e4m3fn) options.c_kind = dlprim::SmallFloat::e4m3fn_saturating;
   options.fast_sums = fast_sums;
   dlprim::scaled_gemm(current_queue(out.device()), bytes_of(a), *small_float(a.scalar_type()), bytes_of(b),
                       *small_float(b.scalar_type()), options.c_kind ? bytes_of(out) : view_of(out, "_scaled_mm"),
