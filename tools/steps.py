@@ -47,6 +47,9 @@ FOR_GPUS = ":".join(
     Conv.RoundsToTf32* Conv.WeightsGradientOf* GemmRegisters.* Hopper.* Quantized.ProductByM*""".split()
 )
 
+# Of those the ones that take Intel's runtime half a minute or more.
+LONG_TESTS = "Conv.GathersLargeTiles:Conv.GathersWholeChunks"
+
 # These make kernels of the families whose registers matter, the second ones others for Intel's GPUs than for the rest.
 DUMPED_TESTS = "Softmax.Inf*:Conv.Small*:BatchNorm.E*:*/GemmCandidate.Small/tiled:Reduce.Strided*"
 VENDORS_TESTS = "*/GemmCandidate.Small/gemv:*/Attention.SmallDtypes/tiled:AttentionTiles.Wide:Fft.Columns"
@@ -96,14 +99,15 @@ ABOVE = """
 def on_platform(platform, environment, whole):
     """dlprim's and the backend's tests on an OpenCL platform."""
     tests = f"{BUILD}/dlprim/dlprim_tests"
-    if platform != "Intel" and not whole:
-        tests += f" '--gtest_filter={SMALL_TESTS}-{FOR_GPUS}'"
+    quick = f"*-{LONG_TESTS}" if platform == "Intel" else f"{SMALL_TESTS}-{FOR_GPUS}"
+    if not whole:
+        tests += f" '--gtest_filter={quick}'"
     settings, minutes = (environment, 60) if whole else ({**environment, **QUICK}, 25)
     yield Step(f"dlprim on {platform}", sharded(tests), settings, minutes)
     # With a thread that submits, as on GPUs; PoCL's go without.
     thread = {"DLPRIM_SUBMIT_THREAD": "1" if platform == "Intel" else "0"}
     above = [] if platform == "Intel" or whole else ABOVE
-    marked = [] if whole else [*NOT_WHOLE, "--every", "2" if platform == "Intel" else "3"]
+    marked = [] if whole else [*NOT_WHOLE, "--every", "3" if platform == "Intel" else "4"]
     backend = pytest_command("-n", "2", "--durations=20", "pytorch_ocl/tests", *without("opinfo", *above), *marked)
     yield Step(f"backend on {platform}", backend, {**settings, **thread}, 40)
     part = 1 if platform == "Intel" or whole else 3
@@ -151,13 +155,15 @@ def hopper():
     return Step("kernels for Hopper", ["bash", "-ec", script], environment, 15, False, cores=1)
 
 
-def compiled_for(vendors, simulated, tests):
-    """Commands that compile the tests' kernels for vendors' GPUs, in the form that they have on a simulated one."""
+def compiled_for(vendors, simulated, tests, most):
+    """Commands that compile the tests' kernels, so many or all, for vendors' GPUs, in the form that they have on a
+    simulated one."""
     dump = f"{BUILD}/kernels"
+    limit = f" --most {most}" if most else ""
     return (
         f"rm -rf {dump}; mkdir {dump}; DLPRIM_SIMULATE=gpu=1,{simulated} DLPRIM_KERNEL_DUMP={dump} "
         f"{BUILD}/dlprim/dlprim_tests --gtest_brief=1 '--gtest_filter={tests}'; "
-        f"{sys.executable} tools/check_kernels.py {dump} --vendor {vendors} --processes 1; "
+        f"{sys.executable} tools/check_kernels.py {dump} --vendor {vendors} --processes 1{limit}; "
     )
 
 
@@ -166,9 +172,10 @@ def other_machines(whole):
     system = {} if whole else {"ONLY": "dlprim.dir/runtime/"}  # where code for Windows is
     yield Step("compiling for Windows", ["tools/compile_mingw.sh"], system, 15, False)
     # What the compilers of GPUs make of kernels in the forms that GPUs get; a spill of registers fails.
-    script = compiled_for("amd nvidia intel", "amd=1,warp=64", DUMPED_TESTS)
-    script += compiled_for("amd nvidia", "amd=1,warp=64", VENDORS_TESTS)
-    script += compiled_for("intel", "warp=8", VENDORS_TESTS)
+    most = None if whole else 160
+    script = compiled_for("amd nvidia intel", "amd=1,warp=64", DUMPED_TESTS, most)
+    script += compiled_for("amd nvidia", "amd=1,warp=64", VENDORS_TESTS, most)
+    script += compiled_for("intel", "warp=8", VENDORS_TESTS, most)
     plain = {**DEVICES["Intel"], **QUICK, "DLPRIM_CACHE_DISABLE": "1"}
     yield Step("kernels for other GPUs", ["bash", "-ec", script], plain, 15, False, cores=1)
     if shutil.which("ptxas"):
@@ -224,10 +231,11 @@ def rusticl(whole):
 
 def steps(whole=False):
     """What needs no GPU, in this order: quick and general first. What is not whole has to end within 45 minutes on
-    two cores: a third of op_db; of the backend's tests with many cases each second, on PoCL each third, and no tests
+    two cores: a quarter of op_db; of the backend's tests with many cases each third, on PoCL each fourth, and no tests
     marked so; on PoCL small tests of each kind of kernel, a third of the networks and what is not above the operators;
-    half of dlprim's on rusticl; ONNX's on Intel alone; no clang-tidy, nor Windows but for the runtime; kernels that
-    Intel's compiler does not optimize but for networks, ONNX, dlprim's Python module and op_db's representatives."""
+    half of dlprim's on rusticl, on Intel all but two; ONNX's on Intel alone; a sample of kernels for other GPUs; no
+    clang-tidy, nor Windows but for the runtime; kernels that Intel's compiler does not optimize but for networks, ONNX,
+    dlprim's Python module and op_db's representatives."""
     yield from checks(whole)
     for platform, environment in DEVICES.items():
         yield from on_platform(platform, environment, whole)

@@ -15,7 +15,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "representative: one of the few operators of op_db that stand for all")
     config.addinivalue_line("markers", "whole: long and seldom of use; only `make test-whole` runs it")
-    config.addinivalue_line("markers", "sampled: a third of the cases of op_db")
+    config.addinivalue_line("markers", "sampled: a quarter of the cases of op_db")
 
 
 def pytest_collection_modifyitems(config, items):

@@ -154,6 +154,7 @@ for more in ({}, dict(cache_implementation="static", disable_compile=True), dict
 """
 
 
+@pytest.mark.whole
 def test_transformers_compiles_generation_with_static_caches():
     assert run(GENERATE, "transformers", **GPU).split() == ["0", "0", "1"]
 

@@ -119,6 +119,7 @@ def test_convolutions_with_changing_batch(device, tmp_path):
     agree(loaded, model, (floats(7, 3, 16, 16),), device)
 
 
+@pytest.mark.whole
 def test_transformer_block_as_compiled(device, tmp_path):
     model, inputs = Block(), (floats(3, 9, 32), torch.ones(9, 9).tril().bool())
     loaded = load(package(model, inputs, tmp_path, device, shapes={"x": {0: BATCH}, "mask": None}), device)
@@ -136,6 +137,7 @@ def test_integers_and_booleans(device, lookup):
     agree(loaded, model, (integers(0, 20, 9, 6), floats(9, 6) > 0), device)
 
 
+@pytest.mark.whole
 def test_operators_without_fused_forms(device, tmp_path):
     model, inputs = Operators(), (floats(10, 10), torch.tensor([1, 4, 1]))
     agree(load(package(model, inputs, tmp_path, device), device), model, inputs, device, 1e-4)

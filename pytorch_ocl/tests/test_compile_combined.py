@@ -125,6 +125,7 @@ def test_special_functions_and_random_numbers(device):
     assert 0 <= found[2].min() and found[2].max() < 1 and found[2].std() > 0.1
 
 
+@pytest.mark.whole
 def test_optimizer_step(device):
     torch.manual_seed(0)
     sizes = [(7,), (16, 3), (40,), (5, 5), (64,), (130,)]

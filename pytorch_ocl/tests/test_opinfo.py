@@ -34,8 +34,8 @@ def case(number, op, dtype):
     return pytest.param(op, dtype, id=f"{op.full_name}-{name_of(dtype)}", marks=[*marks, *sampled(number)])
 
 
-def sampled(number, of=3):
-    """Marks a third of all cases; one after the other, so that most operators and every dtype are among them."""
+def sampled(number, of=4):
+    """Marks a quarter of all cases; one after the other, so that most operators and every dtype are among them."""
     return [pytest.mark.sampled] if number % of == 0 else []
 
 
