@@ -4,10 +4,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <clocale>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
@@ -34,6 +39,18 @@ HIDDEN void new_wait(void*, void*) __asm__("_ZNSt18condition_variable4waitERSt11
 void new_wait(void* condition, void* lock) { old_wait(condition, lock); }
 
 }  // extern "C"
+
+// std::future::wait_for and the like: false when the time of the steady clock, if there is one, has come first.
+HIDDEN bool new_wait_until(void*, unsigned*, unsigned, bool, std::chrono::seconds, std::chrono::nanoseconds) __asm__(
+    "_ZNSt28__atomic_futex_unsigned_base26_M_futex_wait_until_steadyEPjjbNSt6chrono8durationIlSt5ratioILl1ELl1EEEENS2_"
+    "IlS3_ILl1ELl1000000000EEEE");
+bool new_wait_until(void*, unsigned* address, unsigned value, bool limited, std::chrono::seconds s,
+                    std::chrono::nanoseconds ns) {
+  const timespec end{time_t(s.count()), long(ns.count())};
+  const long result =
+      syscall(SYS_futex, address, FUTEX_WAIT_BITSET, value, limited ? &end : nullptr, nullptr, FUTEX_BITSET_MATCH_ANY);
+  return result == 0 || errno != ETIMEDOUT;
+}
 
 // std::stringbuf::str() const &, which is C++20's form of the one without &.
 std::string old_str(const void*) __asm__("_ZNKSt7__cxx1115basic_stringbufIcSt11char_traitsIcESaIcEE3strEv");
