@@ -47,9 +47,6 @@ FOR_GPUS = ":".join(
     Conv.RoundsToTf32* Conv.WeightsGradientOf* GemmRegisters.* Hopper.* Quantized.ProductByM*""".split()
 )
 
-# Of those the ones that take Intel's runtime half a minute or more.
-LONG_TESTS = "Conv.GathersLargeTiles:Conv.GathersWholeChunks"
-
 # These make kernels of the families whose registers matter, the second ones others for Intel's GPUs than for the rest.
 DUMPED_TESTS = "Softmax.Inf*:Conv.Small*:BatchNorm.E*:*/GemmCandidate.Small/tiled:Reduce.Strided*"
 VENDORS_TESTS = "*/GemmCandidate.Small/gemv:*/Attention.SmallDtypes/tiled:AttentionTiles.Wide:Fft.Columns"
@@ -99,9 +96,8 @@ ABOVE = """
 def on_platform(platform, environment, whole):
     """dlprim's and the backend's tests on an OpenCL platform."""
     tests = f"{BUILD}/dlprim/dlprim_tests"
-    quick = f"*-{LONG_TESTS}" if platform == "Intel" else f"{SMALL_TESTS}-{FOR_GPUS}"
-    if not whole:
-        tests += f" '--gtest_filter={quick}'"
+    if platform != "Intel" and not whole:
+        tests += f" '--gtest_filter={SMALL_TESTS}-{FOR_GPUS}'"
     settings, minutes = (environment, 60) if whole else ({**environment, **QUICK}, 25)
     yield Step(f"dlprim on {platform}", sharded(tests), settings, minutes)
     # With a thread that submits, as on GPUs; PoCL's go without.
@@ -233,9 +229,9 @@ def steps(whole=False):
     """What needs no GPU, in this order: quick and general first. What is not whole has to end within 45 minutes on
     two cores: a quarter of op_db; of the backend's tests with many cases each third, on PoCL each fourth, and no tests
     marked so; on PoCL small tests of each kind of kernel, a third of the networks and what is not above the operators;
-    half of dlprim's on rusticl, on Intel all but two; ONNX's on Intel alone; a sample of kernels for other GPUs; no
-    clang-tidy, nor Windows but for the runtime; kernels that Intel's compiler does not optimize but for networks, ONNX,
-    dlprim's Python module and op_db's representatives."""
+    half of dlprim's on rusticl; ONNX's on Intel alone; a sample of kernels for other GPUs; no clang-tidy, nor Windows
+    but for the runtime; kernels that Intel's compiler does not optimize but for networks, ONNX, dlprim's Python module
+    and op_db's representatives."""
     yield from checks(whole)
     for platform, environment in DEVICES.items():
         yield from on_platform(platform, environment, whole)
