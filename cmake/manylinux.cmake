@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# link_as_manylinux(TARGET): a library, module or program that loads where glibc is 2.28 and libstdc++ is GCC 8's, built with
-# newer ones (DLPRIM_MANYLINUX, set by tools/wheels.py).
+# link_as_manylinux(TARGET): a library, module or program that loads where glibc is 2.28 and libstdc++ is GCC 8's, built
+# with newer ones (DLPRIM_MANYLINUX, set by tools/wheels.py).
 
 function(link_as_manylinux target)
   if(NOT DLPRIM_MANYLINUX)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# PROTOBUF_LITE, a library to link with, and protobuf::protoc: the system's. With DLPRIM_PROTOBUF_SOURCE, a folder of protobuf's sources
-# of the version of the compiler that the system has, the library is compiled from these, as wheels need it: Debian's
-# static one cannot become part of a shared library.
+# PROTOBUF_LITE, a library to link with, and protobuf::protoc: the system's. With DLPRIM_PROTOBUF_SOURCE, a folder of
+# protobuf's sources of the version of the compiler that the system has, the library is compiled from these, as wheels
+# need it: Debian's static one cannot become part of a shared library.
 if(NOT DLPRIM_PROTOBUF_SOURCE)
   find_package(Protobuf REQUIRED)
   set(PROTOBUF_LITE protobuf::libprotobuf-lite)

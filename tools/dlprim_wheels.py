@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Builds wheels of the Python module dlprim that need nothing of the system but glibc (make wheels).
+"""Builds wheels of the Python module dlprim that need of the system glibc and libgcc alone (make wheels).
 
 One for each Python named, by default the one that runs this. Protobuf is compiled from the sources of Debian's release,
 of which the compiler protoc must be at hand, PCRE2 and SQLite are linked statically, and HDF5 is left out: parameters
@@ -97,6 +97,8 @@ def main():
     os.environ["PATH"] = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     if options.install:
         call(sys.executable, "-m", "pip", "install", "-q", *BUILDERS)
+    if "3.21." not in (found := call("protoc", "--version").strip()):
+        sys.exit(f"protoc must be of the series 3.21, as the sources are; got {found}")
     cache = options.cache.resolve()
     cache.mkdir(parents=True, exist_ok=True)
     for python in options.python:
