@@ -139,7 +139,9 @@ TEST(ScaledGemm, ReadsSaturatingBytesAlike) {
   };
   product(SmallFloat::e4m3fn);  // builds the kernels
   const auto [kernels, expected] = product(SmallFloat::e4m3fn);
-  EXPECT_EQ(std::ranges::count(kernels, "gemm_tma"), 1) << ::testing::PrintToString(kernels);
+  const DeviceInfo& info = queue().device().info();
+  const bool emulates = info.max_work_group >= 512 && info.local_memory >= 49152;  // rusticl has too little of it
+  EXPECT_EQ(std::ranges::count(kernels, "gemm_tma"), emulates ? 1 : 0) << ::testing::PrintToString(kernels);
   EXPECT_EQ(product(SmallFloat::e4m3fn_saturating), std::pair(kernels, expected));
 }
 
