@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Builds wheels of the Python module dlprim that need of the system glibc and libgcc alone (make wheels).
 
-One for each Python named, by default the one that runs this. Protobuf is compiled from the sources of Debian's release,
+One for each Python named, by default the one that runs this, and beside them the wheel's program `dlprim` as one file
+that runs where there is glibc and an OpenCL driver. Protobuf is compiled from the sources of Debian's release,
 of which the compiler protoc must be at hand, PCRE2 and SQLite are linked statically, and HDF5 is left out: parameters
 in .h5 files are refused by name. docs/releasing.md describes releases."""
 
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tarfile
 import urllib.request
+import zipfile
 
 from wheels import MANYLINUX, REQUIREMENTS, ROOT, call, repair, say
 
@@ -85,6 +87,16 @@ def build(python, cache):
     return next(made.glob("dlprim-*.whl"))
 
 
+def extract_program(wheel, output):
+    """The program `dlprim` of a wheel, for those without Python: dlprim-<version>-<platform>."""
+    name, version, *_, platform = wheel.stem.split("-")
+    file = output / f"{name}-{version}-{platform.removeprefix('manylinux_2_28_')}"
+    with zipfile.ZipFile(wheel) as archive:
+        file.write_bytes(archive.read("dlprim/dlprim"))
+    file.chmod(0o755)
+    return file
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", nargs="+", default=[sys.executable], metavar="EXE", help="default: this one")
@@ -101,9 +113,12 @@ def main():
         sys.exit(f"protoc must be of the series 3.21, as the sources are; got {found}")
     cache = options.cache.resolve()
     cache.mkdir(parents=True, exist_ok=True)
+    output = options.output.resolve()
     for python in options.python:
-        wheel = repair(build(python, cache), options.output.resolve(), "manylinux_2_28_x86_64" if MANYLINUX else None)
+        wheel = repair(build(python, cache), output, "manylinux_2_28_x86_64" if MANYLINUX else None)
         say(f"{wheel} ({wheel.stat().st_size / 2**20:.1f} MiB)")
+    program = extract_program(wheel, output)
+    say(f"{program} ({program.stat().st_size / 2**20:.1f} MiB)")
 
 
 if __name__ == "__main__":

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <optional>
 
 #include "builders.hpp"
 #include "compiler/message.hpp"
+#include "compiler/serve.hpp"
 #include "cpus.hpp"
 #include "system.hpp"
 
@@ -22,6 +24,8 @@ constexpr int bytes_of_device = 33;  // 2^33 for each process
 constexpr unsigned started_ahead = 4;
 constexpr auto timeout = std::chrono::seconds(60);  // with one program
 constexpr std::uint64_t largest_binary = std::uint64_t(1) << 30;
+constexpr std::string_view request = "compile-for:";  // and a device, as the only argument
+bool answers = false;  // this program does, asked so
 
 unsigned processes_for(const DeviceInfo& info) {
   if (environment::choice("DLPRIM_COMPILERS") == false) return 0;
@@ -49,6 +53,13 @@ std::optional<std::string> ask(Companion& companion, const std::string& options,
 
 }  // namespace
 
+void answer_as_compiler(int count, char** arguments) {
+  answers = true;
+  if (count != 2) return;
+  const std::string_view argument = arguments[1];
+  if (argument.starts_with(request)) std::exit(serve_compiler(arguments[1] + request.size()));
+}
+
 Compilers::Compilers(const Device& device) : device_(device.info().id), most_(processes_for(device.info())) {
   limited_ = device.info().nv_inline_ptx || most_ > 0;
 }
@@ -62,7 +73,10 @@ void Compilers::take_own(std::unique_lock<std::mutex>& guard) {
 
 std::unique_ptr<Companion> Compilers::start() noexcept {
   try {
-    return std::make_unique<Companion>(library_file().parent_path() / "dlprim_compiler", device_);
+    const std::filesystem::path own = library_file(), beside = own.parent_path() / "dlprim_compiler";
+    if (own.empty()) return nullptr;
+    if (!answers || exists(beside)) return std::make_unique<Companion>(beside, device_);
+    return std::make_unique<Companion>(own, std::string(request) + device_);
   } catch (const std::exception&) {
     return nullptr;
   }

@@ -12,9 +12,13 @@ namespace dlprim {
 
 class Companion;
 
+/// For the begin of main(): a program that calls it compiles by further processes of its own where dlprim_compiler does not
+/// lie beside it. Started as such a process, it serves as one and does not return.
+void answer_as_compiler(int count, char** arguments);
+
 /// Who compiles for a device. NVIDIA's driver compiles one program at a time in a process, so that others are compiled by
-/// further processes: the program dlprim_compiler beside this library, up to 12, three for four CPUs, and one for each
-/// 8 GiB of the device's memory, of which each takes some hundred MiB. They are started when they are needed,
+/// further processes: the program dlprim_compiler beside this library, or this one (answer_as_compiler), up to 12, three
+/// for four CPUs, and one for each 8 GiB of the device's memory, of which each takes some hundred MiB. They are started when they are needed,
 /// some of them with the first program, and end after ten seconds without work. Once one has answered, this process leaves
 /// all programs to them. Other drivers compile several programs at once in this process.
 /// DLPRIM_COMPILERS=n says how many processes there may be, on any device; 0: none.

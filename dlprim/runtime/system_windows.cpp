@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 
+#include "compiler/serve.hpp"
 #include "system.hpp"
 
 namespace dlprim {
@@ -41,6 +42,8 @@ void unmap_file(std::byte*, std::size_t) noexcept {}
 Companion::Companion(const std::filesystem::path& program, const std::string&) : connection_(-1) {
   throw std::system_error(std::make_error_code(std::errc::not_supported), program.string());
 }
+
+int serve_compiler(const char*) { return EXIT_FAILURE; }
 
 Companion::~Companion() = default;
 bool Companion::send(std::string_view) noexcept { return false; }

@@ -5,8 +5,10 @@
 #include <cstdio>
 
 #include "commands.hpp"
+#include "compilers.hpp"
 
 int main(int argc, char** argv) {
+  dlprim::answer_as_compiler(argc, argv);
   CLI::App program("Networks on any OpenCL device");
   program.require_subcommand(1);
   info(program);

@@ -6,6 +6,7 @@ import io
 import pathlib
 import sys
 import tarfile
+import zipfile
 
 import pytest
 
@@ -48,3 +49,12 @@ def test_progress_and_failures(capsys):
     assert capsys.readouterr().out == "[1/2] Building a.cpp\n"
     with pytest.raises(SystemExit, match=r"(?s)^one.*Building.*failed with 3"):
         dlprim_wheels.call_with_progress(sys.executable, "-c", program % 3)
+
+
+def test_the_program_is_taken_from_the_wheel(tmp_path):
+    wheel = tmp_path / "dlprim-0.1.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("dlprim/dlprim", "#!/bin/sh\necho it runs\n")
+    program = dlprim_wheels.extract_program(wheel, tmp_path)
+    assert program.name == "dlprim-0.1.0-x86_64"
+    assert dlprim_wheels.call(program) == "it runs\n"

@@ -62,3 +62,14 @@ __all__ = [
     "schedules",
     "write_parameters",
 ]
+
+
+def __getattr__(name):
+    if name == "__version__":
+        from importlib import metadata
+
+        try:
+            return metadata.version("dlprim")
+        except metadata.PackageNotFoundError:
+            return "unknown"  # it runs from its source tree
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,11 @@ import contextlib
 import csv
 import json
 import re
+import shutil
+import socket
 import sqlite3
+import struct
+import subprocess
 import sys
 import xml.etree.ElementTree
 
@@ -52,6 +56,23 @@ def test_info(classifier):
     assert "input" in text and "[N, 3, 32, 32]" in text and "Conv" in text
     text = dlprim("info", LENET)
     assert "data" in text and "parameters" in text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="programs are compiled in one process there")
+def test_alone_it_compiles_for_itself(tmp_path):
+    """Without dlprim_compiler beside it the program is its own; a source goes in and the device's binary comes out."""
+    program = shutil.copy(build_folder() / "dlprim/tools/dlprim", tmp_path)
+    ours, theirs = socket.socketpair()
+    source, options = b"kernel void f(global int *x) { x[0] = 7; }", b"-w"
+    with ours:
+        with theirs:
+            assert subprocess.call([program, "compile-for:0:0"], stdin=theirs, timeout=60) == 0
+        ours.settimeout(60)
+        for text, builds in ((source, True), (b"no program", False), (source, True)):
+            ours.sendall(struct.pack("3Q", len(options), 0, len(text)) + options + text)
+            (size,) = struct.unpack("Q", ours.recv(8, socket.MSG_WAITALL))
+            assert len(ours.recv(size, socket.MSG_WAITALL)) == size and (size > 0) == builds
+    assert "subcommand" in run(program, "compile-for", code=2)
 
 
 def test_operators_are_listed_as_in_the_documents():
