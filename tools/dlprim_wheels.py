@@ -3,7 +3,7 @@
 """Builds wheels of the Python module dlprim that need of the system glibc and libgcc alone (make wheels).
 
 One for each Python named, by default the one that runs this, and beside them the wheel's program `dlprim` as one file
-that runs where there is glibc and an OpenCL driver. Protobuf is compiled from the sources of Debian's release,
+that runs where there are these two and an OpenCL driver. Protobuf is compiled from the sources of Debian's release,
 of which the compiler protoc must be at hand, PCRE2 and SQLite are linked statically, and HDF5 is left out: parameters
 in .h5 files are refused by name. docs/releasing.md describes releases."""
 
