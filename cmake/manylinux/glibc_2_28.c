@@ -39,6 +39,7 @@ OLD(int, pthread_rwlock_wrlock, (void* lock), (lock))
 OLD(int, pthread_rwlock_unlock, (void* lock), (lock))
 OLD(int, __pthread_key_create, (unsigned* key, void (*destroy)(void*)), (key, destroy))
 OLD(int, pthread_key_create, (unsigned* key, void (*destroy)(void*)), (key, destroy))
+OLD(int, pthread_key_delete, (unsigned key), (key))
 OLD(void*, pthread_getspecific, (unsigned key), (key))
 OLD(int, pthread_setspecific, (unsigned key, const void* value), (key, value))
 
