@@ -88,10 +88,12 @@ def build(python, cache):
 
 
 def extract_program(wheel, output):
-    """The program `dlprim` of a wheel, for those without Python: dlprim-<version>-<platform>."""
+    """Takes the program `dlprim` out of a wheel: dlprim-<version>-<platform>. Exits where there is none."""
     name, version, *_, platform = wheel.stem.split("-")
     file = output / f"{name}-{version}-{platform.removeprefix('manylinux_2_28_')}"
     with zipfile.ZipFile(wheel) as archive:
+        if "dlprim/dlprim" not in archive.namelist():
+            sys.exit(f"{wheel} has no program: are CLI11 and stb installed?")
         file.write_bytes(archive.read("dlprim/dlprim"))
     file.chmod(0o755)
     return file

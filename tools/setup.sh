@@ -90,7 +90,7 @@ python_headers() {
 }
 
 wheels() {
-  system_packages libprotobuf-dev protobuf-compiler nlohmann-json3-dev libpcre2-dev
+  system_packages libprotobuf-dev protobuf-compiler nlohmann-json3-dev libcli11-dev libstb-dev libpcre2-dev
   python_headers
 }
 

@@ -58,3 +58,7 @@ def test_the_program_is_taken_from_the_wheel(tmp_path):
     program = dlprim_wheels.extract_program(wheel, tmp_path)
     assert program.name == "dlprim-0.1.0-x86_64"
     assert dlprim_wheels.call(program) == "it runs\n"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("dlprim/__init__.py", "")
+    with pytest.raises(SystemExit, match="has no program: are CLI11 and stb"):
+        dlprim_wheels.extract_program(wheel, tmp_path)
