@@ -43,7 +43,8 @@ constexpr TensorNames glm_names =
 const TensorNames& names_of(const std::string& model) {
   constexpr std::pair<const char*, const TensorNames*> others[] = {
       {"qwen3_moe", &qwen_mixture},  {"mixtral", &mixtral},  {"gemma2", &gemma_names},
-      {"gemma3_text", &gemma_names}, {"olmo2", &olmo_names}, {"glm4", &glm_names}};
+      {"gemma3_text", &gemma_names}, {"olmo2", &olmo_names}, {"olmo3", &olmo_names},
+      {"exaone4", &olmo_names},      {"glm4", &glm_names},   {"olmoe", &qwen_mixture}};
   for (const auto& [name, own] : others)
     if (model == name) return *own;
   return names;
@@ -125,9 +126,9 @@ void read_long_rotation(const RotationSource& from, const LanguageShape& shape, 
 }
 
 // What `rope` says, `config` where it is silent.
-Rotation read_rotation(const RotationSource& from, const LanguageShape& shape) {
+Rotation read_rotation(const RotationSource& from, const LanguageShape& shape, double usual_base) {
   Rotation rotation;
-  rotation.base = real(from.of("rope_theta"), "rope_theta", 1, 1e12, shape.architecture == "smollm3" ? 2e6 : 10000);
+  rotation.base = real(from.of("rope_theta"), "rope_theta", 1, 1e12, usual_base);
   std::string type = from.rope.text("rope_type", from.rope.text("type", "default"));
   if (shape.architecture == "phi3" && (type == "su" || type == "yarn")) type = "longrope";
   if (type == "linear") {
@@ -161,13 +162,15 @@ void read_rotations(const Json& json, Fields& config, LanguageShape& shape, cons
     const double part = real(from.of("partial_rotary_factor"), "partial_rotary_factor", 1e-3, 1, usual);
     if (part != 1 && !a.rotated_part) refuse("heads that rotate in part are");
     shape.rotated = std::int64_t(double(shape.head_width) * part);
-    return read_rotation(from, shape);
+    return read_rotation(from, shape, a.rotation_base);
   };
   shape.rotation = of_layers("full_attention");
   if (shape.local.empty()) return;
   if (parameters.contains("sliding_attention")) shape.local_rotation = of_layers("sliding_attention");
   else if (shape.architecture == "gemma3_text")
     shape.local_rotation.emplace().base = real(config, "rope_local_base_freq", 1, 1e12, 10000);
+  else if (shape.architecture == "olmo3")  // only layers that see all are scaled
+    shape.local_rotation.emplace().base = shape.rotation.base;
 }
 
 // Which layers see a window: those that 'layer_types' names so, or else those for which `otherwise` holds.
@@ -190,7 +193,8 @@ void read_window(const Json& json, Fields& fields, LanguageShape& shape, const A
   const bool possible = a.period > 0 || (qwen && fields.flag("use_sliding_window", false));
   const bool may_have = possible && (json.contains("sliding_window") ? fields.has("sliding_window") : a.window > 0);
   const std::int64_t first = qwen ? fields.integer("max_window_layers", 28, 0) : 0;
-  const std::int64_t period = a.period > 1 ? integer(fields, "sliding_window_pattern", most, a.period) : a.period;
+  const bool says_period = a.period > 1 && !fields.has("layer_types");
+  const std::int64_t period = says_period ? integer(fields, "sliding_window_pattern", most, a.period) : a.period;
   read_local_layers(fields, shape, may_have,
                     [&](std::int64_t i) { return i >= first && (period < 2 || !is_last(i, period)); });
   if (may_have) shape.window = integer(fields, "sliding_window", most_positions, a.window);
@@ -217,6 +221,8 @@ void read_scales(const Json& json, Fields& config, LanguageShape& shape, const A
 
 // Layers that do not know positions: of a list, 0 stands for one.
 void read_unrotated(Fields& config, LanguageShape& shape, const Architecture& a) {
+  if (a.only_local_rotate)
+    for (const bool local : shape.local) shape.unrotated.push_back(!local);
   if (!a.rotation_period) return;
   if (config.flag("use_sliding_window", false)) refuse("'use_sliding_window' is");
   const std::int64_t period = integer(config, "no_rope_layer_interval", most, a.rotation_period);
@@ -228,12 +234,13 @@ void read_unrotated(Fields& config, LanguageShape& shape, const Architecture& a)
 }
 
 void read_experts(Fields& config, LanguageShape& shape, const std::string& model) {
-  const bool qwen = model == "qwen3_moe";
   shape.experts = integer(config, config.has("num_local_experts") ? "num_local_experts" : "num_experts", 4096);
   shape.experts_used = integer(config, "num_experts_per_tok", shape.experts);
-  if (!qwen) return;
-  shape.inner = integer(config, "moe_intermediate_size", most);
+  if (config.has("clip_qkv")) refuse("'clip_qkv' is");
+  if (model == "mixtral") return;
   shape.normalized_experts = config.flag("norm_topk_prob", false);
+  if (model != "qwen3_moe") return;
+  shape.inner = integer(config, "moe_intermediate_size", most);
   if (config.integer("decoder_sparse_step", 1) != 1 ||
       (config.has("mlp_only_layers") && !config.integers("mlp_only_layers").empty()))
     refuse("layers without experts beside those with them are");
@@ -265,8 +272,8 @@ LanguageShape read_shape(const Json& json, const WeightFile& file) {
   check_options(config);
   LanguageShape shape = shape_of(a);
   shape.architecture = model, shape.names = &names_of(model);
-  shape.neighbours = model == "glm4", shape.gelu = gelu(config, a), shape.norm_offset = a.norm_offset;
-  shape.tied = config.flag("tie_word_embeddings", model.starts_with("gemma") || model == "smollm3");
+  shape.neighbours = a.always_neighbours, shape.gelu = gelu(config, a), shape.norm_offset = a.norm_offset;
+  shape.tied = config.flag("tie_word_embeddings", a.tied);
   shape.layers = integer(config, "num_hidden_layers", 4096), shape.width = integer(config, "hidden_size", most);
   shape.heads = integer(config, "num_attention_heads", 4096);
   shape.key_heads = integer(config, "num_key_value_heads", 4096, shape.heads);

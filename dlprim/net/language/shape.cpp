@@ -23,11 +23,12 @@ constexpr Architecture architectures[] = {
     {.name = "qwen2", .model_type = "qwen2", .window = 4096},
     {.name = "qwen3", .model_type = "qwen3", .head_norms = HeadNorms::each, .window = 4096},
     {.name = "qwen3moe", .model_type = "qwen3_moe", .head_norms = HeadNorms::each, .window = 4096},
-    {.name = "gemma", .model_type = "gemma", .gelu = true, .scaled_embeddings = true, .norm_offset = 1},
+    {.name = "gemma", .model_type = "gemma", .gelu = true, .scaled_embeddings = true, .tied = true, .norm_offset = 1},
     {.name = "gemma2",
      .model_type = "gemma2",
      .gelu = true,
      .scaled_embeddings = true,
+     .tied = true,
      .post_norms = true,
      .norm_offset = 1,
      .score_cap = 50,
@@ -39,20 +40,63 @@ constexpr Architecture architectures[] = {
      .head_norms = HeadNorms::each,
      .gelu = true,
      .scaled_embeddings = true,
+     .tied = true,
      .post_norms = true,
      .norm_offset = 1,
      .period = 6,
      .window = 4096},
     {.name = "phi3", .model_type = "phi3", .period = 1, .rotated_part = 1},
     {.name = "granite", .model_type = "granite", .neighbours = true, .multipliers = true},
-    {.name = "olmo2", .model_type = "olmo2", .head_norms = HeadNorms::together, .pre_norms = false, .post_norms = true},
-    {.name = "smollm3", .model_type = "smollm3", .neighbours = true, .rotation_period = 4},
-    {.name = "glm4", .model_type = "glm4", .neighbours = true, .post_norms = true, .rotated_part = 0.5},
+    {.name = "olmo2",  // in GGUF files OLMo 3 as well, with a window
+     .model_type = "olmo2",
+     .head_norms = HeadNorms::together,
+     .pre_norms = false,
+     .post_norms = true,
+     .period = 4,
+     .may_lack_window = true},
+    {.name = "olmo2",
+     .model_type = "olmo3",
+     .head_norms = HeadNorms::together,
+     .pre_norms = false,
+     .post_norms = true,
+     .period = 4,
+     .window = 4096,
+     .rotation_base = 5e5},
+    {.name = "olmoe", .model_type = "olmoe", .head_norms = HeadNorms::together, .normalized_experts = false},
+    {.name = "exaone4",
+     .model_type = "exaone4",
+     .head_norms = HeadNorms::each,
+     .pre_norms = false,
+     .post_norms = true,
+     .period = 4,
+     .window = 4096,
+     .may_lack_window = true,
+     .only_local_rotate = true},
+    {.name = "seed_oss", .model_type = "seed_oss", .named_post_norm = true},
+    {.name = "ernie4_5",
+     .model_type = "ernie4_5",
+     .neighbours = true,
+     .always_neighbours = true,
+     .tied = true,
+     .rotation_base = 5e5},
+    {.name = "smollm3",
+     .model_type = "smollm3",
+     .neighbours = true,
+     .tied = true,
+     .rotation_base = 2e6,
+     .rotation_period = 4},
+    {.name = "glm4",
+     .model_type = "glm4",
+     .neighbours = true,
+     .always_neighbours = true,
+     .post_norms = true,
+     .rotated_part = 0.5},
     {.name = "gpt-oss",
      .model_type = nullptr,
      .sinks = true,
      .clamped_gates = true,
      .expert_biases = true,
+     .named_post_norm = true,
      .whole_yarn = false,
      .period = 2}};
 
@@ -63,7 +107,7 @@ constexpr TensorNames gguf_names = {
     "post_ffw_norm", "attn_sinks",  "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
 
 // Of files whose second norm is named after what lies before it.
-constexpr TensorNames gpt_oss_names = [] {
+constexpr TensorNames post_names = [] {
   TensorNames result = gguf_names;
   result.inner_norm = "post_attention_norm";
   return result;
@@ -163,9 +207,11 @@ void read_local_layers(const Keys& keys, const Architecture& a, LanguageShape& s
     shape.context = std::min(shape.context, keys.integer(key, most_positions, shape.context));
     return;
   }
-  if (a.period == 1 && keys.file.integer(keys.prefix + key).value_or(0) == 0) return;
+  if ((a.period == 1 || a.may_lack_window) && keys.file.integer(keys.prefix + key).value_or(0) == 0) return;
   shape.window = keys.integer(key, most_positions);
   for (std::int64_t i = 0; i < shape.layers; i++) shape.local.push_back(a.period == 1 || !is_last(i, a.period));
+  if (a.only_local_rotate)
+    for (const bool local : shape.local) shape.unrotated.push_back(!local);
 }
 
 // The largest models of Gemma scale scores by the width of all heads together.
@@ -200,6 +246,7 @@ LanguageShape shape_of(const Architecture& a) {
   LanguageShape shape;
   shape.architecture = a.name, shape.head_norms = a.head_norms, shape.gelu = a.gelu;
   shape.clamped_gates = a.clamped_gates, shape.sinks = a.sinks, shape.expert_biases = a.expert_biases;
+  shape.normalized_experts = a.normalized_experts;
   shape.pre_norms = a.pre_norms, shape.post_norms = a.post_norms;
   return shape;
 }
@@ -267,7 +314,7 @@ LanguageShape read_shape(const GgufFile& file) {
   const Architecture& a = architecture_of(*name, &Architecture::name);
   const Keys keys{file, std::string(a.name) + "."};
   LanguageShape shape = shape_of(a);
-  shape.neighbours = a.neighbours, shape.names = a.sinks ? &gpt_oss_names : &gguf_names;
+  shape.neighbours = a.neighbours, shape.names = a.named_post_norm ? &post_names : &gguf_names;
   shape.tied = !file.find("output.weight");
   shape.layers = keys.integer("block_count", 4096), shape.width = keys.integer("embedding_length", most);
   shape.heads = keys.integer("attention.head_count", 4096);
@@ -288,6 +335,8 @@ LanguageShape read_shape(const GgufFile& file) {
     shape.local_rotation.emplace();
     shape.local_rotation->base = keys.real("rope.freq_base_swa", 1, 1e12, 10000);
   }
+  // OLMo 3 scales positions of the layers that see all alone.
+  if (shape.architecture == "olmo2" && !shape.local.empty()) shape.local_rotation.emplace().base = shape.rotation.base;
   check_shape(shape, file);
   return shape;
 }

@@ -28,16 +28,23 @@ enum class HeadNorms : std::uint8_t { none, each, together };
 struct Architecture {
   const char *name, *model_type;  ///< in GGUF files, and in folders of transformers
   bool neighbours = false;  ///< GGUF files have elements side by side that rotate together
+  bool always_neighbours = false;  ///< folders, too
   HeadNorms head_norms = HeadNorms::none;
   bool gelu = false, scaled_embeddings = false;
   bool sinks = false;  ///< heads attend to nothing, too, with a score of their own
   bool clamped_gates = false, expert_biases = false;
+  bool normalized_experts = true;  ///< where files do not say
+  bool named_post_norm = false;  ///< GGUF files name the norm before gated products after attention
+  bool tied = false;  ///< where a folder does not say
   bool whole_yarn = true;  ///< numbers of elements are rounded
   bool pre_norms = true, post_norms = false;
   double norm_offset = 0;  ///< that folders lack
   double score_cap = 0, output_cap = 0;  ///< where files do not say
   std::int64_t period = 0;  ///< of so many layers all but the last see a window; 1: all do; 0: as files say
   std::int64_t window = 0;  ///< where a folder does not say; 0: none
+  bool may_lack_window = false;  ///< GGUF files without one have none
+  bool only_local_rotate = false;  ///< where layers see a window, the others do not know positions
+  double rotation_base = 10000;  ///< where a folder does not say
   std::int64_t rotation_period = 0;  ///< of so many layers the last does not rotate; 0: all do
   double rotated_part = 0;  ///< of each head, where a folder does not say; 0: all of it, always
   bool multipliers = false;  ///< files have factors of embeddings, of what layers add, and of scores

@@ -93,6 +93,8 @@ LAYERS = {
     "gemma2": LAYER_OF_GEMMA,
     "gemma3": LAYER_OF_GEMMA,
     "olmo2": LAYER_OF_GEMMA,
+    "exaone4": LAYER_OF_GEMMA,
+    "seed_oss": LAYER | {"post_attention_layernorm": "post_attention_norm"},
     "phi3": LAYER | FUSED,
     "gpt-oss": LAYER | {"post_attention_layernorm": "post_attention_norm"},
     "glm4": LAYER | FUSED | {"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"},
@@ -171,8 +173,8 @@ def model_values(config, architecture):
         own[a + "expert_feed_forward_length"] = config.intermediate_size
     if architecture == "qwen3moe":
         own[a + "expert_feed_forward_length"] = config.moe_intermediate_size
-    if architecture in ("gemma2", "gemma3", "phi3", "gpt-oss"):
-        own[a + "attention.sliding_window"] = config.sliding_window or 0
+    if getattr(config, "sliding_window", None) and architecture not in ("qwen2", "qwen3", "qwen3moe", "llama"):
+        own[a + "attention.sliding_window"] = config.sliding_window
     if architecture == "gemma2":
         own[a + "attn_logit_softcapping"] = config.attn_logit_softcapping
         own[a + "final_logit_softcapping"] = config.final_logit_softcapping

@@ -5,7 +5,7 @@ import checkpoints
 import numpy as np
 import pytest
 from building import dlprim as program
-from test_generator import ARCHITECTURES, TOKENS, YARN, check, tiny, tiny_long, tiny_mixture
+from test_generator import ARCHITECTURES, TOKENS, YARN, YARN_OF_OLMO3, check, tiny, tiny_long, tiny_mixture
 
 import dlprim
 
@@ -86,10 +86,38 @@ def test_layers_that_do_not_rotate(tmp_path):
     check(checkpoints.save(tmp_path, model), model)
 
 
-@pytest.mark.parametrize("architecture, normalized", [("qwen3moe", True), ("qwen3moe", False), ("llama", True)])
+MIXTURES = [("qwen3moe", True), ("qwen3moe", False), ("olmoe", True), ("olmoe", False), ("llama", True)]
+
+
+@pytest.mark.parametrize("architecture, normalized", MIXTURES)
 def test_mixtures_of_experts(architecture, normalized, tmp_path):
     model = tiny_mixture(architecture, norm_topk_prob=normalized)
     check(checkpoints.save(tmp_path, model), model)
+
+
+def test_mixtures_that_clip_are_refused(tmp_path):
+    checkpoints.change(checkpoints.save(tmp_path, tiny_mixture("olmoe")) / "config.json", clip_qkv=8.0)
+    with pytest.raises(dlprim.NotSupportedError, match="'clip_qkv' is not supported"):
+        dlprim.Generator(tmp_path)
+
+
+def test_olmo3_as_version_4_wrote_it(tmp_path):
+    """What positions are scaled by concerns the layers that see all the text."""
+    model = tiny("olmo3")
+    config = checkpoints.save(tmp_path, model) / "config.json"
+    yarn = {key: value for key, value in YARN_OF_OLMO3.items() if key != "rope_theta"}
+    checkpoints.change(config, rope_parameters=..., layer_types=..., rope_theta=5e3, rope_scaling=yarn)
+    check(tmp_path, model)
+
+
+@pytest.mark.parametrize("layers", ["LLLG", 4, None])
+def test_windows_of_exaone4(layers, tmp_path):
+    """A pattern of letters comes beside the list of layers; without a window, as in small models, all layers rotate."""
+    window = {} if layers else {"sliding_window": None, "layer_types": ["full_attention"] * 4}
+    model = tiny("exaone4", **window)
+    config = checkpoints.save(tmp_path, model) / "config.json"
+    checkpoints.change(config, sliding_window_pattern=layers, **({"layer_types": ...} if layers == 4 else {}))
+    check(tmp_path, model)
 
 
 def test_gemma3_as_version_4_wrote_it(tmp_path):

@@ -26,7 +26,12 @@ ARCHITECTURES = {
     "olmo2": "Olmo2",
     "smollm3": "SmolLM3",
     "glm4": "Glm4",
+    "olmo3": "Olmo3",
+    "exaone4": "Exaone4",
+    "seed_oss": "SeedOss",
+    "ernie4_5": "Ernie4_5",
 }
+YARN_OF_OLMO3 = {"rope_type": "yarn", "rope_theta": 5e3, "factor": 4.0, "original_max_position_embeddings": 16}
 ROTATIONS_OF_GEMMA3 = {
     "full_attention": {"rope_type": "default", "rope_theta": 1e6},
     "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
@@ -54,6 +59,18 @@ OPTIONS = {
         "logits_scaling": 4.0,
     },
     "olmo2": {"pad_token_id": None},
+    "olmo3": {
+        "num_hidden_layers": 4,
+        "sliding_window": 8,
+        "pad_token_id": None,
+        "rope_parameters": {
+            "full_attention": YARN_OF_OLMO3,
+            "sliding_attention": {"rope_type": "default", "rope_theta": 5e3},
+        },
+    },
+    "exaone4": {"num_hidden_layers": 4, "sliding_window": 8},
+    "seed_oss": {"pad_token_id": None},
+    "ernie4_5": {"pad_token_id": None},
     "smollm3": {"num_hidden_layers": 4, "pad_token_id": None},
     "glm4": {
         "pad_token_id": None,
@@ -76,7 +93,7 @@ def tiny(architecture, width=64, inner=96, vocab=260, **more):
         num_key_value_heads=2,
         head_dim=more.pop("head_dim", width // 4),
         max_position_embeddings=more.pop("max_position_embeddings", 64),
-        tie_word_embeddings=architecture.startswith("gemma") or architecture in ("qwen2", "smollm3"),
+        tie_word_embeddings=architecture.startswith("gemma") or architecture in ("qwen2", "smollm3", "ernie4_5"),
         bos_token_id=None,
         eos_token_id=vocab - 1,
         **more,
@@ -108,11 +125,9 @@ def check(path, model, tolerance=2e-4):
 @pytest.mark.parametrize("architecture", [name for name in ARCHITECTURES if name != "mistral"])
 def test_architectures(architecture, tmp_path):
     model = tiny(architecture)
-    generator = check(gguf_files.write_model(tmp_path / "tiny.gguf", model, architecture), model)
-    assert (
-        generator.summary["architecture"] == architecture
-        and generator.summary["layers"] == model.config.num_hidden_layers
-    )
+    name = {"olmo3": "olmo2"}.get(architecture, architecture)
+    generator = check(gguf_files.write_model(tmp_path / "tiny.gguf", model, name), model)
+    assert generator.summary["architecture"] == name and generator.summary["layers"] == model.config.num_hidden_layers
 
 
 KINDS = "F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4"
@@ -128,15 +143,19 @@ def test_element_types(kind, tmp_path):
 
 def tiny_mixture(architecture, width=64, norm_topk_prob=True):
     own = {"moe_intermediate_size": width, "num_experts": 6, "norm_topk_prob": norm_topk_prob, "decoder_sparse_step": 1}
-    name, more = ("Qwen3Moe", own) if architecture == "qwen3moe" else ("Mixtral", {"num_local_experts": 6})
+    name, more = {
+        "qwen3moe": ("Qwen3Moe", own),
+        "olmoe": ("Olmoe", {"num_experts": 6, "norm_topk_prob": norm_topk_prob, "pad_token_id": None}),
+        "llama": ("Mixtral", {"num_local_experts": 6}),
+    }[architecture]
     return tiny(name, width=width, inner=width, head_dim=width // 4, num_experts_per_tok=3, **more)
 
 
-@pytest.mark.parametrize("architecture", ["qwen3moe", "llama"])
+@pytest.mark.parametrize("architecture", ["qwen3moe", "olmoe", "llama"])
 @pytest.mark.parametrize("kind", ["F32", "Q8_0", "Q4_0", "Q5_1"])
 def test_mixtures_of_experts(architecture, kind, tmp_path):
     """The prompt goes expert by expert, further tokens with copies of theirs."""
-    model = tiny_mixture(architecture)
+    model = tiny_mixture(architecture, norm_topk_prob=architecture != "olmoe")
     check(gguf_files.write_model(tmp_path / "tiny.gguf", model, architecture, getattr(gguf_files, kind)), model)
 
 
