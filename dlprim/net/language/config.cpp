@@ -169,8 +169,7 @@ void read_rotations(const Json& json, Fields& config, LanguageShape& shape, cons
   if (parameters.contains("sliding_attention")) shape.local_rotation = of_layers("sliding_attention");
   else if (shape.architecture == "gemma3_text")
     shape.local_rotation.emplace().base = real(config, "rope_local_base_freq", 1, 1e12, 10000);
-  else if (shape.architecture == "olmo3")  // only layers that see all are scaled
-    shape.local_rotation.emplace().base = shape.rotation.base;
+  else if (a.only_full_scaled) shape.local_rotation.emplace().base = shape.rotation.base;
 }
 
 // Which layers see a window: those that 'layer_types' names so, or else those for which `otherwise` holds.

@@ -53,7 +53,8 @@ constexpr Architecture architectures[] = {
      .pre_norms = false,
      .post_norms = true,
      .period = 4,
-     .may_lack_window = true},
+     .may_lack_window = true,
+     .only_full_scaled = true},
     {.name = "olmo2",
      .model_type = "olmo3",
      .head_norms = HeadNorms::together,
@@ -61,6 +62,7 @@ constexpr Architecture architectures[] = {
      .post_norms = true,
      .period = 4,
      .window = 4096,
+     .only_full_scaled = true,
      .rotation_base = 5e5},
     {.name = "olmoe", .model_type = "olmoe", .head_norms = HeadNorms::together, .normalized_experts = false},
     {.name = "exaone4",
@@ -335,8 +337,7 @@ LanguageShape read_shape(const GgufFile& file) {
     shape.local_rotation.emplace();
     shape.local_rotation->base = keys.real("rope.freq_base_swa", 1, 1e12, 10000);
   }
-  // OLMo 3 scales positions of the layers that see all alone.
-  if (shape.architecture == "olmo2" && !shape.local.empty()) shape.local_rotation.emplace().base = shape.rotation.base;
+  if (a.only_full_scaled && !shape.local.empty()) shape.local_rotation.emplace().base = shape.rotation.base;
   check_shape(shape, file);
   return shape;
 }

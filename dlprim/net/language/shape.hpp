@@ -43,6 +43,7 @@ struct Architecture {
   std::int64_t period = 0;  ///< of so many layers all but the last see a window; 1: all do; 0: as files say
   std::int64_t window = 0;  ///< where a folder does not say; 0: none
   bool may_lack_window = false;  ///< GGUF files without one have none
+  bool only_full_scaled = false;  ///< where layers see a window, positions of the others alone are scaled
   bool only_local_rotate = false;  ///< where layers see a window, the others do not know positions
   double rotation_base = 10000;  ///< where a folder does not say
   std::int64_t rotation_period = 0;  ///< of so many layers the last does not rotate; 0: all do
