@@ -134,6 +134,31 @@ def test_attention_kernels_with_gradients_of_what_is_captured(device, by_attenti
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1, wanted.abs().max().item()))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("by_kernels", [False, True])
+def test_captured_tensors_of_other_dtypes_without_gradients(device, dtype, by_kernels, request):
+    if not inductor.is_tested():
+        pytest.skip("graphs run eagerly with this version of PyTorch")
+    if by_kernels:
+        request.getfixturevalue("by_attention_kernels")
+    slope, place = torch.rand(4, device=device), torch.arange(64, device=device) // 8
+
+    def score_mod(score, b, h, q, k):
+        return score + slope[h] * (place[q] - place[k])
+
+    results = []
+    for function in (torch.compile(flex_attention, fullgraph=True), flex_attention):
+        query, key, value = (t.detach().to(dtype).requires_grad_() for t in inputs(64, device, groups=4)[:3])
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message=".*runs? eagerly")
+            out = function(query, key, value, score_mod=score_mod)
+            out.square().sum().backward()
+        results.append([t.detach() for t in (out, query.grad, key.grad, value.grad)])
+    for found, wanted in zip(*results):
+        close = 1e-4 if dtype == torch.float32 else 1e-2
+        torch.testing.assert_close(found, wanted, rtol=close, atol=close * max(1, wanted.abs().max().item()))
+
+
 def test_lengths_that_change(device):
     if not inductor.is_tested():
         pytest.skip("graphs run eagerly with this version of PyTorch")

@@ -19,7 +19,9 @@ from .flex_fused import fused
 
 _FUNCTIONS = {flex_attention: sdpa_dense, flex_attention_backward: sdpa_dense_backward}
 _SCORE_MODS = {flex_attention: 3, flex_attention_backward: 7}  # the argument that is score_mod
+_JOINT = 8  # the argument with score_mod's graph that has gradients, too
 _SCORE_BUFFERS = -2  # the argument with the tensors that score_mod captures
+_INPUTS_OF_SCORE_MOD = 5  # before these: the score and its indices
 
 
 def _submodule(module, value):
@@ -47,13 +49,33 @@ def _decompositions():
     return {**table, torch.ops.aten._to_copy.default: _to_copy}
 
 
+def _convert_by_aten(function):
+    """Has a function's graph change dtypes by an operator that `vmap` knows: of prims' own it would run one for each
+    score."""
+    for node in function.graph.nodes:
+        if node.target is torch.ops.prims.convert_element_type.default:
+            tensor, dtype = node.args
+            node.target, node.args, node.kwargs = torch.ops.aten._to_copy.default, (tensor,), {"dtype": dtype}
+    function.recompile()
+
+
+def _gradients_of_captured(module, node):
+    """Examples of the gradients of what score_mod captures, None where its graph with gradients has none."""
+    if node.target is not flex_attention_backward:
+        return ()
+    joint = _submodule(module, node.args[_JOINT])
+    made = next(n for n in joint.graph.nodes if n.op == "output").args[0][_INPUTS_OF_SCORE_MOD:]
+    return [None if part is None else example for part, example in zip(made, _example(node)[3])]
+
+
 def _trace(module, node):
     """The node's operators as a graph, the nodes that it takes, and the mode of their examples."""
     flat, spec = tree_flatten((node.args, node.kwargs))
     graphs = [_submodule(module, value) for value in flat]
+    for graph in filter(None, graphs):
+        _convert_by_aten(graph)
     taken = [value for value, graph in zip(flat, graphs) if isinstance(value, Node) and graph is None]
-    wants_gradients = node.target is flex_attention_backward
-    gradients = _example(node)[3] if wants_gradients else ()
+    gradients = _gradients_of_captured(module, node)
     score_mod = _submodule(module, node.args[_SCORE_MODS[node.target]])
     function = (
         fused(node, [_example(value) for value in node.args[:3]], score_mod, gradients) or _FUNCTIONS[node.target]
