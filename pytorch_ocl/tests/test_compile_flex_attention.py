@@ -144,7 +144,7 @@ def test_captured_tensors_of_other_dtypes_without_gradients(device, dtype, by_ke
     slope, place = torch.rand(4, device=device), torch.arange(64, device=device) // 8
 
     def score_mod(score, b, h, q, k):
-        return score + slope[h] * (place[q] - place[k])
+        return (score.float() * 1.5 + slope[h] * (place[q] - place[k])).to(score.dtype)
 
     results = []
     for function in (torch.compile(flex_attention, fullgraph=True), flex_attention):

@@ -36,6 +36,11 @@ def _example(node):
     return node.meta["val"]
 
 
+def _as_example(tensor, example):
+    """With the dtype that the rest of the graph was traced with."""
+    return tensor.to(example.dtype) if isinstance(tensor, torch.Tensor) else tensor
+
+
 def _decompositions():
     """Inductor's, where a captured number may change its type as tensors do."""
     table = dict(select_decomp_table())
@@ -49,12 +54,14 @@ def _decompositions():
     return {**table, torch.ops.aten._to_copy.default: _to_copy}
 
 
-def _convert_by_aten(function):
+def _convert_by_aten(function, is_score_mod):
     """Has a function's graph change dtypes by an operator that `vmap` knows: of prims' own it would run one for each
-    score."""
+    score. Scores are float32 where score_mod was traced with the dtype of queries: it does not round to 16 bits."""
     for node in function.graph.nodes:
         if node.target is torch.ops.prims.convert_element_type.default:
             tensor, dtype = node.args
+            if is_score_mod and dtype in (torch.float16, torch.bfloat16):
+                dtype = torch.float32
             node.target, node.args, node.kwargs = torch.ops.aten._to_copy.default, (tensor,), {"dtype": dtype}
     function.recompile()
 
@@ -72,11 +79,11 @@ def _trace(module, node):
     """The node's operators as a graph, the nodes that it takes, and the mode of their examples."""
     flat, spec = tree_flatten((node.args, node.kwargs))
     graphs = [_submodule(module, value) for value in flat]
-    for graph in filter(None, graphs):
-        _convert_by_aten(graph)
     taken = [value for value, graph in zip(flat, graphs) if isinstance(value, Node) and graph is None]
     gradients = _gradients_of_captured(module, node)
     score_mod = _submodule(module, node.args[_SCORE_MODS[node.target]])
+    for graph in filter(None, graphs):
+        _convert_by_aten(graph, graph is score_mod)
     function = (
         fused(node, [_example(value) for value in node.args[:3]], score_mod, gradients) or _FUNCTIONS[node.target]
     )
@@ -91,7 +98,7 @@ def _trace(module, node):
         for buffer, gradient in zip(args[_SCORE_BUFFERS], gradients):
             if isinstance(buffer, torch.Tensor):
                 buffer.requires_grad_(gradient is not None)
-        return function(*args, **kwargs)
+        return tree_map(_as_example, function(*args, **kwargs), _example(node))
 
     examples = [_example(value) for value in taken]
     mode = next(value.fake_mode for value in examples if isinstance(value, torch.Tensor))

@@ -61,7 +61,11 @@ def _slope(graph_module, value, score, known):
     """s where a value is s * score + f and f does not depend on the score, or -inf in some positions; else None."""
     if value is score:
         return 1.0
-    if not isinstance(value, Node) or value.op != "call_function" or value.kwargs:
+    if not isinstance(value, Node) or value.op != "call_function":
+        return None
+    if value.target is _aten._to_copy.default and value.kwargs["dtype"].is_floating_point:
+        return _slope(graph_module, value.args[0], score, known)
+    if value.kwargs:
         return None
 
     def slope(argument):
