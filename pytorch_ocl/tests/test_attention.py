@@ -176,12 +176,21 @@ def test_dropout_keeps_the_mean(device):
 
 
 def test_sdpa_kernel_is_honoured(device):
-    """With gradients, products serve small float32 best, so that kernels alone cannot."""
-    inputs = [x.to(device).requires_grad_() for x in queries_keys_values()]
-    with sdpa_kernel(SDPBackend.MATH):
-        attend(*inputs)
+    """Kernels alone serve where products are faster, too: small float32 with gradients. float64 has no kernels."""
+    results = []
+    for backend in (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION):
+        inputs = [x.to(device).requires_grad_() for x in queries_keys_values()]
+        with sdpa_kernel(backend):
+            out = attend(*inputs)
+        assert ("Fused" in out.grad_fn.name()) == (backend is not SDPBackend.MATH)
+        out.square().sum().backward()
+        results.append([out] + [x.grad for x in inputs])
+    for found in results[1:]:
+        for x, y in zip(found, results[0]):
+            assert_same(x, y.cpu())
+    wide = [x.to(device, torch.float64) for x in queries_keys_values()]
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION), pytest.raises(RuntimeError, match="[Nn]o viable backend"):
-        attend(*inputs)
+        attend(*wide)
 
 
 @pytest.mark.parametrize("train", [False, True])

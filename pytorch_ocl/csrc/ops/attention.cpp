@@ -60,6 +60,8 @@ bool fused(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
   dlprim::AttentionSizes sizes{
       .queries = size(query, 2), .keys = size(key, 2), .width = *width, .value_width = *value_width};
   sizes.scores = double(size(query, 0)) * double(size(query, 1)) * double(sizes.queries) * double(sizes.keys);
+  // Where products and softmax are not allowed, no kernel is too slow.
+  if (!at::globalContext().userEnabledMathSDP()) sizes.scores = std::numeric_limits<double>::infinity();
   sizes.biased = mask.has_value(), sizes.causal = causal;
   sizes.backward =
       at::GradMode::is_enabled() && (query.requires_grad() || key.requires_grad() || value.requires_grad());
