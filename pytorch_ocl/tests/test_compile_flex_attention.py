@@ -136,11 +136,13 @@ def test_attention_kernels_with_gradients_of_what_is_captured(device, by_attenti
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("by_kernels", [False, True])
-def test_captured_tensors_of_other_dtypes_without_gradients(device, dtype, by_kernels, request):
+def test_captured_tensors_of_other_dtypes_without_gradients(device, dtype, by_kernels, request, monkeypatch):
     if not inductor.is_tested():
         pytest.skip("graphs run eagerly with this version of PyTorch")
     if by_kernels:
         request.getfixturevalue("by_attention_kernels")
+    served = []
+    monkeypatch.setattr(expansion, "fused", lambda *args: served.append(flex_fused.fused(*args)) or served[-1])
     slope, place = torch.rand(4, device=device), torch.arange(64, device=device) // 8
 
     def score_mod(score, b, h, q, k):
@@ -154,6 +156,8 @@ def test_captured_tensors_of_other_dtypes_without_gradients(device, dtype, by_ke
             out = function(query, key, value, score_mod=score_mod)
             out.square().sum().backward()
         results.append([t.detach() for t in (out, query.grad, key.grad, value.grad)])
+    if by_kernels:
+        assert [function is not None for function in served] == [True] * 2
     for found, wanted in zip(*results):
         close = 1e-4 if dtype == torch.float32 else 1e-2
         torch.testing.assert_close(found, wanted, rtol=close, atol=close * max(1, wanted.abs().max().item()))

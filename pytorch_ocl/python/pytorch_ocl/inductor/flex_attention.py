@@ -54,14 +54,14 @@ def _decompositions():
     return {**table, torch.ops.aten._to_copy.default: _to_copy}
 
 
-def _convert_by_aten(function, is_score_mod):
+def _convert_by_aten(function, traced=None):
     """Has a function's graph change dtypes by an operator that `vmap` knows: of prims' own it would run one for each
-    score. Scores are float32 where score_mod was traced with the dtype of queries: it does not round to 16 bits."""
+    score. Scores are at least float32 where score_mod was `traced` with the dtype of queries: so is what has theirs."""
     for node in function.graph.nodes:
         if node.target is torch.ops.prims.convert_element_type.default:
             tensor, dtype = node.args
-            if is_score_mod and dtype in (torch.float16, torch.bfloat16):
-                dtype = torch.float32
+            if dtype == traced:
+                dtype = torch.promote_types(dtype, torch.float32)
             node.target, node.args, node.kwargs = torch.ops.aten._to_copy.default, (tensor,), {"dtype": dtype}
     function.recompile()
 
@@ -83,7 +83,7 @@ def _trace(module, node):
     gradients = _gradients_of_captured(module, node)
     score_mod = _submodule(module, node.args[_SCORE_MODS[node.target]])
     for graph in filter(None, graphs):
-        _convert_by_aten(graph, graph is score_mod)
+        _convert_by_aten(graph, _example(node.args[0]).dtype if graph is score_mod else None)
     function = (
         fused(node, [_example(value) for value in node.args[:3]], score_mod, gradients) or _FUNCTIONS[node.target]
     )

@@ -63,8 +63,9 @@ def _slope(graph_module, value, score, known):
         return 1.0
     if not isinstance(value, Node) or value.op != "call_function":
         return None
-    if value.target is _aten._to_copy.default and value.kwargs["dtype"].is_floating_point:
-        return _slope(graph_module, value.args[0], score, known)
+    if value.target is _aten._to_copy.default and list(value.kwargs) == ["dtype"]:
+        exact = value.kwargs["dtype"] in (torch.float32, torch.float64)
+        return _slope(graph_module, value.args[0], score, known) if exact else None
     if value.kwargs:
         return None
 
