@@ -318,6 +318,7 @@ TEST_F(Hopper, Attention) {
         attend(type, {width, width, queries, true}), attend(type, {width, width, queries, false, type});
         if (type == DataType::bfloat16) continue;
         attend(type, {width, width, queries}), attend(type, {width, width, queries, true, type});
+        if (queries == 1024 && width % 64 == 0) attend(type, {width, width, queries, false, DataType::boolean});
         if (queries != 256) continue;
         for (const std::int64_t other : {16, 64, 128}) attend(type, {width, other, queries, true});
         attend(type, {width, width, queries, false, DataType::boolean});
@@ -328,6 +329,7 @@ TEST_F(Hopper, Attention) {
     attend(DataType::bfloat16, {width, width, 256, true}), attend(DataType::float16, {width, width, 256});
     attend(DataType::bfloat16, {width, 128, 256, true, DataType::bfloat16, true});
     attend(DataType::bfloat16, {width, width, 1024});
+    if (width % 64 == 0) attend(DataType::bfloat16, {width, width, 1024, false, DataType::boolean});
   }
 }
 

@@ -117,6 +117,35 @@ def test_rows_masked_by_finite_numbers(device, set_variable, core):
         assert_same(x, y, 1e-2)
 
 
+@pytest.mark.parametrize("grad", [False, True])
+def test_bool_masks_are_the_kernels_own(device, fused, grad):
+    """Kernels pass over keys that large masks leave out for all queries, so that these may hold anything."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, 550, 16) for _ in range(3))
+    queries, keys = torch.arange(550)[:, None], torch.arange(550)
+    mask = (queries >= keys) & ((queries - keys < 100) | (keys < 30)) & ~((keys >= 256) & (keys < 512))
+    wanted = [x.clone().requires_grad_(grad) for x in (q, k, v)]
+    expected = attend(*wanted, attn_mask=mask)
+    if not grad:
+        k[:, :, 320:384] = v[:, :, 320:384] = float("nan")
+    found = [x.to(device, fused).requires_grad_(grad) for x in (q, k, v)]
+    out = attend(*found, attn_mask=mask.to(device))
+    tolerance = 1e-4 if fused == torch.float32 else 2e-2
+    assert_same(out.float(), expected, tolerance)
+    if grad:
+        expected.square().sum().backward()
+        out.float().square().sum().backward()
+        for a, b in zip(found, wanted):
+            assert_same(a.grad.float(), b.grad, 5 * tolerance)
+
+
+def test_bool_masks_of_wrong_sizes(device, fused):
+    q = torch.ones(2, 2, 9, 16, device=device, dtype=fused)
+    for shape in ((9, 8), (3, 1, 9, 9), (1, 1, 1, 9, 9)):
+        with pytest.raises((RuntimeError, IndexError)):
+            attend(q, q, q, attn_mask=torch.ones(shape, dtype=torch.bool, device=device))
+
+
 def test_fused_dropout(device, fused):
     q, k, v = (x.to(device, fused).requires_grad_() for x in queries_keys_values())
     results = []

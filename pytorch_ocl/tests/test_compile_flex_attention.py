@@ -126,6 +126,31 @@ def test_attention_kernels_serve_what_adds_to_scores(
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1, wanted.abs().max().item()))
 
 
+@pytest.mark.parametrize("score_mod", [None, slopes])
+def test_attention_kernels_pass_over_what_a_mask_leaves_out(device, by_attention_kernels, score_mod):
+    if not inductor.is_tested():
+        pytest.skip("graphs run eagerly with this version of PyTorch")
+
+    def islands(b, h, q, k):
+        return (q // 100 == k // 100) & (k // 128 != 3)
+
+    results = []
+    for compiled in (False, True):
+        query, key, value, _ = inputs(530, device)
+        mask = create_block_mask(islands, None, None, 530, 530, device=device)
+        function = torch.compile(flex_attention, fullgraph=True) if compiled else flex_attention
+        out = function(query, key, value, score_mod=score_mod, block_mask=mask, enable_gqa=True)
+        out.square().sum().backward()
+        results.append([t.detach() for t in (out, query.grad, key.grad, value.grad)])
+        if compiled:  # a slice of keys that no query sees
+            with torch.no_grad():
+                key[:, :, 430:490] = value[:, :, 430:490] = math.nan
+            masked = function(query, key, value, score_mod=score_mod, block_mask=mask, enable_gqa=True)
+            torch.testing.assert_close(masked.detach(), out.detach())
+    for found, wanted in zip(*results):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1, wanted.abs().max().item()))
+
+
 def test_attention_kernels_with_gradients_of_what_is_captured(device, by_attention_kernels):
     """The forward pass by them, the backward one by products."""
     if not inductor.is_tested():

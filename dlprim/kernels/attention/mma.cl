@@ -16,12 +16,12 @@ void attention_mma_forward(const Params params, CONST_GLOBAL(ushort, q), CONST_G
              CONST_GLOBAL(ushort, v),
              BIAS_ARGUMENT GLOBAL(ushort, out), GLOBAL(float, logsumexp)) {
   const Params *p = &params;
-  __local ushort slices[2 * SLICE * (ROW + VALUE_ROW)] __attribute__((aligned(16)));
+  __local ushort memory[2 * SLICE * (ROW + VALUE_ROW)] __attribute__((aligned(16)));
   WARPS_MEMORY(shared, WARPS);
   const Warp warp = WARP(shared);
   LANE_POSITIONS
   BLOCK_OF_QUERIES
-  ISSUE_KEYS(0, slices);
+  ISSUE_KEYS(SLICE_NUMBER(0) * SLICE, STAGE_OF(0));
 
   const int own = first + warp.number * 16 * TILES;
   uint4 qs[TILES][WIDTH / 16];
@@ -36,11 +36,12 @@ void attention_mma_forward(const Params params, CONST_GLOBAL(ushort, q), CONST_G
     largest[i] = -INFINITY, total[i] = 0;
   }
 
-  for (int begin = 0; begin < end; begin += SLICE) {
-    const __local ushort *keys = slices + begin / SLICE % 2 * SLICE * (ROW + VALUE_ROW), *values = keys + SLICE * ROW;
+  for (int n = 0; n < slices; n++) {
+    const int begin = SLICE_NUMBER(n) * SLICE;
+    const __local ushort *keys = STAGE_OF(n), *values = keys + SLICE * ROW;
     WAIT_COPIES(0);
     barrier(CLK_LOCAL_MEM_FENCE);
-    ISSUE_KEYS(begin + SLICE, slices + (begin / SLICE + 1) % 2 * SLICE * (ROW + VALUE_ROW));
+    ISSUE_KEYS(SLICE_NUMBER(n + 1) * SLICE, STAGE_OF(n + 1));
     UNROLL for (int i = 0; i < TILES; i++) UNROLL for (int j = 0; j < SLICE / 8; j++) s[i][j] = 0;
     UNROLL for (int d = 0; d < WIDTH / 16; d++)
       UNROLL for (int j = 0; j < SLICE / 16; j++) {
@@ -53,12 +54,11 @@ void attention_mma_forward(const Params params, CONST_GLOBAL(ushort, q), CONST_G
     UNROLL for (int i = 0; i < TILES; i++) {
       const int row = own + 16 * i + line;
 #if SCALE_FIRST
-      UNROLL for (int j = 0; j < SLICE / 8; j++) {
-        s[i][j] = CAPPED(s[i][j] * p->scale_log2);
+      UNROLL for (int j = 0; j < SLICE / 8; j++) s[i][j] = CAPPED(s[i][j] * p->scale_log2);
 #ifdef BIAS_TAG
-        s[i][j] += BIAS_TILE(row, begin + 8 * j + pair);
+      if (!SLICE_IS_WHOLE(n))
+        UNROLL for (int j = 0; j < SLICE / 8; j++) s[i][j] += BIAS_TILE(row, begin + 8 * j + pair);
 #endif
-      }
 #endif
       if (begin + SLICE > end || CAUSAL && begin + SLICE > own + 16 * i + 1)
         UNROLL for (int j = 0; j < SLICE / 8; j++) {

@@ -32,13 +32,13 @@ void attention_mma_queries_backward(const Params params, CONST_GLOBAL(ushort, q)
                       BIAS_ARGUMENT CONST_GLOBAL(ushort, grad_out), CONST_GLOBAL(float, logsumexp),
                       CONST_GLOBAL(float, delta), GLOBAL(ushort, grad_q)) {
   const Params *p = &params;
-  __local ushort slices[2 * SLICE * (ROW + VALUE_ROW)] __attribute__((aligned(16)));
+  __local ushort memory[2 * SLICE * (ROW + VALUE_ROW)] __attribute__((aligned(16)));
   WARPS_MEMORY(shared, WARPS);
   const Warp warp = WARP(shared);
   LANE_POSITIONS
   BLOCK_OF_QUERIES
   const int row = first + 16 * warp.number + line;
-  ISSUE_KEYS(0, slices);
+  ISSUE_KEYS(SLICE_NUMBER(0) * SLICE, STAGE_OF(0));
 
   uint4 qs[WIDTH / 16], gs[VALUE_WIDTH / 16];
   UNROLL for (int d = 0; d < WIDTH / 16; d++)
@@ -54,21 +54,22 @@ void attention_mma_queries_backward(const Params params, CONST_GLOBAL(ushort, q)
   float4 sum[WIDTH / 8], s[SLICE / 8], dp[SLICE / 8];
   UNROLL for (int j = 0; j < WIDTH / 8; j++) sum[j] = 0;
 
-  for (int begin = 0; begin < end; begin += SLICE) {
-    const __local ushort *keys = slices + begin / SLICE % 2 * SLICE * (ROW + VALUE_ROW), *values = keys + SLICE * ROW;
+  for (int n = 0; n < slices; n++) {
+    const int begin = SLICE_NUMBER(n) * SLICE;
+    const __local ushort *keys = STAGE_OF(n), *values = keys + SLICE * ROW;
     WAIT_COPIES(0);
     barrier(CLK_LOCAL_MEM_FENCE);
-    ISSUE_KEYS(begin + SLICE, slices + (begin / SLICE + 1) % 2 * SLICE * (ROW + VALUE_ROW));
+    ISSUE_KEYS(SLICE_NUMBER(n + 1) * SLICE, STAGE_OF(n + 1));
     MULTIPLY_ROWS(s, qs, keys, WIDTH, ROW)
     MULTIPLY_ROWS(dp, gs, values, VALUE_WIDTH, VALUE_ROW)
     const bool edge = begin + SLICE > end || CAUSAL && begin + SLICE > first + 16 * warp.number + 1;
+    UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] *= p->scale_log2;
+#ifdef BIAS_TAG
+    if (!SLICE_IS_WHOLE(n)) UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] += BIAS_TILE(row, begin + 8 * j + pair);
+#endif
     UNROLL for (int j = 0; j < SLICE / 8; j++) {
       const int column = begin + 8 * j + pair;
-      float4 x = s[j] * p->scale_log2;
-#ifdef BIAS_TAG
-      x += BIAS_TILE(row, column);
-#endif
-      s[j] = powers_of_2(FLOORED(x) - top.xxyy);
+      s[j] = powers_of_2(FLOORED(s[j]) - top.xxyy);
       if (edge) {
         const int2 last = CAUSAL ? min((int2)(row, row + 8), end - 1) : (int2)(end - 1);
         s[j].xz = column > last ? 0 : s[j].xz;
@@ -100,7 +101,7 @@ void attention_mma_keys_backward(const Params params, CONST_GLOBAL(ushort, q), C
   const Params *p = &params;
   // A slice of queries, of grad_out, of logsumexp and of delta.
 #define STAGE (SLICE * (ROW + VALUE_ROW + 4))
-  __local ushort slices[2 * STAGE] __attribute__((aligned(16)));
+  __local ushort memory[2 * STAGE] __attribute__((aligned(16)));
   WARPS_MEMORY(shared, WARPS);
   const Warp warp = WARP(shared);
   LANE_POSITIONS
@@ -135,26 +136,27 @@ void attention_mma_keys_backward(const Params params, CONST_GLOBAL(ushort, q), C
     }                                                                                                             \
     COMMIT_COPIES();                                                                                              \
   } while (0)
-    const int start = CAUSAL ? first : 0;
+    SLICES_OF_BLOCK(first / BLOCK, CAUSAL ? first / SLICE : 0, (end + SLICE - 1) / SLICE)
     barrier(CLK_LOCAL_MEM_FENCE);
-    ISSUE(start, slices + start / SLICE % 2 * STAGE);
-    for (int begin = start; begin < end; begin += SLICE) {
-      const __local ushort *queries = slices + begin / SLICE % 2 * STAGE, *grads = queries + SLICE * ROW;
+    ISSUE(SLICE_NUMBER(0) * SLICE, memory);
+    for (int n = 0; n < slices; n++) {
+      const int begin = SLICE_NUMBER(n) * SLICE;
+      const __local ushort *queries = memory + n % 2 * STAGE, *grads = queries + SLICE * ROW;
       const __local float *statistics = (const __local float *)(grads + SLICE * VALUE_ROW);
       WAIT_COPIES(0);
       barrier(CLK_LOCAL_MEM_FENCE);
-      ISSUE(begin + SLICE, slices + (begin / SLICE + 1) % 2 * STAGE);
+      ISSUE(SLICE_NUMBER(n + 1) * SLICE, memory + (n + 1) % 2 * STAGE);
       MULTIPLY_ROWS(s, ks, queries, WIDTH, ROW)
       MULTIPLY_ROWS(dp, vs, grads, VALUE_WIDTH, VALUE_ROW)
+      UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] *= p->scale_log2;
+#ifdef BIAS_TAG
+      if (!SLICE_IS_WHOLE(n))
+        UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] += TURNED_BIAS_TILE(begin + 8 * j + pair, row);
+#endif
       UNROLL for (int j = 0; j < SLICE / 8; j++) {
         const int column = begin + 8 * j + pair;
         const float2 top = LOG2_E * (float2)(statistics[8 * j + pair], statistics[8 * j + pair + 1]);
-        float4 x = s[j] * p->scale_log2;
-#ifdef BIAS_TAG
-        x += (float4)(bias_at(bias_data, column, row, p), bias_at(bias_data, column + 1, row, p),
-                      bias_at(bias_data, column, row + 8, p), bias_at(bias_data, column + 1, row + 8, p));
-#endif
-        s[j] = powers_of_2(FLOORED(x) - top.xyxy);
+        s[j] = powers_of_2(FLOORED(s[j]) - top.xyxy);
         if (CAUSAL && begin < first + BLOCK) {
           s[j].xz = column < (int2)(row, row + 8) ? 0 : s[j].xz;
           s[j].yw = column + 1 < (int2)(row, row + 8) ? 0 : s[j].yw;

@@ -124,7 +124,9 @@ void attention_tiled_forward(const Params params, CONST_GLOBAL(STORAGE(TAG), q),
   __local float *own = scores + row * SCORES_ROW;
   float sum[PER][VALUE_WIDTH / SIDE], s[PER][PER], largest = -INFINITY, total = 0;
   CLEAR(sum, VALUE_WIDTH / SIDE);
-  for (int begin = 0; begin < end; begin += BLOCK) {
+  SLICES_OF_BLOCK(first / BLOCK, 0, (end + BLOCK - 1) / BLOCK)
+  for (int n = 0; n < slices; n++) {
+    const int begin = SLICE_NUMBER(n) * BLOCK;
     multiply_rows(s, chunk, Q, p->q.row, first, p->queries, K, p->k.row, begin, end, p->width);
 #pragma unroll
     for (int i = 0; i < PER; i++)
@@ -191,7 +193,9 @@ void attention_tiled_queries_backward(const Params params, CONST_GLOBAL(STORAGE(
   const int end = CAUSAL ? min(p->keys, first + BLOCK) : p->keys;
   float sum[PER][WIDTH / SIDE], s[PER][PER], dp[PER][PER];
   CLEAR(sum, WIDTH / SIDE);
-  for (int begin = 0; begin < end; begin += BLOCK) {
+  SLICES_OF_BLOCK(first / BLOCK, 0, (end + BLOCK - 1) / BLOCK)
+  for (int n = 0; n < slices; n++) {
+    const int begin = SLICE_NUMBER(n) * BLOCK;
     multiply_rows(s, chunk, Q, p->q.row, first, p->queries, K, p->k.row, begin, end, p->width);
     multiply_rows(dp, chunk, G, p->grad_out.row, first, p->queries, V, p->v.row, begin, end, p->value_width);
 #pragma unroll
@@ -227,7 +231,9 @@ void attention_tiled_keys_backward(const Params params, CONST_GLOBAL(STORAGE(TAG
     __global const float *L = CONST_POINTER(float, logsumexp) + (long)batch_head * p->queries;
     __global const float *D = CONST_POINTER(float, delta) + (long)batch_head * p->queries;
     BIAS_DATA
-    for (int begin = CAUSAL ? first : 0; begin < p->queries; begin += BLOCK) {
+    SLICES_OF_BLOCK(block, CAUSAL ? block : 0, (p->queries + BLOCK - 1) / BLOCK)
+    for (int n = 0; n < slices; n++) {
+      const int begin = SLICE_NUMBER(n) * BLOCK;
       multiply_rows(s, chunk, K, p->k.row, first, p->keys, Q, p->q.row, begin, p->queries, p->width);
       multiply_rows(dp, chunk, V, p->v.row, first, p->keys, G, p->grad_out.row, begin, p->queries, p->value_width);
 #pragma unroll

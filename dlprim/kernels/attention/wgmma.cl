@@ -6,7 +6,7 @@
 // registers. Elsewhere the same slices, in the same places, are multiplied as in mma.cl, for tests.
 // Defines besides attention.clh's and mma.clh's (VECTOR is 8, TILES is 1, SLICE at most 128):
 //   SCALE_FIRST    the scale is not positive, or there is a bias
-//   BIAS_PAIRS     two neighbours of the bias, of 16 bits each, lie side by side, aligned
+//   BIAS_PAIRS     two neighbours of the bias, of 16 bits or of a mask, lie side by side, aligned
 //   KEY_TILES, VALUE_TILES   SLICE / 8 and VALUE_WIDTH / 8, as numbers
 //   STAGES         slices in local memory
 //   TURNS          the fours take turns to begin products
@@ -50,7 +50,7 @@ inline void advance(Ring *r) {
 // By one work-item.
 __attribute__((always_inline)) inline void produce(Ring ring, uint queries, ulong maps, const Params *p,
                                                    CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k),
-                                                   CONST_GLOBAL(ushort, v), const int together) {
+                                                   CONST_GLOBAL(ushort, v) LIST_PARAMETER, const int together) {
   const ulong map_Q = maps, map_K = maps + 128, map_V = maps + 256;
   // A slice of keys more, which those that multiply begin with for a block that there is not.
   EACH_BLOCK_AND_MORE {
@@ -62,8 +62,8 @@ __attribute__((always_inline)) inline void produce(Ring ring, uint queries, ulon
     expect_bytes(barrier, QUERY_BYTES);
     COPY_MATRIX(ORDER, to, Q, first, BLOCK, COLUMNS(WIDTH))
     for (int i = 0; i <= (more ? slices : 0); i++) {
-      if (i < slices) PRODUCE(K, i * SLICE, WIDTH)
-      if (i > 0) PRODUCE(V, (i - 1) * SLICE, VALUE_WIDTH)
+      if (i < slices) PRODUCE(K, SLICE_NUMBER(i) * SLICE, WIDTH)
+      if (i > 0) PRODUCE(V, SLICE_NUMBER(i - 1) * SLICE, VALUE_WIDTH)
     }
   }
 }
@@ -178,7 +178,7 @@ void forward(FORWARD_ARGUMENTS) {
     if (get_local_id(0) != GROUP) return;
     ulong at;
     PARAMETER_ADDRESS(forward_param_0, at)
-    produce(ring, queries, at, p, q_memory, q_offset, k_memory, k_offset, v_memory, v_offset, together);
+    produce(ring, queries, at, p, q_memory, q_offset, k_memory, k_offset, v_memory, v_offset LIST_VALUE, together);
     return;
   }
   asm volatile("//@setmaxnreg.inc.sync.aligned.u32 " HOPPER_STRING(MANY) ";");
@@ -200,7 +200,7 @@ void forward(FORWARD_ARGUMENTS) {
     const int row = first + 16 * warp.number + line;
     // Of the four warps, with CAUSAL.
     const int end = CAUSAL ? min(p->keys, first + (four + 1) * 64) : p->keys;
-    const int own_slices = (end + SLICE - 1) / SLICE;
+    const int own_slices = CAUSAL ? (end + SLICE - 1) / SLICE : slices;
     uint4 ps[PACKED];
     float4 scores[SLICE / 8];
     ROWS_OF_BLOCK
@@ -208,7 +208,7 @@ void forward(FORWARD_ARGUMENTS) {
     WGMMA_WAIT(0);
     RELEASE(begun);
     READ_TILES(s, KEY_TILES, scores)
-    weigh(scores, &rows, row, 0, end, &warp, p BIAS_VALUE);
+    weigh(scores, &rows, row, SLICE_NUMBER(0) * SLICE, end, &warp, p BIAS_VALUE(0));
     pack_probabilities(ps, scores);
     for (int i = 1; i < own_slices; i++) {
       MULTIPLY_KEYS(keys)
@@ -217,7 +217,7 @@ void forward(FORWARD_ARGUMENTS) {
       WGMMA_WAIT(1);
       RELEASE(keys);
       READ_TILES(s, KEY_TILES, scores)
-      const float2 shrink = weigh(scores, &rows, row, i * SLICE, end, &warp, p BIAS_VALUE);
+      const float2 shrink = weigh(scores, &rows, row, SLICE_NUMBER(i) * SLICE, end, &warp, p BIAS_VALUE(i));
       AFTER(rows.total);
       WGMMA_WAIT(0);
       RELEASE(values);
@@ -264,10 +264,11 @@ void forward(FORWARD_ARGUMENTS) {
     ROWS_OF_BLOCK
     UNROLL for (int j = 0; j < VALUE_WIDTH / 8; j++) sum[j] = 0;
     for (int i = 0; i < slices; i++) {
+      const int begin = SLICE_NUMBER(i) * SLICE;
       barrier(CLK_LOCAL_MEM_FENCE);
       if (i == 0) COPY_MATRIX(ORDER, memory, Q, first, BLOCK, COLUMNS(WIDTH))
-      COPY_MATRIX(ORDER, key_memory, K, i * SLICE, SLICE, COLUMNS(WIDTH))
-      COPY_MATRIX(ORDER, value_memory, V, i * SLICE, SLICE, COLUMNS(VALUE_WIDTH))
+      COPY_MATRIX(ORDER, key_memory, K, begin, SLICE, COLUMNS(WIDTH))
+      COPY_MATRIX(ORDER, value_memory, V, begin, SLICE, COLUMNS(VALUE_WIDTH))
       barrier(CLK_LOCAL_MEM_FENCE);
       UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] = 0;
       UNROLL for (int n = 0; n < HALF_PRODUCTS * (WIDTH / 16); n++) {
@@ -280,7 +281,7 @@ void forward(FORWARD_ARGUMENTS) {
           MULTIPLY(&s[2 * j + 1], query, key.zw, &warp);
         }
       }
-      const float2 shrink = weigh(s, &rows, row, i * SLICE, p->keys, &warp, p BIAS_VALUE);
+      const float2 shrink = weigh(s, &rows, row, begin, p->keys, &warp, p BIAS_VALUE(i));
       pack_probabilities(ps, s);
       UNROLL for (int j = 0; j < VALUE_WIDTH / 8; j++) sum[j] *= shrink.xxyy;
       UNROLL for (int n = 0; n < HALF_PRODUCTS * (SLICE / 16); n++) {

@@ -49,11 +49,12 @@ __attribute__((always_inline)) inline void produce(__local uchar *memory, Ring r
                                                    const Heads heads, int first, const Params *p, CONST_GLOBAL(ushort, q),
                                                    CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
                                                    CONST_GLOBAL(ushort, grad_out), CONST_GLOBAL(float, logsumexp),
-                                                   CONST_GLOBAL(float, delta)) {
+                                                   CONST_GLOBAL(float, delta) LIST_PARAMETER) {
   const uint at = local_address(memory);
   const int batch = heads.batch;
   const ulong map_Q = maps, map_K = maps + 128, map_V = maps + 256, map_G = maps + 384;
-  if (lane == 0 && first_slice(first) < slices_of(p)) {
+  COUNT_SLICES
+  if (lane == 0 && left > 0) {
     __global const ushort *K = CONST_POINTER(ushort, k) + head_at(&p->k, heads.batch, heads.key_head);
     __global const ushort *V = CONST_POINTER(ushort, v) + head_at(&p->v, heads.batch, heads.key_head);
     const uint barrier = KEYS_FULL(at);
@@ -63,7 +64,9 @@ __attribute__((always_inline)) inline void produce(__local uchar *memory, Ring r
   }
   EACH_HEAD {
     HEAD_VARIABLES
-    for (int slice = first_slice(first); slice < slices_of(p); slice++) {
+    HEAD_SLICES
+    for (int n = 0; n < slices; n++) {
+      const int slice = SLICE_NUMBER(n);
       const uint barrier = full(&ring), to = at + STAGES_AT + ring.stage * STAGE_SIZE;
       wait_barrier(freed(&ring), ring.parity ^ 1);
       if (lane == 0) {
@@ -87,19 +90,23 @@ __attribute__((always_inline)) inline void produce(__local uchar *memory, Ring r
 // A work-item adds every other slice's part of grad_q in memory. Two of them take half of the time that it is until an
 // addition can be seen.
 inline void add_partials(uint memory, uint own, const Heads heads, int first, const Params *p, GLOBAL(float, partial),
-                         GLOBAL(uint, turns)) {
-  uint n = 0;
-  EACH_HEAD
-    for (int slice = first_slice(first); slice < slices_of(p); slice++, n++) {
-      if (n % 2 != own) continue;
+                         GLOBAL(uint, turns) LIST_PARAMETER) {
+  const int batch = heads.batch;
+  uint parts = 0;
+  EACH_HEAD {
+    HEAD_SLICES
+    for (int n = 0; n < slices; n++, parts++) {
+      if (parts % 2 != own) continue;
+      const int slice = SLICE_NUMBER(n);
       const long at = (long)(heads.batch * p->heads + head) * slices_of(p) + slice;
       const bool fresh = AWAIT_TURN(POINTER(uint, turns) + at, turn_of(slice, first, p));
-      wait_barrier(SUM_FULL(memory, n), n / 2 % 2);
+      wait_barrier(SUM_FULL(memory, parts), parts / 2 % 2);
       add_in_memory(POINTER(float, partial) + at * (PARTIAL_BYTES / 4), memory + PARTIAL_AT + own * PARTIAL_BYTES,
                     PARTIAL_BYTES, fresh);
-      arrive(SUM_FREE(memory, n));
+      arrive(SUM_FREE(memory, parts));
       END_TURN(POINTER(uint, turns) + at);
     }
+  }
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
@@ -159,9 +166,9 @@ void backward(BACKWARD_ARGUMENTS) {
     if (item < 32)
       produce(memory, ring, item, at_maps, heads, first, p, q_memory, q_offset, k_memory, k_offset, v_memory,
               v_offset, grad_out_memory, grad_out_offset, logsumexp_memory, logsumexp_offset, delta_memory,
-              delta_offset);
+              delta_offset LIST_VALUE);
     else if (item == 32 || item == 64)
-      add_partials(at, item / 32 - 1, heads, first, p, partial_memory, partial_offset, turns_memory, turns_offset);
+      add_partials(at, item / 32 - 1, heads, first, p, partial_memory, partial_offset, turns_memory, turns_offset LIST_VALUE);
     return;
   }
   asm volatile("//@setmaxnreg.inc.sync.aligned.u32 " HOPPER_STRING(MANY) ";");
@@ -182,7 +189,7 @@ void backward(BACKWARD_ARGUMENTS) {
   CLEAR_TILES(k, KEY_TILES)
   CLEAR_TILES(v, VALUE_TILES)
   uint parts = 0;
-  int left = (heads.end - heads.begin) * max(slices_of(p) - first_slice(first), 0);
+  COUNT_SLICES
   if (left > 0) {
     wait_barrier(KEYS_FULL(at), 0);
     wait_barrier(full(&ring), 0);
@@ -194,7 +201,9 @@ void backward(BACKWARD_ARGUMENTS) {
 #endif
   EACH_HEAD {
     BIAS_DATA
-    for (int slice = first_slice(first); slice < slices_of(p); slice++) {
+    HEAD_SLICES
+    for (int n = 0; n < slices; n++) {
+      const int slice = SLICE_NUMBER(n);
       const uint stage = at + STAGES_AT + ring.stage * STAGE_SIZE, freed_stage = freed(&ring);
       const __local float *statistics = (const __local float *)(memory + STATS_AT) + ring.stage * 2 * SLICE;
       const uint ds_at = DS_AT + parts % 2 * MATRIX_BYTES(BLOCK, SLICE);
@@ -210,7 +219,7 @@ void backward(BACKWARD_ARGUMENTS) {
       WGMMA_WAIT(1);
 #endif
       READ_TILES(s, 8, scores)
-      probabilities(scores, statistics, row, slice * SLICE, &warp, p BIAS_VALUE);
+      probabilities(scores, statistics, row, slice * SLICE, &warp, p BIAS_VALUE(n));
       pack_probabilities(ps, scores);
       WGMMA_FENCE();
       ADD_PRODUCT(v, VALUE_TILES, VALUE_WIDTH, ps, TURNED(stage + GRADS_AT, SLICE))
@@ -276,8 +285,9 @@ void backward(BACKWARD_ARGUMENTS) {
     EACH_HEAD {
       HEAD_VARIABLES
       BIAS_DATA
-      for (int slice = first_slice(first); slice < slices_of(p); slice++) {
-        const int begin = slice * SLICE;
+      HEAD_SLICES
+      for (int number = 0; number < slices; number++) {
+        const int slice = SLICE_NUMBER(number), begin = slice * SLICE;
         barrier(CLK_LOCAL_MEM_FENCE);
         if (item < SLICE) {
           statistics[item] = begin + item < p->queries ? L[begin + item] : 0;
@@ -295,7 +305,7 @@ void backward(BACKWARD_ARGUMENTS) {
                  AT(G, p->grad_out.row, of, p->queries, c, p->value_width);
           ((float *)s)[i] = x, ((float *)d)[i] = y;
         }
-        probabilities(s, statistics, row, begin, &warp, p BIAS_VALUE);
+        probabilities(s, statistics, row, begin, &warp, p BIAS_VALUE(number));
         differences(d, s, statistics + SLICE, &warp);
         for (int j = 0; j < SLICE / 8; j++) {
           const int to = own * SLICE + 8 * j + pair;

@@ -45,7 +45,7 @@ AttentionLayout rows_of(const char* what, const TensorView& x, const Sizes& size
 
 AttentionProblem problem_of(const AttentionInputs& inputs, const TensorView& out, const TensorView& logsumexp,
                             const AttentionOptions& options) {
-  const auto& [q, k, v, bias] = inputs;
+  const auto& [q, k, v, bias, mask] = inputs;
   const DataType type = q.dtype;
   DLPRIM_EXPECT(is_floating(type) && type != DataType::float64, "attention", "float32, float16 or bfloat16, got ",
                 type);
@@ -76,6 +76,12 @@ AttentionProblem problem_of(const AttentionInputs& inputs, const TensorView& out
     require_sizes("the bias", *bias, all, bias->dtype);
     p.bias = layout_of("the bias", *bias);
     problem.bias_type = bias->dtype, problem.bias = bias->data;
+    if (bias->dtype == DataType::boolean) problem.mask = bias->data, problem.mask_layout = p.bias;
+  }
+  if (mask) {
+    DLPRIM_EXPECT(bias && is_floating(bias->dtype), "attention", "a mask beside a floating bias only, got ", *mask);
+    require_sizes("the mask", *mask, all, DataType::boolean);
+    problem.mask = mask->data, problem.mask_layout = layout_of("the mask", *mask);
   }
   p.batch = std::int32_t(q.size(0)), p.heads = std::int32_t(q.size(1));
   p.sharing = k.size(1) > 0 ? std::int32_t(q.size(1) / k.size(1)) : 1;
@@ -98,11 +104,12 @@ struct DeltaKey {
 
 }  // namespace
 
-void define_attention(KernelSource& source, int bias_tag, bool causal, bool dropout, bool soft_cap) {
+void define_attention(KernelSource& source, int bias, bool causal, bool dropout, bool soft_cap) {
   source.define("CAUSAL", causal).define("DROPOUT", dropout).define("SOFT_CAP", soft_cap);
-  if (bias_tag == 0) return;
-  source.define("BIAS_TAG", tag(DataType(bias_tag - 1)));
-  source.define("BIAS_IS_MASK", DataType(bias_tag - 1) == DataType::boolean);
+  source.define("LISTED", bias / with_lists);
+  const DataType type = DataType(bias % with_lists - 1);
+  if (bias == 0) return;
+  source.define("BIAS_TAG", tag(type)).define("BIAS_IS_MASK", type == DataType::boolean);
 }
 
 Workspace attention_delta(Queue& queue, const AttentionProblem& problem) {

@@ -18,7 +18,7 @@ struct AttentionLayout {
 };
 
 struct AttentionParams {
-  AttentionLayout q, k, v, out, grad_out, grad_q, grad_k, grad_v, bias;
+  AttentionLayout q, k, v, out, grad_out, grad_q, grad_k, grad_v, bias, visible;
   std::uint64_t seed = 0, offset = 0;
   std::int32_t batch = 0, heads = 0, sharing = 1;
   std::int32_t queries = 0, keys = 0, width = 0, value_width = 0;
@@ -32,10 +32,13 @@ struct AttentionProblem {
   DataType type = DataType::float32;
   std::optional<DataType> bias_type;
   bool backward = false, causal = false, dropout = false, ordered = false, soft_cap = false;
+  std::optional<AttentionLayout>
+      mask_layout;  ///< of the mask that says which scores are not -inf, the bias itself or not
+  bool listed = false;  ///< blocks have lists of the slices that they read (visible.hpp)
   /// Asked before it runs: products and softmax, with that many scores in memory, are an alternative.
   std::optional<double> other_scores;
   AttentionParams p;
-  BufferRef q, k, v, bias, out, logsumexp, grad_out, grad_q, grad_k, grad_v;
+  BufferRef q, k, v, bias, mask, visible, out, logsumexp, grad_out, grad_q, grad_k, grad_v;
 };
 
 /// The kernels of a core: forward; backward by blocks of queries; by blocks of keys.
@@ -65,28 +68,30 @@ inline int vector_of(std::initializer_list<AttentionTensor> tensors, int most) {
   return most;
 }
 
-/// Defines what attention.clh asks for.
-void define_attention(KernelSource& source, int bias_tag, bool causal, bool dropout, bool soft_cap = false);
+/// Defines what attention.clh asks for. `bias`: as bias_code has it.
+void define_attention(KernelSource& source, int bias, bool causal, bool dropout, bool soft_cap = false);
 
-/// A kernel's variant holds the bias' type in a byte: none or 1 + type.
+/// A kernel's variant holds the bias' type in a byte: none or 1 + type, and with_lists where it reads lists.
+constexpr std::uint8_t with_lists = 0x80;
 inline std::uint8_t bias_code(const AttentionProblem& problem) {
-  return problem.bias_type ? std::uint8_t(1 + int(*problem.bias_type)) : std::uint8_t(0);
+  const int type = problem.bias_type ? 1 + int(*problem.bias_type) : 0;
+  return std::uint8_t(type | (problem.listed ? with_lists : 0));
 }
 
-/// Runs a kernel of `groups` work-groups; the bias goes along only where the kernel has the parameter.
+/// Runs a kernel of `groups` work-groups; the bias and lists go along only where the kernel has the parameters.
 template <class... Arguments>
 void launch_attention(Queue& queue, Kernel& kernel, std::int64_t groups, std::size_t group, const AttentionProblem& x,
                       const Arguments&... rest) {
-  const BufferRef bias[] = {x.bias};
-  const std::span<const BufferRef> optional(bias, x.bias_type ? 1 : 0);
+  const BufferRef bias[] = {x.bias, x.visible};
+  const std::span<const BufferRef> optional(bias, x.listed ? 2 : x.bias_type ? 1 : 0);
   launch(queue, kernel, NDRange(std::size_t(groups) * group, group), x.p, x.q, x.k, x.v, optional, rest...);
 }
 /// The same of a kernel that has tensor maps besides.
 template <class Maps, class... Arguments>
 void launch_attention_with(const Maps& maps, Queue& queue, Kernel& kernel, std::int64_t groups, std::size_t group,
                            const AttentionProblem& x, const Arguments&... rest) {
-  const BufferRef bias[] = {x.bias};
-  const std::span<const BufferRef> optional(bias, x.bias_type ? 1 : 0);
+  const BufferRef bias[] = {x.bias, x.visible};
+  const std::span<const BufferRef> optional(bias, x.listed ? 2 : x.bias_type ? 1 : 0);
   launch(queue, kernel, NDRange(std::size_t(groups) * group, group), maps, x.p, x.q, x.k, x.v, optional, rest...);
 }
 

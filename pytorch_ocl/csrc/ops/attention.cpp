@@ -7,6 +7,7 @@
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_native_multi_head_attention_native.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/scaled_dot_product_attention_native.h>
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_permuted.h>
@@ -14,6 +15,7 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
+#include <torch/library.h>
 
 #include <algorithm>
 #include <cmath>
@@ -92,18 +94,68 @@ at::Tensor empty_in_order(const at::Tensor& like, c10::IntArrayRef sizes) {
   return at::empty_permuted(sizes, order, like.options());
 }
 
-dlprim::AttentionInputs inputs_of(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                  const OptionalTensor& bias) {
-  dlprim::AttentionInputs inputs{view_of(query, attention), view_of(key, attention), view_of(value, attention), {}};
-  if (bias && bias->defined())
-    inputs.bias = view_of(bias->expand({query.size(0), query.size(1), query.size(2), key.size(2)}), attention);
-  return inputs;
+// A call of the kernels. A mask says where a floating bias is not -inf.
+struct KernelCall {
+  at::Tensor q, k, v;
+  OptionalTensor bias, mask;
+  double dropout = 0;
+  bool causal = false;
+  std::optional<double> scale;
+
+  dlprim::AttentionInputs inputs() const {
+    const auto all = [&](const OptionalTensor& x) -> std::optional<dlprim::TensorView> {
+      if (!x || !x->defined()) return {};
+      return view_of(x->expand({q.size(0), q.size(1), q.size(2), k.size(2)}), attention);
+    };
+    return {view_of(q, attention), view_of(k, attention), view_of(v, attention), all(bias), all(mask)};
+  }
+  dlprim::AttentionOptions options(dlprim::PhiloxState random) const {
+    return {scale.value_or(1 / std::sqrt(double(q.size(3)))), causal, dropout, random,
+            at::globalContext().deterministicAlgorithms()};
+  }
+};
+
+KernelCall kernel_call(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
+  TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && value.dim() == 4, attention, ": expected 4 dims, got ",
+              query.sizes(), ", ", key.sizes(), " and ", value.sizes());
+  KernelCall call;
+  call.q = rows(query), call.k = rows(key), call.v = rows(value);
+  return call;
 }
 
-dlprim::AttentionOptions options_of(const at::Tensor& query, double dropout, bool causal, std::optional<double> scale,
-                                    dlprim::PhiloxState random) {
-  return {scale.value_or(1 / std::sqrt(double(query.size(3)))), causal, dropout, random,
-          at::globalContext().deterministicAlgorithms()};
+// The result and the logarithms of sums.
+std::tuple<at::Tensor, at::Tensor> run_forward(const KernelCall& call, dlprim::PhiloxState random) {
+  const at::Tensor& q = call.q;
+  const at::Tensor out = empty_in_order(q, {q.size(0), q.size(1), q.size(2), call.v.size(3)});
+  const auto sums = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor logsumexp = at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(sums));
+  dlprim::attention_forward(current_queue(q.device()), call.inputs(), view_of(out, attention),
+                            view_of(logsumexp, attention), call.options(random));
+  return {out, logsumexp};
+}
+
+// Gradients of query, key and value.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> run_backward(const KernelCall& call, const at::Tensor& grad_out,
+                                                            const at::Tensor& out, const at::Tensor& logsumexp,
+                                                            dlprim::PhiloxState random) {
+  const auto& [q, k, v, bias, mask, dropout, causal, scale] = call;
+  const at::Tensor g = rows(grad_out), grad_q = empty_in_order(q, q.sizes()), grad_k = empty_in_order(k, k.sizes()),
+                   grad_v = empty_in_order(v, v.sizes());
+  dlprim::attention_backward(current_queue(q.device()), call.inputs(), view_of(g, attention), view_of(out, attention),
+                             view_of(logsumexp, attention), view_of(grad_q, attention), view_of(grad_k, attention),
+                             view_of(grad_v, attention), call.options(random));
+  return {grad_q, grad_k, grad_v};
+}
+
+// Whether kernels take a bool mask as it is.
+bool is_mask_of(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key) {
+  if (c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) return false;
+  if (mask.scalar_type() != at::kBool || mask.is_nested() || mask.device() != query.device()) return false;
+  if (query.dim() != 4 || key.dim() != 4 || mask.dim() > 4) return false;
+  const c10::SymInt sizes[] = {query.sym_size(0), query.sym_size(1), query.sym_size(2), key.sym_size(2)};
+  for (int64_t d = 1; d <= mask.dim(); d++)
+    if (!same(mask.sym_size(-d), 1) && !same(mask.sym_size(-d), sizes[4 - d])) return false;
+  return true;
 }
 
 // PyTorch's masks of multi-head attention (true: left out) as a bias.
@@ -125,27 +177,35 @@ int64_t _fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const 
   return choose_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
 }
 
+// PyTorch's composite makes numbers of bool masks, which says no longer what kernels may pass over.
+at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                        const OptionalTensor& attn_mask, double dropout_p, bool is_causal,
+                                        std::optional<double> scale, bool enable_gqa) {
+  if (attn_mask && !is_causal && is_mask_of(*attn_mask, query, key) &&
+      choose_attention(query, key, value, attn_mask, dropout_p, false, scale, enable_gqa) ==
+          int64_t(at::SDPBackend::overrideable))
+    return std::get<0>(at::_scaled_dot_product_fused_attention_overrideable(query, key, value, attn_mask, dropout_p,
+                                                                            false, false, scale));
+  return at::native::scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale,
+                                                  enable_gqa);
+}
+
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>
 _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const at::Tensor& key,
                                                  const at::Tensor& value, const OptionalTensor& attn_bias,
                                                  double dropout_p, bool is_causal, bool, std::optional<double> scale) {
-  TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && value.dim() == 4, attention, ": expected 4 dims, got ",
-              query.sizes(), ", ", key.sizes(), " and ", value.sizes());
-  const at::Tensor q = rows(query), k = rows(key), v = rows(value);
-  const at::Tensor out = empty_in_order(q, {q.size(0), q.size(1), q.size(2), v.size(3)});
-  const auto sums = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const at::Tensor logsumexp = at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(sums));
-  const PhiloxState random = dropout_p > 0 ? reserve_philox(default_generator(q.device().index()), 1) : PhiloxState{};
-  dlprim::attention_forward(current_queue(q.device()), inputs_of(q, k, v, attn_bias), view_of(out, attention),
-                            view_of(logsumexp, attention),
-                            options_of(q, dropout_p, is_causal, scale, {random.seed, random.offset}));
+  KernelCall call = kernel_call(query, key, value);
+  call.bias = attn_bias, call.dropout = dropout_p, call.causal = is_causal, call.scale = scale;
+  const PhiloxState random =
+      dropout_p > 0 ? reserve_philox(default_generator(query.device().index()), 1) : PhiloxState{};
+  const auto [out, logsumexp] = run_forward(call, {random.seed, random.offset});
   const auto host = at::device(at::kCPU).dtype(at::kLong);
   return {out,
           logsumexp,
           {},
           {},
-          q.size(2),
-          k.size(2),
+          query.size(2),
+          key.size(2),
           at::scalar_tensor(int64_t(random.seed), host),
           at::scalar_tensor(int64_t(random.offset), host),
           {}};
@@ -159,16 +219,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
   TORCH_CHECK(!(grad_input_mask[3] && attn_bias.defined()), attention,
               ": expected a mask that needs no gradient (the math backend has one), got one that does");
   if (!grad_out.defined()) return {};
-  const at::Tensor q = rows(query), k = rows(key), v = rows(value), g = rows(grad_out);
-  const at::Tensor grad_q = empty_in_order(q, q.sizes()), grad_k = empty_in_order(k, k.sizes()),
-                   grad_v = empty_in_order(v, v.sizes());
+  KernelCall call = kernel_call(query, key, value);
+  call.bias = attn_bias, call.dropout = dropout_p, call.causal = is_causal, call.scale = scale;
   dlprim::PhiloxState random;
   if (dropout_p > 0)
     random = {std::uint64_t(philox_seed.item<int64_t>()), std::uint64_t(philox_offset.item<int64_t>())};
-  dlprim::attention_backward(current_queue(q.device()), inputs_of(q, k, v, attn_bias), view_of(g, attention),
-                             view_of(out, attention), view_of(logsumexp, attention), view_of(grad_q, attention),
-                             view_of(grad_k, attention), view_of(grad_v, attention),
-                             options_of(q, dropout_p, is_causal, scale, random));
+  const auto [grad_q, grad_k, grad_v] = run_backward(call, grad_out, out, logsumexp, random);
   return {grad_q, grad_k, grad_v, {}};
 }
 
@@ -237,7 +293,44 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _transform_bias_rescale_qkv(const
   return {all[0], all[1], all[2]};
 }
 
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  m.impl("scaled_dot_product_attention", scaled_dot_product_attention);
+}
+
 }  // namespace ops
+
+namespace {
+
+// Attention with a bias of score_mod and mask_mod, and the mask alone (FlexAttention): result, logarithms of sums.
+std::tuple<at::Tensor, at::Tensor> attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                          const at::Tensor& bias, const at::Tensor& mask, double scale) {
+  KernelCall call = kernel_call(query, key, value);
+  call.bias = bias, call.mask = mask, call.scale = scale;
+  return run_forward(call, {});
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> attend_backward(const at::Tensor& grad_out, const at::Tensor& query,
+                                                               const at::Tensor& key, const at::Tensor& value,
+                                                               const at::Tensor& bias, const at::Tensor& mask,
+                                                               const at::Tensor& out, const at::Tensor& logsumexp,
+                                                               double scale) {
+  KernelCall call = kernel_call(query, key, value);
+  call.bias = bias, call.mask = mask, call.scale = scale;
+  return run_backward(call, grad_out, out, logsumexp, {});
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(pytorch_ocl, m) {
+  m.def("attention(Tensor query, Tensor key, Tensor value, Tensor bias, Tensor mask, float scale) -> (Tensor, Tensor)");
+  m.def(
+      "attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor bias, Tensor mask, Tensor out, "
+      "Tensor logsumexp, float scale) -> (Tensor, Tensor, Tensor)");
+}
+TORCH_LIBRARY_IMPL(pytorch_ocl, PrivateUse1, m) {
+  m.impl("attention", &attend);
+  m.impl("attention_backward", &attend_backward);
+}
 
 }  // namespace pytorch_ocl
 

@@ -20,9 +20,10 @@ struct AttentionOptions {
 /// keys, value width), of one dtype among float32, float16 and bfloat16, each with any strides but the last, which
 /// must be 1; the number of heads is a multiple of that of key heads, and neighbours share one. The bias, a floating
 /// dtype or bool (true: the key takes part), is added to the scores: (batch, heads, queries, keys), any strides, 0 too.
+/// The mask, bool, of the bias' sizes, says where a floating bias is not -inf: kernels pass over large parts without a key.
 struct AttentionInputs {
   TensorView q, k, v;
-  std::optional<TensorView> bias;
+  std::optional<TensorView> bias, mask;
 };
 
 /// What is known of a call of attention before it is made. `scores`: elements of all matrices of scores; `biased`: whether

@@ -2,7 +2,7 @@
 // Attention on matrix units (NVIDIA's, through inline PTX).
 #include <cstdio>
 
-#include "../problem.hpp"
+#include "../visible.hpp"
 
 #include <dlprim/runtime/environment.hpp>
 
@@ -46,7 +46,8 @@ Shape shape_of(AttentionPass pass, int widest) {
 }
 
 template <class... Arguments>
-void run(Queue& queue, Key key, AttentionPass pass, const AttentionProblem& x, const Arguments&... arguments) {
+void run(Queue& queue, Key key, AttentionPass pass, AttentionProblem x, VisibleTiles& visible,
+         const Arguments&... arguments) {
   static KernelCache<Key> cache;
   const Shape shape = shape_of(pass, std::max(key.width, key.value_width));
   key.pass = std::uint8_t(pass);
@@ -55,6 +56,7 @@ void run(Queue& queue, Key key, AttentionPass pass, const AttentionProblem& x, c
   const auto& p = x.p;
   const bool keys = pass == AttentionPass::keys;
   const std::int64_t rows = keys ? p.keys : p.queries, block = 16 * shape.warps * shape.tiles;
+  visible.list(x, int(block), shape.slice, keys);
   launch_attention(queue, kernel, (rows + block - 1) / block * p.batch * (keys ? p.heads / p.sharing : p.heads),
                    32 * std::size_t(shape.warps), x, arguments...);
 }
@@ -69,7 +71,10 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   return nullptr;
 }
 
-void run(Queue& queue, const AttentionProblem& x) {
+void run(Queue& queue, const AttentionProblem& given) {
+  AttentionProblem x = given;
+  x.listed = has_lists(x);
+  VisibleTiles visible(queue, x);
   const auto& p = x.p;
   Key key{};
   key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal, key.dropout = x.dropout;
@@ -78,15 +83,15 @@ void run(Queue& queue, const AttentionProblem& x) {
   if (!x.backward) {
     key.pairs = vector_of({{p.out, x.out, p.value_width}}, 2) == 2;
     key.soft_cap = x.soft_cap, key.scale_first = x.bias_type || x.soft_cap || p.scale <= 0;
-    return run(queue, key, AttentionPass::forward, x, x.out, x.logsumexp);
+    return run(queue, key, AttentionPass::forward, x, visible, x.out, x.logsumexp);
   }
   key.vector = std::uint8_t(vector_of({{p.grad_out, x.grad_out, p.value_width}}, key.vector));
   key.pairs =
       vector_of({{p.grad_q, x.grad_q, p.width}, {p.grad_k, x.grad_k, p.width}, {p.grad_v, x.grad_v, p.value_width}},
                 2) == 2;
   const Workspace delta = attention_delta(queue, x);
-  run(queue, key, AttentionPass::keys, x, x.grad_out, x.logsumexp, delta.data(), x.grad_k, x.grad_v);
-  run(queue, key, AttentionPass::queries, x, x.grad_out, x.logsumexp, delta.data(), x.grad_q);
+  run(queue, key, AttentionPass::keys, x, visible, x.grad_out, x.logsumexp, delta.data(), x.grad_k, x.grad_v);
+  run(queue, key, AttentionPass::queries, x, visible, x.grad_out, x.logsumexp, delta.data(), x.grad_q);
 }
 
 constexpr AttentionCore core{.name = "mma", .order = 200, .decline = decline, .run = run};

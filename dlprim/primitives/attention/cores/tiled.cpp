@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Attention in float32 arithmetic through local memory, on any device.
 #include "../../../tuning/store.hpp"
-#include "../problem.hpp"
+#include "../visible.hpp"
 
 namespace dlprim::attention_cores {
 
@@ -55,7 +55,10 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   return nullptr;
 }
 
-void run(Queue& queue, const AttentionProblem& x) {
+void run(Queue& queue, const AttentionProblem& given) {
+  AttentionProblem x = given;
+  x.listed = has_lists(x);
+  VisibleTiles visible(queue, x);
   const auto& p = x.p;
   Device& device = queue.device();
   Key key{};
@@ -66,14 +69,16 @@ void run(Queue& queue, const AttentionProblem& x) {
   key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
   const std::size_t group = tile.group();
   const auto blocks = [&](std::int32_t rows) { return std::int64_t(rows + key.block - 1) / key.block * p.batch; };
+  visible.list(x, key.block, key.block, false);
   if (!x.backward)
     return launch_attention(queue, kernel_of(device, key, AttentionPass::forward), blocks(p.queries) * p.heads, group,
                             x, x.out, x.logsumexp);
   const Workspace delta = attention_delta(queue, x);
-  launch_attention(queue, kernel_of(device, key, AttentionPass::keys), blocks(p.keys) * (p.heads / p.sharing), group, x,
-                   x.grad_out, x.logsumexp, delta.data(), x.grad_k, x.grad_v);
   launch_attention(queue, kernel_of(device, key, AttentionPass::queries), blocks(p.queries) * p.heads, group, x,
                    x.grad_out, x.logsumexp, delta.data(), x.grad_q);
+  visible.list(x, key.block, key.block, true);
+  launch_attention(queue, kernel_of(device, key, AttentionPass::keys), blocks(p.keys) * (p.heads / p.sharing), group, x,
+                   x.grad_out, x.logsumexp, delta.data(), x.grad_k, x.grad_v);
 }
 
 constexpr AttentionCore core{.name = "tiled", .order = 300, .decline = decline, .run = run};

@@ -13,6 +13,7 @@
 #include "../../../tuning/store.hpp"
 #include "../../grid.hpp"
 #include "../halves.hpp"
+#include "../visible.hpp"
 #include "maps.hpp"
 
 namespace dlprim::attention_cores {
@@ -180,13 +181,15 @@ Key key_of(const Device& device, const AttentionProblem& x) {
   key.scale_first = x.bias_type || p.scale <= 0;
   key.pairs = writes_pairs(x);
   key.bias_pairs =
-      x.bias_type && size_of(*x.bias_type) == 2 && p.bias.column == 1 && vector_of({{p.bias, x.bias, p.keys}}, 2) == 2;
+      x.bias_type && size_of(*x.bias_type) <= 2 && p.bias.column == 1 && vector_of({{p.bias, x.bias, p.keys}}, 2) == 2;
   key.shape = shape_of(device, x);
   return key;
 }
 
-void run(Queue& queue, const AttentionProblem& x) {
+void run(Queue& queue, const AttentionProblem& given) {
   static KernelCache<Key> cache;
+  AttentionProblem x = given;
+  x.listed = has_lists(x);
   const auto& p = x.p;
   Device& device = queue.device();
   const DeviceInfo& info = device.info();
@@ -197,6 +200,8 @@ void run(Queue& queue, const AttentionProblem& x) {
   // Where there is no such matrix unit, no warps copy only.
   const std::size_t group = 128 * std::size_t(key.shape.fours + has_units(info));
   Kernel& kernel = cache.get(device, key, [&] { return source_of(key); });
+  VisibleTiles visible(queue, x);
+  visible.list(x, block, key.shape.slice, false);
   if (!has_halves(x))
     return launch_attention_with(maps_of(x, block, key.shape.slice), queue, kernel, groups, group, x, x.out,
                                  x.logsumexp, together);

@@ -2,6 +2,7 @@
 // Gradients of attention on Hopper's matrix units.
 #include <dlprim/runtime/static_local_memory.hpp>
 
+#include "../visible.hpp"
 #include "maps.hpp"
 #include "parts_of_keys.hpp"
 
@@ -20,6 +21,13 @@ struct Key {
   int block() const { return wide() ? 64 : 128; }  // keys of a work-group
 };
 
+bool is_wide(const AttentionProblem& x) { return std::max(x.p.width, x.p.value_width) > 128; }
+
+// Where few add to a sum, or come when their turn has come, waiting costs less than sums that begin as 0.
+bool is_ordered(const AttentionProblem& x) {
+  return x.ordered || x.p.keys < least_unordered || (x.causal && !is_wide(x));
+}
+
 Key key_of(const AttentionProblem& x) {
   const auto& p = x.p;
   Key key{};
@@ -29,8 +37,7 @@ Key key_of(const AttentionProblem& x) {
       vector_of({{p.grad_q, x.grad_q, p.width}, {p.grad_k, x.grad_k, p.width}, {p.grad_v, x.grad_v, p.value_width}},
                 2) == 2;
   key.stages = 2, key.grad_stages = key.wide() ? 1 : 2, key.kept = 1;
-  // Where few add to a sum, or come when their turn has come, waiting costs less than sums that begin as 0.
-  key.ordered = x.ordered || p.keys < least_unordered || (x.causal && !key.wide());
+  key.ordered = is_ordered(x);
   return key;
 }
 
@@ -185,9 +192,13 @@ void enqueue(Queue& queue, const Key& key, const AttentionProblem& x) {
   launch(queue, kernel, NDRange((items + 127) / 128 * 128, 128), p, partial.data(), x.grad_q);
 }
 
-void run(Queue& queue, const AttentionProblem& x) {
+void run(Queue& queue, const AttentionProblem& given) {
+  AttentionProblem x = given;
+  x.listed = has_lists(x) && !is_ordered(x);  // turns count the work-groups that add to a slice
   Key key = key_of(x);
   set_memory(key, static_local_memory(queue.device()));
+  VisibleTiles visible(queue, x);
+  visible.list(x, key.block(), slice, true);
   enqueue(queue, key, x);
 }
 

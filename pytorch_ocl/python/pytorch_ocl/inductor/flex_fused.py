@@ -14,7 +14,18 @@ _aten = torch.ops.aten
 _attention = _aten._scaled_dot_product_fused_attention_overrideable
 _attention_backward = _aten._scaled_dot_product_fused_attention_overrideable_backward
 _OVERRIDEABLE = 4  # of torch.nn.attention.SDPBackend
+_with_mask, _with_mask_backward = torch.ops.pytorch_ocl.attention, torch.ops.pytorch_ocl.attention_backward
 _MAX_SCORES, _GRAD_LOGSUMEXP = 2, 6  # a result of the forward node, an argument of the backward one
+
+
+@torch.library.register_fake("pytorch_ocl::attention")
+def _(query, key, value, bias, mask, scale):
+    return _attention(query, key, value, bias, 0.0, False, False, scale=scale)[:2]
+
+
+@torch.library.register_fake("pytorch_ocl::attention_backward")
+def _(grad_out, query, key, value, bias, mask, out, logsumexp, scale):
+    return _gradients(grad_out, query, key, value, bias, out, logsumexp, scale)
 
 
 def _placeholders(graph_module):
@@ -120,8 +131,8 @@ def _is_zero(value):
 
 
 def _bias(query, key, score_mod, mask_mod, buffers, mask_buffers):
-    """The mask (bool), or what is added to the scores (float32), or None. Of size 1 where nothing depends on a
-    dimension."""
+    """What is added to the scores (float32), -inf where the mask leaves them out, and the mask (bool), or None for what
+    there is not. Of size 1 where nothing depends on a dimension."""
     from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
     from torch.nn.attention.flex_attention import _vmap_for_bhqkv
 
@@ -130,20 +141,29 @@ def _bias(query, key, score_mod, mask_mod, buffers, mask_buffers):
     adds = _result(score_mod) is not score
     masks = _number(mask_mod, _result(mask_mod)) not in (True, 1)
     sizes = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
-    used = [(adds and a.users) or (masks and b.users) for a, b in zip(score_indices, mask_indices)]
-    sizes = [size if use else 1 for size, use in zip(sizes, used)]
-    indices = [torch.arange(0, size, device=query.device) for size in sizes]
+
+    def positions(used):
+        return [torch.arange(0, size if node.users else 1, device=query.device) for size, node in zip(sizes, used)]
+
     mask = bias = None
     with TransformGetItemToIndex():
         if masks:
-            mask = _vmap_for_bhqkv(mask_mod, prefix=(), suffix=(None,) * len(mask_buffers))(*indices, *mask_buffers)
+            function = _vmap_for_bhqkv(mask_mod, prefix=(), suffix=(None,) * len(mask_buffers))
+            mask = function(*positions(mask_indices), *mask_buffers)
         if adds:
-            zeros = torch.zeros(sizes, dtype=torch.float32, device=query.device)
+            indices = positions(score_indices)
+            zeros = torch.zeros([x.shape[0] for x in indices], dtype=torch.float32, device=query.device)
             function = _vmap_for_bhqkv(score_mod, prefix=(0,), suffix=(None,) * len(buffers))
             bias = function(zeros, *indices, *buffers).to(torch.float32)
-    if mask is None or bias is None:
-        return bias if mask is None else mask
-    return torch.where(mask, bias, torch.full([], -math.inf, dtype=torch.float32, device=query.device))
+    if mask is not None and bias is not None:
+        bias = torch.where(mask, bias, torch.full([], -math.inf, dtype=torch.float32, device=query.device))
+    return bias, mask
+
+
+def _gradients(grad_out, query, key, value, bias, out, logsumexp, scale):
+    none = (None, None, query.shape[2], key.shape[2], 0.0, False, None, None)
+    wanted = [True, True, True, False]
+    return _attention_backward(grad_out, query, key, value, bias, wanted, out, logsumexp, *none, scale=scale)[:3]
 
 
 def _with_sign(logsumexp, sign):
@@ -153,9 +173,13 @@ def _with_sign(logsumexp, sign):
 
 def _forward(slope):
     def attention(query, key, value, score_mod, block_mask, scale, options, buffers=(), mask_buffers=()):
-        bias = _bias(query, key, score_mod, block_mask[-1], buffers, mask_buffers)
+        bias, mask = _bias(query, key, score_mod, block_mask[-1], buffers, mask_buffers)
         key, value = (x.expand(query.shape[0], -1, -1, -1) for x in (key, value))
-        out, logsumexp = _attention(query, key, value, bias, 0.0, False, False, scale=scale * slope)[:2]
+        if bias is None or mask is None:
+            bias = mask if bias is None else bias
+            out, logsumexp = _attention(query, key, value, bias, 0.0, False, False, scale=scale * slope)[:2]
+        else:
+            out, logsumexp = _with_mask(query, key, value, bias, mask, scale * slope)
         logsumexp = _with_sign(logsumexp, -1) / math.log(2)
         return _permute_strides(out, query.stride()), logsumexp, logsumexp
 
@@ -179,13 +203,13 @@ def _backward(slope):
         buffers,
         mask_buffers,
     ):
-        bias = _bias(query, key, fw_graph, block_mask[-1], buffers, mask_buffers)
-        none = (None, None, query.shape[2], key.shape[2], 0.0, False, None, None)
-        wanted = [True, True, True, False]
+        bias, mask = _bias(query, key, fw_graph, block_mask[-1], buffers, mask_buffers)
         logsumexp = _with_sign(logsumexp, 1) * math.log(2)
-        gradients = _attention_backward(
-            grad_out, query, key, value, bias, wanted, out, logsumexp, *none, scale=scale * slope
-        )
+        if bias is None or mask is None:
+            bias = mask if bias is None else bias
+            gradients = _gradients(grad_out, query, key, value, bias, out, logsumexp, scale * slope)
+        else:
+            gradients = _with_mask_backward(grad_out, query, key, value, bias, mask, out, logsumexp, scale * slope)
         grads = [_permute_strides(grad, x.stride()) for grad, x in zip(gradients, (query, key, value))]
         return *grads, tuple(None if isinstance(buffer, torch.Tensor) else buffer for buffer in buffers)
 
