@@ -18,7 +18,7 @@ constexpr std::size_t most_files = 512;
 constexpr std::size_t deepest = 16;  // nested lists and objects
 
 constexpr std::pair<const char*, WeightType> types[] = {
-    {"F32", WeightType::f32}, {"F16", WeightType::f16}, {"BF16", WeightType::bf16}};
+    {"F32", WeightType::f32}, {"F16", WeightType::f16}, {"BF16", WeightType::bf16}, {"U8", WeightType::u8}};
 
 std::string text_in(const RegularFile& file, std::uint64_t offset, std::uint64_t bytes) {
   std::string result(std::size_t(bytes), '\0');
@@ -26,13 +26,16 @@ std::string text_in(const RegularFile& file, std::uint64_t offset, std::uint64_t
   return result;
 }
 
+[[noreturn]] void refuse(const std::string& name, const std::string& type) {
+  throw NotImplementedError("[safetensors] '" + name + "': elements of type " + type +
+                            " are not supported; expected F32, F16 or BF16");
+}
+
 WeightTensor tensor_of(const std::string& name, const Json& entry) {
   Fields fields(entry, "safetensors '" + name.substr(0, 200) + "'");
   const std::string type = fields.text("dtype");
   const auto* row = std::ranges::find(types, type, [](const auto& known) { return std::string(known.first); });
-  if (row == std::end(types))
-    throw NotImplementedError("[safetensors] '" + name + "': elements of type " + type +
-                              " are not supported; expected F32, F16 or BF16");
+  if (row == std::end(types)) refuse(name, type);
   WeightTensor t;
   t.name = name, t.type = row->second, t.sizes = fields.integers("shape");
   const std::vector<std::int64_t> place = fields.integers("data_offsets");
@@ -87,6 +90,24 @@ Checkpoint::Checkpoint(const ModelFolder& folder) : WeightFile("safetensors") {
   if (folder.has(single_file)) read_header(folder, single_file);
   else if (folder.has(index_file)) read_index(folder);
   else fail(std::string("the folder has neither '") + single_file + "' nor '" + index_file + "'");
+}
+
+void Checkpoint::arrange(const LanguageShape& shape) {
+  std::vector<std::string> stored;
+  std::vector<WeightTensor> parts;
+  for (std::int64_t i = 0; i < shape.layers; i++)
+    for (const Part& part : shape.names->parts) {
+      const std::string layer = shape.names->layer + std::to_string(i) + ".";
+      const WeightTensor *whole = find(layer + part.stored),
+                         *scales = part.scales ? find(layer + part.scales) : nullptr;
+      if (!whole) continue;
+      parts.push_back(arranged(part, layer + part.name, *whole, scales, part.heads ? shape.head_width : 1));
+      stored.push_back(whole->name);
+      if (scales) stored.push_back(scales->name);
+    }
+  replace(stored, std::move(parts));
+  for (const WeightTensor& t : tensors_)
+    if (t.type == WeightType::u8) refuse(t.name, "U8");
 }
 
 void Checkpoint::read_index(const ModelFolder& folder) {

@@ -31,11 +31,14 @@ class ModelFolder {
   std::string name_;
 };
 
-/// model.safetensors of a folder, or the files that model.safetensors.index.json lists: tensors of F32, F16 and BF16
+/// model.safetensors of a folder, or the files that model.safetensors.index.json lists: tensors of F32, F16, BF16 and U8
 /// without gaps between them.
 class Checkpoint : public WeightFile {
  public:
   explicit Checkpoint(const ModelFolder& folder);
+  /// Puts the parts that a model's layers are made of in the place of the tensors that hold them. Throws ValidationError
+  /// for those that do not fit, NotImplementedError for bytes that become no part.
+  void arrange(const LanguageShape& shape);
 
  private:
   void read_index(const ModelFolder& folder);

@@ -28,6 +28,57 @@ constexpr TensorNames qwen_mixture =
     mixture(names, "mlp.gate", "mlp.experts.*.gate_proj", "mlp.experts.*.up_proj", "mlp.experts.*.down_proj");
 constexpr TensorNames mixtral = mixture(names, "block_sparse_moe.gate", "block_sparse_moe.experts.*.w1",
                                         "block_sparse_moe.experts.*.w3", "block_sparse_moe.experts.*.w2");
+// What all tokens take beside the experts.
+constexpr TensorNames shared_mixture = [] {
+  TensorNames result = qwen_mixture;
+  result.shared_router = "mlp.shared_expert_gate", result.shared_gate = "mlp.shared_expert.gate_proj";
+  result.shared_up = "mlp.shared_expert.up_proj", result.shared_out = "mlp.shared_expert.down_proj";
+  return result;
+}();
+// Rows of gates and of the rest take turns; matrices of floats lie transposed, MXFP4 in two tensors.
+constexpr Part oss_parts[] = {
+    {.stored = "self_attn.sinks", .name = "self_attn.sinks.weight"},
+    {.stored = "mlp.experts.gate_up_proj",
+     .name = "mlp.experts.gate_proj.weight",
+     .axis = 2,
+     .step = 2,
+     .transposed = true},
+    {.stored = "mlp.experts.gate_up_proj",
+     .name = "mlp.experts.up_proj.weight",
+     .axis = 2,
+     .step = 2,
+     .first = 1,
+     .transposed = true},
+    {.stored = "mlp.experts.down_proj", .name = "mlp.experts.down_proj.weight", .axis = 2, .transposed = true},
+    {.stored = "mlp.experts.gate_up_proj_blocks",
+     .name = "mlp.experts.gate_proj.weight",
+     .axis = 1,
+     .step = 2,
+     .scales = "mlp.experts.gate_up_proj_scales"},
+    {.stored = "mlp.experts.gate_up_proj_blocks",
+     .name = "mlp.experts.up_proj.weight",
+     .axis = 1,
+     .step = 2,
+     .first = 1,
+     .scales = "mlp.experts.gate_up_proj_scales"},
+    {.stored = "mlp.experts.down_proj_blocks",
+     .name = "mlp.experts.down_proj.weight",
+     .axis = 1,
+     .scales = "mlp.experts.down_proj_scales"},
+    {.stored = "mlp.experts.gate_up_proj_bias", .name = "mlp.experts.gate_proj.bias", .axis = 1, .step = 2},
+    {.stored = "mlp.experts.gate_up_proj_bias", .name = "mlp.experts.up_proj.bias", .axis = 1, .step = 2, .first = 1},
+    {.stored = "mlp.experts.down_proj_bias", .name = "mlp.experts.down_proj.bias"}};
+constexpr TensorNames oss_names = [] {
+  TensorNames result =
+      mixture(names, "mlp.router", "mlp.experts.gate_proj", "mlp.experts.up_proj", "mlp.experts.down_proj");
+  result.sinks = "self_attn.sinks", result.parts = oss_parts;
+  return result;
+}();
+constexpr TensorNames starcoder_names = [] {
+  TensorNames result = names;
+  result.up = "mlp.c_fc", result.inner_out = "mlp.c_proj";
+  return result;
+}();
 // With norms behind attention and gated products, and before the latter perhaps.
 constexpr TensorNames with_post_norms(const char* inner, const char* attention, const char* post_inner) {
   TensorNames result = names;
@@ -42,9 +93,10 @@ constexpr TensorNames glm_names =
 
 const TensorNames& names_of(const std::string& model) {
   constexpr std::pair<const char*, const TensorNames*> others[] = {
-      {"qwen3_moe", &qwen_mixture},  {"mixtral", &mixtral},  {"gemma2", &gemma_names},
-      {"gemma3_text", &gemma_names}, {"olmo2", &olmo_names}, {"olmo3", &olmo_names},
-      {"exaone4", &olmo_names},      {"glm4", &glm_names},   {"olmoe", &qwen_mixture}};
+      {"qwen3_moe", &qwen_mixture},   {"mixtral", &mixtral},   {"gemma2", &gemma_names},
+      {"gemma3_text", &gemma_names},  {"olmo2", &olmo_names},  {"olmo3", &olmo_names},
+      {"exaone4", &olmo_names},       {"glm4", &glm_names},    {"olmoe", &qwen_mixture},
+      {"qwen2_moe", &shared_mixture}, {"gpt_oss", &oss_names}, {"starcoder2", &starcoder_names}};
   for (const auto& [name, own] : others)
     if (model == name) return *own;
   return names;
@@ -191,6 +243,7 @@ void read_window(const Json& json, Fields& fields, LanguageShape& shape, const A
   const bool qwen = shape.architecture.starts_with("qwen");
   const bool possible = a.period > 0 || (qwen && fields.flag("use_sliding_window", false));
   const bool may_have = possible && (json.contains("sliding_window") ? fields.has("sliding_window") : a.window > 0);
+  if (may_have && a.shared_expert && !fields.has("layer_types")) refuse("windows without 'layer_types' are");
   const std::int64_t first = qwen ? fields.integer("max_window_layers", 28, 0) : 0;
   const bool says_period = a.period > 1 && !fields.has("layer_types");
   const std::int64_t period = says_period ? integer(fields, "sliding_window_pattern", most, a.period) : a.period;
@@ -206,7 +259,7 @@ void read_scales(const Json& json, Fields& config, LanguageShape& shape, const A
     const bool none = json.contains(key) ? !config.has(key) : usual == 0;
     return none ? 0 : real(config, key, 1e-6, 1e9, usual);
   };
-  if (a.post_norms && a.gelu) {  // Gemma from the second on
+  if (a.post_norms && a.scaled_embeddings) {  // Gemma from the second on
     shape.score_scale = 1 / std::sqrt(real(config, "query_pre_attn_scalar", 1e-6, 1e9, 256));
     shape.score_cap = cap("attn_logit_softcapping", a.score_cap);
     shape.output_cap = cap("final_logit_softcapping", a.output_cap);
@@ -232,32 +285,52 @@ void read_unrotated(Fields& config, LanguageShape& shape, const Architecture& a)
   for (std::size_t i = 0; i < rotates.size(); i++) shape.unrotated[i] = rotates[i] == 0;
 }
 
-void read_experts(Fields& config, LanguageShape& shape, const std::string& model) {
+// Layers that have no experts: those of a list, and of so many all but the last.
+void read_dense(Fields& config, LanguageShape& shape) {
+  const std::int64_t step = integer(config, "decoder_sparse_step", most, 1);
+  for (std::int64_t i = 0; i < shape.layers; i++) shape.dense.push_back(!is_last(i, step));
+  if (!config.has("mlp_only_layers")) return;
+  for (const std::int64_t i : config.integers("mlp_only_layers"))
+    if (i >= 0 && i < shape.layers) shape.dense[std::size_t(i)] = true;
+}
+
+void read_experts(Fields& config, LanguageShape& shape, const Architecture& a) {
   shape.experts = integer(config, config.has("num_local_experts") ? "num_local_experts" : "num_experts", 4096);
   shape.experts_used = integer(config, "num_experts_per_tok", shape.experts);
   if (config.has("clip_qkv")) refuse("'clip_qkv' is");
-  if (model == "mixtral") return;
-  shape.normalized_experts = config.flag("norm_topk_prob", false);
-  if (model != "qwen3_moe") return;
-  shape.inner = integer(config, "moe_intermediate_size", most);
-  if (config.integer("decoder_sparse_step", 1) != 1 ||
-      (config.has("mlp_only_layers") && !config.integers("mlp_only_layers").empty()))
-    refuse("layers without experts beside those with them are");
+  shape.expert_inner = a.expert_inner ? integer(config, a.expert_inner, most) : shape.inner;
+  if (a.shared_expert) shape.shared_inner = integer(config, "shared_expert_intermediate_size", most);
+  if (a.expert_inner) read_dense(config, shape);
+  const bool always = !a.expert_inner && a.normalized_experts;
+  shape.normalized_experts = always || config.flag("norm_topk_prob", false);
 }
 
-void check_options(Fields& config) {
-  if (config.has("quantization_config")) refuse("weights that are packed by a 'quantization_config' are");
+void check_options(Fields& config, const Architecture& a) {
+  if (config.has("quantization_config")) {
+    Fields packing(config.at("quantization_config"), "config.json quantization_config");
+    if (!a.packed_experts || packing.text("quant_method") != "mxfp4")
+      refuse("weights that are packed by this 'quantization_config' are");
+  }
+  if (a.gate == Gate::clamped) real(config, "swiglu_limit", 7, 7, 7), real(config, "swiglu_alpha", 1.702, 1.702, 1.702);
   for (const char* option : {"use_bidirectional_attention", "add_cross_attention", "is_encoder_decoder"})
     if (config.flag(option, false)) refuse(std::string("'") + option + "' is");
 }
 
-bool gelu(Fields& config, const Architecture& a) {
-  const std::string name =
-      config.text("hidden_activation", config.text("hidden_act", a.gelu ? "gelu_pytorch_tanh" : "silu"));
-  // Gemma's first files say gelu and mean its approximation.
-  if (name == "gelu_pytorch_tanh" || name == "gelu_new" || (a.gelu && name == "gelu")) return true;
-  if (name != "silu" && name != "swish") refuse("the activation '" + name + "' is");
-  return false;
+Gate read_gate(Fields& config, const Architecture& a) {
+  constexpr std::pair<const char*, Gate> known[] = {{"silu", Gate::silu},
+                                                    {"swish", Gate::silu},
+                                                    {"gelu_pytorch_tanh", Gate::gelu},
+                                                    {"gelu_new", Gate::gelu},
+                                                    {"gelu", Gate::exact_gelu}};
+  if (a.gate == Gate::clamped) return a.gate;
+  const std::string usual = a.gate == Gate::gelu ? "gelu_pytorch_tanh" : "silu";
+  const std::string name = config.text("hidden_activation", config.text("hidden_act", usual));
+  for (const auto& [own, gate] : known) {
+    if (name != own) continue;
+    // Gemma's first files say gelu and mean its approximation.
+    return a.scaled_embeddings && gate == Gate::exact_gelu ? Gate::gelu : gate;
+  }
+  refuse("the activation '" + name + "' is");
 }
 
 }  // namespace
@@ -268,20 +341,20 @@ LanguageShape read_shape(const Json& json, const WeightFile& file) {
   const std::string model = config.text("model_type");
   if (model == "gemma3") refuse("models of texts and images are");
   const Architecture& a = architecture_of(model, &Architecture::model_type);
-  check_options(config);
+  check_options(config, a);
   LanguageShape shape = shape_of(a);
   shape.architecture = model, shape.names = &names_of(model);
-  shape.neighbours = a.always_neighbours, shape.gelu = gelu(config, a), shape.norm_offset = a.norm_offset;
+  shape.neighbours = a.always_neighbours, shape.gate = read_gate(config, a), shape.norm_offset = a.norm_offset;
   shape.tied = config.flag("tie_word_embeddings", a.tied);
   shape.layers = integer(config, "num_hidden_layers", 4096), shape.width = integer(config, "hidden_size", most);
   shape.heads = integer(config, "num_attention_heads", 4096);
   shape.key_heads = integer(config, "num_key_value_heads", 4096, shape.heads);
   shape.head_width = integer(config, "head_dim", 256, std::max<std::int64_t>(1, shape.width / shape.heads));
   shape.inner = integer(config, "intermediate_size", most);
-  if (shape.names->router) read_experts(config, shape, model);
+  if (shape.names->router) read_experts(config, shape, a);
   shape.context = integer(config, "max_position_embeddings", most_positions, 4096);
   read_window(json, config, shape, a), read_unrotated(config, shape, a), read_scales(json, config, shape, a);
-  shape.norm_eps = real(config, "rms_norm_eps", 0, 1);
+  shape.norm_eps = real(config, a.eps, 0, 1);
   read_rotations(present, config, shape, a);
   check_shape(shape, file);
   if (const std::int64_t size = integer(config, "vocab_size", std::int64_t(1) << 31); size != shape.vocabulary)

@@ -86,8 +86,24 @@ class Decoder::Reader {
     used_.insert(name);
     return read_vector(queue_, file_, *t, size, dtype, offset);
   }
+  Weights row(const std::string& name, std::int64_t size) {
+    const WeightTensor* t = file_.find(name);
+    return Weights(queue_, file_, {t && t->sizes.size() == 1 ? tensor(name, {size}) : matrix(name, 1, size)}, dtype_);
+  }
   // Undefined where the file has none.
   Tensor bias(const std::string& name, std::int64_t size) { return has(name) ? vector(name, size, dtype_) : Tensor(); }
+
+  // Those of matrices whose results lie side by side: of all or of none.
+  Tensor biases(const std::vector<std::pair<std::string, std::int64_t>>& parts) {
+    std::vector<Tensor> found;
+    for (const auto& [name, size] : parts)
+      if (has(name)) found.push_back(vector(name, size, dtype_));
+    if (found.empty()) return {};
+    if (found.size() != parts.size())
+      throw NotImplementedError("[language] biases of some of '" + parts[0].first + "' to '" + parts.back().first +
+                                "' are not supported");
+    return found.size() == 1 ? found[0] : concat(queue_, found, 0);
+  }
 
   // A tensor that nobody asked for may be what makes the model another one. Frequencies are the shape's affair.
   void expect_all_used(const LanguageShape& shape) {
@@ -112,7 +128,7 @@ Decoder::Decoder(Queue& queue, const WeightFile& file, const LanguageShape& shap
   const TensorNames& names = *shape.names;
   const auto weight = [](const char* name) { return std::string(name) + ".weight"; };
   embeddings_ = reader.weights(weight(names.embeddings), shape.vocabulary, shape.width);
-  output_norm_ = reader.vector(weight(names.output_norm), shape.width, DataType::float32, shape.norm_offset);
+  output_norm_ = read_norm(reader, names.output_norm);
   if (!shape.tied) output_ = reader.weights(weight(names.output), shape.vocabulary, shape.width);
   for (std::int64_t i = 0; i < shape.layers; i++) {
     Layer& layer = layers_.emplace_back();
@@ -130,25 +146,46 @@ Decoder::Decoder(Queue& queue, const WeightFile& file, const LanguageShape& shap
 }
 
 void Decoder::read_layer(Reader& reader, Layer& layer, const std::string& name) {
-  const std::int64_t width = shape_.width, inner = shape_.inner;
   const TensorNames& names = *shape_.names;
-  const auto norm = [&](const char* own) {
-    return reader.vector(name + own + ".weight", width, DataType::float32, shape_.norm_offset);
-  };
+  const auto norm = [&](const char* own) { return read_norm(reader, name + own); };
   if (shape_.pre_norms) layer.attention_norm = norm(names.attention_norm), layer.inner_norm = norm(names.inner_norm);
   if (shape_.post_norms) {
     layer.post_attention_norm = norm(names.post_attention_norm);
     layer.post_inner_norm = norm(names.post_inner_norm);
   }
   read_attention(reader, layer, name);
-  if (shape_.experts) return read_experts(reader, layer, name);
+  const std::size_t i = layers_.size() - 1;
+  if (shape_.experts && (shape_.dense.empty() || !shape_.dense[i])) return read_experts(reader, layer, name);
+  layer.inner = read_products(reader, name, {names.gate, names.up, names.inner_out, names.gate_up}, shape_.inner);
+}
+
+Decoder::Norm Decoder::read_norm(Reader& reader, const std::string& name) {
+  const std::string bias = name + ".bias";
+  Norm norm;
+  norm.weight = reader.vector(name + ".weight", shape_.width, DataType::float32, shape_.norm_offset);
+  if (shape_.layer_norms && reader.has(bias)) norm.bias = reader.vector(bias, shape_.width, DataType::float32);
+  return norm;
+}
+
+Decoder::Products Decoder::read_products(Reader& reader, const std::string& layer, const ProductNames& names,
+                                         std::int64_t inner) {
+  const auto name = [&](const char* own, const char* last) { return layer + own + last; };
   const auto matrix = [&](const char* own, std::int64_t rows) {
-    return reader.matrix(name + own + ".weight", rows, width);
+    return reader.matrix(name(own, ".weight"), rows, shape_.width);
   };
-  if (!reader.has(name + names.gate + ".weight") && reader.has(name + names.gate_up + ".weight"))
-    layer.gates = reader.joined({matrix(names.gate_up, 2 * inner)});
-  else layer.gates = reader.joined({matrix(names.gate, inner), matrix(names.up, inner)});
-  layer.inner_out = reader.weights(name + names.inner_out + ".weight", width, inner);
+  Products products;
+  if (!shape_.gated) {
+    products.gates = reader.joined({matrix(names.up, inner)});
+    products.gates_bias = reader.bias(name(names.up, ".bias"), inner);
+  } else if (names.both && !reader.has(name(names.gate, ".weight")) && reader.has(name(names.both, ".weight"))) {
+    products.gates = reader.joined({matrix(names.both, 2 * inner)});
+  } else {
+    products.gates = reader.joined({matrix(names.gate, inner), matrix(names.up, inner)});
+    products.gates_bias = reader.biases({{name(names.gate, ".bias"), inner}, {name(names.up, ".bias"), inner}});
+  }
+  products.out = reader.weights(name(names.out, ".weight"), shape_.width, inner);
+  products.out_bias = reader.bias(name(names.out, ".bias"), shape_.width);
+  return products;
 }
 
 void Decoder::read_attention(Reader& reader, Layer& layer, const std::string& name) {
@@ -166,10 +203,8 @@ void Decoder::read_attention(Reader& reader, Layer& layer, const std::string& na
     layer.qkv_bias = bias(names.qkv, q + 2 * k);
   } else {
     layer.qkv = reader.joined({matrix(names.queries, q), matrix(names.keys, k), matrix(names.values, k)});
-    const Tensor biases[] = {bias(names.queries, q), bias(names.keys, k), bias(names.values, k)};
-    if (biases[0].defined() != biases[1].defined() || biases[0].defined() != biases[2].defined())
-      throw NotImplementedError("[language] biases of some of queries, keys and values are not supported");
-    if (biases[0].defined()) layer.qkv_bias = concat(queue_, biases, 0);
+    const auto own = [&](const char* part) { return name + part + ".bias"; };
+    layer.qkv_bias = reader.biases({{own(names.queries), q}, {own(names.keys), k}, {own(names.values), k}});
   }
   if (shape_.head_norms == HeadNorms::each) {  // a row for each head of queries and keys
     const Tensor of_q = norm(names.query_norm, d), of_k = norm(names.key_norm, d);
@@ -185,7 +220,7 @@ void Decoder::read_attention(Reader& reader, Layer& layer, const std::string& na
 }
 
 void Decoder::read_experts(Reader& reader, Layer& layer, const std::string& name) {
-  const std::int64_t count = shape_.experts, width = shape_.width, inner = shape_.inner;
+  const std::int64_t count = shape_.experts, width = shape_.width, inner = shape_.expert_inner;
   const TensorNames& names = *shape_.names;
   const auto tensors = [&](const std::string& own, std::int64_t n, std::int64_t k) {
     const std::size_t star = own.find('*');
@@ -210,11 +245,12 @@ void Decoder::read_experts(Reader& reader, Layer& layer, const std::string& name
     parts.down_bias = bias(names.expert_outs, width);
     parts.router_bias = reader.vector(name + names.router + ".bias", count, dtype_);
   }
-  layer.experts = reader.experts(parts, {count, shape_.experts_used, width, inner, gate(), shape_.normalized_experts});
-}
-
-Gate Decoder::gate() const noexcept {
-  return shape_.clamped_gates ? Gate::clamped : shape_.gelu ? Gate::gelu : Gate::silu;
+  layer.experts =
+      reader.experts(parts, {count, shape_.experts_used, width, inner, shape_.gate, shape_.normalized_experts});
+  if (!shape_.shared_inner) return;
+  layer.shared_router = reader.row(name + names.shared_router + ".weight", width);
+  layer.shared =
+      read_products(reader, name, {names.shared_gate, names.shared_up, names.shared_out}, shape_.shared_inner);
 }
 
 Decoder::Angles Decoder::angles(const Rotation& rotation, const std::vector<double>& factors) const {
@@ -245,18 +281,22 @@ const Decoder::Angles& Decoder::angles_of(const Layer& layer) const {
 std::size_t Decoder::weight_bytes() const noexcept {
   std::size_t sum = (output_.defined() ? output_ : embeddings_).bytes();
   for (const Layer& layer : layers_)
-    sum += layer.qkv.bytes() + layer.attention_out.bytes() + layer.gates.bytes() + layer.inner_out.bytes() +
-           layer.experts.bytes();
+    sum += layer.qkv.bytes() + layer.attention_out.bytes() + layer.inner.gates.bytes() + layer.inner.out.bytes() +
+           layer.experts.bytes() + layer.shared.gates.bytes() + layer.shared.out.bytes();
   return sum;
 }
 
-Tensor Decoder::normalized(const Tensor& x, const Tensor& weight) const {
-  if (!weight.defined()) return x;
-  const std::int64_t groups = weight.shape().size() == 2 ? weight.shape()[0] : 1;
-  const Tensor result(queue_, x.dtype(), x.shape()), deviations(queue_, DataType::float32, {x.shape()[0], groups});
-  GroupShape shape{x.shape()[0], weight.numel(), 1, groups};
-  shape.center = false, shape.eps = shape_.norm_eps;
-  group_norm(queue_, shape, result.view(queue_), {}, deviations.view(queue_), x.view(queue_), weight.view(queue_), {});
+Tensor Decoder::normalized(const Tensor& x, const Norm& norm) const {
+  if (!norm.defined()) return x;
+  const std::int64_t groups = norm.weight.shape().size() == 2 ? norm.weight.shape()[0] : 1;
+  const auto statistics = [&] { return Tensor(queue_, DataType::float32, {x.shape()[0], groups}); };
+  const Tensor result(queue_, x.dtype(), x.shape()), deviations = statistics();
+  const Tensor means = shape_.layer_norms ? statistics() : Tensor();
+  const auto view = [&](const Tensor& t) { return t.defined() ? t.view(queue_) : TensorView(); };
+  GroupShape shape{x.shape()[0], norm.weight.numel(), 1, groups};
+  shape.center = shape_.layer_norms, shape.eps = shape_.norm_eps;
+  group_norm(queue_, shape, result.view(queue_), view(means), deviations.view(queue_), x.view(queue_),
+             view(norm.weight), view(norm.bias));
   return result;
 }
 
@@ -309,10 +349,10 @@ void Decoder::attend(const Layer& layer, const Tensor& queries, const Tensor& ou
 }
 
 // Whether a product may add its part's result to the part's input: nothing comes between.
-bool Decoder::adds(const Tensor& norm) const { return !norm.defined() && shape_.added_scale == 1; }
+bool Decoder::adds(const Norm& norm) const { return !norm.defined() && shape_.added_scale == 1; }
 
 // Of a part's result and its input, where the result was not added to that yet.
-Tensor Decoder::sum(const Tensor& result, const Tensor& norm, const Tensor& x) const {
+Tensor Decoder::sum(const Tensor& result, const Norm& norm, const Tensor& x) const {
   if (adds(norm)) return result;
   const Tensor total = normalized(result, norm);
   pointwise_operation(queue_, {total.view(queue_), x.view(queue_)}, {total.view(queue_)}, {shape_.added_scale},
@@ -323,14 +363,20 @@ Tensor Decoder::sum(const Tensor& result, const Tensor& norm, const Tensor& x) c
 // Of heads of queries and keys [m, heads, width].
 Tensor Decoder::normalized_heads(const Layer& layer, const Tensor& heads) const {
   const Tensor all = contiguous(queue_, heads);
-  if (!layer.key_norm.defined()) return normalized(all, layer.head_norms);
+  if (!layer.key_norm.defined()) return normalized(all, Norm{layer.head_norms, {}});
   const Tensor result(queue_, all.dtype(), all.shape());
   const auto part = [&](std::int64_t from, std::int64_t count, const Tensor& norm) {
     const Tensor own = contiguous(queue_, narrow(all, 1, from, count));
-    copy(queue_, narrow(result, 1, from, count).view(queue_), normalized(own, norm).view(queue_));
+    copy(queue_, narrow(result, 1, from, count).view(queue_), normalized(own, Norm{norm, {}}).view(queue_));
   };
   part(0, shape_.heads, layer.head_norms), part(shape_.heads, shape_.key_heads, layer.key_norm);
   return result;
+}
+
+// In place, where there is one.
+void Decoder::add_bias(const Tensor& result, const Tensor& bias) const {
+  if (!bias.defined()) return;
+  pointwise(queue_, PointwiseId::add, {result.view(queue_)}, {result.view(queue_), bias.view(queue_)}, {1});
 }
 
 Tensor Decoder::attended(const Layer& layer, const Tensor& x, std::int64_t past) const {
@@ -353,27 +399,39 @@ Tensor Decoder::attended(const Layer& layer, const Tensor& x, std::int64_t past)
   attend(layer, q, out, past);
   layer.attention_out.multiply(queue_, out.strided({m, heads * d}, {heads * d, 1}), result,
                                adds(layer.post_attention_norm) ? x : Tensor());
-  if (layer.attention_bias.defined())
-    pointwise(queue_, PointwiseId::add, {result.view(queue_)}, {result.view(queue_), layer.attention_bias.view(queue_)},
-              {1});
+  add_bias(result, layer.attention_bias);
   return sum(result, layer.post_attention_norm, x);
 }
 
-Tensor Decoder::gated(const Layer& layer, const Tensor& x) const {
-  const std::int64_t m = x.shape()[0], inner = shape_.inner;
-  const Tensor input = normalized(x, layer.inner_norm);
-  if (layer.experts.defined()) {
-    const Tensor mixed = layer.experts.run(queue_, input);
-    return adds(layer.post_inner_norm) ? apply(queue_, "y0 = x0 + x1;", {mixed, x})
-                                       : sum(mixed, layer.post_inner_norm, x);
-  }
-  const Tensor gates(queue_, dtype_, {m, 2 * inner}), product(queue_, dtype_, {m, inner});
-  layer.gates.multiply(queue_, input, gates, {});
-  multiply_gates(queue_, narrow(gates, 1, 0, inner).view(queue_), narrow(gates, 1, inner, inner).view(queue_),
-                 product.view(queue_), gate());
+// Of inputs that are normalized; `addend` is added where it is defined.
+Tensor Decoder::multiplied(const Products& products, const Tensor& x, const Tensor& addend) const {
+  const std::int64_t m = x.shape()[0], inner = products.out.k();
+  const Tensor gates(queue_, dtype_, {m, products.gates.n()}), product(queue_, dtype_, {m, inner});
+  products.gates.multiply(queue_, x, gates, products.gates_bias);
+  const TensorView up = shape_.gated ? narrow(gates, 1, inner, inner).view(queue_) : TensorView();
+  multiply_gates(queue_, narrow(gates, 1, 0, inner).view(queue_), up, product.view(queue_), shape_.gate);
   const Tensor result(queue_, dtype_, x.shape());
-  layer.inner_out.multiply(queue_, product, result, adds(layer.post_inner_norm) ? x : Tensor());
-  return sum(result, layer.post_inner_norm, x);
+  products.out.multiply(queue_, product, result, addend);
+  add_bias(result, products.out_bias);
+  return result;
+}
+
+// What experts give, and the one that all tokens take.
+Tensor Decoder::mixed(const Layer& layer, const Tensor& x) const {
+  const Tensor result = layer.experts.run(queue_, x);
+  if (!layer.shared_router.defined()) return result;
+  const Tensor weight(queue_, dtype_, {x.shape()[0], 1});
+  layer.shared_router.multiply(queue_, x, weight);
+  return apply(queue_, "y0 = x0 + x1 / (1 + exp(-x2));", {result, multiplied(layer.shared, x, {}), weight});
+}
+
+Tensor Decoder::gated(const Layer& layer, const Tensor& x) const {
+  const Tensor input = normalized(x, layer.inner_norm);
+  const bool added = adds(layer.post_inner_norm);
+  if (!layer.experts.defined())
+    return sum(multiplied(layer.inner, input, added ? x : Tensor()), layer.post_inner_norm, x);
+  const Tensor result = mixed(layer, input);
+  return added ? apply(queue_, "y0 = x0 + x1;", {result, x}) : sum(result, layer.post_inner_norm, x);
 }
 
 // Keeps the tokens and sees which factors divide frequencies now: where they change, all so far is computed anew.

@@ -39,12 +39,32 @@ class Decoder : public TokenModel {
   Tensor run(const Tensor& tokens, bool all = false) override;
 
  private:
+  // Undefined where there is none; a bias belongs to norms that take the mean away.
+  struct Norm {
+    Tensor weight, bias;
+    bool defined() const noexcept { return weight.defined(); }
+  };
+  // Both gates, or what replaces them, and the product behind them.
+  struct Products {
+    Joined gates;
+    Tensor gates_bias;
+    Weights out;
+    Tensor out_bias;
+  };
+  struct ProductNames {
+    const char *gate, *up, *out;
+    const char* both = nullptr;  // gates in one, where a file has that
+  };
   struct Layer {
-    Tensor attention_norm, inner_norm, head_norms, key_norm, post_attention_norm, post_inner_norm;
-    Joined qkv, gates;
+    Norm attention_norm, inner_norm, post_attention_norm, post_inner_norm;
+    Tensor head_norms, key_norm;
+    Joined qkv;
     Tensor qkv_bias;
-    Weights attention_out, inner_out;
-    Experts experts;  // in place of gates and inner_out
+    Weights attention_out;
+    Products inner;
+    Experts experts;  // in place of inner
+    Products shared;  // by all tokens, beside experts
+    Weights shared_router;
     Tensor attention_bias, sinks;  // one of each head
     Tensor cache;  // [context, keys' and values' heads, width]
     bool local = false;  // sees the keys of a window only
@@ -57,29 +77,34 @@ class Decoder : public TokenModel {
   class Reader;
   void read_layer(Reader& reader, Layer& layer, const std::string& name);
   void read_experts(Reader& reader, Layer& layer, const std::string& name);
+  Norm read_norm(Reader& reader, const std::string& name);
+  Products read_products(Reader& reader, const std::string& layer, const ProductNames& names, std::int64_t inner);
   void read_attention(Reader& reader, Layer& layer, const std::string& name);
   Angles angles(const Rotation& rotation, const std::vector<double>& factors) const;
   const Angles& angles_of(const Layer& layer) const;
   void remember(const Tensor& tokens);
   Tensor pass(const Tensor& tokens, std::int64_t rows);
-  Tensor normalized(const Tensor& x, const Tensor& weight) const;
+  Tensor normalized(const Tensor& x, const Norm& norm) const;
   Tensor normalized_heads(const Layer& layer, const Tensor& heads) const;
   Tensor attended(const Layer& layer, const Tensor& x, std::int64_t past) const;
   Tensor gated(const Layer& layer, const Tensor& x) const;
+  Tensor multiplied(const Products& products, const Tensor& x, const Tensor& addend) const;
+  Tensor mixed(const Layer& layer, const Tensor& x) const;
   void rotate(const Tensor& heads, std::int64_t past, const Angles& angles) const;
   std::int64_t first_key(const Layer& layer, std::int64_t past) const;
   Tensor mask(std::int64_t past, std::int64_t count, std::int64_t window) const;
   void attend(const Layer& layer, const Tensor& queries, const Tensor& out, std::int64_t past) const;
-  Gate gate() const noexcept;
-  bool adds(const Tensor& norm) const;
-  Tensor sum(const Tensor& result, const Tensor& norm, const Tensor& x) const;
+  void add_bias(const Tensor& result, const Tensor& bias) const;
+  bool adds(const Norm& norm) const;
+  Tensor sum(const Tensor& result, const Norm& norm, const Tensor& x) const;
 
   Queue& queue_;
   LanguageShape shape_;
   std::int64_t context_, length_ = 0, coming_ = 0;  // positions with room, in the cache, and announced
   DataType dtype_;
   Weights embeddings_, output_;  // the second undefined where the first serves
-  Tensor output_norm_, mask_, local_mask_;
+  Norm output_norm_;
+  Tensor mask_, local_mask_;
   Angles angles_, long_angles_, local_angles_;  // undefined where there are no others
   Tensor tokens_;  // so far, where there are long angles
   bool long_ = false;  // the cache was made with those

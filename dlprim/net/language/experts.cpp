@@ -11,11 +11,13 @@
 namespace dlprim {
 
 void multiply_gates(Queue& queue, const TensorView& gate, const TensorView& up, const TensorView& out, Gate kind) {
-  constexpr const char* code[] = {
-      "y0 = x0 / (1 + exp(-x0)) * x1;",
-      "y0 = 0.5f * x0 * (1 + tanh(0.7978845608028654f * (x0 + 0.044715f * x0 * x0 * x0))) * x1;",
-      "y0 = (x0 > 7 ? 7 : x0) / (1 + exp(-1.702f * (x0 > 7 ? 7 : x0))) * ((x1 > 7 ? 7 : x1 < -7 ? -7 : x1) + 1);"};
-  pointwise_operation(queue, {gate, up}, {out}, {}, code[int(kind)]);
+  constexpr const char* activations[] = {
+      "x0 / (1 + exp(-x0))", "0.5f * x0 * (1 + tanh(0.7978845608028654f * (x0 + 0.044715f * x0 * x0 * x0)))",
+      "GELU(x0)", "(x0 > 7 ? 7 : x0) / (1 + exp(-1.702f * (x0 > 7 ? 7 : x0)))"};
+  const std::string activated = std::string("y0 = ") + activations[int(kind)];
+  if (!up.defined()) return pointwise_operation(queue, {gate}, {out}, {}, activated + ";");
+  const char* other = kind == Gate::clamped ? " * ((x1 > 7 ? 7 : x1 < -7 ? -7 : x1) + 1);" : " * x1;";
+  pointwise_operation(queue, {gate, up}, {out}, {}, activated + other);
 }
 
 Experts::Experts(Queue& queue, const WeightFile& file, const Tensors& tensors, const Shape& shape, DataType dtype)

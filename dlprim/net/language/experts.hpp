@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Gated products, of which models have one for all tokens or many that share the work.
 #pragma once
+#include "shape.hpp"
 #include "weights.hpp"
 
 namespace dlprim {
 
-/// SiLU(gate) up; GELU(gate) up, by its tanh form; g / (1 + exp(-1.702 g)) (u + 1) with the gate up to 7, the other in
-/// [-7, 7], as GPT-OSS has it.
-enum class Gate : std::uint8_t { silu, gelu, clamped };
-/// What two matrices make out of. Strided as matrices may be.
+/// What two matrices make out of, strided as matrices may be: SiLU(gate) up; GELU(gate) up; g / (1 + exp(-1.702 g)) (u + 1)
+/// with the gate up to 7, the other in [-7, 7], where they are clamped. Without `up` what the gate alone makes.
 void multiply_gates(Queue& queue, const TensorView& gate, const TensorView& up, const TensorView& out, Gate kind);
 
 /// A mixture of experts: each token takes the `used` that a router scores highest, weighed by the softmax of their scores or,
@@ -26,7 +25,7 @@ class Experts {
     std::vector<const WeightTensor*> gate, up, down;
     // Added to results, [count, rows], and to the router's scores, [count]; or none.
     const WeightTensor *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
-    Tensor router_bias;
+    Tensor router_bias = {};
   };
 
   Experts() = default;

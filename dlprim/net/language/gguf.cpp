@@ -217,7 +217,9 @@ void GgufFile::read_tensors(Reader& reader, std::uint64_t count) {
       if (size < 1 || size > std::uint64_t(1) << 40) wrong("'" + t.name + "': a size of " + std::to_string(size));
       t.sizes.insert(t.sizes.begin(), std::int64_t(size));
     }
-    t.type = WeightType(reader.number<std::uint32_t>());
+    const auto type = reader.number<std::uint32_t>();
+    if (type >= std::uint32_t(WeightType::u8)) wrong("'" + t.name + "': elements of type " + std::to_string(type));
+    t.type = WeightType(type);
     t.begin = reader.number<std::uint64_t>();
     try {
       layout_of(t.type);

@@ -22,11 +22,26 @@ constexpr Architecture architectures[] = {
     {.name = "llama", .model_type = "mixtral", .neighbours = true, .period = 1, .window = 4096},
     {.name = "qwen2", .model_type = "qwen2", .window = 4096},
     {.name = "qwen3", .model_type = "qwen3", .head_norms = HeadNorms::each, .window = 4096},
-    {.name = "qwen3moe", .model_type = "qwen3_moe", .head_norms = HeadNorms::each, .window = 4096},
-    {.name = "gemma", .model_type = "gemma", .gelu = true, .scaled_embeddings = true, .tied = true, .norm_offset = 1},
+    {.name = "qwen3moe",
+     .model_type = "qwen3_moe",
+     .head_norms = HeadNorms::each,
+     .expert_inner = "moe_intermediate_size",
+     .window = 4096},
+    {.name = "qwen2moe",
+     .model_type = "qwen2_moe",
+     .normalized_experts = false,
+     .expert_inner = "moe_intermediate_size",
+     .shared_expert = true,
+     .window = 4096},
+    {.name = "gemma",
+     .model_type = "gemma",
+     .gate = Gate::gelu,
+     .scaled_embeddings = true,
+     .tied = true,
+     .norm_offset = 1},
     {.name = "gemma2",
      .model_type = "gemma2",
-     .gelu = true,
+     .gate = Gate::gelu,
      .scaled_embeddings = true,
      .tied = true,
      .post_norms = true,
@@ -38,7 +53,7 @@ constexpr Architecture architectures[] = {
     {.name = "gemma3",
      .model_type = "gemma3_text",
      .head_norms = HeadNorms::each,
-     .gelu = true,
+     .gate = Gate::gelu,
      .scaled_embeddings = true,
      .tied = true,
      .post_norms = true,
@@ -94,19 +109,35 @@ constexpr Architecture architectures[] = {
      .post_norms = true,
      .rotated_part = 0.5},
     {.name = "gpt-oss",
-     .model_type = nullptr,
+     .model_type = "gpt_oss",
+     .gate = Gate::clamped,
      .sinks = true,
-     .clamped_gates = true,
      .expert_biases = true,
+     .packed_experts = true,
      .named_post_norm = true,
      .whole_yarn = false,
-     .period = 2}};
+     .period = 2,
+     .window = 128,
+     .rotation_base = 1.5e5},
+    {.name = "starcoder2",
+     .model_type = "starcoder2",
+     .gate = Gate::gelu,
+     .gated = false,
+     .layer_norms = true,
+     .eps = "norm_epsilon",
+     .tied = true,
+     .period = 1}};
 
-constexpr TensorNames gguf_names = {
-    "token_embd",    "output_norm", "output",       "blk.",          "attn_norm",   "ffn_norm",
-    "attn_q",        "attn_k",      "attn_v",       "attn_q_norm",   "attn_k_norm", "attn_output",
-    "ffn_gate",      "ffn_up",      "ffn_down",     "attn_qkv",      "ffn_up",      "post_attention_norm",
-    "post_ffw_norm", "attn_sinks",  "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
+constexpr TensorNames gguf_names = [] {
+  TensorNames result = {
+      "token_embd",    "output_norm", "output",       "blk.",          "attn_norm",   "ffn_norm",
+      "attn_q",        "attn_k",      "attn_v",       "attn_q_norm",   "attn_k_norm", "attn_output",
+      "ffn_gate",      "ffn_up",      "ffn_down",     "attn_qkv",      "ffn_up",      "post_attention_norm",
+      "post_ffw_norm", "attn_sinks",  "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
+  result.shared_router = "ffn_gate_inp_shexp", result.shared_gate = "ffn_gate_shexp";
+  result.shared_up = "ffn_up_shexp", result.shared_out = "ffn_down_shexp";
+  return result;
+}();
 
 // Of files whose second norm is named after what lies before it.
 constexpr TensorNames post_names = [] {
@@ -187,18 +218,17 @@ void read_rotation(const Keys& keys, LanguageShape& shape, bool whole_yarn) {
   }
 }
 
-// Experts with one that all tokens share are not among the architectures.
-void read_experts(const Keys& keys, LanguageShape& shape) {
+void read_experts(const Keys& keys, const Architecture& a, LanguageShape& shape) {
   constexpr std::int64_t most = 1 << 20, most_experts = 1 << 12;
+  const char *inner = "feed_forward_length", *expert_inner = "expert_feed_forward_length";
   if (keys.file.integer(keys.prefix + "expert_count").value_or(0) > 0) {
     shape.experts = keys.integer("expert_count", most_experts);
     shape.experts_used = keys.integer("expert_used_count", shape.experts);
-    if (keys.file.integer(keys.prefix + "expert_feed_forward_length")) {
-      shape.inner = keys.integer("expert_feed_forward_length", most);
-      return;
-    }
+    shape.expert_inner = keys.integer(keys.file.has(keys.prefix + expert_inner) ? expert_inner : inner, most);
+    if (a.shared_expert) shape.shared_inner = keys.integer("expert_shared_feed_forward_length", most);
+  } else {
+    shape.inner = keys.integer(inner, most);
   }
-  shape.inner = keys.integer("feed_forward_length", most);
 }
 
 // Local layers have their own base in Gemma 3. Without a period all positions that a window shows are the context: there
@@ -246,8 +276,9 @@ const Architecture& architecture_of(const std::string& name, const char* Archite
 
 LanguageShape shape_of(const Architecture& a) {
   LanguageShape shape;
-  shape.architecture = a.name, shape.head_norms = a.head_norms, shape.gelu = a.gelu;
-  shape.clamped_gates = a.clamped_gates, shape.sinks = a.sinks, shape.expert_biases = a.expert_biases;
+  shape.architecture = a.name, shape.head_norms = a.head_norms, shape.gate = a.gate;
+  shape.gated = a.gated, shape.layer_norms = a.layer_norms;
+  shape.sinks = a.sinks, shape.expert_biases = a.expert_biases;
   shape.normalized_experts = a.normalized_experts;
   shape.pre_norms = a.pre_norms, shape.post_norms = a.post_norms;
   return shape;
@@ -324,14 +355,14 @@ LanguageShape read_shape(const GgufFile& file) {
   shape.head_width = keys.integer("attention.key_length", 256, std::max<std::int64_t>(1, shape.width / shape.heads));
   if (keys.integer("attention.value_length", most, shape.head_width) != shape.head_width)
     throw NotImplementedError("[language] keys and values of unequal width are not supported");
-  read_experts(keys, shape);
+  read_experts(keys, a, shape);
   if (a.scaled_embeddings) shape.embedding_scale = std::sqrt(double(shape.width));
   for (std::int64_t i = 0; a.rotation_period && i < shape.layers; i++)
     shape.unrotated.push_back(is_last(i, a.rotation_period));
   shape.context = keys.integer("context_length", most_positions, 4096);
   read_local_layers(keys, a, shape);
   read_scales(keys, a, shape);
-  shape.norm_eps = keys.real("attention.layer_norm_rms_epsilon", 0, 1);
+  shape.norm_eps = keys.real(a.layer_norms ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0, 1);
   read_rotation(keys, shape, a.whole_yarn);
   if (shape.architecture == "gemma3") {
     shape.local_rotation.emplace();

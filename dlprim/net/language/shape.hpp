@@ -3,9 +3,11 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "arrangement.hpp"
 #include "gguf.hpp"
 
 namespace dlprim {
@@ -19,7 +21,13 @@ struct TensorNames {
   const char *post_attention_norm = nullptr, *post_inner_norm = nullptr;  // of architectures that have these
   const char *sinks = nullptr, *router = nullptr, *expert_gates = nullptr, *expert_ups = nullptr,
              *expert_outs = nullptr;  // * is an expert's number
+  const char *shared_router = nullptr, *shared_gate = nullptr, *shared_up = nullptr,
+             *shared_out = nullptr;  // of the expert that all tokens take
+  std::span<const Part> parts = {};  // what layers have under other names, or other tensors hold
 };
+
+/// What products go through: SiLU; GELU, by its tanh form or exactly; as GPT-OSS has it (experts.hpp).
+enum class Gate : std::uint8_t { silu, gelu, exact_gelu, clamped };
 
 /// Queries and keys are normalized: not at all, each head alone, all heads of each together.
 enum class HeadNorms : std::uint8_t { none, each, together };
@@ -30,10 +38,17 @@ struct Architecture {
   bool neighbours = false;  ///< GGUF files have elements side by side that rotate together
   bool always_neighbours = false;  ///< folders, too
   HeadNorms head_norms = HeadNorms::none;
-  bool gelu = false, scaled_embeddings = false;
+  Gate gate = Gate::silu;  ///< where a folder does not say
+  bool gated = true;  ///< otherwise a product, what it goes through, and a product
+  bool layer_norms = false;  ///< they take the mean away, and may have biases
+  const char* eps = "rms_norm_eps";  ///< what folders call that of norms
+  bool scaled_embeddings = false;
   bool sinks = false;  ///< heads attend to nothing, too, with a score of their own
-  bool clamped_gates = false, expert_biases = false;
+  bool expert_biases = false;
+  bool packed_experts = false;  ///< folders may have them in MXFP4
   bool normalized_experts = true;  ///< where files do not say
+  const char* expert_inner = nullptr;  ///< what folders call the width of an expert; null: as without experts
+  bool shared_expert = false;  ///< all tokens take one more, weighed by a sigmoid
   bool named_post_norm = false;  ///< GGUF files name the norm before gated products after attention
   bool tied = false;  ///< where a folder does not say
   bool whole_yarn = true;  ///< numbers of elements are rounded
@@ -63,11 +78,13 @@ struct Rotation {
   double magnitude = 1;  ///< of cosines and sines
 };
 
-/// A decoder of blocks of attention and gated products, with root-mean-square norms before or behind them.
+/// A decoder of blocks of attention and products, mostly gated, with norms before or behind them.
 struct LanguageShape {
   std::string architecture;
   std::int64_t layers = 0, width = 0, heads = 0, key_heads = 0, head_width = 0, inner = 0;
   std::int64_t experts = 0, experts_used = 0;  ///< of each layer, and of a token; none: one gated product for all
+  std::int64_t expert_inner = 0, shared_inner = 0;  ///< of each, and of one that all tokens take; 0: there is none
+  std::vector<bool> dense;  ///< layers without experts; none: no layer is one, where there are experts
   std::int64_t context = 0;  ///< positions that the model was trained for
   std::int64_t vocabulary = 0;
   std::int64_t rotated = 0;  ///< elements of a head that rotate with the position
@@ -83,8 +100,8 @@ struct LanguageShape {
   std::vector<bool> unrotated;  ///< layers that do not know positions; none: no layer is one
   bool neighbours = false;  ///< elements 2 i and 2 i + 1 rotate together; otherwise i and i + rotated / 2
   HeadNorms head_norms = HeadNorms::none;
-  bool gelu = false;  ///< the gate is GELU's tanh form; otherwise SiLU
-  bool clamped_gates = false, sinks = false, expert_biases = false;
+  Gate gate = Gate::silu;
+  bool gated = true, layer_norms = false, sinks = false, expert_biases = false;
   bool normalized_experts = true;  ///< shares of a token's experts add up to 1
   bool pre_norms = true;  ///< what attention and gated products get is normalized
   bool post_norms = false;  ///< what they give is normalized before it is added

@@ -39,8 +39,10 @@ LanguageSource open_folder(const std::string& path) {
   const Json config = folder.json("config.json", largest_config);
   LanguageSource source;
   source.name = folder.name();
-  source.weights = std::make_unique<Checkpoint>(folder);
-  source.shape = read_shape(config, *source.weights);
+  auto weights = std::make_unique<Checkpoint>(folder);
+  source.shape = read_shape(config, *weights);
+  weights->arrange(source.shape);
+  source.weights = std::move(weights);
   source.vocabulary = read_vocabulary(folder.json("tokenizer.json", largest_vocabulary), source.shape.vocabulary);
   read_ends(config, "config.json", source);
   read_generation_ends(folder, source);

@@ -4,9 +4,12 @@
 #include <dlprim/error.hpp>
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "../../runtime/system.hpp"
 #include "../checked.hpp"
+#include "arrangement.hpp"
 
 namespace dlprim {
 
@@ -14,14 +17,23 @@ namespace {
 
 constexpr std::size_t most_dims = 4;
 
-constexpr WeightLayout layouts[] = {{WeightType::f32, "F32", 1, 4},           {WeightType::f16, "F16", 1, 2},
-                                    {WeightType::bf16, "BF16", 1, 2},         {WeightType::q4_0, "Q4_0", 32, 18},
-                                    {WeightType::q4_1, "Q4_1", 32, 20},       {WeightType::q5_0, "Q5_0", 32, 22},
-                                    {WeightType::q5_1, "Q5_1", 32, 24},       {WeightType::q8_0, "Q8_0", 32, 34},
-                                    {WeightType::q2_k, "Q2_K", 256, 84},      {WeightType::q3_k, "Q3_K", 256, 110},
-                                    {WeightType::q4_k, "Q4_K", 256, 144},     {WeightType::q5_k, "Q5_K", 256, 176},
-                                    {WeightType::q6_k, "Q6_K", 256, 210},     {WeightType::iq4_nl, "IQ4_NL", 32, 18},
-                                    {WeightType::iq4_xs, "IQ4_XS", 256, 136}, {WeightType::mxfp4, "MXFP4", 32, 17}};
+constexpr WeightLayout layouts[] = {{WeightType::f32, "F32", 1, 4},
+                                    {WeightType::f16, "F16", 1, 2},
+                                    {WeightType::bf16, "BF16", 1, 2},
+                                    {WeightType::q4_0, "Q4_0", 32, 18},
+                                    {WeightType::q4_1, "Q4_1", 32, 20},
+                                    {WeightType::q5_0, "Q5_0", 32, 22},
+                                    {WeightType::q5_1, "Q5_1", 32, 24},
+                                    {WeightType::q8_0, "Q8_0", 32, 34},
+                                    {WeightType::q2_k, "Q2_K", 256, 84},
+                                    {WeightType::q3_k, "Q3_K", 256, 110},
+                                    {WeightType::q4_k, "Q4_K", 256, 144},
+                                    {WeightType::q5_k, "Q5_K", 256, 176},
+                                    {WeightType::q6_k, "Q6_K", 256, 210},
+                                    {WeightType::iq4_nl, "IQ4_NL", 32, 18},
+                                    {WeightType::iq4_xs, "IQ4_XS", 256, 136},
+                                    {WeightType::mxfp4, "MXFP4", 32, 17},
+                                    {WeightType::u8, "U8", 1, 1}};
 
 }  // namespace
 
@@ -29,7 +41,8 @@ const WeightLayout& layout_of(WeightType type) {
   for (const WeightLayout& layout : layouts)
     if (layout.type == type) return layout;
   std::string names;
-  for (const WeightLayout& layout : layouts) names += (names.empty() ? "" : ", ") + std::string(layout.name);
+  for (const WeightLayout& layout : layouts)
+    if (layout.type != WeightType::u8) names += (names.empty() ? "" : ", ") + std::string(layout.name);
   throw ValidationError("[gguf] elements of type " + std::to_string(std::uint32_t(type)) +
                         " are not supported; expected " + names);
 }
@@ -83,6 +96,15 @@ void WeightFile::place(std::uint64_t data) {
       fail(order[i]->text() + " overlaps " + order[i - 1]->text());
 }
 
+void WeightFile::replace(const std::vector<std::string>& stored, std::vector<WeightTensor> others) {
+  const std::set<std::string> gone(stored.begin(), stored.end());
+  std::erase_if(tensors_, [&](const WeightTensor& t) { return gone.contains(t.name); });
+  std::ranges::move(others, std::back_inserter(tensors_));
+  places_.clear();
+  for (std::size_t i = 0; i < tensors_.size(); i++)
+    if (!places_.emplace(tensors_[i].name, i).second) fail("the tensor '" + tensors_[i].name + "' is there twice");
+}
+
 const WeightTensor* WeightFile::find(const std::string& name) const noexcept {
   const auto found = places_.find(name);
   return found == places_.end() ? nullptr : &tensors_[found->second];
@@ -90,6 +112,10 @@ const WeightTensor* WeightFile::find(const std::string& name) const noexcept {
 
 void WeightFile::read(const WeightTensor& tensor, std::uint64_t offset, std::span<std::byte> to) const {
   if (offset > tensor.bytes || to.size() > tensor.bytes - offset) fail(tensor.text() + " is read beyond its end");
+  if (tensor.arrangement)
+    return read_arranged(tensor, offset, to, [&](const WeightTensor& stored, std::uint64_t from, auto bytes) {
+      read(stored, from, bytes);
+    });
   files_[tensor.file]->read(tensor.begin + offset, to);
 }
 

@@ -12,6 +12,8 @@
 namespace dlprim {
 
 class RegularFile;
+struct Arrangement;
+struct Part;
 
 /// Element types, with their numbers in GGUF files. Those behind the first three pack blocks of numbers.
 enum class WeightType : std::uint32_t {
@@ -31,6 +33,7 @@ enum class WeightType : std::uint32_t {
   iq4_nl = 20,
   iq4_xs = 23,
   mxfp4 = 39,
+  u8 = 0x10000,  // bytes, of which arrangements make weights; not in GGUF files
 };
 
 /// How a type's blocks lie in memory.
@@ -47,6 +50,7 @@ struct WeightTensor {
   std::vector<std::int64_t> sizes;     ///< outermost first, all above 0; the last is whole blocks
   std::uint64_t begin = 0, bytes = 0;  ///< in the file
   std::size_t file = 0;                ///< which of the files
+  std::shared_ptr<const Arrangement> arrangement;  ///< of what the file holds, in place of a position; or null
   std::int64_t elements() const noexcept;
   std::string text() const;  ///< "'name' Q4_0 [2, 3]"
 };
@@ -61,7 +65,7 @@ class WeightFile {
   const std::vector<WeightTensor>& tensors() const noexcept { return tensors_; }
   /// The tensor of a name, or null.
   const WeightTensor* find(const std::string& name) const noexcept;
-  /// Fills `to` with bytes of a tensor from `offset` on.
+  /// Fills `to` with bytes of a tensor from `offset` on: whole rows of one that is arranged.
   void read(const WeightTensor& tensor, std::uint64_t offset, std::span<std::byte> to) const;
 
  protected:
@@ -73,6 +77,8 @@ class WeightFile {
   void add(WeightTensor tensor);
   /// Checks the tensors of the file opened last, whose data begin at a byte of it.
   void place(std::uint64_t data);
+  /// Takes tensors out, which others have become, and adds these.
+  void replace(const std::vector<std::string>& stored, std::vector<WeightTensor> others);
 
   std::vector<std::unique_ptr<RegularFile>> files_;
   std::vector<WeightTensor> tensors_;

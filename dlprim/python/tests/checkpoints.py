@@ -4,9 +4,11 @@
 import json
 import struct
 
+import gguf_blocks
+import numpy as np
 import tokenizers
 
-TYPES = {"float32": "F32", "float16": "F16"}
+TYPES = {"float32": "F32", "float16": "F16", "uint8": "U8"}
 
 
 def characters(size, end="<end>"):
@@ -25,6 +27,34 @@ def save(folder, model, tokenizer=None, **options):
     model.save_pretrained(folder, **options)
     (tokenizer or characters(model.config.vocab_size)).save(str(folder / "tokenizer.json"))
     return folder
+
+
+def mxfp4(x):
+    """Matrices [n, k] as 16 bytes for each group of 32 numbers, two that follow each other in a byte, and exponents."""
+    data, _ = gguf_blocks.pack_mxfp4(x)
+    data = data.reshape(*x.shape[:-1], -1, 17)
+    low, high = data[..., 1:] & 15, data[..., 1:] >> 4
+    numbers = np.concatenate([low, high], -1)
+    return np.ascontiguousarray(numbers[..., ::2] | numbers[..., 1::2] << 4), np.ascontiguousarray(data[..., 0])
+
+
+def save_mxfp4(folder, model):
+    """GPT-OSS as it is published; gives the tensors. The model gets the numbers that transformers reads out of them."""
+    import torch
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+    stored = {}
+    for name, parameter in model.named_parameters():
+        if not name.endswith("_proj"):
+            stored[name] = parameter.detach().numpy()
+            continue
+        blocks, scales = mxfp4(parameter.detach().numpy().swapaxes(1, 2))
+        stored |= {name + "_blocks": blocks, name + "_scales": scales}
+        parameter.data = convert_moe_packed_tensors(torch.tensor(blocks), torch.tensor(scales), dtype=torch.float32)
+    save(folder, model)
+    change(folder / "config.json", quantization_config={"quant_method": "mxfp4"})
+    (folder / "model.safetensors").write_bytes(packed(stored))
+    return stored
 
 
 def change(path, **values):

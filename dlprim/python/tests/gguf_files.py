@@ -88,6 +88,7 @@ LAYER_OF_GEMMA = LAYER | {
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
+SHARED = {f"mlp.shared_expert.{own}_proj": f"ffn_{own}_shexp" for own in ("gate", "up", "down")}
 FUSED = {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}
 LAYERS = {
     "gemma2": LAYER_OF_GEMMA,
@@ -97,6 +98,8 @@ LAYERS = {
     "seed_oss": LAYER | {"post_attention_layernorm": "post_attention_norm"},
     "phi3": LAYER | FUSED,
     "gpt-oss": LAYER | {"post_attention_layernorm": "post_attention_norm"},
+    "qwen2moe": LAYER | SHARED | {"mlp.shared_expert_gate": "ffn_gate_inp_shexp"},
+    "starcoder2": LAYER | {"mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"},
     "glm4": LAYER | FUSED | {"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"},
 }
 # Pairs that rotate together lie side by side in files of these; in checkpoints they are apart.
@@ -163,6 +166,13 @@ def scaling(rope, config, a):
     return own
 
 
+def norm_eps(config, a):
+    for own in ("norm_epsilon", "layer_norm_eps"):
+        if hasattr(config, own):
+            return {a + "attention.layer_norm_epsilon": getattr(config, own)}
+    return {a + "attention.layer_norm_rms_epsilon": config.rms_norm_eps}
+
+
 def model_values(config, architecture):
     a = architecture + "."
     rope = config.rope_parameters.get("full_attention", config.rope_parameters)
@@ -171,9 +181,11 @@ def model_values(config, architecture):
     own = {a + "expert_count": experts, a + "expert_used_count": config.num_experts_per_tok} if experts else {}
     if architecture == "gpt-oss":
         own[a + "expert_feed_forward_length"] = config.intermediate_size
-    if architecture == "qwen3moe":
+    if architecture in ("qwen2moe", "qwen3moe"):
         own[a + "expert_feed_forward_length"] = config.moe_intermediate_size
-    if getattr(config, "sliding_window", None) and architecture not in ("qwen2", "qwen3", "qwen3moe", "llama"):
+    if architecture == "qwen2moe":
+        own[a + "expert_shared_feed_forward_length"] = config.shared_expert_intermediate_size
+    if getattr(config, "sliding_window", None) and architecture != "llama" and not architecture.startswith("qwen"):
         own[a + "attention.sliding_window"] = config.sliding_window
     if architecture == "gemma2":
         own[a + "attn_logit_softcapping"] = config.attn_logit_softcapping
@@ -197,7 +209,7 @@ def model_values(config, architecture):
             a + "attention.head_count_kv": config.num_key_value_heads,
             a + "attention.key_length": width,
             a + "attention.value_length": width,
-            a + "attention.layer_norm_rms_epsilon": config.rms_norm_eps,
+            **norm_eps(config, a),
             a + "rope.freq_base": float(rope["rope_theta"]),
         }
     )
@@ -225,8 +237,8 @@ def write_model(path, model, architecture, kind=F32, extra=None):
 
     config, tensors = model.config, {}
     for name, parameter in model.named_parameters():
-        own = kind if parameter.ndim > 1 else F32
-        x = parameter.detach().numpy()
+        x = parameter.detach().numpy().squeeze()  # what scores one thing is a vector
+        own = kind if x.ndim > 1 else F32
         if architecture == "gpt-oss" and (".mlp." in name or "sinks" in name):
             tensors |= oss_tensors(name, parameter, kind)
             continue

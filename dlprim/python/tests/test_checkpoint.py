@@ -5,7 +5,17 @@ import checkpoints
 import numpy as np
 import pytest
 from building import dlprim as program
-from test_generator import ARCHITECTURES, TOKENS, YARN, YARN_OF_OLMO3, check, tiny, tiny_long, tiny_mixture
+from test_generator import (
+    ARCHITECTURES,
+    TOKENS,
+    YARN,
+    YARN_OF_OLMO3,
+    check,
+    tiny,
+    tiny_gpt_oss,
+    tiny_long,
+    tiny_mixture,
+)
 
 import dlprim
 
@@ -86,13 +96,40 @@ def test_layers_that_do_not_rotate(tmp_path):
     check(checkpoints.save(tmp_path, model), model)
 
 
-MIXTURES = [("qwen3moe", True), ("qwen3moe", False), ("olmoe", True), ("olmoe", False), ("llama", True)]
+MIXTURES = [
+    ("qwen2moe", True),
+    ("qwen2moe", False),
+    ("qwen3moe", True),
+    ("qwen3moe", False),
+    ("olmoe", True),
+    ("olmoe", False),
+    ("llama", True),
+]
 
 
 @pytest.mark.parametrize("architecture, normalized", MIXTURES)
 def test_mixtures_of_experts(architecture, normalized, tmp_path):
     model = tiny_mixture(architecture, norm_topk_prob=normalized)
     check(checkpoints.save(tmp_path, model), model)
+
+
+@pytest.mark.parametrize("architecture", ["qwen2moe", "qwen3moe"])
+@pytest.mark.parametrize("dense", [{"mlp_only_layers": [1]}, {"decoder_sparse_step": 2}])
+def test_layers_without_experts(architecture, dense, tmp_path):
+    model = tiny_mixture(architecture, **dense)
+    check(checkpoints.save(tmp_path, model), model)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_gpt_oss(dtype, tmp_path):
+    checkpoints.save(tmp_path, tiny_gpt_oss().to(dtype))
+    check(tmp_path, transformers.AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval())
+
+
+def test_gpt_oss_as_published(tmp_path):
+    model = tiny_gpt_oss()
+    checkpoints.save_mxfp4(tmp_path, model)
+    check(tmp_path, model)
 
 
 def test_mixtures_that_clip_are_refused(tmp_path):

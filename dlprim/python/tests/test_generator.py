@@ -30,6 +30,7 @@ ARCHITECTURES = {
     "exaone4": "Exaone4",
     "seed_oss": "SeedOss",
     "ernie4_5": "Ernie4_5",
+    "starcoder2": "Starcoder2",
 }
 YARN_OF_OLMO3 = {"rope_type": "yarn", "rope_theta": 5e3, "factor": 4.0, "original_max_position_embeddings": 16}
 ROTATIONS_OF_GEMMA3 = {
@@ -71,6 +72,7 @@ OPTIONS = {
     "exaone4": {"num_hidden_layers": 4, "sliding_window": 8},
     "seed_oss": {"pad_token_id": None},
     "ernie4_5": {"pad_token_id": None},
+    "starcoder2": {"sliding_window": 8},
     "smollm3": {"num_hidden_layers": 4, "pad_token_id": None},
     "glm4": {
         "pad_token_id": None,
@@ -78,6 +80,7 @@ OPTIONS = {
         "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
     },
 }
+TIED = ("qwen2", "smollm3", "ernie4_5", "starcoder2")
 TOKENS = np.random.default_rng(3).integers(0, 256, 19).tolist()
 
 
@@ -93,7 +96,7 @@ def tiny(architecture, width=64, inner=96, vocab=260, **more):
         num_key_value_heads=2,
         head_dim=more.pop("head_dim", width // 4),
         max_position_embeddings=more.pop("max_position_embeddings", 64),
-        tie_word_embeddings=architecture.startswith("gemma") or architecture in ("qwen2", "smollm3", "ernie4_5"),
+        tie_word_embeddings=architecture.startswith("gemma") or architecture in TIED,
         bos_token_id=None,
         eos_token_id=vocab - 1,
         **more,
@@ -141,9 +144,10 @@ def test_element_types(kind, tmp_path):
     check(gguf_files.write_model(tmp_path / "tiny.gguf", model, "llama", getattr(gguf_files, kind)), model)
 
 
-def tiny_mixture(architecture, width=64, norm_topk_prob=True):
-    own = {"moe_intermediate_size": width, "num_experts": 6, "norm_topk_prob": norm_topk_prob, "decoder_sparse_step": 1}
+def tiny_mixture(architecture, width=64, norm_topk_prob=True, **more):
+    own = {"moe_intermediate_size": width, "num_experts": 6, "norm_topk_prob": norm_topk_prob, **more}
     name, more = {
+        "qwen2moe": ("Qwen2Moe", {**own, "shared_expert_intermediate_size": 96}),
         "qwen3moe": ("Qwen3Moe", own),
         "olmoe": ("Olmoe", {"num_experts": 6, "norm_topk_prob": norm_topk_prob, "pad_token_id": None}),
         "llama": ("Mixtral", {"num_local_experts": 6}),
@@ -151,11 +155,11 @@ def tiny_mixture(architecture, width=64, norm_topk_prob=True):
     return tiny(name, width=width, inner=width, head_dim=width // 4, num_experts_per_tok=3, **more)
 
 
-@pytest.mark.parametrize("architecture", ["qwen3moe", "olmoe", "llama"])
+@pytest.mark.parametrize("architecture", ["qwen2moe", "qwen3moe", "olmoe", "llama"])
 @pytest.mark.parametrize("kind", ["F32", "Q8_0", "Q4_0", "Q5_1"])
 def test_mixtures_of_experts(architecture, kind, tmp_path):
     """The prompt goes expert by expert, further tokens with copies of theirs."""
-    model = tiny_mixture(architecture, norm_topk_prob=architecture != "olmoe")
+    model = tiny_mixture(architecture, norm_topk_prob=architecture not in ("olmoe", "qwen2moe"))
     check(gguf_files.write_model(tmp_path / "tiny.gguf", model, architecture, getattr(gguf_files, kind)), model)
 
 
@@ -203,7 +207,7 @@ def test_frequencies(tmp_path):
 
 
 @pytest.mark.parametrize("dtype, tolerance", [("float16", 1e-2), ("bfloat16", 8e-2)])
-@pytest.mark.parametrize("architecture", ["gemma2", "phi3", "granite", "olmo2", "glm4"])
+@pytest.mark.parametrize("architecture", ["gemma2", "phi3", "granite", "olmo2", "glm4", "starcoder2"])
 def test_half_precision(architecture, dtype, tolerance, tmp_path):
     model = tiny(architecture)
     path = gguf_files.write_model(tmp_path / "tiny.gguf", model, architecture)

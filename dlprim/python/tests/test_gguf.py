@@ -97,6 +97,7 @@ HOSTILE = {
     "out of range": [head(1) + info(sizes=(2**40, 2**40)) + bytes(64)],
     "a size of": [head(1) + info(sizes=(0,)) + bytes(64), head(1) + info(sizes=(2**63, 2)) + bytes(64)],
     "dimensions": [head(1) + info(dims=0) + bytes(64), head(1) + info(dims=1000000) + bytes(64)],
+    "elements of type 65536": [head(1) + info(kind=65536) + bytes(256)],
     "not supported; expected F32": [head(1) + info(kind=1234) + bytes(256)],
     "whole blocks": [head(1) + info(sizes=(33,), kind=gguf_files.Q8_0) + bytes(256)],
     "not aligned": [head(1) + info(offset=4) + bytes(512)],
@@ -172,7 +173,34 @@ def values_of(architecture, **own):
 
 FACTORS = np.ones(8, np.float32)
 OSS = {"attention.sliding_window": 4, "expert_count": 2, "expert_used_count": 1}
+MIXTURE = {"expert_count": 2, "expert_used_count": 1, "expert_shared_feed_forward_length": 32}
+EXPERTS = {f"blk.0.ffn_{name}_exps.weight": np.ones((2, 32, 32), np.float32) for name in ("gate", "up", "down")}
+EXPERTS["blk.0.ffn_gate_inp.weight"] = np.ones((2, 32), np.float32)
+LAYER_NORM = {"attention.layer_norm_epsilon": 1e-5}
 WRONG_ARCHITECTURES = [
+    (
+        "no 'qwen2moe.expert_shared_feed_forward_length'",
+        values_of("qwen2moe", expert_count=2, expert_used_count=1),
+        EXPERTS,
+    ),
+    ("no tensor 'blk.0.ffn_gate_inp_shexp.weight'", values_of("qwen2moe", **MIXTURE), EXPERTS),
+    (
+        "expected a tensor .32., got 'blk.0.ffn_gate_inp_shexp.weight'",
+        values_of("qwen2moe", **MIXTURE),
+        {**EXPERTS, "blk.0.ffn_gate_inp_shexp.weight": np.ones(31, np.float32)},
+    ),
+    (
+        "no tensor 'blk.0.ffn_gate_shexp.weight'",
+        values_of("qwen2moe", **MIXTURE),
+        {**EXPERTS, "blk.0.ffn_gate_inp_shexp.weight": np.ones((1, 32), np.float32)},
+    ),
+    ("no 'starcoder2.attention.layer_norm_epsilon'", values_of("starcoder2"), {}),
+    ("ffn_gate.weight' F32 .32, 32. belongs to no model", values_of("starcoder2", **LAYER_NORM), {}),
+    (
+        "expected 32 numbers, got 'blk.0.attn_norm.bias'",
+        values_of("starcoder2", **LAYER_NORM),
+        {"blk.0.attn_norm.bias": np.ones(31, np.float32)},
+    ),
     ("no tensor 'blk.0.post_attention_norm", values_of("gpt-oss", **OSS), {}),
     (
         "no tensor 'blk.0.attn_sinks",

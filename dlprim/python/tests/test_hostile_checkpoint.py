@@ -9,7 +9,7 @@ import struct
 import checkpoints
 import numpy as np
 import pytest
-from test_generator import tiny
+from test_generator import tiny, tiny_gpt_oss
 
 import dlprim
 
@@ -104,7 +104,10 @@ def test_tensors_that_make_no_model(saved, folder):
         ({norm: np.ones(7, np.float32)}, "expected 64 numbers, got 'model.norm.weight'"),
         ({query: np.ones((64, 32), np.float32)}, "expected a matrix .64, 64., got"),
         ({"lm_head.weight": None}, "no tensor 'lm_head.weight'"),
-        ({"model.layers.0.mlp.up_proj.bias": np.ones(96, np.float32)}, "up_proj.bias' F32 .96. belongs to no model"),
+        ({"model.layers.0.mlp.more.bias": np.ones(96, np.float32)}, "more.bias' F32 .96. belongs to no model"),
+        ({"model.layers.0.mlp.up_proj.bias": np.ones(96, np.float32)}, "biases of some"),
+        ({"model.layers.0.mlp.down_proj.bias": np.ones(96, np.float32)}, "expected 64 numbers, got"),
+        ({norm: np.ones(64, np.uint8)}, f"'{norm}': elements of type U8 are not supported"),
         ({"model.layers.0.self_attn.q_proj.bias": np.ones(64, np.float32)}, "biases of some"),
     ]:
         changed = {name: x for name, x in {**tensors, **change}.items() if x is not None}
@@ -112,9 +115,29 @@ def test_tensors_that_make_no_model(saved, folder):
         refused(folder, message)
 
 
+QWEN = {
+    "model_type": "qwen2_moe",
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 64,
+    "shared_expert_intermediate_size": 64,
+}
 WRONG = {
     "'falcon' are not supported": {"model_type": "falcon"},
-    "'gpt_oss' are not supported": {"model_type": "gpt_oss"},
+    "'mamba' are not supported": {"model_type": "mamba"},
+    "for 'swiglu_limit'": {"model_type": "gpt_oss", "swiglu_limit": 5.0},
+    "this 'quantization_config'": {"model_type": "gpt_oss", "quantization_config": {"quant_method": "bitsandbytes"}},
+    "'quant_method' is missing": {"model_type": "gpt_oss", "quantization_config": {}},
+    "expected an object, got": {"model_type": "gpt_oss", "quantization_config": 3},
+    "for 'moe_intermediate_size', got 0": {**QWEN, "moe_intermediate_size": 0},
+    "for 'shared_expert_intermediate_size'": {**QWEN, "shared_expert_intermediate_size": 2**40},
+    "for 'decoder_sparse_step', got 0": {**QWEN, "decoder_sparse_step": 0},
+    "an integer for 'mlp_only_layers'": {**QWEN, "mlp_only_layers": [0, "1"]},
+    "windows without 'layer_types'": {**QWEN, "use_sliding_window": True, "sliding_window": 4},
+    "no tensor 'model.layers.0.mlp.gate.weight'": {**QWEN, "mlp_only_layers": [-1, 1, 2**40]},
+    "expected a matrix .80, 64., got 'model.layers.0": {**QWEN, "mlp_only_layers": [0], "intermediate_size": 80},
+    "'norm_epsilon' is missing": {"model_type": "starcoder2"},
+    "no tensor 'model.layers.0.mlp.c_fc.weight'": {"model_type": "starcoder2", "norm_epsilon": 1e-5},
     "'num_experts' is missing": {"model_type": "mixtral"},
     "no tensor 'model.layers.0.block_sparse_moe.gate": {
         "model_type": "mixtral",
@@ -170,6 +193,67 @@ WRONG = {
 def test_wrong_models(message, folder):
     checkpoints.change(folder / "config.json", **WRONG[message])
     refused(folder, message)
+
+
+@pytest.fixture(scope="module")
+def experts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("experts") / "model"
+    return folder, checkpoints.save_mxfp4(folder, tiny_gpt_oss(layers=1))
+
+
+GATES, DOWN = ("model.layers.0.mlp.experts." + name for name in ("gate_up_proj", "down_proj"))
+SINKS = "model.layers.0.self_attn.sinks"
+WRONG_EXPERTS = [
+    ("scales for each of these groups, got .*_blocks'", {GATES + "_scales": None}),
+    ("scales for each of these groups, got .*_scales'", {GATES + "_scales": np.zeros((6, 192, 1), np.uint8)}),
+    ("scales for each of these groups, got .*_scales'", {GATES + "_scales": np.zeros((6, 192, 2), np.float32)}),
+    ("bytes in groups of 16, got", {GATES + "_blocks": np.zeros((6, 192, 2, 8), np.uint8)}),
+    ("bytes in groups of 16, got", {GATES + "_blocks": np.zeros((6, 192, 32), np.uint8)}),
+    ("bytes in groups of 16, got", {DOWN + "_blocks": np.zeros((6, 64, 3, 16), np.float32)}),
+    ("another number of dimensions, got", {DOWN + "_blocks": np.zeros(64, np.uint8)}),
+    ("whole groups of 2 rows, got", {GATES + "_bias": np.zeros((6, 191), np.float32)}),
+    ("expected a matrix .6, 96., got", {GATES + "_bias": np.zeros((6, 96), np.float32)}),
+    ("expected a matrix .6, 64., got", {DOWN + "_bias": np.zeros((5, 64), np.float32)}),
+    ("floating point numbers, got", {DOWN + "_bias": np.zeros((6, 64), np.uint8)}),
+    ("is there twice", {DOWN: np.zeros((6, 96, 64), np.float32)}),
+    ("another number of dimensions, got", {DOWN: np.zeros(64, np.float32), DOWN + "_blocks": None}),
+    ("down_proj_scales': elements of type U8", {DOWN + "_blocks": None}),
+    ("no tensor '.*down_proj.weight'", {DOWN + "_blocks": None, DOWN + "_scales": None}),
+    (
+        "expected a tensor .6, 96, 64., got .*gate_proj.weight' MXFP4 .6, 48, 64.",
+        {GATES + "_blocks": np.zeros((6, 96, 2, 16), np.uint8), GATES + "_scales": np.zeros((6, 96, 2), np.uint8)},
+    ),
+    (
+        "expected a tensor .6, 64, 96., got .*down_proj.weight' F32 .6, 96, 64.",
+        {DOWN: np.zeros((6, 64, 96), np.float32), DOWN + "_blocks": None, DOWN + "_scales": None},
+    ),
+    ("expected 4 numbers, got .*sinks", {SINKS: np.zeros(5, np.float32)}),
+    ("no tensor '.*sinks.weight'", {SINKS: None}),
+    ("is there twice", {SINKS + ".weight": np.zeros(4, np.float32)}),
+]
+
+
+@pytest.mark.parametrize("message, change", WRONG_EXPERTS)
+def test_experts_that_do_not_fit(message, change, experts, tmp_path):
+    folder = shutil.copytree(experts[0], tmp_path / "model")
+    changed = {name: x for name, x in {**experts[1], **change}.items() if x is not None}
+    (folder / "model.safetensors").write_bytes(checkpoints.packed(changed))
+    refused(folder, message)
+
+
+def test_scales_in_another_file(experts, tmp_path):
+    """Bytes and their exponents need not lie together."""
+    folder = shutil.copytree(experts[0], tmp_path / "model")
+    (folder / "model.safetensors").unlink()
+    parts = [{}, {}]
+    for name, x in experts[1].items():
+        parts[name.endswith("_scales")][name] = x
+    for i, part in enumerate(parts):
+        (folder / f"model-{i}.safetensors").write_bytes(checkpoints.packed(part))
+    weight_map = {name: f"model-{i}.safetensors" for i, part in enumerate(parts) for name in part}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    want, got = (dlprim.Generator(path).scores([1, 2, 3]) for path in (experts[0], folder))
+    np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "generation_config.json"])
