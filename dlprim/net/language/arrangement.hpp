@@ -9,7 +9,7 @@ namespace dlprim {
 
 /// What becomes a tensor of its own of one that a layer has: of every `step` runs of rows that of number `first`.
 struct Part {
-  const char *stored, *name;  ///< behind the layer's number, with ".weight" or ".bias"
+  const char *stored, *name;  ///< behind the layer's number, with ".weight" or ".bias"; null: nothing needs the tensor
   int axis = 0;  ///< the stored dimension that is divided; that of a transposed matrix is its last
   std::int64_t step = 1, first = 0;
   bool heads = false;  ///< a run is a head; otherwise a row

@@ -17,8 +17,11 @@ constexpr std::uint64_t largest_header = std::uint64_t(16) << 20, largest_index 
 constexpr std::size_t most_files = 512;
 constexpr std::size_t deepest = 16;  // nested lists and objects
 
-constexpr std::pair<const char*, WeightType> types[] = {
-    {"F32", WeightType::f32}, {"F16", WeightType::f16}, {"BF16", WeightType::bf16}, {"U8", WeightType::u8}};
+constexpr std::pair<const char*, WeightType> types[] = {{"F32", WeightType::f32},
+                                                        {"F16", WeightType::f16},
+                                                        {"BF16", WeightType::bf16},
+                                                        {"U8", WeightType::u8},
+                                                        {"BOOL", WeightType::u8}};
 
 std::string text_in(const RegularFile& file, std::uint64_t offset, std::uint64_t bytes) {
   std::string result(std::size_t(bytes), '\0');
@@ -38,6 +41,7 @@ WeightTensor tensor_of(const std::string& name, const Json& entry) {
   if (row == std::end(types)) refuse(name, type);
   WeightTensor t;
   t.name = name, t.type = row->second, t.sizes = fields.integers("shape");
+  if (t.sizes.empty()) t.sizes = {1};
   const std::vector<std::int64_t> place = fields.integers("data_offsets");
   if (place.size() != 2 || place[0] < 0 || place[1] < place[0]) fields.fail("expected two offsets, the end last");
   t.begin = std::uint64_t(place[0]), t.bytes = std::uint64_t(place[1] - place[0]);
@@ -101,8 +105,9 @@ void Checkpoint::arrange(const LanguageShape& shape) {
       const WeightTensor *whole = find(layer + part.stored),
                          *scales = part.scales ? find(layer + part.scales) : nullptr;
       if (!whole) continue;
-      parts.push_back(arranged(part, layer + part.name, *whole, scales, part.heads ? shape.head_width : 1));
       stored.push_back(whole->name);
+      if (!part.name) continue;
+      parts.push_back(arranged(part, layer + part.name, *whole, scales, part.heads ? shape.head_width : 1));
       if (scales) stored.push_back(scales->name);
     }
   replace(stored, std::move(parts));

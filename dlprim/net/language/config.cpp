@@ -79,6 +79,40 @@ constexpr TensorNames starcoder_names = [] {
   result.up = "mlp.c_fc", result.inner_out = "mlp.c_proj";
   return result;
 }();
+constexpr TensorNames phi_names = [] {
+  TensorNames result = names;
+  result.output_norm = "model.final_layernorm", result.attention_out = "self_attn.dense";
+  result.up = "mlp.fc1", result.inner_out = "mlp.fc2";
+  return result;
+}();
+// Of each head the queries, the keys and the values; masks that old files have.
+constexpr Part neox_parts[] = {
+    {.stored = "attention.query_key_value.weight", .name = "attention.query.weight", .step = 3, .heads = true},
+    {.stored = "attention.query_key_value.weight",
+     .name = "attention.key.weight",
+     .step = 3,
+     .first = 1,
+     .heads = true},
+    {.stored = "attention.query_key_value.weight",
+     .name = "attention.value.weight",
+     .step = 3,
+     .first = 2,
+     .heads = true},
+    {.stored = "attention.query_key_value.bias", .name = "attention.query.bias", .step = 3, .heads = true},
+    {.stored = "attention.query_key_value.bias", .name = "attention.key.bias", .step = 3, .first = 1, .heads = true},
+    {.stored = "attention.query_key_value.bias", .name = "attention.value.bias", .step = 3, .first = 2, .heads = true},
+    {.stored = "attention.bias", .name = nullptr},
+    {.stored = "attention.masked_bias", .name = nullptr}};
+constexpr TensorNames neox_names = [] {
+  TensorNames result = names;
+  result.embeddings = "gpt_neox.embed_in", result.output_norm = "gpt_neox.final_layer_norm";
+  result.output = "embed_out", result.layer = "gpt_neox.layers.";
+  result.queries = "attention.query", result.keys = "attention.key", result.values = "attention.value";
+  result.attention_out = "attention.dense";
+  result.up = "mlp.dense_h_to_4h", result.inner_out = "mlp.dense_4h_to_h";
+  result.parts = neox_parts;
+  return result;
+}();
 // With norms behind attention and gated products, and before the latter perhaps.
 constexpr TensorNames with_post_norms(const char* inner, const char* attention, const char* post_inner) {
   TensorNames result = names;
@@ -93,10 +127,13 @@ constexpr TensorNames glm_names =
 
 const TensorNames& names_of(const std::string& model) {
   constexpr std::pair<const char*, const TensorNames*> others[] = {
-      {"qwen3_moe", &qwen_mixture},   {"mixtral", &mixtral},   {"gemma2", &gemma_names},
-      {"gemma3_text", &gemma_names},  {"olmo2", &olmo_names},  {"olmo3", &olmo_names},
-      {"exaone4", &olmo_names},       {"glm4", &glm_names},    {"olmoe", &qwen_mixture},
-      {"qwen2_moe", &shared_mixture}, {"gpt_oss", &oss_names}, {"starcoder2", &starcoder_names}};
+      {"qwen3_moe", &qwen_mixture}, {"mixtral", &mixtral},
+      {"gemma2", &gemma_names},     {"gemma3_text", &gemma_names},
+      {"olmo2", &olmo_names},       {"olmo3", &olmo_names},
+      {"exaone4", &olmo_names},     {"glm4", &glm_names},
+      {"olmoe", &qwen_mixture},     {"qwen2_moe", &shared_mixture},
+      {"gpt_oss", &oss_names},      {"starcoder2", &starcoder_names},
+      {"phi", &phi_names},          {"gpt_neox", &neox_names}};
   for (const auto& [name, own] : others)
     if (model == name) return *own;
   return names;
@@ -135,6 +172,10 @@ struct RotationSource {
   const Json& parameters;
   Fields &rope, &config;
   Fields& of(const char* key) const { return parameters.contains(key) ? rope : config; }
+  // What GPT-NeoX's files call it, where they have that.
+  const char* key(const char* usual, const char* other) const {
+    return !parameters.contains(usual) && config.has(other) ? other : usual;
+  }
   double number(const char* key, double least, double largest, std::optional<double> otherwise = {}) const {
     return real(rope, key, least, largest, otherwise);
   }
@@ -180,7 +221,8 @@ void read_long_rotation(const RotationSource& from, const LanguageShape& shape, 
 // What `rope` says, `config` where it is silent.
 Rotation read_rotation(const RotationSource& from, const LanguageShape& shape, double usual_base) {
   Rotation rotation;
-  rotation.base = real(from.of("rope_theta"), "rope_theta", 1, 1e12, usual_base);
+  const char* base = from.key("rope_theta", "rotary_emb_base");
+  rotation.base = real(from.of(base), base, 1, 1e12, usual_base);
   std::string type = from.rope.text("rope_type", from.rope.text("type", "default"));
   if (shape.architecture == "phi3" && (type == "su" || type == "yarn")) type = "longrope";
   if (type == "linear") {
@@ -211,7 +253,8 @@ void read_rotations(const Json& json, Fields& config, LanguageShape& shape, cons
     Fields rope(own, source);
     const RotationSource from{own, rope, config};
     const double usual = a.rotated_part ? a.rotated_part : 1;
-    const double part = real(from.of("partial_rotary_factor"), "partial_rotary_factor", 1e-3, 1, usual);
+    const char* key = from.key("partial_rotary_factor", "rotary_pct");
+    const double part = real(from.of(key), key, 1e-3, 1, usual);
     if (part != 1 && !a.rotated_part) refuse("heads that rotate in part are");
     shape.rotated = std::int64_t(double(shape.head_width) * part);
     return read_rotation(from, shape, a.rotation_base);
@@ -264,6 +307,7 @@ void read_scales(const Json& json, Fields& config, LanguageShape& shape, const A
     shape.score_cap = cap("attn_logit_softcapping", a.score_cap);
     shape.output_cap = cap("final_logit_softcapping", a.output_cap);
   }
+  if (a.output_scale) shape.output_scale = real(config, "logit_scale", 1e-6, 1e9, a.output_scale);
   if (!a.multipliers) return;
   shape.embedding_scale = real(config, "embedding_multiplier", 1e-6, 1e9, 1);
   shape.added_scale = real(config, "residual_multiplier", 1e-6, 1e9, 1);
@@ -312,7 +356,8 @@ void check_options(Fields& config, const Architecture& a) {
       refuse("weights that are packed by this 'quantization_config' are");
   }
   if (a.gate == Gate::clamped) real(config, "swiglu_limit", 7, 7, 7), real(config, "swiglu_alpha", 1.702, 1.702, 1.702);
-  for (const char* option : {"use_bidirectional_attention", "add_cross_attention", "is_encoder_decoder"})
+  for (const char* option :
+       {"use_bidirectional_attention", "add_cross_attention", "is_encoder_decoder", "use_qk_norm", "qk_layernorm"})
     if (config.flag(option, false)) refuse(std::string("'") + option + "' is");
 }
 
@@ -323,8 +368,8 @@ Gate read_gate(Fields& config, const Architecture& a) {
                                                     {"gelu_new", Gate::gelu},
                                                     {"gelu", Gate::exact_gelu}};
   if (a.gate == Gate::clamped) return a.gate;
-  const std::string usual = a.gate == Gate::gelu ? "gelu_pytorch_tanh" : "silu";
-  const std::string name = config.text("hidden_activation", config.text("hidden_act", usual));
+  const std::string name = config.text("hidden_activation", config.text("hidden_act", ""));
+  if (name.empty()) return a.gate;
   for (const auto& [own, gate] : known) {
     if (name != own) continue;
     // Gemma's first files say gelu and mean its approximation.
@@ -345,6 +390,7 @@ LanguageShape read_shape(const Json& json, const WeightFile& file) {
   LanguageShape shape = shape_of(a);
   shape.architecture = model, shape.names = &names_of(model);
   shape.neighbours = a.always_neighbours, shape.gate = read_gate(config, a), shape.norm_offset = a.norm_offset;
+  shape.parallel = config.flag("use_parallel_residual", a.parallel);
   shape.tied = config.flag("tie_word_embeddings", a.tied);
   shape.layers = integer(config, "num_hidden_layers", 4096), shape.width = integer(config, "hidden_size", most);
   shape.heads = integer(config, "num_attention_heads", 4096);

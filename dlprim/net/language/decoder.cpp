@@ -130,6 +130,7 @@ Decoder::Decoder(Queue& queue, const WeightFile& file, const LanguageShape& shap
   embeddings_ = reader.weights(weight(names.embeddings), shape.vocabulary, shape.width);
   output_norm_ = read_norm(reader, names.output_norm);
   if (!shape.tied) output_ = reader.weights(weight(names.output), shape.vocabulary, shape.width);
+  output_bias_ = reader.bias(std::string(names.output) + ".bias", shape.vocabulary);
   for (std::int64_t i = 0; i < shape.layers; i++) {
     Layer& layer = layers_.emplace_back();
     layer.local = !shape.local.empty() && shape.local[std::size_t(i)];
@@ -148,7 +149,10 @@ Decoder::Decoder(Queue& queue, const WeightFile& file, const LanguageShape& shap
 void Decoder::read_layer(Reader& reader, Layer& layer, const std::string& name) {
   const TensorNames& names = *shape_.names;
   const auto norm = [&](const char* own) { return read_norm(reader, name + own); };
-  if (shape_.pre_norms) layer.attention_norm = norm(names.attention_norm), layer.inner_norm = norm(names.inner_norm);
+  if (shape_.pre_norms) {
+    layer.attention_norm = norm(names.attention_norm);
+    layer.inner_norm = shape_.parallel && shape_.one_norm ? layer.attention_norm : norm(names.inner_norm);
+  }
   if (shape_.post_norms) {
     layer.post_attention_norm = norm(names.post_attention_norm);
     layer.post_inner_norm = norm(names.post_inner_norm);
@@ -425,13 +429,14 @@ Tensor Decoder::mixed(const Layer& layer, const Tensor& x) const {
   return apply(queue_, "y0 = x0 + x1 / (1 + exp(-x2));", {result, multiplied(layer.shared, x, {}), weight});
 }
 
-Tensor Decoder::gated(const Layer& layer, const Tensor& x) const {
+// The total and what the layer's products make of x.
+Tensor Decoder::gated(const Layer& layer, const Tensor& x, const Tensor& total) const {
   const Tensor input = normalized(x, layer.inner_norm);
   const bool added = adds(layer.post_inner_norm);
   if (!layer.experts.defined())
-    return sum(multiplied(layer.inner, input, added ? x : Tensor()), layer.post_inner_norm, x);
+    return sum(multiplied(layer.inner, input, added ? total : Tensor()), layer.post_inner_norm, total);
   const Tensor result = mixed(layer, input);
-  return added ? apply(queue_, "y0 = x0 + x1;", {result, x}) : sum(result, layer.post_inner_norm, x);
+  return added ? apply(queue_, "y0 = x0 + x1;", {result, total}) : sum(result, layer.post_inner_norm, total);
 }
 
 // Keeps the tokens and sees which factors divide frequencies now: where they change, all so far is computed anew.
@@ -461,11 +466,14 @@ Tensor Decoder::pass(const Tensor& tokens, std::int64_t rows) {
   mask_ = past > 0 && m > 1 ? mask(past, m, 0) : Tensor();
   const bool cut = m > 1 && past + m > shape_.window;  // a window begins behind the first key, or before some queries
   local_mask_ = !shape_.local.empty() && m > 1 && (past > 0 || cut) ? mask(past, m, shape_.window) : Tensor();
-  for (const Layer& layer : layers_) x = gated(layer, attended(layer, x, past));
+  for (const Layer& layer : layers_) {
+    const Tensor total = attended(layer, x, past);
+    x = gated(layer, shape_.parallel ? x : total, total);
+  }
   length_ = past + m;
   x = normalized(narrow(x, 0, m - rows, rows), output_norm_);
   const Tensor scores(queue_, dtype_, {rows, shape_.vocabulary});
-  (output_.defined() ? output_ : embeddings_).multiply(queue_, x, scores);
+  (output_.defined() ? output_ : embeddings_).multiply(queue_, x, scores, output_bias_);
   const double cap = shape_.output_cap;
   if (cap) return apply(queue_, "y0 = w1 * tanh(x0 * w0);", {scores}, {shape_.output_scale / cap, cap});
   return shape_.output_scale == 1 ? scores : apply(queue_, "y0 = x0 * w0;", {scores}, {shape_.output_scale});

@@ -87,7 +87,7 @@ class Decoder : public TokenModel {
   Tensor normalized(const Tensor& x, const Norm& norm) const;
   Tensor normalized_heads(const Layer& layer, const Tensor& heads) const;
   Tensor attended(const Layer& layer, const Tensor& x, std::int64_t past) const;
-  Tensor gated(const Layer& layer, const Tensor& x) const;
+  Tensor gated(const Layer& layer, const Tensor& x, const Tensor& total) const;
   Tensor multiplied(const Products& products, const Tensor& x, const Tensor& addend) const;
   Tensor mixed(const Layer& layer, const Tensor& x) const;
   void rotate(const Tensor& heads, std::int64_t past, const Angles& angles) const;
@@ -104,6 +104,7 @@ class Decoder : public TokenModel {
   DataType dtype_;
   Weights embeddings_, output_;  // the second undefined where the first serves
   Norm output_norm_;
+  Tensor output_bias_;
   Tensor mask_, local_mask_;
   Angles angles_, long_angles_, local_angles_;  // undefined where there are no others
   Tensor tokens_;  // so far, where there are long angles

@@ -126,7 +126,41 @@ constexpr Architecture architectures[] = {
      .layer_norms = true,
      .eps = "norm_epsilon",
      .tied = true,
-     .period = 1}};
+     .period = 1},
+    {.name = "stablelm",
+     .model_type = "stablelm",
+     .layer_norms = true,
+     .one_norm = true,
+     .eps = "layer_norm_eps",
+     .rotated_part = 0.25},
+    {.name = "gptneox",
+     .model_type = "gpt_neox",
+     .gate = Gate::exact_gelu,
+     .gated = false,
+     .layer_norms = true,
+     .parallel = true,
+     .eps = "layer_norm_eps",
+     .rotated_part = 0.25},
+    {.name = "phi2",
+     .model_type = "phi",
+     .gate = Gate::gelu,
+     .gated = false,
+     .layer_norms = true,
+     .parallel = true,
+     .one_norm = true,
+     .eps = "layer_norm_eps",
+     .rotated_part = 0.5},
+    {.name = "command-r",
+     .model_type = "cohere",
+     .neighbours = true,
+     .always_neighbours = true,
+     .layer_norms = true,
+     .parallel = true,
+     .one_norm = true,
+     .eps = "layer_norm_eps",
+     .tied = true,
+     .rotation_base = 5e5,
+     .output_scale = 0.0625}};
 
 constexpr TensorNames gguf_names = [] {
   TensorNames result = {
@@ -253,6 +287,7 @@ void read_scales(const Keys& keys, const Architecture& a, LanguageShape& shape) 
   shape.output_cap = a.output_cap ? keys.real("final_logit_softcapping", 1e-6, most, a.output_cap) : 0;
   const std::int64_t largest = shape.architecture == "gemma2" ? 46 : shape.architecture == "gemma3" ? 62 : 0;
   if (shape.layers == largest) shape.score_scale = 1 / std::sqrt(double(shape.width) / double(shape.heads));
+  if (a.output_scale) shape.output_scale = keys.real("logit_scale", 1e-6, most, a.output_scale);
   if (!a.multipliers) return;
   shape.embedding_scale = keys.real("embedding_scale", 1e-6, most, 1);
   shape.added_scale = keys.real("residual_scale", 1e-6, most, 1);
@@ -278,6 +313,7 @@ LanguageShape shape_of(const Architecture& a) {
   LanguageShape shape;
   shape.architecture = a.name, shape.head_norms = a.head_norms, shape.gate = a.gate;
   shape.gated = a.gated, shape.layer_norms = a.layer_norms;
+  shape.parallel = a.parallel, shape.one_norm = a.one_norm;
   shape.sinks = a.sinks, shape.expert_biases = a.expert_biases;
   shape.normalized_experts = a.normalized_experts;
   shape.pre_norms = a.pre_norms, shape.post_norms = a.post_norms;
@@ -356,6 +392,7 @@ LanguageShape read_shape(const GgufFile& file) {
   if (keys.integer("attention.value_length", most, shape.head_width) != shape.head_width)
     throw NotImplementedError("[language] keys and values of unequal width are not supported");
   read_experts(keys, a, shape);
+  shape.parallel = file.flag(keys.prefix + "use_parallel_residual").value_or(a.parallel);
   if (a.scaled_embeddings) shape.embedding_scale = std::sqrt(double(shape.width));
   for (std::int64_t i = 0; a.rotation_period && i < shape.layers; i++)
     shape.unrotated.push_back(is_last(i, a.rotation_period));

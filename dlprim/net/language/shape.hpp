@@ -41,6 +41,8 @@ struct Architecture {
   Gate gate = Gate::silu;  ///< where a folder does not say
   bool gated = true;  ///< otherwise a product, what it goes through, and a product
   bool layer_norms = false;  ///< they take the mean away, and may have biases
+  bool parallel = false;  ///< attention and products get the same input, where a file does not say
+  bool one_norm = false;  ///< which is then normalized once for both
   const char* eps = "rms_norm_eps";  ///< what folders call that of norms
   bool scaled_embeddings = false;
   bool sinks = false;  ///< heads attend to nothing, too, with a score of their own
@@ -64,6 +66,7 @@ struct Architecture {
   std::int64_t rotation_period = 0;  ///< of so many layers the last does not rotate; 0: all do
   double rotated_part = 0;  ///< of each head, where a folder does not say; 0: all of it, always
   bool multipliers = false;  ///< files have factors of embeddings, of what layers add, and of scores
+  double output_scale = 0;  ///< of tokens' scores, where a folder does not say; 0: files have none
 };
 /// Throws NotImplementedError for names that are not supported.
 const Architecture& architecture_of(const std::string& name, const char* Architecture::* kind);
@@ -103,6 +106,8 @@ struct LanguageShape {
   Gate gate = Gate::silu;
   bool gated = true, layer_norms = false, sinks = false, expert_biases = false;
   bool normalized_experts = true;  ///< shares of a token's experts add up to 1
+  bool parallel = false;  ///< products get what attention gets, not what it gives
+  bool one_norm = false;  ///< which is then normalized alike
   bool pre_norms = true;  ///< what attention and gated products get is normalized
   bool post_norms = false;  ///< what they give is normalized before it is added
   bool tied = false;  ///< embeddings give the scores, too

@@ -8,7 +8,7 @@ import gguf_blocks
 import numpy as np
 import tokenizers
 
-TYPES = {"float32": "F32", "float16": "F16", "uint8": "U8"}
+TYPES = {"float32": "F32", "float16": "F16", "uint8": "U8", "bool": "BOOL"}
 
 
 def characters(size, end="<end>"):

@@ -99,12 +99,28 @@ LAYERS = {
     "phi3": LAYER | FUSED,
     "gpt-oss": LAYER | {"post_attention_layernorm": "post_attention_norm"},
     "qwen2moe": LAYER | SHARED | {"mlp.shared_expert_gate": "ffn_gate_inp_shexp"},
+    "gptneox": LAYER
+    | {
+        "attention.query_key_value": "attn_qkv",
+        "attention.dense": "attn_output",
+        "mlp.dense_h_to_4h": "ffn_up",
+        "mlp.dense_4h_to_h": "ffn_down",
+    },
+    "phi2": LAYER | {"self_attn.dense": "attn_output", "mlp.fc1": "ffn_up", "mlp.fc2": "ffn_down"},
     "starcoder2": LAYER | {"mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"},
     "glm4": LAYER | FUSED | {"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"},
 }
 # Pairs that rotate together lie side by side in files of these; in checkpoints they are apart.
 REORDERED = ("llama", "granite", "smollm3")
-TOP = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+TOP = {
+    "model.embed_tokens": "token_embd",
+    "gpt_neox.embed_in": "token_embd",
+    "model.norm": "output_norm",
+    "model.final_layernorm": "output_norm",
+    "gpt_neox.final_layer_norm": "output_norm",
+    "lm_head": "output",
+    "embed_out": "output",
+}
 
 
 def gguf_name(name, architecture):
@@ -190,6 +206,10 @@ def model_values(config, architecture):
     if architecture == "gemma2":
         own[a + "attn_logit_softcapping"] = config.attn_logit_softcapping
         own[a + "final_logit_softcapping"] = config.final_logit_softcapping
+    if hasattr(config, "use_parallel_residual"):
+        own[a + "use_parallel_residual"] = config.use_parallel_residual
+    if architecture == "command-r":
+        own[a + "logit_scale"] = config.logit_scale
     if architecture == "granite":
         own[a + "embedding_scale"] = config.embedding_multiplier
         own[a + "residual_scale"] = config.residual_multiplier
@@ -206,7 +226,7 @@ def model_values(config, architecture):
             a + "feed_forward_length": config.intermediate_size,
             a + "context_length": config.max_position_embeddings,
             a + "attention.head_count": config.num_attention_heads,
-            a + "attention.head_count_kv": config.num_key_value_heads,
+            a + "attention.head_count_kv": getattr(config, "num_key_value_heads", config.num_attention_heads),
             a + "attention.key_length": width,
             a + "attention.value_length": width,
             **norm_eps(config, a),
@@ -252,6 +272,8 @@ def write_model(path, model, architecture, kind=F32, extra=None):
         heads = {"q": config.num_attention_heads, "k": config.num_key_value_heads}.get(name.split("_proj")[0][-1])
         if architecture in REORDERED and heads and "self_attn" in name and "_proj" in name:
             x = neighbours(x, heads)
+        if "query_key_value" in name:  # head by head in checkpoints
+            x = x.reshape(config.num_attention_heads, 3, -1, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
         numbers = pack(x, own)[1]
         if own != F32:
             back = numbers

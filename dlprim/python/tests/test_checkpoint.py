@@ -165,6 +165,34 @@ def test_gemma3_as_version_4_wrote_it(tmp_path):
     check(tmp_path, model)
 
 
+def test_gpt_neox_as_it_is_published(tmp_path):
+    """Other names of what rotates; masks beside the weights."""
+    model = tiny("gptneox")
+    checkpoints.save(tmp_path, model)
+    checkpoints.change(tmp_path / "config.json", rope_parameters=..., rotary_pct=0.25, rotary_emb_base=10000)
+    stored = {name: x.numpy() for name, x in model.state_dict().items()}
+    stored["embed_out.weight"] = stored.pop("lm_head.weight")
+    for i in range(2):
+        own = f"gpt_neox.layers.{i}.attention."
+        stored |= {own + "bias": np.ones((1, 1, 64, 64), bool), own + "masked_bias": np.float32(-1e9)}
+        stored[own + "rotary_emb.inv_freq"] = np.ones(2, np.float32)
+    (tmp_path / "model.safetensors").write_bytes(checkpoints.packed(stored))
+    check(tmp_path, model)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_pytorch_tanh", "silu"])
+def test_activations(activation, tmp_path):
+    """With and without a gate."""
+    for architecture in ("llama", "starcoder2"):
+        model = tiny(architecture, hidden_act=activation)
+        check(checkpoints.save(tmp_path / architecture, model), model)
+
+
+def test_biases_of_gates(tmp_path):
+    model = tiny("llama", mlp_bias=True)
+    check(checkpoints.save(tmp_path, model), model)
+
+
 QWEN = {"use_sliding_window": True, "max_window_layers": 1}
 
 

@@ -3,6 +3,7 @@
 
 import re
 
+import checkpoints
 import gguf_files
 import numpy as np
 import pytest
@@ -31,6 +32,10 @@ ARCHITECTURES = {
     "seed_oss": "SeedOss",
     "ernie4_5": "Ernie4_5",
     "starcoder2": "Starcoder2",
+    "stablelm": "StableLm",
+    "gptneox": "GPTNeoX",
+    "phi2": "Phi",
+    "command-r": "Cohere",
 }
 YARN_OF_OLMO3 = {"rope_type": "yarn", "rope_theta": 5e3, "factor": 4.0, "original_max_position_embeddings": 16}
 ROTATIONS_OF_GEMMA3 = {
@@ -73,6 +78,9 @@ OPTIONS = {
     "seed_oss": {"pad_token_id": None},
     "ernie4_5": {"pad_token_id": None},
     "starcoder2": {"sliding_window": 8},
+    "stablelm": {"use_qkv_bias": True},
+    "gptneox": {"num_key_value_heads": 4},
+    "command-r": {"logit_scale": 0.5, "pad_token_id": None},
     "smollm3": {"num_hidden_layers": 4, "pad_token_id": None},
     "glm4": {
         "pad_token_id": None,
@@ -80,7 +88,7 @@ OPTIONS = {
         "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
     },
 }
-TIED = ("qwen2", "smollm3", "ernie4_5", "starcoder2")
+TIED = ("qwen2", "smollm3", "ernie4_5", "starcoder2", "command-r")
 TOKENS = np.random.default_rng(3).integers(0, 256, 19).tolist()
 
 
@@ -93,7 +101,7 @@ def tiny(architecture, width=64, inner=96, vocab=260, **more):
         intermediate_size=inner,
         num_hidden_layers=more.pop("num_hidden_layers", 2),
         num_attention_heads=4,
-        num_key_value_heads=2,
+        num_key_value_heads=more.pop("num_key_value_heads", 2),
         head_dim=more.pop("head_dim", width // 4),
         max_position_embeddings=more.pop("max_position_embeddings", 64),
         tie_word_embeddings=architecture.startswith("gemma") or architecture in TIED,
@@ -131,6 +139,14 @@ def test_architectures(architecture, tmp_path):
     name = {"olmo3": "olmo2"}.get(architecture, architecture)
     generator = check(gguf_files.write_model(tmp_path / "tiny.gguf", model, name), model)
     assert generator.summary["architecture"] == name and generator.summary["layers"] == model.config.num_hidden_layers
+
+
+@pytest.mark.parametrize("architecture, parallel", [("stablelm", True), ("gptneox", False)])
+def test_what_products_get(architecture, parallel, tmp_path):
+    """What attention gets, too, or what it gives; without its own norm, or with one."""
+    model = tiny(architecture, use_parallel_residual=parallel)
+    check(gguf_files.write_model(tmp_path / "tiny.gguf", model, architecture), model)
+    check(checkpoints.save(tmp_path / "folder", model), model)
 
 
 KINDS = "F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4"
@@ -207,7 +223,7 @@ def test_frequencies(tmp_path):
 
 
 @pytest.mark.parametrize("dtype, tolerance", [("float16", 1e-2), ("bfloat16", 8e-2)])
-@pytest.mark.parametrize("architecture", ["gemma2", "phi3", "granite", "olmo2", "glm4", "starcoder2"])
+@pytest.mark.parametrize("architecture", ["gemma2", "phi3", "granite", "olmo2", "glm4", "starcoder2", "phi2"])
 def test_half_precision(architecture, dtype, tolerance, tmp_path):
     model = tiny(architecture)
     path = gguf_files.write_model(tmp_path / "tiny.gguf", model, architecture)

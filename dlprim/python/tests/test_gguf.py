@@ -194,6 +194,13 @@ WRONG_ARCHITECTURES = [
         values_of("qwen2moe", **MIXTURE),
         {**EXPERTS, "blk.0.ffn_gate_inp_shexp.weight": np.ones((1, 32), np.float32)},
     ),
+    ("'command-r.logit_scale'", values_of("command-r", logit_scale=-1.0, **LAYER_NORM), {}),
+    (
+        "'gptneox.use_parallel_residual': expected true or false",
+        values_of("gptneox", use_parallel_residual=1, **LAYER_NORM),
+        {},
+    ),
+    ("expected 258 numbers, got 'output.bias'", values_of("phi2", **LAYER_NORM), {"output.bias": FACTORS}),
     ("no 'starcoder2.attention.layer_norm_epsilon'", values_of("starcoder2"), {}),
     ("ffn_gate.weight' F32 .32, 32. belongs to no model", values_of("starcoder2", **LAYER_NORM), {}),
     (

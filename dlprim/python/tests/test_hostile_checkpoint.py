@@ -57,13 +57,13 @@ HOSTILE = {
         header(entry(begin=8, end=0)),
         header({**entry(), "data_offsets": []}),
     ],
-    "bytes, expected": [header(entry((3,))), header(entry((1,), 0, 8))],
+    "bytes, expected": [header(entry((3,))), header(entry(())), header(entry((1,), 0, 8))],
     "cut off": [header(entry((2**17, 2**20), 0, 2**39)), header(entry(begin=2**39, end=2**39 + 8))],
     "an integer for 'data_offsets'": [header(entry(begin=2**62, end=2**62 + 8)), header(entry(end=2**64))],
     "an integer for 'shape'": [header(entry((2**62, 2))), header(entry((0.5,)))],
     "out of range": [header(entry((2**40, 2**40)))],
     "a size of": [header(entry((0,), 0, 0)), header(entry((-2,)))],
-    "dimensions": [header(entry(())), header(entry((1,) * 9))],
+    "dimensions": [header(entry((1,) * 9))],
     "overlaps": [header(entry(), entry((2,), 4, 12), data=16)],
     "bytes behind the header": [header(entry(), data=16), header(entry(), entry((1,), 12, 16), data=16)],
     "unknown keys": [header({**entry(), "more": 1})],
@@ -136,6 +136,18 @@ WRONG = {
     "windows without 'layer_types'": {**QWEN, "use_sliding_window": True, "sliding_window": 4},
     "no tensor 'model.layers.0.mlp.gate.weight'": {**QWEN, "mlp_only_layers": [-1, 1, 2**40]},
     "expected a matrix .80, 64., got 'model.layers.0": {**QWEN, "mlp_only_layers": [0], "intermediate_size": 80},
+    "'qk_layernorm' is": {"model_type": "stablelm", "qk_layernorm": True},
+    "'use_qk_norm' is": {"model_type": "cohere", "use_qk_norm": True},
+    "for 'logit_scale', got 0": {"model_type": "cohere", "logit_scale": 0},
+    "for 'rotary_pct', got 2": {"model_type": "gpt_neox", "layer_norm_eps": 1e-5, "rotary_pct": 2.0},
+    "for 'rotary_emb_base', got 0": {
+        "model_type": "gpt_neox",
+        "layer_norm_eps": 1e-5,
+        "rope_parameters": ...,
+        "rotary_emb_base": 0,
+    },
+    "no matrix 'gpt_neox.embed_in.weight'": {"model_type": "gpt_neox", "layer_norm_eps": 1e-5},
+    "no tensor 'model.final_layernorm.weight'": {"model_type": "phi", "layer_norm_eps": 1e-5},
     "'norm_epsilon' is missing": {"model_type": "starcoder2"},
     "no tensor 'model.layers.0.mlp.c_fc.weight'": {"model_type": "starcoder2", "norm_epsilon": 1e-5},
     "'num_experts' is missing": {"model_type": "mixtral"},
@@ -193,6 +205,22 @@ WRONG = {
 def test_wrong_models(message, folder):
     checkpoints.change(folder / "config.json", **WRONG[message])
     refused(folder, message)
+
+
+def test_heads_that_do_not_fit(tmp_path):
+    """Rows of queries, keys and values are whole heads of each."""
+    checkpoints.save(tmp_path, tiny("gptneox"))
+    name = "gpt_neox.layers.0.attention.query_key_value."
+    for change, message in [
+        ({name + "weight": np.ones((190, 64), np.float32)}, "expected whole groups of 48 rows, got"),
+        ({name + "weight": np.ones((144, 64), np.float32)}, "expected a matrix .64, 64., got .*query.weight"),
+        ({name + "bias": np.ones((192, 2), np.float32)}, "expected 64 numbers, got .*query.bias"),
+        ({name + "bias": np.ones(48, np.float32)}, "expected 64 numbers, got .*query.bias"),
+    ]:
+        folder = shutil.copytree(tmp_path, tmp_path / "changed", ignore=lambda *_: ["changed"])
+        (folder / "model.safetensors").write_bytes(checkpoints.packed({**tensors_of(tmp_path), **change}))
+        refused(folder, message)
+        shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module")
