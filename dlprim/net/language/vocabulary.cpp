@@ -22,7 +22,9 @@ constexpr Way ways[] = {{"gpt-2", gpt2_words, false},        {"default", gpt2_wo
                         {"dbrx", words_by_threes, false},    {"smaug-bpe", words_by_threes, false},
                         {"glm4", words_by_threes, false},    {"chatglm-bpe", words_by_threes, false},
                         {"refact", digits_alone, false},     {"starcoder", digits_alone, false},
-                        {"olmo", gpt2_words, false},         {"gpt-4o", words_by_cases, false}};
+                        {"olmo", gpt2_words, false},         {"gpt-4o", words_by_cases, false},
+                        {"phi-2", gpt2_words, false},        {"stablelm2", words_by_ones, false},
+                        {"command-r", digits_alone, false}};
 
 const Way& way_of(const std::string& name) {
   std::string known;

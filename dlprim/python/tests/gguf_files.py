@@ -208,7 +208,7 @@ def model_values(config, architecture):
         own[a + "final_logit_softcapping"] = config.final_logit_softcapping
     if hasattr(config, "use_parallel_residual"):
         own[a + "use_parallel_residual"] = config.use_parallel_residual
-    if architecture == "command-r":
+    if architecture in ("command-r", "cohere2"):
         own[a + "logit_scale"] = config.logit_scale
     if architecture == "granite":
         own[a + "embedding_scale"] = config.embedding_multiplier

@@ -36,6 +36,7 @@ ARCHITECTURES = {
     "gptneox": "GPTNeoX",
     "phi2": "Phi",
     "command-r": "Cohere",
+    "cohere2": "Cohere2",
 }
 YARN_OF_OLMO3 = {"rope_type": "yarn", "rope_theta": 5e3, "factor": 4.0, "original_max_position_embeddings": 16}
 ROTATIONS_OF_GEMMA3 = {
@@ -81,6 +82,7 @@ OPTIONS = {
     "stablelm": {"use_qkv_bias": True},
     "gptneox": {"num_key_value_heads": 4},
     "command-r": {"logit_scale": 0.5, "pad_token_id": None},
+    "cohere2": {"num_hidden_layers": 4, "sliding_window": 8, "logit_scale": 0.5, "pad_token_id": None},
     "smollm3": {"num_hidden_layers": 4, "pad_token_id": None},
     "glm4": {
         "pad_token_id": None,
@@ -88,7 +90,7 @@ OPTIONS = {
         "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
     },
 }
-TIED = ("qwen2", "smollm3", "ernie4_5", "starcoder2", "command-r")
+TIED = ("qwen2", "smollm3", "ernie4_5", "starcoder2", "command-r", "cohere2")
 TOKENS = np.random.default_rng(3).integers(0, 256, 19).tolist()
 
 

@@ -23,6 +23,7 @@ SPLITS = {
     r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
 }
+SPLITS |= {"phi-2": SPLITS["gpt-2"], "stablelm2": SPLITS["qwen2"]}
 SPLITS["dbrx"] = SPLITS["smaug-bpe"] = SPLITS["glm4"] = SPLITS["llama-bpe"]
 CORPUS = [
     "The quick brown fox jumps over the lazy dog, and the dog doesn't mind: it's 12345 degrees!",
