@@ -113,6 +113,29 @@ constexpr TensorNames neox_names = [] {
   result.parts = neox_parts;
   return result;
 }();
+// Matrices that lie transposed, and masks. The first files lack the prefix.
+constexpr Part gpt2_parts[] = {
+    {.stored = "attn.c_attn.weight", .name = "attn.c_attn.weight", .axis = 1, .transposed = true},
+    {.stored = "attn.c_proj.weight", .name = "attn.c_proj.weight", .axis = 1, .transposed = true},
+    {.stored = "mlp.c_fc.weight", .name = "mlp.c_fc.weight", .axis = 1, .transposed = true},
+    {.stored = "mlp.c_proj.weight", .name = "mlp.c_proj.weight", .axis = 1, .transposed = true},
+    {.stored = "attn.bias", .name = nullptr},
+    {.stored = "attn.masked_bias", .name = nullptr}};
+constexpr TensorNames bare_gpt2_names = [] {
+  TensorNames result = names;
+  result.embeddings = "wte", result.positions = "wpe", result.output_norm = "ln_f", result.layer = "h.";
+  result.attention_norm = "ln_1", result.inner_norm = "ln_2";
+  result.qkv = "attn.c_attn", result.attention_out = "attn.c_proj";
+  result.up = "mlp.c_fc", result.inner_out = "mlp.c_proj";
+  result.parts = gpt2_parts;
+  return result;
+}();
+constexpr TensorNames gpt2_names = [] {
+  TensorNames result = bare_gpt2_names;
+  result.embeddings = "transformer.wte", result.positions = "transformer.wpe";
+  result.output_norm = "transformer.ln_f", result.layer = "transformer.h.";
+  return result;
+}();
 // With norms behind attention and gated products, and before the latter perhaps.
 constexpr TensorNames with_post_norms(const char* inner, const char* attention, const char* post_inner) {
   TensorNames result = names;
@@ -125,7 +148,8 @@ constexpr TensorNames olmo_names = with_post_norms(nullptr, "post_attention_laye
 constexpr TensorNames glm_names =
     with_post_norms("post_attention_layernorm", "post_self_attn_layernorm", "post_mlp_layernorm");
 
-const TensorNames& names_of(const std::string& model) {
+const TensorNames& names_of(const std::string& model, const WeightFile& file) {
+  if (model == "gpt2") return file.find("wte.weight") ? bare_gpt2_names : gpt2_names;
   constexpr std::pair<const char*, const TensorNames*> others[] = {
       {"qwen3_moe", &qwen_mixture}, {"mixtral", &mixtral},
       {"gemma2", &gemma_names},     {"gemma3_text", &gemma_names},
@@ -150,6 +174,20 @@ Json without_nulls(const Json& object) {
   return result;
 }
 
+// What GPT-2 and GPT-NeoX call otherwise, by its usual name.
+void rename_members(Json& config) {
+  constexpr std::pair<const char*, const char*> others[] = {{"n_embd", "hidden_size"},
+                                                            {"n_layer", "num_hidden_layers"},
+                                                            {"n_head", "num_attention_heads"},
+                                                            {"n_inner", "intermediate_size"},
+                                                            {"n_positions", "max_position_embeddings"},
+                                                            {"activation_function", "hidden_act"},
+                                                            {"rotary_pct", "partial_rotary_factor"},
+                                                            {"rotary_emb_base", "rope_theta"}};
+  for (const auto& [own, usual] : others)
+    if (config.contains(own) && !config.contains(usual)) config[usual] = config[own];
+}
+
 std::int64_t integer(Fields& config, const char* key, std::int64_t largest,
                      std::optional<std::int64_t> otherwise = {}) {
   const std::int64_t value = config.integer(key, otherwise);
@@ -172,10 +210,6 @@ struct RotationSource {
   const Json& parameters;
   Fields &rope, &config;
   Fields& of(const char* key) const { return parameters.contains(key) ? rope : config; }
-  // What GPT-NeoX's files call it, where they have that.
-  const char* key(const char* usual, const char* other) const {
-    return !parameters.contains(usual) && config.has(other) ? other : usual;
-  }
   double number(const char* key, double least, double largest, std::optional<double> otherwise = {}) const {
     return real(rope, key, least, largest, otherwise);
   }
@@ -221,8 +255,7 @@ void read_long_rotation(const RotationSource& from, const LanguageShape& shape, 
 // What `rope` says, `config` where it is silent.
 Rotation read_rotation(const RotationSource& from, const LanguageShape& shape, double usual_base) {
   Rotation rotation;
-  const char* base = from.key("rope_theta", "rotary_emb_base");
-  rotation.base = real(from.of(base), base, 1, 1e12, usual_base);
+  rotation.base = real(from.of("rope_theta"), "rope_theta", 1, 1e12, usual_base);
   std::string type = from.rope.text("rope_type", from.rope.text("type", "default"));
   if (shape.architecture == "phi3" && (type == "su" || type == "yarn")) type = "longrope";
   if (type == "linear") {
@@ -253,8 +286,7 @@ void read_rotations(const Json& json, Fields& config, LanguageShape& shape, cons
     Fields rope(own, source);
     const RotationSource from{own, rope, config};
     const double usual = a.rotated_part ? a.rotated_part : 1;
-    const char* key = from.key("partial_rotary_factor", "rotary_pct");
-    const double part = real(from.of(key), key, 1e-3, 1, usual);
+    const double part = real(from.of("partial_rotary_factor"), "partial_rotary_factor", 1e-3, 1, usual);
     if (part != 1 && !a.rotated_part) refuse("heads that rotate in part are");
     shape.rotated = std::int64_t(double(shape.head_width) * part);
     return read_rotation(from, shape, a.rotation_base);
@@ -355,9 +387,10 @@ void check_options(Fields& config, const Architecture& a) {
     if (!a.packed_experts || packing.text("quant_method") != "mxfp4")
       refuse("weights that are packed by this 'quantization_config' are");
   }
+  if (!config.flag("scale_attn_weights", true)) refuse("scores that are not scaled are");
   if (a.gate == Gate::clamped) real(config, "swiglu_limit", 7, 7, 7), real(config, "swiglu_alpha", 1.702, 1.702, 1.702);
-  for (const char* option :
-       {"use_bidirectional_attention", "add_cross_attention", "is_encoder_decoder", "use_qk_norm", "qk_layernorm"})
+  for (const char* option : {"use_bidirectional_attention", "add_cross_attention", "is_encoder_decoder", "use_qk_norm",
+                             "qk_layernorm", "scale_attn_by_inverse_layer_idx"})
     if (config.flag(option, false)) refuse(std::string("'") + option + "' is");
 }
 
@@ -381,14 +414,15 @@ Gate read_gate(Fields& config, const Architecture& a) {
 }  // namespace
 
 LanguageShape read_shape(const Json& json, const WeightFile& file) {
-  const Json present = without_nulls(json);
+  Json present = without_nulls(json);
+  rename_members(present);
   Fields config(present, "config.json");
   const std::string model = config.text("model_type");
   if (model == "gemma3") refuse("models of texts and images are");
   const Architecture& a = architecture_of(model, &Architecture::model_type);
   check_options(config, a);
   LanguageShape shape = shape_of(a);
-  shape.architecture = model, shape.names = &names_of(model);
+  shape.architecture = model, shape.names = &names_of(model, file);
   shape.neighbours = a.always_neighbours, shape.gate = read_gate(config, a), shape.norm_offset = a.norm_offset;
   shape.parallel = config.flag("use_parallel_residual", a.parallel);
   shape.tied = config.flag("tie_word_embeddings", a.tied);
@@ -396,7 +430,7 @@ LanguageShape read_shape(const Json& json, const WeightFile& file) {
   shape.heads = integer(config, "num_attention_heads", 4096);
   shape.key_heads = integer(config, "num_key_value_heads", 4096, shape.heads);
   shape.head_width = integer(config, "head_dim", 256, std::max<std::int64_t>(1, shape.width / shape.heads));
-  shape.inner = integer(config, "intermediate_size", most);
+  shape.inner = integer(config, "intermediate_size", most, a.positions ? std::optional(4 * shape.width) : std::nullopt);
   if (shape.names->router) read_experts(config, shape, a);
   shape.context = integer(config, "max_position_embeddings", most_positions, 4096);
   read_window(json, config, shape, a), read_unrotated(config, shape, a), read_scales(json, config, shape, a);

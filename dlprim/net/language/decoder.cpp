@@ -128,13 +128,14 @@ Decoder::Decoder(Queue& queue, const WeightFile& file, const LanguageShape& shap
   const TensorNames& names = *shape.names;
   const auto weight = [](const char* name) { return std::string(name) + ".weight"; };
   embeddings_ = reader.weights(weight(names.embeddings), shape.vocabulary, shape.width);
+  if (shape.positions) positions_ = reader.weights(weight(names.positions), shape.context, shape.width);
   output_norm_ = read_norm(reader, names.output_norm);
   if (!shape.tied) output_ = reader.weights(weight(names.output), shape.vocabulary, shape.width);
   output_bias_ = reader.bias(std::string(names.output) + ".bias", shape.vocabulary);
   for (std::int64_t i = 0; i < shape.layers; i++) {
     Layer& layer = layers_.emplace_back();
     layer.local = !shape.local.empty() && shape.local[std::size_t(i)];
-    layer.rotated = shape.unrotated.empty() || !shape.unrotated[std::size_t(i)];
+    layer.rotated = !shape.positions && (shape.unrotated.empty() || !shape.unrotated[std::size_t(i)]);
     read_layer(reader, layer, names.layer + std::to_string(i) + ".");
   }
   reader.expect_all_used(shape);
@@ -463,6 +464,11 @@ Tensor Decoder::pass(const Tensor& tokens, std::int64_t rows) {
   const std::int64_t m = tokens.numel(), past = length_;
   Tensor x = embeddings_.rows(queue_, tokens);
   if (shape_.embedding_scale != 1) x = apply(queue_, "y0 = x0 * w0;", {x}, {shape_.embedding_scale});
+  if (positions_.defined()) {
+    const Tensor numbers(queue_, DataType::int64, {m});
+    sequence(queue_, numbers.view(queue_), past, 1);
+    x = apply(queue_, "y0 = x0 + x1;", {x, positions_.rows(queue_, numbers)});
+  }
   mask_ = past > 0 && m > 1 ? mask(past, m, 0) : Tensor();
   const bool cut = m > 1 && past + m > shape_.window;  // a window begins behind the first key, or before some queries
   local_mask_ = !shape_.local.empty() && m > 1 && (past > 0 || cut) ? mask(past, m, shape_.window) : Tensor();

@@ -102,6 +102,7 @@ class Decoder : public TokenModel {
   LanguageShape shape_;
   std::int64_t context_, length_ = 0, coming_ = 0;  // positions with room, in the cache, and announced
   DataType dtype_;
+  Weights positions_;  // undefined where nothing is added
   Weights embeddings_, output_;  // the second undefined where the first serves
   Norm output_norm_;
   Tensor output_bias_;

@@ -127,6 +127,14 @@ constexpr Architecture architectures[] = {
      .eps = "norm_epsilon",
      .tied = true,
      .period = 1},
+    {.name = "gpt2",
+     .model_type = "gpt2",
+     .gate = Gate::gelu,
+     .gated = false,
+     .layer_norms = true,
+     .positions = true,
+     .eps = "layer_norm_epsilon",
+     .tied = true},
     {.name = "stablelm",
      .model_type = "stablelm",
      .layer_norms = true,
@@ -181,6 +189,7 @@ constexpr TensorNames gguf_names = [] {
       "attn_q",        "attn_k",      "attn_v",       "attn_q_norm",   "attn_k_norm", "attn_output",
       "ffn_gate",      "ffn_up",      "ffn_down",     "attn_qkv",      "ffn_up",      "post_attention_norm",
       "post_ffw_norm", "attn_sinks",  "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
+  result.positions = "position_embd";
   result.shared_router = "ffn_gate_inp_shexp", result.shared_gate = "ffn_gate_shexp";
   result.shared_up = "ffn_up_shexp", result.shared_out = "ffn_down_shexp";
   return result;
@@ -326,7 +335,7 @@ LanguageShape shape_of(const Architecture& a) {
   LanguageShape shape;
   shape.architecture = a.name, shape.head_norms = a.head_norms, shape.gate = a.gate;
   shape.gated = a.gated, shape.layer_norms = a.layer_norms;
-  shape.parallel = a.parallel, shape.one_norm = a.one_norm;
+  shape.positions = a.positions, shape.parallel = a.parallel, shape.one_norm = a.one_norm;
   shape.sinks = a.sinks, shape.expert_biases = a.expert_biases;
   shape.normalized_experts = a.normalized_experts;
   shape.pre_norms = a.pre_norms, shape.post_norms = a.post_norms;

@@ -23,6 +23,7 @@ struct TensorNames {
              *expert_outs = nullptr;  // * is an expert's number
   const char *shared_router = nullptr, *shared_gate = nullptr, *shared_up = nullptr,
              *shared_out = nullptr;  // of the expert that all tokens take
+  const char* positions = nullptr;  // embeddings of architectures that have these
   std::span<const Part> parts = {};  // what layers have under other names, or other tensors hold
 };
 
@@ -41,6 +42,7 @@ struct Architecture {
   Gate gate = Gate::silu;  ///< where a folder does not say
   bool gated = true;  ///< otherwise a product, what it goes through, and a product
   bool layer_norms = false;  ///< they take the mean away, and may have biases
+  bool positions = false;  ///< embeddings of positions are added; nothing rotates
   bool parallel = false;  ///< attention and products get the same input, where a file does not say
   bool one_norm = false;  ///< which is then normalized once for both
   const char* eps = "rms_norm_eps";  ///< what folders call that of norms
@@ -106,6 +108,7 @@ struct LanguageShape {
   Gate gate = Gate::silu;
   bool gated = true, layer_norms = false, sinks = false, expert_biases = false;
   bool normalized_experts = true;  ///< shares of a token's experts add up to 1
+  bool positions = false;  ///< embeddings of positions are added to those of tokens; nothing rotates
   bool parallel = false;  ///< products get what attention gets, not what it gives
   bool one_norm = false;  ///< which is then normalized alike
   bool pre_norms = true;  ///< what attention and gated products get is normalized

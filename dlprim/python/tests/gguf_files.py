@@ -99,6 +99,14 @@ LAYERS = {
     "phi3": LAYER | FUSED,
     "gpt-oss": LAYER | {"post_attention_layernorm": "post_attention_norm"},
     "qwen2moe": LAYER | SHARED | {"mlp.shared_expert_gate": "ffn_gate_inp_shexp"},
+    "gpt2": {
+        "ln_1": "attn_norm",
+        "ln_2": "ffn_norm",
+        "attn.c_attn": "attn_qkv",
+        "attn.c_proj": "attn_output",
+        "mlp.c_fc": "ffn_up",
+        "mlp.c_proj": "ffn_down",
+    },
     "gptneox": LAYER
     | {
         "attention.query_key_value": "attn_qkv",
@@ -118,6 +126,9 @@ TOP = {
     "model.norm": "output_norm",
     "model.final_layernorm": "output_norm",
     "gpt_neox.final_layer_norm": "output_norm",
+    "transformer.wte": "token_embd",
+    "transformer.wpe": "position_embd",
+    "transformer.ln_f": "output_norm",
     "lm_head": "output",
     "embed_out": "output",
 }
@@ -171,7 +182,7 @@ def neighbours(x, heads):
 
 def scaling(rope, config, a):
     """What files say of positions that are scaled; tables of factors are tensors."""
-    kind, own = rope["rope_type"], {}
+    kind, own = rope.get("rope_type"), {}
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     if rope.get("partial_rotary_factor", 1) != 1:
         own[a + "rope.dimension_count"] = int(width * rope["partial_rotary_factor"])
@@ -182,8 +193,14 @@ def scaling(rope, config, a):
     return own
 
 
+def rotation_of(config):
+    """Of layers that see everything; empty where nothing rotates."""
+    found = getattr(config, "rope_parameters", {})
+    return found.get("full_attention", found)
+
+
 def norm_eps(config, a):
-    for own in ("norm_epsilon", "layer_norm_eps"):
+    for own in ("norm_epsilon", "layer_norm_eps", "layer_norm_epsilon"):
         if hasattr(config, own):
             return {a + "attention.layer_norm_epsilon": getattr(config, own)}
     return {a + "attention.layer_norm_rms_epsilon": config.rms_norm_eps}
@@ -191,7 +208,7 @@ def norm_eps(config, a):
 
 def model_values(config, architecture):
     a = architecture + "."
-    rope = config.rope_parameters.get("full_attention", config.rope_parameters)
+    rope = rotation_of(config)
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     experts = getattr(config, "num_experts", None) or getattr(config, "num_local_experts", None)
     own = {a + "expert_count": experts, a + "expert_used_count": config.num_experts_per_tok} if experts else {}
@@ -230,7 +247,7 @@ def model_values(config, architecture):
             a + "attention.key_length": width,
             a + "attention.value_length": width,
             **norm_eps(config, a),
-            a + "rope.freq_base": float(rope["rope_theta"]),
+            **({a + "rope.freq_base": float(rope["rope_theta"])} if rope else {}),
         }
     )
 
@@ -272,6 +289,8 @@ def write_model(path, model, architecture, kind=F32, extra=None):
         heads = {"q": config.num_attention_heads, "k": config.num_key_value_heads}.get(name.split("_proj")[0][-1])
         if architecture in REORDERED and heads and "self_attn" in name and "_proj" in name:
             x = neighbours(x, heads)
+        if architecture == "gpt2" and x.ndim == 2 and ".h." in name:
+            x = x.T  # checkpoints have columns in the place of rows
         if "query_key_value" in name:  # head by head in checkpoints
             x = x.reshape(config.num_attention_heads, 3, -1, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
         numbers = pack(x, own)[1]
@@ -282,7 +301,7 @@ def write_model(path, model, architecture, kind=F32, extra=None):
             parameter.data = torch.tensor(np.array(back))
         tensors[gguf_name(name, architecture)] = (x, own)
     for length in ("long", "short"):
-        if factors := config.rope_parameters.get(length + "_factor"):
+        if factors := rotation_of(config).get(length + "_factor"):
             tensors[f"rope_factors_{length}.weight"] = (np.array(factors, np.float32), F32)
     values = {**model_values(config, architecture), **character_vocabulary(config.vocab_size), **(extra or {})}
     return write(path, values, tensors)

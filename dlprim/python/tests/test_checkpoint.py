@@ -180,6 +180,19 @@ def test_gpt_neox_as_it_is_published(tmp_path):
     check(tmp_path, model)
 
 
+def test_gpt2_as_it_is_published(tmp_path):
+    """Without a prefix, with masks beside the weights."""
+    model = tiny("gpt2", inner=256, n_inner=None)
+    checkpoints.save(tmp_path, model)
+    lacks = ("tie_word_embeddings", "intermediate_size", "num_key_value_heads", "head_dim", "n_inner")
+    checkpoints.change(tmp_path / "config.json", **dict.fromkeys(lacks, ...))
+    stored = {name.removeprefix("transformer."): x.numpy() for name, x in model.state_dict().items()}
+    del stored["lm_head.weight"]
+    stored |= {f"h.{i}.attn.bias": np.ones((1, 1, 64, 64), np.float32) for i in range(2)}
+    (tmp_path / "model.safetensors").write_bytes(checkpoints.packed(stored))
+    check(tmp_path, model)
+
+
 @pytest.mark.parametrize("activation", ["gelu", "gelu_pytorch_tanh", "silu"])
 def test_activations(activation, tmp_path):
     """With and without a gate."""

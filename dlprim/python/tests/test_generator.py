@@ -32,6 +32,7 @@ ARCHITECTURES = {
     "seed_oss": "SeedOss",
     "ernie4_5": "Ernie4_5",
     "starcoder2": "Starcoder2",
+    "gpt2": "GPT2",
     "stablelm": "StableLm",
     "gptneox": "GPTNeoX",
     "phi2": "Phi",
@@ -79,6 +80,7 @@ OPTIONS = {
     "seed_oss": {"pad_token_id": None},
     "ernie4_5": {"pad_token_id": None},
     "starcoder2": {"sliding_window": 8},
+    "gpt2": {"n_inner": 96, "num_key_value_heads": 4},
     "stablelm": {"use_qkv_bias": True},
     "gptneox": {"num_key_value_heads": 4},
     "command-r": {"logit_scale": 0.5, "pad_token_id": None},
@@ -90,7 +92,7 @@ OPTIONS = {
         "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
     },
 }
-TIED = ("qwen2", "smollm3", "ernie4_5", "starcoder2", "command-r", "cohere2")
+TIED = ("qwen2", "smollm3", "ernie4_5", "starcoder2", "gpt2", "command-r", "cohere2")
 TOKENS = np.random.default_rng(3).integers(0, 256, 19).tolist()
 
 
@@ -112,7 +114,7 @@ def tiny(architecture, width=64, inner=96, vocab=260, **more):
         **more,
     )
     torch.manual_seed(0)
-    model = getattr(transformers, name + "ForCausalLM")(config).float().eval()
+    model = transformers.AutoModelForCausalLM.from_config(config).float().eval()
     with torch.no_grad():
         for parameter in model.parameters():  # norms and biases that matter
             parameter.add_(0.1 * torch.randn_like(parameter) if parameter.ndim == 1 else 0)

@@ -200,6 +200,12 @@ WRONG_ARCHITECTURES = [
         values_of("gptneox", use_parallel_residual=1, **LAYER_NORM),
         {},
     ),
+    ("no tensor 'position_embd.weight'", values_of("gpt2", **LAYER_NORM), {}),
+    (
+        "expected a matrix .16, 32., got 'position_embd.weight'",
+        values_of("gpt2", **LAYER_NORM),
+        {"position_embd.weight": np.ones((15, 32), np.float32)},
+    ),
     ("expected 258 numbers, got 'output.bias'", values_of("phi2", **LAYER_NORM), {"output.bias": FACTORS}),
     ("no 'starcoder2.attention.layer_norm_epsilon'", values_of("starcoder2"), {}),
     ("ffn_gate.weight' F32 .32, 32. belongs to no model", values_of("starcoder2", **LAYER_NORM), {}),

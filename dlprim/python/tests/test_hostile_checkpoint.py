@@ -139,14 +139,18 @@ WRONG = {
     "'qk_layernorm' is": {"model_type": "stablelm", "qk_layernorm": True},
     "'use_qk_norm' is": {"model_type": "cohere", "use_qk_norm": True},
     "for 'logit_scale', got 0": {"model_type": "cohere", "logit_scale": 0},
-    "for 'rotary_pct', got 2": {"model_type": "gpt_neox", "layer_norm_eps": 1e-5, "rotary_pct": 2.0},
-    "for 'rotary_emb_base', got 0": {
+    "for 'partial_rotary_factor', got 2": {"model_type": "gpt_neox", "layer_norm_eps": 1e-5, "rotary_pct": 2.0},
+    "for 'rope_theta', got 0": {
         "model_type": "gpt_neox",
         "layer_norm_eps": 1e-5,
         "rope_parameters": ...,
         "rotary_emb_base": 0,
     },
     "no matrix 'gpt_neox.embed_in.weight'": {"model_type": "gpt_neox", "layer_norm_eps": 1e-5},
+    "for 'num_hidden_layers', got 0": {"model_type": "gpt2", "num_hidden_layers": ..., "n_layer": 0},
+    "'scale_attn_by_inverse_layer_idx' is": {"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": True},
+    "scores that are not scaled": {"model_type": "gpt2", "scale_attn_weights": False},
+    "no matrix 'transformer.wte.weight'": {"model_type": "gpt2", "layer_norm_epsilon": 1e-5},
     "no tensor 'model.final_layernorm.weight'": {"model_type": "phi", "layer_norm_eps": 1e-5},
     "'norm_epsilon' is missing": {"model_type": "starcoder2"},
     "no tensor 'model.layers.0.mlp.c_fc.weight'": {"model_type": "starcoder2", "norm_epsilon": 1e-5},
@@ -219,6 +223,24 @@ def test_heads_that_do_not_fit(tmp_path):
     ]:
         folder = shutil.copytree(tmp_path, tmp_path / "changed", ignore=lambda *_: ["changed"])
         (folder / "model.safetensors").write_bytes(checkpoints.packed({**tensors_of(tmp_path), **change}))
+        refused(folder, message)
+        shutil.rmtree(folder)
+
+
+def test_positions_and_transposed_matrices(tmp_path):
+    checkpoints.save(tmp_path, tiny("gpt2"))
+    for change, message in [
+        ({"transformer.wpe.weight": np.ones((63, 64), np.float32)}, "expected a matrix .64, 64., got 'transformer.wpe"),
+        ({"transformer.wpe.weight": None}, "no tensor 'transformer.wpe.weight'"),
+        (
+            {"transformer.h.0.mlp.c_fc.weight": np.ones((96, 64), np.float32)},
+            "expected a matrix .96, 64., got",
+        ),
+        ({"transformer.h.0.mlp.c_fc.weight": np.ones(96, np.float32)}, "another number of dimensions"),
+    ]:
+        folder = shutil.copytree(tmp_path, tmp_path / "changed", ignore=lambda *_: ["changed"])
+        tensors = {name: x for name, x in {**tensors_of(tmp_path), **change}.items() if x is not None}
+        (folder / "model.safetensors").write_bytes(checkpoints.packed(tensors))
         refused(folder, message)
         shutil.rmtree(folder)
 
