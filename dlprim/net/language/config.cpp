@@ -276,7 +276,7 @@ LanguageShape read_shape(const Json& json, const WeightFile& file) {
   LanguageShape shape = shape_of(a);
   shape.architecture = model, shape.names = &folder_names(model, file);
   shape.neighbours = a.always_neighbours, shape.gate = read_gate(config, a), shape.norm_offset = a.norm_offset;
-  shape.parallel = config.flag("use_parallel_residual", a.parallel);
+  if (a.says_parallel) shape.parallel = config.flag("use_parallel_residual", a.parallel);
   shape.tied = config.flag("tie_word_embeddings", a.tied);
   shape.layers = integer(config, "num_hidden_layers", 4096), shape.width = integer(config, "hidden_size", most);
   shape.heads = integer(config, "num_attention_heads", 4096);

@@ -138,6 +138,7 @@ constexpr Architecture architectures[] = {
     {.name = "stablelm",
      .model_type = "stablelm",
      .layer_norms = true,
+     .says_parallel = true,
      .one_norm = true,
      .eps = "layer_norm_eps",
      .rotated_part = 0.25},
@@ -147,6 +148,7 @@ constexpr Architecture architectures[] = {
      .gated = false,
      .layer_norms = true,
      .parallel = true,
+     .says_parallel = true,
      .eps = "layer_norm_eps",
      .rotated_part = 0.25},
     {.name = "phi2",
@@ -414,7 +416,7 @@ LanguageShape read_shape(const GgufFile& file) {
   if (keys.integer("attention.value_length", most, shape.head_width) != shape.head_width)
     throw NotImplementedError("[language] keys and values of unequal width are not supported");
   read_experts(keys, a, shape);
-  shape.parallel = file.flag(keys.prefix + "use_parallel_residual").value_or(a.parallel);
+  if (a.says_parallel) shape.parallel = file.flag(keys.prefix + "use_parallel_residual").value_or(a.parallel);
   if (a.scaled_embeddings) shape.embedding_scale = std::sqrt(double(shape.width));
   for (std::int64_t i = 0; a.rotation_period && i < shape.layers; i++)
     shape.unrotated.push_back(is_last(i, a.rotation_period));

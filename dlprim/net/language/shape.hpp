@@ -43,7 +43,8 @@ struct Architecture {
   bool gated = true;  ///< otherwise a product, what it goes through, and a product
   bool layer_norms = false;  ///< they take the mean away, and may have biases
   bool positions = false;  ///< embeddings of positions are added; nothing rotates
-  bool parallel = false;  ///< attention and products get the same input, where a file does not say
+  bool parallel = false;  ///< attention and products get the same input
+  bool says_parallel = false;  ///< unless files say otherwise
   bool one_norm = false;  ///< which is then normalized once for both
   const char* eps = "rms_norm_eps";  ///< what folders call that of norms
   bool scaled_embeddings = false;

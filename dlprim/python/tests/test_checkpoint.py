@@ -201,6 +201,13 @@ def test_activations(activation, tmp_path):
         check(checkpoints.save(tmp_path / architecture, model), model)
 
 
+def test_options_of_other_models(tmp_path):
+    """What a model does not know changes nothing."""
+    model = tiny("llama")
+    checkpoints.change(checkpoints.save(tmp_path, model) / "config.json", use_parallel_residual=True, n_layer=7)
+    check(tmp_path, model)
+
+
 def test_biases_of_gates(tmp_path):
     model = tiny("llama", mlp_bias=True)
     check(checkpoints.save(tmp_path, model), model)

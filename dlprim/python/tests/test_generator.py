@@ -208,11 +208,10 @@ def llama(tmp_path_factory):
     return model, gguf_files.write_model(tmp_path_factory.mktemp("llama") / "tiny.gguf", model, "llama")
 
 
-@pytest.mark.parametrize("architecture", ["llama", "gemma2", "gemma3"])
+@pytest.mark.parametrize("architecture", ["llama", "gemma2", "gemma3", "starcoder2", "gpt2", "cohere2"])
 def test_a_prompt_in_parts(architecture, tmp_path):
     """Longer than what goes through at once: later parts see what is in the cache."""
-    model = tiny(architecture)
-    model.config.max_position_embeddings = 600
+    model = tiny(architecture, max_position_embeddings=600)
     path = gguf_files.write_model(tmp_path / "tiny.gguf", model, architecture)
     tokens = np.random.default_rng(5).integers(0, 256, 560).tolist()
     want = expected_scores(model, tokens)[-1].argmax()
