@@ -77,7 +77,8 @@ struct Problem {
     options.random = {1234567890123, 77};
   }
   AttentionInputs inputs() const {
-    return {q.view, k.view, v.view, c.bias == Case::none ? std::nullopt : std::optional(bias.view)};
+    const bool in_memory = c.bias != Case::none && !function;
+    return {q.view, k.view, v.view, in_memory ? std::optional(bias.view) : std::nullopt, {}, function, tiles};
   }
   bool masked() const { return c.bias == Case::mask || c.bias == Case::islands; }
   void forward() { attention_forward(queue(), inputs(), out.view, logsumexp, options); }
@@ -88,6 +89,8 @@ struct Problem {
   std::int64_t dv;
   Operand q, k, v, g, out, gq, gk, gv, bias;
   DeviceTensor logsumexp;
+  std::optional<AttentionFunction> function;
+  std::optional<AttentionTiles> tiles;
   AttentionOptions options;
 };
 
@@ -239,6 +242,64 @@ TEST_P(Attention, LeavesOutMaskedBlocks) {
   }
   x.forward();
   expect_close(x.out.memory.read(), expected, 2 * tolerance(DataType::float16));
+}
+
+// A bias that kernels compute in place of the same one in memory, with and without the blocks that it leaves out.
+TEST_P(Attention, ComputedBiases) {
+  const bool forward = std::strcmp(GetParam(), "wgmma_backward") != 0;
+  if (std::strcmp(GetParam(), "products") == 0) GTEST_SKIP() << "without functions";
+  Case c{.batch = 2, .heads = 2, .key_heads = 1, .queries = 300, .keys = 1030, .width = 16, .bias = Case::added};
+  if (slow()) c.batch = 1;
+  if (mma()) c.type = DataType::float16;
+  for (const bool tiled : {false, true}) {
+    if (!forward && !tiled && slow()) continue;
+    Problem x(c);
+    DeviceTensor slopes(c.type, {2}), states(DataType::uint8, {1, 1, 3, 11});
+    slopes.write({0.25, -0.5});
+    std::vector<double> seen(33);
+    for (std::int64_t i = 0; i < std::int64_t(x.bias.values.size()); i++) {
+      const std::int64_t key = i % c.keys, query = i / c.keys % c.queries, head = i / c.keys / c.queries;
+      const bool part = key / 200 == query / 60 && query != 70;
+      x.bias.values[std::size_t(i)] =
+          part ? (head ? -0.5 : 0.25) * double((query + key) % 16) : -std::numeric_limits<double>::infinity();
+      if (part) seen[std::size_t(query / 128 * 11 + key / 100)] = 1;
+    }
+    states.write(seen);
+    x.bias.memory.write(x.bias.values);
+    x.function = AttentionFunction{"const float slope = DECODE(" + std::string(tag(c.type)) +
+                                       ", bias.x0[PLACE_IN(int, head - 2, 2)]); "
+                                       "const int part = key / 200 == query / 60 && query != 70; "
+                                       "return part ? slope * ((query + key) % 16) : -INFINITY;",
+                                   {slopes.view()},
+                                   false};
+    if (tiled) x.tiles = AttentionTiles{states.view(), 128, 100};
+    expect_expected(x);
+  }
+}
+
+TEST(AttentionFunctions, RefusesWhatDoesNotFit) {
+  Problem x({.queries = 20, .keys = 30, .width = 16, .bias = Case::added});
+  const AttentionFunction function{"return 0.0f;", {}, false};
+  const DeviceTensor states(DataType::uint8, {1, 1, 1, 1}), wide(DataType::float32, {1, 1, 1, 1});
+  AttentionInputs both = x.inputs();
+  both.function = function;
+  const auto run = [&](const AttentionInputs& inputs) {
+    attention_forward(queue(), inputs, x.out.view, x.logsumexp, x.options);
+  };
+  EXPECT_THROW(run(both), Error);
+  AttentionInputs inputs = x.inputs();
+  inputs.bias.reset(), inputs.function = function;
+  for (const AttentionTiles& tiles : {AttentionTiles{states.view(), 16, 64},
+                                      {states.view(), 64, 16},
+                                      {states.view(), 0, 64},
+                                      {wide.view(), 64, 64}}) {
+    inputs.tiles = tiles;
+    EXPECT_THROW(run(inputs), Error);
+  }
+  inputs.tiles = AttentionTiles{states.view(), 20, 30};
+  run(inputs);
+  inputs.function.reset();
+  EXPECT_THROW(run(inputs), Error);
 }
 
 // Scores far above the cap, with a mask that comes after it.

@@ -60,6 +60,15 @@ def test_conditions_become_numbers(device):
         check(lambda x: (x > 0).int() + torch.eye(*x.shape, device=x.device).long(), ones, device=device)
 
 
+def test_remainders_of_differences_of_positions(device):
+    def remainders(x):
+        place = torch.arange(9, device=x.device)
+        distance = place - place[:, None]
+        return torch.fmod(distance, 4) + x, torch.remainder(distance, 4) + x, distance // 4 + x, distance % -3 + x
+
+    check(remainders, torch.zeros(9, 9, dtype=torch.int64), device=device)
+
+
 def test_division_by_zero_ends_no_process(device):
     with no_eager_graphs():
         torch.compile(lambda x, y: (x // y, x % y))(

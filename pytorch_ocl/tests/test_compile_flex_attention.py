@@ -151,6 +151,68 @@ def test_attention_kernels_pass_over_what_a_mask_leaves_out(device, by_attention
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1, wanted.abs().max().item()))
 
 
+def spread(score, b, h, q, k):
+    x = (q * 3 - k).to(torch.float32) / 7
+    curved = torch.sin(x) * torch.cos(x).abs() + torch.exp(-x * x) + torch.sigmoid(x) + torch.tanh(x) + torch.erf(x)
+    return score + curved + torch.sqrt(x.abs()) + torch.log2(1 + x.abs()) + torch.maximum(x, 1 / (2 + x * x)).floor()
+
+
+def counted(score, b, h, q, k):
+    odd = ((q % 3 == 1) | (k // 5 % 2 == 0)) ^ ((q ^ k) & 4 > 0)
+    return score + torch.where(odd, (q - k) // 3, -torch.fmod(k - q, 7)) + torch.clamp(q - k, -4, 4) + b * h
+
+
+def some(b, h, q, k):
+    return torch.logical_or(torch.logical_not(q < k), (k - q) % (b + h + 2) != 1) & (
+        (q >= 8) | (h == 1) | (q - 2 * k <= 3)
+    )
+
+
+@pytest.mark.parametrize("score_mod", [None, slopes, scaled, cut_off, spread, counted])
+@pytest.mark.parametrize("mask_mod", [None, causal, some])
+def test_attention_kernels_compute_what_is_added(device, by_attention_kernels, score_mod, mask_mod, monkeypatch):
+    if not inductor.is_tested():
+        pytest.skip("graphs run eagerly with this version of PyTorch")
+    if score_mod is None and mask_mod is None:
+        pytest.skip("there is nothing to compute")
+    monkeypatch.setattr(flex_fused, "_computes", lambda query: True)
+    monkeypatch.setattr(flex_fused, "_bias", None)
+    results = []
+    for compiled in (False, True):
+        query, key, value, _ = inputs(70, device)
+        mask = mask_mod and create_block_mask(mask_mod, 2, 4, 70, 70, device=device)
+        function = torch.compile(flex_attention, fullgraph=True) if compiled else flex_attention
+        out = function(query, key, value, score_mod=score_mod, block_mask=mask, enable_gqa=True)
+        out.square().sum().backward()
+        results.append([t.detach() for t in (out, query.grad, key.grad, value.grad)])
+    for found, wanted in zip(*results):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1, wanted.abs().max().item()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool, torch.uint8])
+def test_attention_kernels_read_what_is_captured(device, by_attention_kernels, dtype, monkeypatch):
+    if not inductor.is_tested():
+        pytest.skip("graphs run eagerly with this version of PyTorch")
+    monkeypatch.setattr(flex_fused, "_computes", lambda query: True)
+    monkeypatch.setattr(flex_fused, "_bias", None)
+    table = (torch.arange(4 * 70).view(4, 70) % 3).to(dtype).to(device)
+    ends = torch.tensor([50, 64], device=device)
+    limit = torch.tensor(9, device=device)
+    mask = create_block_mask(lambda b, h, q, k: (k < ends[b]) & (q - k < limit * 5), 2, None, 70, 70, device=device)
+
+    def added(score, b, h, q, k):
+        return score + table[h, q] * 2 - table.transpose(0, 1)[-k, h] * 1
+
+    results = []
+    for function in (flex_attention, torch.compile(flex_attention, fullgraph=True)):
+        query, key, value, _ = inputs(70, device)
+        out = function(query, key, value, score_mod=added, block_mask=mask, enable_gqa=True)
+        out.square().sum().backward()
+        results.append([t.detach() for t in (out, query.grad, key.grad, value.grad)])
+    for found, wanted in zip(*results):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1, wanted.abs().max().item()))
+
+
 def test_attention_kernels_with_gradients_of_what_is_captured(device, by_attention_kernels):
     """The forward pass by them, the backward one by products."""
     if not inductor.is_tested():

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Which slices of keys a mask lets blocks of queries read, or the other way round with BY_KEYS: first what it says of TILE
-// x TILE scores, then a list for each block (attention.clh). Masks that are the same for batches or heads are read once:
-// there are `heads` different ones a batch. Defines besides attention.clh's, for lists: BLOCK, SLICE, BY_KEYS.
+// Which slices of keys a mask lets blocks of queries read, or the other way round with BY_KEYS: first what it says of tiles
+// of TILE x TILE scores, then a list for each block (attention.clh). Masks that are the same for batches or heads are read
+// once: there are `heads` different ones a batch. Defines besides attention.clh's, for lists: BLOCK, SLICE, BY_KEYS.
 #include "attention/attention.clh"
 
 #define TILE 64
@@ -9,14 +9,13 @@
 #define NONE 0
 #define SOME 1
 #define ALL 2
-#define TILES(length) (((length) + TILE - 1) / TILE)
 
 #ifdef BIAS_TAG
 __kernel __attribute__((reqd_work_group_size(LANES, 1, 1)))
 void attention_mask_tiles(const Params params, CONST_GLOBAL(STORAGE(BIAS_TAG), bias), GLOBAL(uchar, tiles),
                           const int heads) {
   const Params *p = &params;
-  const int rows = TILES(p->queries), columns = TILES(p->keys);
+  const int rows = (p->queries + TILE - 1) / TILE, columns = (p->keys + TILE - 1) / TILE;
   const long tile = get_group_id(0), matrix = tile / columns / rows;
   const int batch = matrix / heads, head = matrix % heads;
   __global const STORAGE(BIAS_TAG) *mask = CONST_POINTER(STORAGE(BIAS_TAG), bias) + head_at(&p->bias, batch, head);
@@ -37,33 +36,37 @@ void attention_mask_tiles(const Params params, CONST_GLOBAL(STORAGE(BIAS_TAG), b
   if (get_local_id(0) == 0) POINTER(uchar, tiles)[tile] = found[1] ? (found[0] ? SOME : ALL) : NONE;
 }
 #else
+// A mask's tiles, rows x columns of them, and the queries and keys of one.
+typedef struct {
+  int rows, columns, queries, keys;
+} Tiles;
+
 // What the mask says of a block's scores in a slice.
-inline int scores_of(__global const uchar *tiles, int block, int slice, const Params *p) {
-  const int rows = TILES(p->queries), columns = TILES(p->keys);
+inline int scores_of(__global const uchar *states, int block, int slice, const Tiles *t) {
   const int queries = BY_KEYS ? slice * SLICE : block * BLOCK, keys = BY_KEYS ? block * BLOCK : slice * SLICE;
-  const int last_row = min((queries + (BY_KEYS ? SLICE : BLOCK) - 1) / TILE, rows - 1);
-  const int last_column = min((keys + (BY_KEYS ? BLOCK : SLICE) - 1) / TILE, columns - 1);
+  const int last_row = min((queries + (BY_KEYS ? SLICE : BLOCK) - 1) / t->queries, t->rows - 1);
+  const int last_column = min((keys + (BY_KEYS ? BLOCK : SLICE) - 1) / t->keys, t->columns - 1);
   bool none = true, all = true;
-  for (int row = queries / TILE; row <= last_row; row++)
-    for (int column = keys / TILE; column <= last_column; column++) {
-      const uchar tile = tiles[(long)row * columns + column];
-      none &= tile == NONE, all &= tile == ALL;
+  for (int row = queries / t->queries; row <= last_row; row++)
+    for (int column = keys / t->keys; column <= last_column; column++) {
+      const uchar state = states[(long)row * t->columns + column];
+      none &= state == NONE, all &= state == ALL;
     }
   return none ? NONE : all ? ALL : SOME;
 }
 
 __kernel __attribute__((reqd_work_group_size(LANES, 1, 1)))
-void attention_visible(const Params params, CONST_GLOBAL(uchar, tiles), GLOBAL(int, visible)) {
+void attention_visible(const Params params, CONST_GLOBAL(uchar, states), GLOBAL(int, visible), const Tiles tiles) {
   const Params *p = &params;
   __local uchar found[LANES];
   const int lane = get_local_id(0), blocks = ((BY_KEYS ? p->keys : p->queries) + BLOCK - 1) / BLOCK;
   const int slices = ((BY_KEYS ? p->queries : p->keys) + SLICE - 1) / SLICE;
   const long matrix = get_group_id(0) / blocks, block = get_group_id(0) % blocks;
-  __global const uchar *of = CONST_POINTER(uchar, tiles) + matrix * TILES(p->queries) * TILES(p->keys);
+  __global const uchar *of = CONST_POINTER(uchar, states) + matrix * tiles.rows * tiles.columns;
   __global int *list = POINTER(int, visible) + (long)get_group_id(0) * p->visible.row;
   int count = 0;
   for (int first = 0; first < slices; first += LANES) {
-    const int slice = first + lane, scores = slice < slices ? scores_of(of, block, slice, p) : NONE;
+    const int slice = first + lane, scores = slice < slices ? scores_of(of, block, slice, &tiles) : NONE;
     barrier(CLK_LOCAL_MEM_FENCE);
     found[lane] = scores != NONE;
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "../check.hpp"
+#include "function.hpp"
 #include "problem.hpp"
 
 namespace dlprim {
@@ -43,9 +44,30 @@ AttentionLayout rows_of(const char* what, const TensorView& x, const Sizes& size
   return layout_of(what, x);
 }
 
+void take_function(AttentionProblem& problem, const AttentionFunction& function, bool biased) {
+  DLPRIM_EXPECT(!biased, "attention", "a function or a bias, got both");
+  for (const TensorView& tensor : function.tensors) {
+    DLPRIM_EXPECT(tensor.is_contiguous(), "attention", "contiguous tensors of a function, got ", tensor);
+    problem.function_reads.push_back(tensor.data);
+  }
+  problem.bias_type = function.masks ? DataType::boolean : DataType::float32;
+  problem.function = number_of(function);
+}
+
+void take_tiles(AttentionProblem& problem, const AttentionTiles& tiles, const Sizes& scores) {
+  const TensorView& x = tiles.states;
+  DLPRIM_EXPECT(problem.bias_type && x.dtype == DataType::uint8 && x.dims == 4 && x.is_contiguous(), "attention",
+                "contiguous bytes of 4 dims for the tiles of a bias, got ", x);
+  const auto covers = [&](int dim, std::int64_t length) { return x.size(dim) * length >= scores[std::size_t(dim)]; };
+  DLPRIM_EXPECT((x.size(0) == 1 || x.size(0) == scores[0]) && (x.size(1) == 1 || x.size(1) == scores[1]) &&
+                    tiles.queries > 0 && tiles.keys > 0 && covers(2, tiles.queries) && covers(3, tiles.keys),
+                "attention", "tiles of all scores, got ", x, " of ", tiles.queries, " x ", tiles.keys);
+  problem.tiles = tiles;
+}
+
 AttentionProblem problem_of(const AttentionInputs& inputs, const TensorView& out, const TensorView& logsumexp,
                             const AttentionOptions& options) {
-  const auto& [q, k, v, bias, mask] = inputs;
+  const auto& [q, k, v, bias, mask, function, tiles] = inputs;
   const DataType type = q.dtype;
   DLPRIM_EXPECT(is_floating(type) && type != DataType::float64, "attention", "float32, float16 or bfloat16, got ",
                 type);
@@ -83,6 +105,8 @@ AttentionProblem problem_of(const AttentionInputs& inputs, const TensorView& out
     require_sizes("the mask", *mask, all, DataType::boolean);
     problem.mask = mask->data, problem.mask_layout = layout_of("the mask", *mask);
   }
+  if (function) take_function(problem, *function, bias || mask);
+  if (tiles) take_tiles(problem, *tiles, all);
   p.batch = std::int32_t(q.size(0)), p.heads = std::int32_t(q.size(1));
   p.sharing = k.size(1) > 0 ? std::int32_t(q.size(1) / k.size(1)) : 1;
   p.queries = std::int32_t(q.size(2)), p.keys = std::int32_t(k.size(2));
@@ -104,9 +128,11 @@ struct DeltaKey {
 
 }  // namespace
 
-void define_attention(KernelSource& source, int bias, bool causal, bool dropout, bool soft_cap) {
+void define_attention(KernelSource& source, int bias, bool causal, bool dropout, bool soft_cap,
+                      std::uint32_t function) {
   source.define("CAUSAL", causal).define("DROPOUT", dropout).define("SOFT_CAP", soft_cap);
   source.define("LISTED", bias / with_lists);
+  if (function) define_function(source, function);
   const DataType type = DataType(bias % with_lists - 1);
   if (bias == 0) return;
   source.define("BIAS_TAG", tag(type)).define("BIAS_IS_MASK", type == DataType::boolean);

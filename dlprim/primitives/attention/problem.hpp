@@ -34,11 +34,22 @@ struct AttentionProblem {
   bool backward = false, causal = false, dropout = false, ordered = false, soft_cap = false;
   std::optional<AttentionLayout>
       mask_layout;  ///< of the mask that says which scores are not -inf, the bias itself or not
+  std::optional<AttentionTiles> tiles;  ///< which say the same
+  std::uint32_t function = 0;           ///< the number of one that computes the bias (function.hpp)
+  std::vector<BufferRef> function_reads;
   bool listed = false;  ///< blocks have lists of the slices that they read (visible.hpp)
   /// Asked before it runs: products and softmax, with that many scores in memory, are an alternative.
   std::optional<double> other_scores;
   AttentionParams p;
   BufferRef q, k, v, bias, mask, visible, out, logsumexp, grad_out, grad_q, grad_k, grad_v;
+
+  /// What kernels of this problem have as arguments: the bias or what its function reads, lists.
+  std::vector<BufferRef> optional() const {
+    std::vector<BufferRef> all = function_reads;
+    if (bias_type && !function) all.push_back(bias);
+    if (listed) all.push_back(visible);
+    return all;
+  }
 };
 
 /// The kernels of a core: forward; backward by blocks of queries; by blocks of keys.
@@ -69,7 +80,8 @@ inline int vector_of(std::initializer_list<AttentionTensor> tensors, int most) {
 }
 
 /// Defines what attention.clh asks for. `bias`: as bias_code has it.
-void define_attention(KernelSource& source, int bias, bool causal, bool dropout, bool soft_cap = false);
+void define_attention(KernelSource& source, int bias, bool causal, bool dropout, bool soft_cap = false,
+                      std::uint32_t function = 0);
 
 /// A kernel's variant holds the bias' type in a byte: none or 1 + type, and with_lists where it reads lists.
 constexpr std::uint8_t with_lists = 0x80;
@@ -82,17 +94,16 @@ inline std::uint8_t bias_code(const AttentionProblem& problem) {
 template <class... Arguments>
 void launch_attention(Queue& queue, Kernel& kernel, std::int64_t groups, std::size_t group, const AttentionProblem& x,
                       const Arguments&... rest) {
-  const BufferRef bias[] = {x.bias, x.visible};
-  const std::span<const BufferRef> optional(bias, x.listed ? 2 : x.bias_type ? 1 : 0);
-  launch(queue, kernel, NDRange(std::size_t(groups) * group, group), x.p, x.q, x.k, x.v, optional, rest...);
+  const std::vector<BufferRef> optional = x.optional();
+  launch(queue, kernel, NDRange(std::size_t(groups) * group, group), x.p, x.q, x.k, x.v, std::span(optional), rest...);
 }
 /// The same of a kernel that has tensor maps besides.
 template <class Maps, class... Arguments>
 void launch_attention_with(const Maps& maps, Queue& queue, Kernel& kernel, std::int64_t groups, std::size_t group,
                            const AttentionProblem& x, const Arguments&... rest) {
-  const BufferRef bias[] = {x.bias, x.visible};
-  const std::span<const BufferRef> optional(bias, x.listed ? 2 : x.bias_type ? 1 : 0);
-  launch(queue, kernel, NDRange(std::size_t(groups) * group, group), maps, x.p, x.q, x.k, x.v, optional, rest...);
+  const std::vector<BufferRef> optional = x.optional();
+  launch(queue, kernel, NDRange(std::size_t(groups) * group, group), maps, x.p, x.q, x.k, x.v, std::span(optional),
+         rest...);
 }
 
 }  // namespace dlprim

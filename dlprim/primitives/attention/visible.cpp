@@ -5,7 +5,7 @@ namespace dlprim {
 
 namespace {
 
-constexpr std::int64_t tile = 64, lanes = 64;       // of visible.cl
+constexpr std::int32_t tile = 64, lanes = 64;     // of visible.cl
 constexpr std::int64_t least_scores = 512 * 512;  // of a head
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -27,18 +27,27 @@ Kernel& kernel_of(Device& device, const Key& key) {
 }  // namespace
 
 bool has_lists(const AttentionProblem& problem) {
-  return problem.mask_layout && !problem.causal && std::int64_t(problem.p.queries) * problem.p.keys >= least_scores;
+  return (problem.mask_layout || problem.tiles) && !problem.causal &&
+         std::int64_t(problem.p.queries) * problem.p.keys >= least_scores;
 }
 
 VisibleTiles::VisibleTiles(Queue& queue, const AttentionProblem& problem) : queue_(queue) {
   if (!problem.listed) return;
   AttentionParams p = problem.p;
+  if (problem.tiles) {
+    const auto& [states, queries, keys] = *problem.tiles;
+    batches_ = states.size(0), heads_ = states.size(1), states_ = states.data;
+    tiles_ = {std::int32_t(states.size(2)), std::int32_t(states.size(3)), queries, keys};
+    return;
+  }
   p.bias = *problem.mask_layout;
   batches_ = p.bias.batch ? p.batch : 1, heads_ = p.bias.head ? p.heads : 1;
-  const std::int64_t count = batches_ * heads_ * divided_up(p.queries, tile) * divided_up(p.keys, tile);
-  tiles_.emplace(queue, std::size_t(count));
+  tiles_ = {std::int32_t(divided_up(p.queries, tile)), std::int32_t(divided_up(p.keys, tile)), tile, tile};
+  const std::int64_t count = batches_ * heads_ * tiles_.rows * tiles_.columns;
+  found_.emplace(queue, std::size_t(count));
+  states_ = found_->data();
   launch(queue, kernel_of(queue.device(), {0, 0, 0, 1}), NDRange(std::size_t(count * lanes), lanes), p, problem.mask,
-         tiles_->data(), std::int32_t(heads_));
+         states_, std::int32_t(heads_));
 }
 
 void VisibleTiles::list(AttentionProblem& problem, int block, int slice, bool by_keys) {
@@ -52,8 +61,8 @@ void VisibleTiles::list(AttentionProblem& problem, int block, int slice, bool by
   lists_.emplace(queue_, std::size_t(count * p.visible.row) * sizeof(std::int32_t));
   problem.visible = lists_->data();
   const Key key{std::uint16_t(block), std::uint16_t(slice), by_keys, 0};
-  launch(queue_, kernel_of(queue_.device(), key), NDRange(std::size_t(count * lanes), lanes), p, tiles_->data(),
-         problem.visible);
+  launch(queue_, kernel_of(queue_.device(), key), NDRange(std::size_t(count * lanes), lanes), p, states_,
+         problem.visible, tiles_);
 }
 
 }  // namespace dlprim

@@ -19,8 +19,14 @@ class VisibleTiles {
 
  private:
   Queue& queue_;
+  /// As visible.cl has it.
+  struct Tiles {
+    std::int32_t rows, columns, queries, keys;
+  };
   std::int64_t batches_ = 1, heads_ = 1;  // of masks that differ
-  std::optional<Workspace> tiles_, lists_;
+  Tiles tiles_{};
+  BufferRef states_;
+  std::optional<Workspace> found_, lists_;
 };
 
 }  // namespace dlprim

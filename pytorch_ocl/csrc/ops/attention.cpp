@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Attention: fused where a kernel takes it, else PyTorch's composites over our products and softmax.
-#include <dlprim/primitives/attention.hpp>
 #include <dlprim/primitives/pointwise.hpp>
 
 #include <ATen/Context.h>
@@ -21,6 +20,7 @@
 #include <cmath>
 #include <limits>
 
+#include "attention.hpp"
 #include "generated/functions/attention.h"
 #include "runtime/generator.hpp"
 #include "runtime/tensor.hpp"
@@ -94,37 +94,30 @@ at::Tensor empty_in_order(const at::Tensor& like, c10::IntArrayRef sizes) {
   return at::empty_permuted(sizes, order, like.options());
 }
 
-// A call of the kernels. A mask says where a floating bias is not -inf.
-struct KernelCall {
-  at::Tensor q, k, v;
-  OptionalTensor bias, mask;
-  double dropout = 0;
-  bool causal = false;
-  std::optional<double> scale;
+}  // namespace
 
-  dlprim::AttentionInputs inputs() const {
-    const auto all = [&](const OptionalTensor& x) -> std::optional<dlprim::TensorView> {
-      if (!x || !x->defined()) return {};
-      return view_of(x->expand({q.size(0), q.size(1), q.size(2), k.size(2)}), attention);
-    };
-    return {view_of(q, attention), view_of(k, attention), view_of(v, attention), all(bias), all(mask)};
-  }
-  dlprim::AttentionOptions options(dlprim::PhiloxState random) const {
-    return {scale.value_or(1 / std::sqrt(double(q.size(3)))), causal, dropout, random,
-            at::globalContext().deterministicAlgorithms()};
-  }
-};
+dlprim::AttentionInputs AttentionCall::inputs() const {
+  const auto all = [&](const OptionalTensor& x) -> std::optional<dlprim::TensorView> {
+    if (!x || !x->defined()) return {};
+    return view_of(x->expand({q.size(0), q.size(1), q.size(2), k.size(2)}), attention);
+  };
+  return {view_of(q, attention), view_of(k, attention), view_of(v, attention), all(bias), all(mask), function, tiles};
+}
 
-KernelCall kernel_call(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
+dlprim::AttentionOptions AttentionCall::options(dlprim::PhiloxState random) const {
+  return {scale.value_or(1 / std::sqrt(double(q.size(3)))), causal, dropout, random,
+          at::globalContext().deterministicAlgorithms()};
+}
+
+AttentionCall attention_call(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
   TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && value.dim() == 4, attention, ": expected 4 dims, got ",
               query.sizes(), ", ", key.sizes(), " and ", value.sizes());
-  KernelCall call;
+  AttentionCall call;
   call.q = rows(query), call.k = rows(key), call.v = rows(value);
   return call;
 }
 
-// The result and the logarithms of sums.
-std::tuple<at::Tensor, at::Tensor> run_forward(const KernelCall& call, dlprim::PhiloxState random) {
+std::tuple<at::Tensor, at::Tensor> attention_forward(const AttentionCall& call, dlprim::PhiloxState random) {
   const at::Tensor& q = call.q;
   const at::Tensor out = empty_in_order(q, {q.size(0), q.size(1), q.size(2), call.v.size(3)});
   const auto sums = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -134,11 +127,10 @@ std::tuple<at::Tensor, at::Tensor> run_forward(const KernelCall& call, dlprim::P
   return {out, logsumexp};
 }
 
-// Gradients of query, key and value.
-std::tuple<at::Tensor, at::Tensor, at::Tensor> run_backward(const KernelCall& call, const at::Tensor& grad_out,
-                                                            const at::Tensor& out, const at::Tensor& logsumexp,
-                                                            dlprim::PhiloxState random) {
-  const auto& [q, k, v, bias, mask, dropout, causal, scale] = call;
+std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(const AttentionCall& call, const at::Tensor& grad_out,
+                                                                  const at::Tensor& out, const at::Tensor& logsumexp,
+                                                                  dlprim::PhiloxState random) {
+  const at::Tensor &q = call.q, &k = call.k, &v = call.v;
   const at::Tensor g = rows(grad_out), grad_q = empty_in_order(q, q.sizes()), grad_k = empty_in_order(k, k.sizes()),
                    grad_v = empty_in_order(v, v.sizes());
   dlprim::attention_backward(current_queue(q.device()), call.inputs(), view_of(g, attention), view_of(out, attention),
@@ -146,6 +138,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> run_backward(const KernelCall& ca
                              view_of(grad_v, attention), call.options(random));
   return {grad_q, grad_k, grad_v};
 }
+
+namespace {
 
 // Whether kernels take a bool mask as it is.
 bool is_mask_of(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key) {
@@ -194,11 +188,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::Sym
 _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const at::Tensor& key,
                                                  const at::Tensor& value, const OptionalTensor& attn_bias,
                                                  double dropout_p, bool is_causal, bool, std::optional<double> scale) {
-  KernelCall call = kernel_call(query, key, value);
+  AttentionCall call = attention_call(query, key, value);
   call.bias = attn_bias, call.dropout = dropout_p, call.causal = is_causal, call.scale = scale;
   const PhiloxState random =
       dropout_p > 0 ? reserve_philox(default_generator(query.device().index()), 1) : PhiloxState{};
-  const auto [out, logsumexp] = run_forward(call, {random.seed, random.offset});
+  const auto [out, logsumexp] = attention_forward(call, {random.seed, random.offset});
   const auto host = at::device(at::kCPU).dtype(at::kLong);
   return {out,
           logsumexp,
@@ -219,12 +213,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
   TORCH_CHECK(!(grad_input_mask[3] && attn_bias.defined()), attention,
               ": expected a mask that needs no gradient (the math backend has one), got one that does");
   if (!grad_out.defined()) return {};
-  KernelCall call = kernel_call(query, key, value);
+  AttentionCall call = attention_call(query, key, value);
   call.bias = attn_bias, call.dropout = dropout_p, call.causal = is_causal, call.scale = scale;
   dlprim::PhiloxState random;
   if (dropout_p > 0)
     random = {std::uint64_t(philox_seed.item<int64_t>()), std::uint64_t(philox_offset.item<int64_t>())};
-  const auto [grad_q, grad_k, grad_v] = run_backward(call, grad_out, out, logsumexp, random);
+  const auto [grad_q, grad_k, grad_v] = attention_backward(call, grad_out, out, logsumexp, random);
   return {grad_q, grad_k, grad_v, {}};
 }
 
@@ -298,39 +292,6 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
 }
 
 }  // namespace ops
-
-namespace {
-
-// Attention with a bias of score_mod and mask_mod, and the mask alone (FlexAttention): result, logarithms of sums.
-std::tuple<at::Tensor, at::Tensor> attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                          const at::Tensor& bias, const at::Tensor& mask, double scale) {
-  KernelCall call = kernel_call(query, key, value);
-  call.bias = bias, call.mask = mask, call.scale = scale;
-  return run_forward(call, {});
-}
-
-std::tuple<at::Tensor, at::Tensor, at::Tensor> attend_backward(const at::Tensor& grad_out, const at::Tensor& query,
-                                                               const at::Tensor& key, const at::Tensor& value,
-                                                               const at::Tensor& bias, const at::Tensor& mask,
-                                                               const at::Tensor& out, const at::Tensor& logsumexp,
-                                                               double scale) {
-  KernelCall call = kernel_call(query, key, value);
-  call.bias = bias, call.mask = mask, call.scale = scale;
-  return run_backward(call, grad_out, out, logsumexp, {});
-}
-
-}  // namespace
-
-TORCH_LIBRARY_FRAGMENT(pytorch_ocl, m) {
-  m.def("attention(Tensor query, Tensor key, Tensor value, Tensor bias, Tensor mask, float scale) -> (Tensor, Tensor)");
-  m.def(
-      "attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor bias, Tensor mask, Tensor out, "
-      "Tensor logsumexp, float scale) -> (Tensor, Tensor, Tensor)");
-}
-TORCH_LIBRARY_IMPL(pytorch_ocl, PrivateUse1, m) {
-  m.impl("attention", &attend);
-  m.impl("attention_backward", &attend_backward);
-}
 
 }  // namespace pytorch_ocl
 

@@ -4,6 +4,8 @@
 #include <dlprim/runtime/queue.hpp>
 
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace dlprim {
 
@@ -16,14 +18,33 @@ struct AttentionOptions {
   double soft_cap = 0;  ///< c: scores s become c tanh(s / c) before the bias is added, forward only; 0: they stay
 };
 
+/// A bias that kernels compute as they go, in place of one in memory. The text, OpenCL C in one line, is the body of a
+/// function that returns it as a float, -INFINITY where a key takes no part, from the numbers of the `batch`, `head`,
+/// `query` and `key` (int) and from contiguous tensors: elements of the first are bias.x0[i], as they are stored.
+struct AttentionFunction {
+  std::string text;
+  std::vector<TensorView> tensors;
+  bool masks = false;  ///< it returns nothing but 0 and -INFINITY
+};
+
+/// Which tiles of scores have keys that take part: bytes (batch or 1, heads or 1, rows, columns), contiguous, of `queries` x
+/// `keys` scores each: 0 none, 1 some, 2 all.
+struct AttentionTiles {
+  TensorView states;
+  std::int32_t queries = 0, keys = 0;
+};
+
 /// What attention reads. q (batch, heads, queries, width), k (batch, key heads, keys, width), v (batch, key heads,
 /// keys, value width), of one dtype among float32, float16 and bfloat16, each with any strides but the last, which
 /// must be 1; the number of heads is a multiple of that of key heads, and neighbours share one. The bias, a floating
 /// dtype or bool (true: the key takes part), is added to the scores: (batch, heads, queries, keys), any strides, 0 too.
 /// The mask, bool, of the bias' sizes, says where a floating bias is not -inf: kernels pass over large parts without a key.
+/// In place of these there may be a function, and tiles that say the same.
 struct AttentionInputs {
   TensorView q, k, v;
   std::optional<TensorView> bias, mask;
+  std::optional<AttentionFunction> function;
+  std::optional<AttentionTiles> tiles;
 };
 
 /// What is known of a call of attention before it is made. `scores`: elements of all matrices of scores; `biased`: whether

@@ -13,6 +13,7 @@ namespace {
 struct Key {
   std::uint8_t type, bias, causal, dropout, pass, warps, tiles, slice, vector, pairs, scale_first, soft_cap;
   std::uint16_t width, value_width;
+  std::uint32_t function;
 };
 
 KernelSource source_of(const Key& key) {
@@ -20,7 +21,7 @@ KernelSource source_of(const Key& key) {
                                    "attention_mma_keys_backward"};
   const bool forward = key.pass == std::uint8_t(AttentionPass::forward);
   KernelSource source(forward ? "attention/mma.cl" : "attention/mma_backward.cl", names[key.pass]);
-  define_attention(source, key.bias, key.causal, key.dropout, key.soft_cap);
+  define_attention(source, key.bias, key.causal, key.dropout, key.soft_cap, key.function);
   source.define("TAG", tag(DataType(key.type))).define("WARPS", key.warps).define("TILES", key.tiles);
   source.define("SLICE", key.slice).define("WIDTH", key.width).define("VALUE_WIDTH", key.value_width);
   source.define("VECTOR", key.vector).define("PAIRS", key.pairs).define("SCALE_FIRST", key.scale_first);
@@ -78,6 +79,7 @@ void run(Queue& queue, const AttentionProblem& given) {
   const auto& p = x.p;
   Key key{};
   key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal, key.dropout = x.dropout;
+  key.function = x.function;
   key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
   key.vector = std::uint8_t(vector_of({{p.q, x.q, p.width}, {p.k, x.k, p.width}, {p.v, x.v, p.value_width}}, 8));
   if (!x.backward) {

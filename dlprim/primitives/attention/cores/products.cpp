@@ -220,6 +220,7 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   const int widest = std::max(p.width, p.value_width);
   if (problem.type == DataType::float64) return "sums in float32";
   if (!problem.backward) return "only backward";
+  if (problem.function) return "without functions";
   if (problem.other_scores && widest > 256) return "rows are too wide for the forward pass";
   if (forced) return nullptr;
   const bool words = problem.type != DataType::float32;

@@ -17,6 +17,7 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   const auto& p = problem.p;
   if (problem.type == DataType::float64) return "sums in float32";
   if (problem.backward) return "only forward";
+  if (problem.function) return "without functions";
   if (problem.dropout) return "without dropout";
   if (std::max(p.width, p.value_width) > 256) return "rows do not fit in registers";
   if (std::int64_t(p.batch) * p.heads * p.queries >= 1 << 30) return "too many rows";

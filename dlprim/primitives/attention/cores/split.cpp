@@ -66,6 +66,7 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   const auto& p = problem.p;
   if (problem.type != DataType::float16 && problem.type != DataType::bfloat16) return "only for 16-bit floats";
   if (problem.backward) return "only forward";
+  if (problem.function) return "without functions";
   if (problem.dropout || problem.causal) return "without dropout, not causal";
   if (std::int64_t(p.queries) * p.sharing > most_rows) return "too many queries to a head of keys";
   if (std::max(p.width, p.value_width) > 128) return "rows do not fit in registers";

@@ -10,6 +10,7 @@ namespace {
 struct Key {
   std::uint8_t type, bias, causal, dropout, pass, block, per, soft_cap;
   std::uint16_t width, value_width;
+  std::uint32_t function;
 };
 
 Kernel& kernel_of(Device& device, Key key, AttentionPass pass) {
@@ -19,7 +20,7 @@ Kernel& kernel_of(Device& device, Key key, AttentionPass pass) {
     constexpr const char* names[] = {"attention_tiled_forward", "attention_tiled_queries_backward",
                                      "attention_tiled_keys_backward"};
     KernelSource source("attention/tiled.cl", names[key.pass]);
-    define_attention(source, key.bias, key.causal, key.dropout, key.soft_cap);
+    define_attention(source, key.bias, key.causal, key.dropout, key.soft_cap, key.function);
     source.define("TAG", tag(DataType(key.type))).define("BLOCK", key.block).define("PER", key.per);
     source.define("WIDTH", key.width).define("VALUE_WIDTH", key.value_width);
     return source;
@@ -63,7 +64,7 @@ void run(Queue& queue, const AttentionProblem& given) {
   Device& device = queue.device();
   Key key{};
   key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal, key.dropout = x.dropout;
-  key.soft_cap = x.soft_cap;
+  key.soft_cap = x.soft_cap, key.function = x.function;
   const Tile tile = tile_for(device);
   key.block = std::uint8_t(tile.block), key.per = std::uint8_t(tile.per);
   key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));

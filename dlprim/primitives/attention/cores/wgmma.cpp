@@ -30,6 +30,7 @@ struct Key {
   std::uint8_t type, bias, causal, scale_first, pairs, bias_pairs, padding;
   Shape shape;
   std::uint16_t width, value_width;
+  std::uint32_t function;
 };
 
 bool has_units(const DeviceInfo& info) { return info.nv_inline_ptx && info.nv_compute_capability == 90; }
@@ -103,7 +104,7 @@ void define_registers(KernelSource& source, const Shape& shape) {
 KernelSource source_of(const Key& key) {
   const Shape& shape = key.shape;
   KernelSource source("attention/wgmma.cl", "forward");
-  define_attention(source, key.bias, key.causal, false);
+  define_attention(source, key.bias, key.causal, false, false, key.function);
   const bool halves = DataType(key.type) == DataType::float32;
   source.define("TAG", halves ? "f16" : tag(DataType(key.type))).define("HALVES", halves);
   source.define("WARPS", 4 * shape.fours).define("TILES", 1);
@@ -176,12 +177,12 @@ bool writes_pairs(const AttentionProblem& x) {
 Key key_of(const Device& device, const AttentionProblem& x) {
   const auto& p = x.p;
   Key key{};
-  key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal;
+  key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal, key.function = x.function;
   key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
   key.scale_first = x.bias_type || p.scale <= 0;
   key.pairs = writes_pairs(x);
-  key.bias_pairs =
-      x.bias_type && size_of(*x.bias_type) <= 2 && p.bias.column == 1 && vector_of({{p.bias, x.bias, p.keys}}, 2) == 2;
+  key.bias_pairs = x.bias_type && !x.function && size_of(*x.bias_type) <= 2 && p.bias.column == 1 &&
+                   vector_of({{p.bias, x.bias, p.keys}}, 2) == 2;
   key.shape = shape_of(device, x);
   return key;
 }

@@ -16,6 +16,7 @@ constexpr int least_unordered = 1024;  // keys
 struct Key {
   std::uint8_t type, bias, causal, pairs, ordered, stages, grad_stages, kept;
   std::uint16_t width, value_width;
+  std::uint32_t function;
 
   bool wide() const { return std::max(width, value_width) > 128; }
   int block() const { return wide() ? 64 : 128; }  // keys of a work-group
@@ -31,7 +32,7 @@ bool is_ordered(const AttentionProblem& x) {
 Key key_of(const AttentionProblem& x) {
   const auto& p = x.p;
   Key key{};
-  key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal;
+  key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal, key.function = x.function;
   key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
   key.pairs =
       vector_of({{p.grad_q, x.grad_q, p.width}, {p.grad_k, x.grad_k, p.width}, {p.grad_v, x.grad_v, p.value_width}},
@@ -80,7 +81,7 @@ bool has_extra(int width) { return width > 128 && width <= 192; }
 
 KernelSource source_of(const Key& key) {
   KernelSource source("attention/wgmma_backward.cl", "backward");
-  define_attention(source, key.bias, key.causal, false);
+  define_attention(source, key.bias, key.causal, false, false, key.function);
   const int part = part_of(key.width);
   const int keys = key.wide() ? columns_of(key.width) : key.width;
   const int values = key.wide() ? columns_of(key.value_width) : key.value_width;
@@ -99,6 +100,7 @@ KernelSource source_of(const Key& key) {
 struct QueriesKey {
   Key key;
   bool eights, many;
+  std::uint16_t padding;
 };
 
 // A kernel that turns the sums of grad_q into its elements.
@@ -188,7 +190,9 @@ void enqueue(Queue& queue, const Key& key, const AttentionProblem& x) {
   if (slices == 0) return;
   const std::size_t items = std::size_t(slices) * (slice / 2) * (key.width / 8);
   const bool eights = vector_of({{p.grad_q, x.grad_q, p.width}}, 8) == 8, many = items >> 31 != 0;
-  Kernel& kernel = queries_cache.get(device, {key, eights, many}, [&] { return queries_source_of(key, eights, many); });
+  QueriesKey sums{.key = key, .eights = eights, .many = many, .padding = 0};
+  sums.key.function = 0;
+  Kernel& kernel = queries_cache.get(device, sums, [&] { return queries_source_of(sums.key, eights, many); });
   launch(queue, kernel, NDRange((items + 127) / 128 * 128, 128), p, partial.data(), x.grad_q);
 }
 

@@ -13,7 +13,7 @@ from pytorch_ocl.inductor.printer import print_index
 
 NAME = "KERNEL_NAME"  # stands for the kernel's name until it is known
 ALIGNMENT = 32  # vectors: work-items that run together do the same part
-# Parts of lib/fused.clh, by the names of what they define: the others need not be compiled.
+# Parts of lib/fused_values.clh and fused.clh, by the names of what they define: the others need not be compiled.
 _SECTIONS = {
     "INTEGERS": r"(quotient|modulo|power|shift)_",
     "REALS": r"(modulo|power)_|spread_|moments_|softmax_",

@@ -15,12 +15,13 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from .flex_fused import fused
+from .flex_fused import Mods, fused
 
 _FUNCTIONS = {flex_attention: sdpa_dense, flex_attention_backward: sdpa_dense_backward}
 _SCORE_MODS = {flex_attention: 3, flex_attention_backward: 7}  # the argument that is score_mod
+_BLOCK_MASKS = {flex_attention: 4, flex_attention_backward: 9}  # that with mask_mod as the last part
 _JOINT = 8  # the argument with score_mod's graph that has gradients, too
-_SCORE_BUFFERS = -2  # the argument with the tensors that score_mod captures
+_SCORE_BUFFERS = -2  # the argument with the tensors that score_mod captures, before that with mask_mod's
 _INPUTS_OF_SCORE_MOD = 5  # before these: the score and its indices
 
 
@@ -84,9 +85,14 @@ def _trace(module, node):
     score_mod = _submodule(module, node.args[_SCORE_MODS[node.target]])
     for graph in filter(None, graphs):
         _convert_by_aten(graph, _example(node.args[0]).dtype if graph is score_mod else None)
-    function = (
-        fused(node, [_example(value) for value in node.args[:3]], score_mod, gradients) or _FUNCTIONS[node.target]
-    )
+    examples = [_example(value) for value in taken]
+    mode = next(value.fake_mode for value in examples if isinstance(value, torch.Tensor))
+    mask_mod = _submodule(module, node.args[_BLOCK_MASKS[node.target]][-1])
+    captured = [[_example(x) if isinstance(x, Node) else x for x in part] for part in node.args[_SCORE_BUFFERS:]]
+    with mode, torch.no_grad():
+        mods = Mods(score_mod, mask_mod, *captured, _decompositions())
+        function = fused(node, [_example(value) for value in node.args[:3]], mods, gradients)
+    function = function or _FUNCTIONS[node.target]
 
     def dense(*values):
         rest = iter(values)
@@ -100,8 +106,6 @@ def _trace(module, node):
                 buffer.requires_grad_(gradient is not None)
         return tree_map(_as_example, function(*args, **kwargs), _example(node))
 
-    examples = [_example(value) for value in taken]
-    mode = next(value.fake_mode for value in examples if isinstance(value, torch.Tensor))
     with mode, torch.no_grad():
         examples = [v.detach() if isinstance(v, torch.Tensor) else v for v in examples]
         traced = make_fx(dense, decomposition_table=_decompositions())(*examples)

@@ -4,17 +4,22 @@ what does not depend on them, or puts -inf in their place."""
 
 import math
 import operator
+import typing
 
 import torch
 from torch._higher_order_ops.flex_attention import _permute_strides, flex_attention
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import Node
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from pytorch_ocl.inductor import flex_text
 
 _aten = torch.ops.aten
 _attention = _aten._scaled_dot_product_fused_attention_overrideable
 _attention_backward = _aten._scaled_dot_product_fused_attention_overrideable_backward
 _OVERRIDEABLE = 4  # of torch.nn.attention.SDPBackend
 _with_mask, _with_mask_backward = torch.ops.pytorch_ocl.attention, torch.ops.pytorch_ocl.attention_backward
+_computed, _computed_backward = torch.ops.pytorch_ocl.flex_attention, torch.ops.pytorch_ocl.flex_attention_backward
 _MAX_SCORES, _GRAD_LOGSUMEXP = 2, 6  # a result of the forward node, an argument of the backward one
 
 
@@ -26,6 +31,16 @@ def _(query, key, value, bias, mask, scale):
 @torch.library.register_fake("pytorch_ocl::attention_backward")
 def _(grad_out, query, key, value, bias, mask, out, logsumexp, scale):
     return _gradients(grad_out, query, key, value, bias, out, logsumexp, scale)
+
+
+@torch.library.register_fake("pytorch_ocl::flex_attention")
+def _(query, key, value, captured, text, masks, tiles, tile_queries, tile_keys, scale):
+    return _attention(query, key, value, None, 0.0, False, False, scale=scale)[:2]
+
+
+@torch.library.register_fake("pytorch_ocl::flex_attention_backward")
+def _(grad_out, query, key, value, captured, text, masks, tiles, tile_queries, tile_keys, out, logsumexp, scale):
+    return _gradients(grad_out, query, key, value, None, out, logsumexp, scale)
 
 
 def _placeholders(graph_module):
@@ -160,6 +175,93 @@ def _bias(query, key, score_mod, mask_mod, buffers, mask_buffers):
     return bias, mask
 
 
+class Mods(typing.NamedTuple):
+    """score_mod and mask_mod as graphs, examples of what they capture, and operators' decompositions."""
+
+    score_mod: torch.fx.GraphModule
+    mask_mod: torch.fx.GraphModule
+    buffers: list
+    mask_buffers: list
+    decompositions: dict
+
+
+class _Function:
+    """What score_mod and mask_mod come to, as text that the kernels compute it by."""
+
+    def __init__(self, graph, text, read, masks):
+        self._graph, self._text, self._read, self._masks = graph, text, read, masks
+
+    def _tensors(self, captured):
+        """What the text reads, computed from what the functions capture."""
+        values = dict(zip(_placeholders(self._graph)[4:], captured))
+        needed = set(self._read)
+        for node in reversed(self._graph.graph.nodes):
+            if node in needed:
+                needed.update(node.all_input_nodes)
+        for node in self._graph.graph.nodes:
+            if node in needed and node not in values:
+                args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
+                values[node] = node.target(*args, **kwargs)
+        return [values[node] for node in self._read]
+
+    def arguments(self, key, block_mask, buffers, mask_buffers):
+        """Of the operators, between the value and the scale of the forward one."""
+        captured = [x for x in (*buffers, *mask_buffers) if isinstance(x, torch.Tensor)]
+        return self._tensors(captured), self._text, self._masks, *_tiles(key, block_mask)
+
+
+def _listed(counts, indices, columns):
+    """Whether each of `columns` is among the first `counts` of `indices`, as a byte."""
+    place = torch.arange(indices.shape[-1], device=indices.device)
+    listed = (place < counts.unsqueeze(-1)) & (indices < columns)
+    none = torch.zeros([*indices.shape[:-1], columns + 1], dtype=torch.uint8, device=indices.device)
+    return none.scatter(-1, torch.where(listed, indices, columns).long(), 1)[..., :columns]
+
+
+def _tiles(key, block_mask):
+    """A BlockMask as the kernels take it: 0, 1 or 2 for each block, as none, some or all of its keys take part, and the
+    queries and keys of a block."""
+    counts, indices, full_counts, full_indices = block_mask[2:6]
+    tile_queries, tile_keys, mask_mod = block_mask[-3:]
+    if _number(mask_mod, _result(mask_mod)) in (True, 1):
+        return None, 0, 0
+    columns = (key.shape[2] + tile_keys - 1) // tile_keys
+    tiles = _listed(counts, indices, columns)
+    if full_counts is not None:
+        tiles = tiles.maximum(_listed(full_counts, full_indices, columns) * 2)
+    return tiles, tile_queries, tile_keys
+
+
+def _function(mods, device):
+    """The _Function of these, or None. In the mode of the examples of what they capture."""
+    score_mod, mask_mod, buffers, mask_buffers, decompositions = mods
+    held = [*buffers, *mask_buffers]
+    if not all(isinstance(x, (torch.Tensor, bool, int, float)) for x in held):
+        return None
+    tensors = [place for place, x in enumerate(held) if isinstance(x, torch.Tensor)]
+    adds = _result(score_mod) is not _placeholders(score_mod)[0]
+    masks = _number(mask_mod, _result(mask_mod)) not in (True, 1)
+
+    def evaluate(batch, head, query, key, *captured):
+        filled = list(held)
+        for place, tensor in zip(tensors, captured):
+            filled[place] = tensor
+        index = (batch, head, query, key)
+        zero = torch.zeros((), dtype=torch.float32, device=device)
+        added = score_mod(zero, *index, *filled[: len(buffers)]) if adds else None
+        return added, mask_mod(*index, *filled[len(buffers) :]) if masks else None
+
+    if not (adds or masks):
+        return None
+    index = [torch.zeros((), dtype=torch.int32, device=device) for _ in range(4)]
+    graph = make_fx(evaluate, decomposition_table=decompositions)(*index, *(held[place].detach() for place in tensors))
+    graph.graph.eliminate_dead_code()
+    written = flex_text.write(graph)
+    if written is None:
+        return None
+    return _Function(graph, *written, not adds)
+
+
 def _gradients(grad_out, query, key, value, bias, out, logsumexp, scale):
     none = (None, None, query.shape[2], key.shape[2], 0.0, False, None, None)
     wanted = [True, True, True, False]
@@ -171,22 +273,27 @@ def _with_sign(logsumexp, sign):
     return torch.where(logsumexp.isinf(), torch.full_like(logsumexp, sign * math.inf), logsumexp)
 
 
-def _forward(slope):
+def _forward(slope, function):
     def attention(query, key, value, score_mod, block_mask, scale, options, buffers=(), mask_buffers=()):
-        bias, mask = _bias(query, key, score_mod, block_mask[-1], buffers, mask_buffers)
         key, value = (x.expand(query.shape[0], -1, -1, -1) for x in (key, value))
-        if bias is None or mask is None:
-            bias = mask if bias is None else bias
-            out, logsumexp = _attention(query, key, value, bias, 0.0, False, False, scale=scale * slope)[:2]
+        scale *= slope
+        if function is not None:
+            added = function.arguments(key, block_mask, buffers, mask_buffers)
+            out, logsumexp = _computed(query, key, value, *added, scale)
         else:
-            out, logsumexp = _with_mask(query, key, value, bias, mask, scale * slope)
+            bias, mask = _bias(query, key, score_mod, block_mask[-1], buffers, mask_buffers)
+            if bias is None or mask is None:
+                bias = mask if bias is None else bias
+                out, logsumexp = _attention(query, key, value, bias, 0.0, False, False, scale=scale)[:2]
+            else:
+                out, logsumexp = _with_mask(query, key, value, bias, mask, scale)
         logsumexp = _with_sign(logsumexp, -1) / math.log(2)
         return _permute_strides(out, query.stride()), logsumexp, logsumexp
 
     return attention
 
 
-def _backward(slope):
+def _backward(slope, function):
     def attention(
         query,
         key,
@@ -203,23 +310,36 @@ def _backward(slope):
         buffers,
         mask_buffers,
     ):
-        bias, mask = _bias(query, key, fw_graph, block_mask[-1], buffers, mask_buffers)
         logsumexp = _with_sign(logsumexp, 1) * math.log(2)
-        if bias is None or mask is None:
-            bias = mask if bias is None else bias
-            gradients = _gradients(grad_out, query, key, value, bias, out, logsumexp, scale * slope)
+        scale *= slope
+        inputs = (grad_out, query, key, value)
+        if function is not None:
+            added = function.arguments(key, block_mask, buffers, mask_buffers)
+            gradients = _computed_backward(*inputs, *added, out, logsumexp, scale)
         else:
-            gradients = _with_mask_backward(grad_out, query, key, value, bias, mask, out, logsumexp, scale * slope)
+            bias, mask = _bias(query, key, fw_graph, block_mask[-1], buffers, mask_buffers)
+            if bias is None or mask is None:
+                gradients = _gradients(*inputs, mask if bias is None else bias, out, logsumexp, scale)
+            else:
+                gradients = _with_mask_backward(*inputs, bias, mask, out, logsumexp, scale)
         grads = [_permute_strides(grad, x.stride()) for grad, x in zip(gradients, (query, key, value))]
         return *grads, tuple(None if isinstance(buffer, torch.Tensor) else buffer for buffer in buffers)
 
     return attention
 
 
-def fused(node, examples, score_mod, gradients):
+def _computes(query):
+    """Whether kernels that compute a bias serve better than those that read one. For few queries, and gradients of
+    float32 on GPUs, there are none."""
+    on_cpu = torch.ocl.get_device_properties(query.device).type == "cpu"
+    return (on_cpu or query.dtype != torch.float32) and _hint(query.shape[2]) > 16
+
+
+def fused(node, examples, mods, gradients):
     """What computes a FlexAttention node by the attention kernels, as a function of its arguments; None where they do
     not. `examples`: of query, key and value; `gradients`: those wanted of what score_mod captures."""
     query, key, value = examples
+    score_mod = mods.score_mod
     score = _placeholders(score_mod)[0]
     slope = _slope(score_mod, _result(score_mod), score, {})
     if slope is None or any(isinstance(gradient, torch.Tensor) for gradient in gradients):
@@ -232,4 +352,5 @@ def fused(node, examples, score_mod, gradients):
         return None
     if not _takes(query, key, value):
         return None
-    return _forward(slope) if node.target is flex_attention else _backward(slope)
+    function = _function(mods, query.device) if _computes(query) else None
+    return _forward(slope, function) if node.target is flex_attention else _backward(slope, function)

@@ -14,7 +14,7 @@ from pytorch_ocl.inductor import types
 BUILT_IN = (
     "exp2 expm1 sin cos tan sinh cosh asin acos atan asinh acosh atanh log log2 log10 log1p erfc copysign hypot fma"
 ).split()
-# Those of which lib/fused.clh has forms for CPUs.
+# Those of which lib/fused_values.clh has forms for CPUs.
 _BY_TYPE = ("exp", "erf", "tanh", "sqrt", "rsqrt", "atan2", "lgamma")
 _ROUNDING = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint"}
 # Functions of lib/math.clh and lib/special.clh that take numbers of one type, which the kernel defines.

@@ -48,7 +48,8 @@ class OclPrinter(ExprPrinter):
         quotient = self._divided(dividend, divisor)
         if dividend.is_nonnegative and divisor.is_nonnegative:
             return f"({quotient} % {self._atom(modulus)})"
-        return f"modulo_floor_i64({quotient}, {self._print(modulus)})"
+        # Of what may be negative, Inductor's index expressions hold C's remainder (of torch.fmod) and no other.
+        return f"modulo_trunc_i64({quotient}, {self._print(modulus)})"
 
     def _print_PythonMod(self, expr):
         return f"modulo_floor_i64({', '.join(map(self._print, expr.args))})"

@@ -79,7 +79,7 @@ def computed(dtype):
 
 
 def value_tag(dtype):
-    """The tag of the type computed in, which names functions of lib/fused.clh."""
+    """The tag of the type computed in, which names functions of lib/fused_values.clh."""
     return _VALUE_TAGS[computed(dtype)]
 
 
