@@ -213,6 +213,16 @@ def test_attention_kernels_read_what_is_captured(device, by_attention_kernels, d
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1, wanted.abs().max().item()))
 
 
+def test_captured_numbers_on_the_host(device, by_attention_kernels):
+    slope = torch.tensor(0.5)
+    query, key, value, _ = inputs(70, device)
+    results = [
+        function(query, key, value, score_mod=lambda score, b, h, q, k: score + slope * (q - k), enable_gqa=True)
+        for function in (flex_attention, torch.compile(flex_attention))
+    ]
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
+
+
 def test_attention_kernels_with_gradients_of_what_is_captured(device, by_attention_kernels):
     """The forward pass by them, the backward one by products."""
     if not inductor.is_tested():

@@ -119,8 +119,8 @@ class _Writer(torch.fx.Interpreter):
             return None
         if not isinstance(example, torch.Tensor) or not all(isinstance(size, int) and size for size in example.shape):
             raise _Unknown(f"{n.name}")
-        if example.dtype in types.SMALL:
-            raise _Unknown(f"{example.dtype}")
+        if example.dtype in types.SMALL or example.device.type == "cpu":
+            raise _Unknown(f"{example.dtype} of {example.device}")
         self.tensors.append(n)
         return _Captured(f"bias.x{len(self.tensors) - 1}", example)
 
