@@ -15,7 +15,8 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from .flex_fused import Mods, fused
+from .flex_function import Mods
+from .flex_fused import fused
 
 _FUNCTIONS = {flex_attention: sdpa_dense, flex_attention_backward: sdpa_dense_backward}
 _SCORE_MODS = {flex_attention: 3, flex_attention_backward: 7}  # the argument that is score_mod

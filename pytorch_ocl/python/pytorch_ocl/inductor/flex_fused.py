@@ -4,15 +4,14 @@ what does not depend on them, or puts -inf in their place."""
 
 import math
 import operator
-import typing
 
 import torch
 from torch._higher_order_ops.flex_attention import _permute_strides, flex_attention
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import Node
-from torch.fx.experimental.proxy_tensor import make_fx
 
-from pytorch_ocl.inductor import flex_text
+from pytorch_ocl.inductor.flex_function import function_of
+from pytorch_ocl.inductor.flex_graphs import number_of, placeholders, result_of
 
 _aten = torch.ops.aten
 _attention = _aten._scaled_dot_product_fused_attention_overrideable
@@ -41,37 +40,6 @@ def _(query, key, value, captured, text, masks, tiles, tile_queries, tile_keys, 
 @torch.library.register_fake("pytorch_ocl::flex_attention_backward")
 def _(grad_out, query, key, value, captured, text, masks, tiles, tile_queries, tile_keys, out, logsumexp, scale):
     return _gradients(grad_out, query, key, value, None, out, logsumexp, scale)
-
-
-def _placeholders(graph_module):
-    return [node for node in graph_module.graph.nodes if node.op == "placeholder"]
-
-
-def _result(graph_module):
-    value = next(node for node in graph_module.graph.nodes if node.op == "output").args[0]
-    return value[0] if isinstance(value, (tuple, list)) and len(value) == 1 else value
-
-
-def _number(graph_module, value):
-    """What an argument is, where that is known: numbers, and tensors of one element that are filled with one."""
-    if isinstance(value, (bool, int, float)):
-        return value
-    if not isinstance(value, Node):
-        return None
-    if value.op == "get_attr":
-        held = getattr(graph_module, value.target, None)
-        if isinstance(held, torch.Tensor) and held.numel() == 1:
-            with unset_fake_temporarily():
-                held = held if getattr(held, "constant", None) is None else held.constant
-                return held.item() if type(held) is torch.Tensor else None
-        return None
-    if value.target in (_aten.full.default, _aten.full_like.default, _aten.new_full.default):
-        return _number(graph_module, value.args[-1])
-    if value.target in (_aten.scalar_tensor.default, _aten.lift_fresh_copy.default, _aten.clone.default):
-        return _number(graph_module, value.args[0])
-    if value.target is _aten.new_ones.default or value.target is _aten.ones.default:
-        return 1
-    return None
 
 
 def _depends(value, source, known):
@@ -109,7 +77,7 @@ def _slope(graph_module, value, score, known):
         return inner if inner is None or target is _aten.add.Tensor else -inner
     if target in (_aten.mul.Tensor, _aten.div.Tensor) and depends(args[0]) != depends(args[1]):
         inner, factor = (args[0], args[1]) if depends(args[0]) else (args[1], args[0])
-        number, inner = _number(graph_module, factor), slope(inner)
+        number, inner = number_of(graph_module, factor), slope(inner)
         if number is None or inner is None or (target is _aten.div.Tensor and (depends(args[1]) or number == 0)):
             return None
         return inner * number if target is _aten.mul.Tensor else inner / number
@@ -118,7 +86,7 @@ def _slope(graph_module, value, score, known):
         return None if inner is None else -inner
     if target is _aten.where.self and not depends(args[0]) and depends(args[1]) != depends(args[2]):
         inner, other = (args[1], args[2]) if depends(args[1]) else (args[2], args[1])
-        return slope(inner) if _number(graph_module, other) == -math.inf else None
+        return slope(inner) if number_of(graph_module, other) == -math.inf else None
     return None
 
 
@@ -151,10 +119,10 @@ def _bias(query, key, score_mod, mask_mod, buffers, mask_buffers):
     from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
     from torch.nn.attention.flex_attention import _vmap_for_bhqkv
 
-    score, *score_indices = _placeholders(score_mod)[:5]
-    mask_indices = _placeholders(mask_mod)[:4]
-    adds = _result(score_mod) is not score
-    masks = _number(mask_mod, _result(mask_mod)) not in (True, 1)
+    score, *score_indices = placeholders(score_mod)[:5]
+    mask_indices = placeholders(mask_mod)[:4]
+    adds = result_of(score_mod) is not score
+    masks = number_of(mask_mod, result_of(mask_mod)) not in (True, 1)
     sizes = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
 
     def positions(used):
@@ -173,93 +141,6 @@ def _bias(query, key, score_mod, mask_mod, buffers, mask_buffers):
     if mask is not None and bias is not None:
         bias = torch.where(mask, bias, torch.full([], -math.inf, dtype=torch.float32, device=query.device))
     return bias, mask
-
-
-class Mods(typing.NamedTuple):
-    """score_mod and mask_mod as graphs, examples of what they capture, and operators' decompositions."""
-
-    score_mod: torch.fx.GraphModule
-    mask_mod: torch.fx.GraphModule
-    buffers: list
-    mask_buffers: list
-    decompositions: dict
-
-
-class _Function:
-    """What score_mod and mask_mod come to, as text that the kernels compute it by."""
-
-    def __init__(self, graph, text, read, masks):
-        self._graph, self._text, self._read, self._masks = graph, text, read, masks
-
-    def _tensors(self, captured):
-        """What the text reads, computed from what the functions capture."""
-        values = dict(zip(_placeholders(self._graph)[4:], captured))
-        needed = set(self._read)
-        for node in reversed(self._graph.graph.nodes):
-            if node in needed:
-                needed.update(node.all_input_nodes)
-        for node in self._graph.graph.nodes:
-            if node in needed and node not in values:
-                args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
-                values[node] = node.target(*args, **kwargs)
-        return [values[node] for node in self._read]
-
-    def arguments(self, key, block_mask, buffers, mask_buffers):
-        """Of the operators, between the value and the scale of the forward one."""
-        captured = [x for x in (*buffers, *mask_buffers) if isinstance(x, torch.Tensor)]
-        return self._tensors(captured), self._text, self._masks, *_tiles(key, block_mask)
-
-
-def _listed(counts, indices, columns):
-    """Whether each of `columns` is among the first `counts` of `indices`, as a byte."""
-    place = torch.arange(indices.shape[-1], device=indices.device)
-    listed = (place < counts.unsqueeze(-1)) & (indices < columns)
-    none = torch.zeros([*indices.shape[:-1], columns + 1], dtype=torch.uint8, device=indices.device)
-    return none.scatter(-1, torch.where(listed, indices, columns).long(), 1)[..., :columns]
-
-
-def _tiles(key, block_mask):
-    """A BlockMask as the kernels take it: 0, 1 or 2 for each block, as none, some or all of its keys take part, and the
-    queries and keys of a block."""
-    counts, indices, full_counts, full_indices = block_mask[2:6]
-    tile_queries, tile_keys, mask_mod = block_mask[-3:]
-    if _number(mask_mod, _result(mask_mod)) in (True, 1):
-        return None, 0, 0
-    columns = (key.shape[2] + tile_keys - 1) // tile_keys
-    tiles = _listed(counts, indices, columns)
-    if full_counts is not None:
-        tiles = tiles.maximum(_listed(full_counts, full_indices, columns) * 2)
-    return tiles, tile_queries, tile_keys
-
-
-def _function(mods, device):
-    """The _Function of these, or None. In the mode of the examples of what they capture."""
-    score_mod, mask_mod, buffers, mask_buffers, decompositions = mods
-    held = [*buffers, *mask_buffers]
-    if not all(isinstance(x, (torch.Tensor, bool, int, float)) for x in held):
-        return None
-    tensors = [place for place, x in enumerate(held) if isinstance(x, torch.Tensor)]
-    adds = _result(score_mod) is not _placeholders(score_mod)[0]
-    masks = _number(mask_mod, _result(mask_mod)) not in (True, 1)
-
-    def evaluate(batch, head, query, key, *captured):
-        filled = list(held)
-        for place, tensor in zip(tensors, captured):
-            filled[place] = tensor
-        index = (batch, head, query, key)
-        zero = torch.zeros((), dtype=torch.float32, device=device)
-        added = score_mod(zero, *index, *filled[: len(buffers)]) if adds else None
-        return added, mask_mod(*index, *filled[len(buffers) :]) if masks else None
-
-    if not (adds or masks):
-        return None
-    index = [torch.zeros((), dtype=torch.int32, device=device) for _ in range(4)]
-    graph = make_fx(evaluate, decomposition_table=decompositions)(*index, *(held[place].detach() for place in tensors))
-    graph.graph.eliminate_dead_code()
-    written = flex_text.write(graph)
-    if written is None:
-        return None
-    return _Function(graph, *written, not adds)
 
 
 def _gradients(grad_out, query, key, value, bias, out, logsumexp, scale):
@@ -340,8 +221,8 @@ def fused(node, examples, mods, gradients):
     not. `examples`: of query, key and value; `gradients`: those wanted of what score_mod captures."""
     query, key, value = examples
     score_mod = mods.score_mod
-    score = _placeholders(score_mod)[0]
-    slope = _slope(score_mod, _result(score_mod), score, {})
+    score = placeholders(score_mod)[0]
+    slope = _slope(score_mod, result_of(score_mod), score, {})
     if slope is None or any(isinstance(gradient, torch.Tensor) for gradient in gradients):
         return None
     if node.target is flex_attention:
@@ -352,5 +233,5 @@ def fused(node, examples, mods, gradients):
         return None
     if not _takes(query, key, value):
         return None
-    function = _function(mods, query.device) if _computes(query) else None
+    function = function_of(mods, query.device) if _computes(query) else None
     return _forward(slope, function) if node.target is flex_attention else _backward(slope, function)
