@@ -223,6 +223,32 @@ def test_captured_numbers_on_the_host(device, by_attention_kernels):
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
 
 
+def test_pages_of_others_are_not_read(device, by_attention_kernels):
+    """Sequences with keys in pages, as PyTorch's PagedAttention lays them out; pages that none has hold anything."""
+    if not inductor.is_tested():
+        pytest.skip("graphs run eagerly with this version of PyTorch")
+    paged = pytest.importorskip("torch.nn.attention.experimental._paged_attention")
+    length, page, pages = 256, 128, 8
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(2, 4, length, 16).to(device) for _ in range(3))
+    mask = create_block_mask(causal, 2, 1, length, length, device=device, BLOCK_SIZE=page)
+    expected = flex_attention(query, key, value, score_mod=slopes, block_mask=mask)
+    layout = paged.PagedAttention(pages, page, 2, device=device)
+    for sequence in range(2):
+        layout.reserve(torch.tensor(sequence, device=device), torch.tensor(length, device=device))
+    keys, values = (torch.full((1, 4, pages * page, 16), math.nan, device=device) for _ in range(2))
+    places = torch.arange(length, device=device).expand(2, length).contiguous()
+    layout.assign(torch.arange(2, device=device), places, key, value, keys, values)
+    found = torch.compile(flex_attention, fullgraph=True)(
+        query,
+        keys,
+        values,
+        score_mod=layout.get_score_mod(slopes),
+        block_mask=layout.convert_logical_block_mask(mask),
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
 def test_attention_kernels_with_gradients_of_what_is_captured(device, by_attention_kernels):
     """The forward pass by them, the backward one by products."""
     if not inductor.is_tested():
