@@ -103,7 +103,7 @@ def by_attention_kernels(monkeypatch):
 @pytest.mark.parametrize(
     "score_mod, mask_mod, serves",
     [(None, causal, True), (None, None, True), (slopes, causal, True), (scaled, None, True), (scaled, window, True)]
-    + [(cut_off, None, True), (slopes, None, True), (soft_cap, causal, False)],
+    + [(cut_off, None, True), (slopes, None, True), (soft_cap, causal, True)],
 )
 @pytest.mark.parametrize("groups", [4, 2])
 def test_attention_kernels_serve_what_adds_to_scores(
@@ -162,13 +162,18 @@ def counted(score, b, h, q, k):
     return score + torch.where(odd, (q - k) // 3, -torch.fmod(k - q, 7)) + torch.clamp(q - k, -4, 4) + b * h
 
 
+def bent(score, b, h, q, k):
+    capped = 3 * torch.tanh(score / 3) * torch.sigmoid(score) - torch.exp2(-score.abs()) * (h + 1)
+    return torch.where(q % 3 == 0, capped + (q - k) / 9, score * score / 4 + torch.maximum(score, score * 0.1))
+
+
 def some(b, h, q, k):
     return torch.logical_or(torch.logical_not(q < k), (k - q) % (b + h + 2) != 1) & (
         (q >= 8) | (h == 1) | (q - 2 * k <= 3)
     )
 
 
-@pytest.mark.parametrize("score_mod", [None, slopes, scaled, cut_off, spread, counted])
+@pytest.mark.parametrize("score_mod", [None, slopes, scaled, cut_off, spread, counted, soft_cap, bent])
 @pytest.mark.parametrize("mask_mod", [None, causal, some])
 def test_attention_kernels_compute_what_is_added(device, by_attention_kernels, score_mod, mask_mod, monkeypatch):
     if not inductor.is_tested():

@@ -57,7 +57,7 @@ void attention_mma_forward(const Params params, CONST_GLOBAL(ushort, q), CONST_G
       UNROLL for (int j = 0; j < SLICE / 8; j++) s[i][j] = CAPPED(s[i][j] * p->scale_log2);
 #ifdef BIAS_TAG
       if (!SLICE_IS_WHOLE(n))
-        UNROLL for (int j = 0; j < SLICE / 8; j++) s[i][j] += BIAS_TILE(row, begin + 8 * j + pair);
+        UNROLL for (int j = 0; j < SLICE / 8; j++) s[i][j] = BIASED_TILE(s[i][j], row, begin + 8 * j + pair);
 #endif
 #endif
       if (begin + SLICE > end || CAUSAL && begin + SLICE > own + 16 * i + 1)

@@ -26,6 +26,17 @@
     }                                                                                                               \
   }
 
+// Slopes of a slice's scores, before these get their bias.
+#ifdef BIAS_SLOPE
+#define TILE_SLOPES(EACH, q, kv) \
+  float4 slopes[SLICE / 8];      \
+  UNROLL for (int j = 0; j < SLICE / 8; j++) slopes[j] = EACH(SLOPE, s[j], q, kv);
+#define SLOPE_OF(j) slopes[j]
+#else
+#define TILE_SLOPES(EACH, q, kv)
+#define SLOPE_OF(j) 1
+#endif
+
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void attention_mma_queries_backward(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k),
                       CONST_GLOBAL(ushort, v),
@@ -65,7 +76,9 @@ void attention_mma_queries_backward(const Params params, CONST_GLOBAL(ushort, q)
     const bool edge = begin + SLICE > end || CAUSAL && begin + SLICE > first + 16 * warp.number + 1;
     UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] *= p->scale_log2;
 #ifdef BIAS_TAG
-    if (!SLICE_IS_WHOLE(n)) UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] += BIAS_TILE(row, begin + 8 * j + pair);
+    TILE_SLOPES(EACH_OF_TILE, row, begin + 8 * j + pair)
+    if (!SLICE_IS_WHOLE(n))
+      UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] = BIASED_TILE(s[j], row, begin + 8 * j + pair);
 #endif
     UNROLL for (int j = 0; j < SLICE / 8; j++) {
       const int column = begin + 8 * j + pair;
@@ -84,7 +97,7 @@ void attention_mma_queries_backward(const Params params, CONST_GLOBAL(ushort, q)
         else dp[j].yw *= keep.xz, dp[j + 1].yw *= keep.yw;
       }
 #endif
-    UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] *= dp[j] - deltas.xxyy;
+    UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] *= (dp[j] - deltas.xxyy) * SLOPE_OF(j);
     ADD_PRODUCT(sum, s, keys, WIDTH, ROW)
   }
   WAIT_COPIES(0);
@@ -150,8 +163,9 @@ void attention_mma_keys_backward(const Params params, CONST_GLOBAL(ushort, q), C
       MULTIPLY_ROWS(dp, vs, grads, VALUE_WIDTH, VALUE_ROW)
       UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] *= p->scale_log2;
 #ifdef BIAS_TAG
+      TILE_SLOPES(EACH_OF_TURNED_TILE, begin + 8 * j + pair, row)
       if (!SLICE_IS_WHOLE(n))
-        UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] += TURNED_BIAS_TILE(begin + 8 * j + pair, row);
+        UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] = TURNED_BIASED_TILE(s[j], begin + 8 * j + pair, row);
 #endif
       UNROLL for (int j = 0; j < SLICE / 8; j++) {
         const int column = begin + 8 * j + pair;
@@ -174,7 +188,7 @@ void attention_mma_keys_backward(const Params params, CONST_GLOBAL(ushort, q), C
         UNROLL for (int e = 0; e < 2; e++) {
           const __local float *deltas = statistics + SLICE + 8 * (j + e) + pair;
           const float4 delta_of = (float4)(deltas[0], deltas[1], deltas[0], deltas[1]);
-          dp[j + e] = s[j + e] * (dp[j + e] * (DROPOUT ? p->keep_scale * keep[e] : 1) - delta_of);
+          dp[j + e] = s[j + e] * (dp[j + e] * (DROPOUT ? p->keep_scale * keep[e] : 1) - delta_of) * SLOPE_OF(j + e);
           if (DROPOUT) s[j + e] *= keep[e];
         }
       }

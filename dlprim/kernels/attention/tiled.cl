@@ -98,14 +98,12 @@ inline void multiply_rows(float product[PER][PER], __local float *chunk, __globa
   const int batch = get_group_id(0) / blocks / (block_heads), own_head = get_group_id(0) / blocks % (block_heads);
 
 // A score times log2(e); -INFINITY where the key takes no part.
-#ifdef BIAS_TAG
-#define BIAS_OF(q, kv) bias_at(bias_data, q, kv, p)
-#else
-#define BIAS_OF(q, kv) 0
+#ifndef BIAS_TAG
+#define BIASED(score, q, kv) (score)
 #endif
 #define SCORE(value, q, kv)                                                 \
   ((kv) >= p->keys || (q) >= p->queries || CAUSAL && (kv) > (q) ? -INFINITY \
-                                                                : CAPPED((value) * p->scale_log2) + BIAS_OF(q, kv))
+                                                                : BIASED(CAPPED((value) * p->scale_log2), q, kv))
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void attention_tiled_forward(const Params params, CONST_GLOBAL(STORAGE(TAG), q), CONST_GLOBAL(STORAGE(TAG), k),
@@ -204,7 +202,8 @@ void attention_tiled_queries_backward(const Params params, CONST_GLOBAL(STORAGE(
       for (int j = 0; j < PER; j++) {
         const int q_at = first + y + SIDE * i, kv_at = begin + x + SIDE * j;
         scores[(y + SIDE * i) * SCORES_ROW + x + SIDE * j] =
-            GRADIENT(POWER(s[i][j], q_at, kv_at), dp[i][j], KEEP(q_at, kv_at), q_at);
+            GRADIENT(POWER(s[i][j], q_at, kv_at), dp[i][j], KEEP(q_at, kv_at), q_at) *
+            SLOPE(s[i][j] * p->scale_log2, q_at, kv_at);
       }
     ADD_PRODUCT(sum, K, p->k.row, begin, end, p->width, WIDTH)
   }
@@ -243,7 +242,7 @@ void attention_tiled_keys_backward(const Params params, CONST_GLOBAL(STORAGE(TAG
           const int kv_at = first + y + SIDE * i, q_at = begin + x + SIDE * j;
           const float power = POWER(s[i][j], q_at, kv_at), keep = KEEP(q_at, kv_at);
           scores[(y + SIDE * i) * SCORES_ROW + x + SIDE * j] = power * keep;
-          s[i][j] = GRADIENT(power, dp[i][j], keep, q_at);
+          s[i][j] = GRADIENT(power, dp[i][j], keep, q_at) * SLOPE(s[i][j] * p->scale_log2, q_at, kv_at);
         }
       ADD_PRODUCT(sum_v, G, p->grad_out.row, begin, p->queries, p->value_width, VALUE_WIDTH)
       barrier(CLK_LOCAL_MEM_FENCE);

@@ -51,7 +51,7 @@ void take_function(AttentionProblem& problem, const AttentionFunction& function,
     problem.function_reads.push_back(tensor.data);
   }
   problem.bias_type = function.masks ? DataType::boolean : DataType::float32;
-  problem.function = number_of(function);
+  problem.function = number_of(function), problem.bends = function.bends;
 }
 
 void take_tiles(AttentionProblem& problem, const AttentionTiles& tiles, const Sizes& scores) {
@@ -187,6 +187,7 @@ void attention_backward(Queue& queue, const AttentionInputs& inputs, const Tenso
   auto& p = problem.p;
   const auto sizes = [](const TensorView& x) { return Sizes{x.size(0), x.size(1), x.size(2), x.size(3)}; };
   problem.backward = true;
+  DLPRIM_EXPECT(!problem.bends || !inputs.function->slope.empty(), "attention", "the slope of a function that bends");
   p.grad_out = rows_of("grad_out", grad_out, sizes(out), out.dtype);
   p.grad_q = rows_of("grad_q", grad_q, sizes(inputs.q), inputs.q.dtype);
   p.grad_k = rows_of("grad_k", grad_k, sizes(inputs.k), inputs.k.dtype);

@@ -36,6 +36,7 @@ struct AttentionProblem {
       mask_layout;  ///< of the mask that says which scores are not -inf, the bias itself or not
   std::optional<AttentionTiles> tiles;  ///< which say the same
   std::uint32_t function = 0;           ///< the number of one that computes the bias (function.hpp)
+  bool bends = false;  ///< it takes the score and returns another
   std::vector<BufferRef> function_reads;
   bool listed = false;  ///< blocks have lists of the slices that they read (visible.hpp)
   /// Asked before it runs: products and softmax, with that many scores in memory, are an alternative.

@@ -20,11 +20,15 @@ struct AttentionOptions {
 
 /// A bias that kernels compute as they go, in place of one in memory. The text, OpenCL C in one line, is the body of a
 /// function that returns it as a float, -INFINITY where a key takes no part, from the numbers of the `batch`, `head`,
-/// `query` and `key` (int) and from contiguous tensors: elements of the first are bias.x0[i], as they are stored.
+/// `query` and `key` (int) and from contiguous tensors: elements of the first are bias.x0[i], as they are stored. One that
+/// bends returns what takes the place of the score, from the `score` (float) as well; `slope` is then the body of its
+/// derivative by the score, which only gradients need.
 struct AttentionFunction {
   std::string text;
   std::vector<TensorView> tensors;
   bool masks = false;  ///< it returns nothing but 0 and -INFINITY
+  bool bends = false;
+  std::string slope;
 };
 
 /// Which tiles of scores have keys that take part: bytes (batch or 1, heads or 1, rows, columns), contiguous, of `queries` x

@@ -88,10 +88,11 @@ def _trace(module, node):
         _convert_by_aten(graph, _example(node.args[0]).dtype if graph is score_mod else None)
     examples = [_example(value) for value in taken]
     mode = next(value.fake_mode for value in examples if isinstance(value, torch.Tensor))
+    joint = _submodule(module, node.args[_JOINT]) if node.target is flex_attention_backward else None
     mask_mod = _submodule(module, node.args[_BLOCK_MASKS[node.target]][-1])
     captured = [[_example(x) if isinstance(x, Node) else x for x in part] for part in node.args[_SCORE_BUFFERS:]]
     with mode, torch.no_grad():
-        mods = Mods(score_mod, mask_mod, *captured, _decompositions())
+        mods = Mods(score_mod, joint, mask_mod, *captured, _decompositions())
         function = fused(node, [_example(value) for value in node.args[:3]], mods, gradients)
     function = function or _FUNCTIONS[node.target]
 

@@ -9,11 +9,15 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from pytorch_ocl.inductor import flex_text
 from pytorch_ocl.inductor.flex_graphs import number_of, placeholders, result_of
 
+_MASKS, _BENDS = 1, 2  # kinds of functions (csrc/ops/attention_flex.cpp)
+
 
 class Mods(typing.NamedTuple):
-    """score_mod and mask_mod as graphs, examples of what they capture, and operators' decompositions."""
+    """score_mod and mask_mod as graphs, that of score_mod with its gradients, of a backward pass, examples of what they
+    capture, and operators' decompositions."""
 
     score_mod: torch.fx.GraphModule
+    joint: torch.fx.GraphModule | None
     mask_mod: torch.fx.GraphModule
     buffers: list
     mask_buffers: list
@@ -23,12 +27,12 @@ class Mods(typing.NamedTuple):
 class Function:
     """What score_mod and mask_mod come to, as text that the kernels compute it by."""
 
-    def __init__(self, graph, text, read, masks):
-        self._graph, self._text, self._read, self._masks = graph, text, read, masks
+    def __init__(self, graph, text, slope, read, kind):
+        self._graph, self._texts, self._read, self._kind = graph, (text, slope), read, kind
 
     def _tensors(self, captured):
         """What the text reads, computed from what the functions capture."""
-        values = dict(zip(placeholders(self._graph)[4:], captured))
+        values = dict(zip(placeholders(self._graph)[5:], captured))
         needed = set(self._read)
         for node in reversed(self._graph.graph.nodes):
             if node in needed:
@@ -42,7 +46,7 @@ class Function:
     def arguments(self, key, block_mask, buffers, mask_buffers):
         """Of the operators, between the value and the scale of the forward one."""
         captured = [x for x in (*buffers, *mask_buffers) if isinstance(x, torch.Tensor)]
-        return self._tensors(captured), self._text, self._masks, *_tiles(key, block_mask)
+        return self._tensors(captured), *self._texts, self._kind, *_tiles(key, block_mask)
 
 
 def _listed(counts, indices, columns):
@@ -67,9 +71,10 @@ def _tiles(key, block_mask):
     return tiles, tile_queries, tile_keys
 
 
-def function_of(mods, device):
-    """The Function of these, or None. In the mode of the examples of what they capture."""
-    score_mod, mask_mod, buffers, mask_buffers, decompositions = mods
+def function_of(mods, device, bends):
+    """The Function of these, or None. In the mode of the examples of what they capture. With `bends` it takes scores
+    and returns others, else it returns what is added to them."""
+    score_mod, joint, mask_mod, buffers, mask_buffers, decompositions = mods
     held = [*buffers, *mask_buffers]
     if not all(isinstance(x, (torch.Tensor, bool, int, float)) for x in held):
         return None
@@ -77,21 +82,24 @@ def function_of(mods, device):
     adds = result_of(score_mod) is not placeholders(score_mod)[0]
     masks = number_of(mask_mod, result_of(mask_mod)) not in (True, 1)
 
-    def evaluate(batch, head, query, key, *captured):
+    def evaluate(score, batch, head, query, key, *captured):
         filled = list(held)
         for place, tensor in zip(tensors, captured):
             filled[place] = tensor
         index = (batch, head, query, key)
-        zero = torch.zeros((), dtype=torch.float32, device=device)
-        added = score_mod(zero, *index, *filled[: len(buffers)]) if adds else None
-        return added, mask_mod(*index, *filled[len(buffers) :]) if masks else None
+        own, of_mask = filled[: len(buffers)], filled[len(buffers) :]
+        one = torch.ones((), dtype=torch.float32, device=device)
+        added = score_mod(score if bends else torch.zeros_like(one), *index, *own) if adds else None
+        slope = joint(score, *index, one, *own)[0] if bends and joint is not None else None
+        return added, mask_mod(*index, *of_mask) if masks else None, slope
 
     if not (adds or masks):
         return None
-    index = [torch.zeros((), dtype=torch.int32, device=device) for _ in range(4)]
-    graph = make_fx(evaluate, decomposition_table=decompositions)(*index, *(held[place].detach() for place in tensors))
+    numbers = [torch.zeros((), dtype=torch.int32 if i else torch.float32, device=device) for i in range(5)]
+    examples = [*numbers, *(held[place].detach() for place in tensors)]
+    graph = make_fx(evaluate, decomposition_table=decompositions)(*examples)
     graph.graph.eliminate_dead_code()
     written = flex_text.write(graph)
     if written is None:
         return None
-    return Function(graph, *written, not adds)
+    return Function(graph, *written, _BENDS if bends else 0 if adds else _MASKS)

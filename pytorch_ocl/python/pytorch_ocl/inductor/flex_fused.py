@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""FlexAttention by the attention kernels, with a mask or a bias: where score_mod multiplies scores by a number and adds
-what does not depend on them, or puts -inf in their place."""
+"""FlexAttention by the attention kernels: they compute score_mod and mask_mod, or read a mask or a bias where score_mod
+multiplies scores by a number and adds what does not depend on them, or puts -inf in their place."""
 
 import math
 import operator
@@ -19,6 +19,7 @@ _attention_backward = _aten._scaled_dot_product_fused_attention_overrideable_bac
 _OVERRIDEABLE = 4  # of torch.nn.attention.SDPBackend
 _with_mask, _with_mask_backward = torch.ops.pytorch_ocl.attention, torch.ops.pytorch_ocl.attention_backward
 _computed, _computed_backward = torch.ops.pytorch_ocl.flex_attention, torch.ops.pytorch_ocl.flex_attention_backward
+_WIDEST_BENT = 128  # rows where kernels find gradients through a score_mod that bends scores
 _MAX_SCORES, _GRAD_LOGSUMEXP = 2, 6  # a result of the forward node, an argument of the backward one
 
 
@@ -33,12 +34,12 @@ def _(grad_out, query, key, value, bias, mask, out, logsumexp, scale):
 
 
 @torch.library.register_fake("pytorch_ocl::flex_attention")
-def _(query, key, value, captured, text, masks, tiles, tile_queries, tile_keys, scale):
+def _(query, key, value, captured, text, slope, kind, tiles, tile_queries, tile_keys, scale):
     return _attention(query, key, value, None, 0.0, False, False, scale=scale)[:2]
 
 
 @torch.library.register_fake("pytorch_ocl::flex_attention_backward")
-def _(grad_out, query, key, value, captured, text, masks, tiles, tile_queries, tile_keys, out, logsumexp, scale):
+def _(grad_out, query, key, value, captured, text, slope, kind, tiles, tile_queries, tile_keys, out, logsumexp, scale):
     return _gradients(grad_out, query, key, value, None, out, logsumexp, scale)
 
 
@@ -223,8 +224,9 @@ def fused(node, examples, mods, gradients):
     score_mod = mods.score_mod
     score = placeholders(score_mod)[0]
     slope = _slope(score_mod, result_of(score_mod), score, {})
-    if slope is None or any(isinstance(gradient, torch.Tensor) for gradient in gradients):
+    if any(isinstance(gradient, torch.Tensor) for gradient in gradients):
         return None
+    bends = slope is None
     if node.target is flex_attention:
         maxima = [user for user in node.users if user.target is operator.getitem and user.args[1] == _MAX_SCORES]
         if any(user.users for user in maxima):
@@ -233,5 +235,7 @@ def fused(node, examples, mods, gradients):
         return None
     if not _takes(query, key, value):
         return None
-    function = function_of(mods, query.device) if _computes(query) else None
-    return _forward(slope, function) if node.target is flex_attention else _backward(slope, function)
+    function = function_of(mods, query.device, bends) if _computes(query) else None
+    if bends and (function is None or max(query.shape[3], value.shape[3]) > _WIDEST_BENT):
+        return None
+    return (_forward if node.target is flex_attention else _backward)(1 if bends else slope, function)

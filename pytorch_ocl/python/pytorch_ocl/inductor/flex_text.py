@@ -186,16 +186,19 @@ class _Writer(torch.fx.Interpreter):
 
 
 def write(graph_module):
-    """The body of a function (AttentionFunction::text) for a graph of (batch, head, query, key, tensors...) -> (number
-    that is added or None, whether the key takes part or None), and the nodes of the tensors that it reads, which do not
-    depend on the first four; None where an operator has no text here."""
-    writer = _Writer(graph_module, [_value(name, torch.int32) for name in ("batch", "head", "query", "key")])
+    """The bodies of functions (AttentionFunction) for a graph of (score, batch, head, query, key, tensors...) -> (what
+    is added or another score, or None; whether the key takes part, or None; the slope, or None), and the nodes of the
+    tensors that these read, which do not depend on the first five. None where an operator has no text here."""
+    index = [_value(name, torch.int32) for name in ("batch", "head", "query", "key")]
+    writer = _Writer(graph_module, [_value("score", torch.float32), *index])
     try:
         with unset_fake_temporarily():
-            added, part = (writer._loaded(result) for result in writer.run())
+            added, part, slope = (writer._loaded(result) for result in writer.run())
             added = writer._as(0.0 if added is None else added, torch.float32)
             part = None if part is None else writer._as(part, torch.bool)
+            slope = None if slope is None else writer._as(slope, torch.float32)
     except (_Unknown, NotImplementedError, KeyError, AttributeError, RuntimeError):
         return None
-    lines = [*writer.lines, f"return {added};" if part is None else f"return {part} ? {added} : -INFINITY;"]
-    return " ".join(lines), writer.tensors
+    lines = " ".join(writer.lines)
+    text = f"{lines} return {added};" if part is None else f"{lines} return {part} ? {added} : -INFINITY;"
+    return text, "" if slope is None else f"{lines} return {slope};", writer.tensors
