@@ -294,7 +294,7 @@ TEST_P(Attention, FunctionsOfScores) {
       {mask.view()},
       false,
       true,
-      "const float y = tanh(score / 1.5f); return bias.x0[(head * 70 + query) * 90 + key] ? 1 - y * y : 0;"};
+      "const float y = tanh(score / 1.5f); return bias.x0[(head * 70 + query) * 90 + key] ? 1 - y * y : INFINITY;"};
   mask.write(x.bias.values);
   expect_expected(x);
 }

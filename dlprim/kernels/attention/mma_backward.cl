@@ -31,10 +31,11 @@
 #define TILE_SLOPES(EACH, q, kv) \
   float4 slopes[SLICE / 8];      \
   UNROLL for (int j = 0; j < SLICE / 8; j++) slopes[j] = EACH(SLOPE, s[j], q, kv);
-#define SLOPE_OF(j) slopes[j]
+// A gradient by the slope, which may be anything where the probability is 0.
+#define SLOPED(probability, gradient, j) ((probability) == 0 ? (float4)0 : (gradient) * slopes[j])
 #else
 #define TILE_SLOPES(EACH, q, kv)
-#define SLOPE_OF(j) 1
+#define SLOPED(probability, gradient, j) (gradient)
 #endif
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
@@ -97,7 +98,7 @@ void attention_mma_queries_backward(const Params params, CONST_GLOBAL(ushort, q)
         else dp[j].yw *= keep.xz, dp[j + 1].yw *= keep.yw;
       }
 #endif
-    UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] *= (dp[j] - deltas.xxyy) * SLOPE_OF(j);
+    UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] = SLOPED(s[j], s[j] * (dp[j] - deltas.xxyy), j);
     ADD_PRODUCT(sum, s, keys, WIDTH, ROW)
   }
   WAIT_COPIES(0);
@@ -188,7 +189,8 @@ void attention_mma_keys_backward(const Params params, CONST_GLOBAL(ushort, q), C
         UNROLL for (int e = 0; e < 2; e++) {
           const __local float *deltas = statistics + SLICE + 8 * (j + e) + pair;
           const float4 delta_of = (float4)(deltas[0], deltas[1], deltas[0], deltas[1]);
-          dp[j + e] = s[j + e] * (dp[j + e] * (DROPOUT ? p->keep_scale * keep[e] : 1) - delta_of) * SLOPE_OF(j + e);
+          const float4 gradient = s[j + e] * (dp[j + e] * (DROPOUT ? p->keep_scale * keep[e] : 1) - delta_of);
+          dp[j + e] = SLOPED(s[j + e], gradient, j + e);
           if (DROPOUT) s[j + e] *= keep[e];
         }
       }

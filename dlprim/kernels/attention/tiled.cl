@@ -173,6 +173,11 @@ void attention_tiled_forward(const Params params, CONST_GLOBAL(STORAGE(TAG), q),
 inline float floored(float score) { return FLOORED(score); }
 #define POWER(value, q, kv) exp2(floored(SCORE(value, q, kv)) - LOG2_E * L[min(q, p->queries - 1)])
 #define GRADIENT(power, value, keep, q) ((power) * ((value) * (keep) * p->keep_scale - D[min(q, p->queries - 1)]))
+#ifdef BIAS_SLOPE
+#define SLOPED(power, gradient, value, q, kv) ((power) == 0 ? 0 : (gradient) * SLOPE((value) * p->scale_log2, q, kv))
+#else
+#define SLOPED(power, gradient, value, q, kv) (gradient)
+#endif
 #define KEEP(q, kv) (DROPOUT ? (float)kept_one(batch_head, q, kv, p) : 1)
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
@@ -201,9 +206,9 @@ void attention_tiled_queries_backward(const Params params, CONST_GLOBAL(STORAGE(
 #pragma unroll
       for (int j = 0; j < PER; j++) {
         const int q_at = first + y + SIDE * i, kv_at = begin + x + SIDE * j;
+        const float power = POWER(s[i][j], q_at, kv_at);
         scores[(y + SIDE * i) * SCORES_ROW + x + SIDE * j] =
-            GRADIENT(POWER(s[i][j], q_at, kv_at), dp[i][j], KEEP(q_at, kv_at), q_at) *
-            SLOPE(s[i][j] * p->scale_log2, q_at, kv_at);
+            SLOPED(power, GRADIENT(power, dp[i][j], KEEP(q_at, kv_at), q_at), s[i][j], q_at, kv_at);
       }
     ADD_PRODUCT(sum, K, p->k.row, begin, end, p->width, WIDTH)
   }
@@ -242,7 +247,7 @@ void attention_tiled_keys_backward(const Params params, CONST_GLOBAL(STORAGE(TAG
           const int kv_at = first + y + SIDE * i, q_at = begin + x + SIDE * j;
           const float power = POWER(s[i][j], q_at, kv_at), keep = KEEP(q_at, kv_at);
           scores[(y + SIDE * i) * SCORES_ROW + x + SIDE * j] = power * keep;
-          s[i][j] = GRADIENT(power, dp[i][j], keep, q_at) * SLOPE(s[i][j] * p->scale_log2, q_at, kv_at);
+          s[i][j] = SLOPED(power, GRADIENT(power, dp[i][j], keep, q_at), s[i][j], q_at, kv_at);
         }
       ADD_PRODUCT(sum_v, G, p->grad_out.row, begin, p->queries, p->value_width, VALUE_WIDTH)
       barrier(CLK_LOCAL_MEM_FENCE);
