@@ -4,8 +4,6 @@
 #include <dlprim/primitives/attention.hpp>
 #include <dlprim/runtime/program.hpp>
 
-#include <span>
-
 namespace dlprim {
 
 /// A number for a function's text and the types of its tensors, the same for equal ones, never 0: kernels are found by it.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "visible.hpp"
 
+#include "../grid.hpp"
+
 namespace dlprim {
 
 namespace {
 
 constexpr std::int32_t tile = 64, lanes = 64;     // of visible.cl
 constexpr std::int64_t least_scores = 512 * 512;  // of a head
-
-std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 struct Key {
   std::uint16_t block, slice;
@@ -42,7 +42,7 @@ VisibleTiles::VisibleTiles(Queue& queue, const AttentionProblem& problem) : queu
   }
   p.bias = *problem.mask_layout;
   batches_ = p.bias.batch ? p.batch : 1, heads_ = p.bias.head ? p.heads : 1;
-  tiles_ = {std::int32_t(divided_up(p.queries, tile)), std::int32_t(divided_up(p.keys, tile)), tile, tile};
+  tiles_ = {std::int32_t(divide_up(p.queries, tile)), std::int32_t(divide_up(p.keys, tile)), tile, tile};
   const std::int64_t count = batches_ * heads_ * tiles_.rows * tiles_.columns;
   found_.emplace(queue, std::size_t(count));
   states_ = found_->data();
@@ -53,8 +53,8 @@ VisibleTiles::VisibleTiles(Queue& queue, const AttentionProblem& problem) : queu
 void VisibleTiles::list(AttentionProblem& problem, int block, int slice, bool by_keys) {
   auto& p = problem.p;
   if (!problem.listed) return;
-  const std::int64_t blocks = divided_up(by_keys ? p.keys : p.queries, block);
-  p.visible.row = std::int32_t(2 + divided_up(by_keys ? p.queries : p.keys, slice));
+  const std::int64_t blocks = divide_up(by_keys ? p.keys : p.queries, block);
+  p.visible.row = std::int32_t(2 + divide_up(by_keys ? p.queries : p.keys, slice));
   p.visible.head = heads_ > 1 ? blocks * p.visible.row : 0;
   p.visible.batch = batches_ > 1 ? heads_ * blocks * p.visible.row : 0;
   const std::int64_t count = batches_ * heads_ * blocks;

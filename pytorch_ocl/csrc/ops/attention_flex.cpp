@@ -3,6 +3,8 @@
 // computed in them, or a bias in memory.
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "attention.hpp"
 #include "runtime/tensor.hpp"
 
