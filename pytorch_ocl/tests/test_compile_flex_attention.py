@@ -111,6 +111,8 @@ def test_attention_kernels_serve_what_adds_to_scores(
 ):
     if not inductor.is_tested():
         pytest.skip("graphs run eagerly with this version of PyTorch")
+    if score_mod is soft_cap:
+        serves = torch.ocl.get_device_properties(device).type == "cpu"  # float32
     served = []
     monkeypatch.setattr(expansion, "fused", lambda *args: served.append(flex_fused.fused(*args)) or served[-1])
     results = []

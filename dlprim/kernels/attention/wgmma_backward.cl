@@ -219,13 +219,14 @@ void backward(BACKWARD_ARGUMENTS) {
       WGMMA_WAIT(1);
 #endif
       READ_TILES(s, 8, scores)
-      probabilities(scores, statistics, row, slice * SLICE, &warp, p BIAS_VALUE(n));
+      DECLARE_FACTORS(scores)
+      probabilities(scores, factors, statistics, row, slice * SLICE, &warp, p BIAS_VALUE(n));
       pack_probabilities(ps, scores);
       WGMMA_FENCE();
       ADD_PRODUCT(v, VALUE_TILES, VALUE_WIDTH, ps, TURNED(stage + GRADS_AT, SLICE))
       WGMMA_WAIT(1);
       READ_TILES(d, 8, grads)
-      differences(grads, scores, statistics + SLICE, &warp);
+      differences(grads, factors, statistics + SLICE, &warp);
       pack_probabilities(ds_rows, grads);
       UNROLL for (int t = 0; t < SLICE / 16; t++)
         store_matrices(memory + ds_at + place(ds_row, 2 * t + ds_chunk, BLOCK), ds_rows[t]);
@@ -305,8 +306,9 @@ void backward(BACKWARD_ARGUMENTS) {
                  AT(G, p->grad_out.row, of, p->queries, c, p->value_width);
           ((float *)s)[i] = x, ((float *)d)[i] = y;
         }
-        probabilities(s, statistics, row, begin, &warp, p BIAS_VALUE(number));
-        differences(d, s, statistics + SLICE, &warp);
+        DECLARE_FACTORS(s)
+        probabilities(s, factors, statistics, row, begin, &warp, p BIAS_VALUE(number));
+        differences(d, factors, statistics + SLICE, &warp);
         for (int j = 0; j < SLICE / 8; j++) {
           const int to = own * SLICE + 8 * j + pair;
           *(__local uint *)(ps + to) = PACK(s[j].lo), *(__local uint *)(ps + to + 8 * SLICE) = PACK(s[j].hi);

@@ -46,9 +46,9 @@ struct AttentionTiles {
 /// In place of these there may be a function, and tiles that say the same.
 struct AttentionInputs {
   TensorView q, k, v;
-  std::optional<TensorView> bias, mask;
-  std::optional<AttentionFunction> function;
-  std::optional<AttentionTiles> tiles;
+  std::optional<TensorView> bias = {}, mask = {};
+  std::optional<AttentionFunction> function = {};
+  std::optional<AttentionTiles> tiles = {};
 };
 
 /// What is known of a call of attention before it is made. `scores`: elements of all matrices of scores; `biased`: whether

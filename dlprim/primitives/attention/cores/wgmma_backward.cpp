@@ -134,7 +134,6 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   if (problem.type != DataType::float16 && problem.type != DataType::bfloat16) return "only for 16-bit floats";
   if (!problem.backward) return "only backward";
   if (problem.dropout) return "without dropout";
-  if (problem.bends) return "without functions of scores";
   if (info.max_work_group < 384 || info.local_memory < 49152) return "the device's work-groups are too small";
   if (std::max(p.width, p.value_width) > 256) return "rows do not fit in registers";
   if (std::max(p.width, p.value_width) > 128 && std::min(p.width, p.value_width) <= 64)

@@ -19,7 +19,6 @@ _attention_backward = _aten._scaled_dot_product_fused_attention_overrideable_bac
 _OVERRIDEABLE = 4  # of torch.nn.attention.SDPBackend
 _with_mask, _with_mask_backward = torch.ops.pytorch_ocl.attention, torch.ops.pytorch_ocl.attention_backward
 _computed, _computed_backward = torch.ops.pytorch_ocl.flex_attention, torch.ops.pytorch_ocl.flex_attention_backward
-_WIDEST_BENT = 128  # rows where kernels find gradients through a score_mod that bends scores
 _MAX_SCORES, _GRAD_LOGSUMEXP = 2, 6  # a result of the forward node, an argument of the backward one
 
 
@@ -217,6 +216,12 @@ def _computes(query):
     return (on_cpu or query.dtype != torch.float32) and _hint(query.shape[2]) > 16
 
 
+def _bends(query, value):
+    """Whether matrix units, or a CPU, find gradients through a score_mod that bends scores."""
+    widest = 256 if torch.ocl.get_device_properties(query.device).compute_capability == 90 else 128
+    return max(query.shape[3], value.shape[3]) <= widest
+
+
 def fused(node, examples, mods, gradients):
     """What computes a FlexAttention node by the attention kernels, as a function of its arguments; None where they do
     not. `examples`: of query, key and value; `gradients`: those wanted of what score_mod captures."""
@@ -236,6 +241,6 @@ def fused(node, examples, mods, gradients):
     if not _takes(query, key, value):
         return None
     function = function_of(mods, query.device, bends) if _computes(query) else None
-    if bends and (function is None or max(query.shape[3], value.shape[3]) > _WIDEST_BENT):
+    if bends and (function is None or not _bends(query, value)):
         return None
     return (_forward if node.target is flex_attention else _backward)(1 if bends else slope, function)
