@@ -5,6 +5,7 @@ import copy
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention as attend
 
@@ -286,3 +287,20 @@ def test_rows_of_which_nothing_may_be_attended_to(length, dtype):
     with pytest.raises(NotImplementedError, match="softmax.*not implemented for 'Int'"):
         torch.ops.aten._safe_softmax(whole, 0)
     assert torch.ops.aten._safe_softmax(whole, 0, torch.float32).tolist() == [0.5, 0.5]
+
+
+def test_sizes_of_gradients_are_foretold(device):
+    """Of sizes that are symbols, too, as training under torch.compile has them."""
+    aten = torch.ops.aten
+
+    def gradients(q, k, v, grad):
+        out, sums, _, _, *lengths, seed, offset, _ = aten._scaled_dot_product_fused_attention_overrideable(q, k, v)
+        none = (None, None, *lengths, 0.0, False, seed, offset)
+        wanted = [True, True, True, False]
+        backward = aten._scaled_dot_product_fused_attention_overrideable_backward
+        return backward(grad, q, k, v, None, wanted, out, sums, *none)[:3]
+
+    inputs = [torch.randn(2, 2, 40, 16).to(device) for _ in range(4)]
+    traced = make_fx(gradients, tracing_mode="symbolic")(*inputs)
+    for found, wanted in zip(traced(*inputs), gradients(*inputs)):
+        torch.testing.assert_close(found, wanted)
