@@ -333,6 +333,10 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
 #if EXACT_SUMS
     CLEAR_SUMS(t)
 #endif
+    CLEAR_SUMS(s)  // else the assembler keeps their registers while the last tile is stored
+#if SETS == 2
+    CLEAR_SUMS(r)
+#endif
     PLACE_C
     for (int i = 0; i < steps; i++) {
       const uint barrier = full(&ring);

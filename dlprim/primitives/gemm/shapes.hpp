@@ -29,10 +29,19 @@ struct TileCosts {
   double tile, element, reduction, alone = 0.2, stream_bytes = 40e6, stream_speed = 0.85, power = 0;
 };
 
+/// The same, measured, of a core whose work-groups bring slices of k into a ring of stages far ahead: `rate`,
+/// multiply-adds a second of one compute unit; a slice arrives after `latency` seconds and its bytes / `arrival`, of as
+/// many slices at a time as there are stages; a unit takes at most `ingest` bytes a second, and the device's memory gives
+/// `memory`. A tile takes `start` seconds besides; the reduction of splits `reduction`, and `element` for each of its sums.
+struct RingCosts {
+  double rate, latency, arrival, ingest, memory, start, reduction, element;
+};
+
 /// Tiles, the best first, and what choosing among them weighs. Never empty.
 struct TileTable {
   std::vector<TileShape> shapes;
   TileCosts costs;
+  std::optional<RingCosts> ring;  ///< in place of costs
 };
 
 /// The parameters of the core for CPUs.
@@ -46,8 +55,8 @@ std::string text_of(const TileShape& shape);
 /// "8x32x128x96x160": mr, nr, mb, nb, kb.
 std::string text_of(const PanelShape& shape);
 
-/// The values of keys "gemm.tiles.<tiles>", lines "<sizes> <speed> <speed for weights> <resident>", and
-/// "gemm.costs.<costs>". Lines that this version cannot read are left out. Throws Error when there is none.
+/// The values of keys "gemm.tiles.<tiles>", lines "<sizes> <speed> <speed for weights> <resident>", of
+/// "gemm.costs.<costs>", and of "gemm.rings.<tiles>" if there are any. Lines that this version cannot read are left out. Throws Error when there is none.
 TileTable read_tiles(const DeviceInfo& device, const std::string& tiles, const std::string& costs);
 /// A line for read_tiles().
 std::string line_of(const TileShape& shape);

@@ -4,6 +4,7 @@
 
 #include <dlprim/runtime/environment.hpp>
 
+#include <cmath>
 #include <cstdio>
 #include <numeric>
 #include <optional>
@@ -144,6 +145,35 @@ double operand_bytes(const GemmProblem& problem) {
   return elements * double(problem.batches) * double(size_of(problem.type));
 }
 
+// Seconds of a tile of a core with a ring of stages.
+struct RingEstimate {
+  const TileShape& s;
+  const RingCosts& costs;
+  const DeviceInfo& info;
+  const GemmProblem& problem;
+
+  // Of what goes on at the same time, about the longest.
+  static double together(double a, double b, double c = 0) { return std::cbrt(a * a * a + b * b * b + c * c * c); }
+
+  // A tile of `slices`, where `groups` share a unit.
+  double tile(double slices, double groups) const {
+    const double bytes = double(s.bm + s.bn) * s.bk * double(factor_bytes(problem));
+    const double multiplied = groups * s.bm * s.bn * s.bk / (costs.rate * s.speed);
+    const double arrived = (costs.latency + bytes / costs.arrival) / s.stages;
+    return slices * together(multiplied, arrived, groups * bytes / costs.ingest) + costs.start;
+  }
+  double seconds(std::int64_t splits) const {
+    const auto& p = problem.p;
+    const std::int64_t groups = divide_up(p.m, s.bm) * divide_up(p.n, s.bn) * problem.batches * splits;
+    const std::int64_t most = divide_up(groups, info.compute_units), rest = most % s.resident;
+    const double slices = double(divide_up(divide_up(p.k, s.bk), splits));
+    double time = double(most / s.resident) * tile(slices, s.resident) + (rest ? tile(slices, double(rest)) : 0.0);
+    time = together(time, operand_bytes(problem) / costs.memory);
+    const double sums = double(p.m * p.n * problem.batches) * double(2 * splits + 1);
+    return splits > 1 ? time + costs.reduction + costs.element * sums : time;
+  }
+};
+
 }  // namespace
 
 std::vector<TileChoice> rank_tiles(const TileTable& tiles_known, const DeviceInfo& info, const GemmProblem& problem) {
@@ -160,6 +190,10 @@ std::vector<TileChoice> rank_tiles(const TileTable& tiles_known, const DeviceInf
     const std::int64_t tiles = divide_up(p.m, s.bm) * divide_up(p.n, s.bn) * problem.batches;
     for (const std::int64_t splits : splits_for(tiles, p.k, s, info)) {
       if (forced.excludes(splits)) continue;
+      if (tiles_known.ring) {
+        timed.push_back({RingEstimate{s, *tiles_known.ring, info, problem}.seconds(splits), {s, splits}});
+        continue;
+      }
       double time = estimate.rounds(tiles * splits, double(divide_up(p.k, splits)) + costs.tile);
       if (splits > 1) time += estimate.reduction(double(p.m * p.n * problem.batches * splits));
       timed.push_back({time, {s, splits}});
