@@ -7,8 +7,8 @@
 // unit's rows. Elsewhere the sums are formed without matrix units from the same boxes, for tests.
 // The host also defines
 //   TILE_M, TILE_N           the tile
-//   TM, BN                   what a warp group computes of it, rows of P by columns: TM is 64 or 128, BN 64, 128, 192
-//                            or 256
+//   TM, BN                   what a warp group computes of it, rows of P by columns: TM is 64 or 128, BN a multiple of 32
+//                            from 64 to 256, and of 64 where warp groups lie side by side
 //   RESIDENT                 work-groups that share a compute unit
 //   STAGES                   stages in local memory, at least 2
 //   BYTES                    1, 2 or 4 (tf32), of an element
@@ -48,9 +48,11 @@
 #define TEAM (MOVES_REGISTERS || TURNED ? 128 : 32)
 #define DEPTH (128 / BYTES)
 #define COUNTED (BYTES == 1 ? 2 : 1)  // elements that tensor maps count as one
-#define STAGE_A (128 * TILE_M)
-#define STAGE (STAGE_A + 128 * TILE_N)
 #define PANEL (128 * DEPTH)  // bytes of a box of DEPTH rows of an operand that is contiguous along these
+#define PANELS(size) (((size) + DEPTH - 1) / DEPTH)
+#define PART_BYTES(size, along_k) ((along_k) ? 128 * (size) : PANELS(size) * PANEL)
+#define STAGE_A PART_BYTES(TILE_M, A_ALONG_K)
+#define STAGE (STAGE_A + PART_BYTES(TILE_N, B_ALONG_K))
 #define START_P FOR_P(0, STAGE_A)
 #define START_Q FOR_Q(0, STAGE_A)
 #define Q_ALONG_K (REGISTERS || FOR_Q(A_ALONG_K, B_ALONG_K))  // as the matrix unit finds it
@@ -66,8 +68,8 @@ typedef struct {
 #define COPY_OPERAND(COPY, to, operand, along_k, size, row, rows, k) \
   if (along_k) COPY(to, operand, k, row);                            \
   else                                                               \
-    for (int i = 0; i < (size) / DEPTH; i++)                         \
-      COPY((to) + i * PANEL, operand, min((row) + DEPTH * i, ((int)(rows) - 1) / DEPTH * DEPTH), k);
+    for (int i = 0; i < PANELS(size); i++)                           \
+      COPY((to) + i * PANEL, operand, (row) + DEPTH * i < (int)(rows) ? (row) + DEPTH * i : 0, k);
 
 // Where number k of a row of an operand lies in a stage.
 inline int place(int along_k, int row, int k) {
