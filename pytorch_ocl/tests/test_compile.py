@@ -127,6 +127,10 @@ def test_functions(device):
     )
 
 
+def test_sines_of_sines(device):
+    check(lambda x: x.cos().sin() + x.cos().cos() + x.sin(), floats(20), device=device)  # ended Intel's compiler
+
+
 def test_functions_of_doubles(device):
     def function(x):
         y = x + 2

@@ -12,7 +12,7 @@ from pytorch_ocl.inductor import types
 
 # Functions of OpenCL C that take float or double.
 BUILT_IN = (
-    "exp2 expm1 sin cos tan sinh cosh asin acos atan asinh acosh atanh log log2 log10 log1p erfc copysign hypot fma"
+    "exp2 expm1 tan sinh cosh asin acos atan asinh acosh atanh log log2 log10 log1p erfc copysign hypot fma"
 ).split()
 # Those of which lib/fused_values.clh has forms for CPUs.
 _BY_TYPE = ("exp", "erf", "tanh", "sqrt", "rsqrt", "atan2", "lgamma")
@@ -291,6 +291,19 @@ def _by_type(name):
     return staticmethod(function)
 
 
+def _turn(name):
+    """sin or cos. Intel's compiler for CPUs makes sincos of both of one argument, and ends the process where that
+    argument is itself such a result: a bound that changes nothing hides it."""
+
+    def function(x):
+        if getattr(x, "text", "").startswith(("sin(", "cos(")):
+            bound = types.literal(-2.0, x.dtype)
+            x = f"{x} < {bound} ? {bound} : {x}"
+        return f"{name}({x})"
+
+    return staticmethod(function)
+
+
 def _rounding(name):
     return staticmethod(lambda x: f"{name}({x})" if _is_real(x) else x)
 
@@ -305,6 +318,8 @@ def _special(name):
 
 for _name in BUILT_IN:
     setattr(OclOverrides, _name, _built_in(_name))
+for _name in ("sin", "cos"):
+    setattr(OclOverrides, _name, _turn(_name))
 for _name in _BY_TYPE:
     setattr(OclOverrides, _name, _by_type(_name))
 for _name, _function in _ROUNDING.items():
