@@ -5,6 +5,7 @@ import re
 
 import pytest
 import torch
+from torch._inductor import metrics
 from torch._inductor.utils import run_and_get_code
 
 from pytorch_ocl import inductor
@@ -39,9 +40,10 @@ def test_sizes_that_differ(device, dtype):
 
     shapes = [(5, 7), (33, 64), (100,), (2048,)]
     inputs = [torch.randint(-9, 9, shape).to(dtype) for shape in shapes]
+    metrics.reset()
     found, count, parts = launches(function, *(x.to(device) for x in inputs))
     agree(found, function(*inputs))
-    assert count < 4 and parts > 1
+    assert count < 4 and parts > 1 and metrics.generated_kernel_count == count
 
 
 def test_long_ones_stay_alone(device):

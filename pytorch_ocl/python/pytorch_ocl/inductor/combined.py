@@ -6,7 +6,7 @@ that what only the caller reads (counters, running statistics, a cache's lengths
 import collections
 from unittest import mock
 
-from torch._inductor import config
+from torch._inductor import config, metrics
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.dependencies import WeakDep
 from torch._inductor.scheduler import ForeachKernelSchedulerNode, FusedSchedulerNode, Scheduler, SchedulerNode
@@ -120,6 +120,7 @@ def generate(scheduling, node):
         scheduling.codegen_node_schedule_with_kernel(features.node_schedule, kernel)
         parts.append(_written(kernel))
         schedules.append(features)
+    metrics.generated_kernel_count -= len(parts) - 1
     first = parts[0]
     schedule = [part for features in schedules for part in features.scheduler_nodes()]
     with V.set_kernel_handler(first):
