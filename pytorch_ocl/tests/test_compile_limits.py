@@ -156,12 +156,15 @@ def test_inductor_without_torch_compile(device, tmp_path):
     code = """
 import os, warnings
 from torch._inductor import CompiledArtifact, compile, standalone_compile
+from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 from torch.fx.experimental.proxy_tensor import make_fx
 warnings.filterwarnings("error", "torch.compile")
 x = torch.randn(5, 7)
 on_device = x.to("ocl")
 graph = make_fx(lambda x: (torch.relu(x) + x.sum(1, keepdim=True),))(on_device)
 expected = torch.relu(x) + x.sum(1, keepdim=True)
+found = compile_fx(graph, [on_device], inner_compile=lambda *a, **k: compile_fx_inner(*a, **k))(on_device)
+torch.testing.assert_close(found[0].cpu(), expected)
 torch.testing.assert_close(compile(graph, [on_device])(on_device)[0].cpu(), expected)
 artifact = standalone_compile(graph, [on_device])
 torch.testing.assert_close(artifact(on_device)[0].cpu(), expected)

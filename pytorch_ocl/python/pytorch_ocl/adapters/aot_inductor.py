@@ -29,10 +29,13 @@ def compiler(module):
         model_, example_inputs_, inner_compile=usual, config_patches=None, decompositions=None, **options
     ):
         options["decompositions"] = decompositions
-        if inner_compile is usual and is_tested() and uses_ocl(model_, example_inputs_):
-            from pytorch_ocl.inductor.compile import compile_graph
+        if is_tested() and uses_ocl(model_, example_inputs_):
+            from pytorch_ocl.inductor.compile import compile_graph, is_prepared, prepare
 
-            return compile_graph(model_, example_inputs_, config_patches or {}, **options)
+            if inner_compile is usual:
+                return compile_graph(model_, example_inputs_, config_patches or {}, **options)
+            if not is_prepared(inner_compile):
+                inner_compile, config_patches = prepare(inner_compile, config_patches)
         return compile_fx(model_, example_inputs_, inner_compile, config_patches, **options)
 
     module.compile_fx = for_any_device

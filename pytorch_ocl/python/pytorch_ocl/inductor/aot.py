@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What torch._inductor.aoti_compile_and_package needs for graphs with tensors on ocl devices."""
 
-import functools
-
 import torch
 
 from pytorch_ocl import inductor
-from pytorch_ocl.inductor import flex_attention, registration, runtime
-from pytorch_ocl.inductor.compile import settings
+from pytorch_ocl.inductor import compile
 
 # Weights lie in a file of the package, which the library reads; the program has none of its own.
 _SETTINGS = {
@@ -20,17 +17,6 @@ _SETTINGS = {
 }
 
 
-def _expanded(inner_compile):
-    @functools.wraps(inner_compile)
-    def compile_graph(module, inputs, **options):
-        flex_attention.expand(module)
-        compiled = inner_compile(module, inputs, **options)
-        runtime.wait_for_builds()
-        return compiled
-
-    return compile_graph
-
-
 def prepare(inner_compile, patches):
     """The function that compiles a graph, and Inductor's configuration, as ocl devices need them. Raises RuntimeError
     for versions of PyTorch whose C++ programs are not known."""
@@ -39,5 +25,5 @@ def prepare(inner_compile, patches):
             f"AOTInductor compiles programs for ocl devices with torch {', '.join(inductor.TESTED)}, "
             f"this is {torch.__version__}"
         )
-    registration.register()
-    return _expanded(inner_compile), {**(patches or {}), **settings(), "cpp_wrapper": True, **_SETTINGS}
+    inner_compile, patches = compile.prepare(inner_compile, patches)
+    return inner_compile, {**patches, "cpp_wrapper": True, **_SETTINGS}

@@ -116,6 +116,9 @@ def _inner(module, inputs, *, replayed=False, **options):
         return _eager(spare)
 
 
+_inner.for_ocl = True
+
+
 def warn(error) -> None:
     """Says why a graph runs eagerly."""
     reason = str(getattr(error, "inner_exception", error)).strip() or type(error).__name__
@@ -124,6 +127,35 @@ def warn(error) -> None:
         UserWarning,
         stacklevel=2,
     )
+
+
+def _expanded(inner_compile):
+    @functools.wraps(inner_compile)
+    def compile_inner(module, inputs, **options):
+        flex_attention.expand(module)
+        compiled = inner_compile(module, inputs, **options)
+        runtime.wait_for_builds()
+        return compiled
+
+    compile_inner.for_ocl = True
+    return compile_inner
+
+
+def is_prepared(inner_compile) -> bool:
+    """Whether a function that Inductor's compile_fx gets in place of compile_fx_inner is of this module.
+    compile_fx calls itself with it in wrappers."""
+    while inner_compile is not None:
+        if hasattr(inner_compile, "for_ocl"):
+            return True
+        inner_compile = getattr(inner_compile, "func", None) or getattr(inner_compile, "__wrapped__", None)
+    return False
+
+
+def prepare(inner_compile, patches):
+    """A caller's function of this kind, and Inductor's configuration, as ocl devices need them. What cannot be compiled
+    raises."""
+    registration.register()
+    return _expanded(inner_compile), {**(patches or {}), **settings()}
 
 
 def compile_graph(graph, inputs, patches, **options):
