@@ -155,7 +155,8 @@ def test_attention_kernels_pass_over_what_a_mask_leaves_out(device, by_attention
 
 def spread(score, b, h, q, k):
     x = (q * 3 - k).to(torch.float32) / 7
-    curved = torch.sin(x) * torch.cos(x).abs() + torch.exp(-x * x) + torch.sigmoid(x) + torch.tanh(x) + torch.erf(x)
+    turned = torch.cos(x).cos() + torch.cos(x).sin()
+    curved = torch.sin(x) * turned.abs() + torch.exp(-x * x) + torch.sigmoid(x) + torch.tanh(x) + torch.erf(x)
     return score + curved + torch.sqrt(x.abs()) + torch.log2(1 + x.abs()) + torch.maximum(x, 1 / (2 + x * x)).floor()
 
 

@@ -13,9 +13,10 @@ _aten = torch.ops.aten
 
 
 class Value(str):
-    """The name of a variable, or a constant, which knows its dtype."""
+    """The name of a variable, or a constant, which knows its dtype, and the text that the variable is computed by."""
 
     dtype: torch.dtype
+    text = ""
 
 
 def _value(text, dtype):
@@ -85,7 +86,9 @@ class _Writer(torch.fx.Interpreter):
             raise _Unknown("double")
         name = f"t{len(self.lines)}"
         self.lines.append(f"const {types.computed(dtype)} {name} = {text};")
-        return _value(name, dtype)
+        value = _value(name, dtype)
+        value.text = text
+        return value
 
     def _as(self, value, dtype):
         if isinstance(value, (bool, int, float)):
