@@ -18,7 +18,7 @@ struct Case {
   std::int64_t batch = 1, heads = 1, key_heads = 1, queries, keys, width, value_width = 0;
   DataType type = DataType::float32;
   bool causal = false;
-  enum Bias { none, mask, added, row, islands } bias = none;  // islands: a mask that leaves most out
+  enum Bias { none, mask, added, row, islands, part } bias = none;  // masks: islands leave most out, part the ends
   bool heads_last = false;  // (batch, position, head, width) in memory
   double dropout = 0, scale = 0.3, soft_cap = 0;
 };
@@ -51,8 +51,10 @@ struct Problem {
         gq(c.type, {c.batch, c.heads, c.queries, c.width}, c.heads_last, 6),
         gk(c.type, {c.batch, c.key_heads, c.keys, c.width}, c.heads_last, 7),
         gv(c.type, {c.batch, c.key_heads, c.keys, dv}, c.heads_last, 8),
-        bias(masked() ? DataType::boolean : c.type, {1, c.heads, c.bias == Case::row ? 1 : c.queries, c.keys}, false,
-             9),
+        bias(masked() ? DataType::boolean : c.type,
+             {1, c.bias == Case::part ? 1 : c.heads, c.bias >= Case::row && c.bias != Case::islands ? 1 : c.queries,
+              c.keys},
+             false, 9),
         logsumexp(DataType::float32, {c.batch, c.heads, c.queries}) {
     if (c.bias == Case::islands) {
       for (std::size_t i = 0; i < bias.values.size(); i++) {
@@ -70,8 +72,13 @@ struct Problem {
         for (std::int64_t i = 0; i < c.keys; i++) bias.values[std::size_t(c.keys + i)] = 0;
       bias.memory.write(bias.values);
     }
+    if (c.bias == Case::part) {
+      for (std::size_t i = 0; i < bias.values.size(); i++) bias.values[i] = 37 <= i && i < 200 && i % 5 != 2;
+      bias.memory.write(bias.values);
+      bias.view.sizes[1] = c.heads, bias.view.strides[1] = 0;
+    }
     bias.view.sizes[0] = c.batch, bias.view.strides[0] = 0;
-    if (c.bias == Case::row) bias.view.sizes[2] = c.queries, bias.view.strides[2] = 0;
+    if (c.bias == Case::row || c.bias == Case::part) bias.view.sizes[2] = c.queries, bias.view.strides[2] = 0;
     options.scale = c.scale, options.causal = c.causal, options.dropout = c.dropout;
     options.soft_cap = c.soft_cap;
     options.random = {1234567890123, 77};
@@ -80,7 +87,7 @@ struct Problem {
     const bool in_memory = c.bias != Case::none && !function;
     return {q.view, k.view, v.view, in_memory ? std::optional(bias.view) : std::nullopt, {}, function, tiles};
   }
-  bool masked() const { return c.bias == Case::mask || c.bias == Case::islands; }
+  bool masked() const { return c.bias == Case::mask || c.bias >= Case::islands; }
   void forward() { attention_forward(queue(), inputs(), out.view, logsumexp, options); }
   void backward() {
     attention_backward(queue(), inputs(), g.view, out.view, logsumexp, gq.view, gk.view, gv.view, options);
@@ -382,7 +389,8 @@ TEST(AttentionSplit, FewQueries) {
   using C = Case;
   int at = 0;
   for (Case c :
-       {C{.batch = 2, .heads = 8, .key_heads = 2, .queries = 1, .keys = 300, .width = 128},
+       {C{.batch = 2, .heads = 8, .key_heads = 2, .queries = 1, .keys = 300, .width = 128, .bias = C::part},
+        C{.batch = 2, .heads = 8, .key_heads = 2, .queries = 1, .keys = 300, .width = 128},
         C{.heads = 6, .key_heads = 2, .queries = 5, .keys = 129, .width = 20, .value_width = 40, .bias = C::added},
         C{.batch = 2, .heads = 2, .key_heads = 2, .queries = 16, .keys = 65, .width = 15, .bias = C::mask},
         C{.heads = 4, .queries = 2, .keys = 80, .width = 64, .scale = 2, .soft_cap = 1.5},
@@ -402,6 +410,7 @@ TEST(AttentionRows, FewQueries) {
   int at = 0;
   for (Case c :
        {C{.batch = 2, .heads = 8, .key_heads = 2, .queries = 1, .keys = 300, .width = 64},
+        C{.heads = 4, .key_heads = 2, .queries = 2, .keys = 300, .width = 32, .bias = C::part},
         C{.heads = 6, .key_heads = 2, .queries = 5, .keys = 33, .width = 20, .value_width = 40, .bias = C::added},
         C{.batch = 2, .heads = 2, .key_heads = 2, .queries = 8, .keys = 65, .width = 15, .bias = C::mask},
         C{.heads = 4, .queries = 3, .keys = 80, .width = 16, .bias = C::mask, .scale = 2, .soft_cap = 1.5},

@@ -41,6 +41,11 @@ __kernel void attention_rows(const Params params, CONST_GLOBAL(STORAGE(TAG), q),
   for (int d = 0; d < VALUE_WIDTH / 16; d++) sum[d] = 0;
   for (int begin = 0; begin < end; begin += SLICE) {
     const int count = min(SLICE, end - begin);
+#ifdef BIAS_TAG
+    bool seen = false;  // of what takes no part nothing is read
+    for (int i = 0; i < count; i++) seen |= bias_at(bias_data, query, begin + i, p) != -INFINITY;
+    if (!seen) continue;
+#endif
     float now = largest;
     for (int i = 0; i < count; i++) {
       __global const STORAGE(TAG) *key = K + (long)(begin + i) * p->k.row;

@@ -3,6 +3,8 @@
 // a head and all rows that read them, at most 16: the queries of the `sharing` heads, one after the other. What it
 // finds goes to memory, for combine.cl; with COMBINES the last warp of a head puts its parts together. Defines are those
 // of mma.clh, with WARPS and TILES 1, COMBINES, and STAGES: slices in local memory, all but one of which are on their way.
+// TRIMS says that one row of a mask, contiguous and aligned to 16 bytes, serves all rows: parts are of the keys from the
+// first to the last that take part, as in a cache with room for more.
 #include "attention/mma.clh"
 
 #define STAGE (SLICE * (ROW + VALUE_ROW))
@@ -21,6 +23,30 @@ inline uint fetch_query(__global const ushort *q, int r, int rows, int key_head,
 #define BIASES(r, kv) \
   (float2)(bias_at(biases + head_at(&p->bias, batch, HEAD(r)), QUERY(r), kv, p), \
            bias_at(biases + head_at(&p->bias, batch, HEAD(r)), QUERY(r), (kv) + 1, p))
+#endif
+
+#if TRIMS
+// The first key that takes part and the one behind the last, by all lanes together; 0 and 0 where there is none.
+inline int2 visible_keys(__global const uchar *mask, const Params *p, const Warp *warp) {
+  int first = p->keys, end = 0;
+#pragma unroll 4
+  for (int begin = 16 * warp->lane; begin < p->keys; begin += 16 * 32) {
+    uint words[4] = {0, 0, 0, 0};
+    if (begin + 16 <= p->keys) vstore4(*(__global const uint4 *)(mask + begin), 0, words);
+    else
+      for (int i = begin; i < p->keys; i++) words[(i - begin) / 4] |= (uint)(mask[i] != 0) << 8 * (i % 4);
+    UNROLL for (int i = 0; i < 4; i++) {
+      if (words[i] == 0) continue;
+      end = begin + 4 * i + 4 - (int)clz(words[i]) / 8;
+      first = min(first, begin + 4 * i + (31 - (int)clz(words[i] & -words[i])) / 8);
+    }
+  }
+  UNROLL for (int lanes = 1; lanes <= 16; lanes *= 2) {
+    first = min(first, (int)exchange((uint)first, lanes, warp));
+    end = max(end, (int)exchange((uint)end, lanes, warp));
+  }
+  return end ? (int2)(first, end) : (int2)(0, 0);
+}
 #endif
 
 #if COMBINES
@@ -95,7 +121,13 @@ void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k)
   LANE_POSITIONS
   const int group = get_group_id(0), key_heads = p->heads / p->sharing, rows = p->sharing * p->queries;
   const int batch = group / splits / key_heads, key_head = group / splits % key_heads;
+#if TRIMS
+  const int2 seen = visible_keys(CONST_POINTER(uchar, bias) + head_at(&p->bias, batch, 0), p, &warp);
+  const int part = ((seen.y - seen.x + splits - 1) / splits + SLICE - 1) / SLICE * SLICE;
+  const int first = min(seen.y, seen.x + group % splits * part), end = min(seen.y, first + part);
+#else
   const int first = group % splits * length, end = min(p->keys, first + length);
+#endif
   __global const ushort *Q = CONST_POINTER(ushort, q);
   __global const ushort *K = CONST_POINTER(ushort, k) + head_at(&p->k, batch, key_head);
   __global const ushort *V = CONST_POINTER(ushort, v) + head_at(&p->v, batch, key_head);

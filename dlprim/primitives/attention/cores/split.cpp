@@ -18,7 +18,7 @@ constexpr std::size_t combining_group = 256;
 struct Key {
   std::uint8_t type, bias, vector, combines;
   std::uint16_t width, value_width;
-  std::uint8_t soft_cap, padding[3];
+  std::uint8_t soft_cap, trims, padding[2];
 };
 
 struct Tile {
@@ -41,7 +41,7 @@ KernelSource split_source(const Key& key, const Tile& tile) {
   define_attention(source, key.bias, false, false, key.soft_cap);
   source.define("TAG", tag(DataType(key.type))).define("WARPS", 1).define("TILES", 1);
   source.define("SLICE", tile.slice).define("STAGES", tile.stages);
-  source.define("COMBINES", key.combines).define("MOST", most_parts);
+  source.define("COMBINES", key.combines).define("MOST", most_parts).define("TRIMS", key.trims);
   source.define("WIDTH", key.width).define("VALUE_WIDTH", key.value_width).define("VECTOR", key.vector);
   return source.define("PAIRS", 0);
 }
@@ -59,6 +59,13 @@ std::int32_t length_of(const DeviceInfo& info, const AttentionParams& p, const T
   const std::int64_t splits = std::clamp<std::int64_t>(together / heads, 1, most_splits);
   const std::int64_t length = std::max<std::int64_t>((p.keys + splits - 1) / splits, 64);
   return std::int32_t((length + tile.slice - 1) / tile.slice * tile.slice);
+}
+
+// Whether a row of a mask says for all queries and heads which keys take part, and lies as the kernel reads it.
+bool one_mask_row(const AttentionProblem& x) {
+  const AttentionLayout& mask = x.p.bias;
+  return x.bias_type == DataType::boolean && x.p.queries == 1 && mask.head == 0 && mask.column == 1 &&
+         (mask.batch | std::int64_t(x.bias.offset)) % 16 == 0;
 }
 
 const char* decline(const Device& device, const AttentionProblem& problem, bool forced) {
@@ -90,6 +97,7 @@ void run(Queue& queue, const AttentionProblem& x) {
   const std::int32_t length = length_of(device.info(), p, tile), splits = std::max((p.keys + length - 1) / length, 1);
   const std::int64_t groups = std::int64_t(p.batch) * (p.heads / p.sharing) * splits;
   const std::int64_t heads = groups / splits, rows = std::int64_t(p.sharing) * p.queries;
+  key.trims = one_mask_row(x);
   key.combines = splits * rows <= most_parts && (splits == 1 || heads <= Queue::counters);
   const std::size_t parts = std::size_t(groups * rows);
   const Workspace sums(queue, parts * key.value_width * sizeof(float)), weights(queue, parts * 2 * sizeof(float));
