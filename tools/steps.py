@@ -168,7 +168,7 @@ def other_machines(whole):
     system = {} if whole else {"ONLY": "dlprim.dir/runtime/"}  # where code for Windows is
     yield Step("compiling for Windows", ["tools/compile_mingw.sh"], system, 15, False)
     # What the compilers of GPUs make of kernels in the forms that GPUs get; a spill of registers fails.
-    most = None if whole else 160
+    most = None if whole else 120
     script = compiled_for("amd nvidia intel", "amd=1,warp=64", DUMPED_TESTS, most)
     script += compiled_for("amd nvidia", "amd=1,warp=64", VENDORS_TESTS, most)
     script += compiled_for("intel", "warp=8", VENDORS_TESTS, most)
