@@ -113,8 +113,9 @@ struct TileChoice {
   std::int64_t splits;  // of k, equal ones
   std::int64_t share = 0;  // stream-K instead: slices of k that a work-group takes
 };
-/// Shapes with splits of k, the shortest estimated time first; never empty.
-std::vector<TileChoice> rank_tiles(const TileTable& tiles, const DeviceInfo& info, const GemmProblem& problem);
+/// Shapes with at most so many splits of k, the shortest estimated time first; never empty.
+std::vector<TileChoice> rank_tiles(const TileTable& tiles, const DeviceInfo& info, const GemmProblem& problem,
+                                   std::int64_t most_splits = 512);
 /// Whether a variable of the environment leaves rank_tiles no choice.
 bool tiles_are_forced();
 

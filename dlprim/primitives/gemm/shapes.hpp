@@ -56,7 +56,8 @@ std::string text_of(const TileShape& shape);
 std::string text_of(const PanelShape& shape);
 
 /// The values of keys "gemm.tiles.<tiles>", lines "<sizes> <speed> <speed for weights> <resident>", of
-/// "gemm.costs.<costs>", and of "gemm.rings.<tiles>" if there are any. Lines that this version cannot read are left out. Throws Error when there is none.
+/// "gemm.costs.<costs>", and of "gemm.rings.<tiles>" if there are any. Lines of tiles that this version cannot read are
+/// left out. Throws Error when there is none.
 TileTable read_tiles(const DeviceInfo& device, const std::string& tiles, const std::string& costs);
 /// A line for read_tiles().
 std::string line_of(const TileShape& shape);

@@ -121,12 +121,13 @@ struct Estimate {
 };
 
 // Splits worth a look: powers of 2, and as many as fill every unit with 1, 2 ... `resident` groups.
-std::vector<std::int64_t> splits_for(std::int64_t tiles, std::int64_t k, const TileShape& s, const DeviceInfo& info) {
+std::vector<std::int64_t> splits_for(std::int64_t tiles, std::int64_t k, const TileShape& s, const DeviceInfo& info,
+                                     std::int64_t most) {
   std::vector<std::int64_t> all;
-  for (std::int64_t splits = 1; splits <= 512; splits *= 2) all.push_back(splits);
+  for (std::int64_t splits = 1; splits <= most; splits *= 2) all.push_back(splits);
   for (std::int64_t groups = 1; groups <= s.resident; groups++) all.push_back(info.compute_units * groups / tiles);
   std::erase_if(all,
-                [&](std::int64_t splits) { return splits < 1 || splits > 512 || (splits > 1 && k < 64 * splits); });
+                [&](std::int64_t splits) { return splits < 1 || splits > most || (splits > 1 && k < 64 * splits); });
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
   return all;
@@ -176,7 +177,8 @@ struct RingEstimate {
 
 }  // namespace
 
-std::vector<TileChoice> rank_tiles(const TileTable& tiles_known, const DeviceInfo& info, const GemmProblem& problem) {
+std::vector<TileChoice> rank_tiles(const TileTable& tiles_known, const DeviceInfo& info, const GemmProblem& problem,
+                                   std::int64_t most_splits) {
   const auto& p = problem.p;
   const TileCosts& costs = tiles_known.costs;
   std::span<const TileShape> shapes = tiles_known.shapes;
@@ -188,7 +190,7 @@ std::vector<TileChoice> rank_tiles(const TileTable& tiles_known, const DeviceInf
     if (forced.excludes(s)) continue;
     const Estimate estimate{s, costs, info, problem};
     const std::int64_t tiles = divide_up(p.m, s.bm) * divide_up(p.n, s.bn) * problem.batches;
-    for (const std::int64_t splits : splits_for(tiles, p.k, s, info)) {
+    for (const std::int64_t splits : splits_for(tiles, p.k, s, info, most_splits)) {
       if (forced.excludes(splits)) continue;
       if (tiles_known.ring) {
         timed.push_back({RingEstimate{s, *tiles_known.ring, info, problem}.seconds(splits), {s, splits}});

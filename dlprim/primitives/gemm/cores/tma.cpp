@@ -347,9 +347,7 @@ void run_scaled(Queue& queue, const GemmProblem& problem) {
 // Without measurements, which depend on ends, and without splits.
 void run_grouped(Queue& queue, const GemmProblem& problem) {
   const TileTable& tiles = tile_table(queue, &tma_grouped, problem);
-  for (const TileChoice& choice : rank_tiles(tiles, queue.device().info(), average(problem)))
-    if (choice.splits == 1) return run_with(queue, &tma_grouped, problem, choice);
-  run_with(queue, &tma_grouped, problem, {tiles.shapes[0], 1});
+  run_with(queue, &tma_grouped, problem, rank_tiles(tiles, queue.device().info(), average(problem), 1)[0]);
 }
 
 void define(KernelSource& source, const Device&, const GemmKey& key) {
