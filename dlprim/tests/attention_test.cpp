@@ -288,7 +288,6 @@ TEST_P(Attention, ComputedBiases) {
   }
 }
 
-// A function that caps scores, beside sums that do the same.
 TEST_P(Attention, FunctionsOfScores) {
   if (std::strcmp(GetParam(), "products") == 0) GTEST_SKIP() << "without functions";
   Case c{.heads = 2, .key_heads = 1, .queries = 70, .keys = 90, .width = 16, .bias = Case::mask, .soft_cap = 1.5};

@@ -385,26 +385,6 @@ TEST(Gemm, FillsAllUnits) {
   EXPECT_EQ(best(128 * 12, 128 * 12, 2048).share, 144 * 64 / 264 + 1);  // splits would leave units idle
 }
 
-TEST(Gemm, DeepRingsForFewTiles) {
-  DeviceInfo info = testing::device().info();
-  info.compute_units = 132;
-  const TileTable tiles{{{128, 256, 64, 64, 256, 1.0f, 1.0f, 1, 4},
-                         {64, 64, 64, 64, 64, 0.7f, 0.7f, 4, 3},
-                         {64, 64, 64, 64, 64, 0.7f, 0.7f, 1, 12}},
-                        {},
-                        RingCosts{3.6e12, 0.53e-6, 31e9, 246e9, 4.7e12, 1.43e-6, 4e-6, 2.6e-12}};
-  const auto best = [&](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t most_splits = 512) {
-    GemmProblem problem;
-    problem.type = DataType::bfloat16;
-    problem.p.m = m, problem.p.n = n, problem.p.k = k;
-    return rank_tiles(tiles, info, problem, most_splits)[0];
-  };
-  EXPECT_EQ(best(64, 4096, 4096).shape.stages, 12);
-  EXPECT_EQ(best(8192, 8192, 8192).shape.bn, 256);
-  EXPECT_GT(best(256, 256, 65536).splits, 4);
-  EXPECT_EQ(best(256, 256, 65536, 1).splits, 1);
-}
-
 // Units of Intel and AMD: their layouts, emulated by sub-groups where the device has no such unit. Products of every
 // tile's edge, operands along k or not, in pieces of 16 bytes or less, split sums.
 class GemmOnMatrixUnits : public GemmCandidate {};
