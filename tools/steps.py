@@ -44,7 +44,8 @@ SMALL_TESTS = ":".join(
 FOR_GPUS = ":".join(
     """
     */mma */wgmma* */tma */gather */gemv */GemmOfTensorMaps.* AttentionHalves.* AttentionSplit.* Conv.Gathers*
-    Conv.RoundsToTf32* Conv.WeightsGradientOf* GemmRegisters.* Hopper.* Quantized.ProductByM*""".split()
+    Conv.RoundsToTf32* Conv.WeightsGradientOf* Gemm.TilesBetween* GemmRegisters.* Hopper.*
+    Quantized.ProductByM*""".split()
 )
 
 # These make kernels of the families whose registers matter, the second ones others for Intel's GPUs than for the rest.

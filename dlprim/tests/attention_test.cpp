@@ -18,7 +18,7 @@ struct Case {
   std::int64_t batch = 1, heads = 1, key_heads = 1, queries, keys, width, value_width = 0;
   DataType type = DataType::float32;
   bool causal = false;
-  enum Bias { none, mask, added, row, islands, part } bias = none;  // masks: islands leave most out, part the ends
+  enum Bias { none, mask, added, islands, row, part } bias = none;  // masks: islands leave most out, part the ends
   bool heads_last = false;  // (batch, position, head, width) in memory
   double dropout = 0, scale = 0.3, soft_cap = 0;
 };
@@ -52,9 +52,7 @@ struct Problem {
         gk(c.type, {c.batch, c.key_heads, c.keys, c.width}, c.heads_last, 7),
         gv(c.type, {c.batch, c.key_heads, c.keys, dv}, c.heads_last, 8),
         bias(masked() ? DataType::boolean : c.type,
-             {1, c.bias == Case::part ? 1 : c.heads, c.bias >= Case::row && c.bias != Case::islands ? 1 : c.queries,
-              c.keys},
-             false, 9),
+             {1, c.bias == Case::part ? 1 : c.heads, c.bias >= Case::row ? 1 : c.queries, c.keys}, false, 9),
         logsumexp(DataType::float32, {c.batch, c.heads, c.queries}) {
     if (c.bias == Case::islands) {
       for (std::size_t i = 0; i < bias.values.size(); i++) {
@@ -78,7 +76,7 @@ struct Problem {
       bias.view.sizes[1] = c.heads, bias.view.strides[1] = 0;
     }
     bias.view.sizes[0] = c.batch, bias.view.strides[0] = 0;
-    if (c.bias == Case::row || c.bias == Case::part) bias.view.sizes[2] = c.queries, bias.view.strides[2] = 0;
+    if (c.bias >= Case::row) bias.view.sizes[2] = c.queries, bias.view.strides[2] = 0;
     options.scale = c.scale, options.causal = c.causal, options.dropout = c.dropout;
     options.soft_cap = c.soft_cap;
     options.random = {1234567890123, 77};
@@ -87,7 +85,7 @@ struct Problem {
     const bool in_memory = c.bias != Case::none && !function;
     return {q.view, k.view, v.view, in_memory ? std::optional(bias.view) : std::nullopt, {}, function, tiles};
   }
-  bool masked() const { return c.bias == Case::mask || c.bias >= Case::islands; }
+  bool masked() const { return c.bias == Case::mask || c.bias == Case::islands || c.bias == Case::part; }
   void forward() { attention_forward(queue(), inputs(), out.view, logsumexp, options); }
   void backward() {
     attention_backward(queue(), inputs(), g.view, out.view, logsumexp, gq.view, gk.view, gv.view, options);
@@ -288,6 +286,7 @@ TEST_P(Attention, ComputedBiases) {
   }
 }
 
+// A function that caps scores, beside sums that do the same.
 TEST_P(Attention, FunctionsOfScores) {
   if (std::strcmp(GetParam(), "products") == 0) GTEST_SKIP() << "without functions";
   Case c{.heads = 2, .key_heads = 1, .queries = 70, .keys = 90, .width = 16, .bias = Case::mask, .soft_cap = 1.5};

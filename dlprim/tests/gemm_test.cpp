@@ -330,8 +330,15 @@ TEST_P(GemmOfTensorMaps, WideIndexes) {
   settings.index_limit = limit;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GemmOfTensorMaps, ::testing::Values("64x128x64x64x64x2", "128x96x64x128x96x2"),
+INSTANTIATE_TEST_SUITE_P(All, GemmOfTensorMaps, ::testing::Values("64x128x64x64x64x2", "128x128x64x128x64x2"),
                          [](const auto& tile) { return std::string(tile.param); });
+
+// Boxes of which a tile uses a part, where rows are contiguous.
+TEST(Gemm, TilesBetweenPowersOfTwo) {
+  const testing::Variable forced("DLPRIM_GEMM", "tma"), tile("DLPRIM_GEMM_TILE", "64x96x64x64x96x2");
+  check({1, 72, 200, 136, false, true}, DataType::bfloat16);
+  check({1, 136, 264, 72, true, false, false, 0, 0, 1, 1, Activation::gelu, true}, DataType::float16);
+}
 
 // As cuTensorMapEncodeTiled of NVIDIA's driver writes it, for dimensions of columns, rows and steps through memory.
 TEST(Gemm, TensorMapsAreThoseOfTheDriver) {
@@ -369,20 +376,6 @@ TEST(Gemm, TensorMapsDeclineWhatCannotBeCopied) {
   EXPECT_NE(reason(), "too many matrices to be copied");
   p.a_batch = 264 * 264, p.a_m = 264;  // rows of whole chunks
   EXPECT_NE(reason(), "too many matrices to be copied");
-}
-
-TEST(Gemm, FillsAllUnits) {
-  DeviceInfo info = testing::device().info();
-  info.compute_units = 132;
-  const TileTable tiles{{{128, 128, 32, 64, 64, 1.00f, 1.00f, 2, 3}}, {40, 4, 4e5}};
-  GemmProblem problem;
-  const auto best = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
-    problem.p.m = m, problem.p.n = n, problem.p.k = k;
-    return rank_tiles(tiles, info, problem)[0];
-  };
-  EXPECT_EQ(best(128 * 264, 128, 2048).splits, 1);  // as many tiles as fit at once
-  EXPECT_EQ(best(128 * 3, 128 * 3, 100000).splits, 264 / 9);  // as many splits
-  EXPECT_EQ(best(128 * 12, 128 * 12, 2048).share, 144 * 64 / 264 + 1);  // splits would leave units idle
 }
 
 // Units of Intel and AMD: their layouts, emulated by sub-groups where the device has no such unit. Products of every

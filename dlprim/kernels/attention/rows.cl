@@ -43,7 +43,10 @@ __kernel void attention_rows(const Params params, CONST_GLOBAL(STORAGE(TAG), q),
     const int count = min(SLICE, end - begin);
 #ifdef BIAS_TAG
     bool seen = false;  // of what takes no part nothing is read
-    for (int i = 0; i < count; i++) seen |= bias_at(bias_data, query, begin + i, p) != -INFINITY;
+    for (int i = 0; i < count; i++) {
+      scores[i] = bias_at(bias_data, query, begin + i, p);
+      seen |= scores[i] != -INFINITY;
+    }
     if (!seen) continue;
 #endif
     float now = largest;
@@ -54,7 +57,7 @@ __kernel void attention_rows(const Params params, CONST_GLOBAL(STORAGE(TAG), q),
       for (int d = 0; d < WIDTH / 16; d++) products = fma(own[d], LOAD_SIXTEEN(key, d, p->width, WIDTH), products);
       float score = CAPPED(total(products) * p->scale_log2);
 #ifdef BIAS_TAG
-      score += bias_at(bias_data, query, begin + i, p);
+      score += scores[i];
 #endif
       scores[i] = score, now = fmax(now, score);
     }

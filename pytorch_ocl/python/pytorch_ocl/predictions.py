@@ -5,6 +5,8 @@ import functools
 
 import torch
 
+_library = None  # what it registers lives as long
+
 
 def install() -> None:
     _predict_gradients_of_attention()
@@ -25,9 +27,6 @@ def _predict_gradients_of_attention() -> None:
 
     _library = torch.library.Library("aten", "IMPL")
     _library.impl(operator, gradients, "Meta")
-
-
-_library = None
 
 
 def _predict_layouts_of_convolutions() -> None:

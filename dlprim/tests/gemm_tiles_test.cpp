@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// Which tiles and splits of k a problem gets by estimate.
+#include <gtest/gtest.h>
+
+#include "gemm/core.hpp"
+#include "tensors.hpp"
+
+namespace dlprim {
+namespace {
+
+TEST(GemmTiles, FillsAllUnits) {
+  DeviceInfo info = testing::device().info();
+  info.compute_units = 132;
+  const TileTable tiles{{{128, 128, 32, 64, 64, 1.00f, 1.00f, 2, 3}}, {40, 4, 4e5}};
+  GemmProblem problem;
+  const auto best = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    problem.p.m = m, problem.p.n = n, problem.p.k = k;
+    return rank_tiles(tiles, info, problem)[0];
+  };
+  EXPECT_EQ(best(128 * 264, 128, 2048).splits, 1);  // as many tiles as fit at once
+  EXPECT_EQ(best(128 * 3, 128 * 3, 100000).splits, 264 / 9);  // as many splits
+  EXPECT_EQ(best(128 * 12, 128 * 12, 2048).share, 144 * 64 / 264 + 1);  // splits would leave units idle
+}
+
+TEST(GemmTiles, DeepRingsForFewTiles) {
+  DeviceInfo info = testing::device().info();
+  info.compute_units = 132;
+  const TileTable tiles{{{128, 256, 64, 64, 256, 1.0f, 1.0f, 1, 4},
+                         {64, 64, 64, 64, 64, 0.7f, 0.7f, 4, 3},
+                         {64, 64, 64, 64, 64, 0.7f, 0.7f, 1, 12}},
+                        {},
+                        RingCosts{3.6e12, 0.53e-6, 31e9, 246e9, 4.7e12, 1.43e-6, 4e-6, 2.6e-12}};
+  const auto best = [&](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t most_splits = 512) {
+    GemmProblem problem;
+    problem.type = DataType::bfloat16;
+    problem.p.m = m, problem.p.n = n, problem.p.k = k;
+    return rank_tiles(tiles, info, problem, most_splits)[0];
+  };
+  EXPECT_EQ(best(64, 4096, 4096).shape.stages, 12);
+  EXPECT_EQ(best(8192, 8192, 8192).shape.bn, 256);
+  EXPECT_GT(best(256, 256, 65536).splits, 4);
+  EXPECT_EQ(best(256, 256, 65536, 1).splits, 1);
+}
+
+}  // namespace
+}  // namespace dlprim
