@@ -381,7 +381,7 @@ TEST_P(Attention, RefusesWhatItCannotDo) {
   EXPECT_THROW(x.backward(), ValidationError);
 }
 
-// The keys of few queries are shared out: rows up to 16, parts that end within a slice, a bias for each head.
+// The keys of few queries are shared out: rows in blocks of 16, parts that end within a slice, a bias for each head.
 TEST(AttentionSplit, FewQueries) {
   const Variable forced("DLPRIM_ATTENTION", "split");
   using C = Case;
@@ -393,6 +393,7 @@ TEST(AttentionSplit, FewQueries) {
         C{.batch = 2, .heads = 2, .key_heads = 2, .queries = 16, .keys = 65, .width = 15, .bias = C::mask},
         C{.heads = 4, .queries = 2, .keys = 80, .width = 64, .scale = 2, .soft_cap = 1.5},
         C{.heads = 4, .queries = 4, .keys = 64, .width = 64, .heads_last = true, .scale = -0.5},
+        C{.heads = 8, .queries = 5, .keys = 70, .width = 256}, C{.queries = 37, .keys = 65, .width = 15, .bias = C::mask},
         C{.heads = 2, .key_heads = 2, .queries = 3, .keys = 1, .width = 16}, C{.queries = 2, .keys = 0, .width = 16}}) {
     if (builds_slowly() && at > 1) break;
     c.type = at++ % 2 ? DataType::float16 : DataType::bfloat16;

@@ -224,6 +224,26 @@ def test_programs_that_allow_one_kernel(device, backend, set_variable):
         torch.testing.assert_close(b.grad.cpu(), a.grad, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("core", [None, "split"])
+def test_one_query_of_a_static_cache(device, set_variable, core):
+    """Keys that a row of a mask leaves out at either end, near where kernels search on, and in the middle; none left."""
+    if core:
+        set_variable("DLPRIM_ATTENTION", core)
+    ranges = [(0, 1), (4499, 4500), (100, 3000), (2047, 2049), (2048, 4096), (0, 4500), (9, 9), (4400, 4495)]
+    positions = torch.arange(4500)
+    mask = torch.stack([(first <= positions) & (positions < end) for first, end in ranges])
+    mask[5, 3000] = False
+    q, k, v = (floats(len(ranges), heads, length, 16).half() for heads, length in ((4, 1), (2, 4500), (2, 4500)))
+    found = F.scaled_dot_product_attention(
+        *(x.to(device) for x in (q, k, v)), mask[:, None, None].to(device), enable_gqa=True
+    )
+    for i in range(len(ranges)):
+        rows = (x[i].transpose(0, 1) for x in (q, k, v))
+        expected = reference(*rows, mask[i])[0].transpose(0, 1)
+        torch.testing.assert_close(found[i].double().cpu(), expected, rtol=2e-3, atol=2e-3)
+
+
+
 def test_dropout_is_the_same_backward(device):
     q, k, v = (floats(1, 8, 2, 16, seed=seed).to(device).requires_grad_() for seed in range(3))
     torch.manual_seed(3)

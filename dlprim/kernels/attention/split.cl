@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Attention of few queries to many keys, forward ("Flash-Decoding", T. Dao et al., 2023): a warp takes `length` keys of
-// a head and all rows that read them, at most 16: the queries of the `sharing` heads, one after the other. What it
-// finds goes to memory, for combine.cl; with COMBINES the last warp of a head puts its parts together. Defines are those
-// of mma.clh, with WARPS and TILES 1, COMBINES, and STAGES: slices in local memory, all but one of which are on their way.
-// TRIMS says that one row of a mask, contiguous and aligned to 16 bytes, serves all rows: parts are of the keys from the
-// first to the last that take part, as in a cache with room for more.
+// a head and 16 of the rows that read them: the queries of the `sharing` heads, one after the other. What it finds goes
+// to memory, for combine.cl; with COMBINES, where there are no more rows, the last warp of a head puts its parts
+// together. Defines are those of mma.clh, with WARPS and TILES 1, COMBINES, and STAGES: slices in local memory, all but
+// one of which are on their way. TRIMS says that one row of a mask, contiguous and aligned to 16 bytes, serves all rows:
+// parts are of the keys from the first to the last that take part, as in a cache with room for more.
 #include "attention/mma.clh"
 
 #define STAGE (SLICE * (ROW + VALUE_ROW))
@@ -26,26 +26,41 @@ inline uint fetch_query(__global const ushort *q, int r, int rows, int key_head,
 #endif
 
 #if TRIMS
-// The first key that takes part and the one behind the last, by all lanes together; 0 and 0 where there is none.
-inline int2 visible_keys(__global const uchar *mask, const Params *p, const Warp *warp) {
+#define SEARCHED (4 * 32 * 16)  // keys that a warp looks at together
+// Of keys from `begin` on, the first that takes part and the one behind the last; p->keys and 0 where there is none.
+inline int2 visible_among(__global const uchar *mask, int begin, const Params *p, const Warp *warp) {
   int first = p->keys, end = 0;
-#pragma unroll 4
-  for (int begin = 16 * warp->lane; begin < p->keys; begin += 16 * 32) {
-    uint words[4] = {0, 0, 0, 0};
-    if (begin + 16 <= p->keys) vstore4(*(__global const uint4 *)(mask + begin), 0, words);
-    else
-      for (int i = begin; i < p->keys; i++) words[(i - begin) / 4] |= (uint)(mask[i] != 0) << 8 * (i % 4);
-    UNROLL for (int i = 0; i < 4; i++) {
-      if (words[i] == 0) continue;
-      end = begin + 4 * i + 4 - (int)clz(words[i]) / 8;
-      first = min(first, begin + 4 * i + (31 - (int)clz(words[i] & -words[i])) / 8);
-    }
+  uint words[4][4];
+  UNROLL for (int i = 0; i < 4; i++) {
+    const int at = begin + 16 * (32 * i + warp->lane);
+    vstore4(at + 16 <= p->keys ? *(__global const uint4 *)(mask + at) : (uint4)(0), 0, words[i]);
+    if (at < p->keys && at + 16 > p->keys)
+      for (int j = at; j < p->keys; j++) words[i][(j - at) / 4] |= (uint)(mask[j] != 0) << 8 * (j % 4);
+  }
+  UNROLL for (int i = 0; i < 16; i++) {
+    const uint word = words[i / 4][i % 4];
+    const int at = begin + 16 * (32 * (i / 4) + warp->lane) + 4 * (i % 4);
+    if (word == 0) continue;
+    end = at + 4 - (int)clz(word) / 8;
+    first = min(first, at + (31 - (int)clz(word & -word)) / 8);
   }
   UNROLL for (int lanes = 1; lanes <= 16; lanes *= 2) {
     first = min(first, (int)exchange((uint)first, lanes, warp));
     end = max(end, (int)exchange((uint)end, lanes, warp));
   }
-  return end ? (int2)(first, end) : (int2)(0, 0);
+  return (int2)(first, end);
+}
+// The first key that takes part and the one behind the last, by all lanes together; 0 and 0 where there is none.
+inline int2 visible_keys(__global const uchar *mask, const Params *p, const Warp *warp) {
+  int2 front = (int2)(p->keys, 0);
+  int begin = 0;
+  for (; begin < p->keys && front.y == 0; begin += SEARCHED) front = visible_among(mask, begin, p, warp);
+  if (front.y == 0) return 0;
+  for (int back = (p->keys - 1) / SEARCHED * SEARCHED; back >= begin; back -= SEARCHED) {
+    const int end = visible_among(mask, back, p, warp).y;
+    if (end) return (int2)(front.x, end);
+  }
+  return front;
 }
 #endif
 
@@ -68,11 +83,11 @@ inline bool is_last(__global uint *counter, int groups, __local uint *last) {
 }
 
 // Of a head of keys; `sums` and `weights` are those of its first part, one row behind the other and so part by part. At
-// most MOST rows of all parts. A work-item takes four columns.
+// most MOST rows of all parts. A work-item takes four columns at a time.
 inline void combine_parts(__global const float *sums, __global const float2 *weights, int splits, int rows,
                           int key_head, int batch, const Params *p, __global STORAGE(TAG) *out,
                           __global float *logsumexp, __local float2 *parts, __local float *factors) {
-  const int item = get_local_id(0), column = 4 * item;
+  const int item = get_local_id(0);
   for (int e = item; e < splits * rows; e += GROUP) parts[e] = weights[e];
   barrier(CLK_LOCAL_MEM_FENCE);
   for (int e = item; e < splits * rows; e += GROUP) {
@@ -85,24 +100,25 @@ inline void combine_parts(__global const float *sums, __global const float2 *wei
       logsumexp[((long)batch * p->heads + HEAD(e)) * p->queries + QUERY(e)] = log_sum(largest, total);
   }
   barrier(CLK_LOCAL_MEM_FENCE);
-  if (column >= VALUE_WIDTH) return;
-  for (int first = 0; first < rows; first += TOGETHER) {
-    float4 result[TOGETHER];
-    UNROLL for (int r = 0; r < TOGETHER; r++) result[r] = 0;
+  for (int column = 4 * item; column < VALUE_WIDTH; column += 4 * GROUP) {
+    for (int first = 0; first < rows; first += TOGETHER) {
+      float4 result[TOGETHER];
+      UNROLL for (int r = 0; r < TOGETHER; r++) result[r] = 0;
 #pragma unroll 4
-    for (int i = 0; i < splits; i++)
+      for (int i = 0; i < splits; i++)
+        UNROLL for (int r = 0; r < TOGETHER; r++) {
+          const int e = i * rows + min(first + r, rows - 1);
+          result[r] += *(__global const float4 *)(sums + (long)e * VALUE_WIDTH + column) * factors[e];
+        }
       UNROLL for (int r = 0; r < TOGETHER; r++) {
-        const int e = i * rows + min(first + r, rows - 1);
-        result[r] += *(__global const float4 *)(sums + (long)e * VALUE_WIDTH + column) * factors[e];
+        const int row = first + r;
+        if (row >= rows) break;
+        __global STORAGE(TAG) *O = out + head_at(&p->out, batch, HEAD(row)) + (long)QUERY(row) * p->out.row;
+        if (column < p->value_width) STORE(TAG, O, column, result[r].x);
+        if (column + 1 < p->value_width) STORE(TAG, O, column + 1, result[r].y);
+        if (column + 2 < p->value_width) STORE(TAG, O, column + 2, result[r].z);
+        if (column + 3 < p->value_width) STORE(TAG, O, column + 3, result[r].w);
       }
-    UNROLL for (int r = 0; r < TOGETHER; r++) {
-      const int row = first + r;
-      if (row >= rows) break;
-      __global STORAGE(TAG) *O = out + head_at(&p->out, batch, HEAD(row)) + (long)QUERY(row) * p->out.row;
-      if (column < p->value_width) STORE(TAG, O, column, result[r].x);
-      if (column + 1 < p->value_width) STORE(TAG, O, column + 1, result[r].y);
-      if (column + 2 < p->value_width) STORE(TAG, O, column + 2, result[r].z);
-      if (column + 3 < p->value_width) STORE(TAG, O, column + 3, result[r].w);
     }
   }
 }
@@ -119,8 +135,9 @@ void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k)
   WARPS_MEMORY(shared, WARPS);
   const Warp warp = WARP(shared);
   LANE_POSITIONS
-  const int group = get_group_id(0), key_heads = p->heads / p->sharing, rows = p->sharing * p->queries;
-  const int batch = group / splits / key_heads, key_head = group / splits % key_heads;
+  const int key_heads = p->heads / p->sharing, rows = p->sharing * p->queries, blocks = (rows + 15) / 16;
+  const int group = get_group_id(0), head = group / splits / blocks, block_row = group / splits % blocks * 16;
+  const int batch = head / key_heads, key_head = head % key_heads;
 #if TRIMS
   const int2 seen = visible_keys(CONST_POINTER(uchar, bias) + head_at(&p->bias, batch, 0), p, &warp);
   const int part = ((seen.y - seen.x + splits - 1) / splits + SLICE - 1) / SLICE * SLICE;
@@ -133,7 +150,7 @@ void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k)
   __global const ushort *V = CONST_POINTER(ushort, v) + head_at(&p->v, batch, key_head);
 #ifdef BIAS_TAG
   __global const STORAGE(BIAS_TAG) *biases = CONST_POINTER(STORAGE(BIAS_TAG), bias);
-  const int above = min(line, rows - 1), below = min(line + 8, rows - 1);
+  const int above = min(block_row + line, rows - 1), below = min(block_row + line + 8, rows - 1);
 #endif
   // Groups begin at different slices: parts lie at equal distances, and memory serves some of these by few channels.
   const int count = (end - first + SLICE - 1) / SLICE, skipped = count > 0 ? group % count : 0;
@@ -144,10 +161,11 @@ void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k)
   float4 sum[VALUE_WIDTH / 8], s[SLICE / 8];
   float2 largest = -INFINITY, total = 0;  // of rows `line` and line + 8; the lane's share of the sum
   UNROLL for (int d = 0; d < WIDTH / 16; d++) {
-    qs[d].x = fetch_query(Q, line, rows, key_head, batch, 16 * d + pair, p);
-    qs[d].y = fetch_query(Q, line + 8, rows, key_head, batch, 16 * d + pair, p);
-    qs[d].z = fetch_query(Q, line, rows, key_head, batch, 16 * d + pair + 8, p);
-    qs[d].w = fetch_query(Q, line + 8, rows, key_head, batch, 16 * d + pair + 8, p);
+    const int row = block_row + line, column = 16 * d + pair;
+    qs[d].x = fetch_query(Q, row, rows, key_head, batch, column, p);
+    qs[d].y = fetch_query(Q, row + 8, rows, key_head, batch, column, p);
+    qs[d].z = fetch_query(Q, row, rows, key_head, batch, column + 8, p);
+    qs[d].w = fetch_query(Q, row + 8, rows, key_head, batch, column + 8, p);
   }
   UNROLL for (int j = 0; j < VALUE_WIDTH / 8; j++) sum[j] = 0;
 
@@ -203,9 +221,9 @@ void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k)
     total += (float2)(as_float(exchange(as_uint(total.x), mask, &warp)),
                       as_float(exchange(as_uint(total.y), mask, &warp)));
   UNROLL for (int half_of = 0; half_of < 2; half_of++) {
-    const int row = line + 8 * half_of;
+    const int row = block_row + line + 8 * half_of;
     if (row >= rows) continue;
-    const long at = (long)group * rows + row;
+    const long at = ((long)head * splits + group % splits) * rows + row;
     __global float *S = POINTER(float, sums) + at * VALUE_WIDTH + pair;
     UNROLL for (int j = 0; j < VALUE_WIDTH / 8; j++)
       *(__global float2 *)(S + 8 * j) = half_of ? sum[j].hi : sum[j].lo;
@@ -215,7 +233,6 @@ void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k)
   __local float2 parts[MOST];
   __local float factors[MOST];
   __local uint last;
-  const int head = group / splits;
   if (is_last(POINTER(uint, counters) + head, splits, &last))
     combine_parts(POINTER(float, sums) + (long)head * splits * rows * VALUE_WIDTH,
                   POINTER(float2, weights) + (long)head * splits * rows, splits, rows, key_head, batch, p,

@@ -58,7 +58,7 @@
 #define Q_ALONG_K (REGISTERS || FOR_Q(A_ALONG_K, B_ALONG_K))  // as the matrix unit finds it
 
 typedef struct {
-  TensorMap a, b;
+  TensorMap a, b, c;  // c: where BOXES
 } Maps;
 
 // Empty groups of k take a step, of which all is cleared.
@@ -84,7 +84,30 @@ inline int place(int along_k, int row, int k) {
 #include "gemm/tma_registers.clh"
 #define HELD 0
 #else
+// Panels of results that there is room for beside the stages, and the addend's parts.
+#define WARPS_PANELS(count) (TILE_M / TM * (TILE_N / BN) * 4 * (count) * 2048)
+#define ROOM (231424 - STAGES * STAGE - (ADDEND == 6 ? (STAGES + 1) * TILE_N * 2 : 0))
+#define BOX_PANELS (ROOM >= WARPS_PANELS(2) ? 2 : 1)
+#if VC >= 4 && RESIDENT == 1 && GROUPED != 1 && BN % (VC == 8 ? 64 : 32) == 0 && ROOM >= WARPS_PANELS(1)
+#define BOXES 1
+#elif VC == 4
+#undef VC
+#define VC 2
+#endif
+#if NV_PTX == 90
+#include "lib/hopper.clh"
+#endif
 #include "gemm/store.clh"
+#endif
+#if BOXES
+#define DECLARE_PANELS uint sent = 0; __local uchar panels[WARPS_PANELS(BOX_PANELS)] __attribute__((aligned(1024)));
+#define PANELS_OF(map) panels + warp.number * BOX_PANELS * BOX_BYTES, &sent, map,
+#else
+#define DECLARE_PANELS
+#define PANELS_OF(map)
+#endif
+#if REGISTERS
+#define WAIT_FOR_PANELS()
 #endif
 
 // With HELD a tile's part of the addend comes with its first stage, in turns into one of SLOTS. When a slot is filled
@@ -224,7 +247,7 @@ inline float4 of_columns(float own, uint lane) {
     float4 sum[1][BN / 8];                                     \
     EACH_32(set, STORE_32)                                     \
     store_sums(sum, row, column, &tile, &warp, HELD_OF(turn)   \
-               STORE_VALUES);                                  \
+               PANELS_OF(at_maps + 256) STORE_VALUES);                                  \
   }
 
 // The products of a stage.
@@ -282,6 +305,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
 #else
   const __local uint *held = 0;
 #endif
+  DECLARE_PANELS
   const Warp warp = WARP(shared);
   Ring ring = {local_address(memory), local_address(barriers), 0, 0};
   if (get_local_id(0) == 0) {
@@ -293,6 +317,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
     publish_barriers();
   }
   barrier(CLK_LOCAL_MEM_FENCE);
+  ulong at_maps;
+  PARAMETER_ADDRESS(gemm_tma_param_0, at_maps);
   if (warp.number >= GROUP / 32) {
     MAKE_REGISTERS_FEW();
 #if TURNED
@@ -302,9 +328,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
     }
 #endif
     if (get_local_id(0) != GROUP) return;
-    ulong at;
-    PARAMETER_ADDRESS(gemm_tma_param_0, at)
-    produce(ring, at, p, (ulong)CONST_POINTER(STORAGE(TA), a), (ulong)CONST_POINTER(STORAGE(TB), b),
+    produce(ring, at_maps, p, (ulong)CONST_POINTER(STORAGE(TA), a), (ulong)CONST_POINTER(STORAGE(TB), b),
             HELD ? local_address(held) : 0, d_memory, d_offset GROUPS_VALUE);
     return;
   }
@@ -368,6 +392,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
     turn++;
 #endif
   }
+  WAIT_FOR_PANELS();
 }
 #else
 #if BYTES == 1
@@ -392,6 +417,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tma(const 
 #if HELD
   __local uint held[TILE_N / 2];
 #endif
+  DECLARE_PANELS
   WARPS_MEMORY(shared, GROUP / 32);
   const Warp warp = WARP(shared);
   const int own = warp.number / 4, own_p = own % (TILE_P / TM) * TM, own_q = own / (TILE_P / TM) * BN;
@@ -449,7 +475,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gemm_tma(const 
     }
 #else
     for (int i = 0; i < SETS; i++)
-      store_sums(sum[i], m + own_p + 64 * i + 16 * (warp.number % 4), n + own_q, &tile, &warp, HELD_OF(0) STORE_VALUES);
+      store_sums(sum[i], m + own_p + 64 * i + 16 * (warp.number % 4), n + own_q, &tile, &warp, HELD_OF(0)
+                 PANELS_OF(&both->c) STORE_VALUES);
 #endif
   }
 }

@@ -11,7 +11,8 @@ namespace dlprim::attention_cores {
 
 namespace {
 
-constexpr std::int32_t most_rows = 16, most_splits = 64;  // as in combine.cl
+constexpr std::int32_t most_rows = 16, most_blocks = 4;  // of a work-group; of these in turns
+constexpr std::int32_t most_splits = 64;                 // as in combine.cl
 constexpr std::int64_t most_parts = 64;  // rows of all parts of a head that the head's last group combines
 constexpr std::size_t combining_group = 256;
 
@@ -26,14 +27,15 @@ struct Tile {
 };
 
 // DLPRIM_ATTENTION_TILE=5x16x3 for measurements.
-Tile tile_of(const Device& device) {
+Tile tile_of(const Device& device, std::int32_t widest) {
   const char* forced = environment::text("DLPRIM_ATTENTION_TILE");
   Tile tile{};
   char more;
   if (forced && std::sscanf(forced, "%dx%dx%d%c", &tile.groups, &tile.slice, &tile.stages, &more) == 3) return tile;
   static tuning::Numbers<3> numbers("attention.split");
   const auto& [groups, slice, stages] = numbers(device);
-  return {std::int32_t(groups), std::int32_t(slice), std::int32_t(stages)};
+  // Rows of 256 elements leave 48 KB of local memory for two slices.
+  return {std::int32_t(groups), std::int32_t(slice), std::int32_t(widest > 128 ? 2 : stages)};
 }
 
 KernelSource split_source(const Key& key, const Tile& tile) {
@@ -52,9 +54,13 @@ KernelSource combine_source(const Key& key) {
   return source.define("TAG", tag(DataType(key.type))).define("VALUE_WIDTH", key.value_width);
 }
 
+// Rows that read a head of keys, and the blocks they make.
+std::int64_t rows_of(const AttentionParams& p) { return std::int64_t(p.sharing) * p.queries; }
+std::int64_t blocks_of(const AttentionParams& p) { return (rows_of(p) + most_rows - 1) / most_rows; }
+
 // Keys of a work-group.
 std::int32_t length_of(const DeviceInfo& info, const AttentionParams& p, const Tile& tile) {
-  const std::int64_t heads = std::int64_t(p.batch) * (p.heads / p.sharing);
+  const std::int64_t heads = std::int64_t(p.batch) * (p.heads / p.sharing) * blocks_of(p);
   const std::int64_t together = tile.groups * std::int64_t(info.compute_units);
   const std::int64_t splits = std::clamp<std::int64_t>(together / heads, 1, most_splits);
   const std::int64_t length = std::max<std::int64_t>((p.keys + splits - 1) / splits, 64);
@@ -75,13 +81,14 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   if (problem.backward) return "only forward";
   if (problem.function) return "without functions";
   if (problem.dropout || problem.causal) return "without dropout, not causal";
-  if (std::int64_t(p.queries) * p.sharing > most_rows) return "too many queries to a head of keys";
-  if (std::max(p.width, p.value_width) > 128) return "rows do not fit in registers";
+  if (blocks_of(p) > most_blocks) return "too many queries to a head of keys";
+  if (std::max(p.width, p.value_width) > 256) return "rows do not fit in registers";
   if (info.max_work_group < combining_group || info.local_memory < 49152)
     return "the device's work-groups are too small";
   if (std::int64_t(p.batch) * p.heads >= 1 << 24) return "too many heads";
   if (forced) return nullptr;
   if (info.nv_compute_capability < 80) return "the device has no matrix units that it can use";
+  if (blocks_of(p) > 1 && std::int64_t(p.batch) * p.heads > info.compute_units) return "other cores fill the device";
   return nullptr;
 }
 
@@ -93,13 +100,13 @@ void run(Queue& queue, const AttentionProblem& x) {
   key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.soft_cap = x.soft_cap;
   key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
   key.vector = std::uint8_t(vector_of({{p.q, x.q, p.width}, {p.k, x.k, p.width}, {p.v, x.v, p.value_width}}, 8));
-  const Tile tile = tile_of(device);
+  const Tile tile = tile_of(device, std::max(p.width, p.value_width));
   const std::int32_t length = length_of(device.info(), p, tile), splits = std::max((p.keys + length - 1) / length, 1);
-  const std::int64_t groups = std::int64_t(p.batch) * (p.heads / p.sharing) * splits;
-  const std::int64_t heads = groups / splits, rows = std::int64_t(p.sharing) * p.queries;
+  const std::int64_t heads = std::int64_t(p.batch) * (p.heads / p.sharing), rows = rows_of(p);
+  const std::int64_t groups = heads * blocks_of(p) * splits;
   key.trims = one_mask_row(x);
-  key.combines = splits * rows <= most_parts && (splits == 1 || heads <= Queue::counters);
-  const std::size_t parts = std::size_t(groups * rows);
+  key.combines = blocks_of(p) == 1 && splits * rows <= most_parts && (splits == 1 || heads <= Queue::counters);
+  const std::size_t parts = std::size_t(heads * splits * rows);
   const Workspace sums(queue, parts * key.value_width * sizeof(float)), weights(queue, parts * 2 * sizeof(float));
   Kernel& split = splitting.get(device, key, [&] { return split_source(key, tile); });
   const BufferRef results[] = {x.out, x.logsumexp, key.combines ? queue.zeroed_counters() : BufferRef{}};

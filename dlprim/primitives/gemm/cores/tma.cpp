@@ -195,13 +195,23 @@ bool has_units(const DeviceInfo& info) { return info.nv_inline_ptx && info.nv_co
 // Whether the matrix unit computes the transpose of C: its rows are those that it takes from registers.
 bool is_transposed(const GemmKey& key) { return key.core == &registers && !key.b_along_k; }
 
-// Elements of C stored at once. In a transpose a work-item's lie along n.
+// Elements of C stored at once: where they are 16 bytes, the copy engine may store them (gemm/store_boxes.clh). In a
+// transpose a work-item's lie along n.
 std::uint8_t vector_of_c(const GemmProblem& problem, const GemmKey& key) {
   const bool split = problem.p.splits > 1;
   const auto fits = [&](int unit) { return split ? problem.p.n % unit == 0 : vectors(problem, unit).c; };
-  const int most = is_transposed(key) ? key.shape[4] / 32 : split ? 2 : stored_at_once(problem);
+  const bool single = split || stored_at_once(problem) == 2;
+  const int most = is_transposed(key) ? key.shape[4] / 32 : !single ? 8 : key.core == &registers ? 2 : 4;
   if (fits(most)) return std::uint8_t(most);
   return most == 4 && fits(2) ? 2 : 1;
+}
+
+// C, or a part of the sums of a product in splits, as the copy engine stores it; nothing where it does not.
+TensorMap map_of_c(const GemmProblem& problem, const GemmKey& key) {
+  const auto& p = problem.p;
+  if (key.vc < 4 || is_transposed(key)) return {};
+  const std::int64_t bytes = 16 / key.vc, stride = p.splits > 1 || p.m == 1 ? p.n : p.c_m;
+  return tensor_map({p.n, p.m, stride * bytes, int(bytes), 16});
 }
 
 // The kernel has groups in place of splits. Of rows there are at most as many tiles as all rows fill, and one more for each
@@ -226,9 +236,10 @@ void run_with(Queue& queue, const GemmCore* of, const GemmProblem& given, const 
   problem.a = a.data, p.a_m = a.stride, p.a_k = a.k_stride, p.a_batch = a.batch_stride;
   problem.b = b.data, p.b_n = b.stride, p.b_k = b.k_stride, p.b_batch = b.batch_stride;
   key.a_along_k = a.along_k(p.k), key.b_along_k = b.along_k(p.k);
-  const TensorMap maps[] = {tensor_map(matrix(problem, a, s.bm)), tensor_map(matrix(problem, b, s.bn))};
   set_tiles(problem, key, choice);
   key.vc = vector_of_c(problem, key);
+  const TensorMap maps[] = {tensor_map(matrix(problem, a, s.bm)), tensor_map(matrix(problem, b, s.bn)),
+                            map_of_c(problem, key)};
   key.unit = s.resident;
   if (problem.groups) set_groups(problem);
   p.shares = p.tiles_m * p.tiles_n * p.splits * problem.batches;
