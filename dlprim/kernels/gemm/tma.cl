@@ -352,7 +352,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
 #endif
   uint turn = 0;
   KEEP_C
-  EACH_TILE(tile) {
+  EACH_TILE_AHEAD(tile) {
     GROUP_PARAMETERS
     TILE_STEPS
     uint last = 0;  // the barrier of the stage before
@@ -377,6 +377,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
       MULTIPLY_RING(i, if (i && warp.lane == 0) arrive(last + 8))
       last = barrier;
       advance(&ring);
+      if (i == 0) {
+        FIND_NEXT
+      }
     }
     WGMMA_WAIT(0);
     if (warp.lane == 0) arrive(last + 8);

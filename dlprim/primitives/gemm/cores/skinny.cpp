@@ -11,8 +11,8 @@ extern const GemmCore core;
 constexpr std::int64_t most_rows = 32, warps = 8;
 constexpr std::int64_t steps = 4;  // R * U of gemm/skinny.cl
 
-const std::array<double, 2>& limits(const Device& device) {
-  static tuning::Numbers<2> all("gemm.skinny");
+const std::array<double, 4>& limits(const Device& device) {
+  static tuning::Numbers<4> all("gemm.skinny");
   return all(device);
 }
 
@@ -35,9 +35,12 @@ const char* decline(const Device& device, const GemmProblem& given, bool forced)
     return "the device's work-groups are too small";
   if (forced) return nullptr;
   if (device.info().nv_compute_capability < 80) return "the device has no matrix units that it can use";
-  if (double(p.m) < limits(device)[0]) return "too few rows";
+  const auto& [fewest, shortest, many_rows, many_columns] = limits(device);
+  if (double(p.m) < fewest) return "too few rows";
+  if (device.info().nv_compute_capability == 90 && double(p.m) > many_rows && double(p.n) >= many_columns)
+    return "other cores are faster for so many rows and columns";
   if (p.m > 16 && tf32_passes(problem) == 1) return "other cores are faster for so many rows";
-  if (double(p.k) < limits(device)[1]) return "too short sums";
+  if (double(p.k) < shortest) return "too short sums";
   return nullptr;
 }
 
