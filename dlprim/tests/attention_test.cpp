@@ -393,7 +393,8 @@ TEST(AttentionSplit, FewQueries) {
         C{.batch = 2, .heads = 2, .key_heads = 2, .queries = 16, .keys = 65, .width = 15, .bias = C::mask},
         C{.heads = 4, .queries = 2, .keys = 80, .width = 64, .scale = 2, .soft_cap = 1.5},
         C{.heads = 4, .queries = 4, .keys = 64, .width = 64, .heads_last = true, .scale = -0.5},
-        C{.heads = 8, .queries = 5, .keys = 70, .width = 256}, C{.queries = 37, .keys = 65, .width = 15, .bias = C::mask},
+        C{.heads = 8, .queries = 5, .keys = 70, .width = 256},
+        C{.queries = 37, .keys = 65, .width = 15, .bias = C::mask},
         C{.heads = 2, .key_heads = 2, .queries = 3, .keys = 1, .width = 16}, C{.queries = 2, .keys = 0, .width = 16}}) {
     if (builds_slowly() && at > 1) break;
     c.type = at++ % 2 ? DataType::float16 : DataType::bfloat16;
@@ -422,8 +423,6 @@ TEST(AttentionRows, FewQueries) {
   }
 }
 
-// Rows that no matrix unit's kernel takes, whole and, with a small bound of memory, by sections of 16 queries and
-// keys and more: sums of sections, heads that share keys, masks beyond which sections are left out, heads by one and by all.
 // Tiles of each width: the check of other GPUs' kernels compiles these, too.
 void expect_tiles(std::initializer_list<std::int64_t> widths) {
   const Variable forced("DLPRIM_ATTENTION", "tiled");
@@ -437,6 +436,7 @@ TEST(AttentionTiles, Wide) { expect_tiles({64, 128}); }
 
 TEST(AttentionTiles, Widest) { expect_tiles({200, 256}); }
 
+// Rows that no matrix unit's kernel takes, whole and, with a small bound of memory, by sections that masks may leave out.
 class AttentionProducts : public ::testing::Test {
  protected:
   ~AttentionProducts() override { bound(nullptr); }

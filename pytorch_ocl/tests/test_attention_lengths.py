@@ -226,7 +226,7 @@ def test_programs_that_allow_one_kernel(device, backend, set_variable):
 
 @pytest.mark.parametrize("core", [None, "split"])
 def test_one_query_of_a_static_cache(device, set_variable, core):
-    """Keys that a row of a mask leaves out at either end, near where kernels search on, and in the middle; none left."""
+    """Keys that a row of a mask leaves out at either end, near where kernels search on, in the middle; none left."""
     if core:
         set_variable("DLPRIM_ATTENTION", core)
     ranges = [(0, 1), (4499, 4500), (100, 3000), (2047, 2049), (2048, 4096), (0, 4500), (9, 9), (4400, 4495)]
@@ -241,7 +241,6 @@ def test_one_query_of_a_static_cache(device, set_variable, core):
         rows = (x[i].transpose(0, 1) for x in (q, k, v))
         expected = reference(*rows, mask[i])[0].transpose(0, 1)
         torch.testing.assert_close(found[i].double().cpu(), expected, rtol=2e-3, atol=2e-3)
-
 
 
 def test_dropout_is_the_same_backward(device):

@@ -65,3 +65,22 @@ def test_batches_of_two_dtypes(device, base):
     a, b = torch.ones(2, 2, 3, device=device), torch.ones(2, 3, 4, dtype=torch.float64, device=device)
     with pytest.raises(RuntimeError, match="expected scalar type Float but found Double"):
         torch.bmm(a, b) if base is None else torch.baddbmm(base.to(device), a, b)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+@pytest.mark.parametrize("batch, m, n", [((), 130, 200), ((2,), 40, 72), ((), 17, 36), ((), 70, 37)])
+def test_results_in_a_window(device, set_variable, dtype, batch, m, n):
+    """Results that are stored as boxes of 16 rows end with their window, and with each matrix of a batch."""
+    set_variable("DLPRIM_GEMM", "tma")
+    a, b = torch.randn(*batch, m, 64).to(dtype), torch.randn(*batch, n, 64).to(dtype)
+    outer = torch.full((*batch, m + 5, n + 24), 7, dtype=dtype, device=device)
+    window = outer[..., 3 : 3 + m, 8 : 8 + n]
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")  # tf32, which the core is for
+    try:
+        torch.matmul(a.to(device), b.to(device).mT, out=window)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    expected = torch.full(outer.shape, 7, dtype=torch.float64)
+    expected[..., 3 : 3 + m, 8 : 8 + n] = a.double() @ b.double().mT
+    torch.testing.assert_close(outer.double().cpu(), expected, rtol=2e-3, atol=3e-2)

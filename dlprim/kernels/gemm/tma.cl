@@ -18,7 +18,7 @@
 //   A_ALONG_K, B_ALONG_K     whether they are contiguous along k. Of 4 bytes one may be not (gemm/tma_registers.clh):
 //                            it is P, so that the transpose is computed where it is B. Where neither is, the other one
 //                            is turned (gemm/turn.clh)
-//   VC                       see gemm/store.clh and gemm/tma_registers.clh
+//   VC                       see gemm/store.clh (4 where boxes may be stored) and gemm/tma_registers.clh
 //   GROUPED                  see gemm/groups.clh. With groups of rows A, with groups of k neither factor lies along k
 // Parameter shares is the number of tiles of all splits and batches; k_split is a multiple of a stage's depth.
 #define BAND (2048 / TILE_M)
@@ -84,7 +84,8 @@ inline int place(int along_k, int row, int k) {
 #include "gemm/tma_registers.clh"
 #define HELD 0
 #else
-// Panels of results that there is room for beside the stages, and the addend's parts.
+// Results go as boxes where there is room for their panels beside the stages and the addend's parts, and a box holds no
+// others' columns. The rows of the next group begin anywhere.
 #define WARPS_PANELS(count) (TILE_M / TM * (TILE_N / BN) * 4 * (count) * 2048)
 #define ROOM (231424 - STAGES * STAGE - (ADDEND == 6 ? (STAGES + 1) * TILE_N * 2 : 0))
 #define BOX_PANELS (ROOM >= WARPS_PANELS(2) ? 2 : 1)
@@ -247,7 +248,7 @@ inline float4 of_columns(float own, uint lane) {
     float4 sum[1][BN / 8];                                     \
     EACH_32(set, STORE_32)                                     \
     store_sums(sum, row, column, &tile, &warp, HELD_OF(turn)   \
-               PANELS_OF(at_maps + 256) STORE_VALUES);                                  \
+               PANELS_OF(at_maps + 256) STORE_VALUES);         \
   }
 
 // The products of a stage.
