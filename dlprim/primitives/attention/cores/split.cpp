@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::int32_t most_rows = 16, most_blocks = 4;  // of a work-group; of these in turns
 constexpr std::int32_t most_splits = 64;                 // as in combine.cl
+constexpr std::int32_t long_keys = 512;                  // that blocks in turns, and their second launch, pay for
 constexpr std::int64_t most_parts = 64;  // rows of all parts of a head that the head's last group combines
 constexpr std::size_t combining_group = 256;
 
@@ -88,7 +89,8 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   if (std::int64_t(p.batch) * p.heads >= 1 << 24) return "too many heads";
   if (forced) return nullptr;
   if (info.nv_compute_capability < 80) return "the device has no matrix units that it can use";
-  if (blocks_of(p) > 1 && std::int64_t(p.batch) * p.heads > info.compute_units) return "other cores fill the device";
+  if (blocks_of(p) > 1 && (p.keys < long_keys || std::int64_t(p.batch) * p.heads > info.compute_units))
+    return "other cores fill the device, or have few keys to pass over";
   return nullptr;
 }
 
