@@ -36,7 +36,9 @@ def test_checkpoints_with_eager_random_numbers(device, place):
     torch.compile(torch.sin)(torch.ones(2, device=device))  # the CPU's graphs stay as they are
     with torch._inductor.config.patch(fallback_random=True), no_eager_graphs():
         found = trained(torch.compile(two_blocks, fullgraph=True), place)
-    torch.testing.assert_close(found, trained(two_blocks, place))
+    # PyTorch's own code for CPUs adds up in an order that depends on their vectors: an EPYC's result is 4.3e-6 off.
+    rounding = {"rtol": 1e-5, "atol": 2e-5} if place == "cpu" else {}
+    torch.testing.assert_close(found, trained(two_blocks, place), **rounding)
 
 
 def test_checkpoints_draw_the_same_again(device):
