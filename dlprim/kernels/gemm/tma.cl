@@ -78,25 +78,20 @@ inline int place(int along_k, int row, int k) {
 }
 
 #if REGISTERS
-#if NV_PTX == 90
-#include "lib/hopper.clh"
-#endif
 #include "gemm/tma_registers.clh"
 #define HELD 0
 #else
 // Results go as boxes where there is room for their panels beside the stages and the addend's parts, and a box holds no
-// others' columns. The rows of the next group begin anywhere.
+// others' columns or, of groups, rows. Those of float32 to which something is added wait longer for it that way.
 #define WARPS_PANELS(count) (TILE_M / TM * (TILE_N / BN) * 4 * (count) * 2048)
 #define ROOM (231424 - STAGES * STAGE - (ADDEND == 6 ? (STAGES + 1) * TILE_N * 2 : 0))
 #define BOX_PANELS (ROOM >= WARPS_PANELS(2) ? 2 : 1)
-#if VC >= 4 && RESIDENT == 1 && GROUPED != 1 && BN % (VC == 8 ? 64 : 32) == 0 && ROOM >= WARPS_PANELS(1)
+#define WHOLE_BOXES (VC == 8 ? BN % 64 == 0 : VC == 4 && BN % 32 == 0 && !ADDEND && !RESIDUAL)
+#if WHOLE_BOXES && RESIDENT == 1 && GROUPED != 1 && ROOM >= WARPS_PANELS(1)
 #define BOXES 1
 #elif VC == 4
 #undef VC
 #define VC 2
-#endif
-#if NV_PTX == 90
-#include "lib/hopper.clh"
 #endif
 #include "gemm/store.clh"
 #endif

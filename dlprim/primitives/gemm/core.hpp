@@ -46,6 +46,8 @@ namespace gemm_cores {
 extern const GemmCore tma_scaled;
 /// For products of groups, likewise.
 extern const GemmCore tma_grouped;
+/// Whether the device and its driver have what the core tma needs.
+bool has_tma(const Device& device);
 }  // namespace gemm_cores
 
 /// A plain problem with its short side along m.

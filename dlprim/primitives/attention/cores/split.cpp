@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::int32_t most_rows = 16, most_blocks = 4;  // of a work-group; of these in turns
 constexpr std::int32_t most_splits = 64;                 // as in combine.cl
-constexpr std::int32_t long_keys = 512;                  // that blocks in turns, and their second launch, pay for
 constexpr std::int64_t most_parts = 64;  // rows of all parts of a head that the head's last group combines
 constexpr std::size_t combining_group = 256;
 
@@ -33,10 +32,9 @@ Tile tile_of(const Device& device, std::int32_t widest) {
   Tile tile{};
   char more;
   if (forced && std::sscanf(forced, "%dx%dx%d%c", &tile.groups, &tile.slice, &tile.stages, &more) == 3) return tile;
-  static tuning::Numbers<3> numbers("attention.split");
-  const auto& [groups, slice, stages] = numbers(device);
-  // Rows of 256 elements leave 48 KB of local memory for two slices.
-  return {std::int32_t(groups), std::int32_t(slice), std::int32_t(widest > 128 ? 2 : stages)};
+  static tuning::Numbers<3> narrow("attention.split"), wide("attention.split.wide");
+  const auto& [groups, slice, stages] = (widest > 128 ? wide : narrow)(device);
+  return {std::int32_t(groups), std::int32_t(slice), std::int32_t(stages)};
 }
 
 KernelSource split_source(const Key& key, const Tile& tile) {
@@ -89,7 +87,8 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   if (std::int64_t(p.batch) * p.heads >= 1 << 24) return "too many heads";
   if (forced) return nullptr;
   if (info.nv_compute_capability < 80) return "the device has no matrix units that it can use";
-  if (blocks_of(p) > 1 && (p.keys < long_keys || std::int64_t(p.batch) * p.heads > info.compute_units))
+  static tuning::Numbers<1> many_keys("attention.split.blocks");
+  if (blocks_of(p) > 1 && (p.keys < many_keys(device)[0] || std::int64_t(p.batch) * p.heads > info.compute_units))
     return "other cores fill the device, or have few keys to pass over";
   return nullptr;
 }

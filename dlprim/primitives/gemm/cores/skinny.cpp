@@ -37,9 +37,9 @@ const char* decline(const Device& device, const GemmProblem& given, bool forced)
   if (device.info().nv_compute_capability < 80) return "the device has no matrix units that it can use";
   const auto& [fewest, shortest, many_rows, many_columns] = limits(device);
   if (double(p.m) < fewest) return "too few rows";
-  const bool one_pass = problem.type != DataType::float32 || tf32_passes(problem) == 1;
-  if (one_pass && device.info().nv_compute_capability == 90 && double(p.m) > many_rows && double(p.n) >= many_columns)
-    return "other cores are faster for so many rows and columns";
+  const bool one_pass = problem.type != DataType::float32 || tf32_passes(problem) == 1, turned = given.p.n < given.p.m;
+  if (one_pass && !turned && double(p.m) > many_rows && double(p.n) >= many_columns && has_tma(device))
+    return "tma is faster for so many rows and columns";
   if (p.m > 16 && tf32_passes(problem) == 1) return "other cores are faster for so many rows";
   if (double(p.k) < shortest) return "too short sums";
   return nullptr;

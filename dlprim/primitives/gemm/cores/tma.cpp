@@ -14,6 +14,7 @@ namespace {
 extern const GemmCore core, registers;
 
 constexpr std::int64_t stage_bytes = 128;  // of k, in a row
+constexpr std::size_t most_memory = 232000;  // bytes of local memory of the largest tiles (ROOM of gemm/tma.cl)
 
 // A, or B transposed: `size` rows.
 struct Operand {
@@ -271,7 +272,7 @@ const char* decline_any(const GemmCore* of, const Device& device, const GemmProb
   if (info.max_work_group < 512 || info.local_memory < 49152) return "the device's work-groups are too small";
   if (forced) return nullptr;
   if (!has_units(info)) return "the device is not of the Hopper architecture";
-  if (static_local_memory(device) < 232000) return "the driver keeps kernels to less local memory";
+  if (!has_tma(device)) return "the driver keeps kernels to less local memory";
   if (problem.scaled || problem.groups) return nullptr;  // others would convert the operands, or wait for the ends
   if (stores_too_much(device, problem)) return "sums are short, and C cannot be written in pieces";
   if (!pays(of, device, problem)) return "operands do not lie as its copies want them, and the product is too small";
@@ -418,6 +419,8 @@ constexpr GemmCore tma_grouped{.name = "tma_grouped",
                                .define = define,
                                .may_fail_to_build = true,
                                .passes = true};
+
+bool has_tma(const Device& device) { return has_units(device.info()) && static_local_memory(device) >= most_memory; }
 
 void tma(GemmCores& cores) { cores.add(core), cores.add(registers); }
 
