@@ -341,6 +341,22 @@ TEST_F(Hopper, AttentionOfFloat32) {
   }
 }
 
+// A query that four heads share keys for: by boxes, and row by row where rows are not aligned.
+TEST_F(Hopper, AttentionOfOneQuery) {
+  for (const std::int64_t width : {20, 64, 80, 128, 256})
+    for (const auto bias :
+         {std::optional<DataType>(), std::optional(DataType::bfloat16), std::optional(DataType::boolean)}) {
+      const DataType type = DataType::bfloat16;
+      const DeviceTensor q(type, {2, 8, 1, width}), keys(type, {2, 2, 512, width}), out(type, {2, 8, 1, width}),
+          row(bias.value_or(type), {512}), logsumexp(DataType::float32, {2, 8, 1});
+      AttentionInputs inputs{q.view(), keys.view(), keys.view()};
+      if (bias)
+        inputs.bias = TensorView(row.view().data, *bias, std::vector<std::int64_t>{2, 8, 1, 512},
+                                 std::vector<std::int64_t>{0, 0, 0, 1});
+      attention_forward(queue(), inputs, out.view(), logsumexp.view(), {});
+    }
+}
+
 // What a mask leaves out may be anything, large numbers among it, so that halves do not serve.
 TEST_F(Hopper, HalvesWhereAllKeysTakePart) {
   const AttentionSizes plain{.queries = 256, .keys = 256, .width = 64, .value_width = 64, .scores = 1e6};

@@ -3,11 +3,10 @@
 // a head and 16 of the rows that read them: the queries of the `sharing` heads, one after the other. What it finds goes
 // to memory, for combine.cl; with COMBINES, where there are no more rows, the last warp of a head puts its parts
 // together. Defines are those of mma.clh, with WARPS and TILES 1, COMBINES, and STAGES: slices in local memory, all but
-// one of which are on their way. TRIMS says that one row of a mask, contiguous and aligned to 16 bytes, serves all rows:
+// one of which are on their way; MAPS: see split_slices.clh. TRIMS says that one row of a mask, contiguous and aligned to 16 bytes, serves all rows:
 // parts are of the keys from the first to the last that take part, as in a cache with room for more.
 #include "attention/mma.clh"
-
-#define STAGE (SLICE * (ROW + VALUE_ROW))
+#include "attention/split_slices.clh"
 
 // Row r of a head of keys: its head of queries, and its query.
 #define HEAD(r) (key_head * p->sharing + (r) / p->queries)
@@ -28,7 +27,7 @@ inline uint fetch_query(__global const ushort *q, int r, int rows, int key_head,
 #if TRIMS
 #define SEARCHED (4 * 32 * 16)  // keys that a warp looks at together
 // Of keys from `begin` on, the first that takes part and the one behind the last; p->keys and 0 where there is none.
-inline int2 visible_among(__global const uchar *mask, int begin, const Params *p, const Warp *warp) {
+__attribute__((always_inline)) inline int2 visible_among(__global const uchar *mask, int begin, const Params *p, const Warp *warp) {
   int first = p->keys, end = 0;
   uint words[4][4];
   UNROLL for (int i = 0; i < 4; i++) {
@@ -51,7 +50,7 @@ inline int2 visible_among(__global const uchar *mask, int begin, const Params *p
   return (int2)(first, end);
 }
 // The first key that takes part and the one behind the last, by all lanes together; 0 and 0 where there is none.
-inline int2 visible_keys(__global const uchar *mask, const Params *p, const Warp *warp) {
+__attribute__((always_inline)) inline int2 visible_keys(__global const uchar *mask, const Params *p, const Warp *warp) {
   int2 front = (int2)(p->keys, 0);
   int begin = 0;
   for (; begin < p->keys && front.y == 0; begin += SEARCHED) front = visible_among(mask, begin, p, warp);
@@ -127,14 +126,15 @@ inline void combine_parts(__global const float *sums, __global const float2 *wei
 #endif
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
+void split(MAPS_PARAMETER const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
            BIAS_ARGUMENT GLOBAL(float, sums), GLOBAL(float2, weights), const int splits,
            const int length COMBINE_ARGUMENTS) {
   const Params *p = &params;
-  __local ushort slices[STAGES * STAGE] __attribute__((aligned(16)));
+  __local ushort slices[STAGES * STAGE] __attribute__((aligned(MAPS ? 1024 : 16)));
   WARPS_MEMORY(shared, WARPS);
   const Warp warp = WARP(shared);
   LANE_POSITIONS
+  COPY_STATE
   const int key_heads = p->heads / p->sharing, rows = p->sharing * p->queries, blocks = (rows + 15) / 16;
   const int group = get_group_id(0), head = group / splits / blocks, block_row = group / splits % blocks * 16;
   const int batch = head / key_heads, key_head = head % key_heads;
@@ -155,7 +155,7 @@ void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k)
   // Groups begin at different slices: parts lie at equal distances, and memory serves some of these by few channels.
   const int count = (end - first + SLICE - 1) / SLICE, skipped = count > 0 ? group % count : 0;
 #define SLICE_AT(i) ((i) < count ? first + ((i) + skipped - ((i) + skipped < count ? 0 : count)) * SLICE : end)
-  UNROLL for (int i = 0; i < STAGES - 1; i++) ISSUE_KEYS(SLICE_AT(i), slices + i * STAGE);
+  UNROLL for (int i = 0; i < STAGES - 1; i++) BRING(i, i)
 
   uint4 qs[WIDTH / 16];
   float4 sum[VALUE_WIDTH / 8], s[SLICE / 8];
@@ -171,14 +171,12 @@ void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k)
 
   for (int i = 0, stage = 0; i < count; i++, stage = stage == STAGES - 1 ? 0 : stage + 1) {
     const int begin = SLICE_AT(i);
-    const __local ushort *keys = slices + stage * STAGE, *values = keys + SLICE * ROW;
-    WAIT_COPIES(STAGES - 2);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    ISSUE_KEYS(SLICE_AT(i + STAGES - 1), slices + (stage == 0 ? STAGES - 1 : stage - 1) * STAGE);
+    const __local ushort *keys = slices + stage * STAGE, *values = STAGE_VALUES(keys);
+    NEXT_SLICE(i, stage)
     UNROLL for (int j = 0; j < SLICE / 8; j++) s[j] = 0;
     UNROLL for (int d = 0; d < WIDTH / 16; d++)
       UNROLL for (int j = 0; j < SLICE / 16; j++) {
-        const uint4 key = load_matrices(keys + (16 * j + far) * ROW + 16 * d + 8 * other, &warp);
+        const uint4 key = load_matrices(KEY_AT(keys, j, d), &warp);
         MULTIPLY(&s[2 * j], qs[d], key.xy, &warp);
         MULTIPLY(&s[2 * j + 1], qs[d], key.zw, &warp);
       }
@@ -209,13 +207,13 @@ void split(const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k)
     UNROLL for (int t = 0; t < SLICE / 16; t++) {
       const uint4 ps = PACK_TILES(s[2 * t], s[2 * t + 1]);
       UNROLL for (int j = 0; j < VALUE_WIDTH / 16; j++) {
-        const uint4 value = load_matrices_turned(values + (16 * t + near) * VALUE_ROW + 16 * j + 8 * half_warp, &warp);
+        const uint4 value = load_matrices_turned(VALUE_AT(values, t, j), &warp);
         MULTIPLY(&sum[2 * j], ps, value.xy, &warp);
         MULTIPLY(&sum[2 * j + 1], ps, value.zw, &warp);
       }
     }
   }
-  WAIT_COPIES(0);
+  COPIES_END();
 
   UNROLL for (int mask = 1; mask <= 2; mask *= 2)
     total += (float2)(as_float(exchange(as_uint(total.x), mask, &warp)),

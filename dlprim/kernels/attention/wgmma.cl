@@ -6,6 +6,8 @@
 // registers. Elsewhere the same slices, in the same places, are multiplied as in mma.cl, for tests.
 // Defines besides attention.clh's and mma.clh's (VECTOR is 8, TILES is 1, SLICE at most 128):
 //   SCALE_FIRST    the scale is not positive, or there is a bias
+//   OUT_PIECES     rows of the result are multiples of 8 elements, aligned to 16 bytes
+//   BIAS_PIECES    the bias is of 16 bits, whose rows are multiples of 8 elements, aligned to 16 bytes
 //   BIAS_PAIRS     two neighbours of the bias, of 16 bits or of a mask, lie side by side, aligned
 //   KEY_TILES, VALUE_TILES   SLICE / 8 and VALUE_WIDTH / 8, as numbers
 //   STAGES         slices in local memory
@@ -192,8 +194,10 @@ void forward(FORWARD_ARGUMENTS) {
   DECLARE_TILES(s, KEY_TILES)
   DECLARE_TILES(o, VALUE_TILES)
   BEGIN_BLOCK(0)
+  Block its;
   EACH_BLOCK {
-    BLOCK_VARIABLES
+    if (HALVES || round == 0) its = block_at(block, together, blocks, p);
+    NAME_VARIABLES(its)
     BLOCK_SLICES
     BIAS_DATA
     const ulong own_queries = first_queries + round % 2 * (QUERY_BYTES / 16);
@@ -205,6 +209,7 @@ void forward(FORWARD_ARGUMENTS) {
     float4 scores[SLICE / 8];
     ROWS_OF_BLOCK
     DECLARE_RESULT
+    DECLARE_BIASES
     WGMMA_WAIT(0);
     RELEASE(begun);
     READ_TILES(s, KEY_TILES, scores)
@@ -233,6 +238,7 @@ void forward(FORWARD_ARGUMENTS) {
     }
     if (own_slices < slices) PASS_BY
     BEGIN_BLOCK(round + 1)
+    if (!HALVES) its = block_at(NEXT_BLOCK(round), together, blocks, p);
     WGMMA_WAIT(1);
     RELEASE(last_values);
     READ_RESULT
@@ -262,6 +268,7 @@ void forward(FORWARD_ARGUMENTS) {
     uint4 ps[PACKED];
     float4 s[SLICE / 8], sum[VALUE_WIDTH / 8];
     ROWS_OF_BLOCK
+    DECLARE_BIASES
     UNROLL for (int j = 0; j < VALUE_WIDTH / 8; j++) sum[j] = 0;
     for (int i = 0; i < slices; i++) {
       const int begin = SLICE_NUMBER(i) * SLICE;

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "../../../tuning/store.hpp"
-#include "../problem.hpp"
+#include "maps.hpp"
 
 namespace dlprim::attention_cores {
 
@@ -19,8 +19,17 @@ constexpr std::size_t combining_group = 256;
 struct Key {
   std::uint8_t type, bias, vector, combines;
   std::uint16_t width, value_width;
-  std::uint8_t soft_cap, trims, padding[2];
+  std::uint8_t soft_cap, trims, maps, padding;
 };
+
+// As kernels/attention/split_slices.clh has them.
+struct KeyMaps {
+  TensorMap k, v;
+};
+KeyMaps maps_of_keys(const AttentionProblem& x, int box_rows) {
+  return {tensor_map(head_in_memory(x.p.k, x.p.keys, x.p.width, box_rows)),
+          tensor_map(head_in_memory(x.p.v, x.p.keys, x.p.value_width, box_rows))};
+}
 
 struct Tile {
   std::int32_t groups, slice, stages;  // groups of a compute unit
@@ -43,7 +52,9 @@ KernelSource split_source(const Key& key, const Tile& tile) {
   source.define("TAG", tag(DataType(key.type))).define("WARPS", 1).define("TILES", 1);
   source.define("SLICE", tile.slice).define("STAGES", tile.stages);
   source.define("COMBINES", key.combines).define("MOST", most_parts).define("TRIMS", key.trims);
+  source.define("MAPS", key.maps);
   source.define("WIDTH", key.width).define("VALUE_WIDTH", key.value_width).define("VECTOR", key.vector);
+  if (key.maps) source.ptx_target("sm_90a", tile.groups);
   return source.define("PAIRS", 0);
 }
 
@@ -71,6 +82,11 @@ bool one_mask_row(const AttentionProblem& x) {
   const AttentionLayout& mask = x.p.bias;
   return x.bias_type == DataType::boolean && x.p.queries == 1 && mask.head == 0 && mask.column == 1 &&
          (mask.batch | std::int64_t(x.bias.offset)) % 16 == 0;
+}
+
+// Whether the copy engine brings keys and values; elsewhere, where this core is forced, what does the same.
+bool has_maps(const DeviceInfo& info, const AttentionProblem& x) {
+  return (!info.nv_inline_ptx || info.nv_compute_capability == 90) && x.p.keys > 0 && can_be_mapped(x);
 }
 
 const char* decline(const Device& device, const AttentionProblem& problem, bool forced) {
@@ -106,21 +122,26 @@ void run(Queue& queue, const AttentionProblem& x) {
   const std::int64_t heads = std::int64_t(p.batch) * (p.heads / p.sharing), rows = rows_of(p);
   const std::int64_t groups = heads * blocks_of(p) * splits;
   key.trims = one_mask_row(x);
+  key.maps = has_maps(device.info(), x);
   key.combines = blocks_of(p) == 1 && splits * rows <= most_parts && (splits == 1 || heads <= Queue::counters);
   const std::size_t parts = std::size_t(heads * splits * rows);
   const Workspace sums(queue, parts * key.value_width * sizeof(float)), weights(queue, parts * 2 * sizeof(float));
   Kernel& split = splitting.get(device, key, [&] { return split_source(key, tile); });
   const BufferRef results[] = {x.out, x.logsumexp, key.combines ? queue.zeroed_counters() : BufferRef{}};
-  launch_attention(queue, split, groups, 32, x, sums.data(), weights.data(), splits, length,
-                   std::span<const BufferRef>(results, key.combines ? 3 : 0));
+  const std::span<const BufferRef> combined_here(results, key.combines ? 3 : 0);
+  if (key.maps)
+    launch_attention_with(maps_of_keys(x, tile.slice), queue, split, groups, 32, x, sums.data(), weights.data(), splits,
+                          length, combined_here);
+  else launch_attention(queue, split, groups, 32, x, sums.data(), weights.data(), splits, length, combined_here);
   if (key.combines) return;
-  const Key combined{.type = key.type, .bias = key.bias, .value_width = key.value_width};
+  Key combined{};
+  combined.type = key.type, combined.bias = key.bias, combined.value_width = key.value_width;
   Kernel& combine = combining.get(device, combined, [&] { return combine_source(combined); });
   launch(queue, combine, NDRange(std::size_t(p.batch) * p.heads * p.queries * combining_group, combining_group), p,
          x.out, x.logsumexp, sums.data(), weights.data(), splits);
 }
 
-constexpr AttentionCore core{.name = "split", .order = 50, .decline = decline, .run = run};
+constexpr AttentionCore core{.name = "split", .order = 50, .decline = decline, .run = run, .may_fail_to_build = true};
 
 }  // namespace
 

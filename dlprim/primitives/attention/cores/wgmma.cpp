@@ -27,7 +27,7 @@ struct Shape {
 };
 
 struct Key {
-  std::uint8_t type, bias, causal, scale_first, pairs, bias_pairs, padding;
+  std::uint8_t type, bias, causal, scale_first, out_vector, bias_vector, padding;
   Shape shape;
   std::uint16_t width, value_width;
   std::uint32_t function;
@@ -40,10 +40,12 @@ bool has_halves(const AttentionProblem& x) { return x.type == DataType::float32;
 
 int columns(const AttentionProblem& x, int width) { return has_halves(x) ? columns_of_halves(width) : width; }
 
-// A line of tuning/data: the shape for rows of up to `widest` elements and at least `keys` keys.
+// A line of tuning/data: a shape for rows of up to `widest` elements and at least `keys` keys, and how long it takes for
+// 64 queries. Lines that differ in no more than shape and cost are candidates.
 struct Tile {
   int widest, keys;
   Shape shape;
+  double cost;
 };
 
 enum Kind { plain, masked, causal, halves };
@@ -56,12 +58,32 @@ Tiles read_tiles(const DeviceInfo& device) {
   for (int kind = plain; kind <= halves; kind++)
     for (const std::string& line : tuning::values(device, keys[kind])) {
       const std::vector<double> n = tuning::numbers_in(line);
-      if (n.size() != 7)
-        throw Error(std::string("[tuning] ") + keys[kind] + ": expected 7 numbers, got '" + line + "'");
+      if (n.size() != 7 && n.size() != 8)
+        throw Error(std::string("[tuning] ") + keys[kind] + ": expected 7 or 8 numbers, got '" + line + "'");
       const auto byte = [&](int i) { return std::uint8_t(n[std::size_t(i)]); };
-      tiles[std::size_t(kind)].push_back({int(n[0]), int(n[1]), {byte(2), byte(3), byte(4), byte(5), byte(6)}});
+      tiles[std::size_t(kind)].push_back(
+          {int(n[0]), int(n[1]), {byte(2), byte(3), byte(4), byte(5), byte(6)}, n.size() > 7 ? n[7] : 1});
     }
   return tiles;
+}
+
+// How long all blocks take, those of the last turn that stay away included.
+double time_of(const Device& device, const AttentionProblem& x, const Tile& tile) {
+  const Shape& shape = tile.shape;
+  const std::int64_t blocks = divide_up(x.p.queries, 64 * shape.fours) * x.p.batch * x.p.heads;
+  const std::int64_t turns = divide_up(blocks, std::int64_t(device.info().compute_units) * shape.resident);
+  return double(turns) * shape.fours * shape.resident * tile.cost;
+}
+
+const Tile* best_tile(const Device& device, const AttentionProblem& x, const std::vector<Tile>& tiles) {
+  const int widest = std::max(x.p.width, x.p.value_width);
+  const Tile* best = nullptr;
+  for (const Tile& tile : tiles) {
+    if (widest > tile.widest || x.p.keys < tile.keys) continue;
+    if (best && (tile.widest != best->widest || tile.keys != best->keys)) break;
+    if (!best || time_of(device, x, tile) < time_of(device, x, *best)) best = &tile;
+  }
+  return best;
 }
 
 // DLPRIM_ATTENTION_TILE=2x128x5x1x1 for measurements.
@@ -80,8 +102,7 @@ Shape shape_of(const Device& device, const AttentionProblem& x) {
   for (const Kind kind : {halves, causal, masked, plain}) {
     if ((kind == halves) != has_halves(x) || (kind == causal && (!x.causal || x.bias_type))) continue;
     if (kind == masked && !is_masked) continue;
-    for (const Tile& tile : tiles[std::size_t(kind)])
-      if (widest <= tile.widest && x.p.keys >= tile.keys) return tile.shape;
+    if (const Tile* best = best_tile(device, x, tiles[std::size_t(kind)])) return best->shape;
   }
   throw Error("[attention] no tile of tuning/data is for rows of " + std::to_string(widest) + " elements");
 }
@@ -111,7 +132,8 @@ KernelSource source_of(const Key& key) {
   source.define("WIDTH", key.width).define("VALUE_WIDTH", key.value_width).define("VALUE_TILES", key.value_width / 8);
   source.define("SLICE", shape.slice).define("KEY_TILES", shape.slice / 8).define("STAGES", shape.stages);
   source.define("TURNS", shape.turns);
-  source.define("VECTOR", 8).define("PAIRS", key.pairs).define("BIAS_PAIRS", key.bias_pairs);
+  source.define("VECTOR", 8).define("PAIRS", key.out_vector >= 2).define("OUT_PIECES", key.out_vector == 8);
+  source.define("BIAS_PAIRS", key.bias_vector >= 2).define("BIAS_PIECES", key.bias_vector == 8);
   source.define("SCALE_FIRST", key.scale_first).ptx_target("sm_90a", shape.resident);
   define_registers(source, shape);
   return source;
@@ -168,10 +190,23 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   return nullptr;
 }
 
-// Whether two neighbours of the result lie aligned to their bytes.
-bool writes_pairs(const AttentionProblem& x) {
+// How many neighbours of the result are written at once, aligned to their bytes: 8, 2 or 1.
+std::uint8_t out_vector(const AttentionProblem& x) {
   const auto& out = x.p.out;
-  return (out.batch | out.head | out.row | x.p.value_width) % 2 == 0 && x.out.offset % (2 * size_of(x.type)) == 0;
+  for (const int together : {8, 2})
+    if ((together == 2 || !has_halves(x)) && (out.batch | out.head | out.row | x.p.value_width) % together == 0 &&
+        x.out.offset % (std::size_t(together) * size_of(x.type)) == 0)
+      return std::uint8_t(together);
+  return 1;
+}
+
+// How many neighbours of the bias are read at once, likewise.
+std::uint8_t bias_vector(const AttentionProblem& x) {
+  const auto& p = x.p;
+  if (!x.bias_type || x.function || size_of(*x.bias_type) > 2 || p.bias.column != 1) return 1;
+  const int most = has_halves(x) || size_of(*x.bias_type) == 1 ? 2 : 8;
+  const int together = vector_of({{p.bias, x.bias, p.keys}}, most);
+  return std::uint8_t(together == 4 ? 2 : together);
 }
 
 Key key_of(const Device& device, const AttentionProblem& x) {
@@ -180,9 +215,7 @@ Key key_of(const Device& device, const AttentionProblem& x) {
   key.type = std::uint8_t(x.type), key.bias = bias_code(x), key.causal = x.causal, key.function = x.function;
   key.width = std::uint16_t(padded_width(p.width)), key.value_width = std::uint16_t(padded_width(p.value_width));
   key.scale_first = x.bias_type || p.scale <= 0;
-  key.pairs = writes_pairs(x);
-  key.bias_pairs = x.bias_type && !x.function && size_of(*x.bias_type) <= 2 && p.bias.column == 1 &&
-                   vector_of({{p.bias, x.bias, p.keys}}, 2) == 2;
+  key.out_vector = out_vector(x), key.bias_vector = bias_vector(x);
   key.shape = shape_of(device, x);
   return key;
 }

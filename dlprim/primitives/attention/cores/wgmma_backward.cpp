@@ -90,6 +90,7 @@ KernelSource source_of(const Key& key) {
   source.define("WIDTH", key.width).define("KEY_TILES", keys / 8).define("KEY_COLUMNS", keys);
   source.define("VALUE_WIDTH", key.value_width).define("VALUE_TILES", values / 8).define("VALUE_COLUMNS", values);
   source.define("PART", part).define("PART_TILES", part / 8).define("PAIRS", key.pairs).define("BIAS_PAIRS", 0);
+  source.define("BIAS_PIECES", 0).define("OUT_PIECES", 0);
   source.define("VECTOR", 8).define("WIDE", key.wide()).define("KEPT", key.kept).define("ORDERED", key.ordered);
   const int key_extra = key.wide() && has_extra(key.width), value_extra = key.wide() && has_extra(key.value_width);
   source.define("KEY_EXTRA", key_extra).define("VALUE_EXTRA", value_extra);
