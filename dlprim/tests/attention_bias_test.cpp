@@ -104,6 +104,40 @@ TEST_P(AttentionBias, LargeNumbers) {
   });
 }
 
+// Gradients of queries, keys and values with a bias of `bias_type`.
+std::vector<double> gradients(DataType type, DataType bias_type, const Sizes& s) {
+  const auto rows = [&](std::int64_t count) { return std::vector{s.batch, s.heads, count, s.width}; };
+  DeviceTensor q(type, rows(s.queries)), k(type, rows(s.keys)), v(type, rows(s.keys)), grad(type, rows(s.queries)),
+      bias(bias_type, {s.batch, s.heads, s.queries, s.keys}), out(type, rows(s.queries)), grad_q(type, rows(s.queries)),
+      grad_k(type, rows(s.keys)), grad_v(type, rows(s.keys)),
+      logsumexp(DataType::float32, {s.batch, s.heads, s.queries});
+  unsigned seed = 1;
+  for (DeviceTensor* x : {&q, &k, &v, &grad}) x->write(random_values(x->numel(), -1.5, 1.5, seed++));
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < bias.numel(); i++)
+    values.push_back(i % 7 == 3 ? -double(INFINITY) : double(i * 37 % 64) / 32 - 1);  // no type rounds it
+  bias.write(values);
+  const AttentionInputs inputs{q.view(), k.view(), v.view(), bias.view()};
+  const AttentionOptions options{.scale = 0.1};
+  attention_forward(queue(), inputs, out.view(), logsumexp.view(), options);
+  const Variable forced("DLPRIM_ATTENTION", "wgmma_backward");
+  attention_backward(queue(), inputs, grad.view(), out.view(), logsumexp.view(), grad_q.view(), grad_k.view(),
+                     grad_v.view(), options);
+  std::vector<double> all = grad_q.read();
+  std::ranges::copy(grad_k.read(), std::back_inserter(all));
+  std::ranges::copy(grad_v.read(), std::back_inserter(all));
+  return all;
+}
+
+TEST_P(AttentionBias, GradientsByPiecesAsByElements) {
+  for (const Sizes& s : {Sizes{1, 2, 90, 136, 64}, Sizes{1, 1, 20, 72, 160}}) {
+    const std::vector<double> expected = gradients(GetParam(), DataType::float32, s);
+    EXPECT_TRUE(std::ranges::all_of(expected, [](double x) { return std::isfinite(x); }));
+    expect_close(gradients(GetParam(), GetParam(), s), expected, tolerance(GetParam()));
+    if (builds_slowly()) break;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, AttentionBias, ::testing::Values(DataType::float16, DataType::bfloat16),
                          [](const auto& info) { return std::string(name(info.param)); });
 

@@ -325,6 +325,7 @@ TEST_F(Hopper, Attention) {
         attend(type, {width, width, queries, false, DataType::float32, true});
         attend(type, {width, width, queries, true, {}, true, -1});
       }
+  for (const bool causal : {false, true}) attend(DataType::bfloat16, {64, 64, 16384, causal});  // blocks of 256 queries
   for (std::int64_t width = 144; width <= 256; width += 16) {
     attend(DataType::bfloat16, {width, width, 256, true}), attend(DataType::float16, {width, width, 256});
     attend(DataType::bfloat16, {width, 128, 256, true, DataType::bfloat16, true});

@@ -35,6 +35,15 @@ inline bool can_be_mapped(const AttentionProblem& problem) {
                                 can_be_mapped(head_in_memory(p.grad_out, p.queries, p.value_width, 1))));
 }
 
+/// How many neighbours of the bias are read at once, aligned to their bytes: 8 of 16 bits, 2 or 1.
+inline std::uint8_t bias_vector(const AttentionProblem& x) {
+  const auto& p = x.p;
+  if (!x.bias_type || x.function || size_of(*x.bias_type) > 2 || p.bias.column != 1) return 1;
+  const bool single = size_of(*x.bias_type) == 1 || x.type == DataType::float32;
+  const int together = vector_of({{p.bias, x.bias, p.keys}}, single ? 2 : 8);
+  return std::uint8_t(together == 4 ? 2 : together);
+}
+
 /// Expects a problem that can be mapped. Boxes have `query_rows` or `key_rows`.
 inline Maps maps_of(const AttentionProblem& problem, int query_rows, int key_rows) {
   const auto& p = problem.p;

@@ -200,15 +200,6 @@ std::uint8_t out_vector(const AttentionProblem& x) {
   return 1;
 }
 
-// How many neighbours of the bias are read at once, likewise.
-std::uint8_t bias_vector(const AttentionProblem& x) {
-  const auto& p = x.p;
-  if (!x.bias_type || x.function || size_of(*x.bias_type) > 2 || p.bias.column != 1) return 1;
-  const int most = has_halves(x) || size_of(*x.bias_type) == 1 ? 2 : 8;
-  const int together = vector_of({{p.bias, x.bias, p.keys}}, most);
-  return std::uint8_t(together == 4 ? 2 : together);
-}
-
 Key key_of(const Device& device, const AttentionProblem& x) {
   const auto& p = x.p;
   Key key{};

@@ -14,7 +14,7 @@ constexpr int slice = 64;  // queries that pass at once
 constexpr int least_unordered = 1024;  // keys
 
 struct Key {
-  std::uint8_t type, bias, causal, pairs, ordered, stages, grad_stages, kept;
+  std::uint8_t type, bias, causal, pairs, ordered, stages, grad_stages, kept, bias_pieces, padding[3];
   std::uint16_t width, value_width;
   std::uint32_t function;
 
@@ -38,7 +38,7 @@ Key key_of(const AttentionProblem& x) {
       vector_of({{p.grad_q, x.grad_q, p.width}, {p.grad_k, x.grad_k, p.width}, {p.grad_v, x.grad_v, p.value_width}},
                 2) == 2;
   key.stages = 2, key.grad_stages = key.wide() ? 1 : 2, key.kept = 1;
-  key.ordered = is_ordered(x);
+  key.ordered = is_ordered(x), key.bias_pieces = bias_vector(x) == 8;
   return key;
 }
 
@@ -90,7 +90,7 @@ KernelSource source_of(const Key& key) {
   source.define("WIDTH", key.width).define("KEY_TILES", keys / 8).define("KEY_COLUMNS", keys);
   source.define("VALUE_WIDTH", key.value_width).define("VALUE_TILES", values / 8).define("VALUE_COLUMNS", values);
   source.define("PART", part).define("PART_TILES", part / 8).define("PAIRS", key.pairs).define("BIAS_PAIRS", 0);
-  source.define("BIAS_PIECES", 0).define("OUT_PIECES", 0);
+  source.define("BIAS_PIECES", 0).define("OUT_PIECES", 0).define("TURNED_PIECES", key.bias_pieces);
   source.define("VECTOR", 8).define("WIDE", key.wide()).define("KEPT", key.kept).define("ORDERED", key.ordered);
   const int key_extra = key.wide() && has_extra(key.width), value_extra = key.wide() && has_extra(key.value_width);
   source.define("KEY_EXTRA", key_extra).define("VALUE_EXTRA", value_extra);
