@@ -414,7 +414,7 @@ TEST(Gemm, FewRowsOnMatrixUnits) {
   EXPECT_NE(core->decline(testing::device(), problem, true), nullptr) << "pieces are not aligned";
   const testing::Variable forced("DLPRIM_GEMM", "skinny");
   for (const DataType type : {DataType::bfloat16, DataType::float16, DataType::float32}) {
-    check({1, 8, 72, 648, false, true}, type);
+    check({1, 8, 72, 648, false, true}, type), check({1, 13, 24, 264, false, true}, type);
     check({1, 200, 19, 40, false, true, true, 8, 8, 0.5, -2, Activation::relu, true}, type);
     if (testing::builds_slowly()) return;
     check({2, 3, 33, 8, false, true, false, 0, 0, 1, 1, Activation::gelu}, type);

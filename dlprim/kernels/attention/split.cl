@@ -2,9 +2,10 @@
 // Attention of few queries to many keys, forward ("Flash-Decoding", T. Dao et al., 2023): a warp takes `length` keys of
 // a head and 16 of the rows that read them: the queries of the `sharing` heads, one after the other. What it finds goes
 // to memory, for combine.cl; with COMBINES, where there are no more rows, the last warp of a head puts its parts
-// together. Defines are those of mma.clh, with WARPS and TILES 1, COMBINES, and STAGES: slices in local memory, all but
-// one of which are on their way; MAPS: see split_slices.clh. TRIMS says that one row of a mask, contiguous and aligned to 16 bytes, serves all rows:
-// parts are of the keys from the first to the last that take part, as in a cache with room for more.
+// together. Defines are those of mma.clh, with WARPS and TILES 1, COMBINES, MAPS (split_slices.clh), and STAGES: slices
+// in local memory, all but one of which are on their way. TRIMS says that one row of a mask, contiguous and aligned to 16
+// bytes, serves all rows: parts are of the keys from the first to the last that take part, as in a cache with room for
+// more.
 #include "attention/mma.clh"
 #include "attention/split_slices.clh"
 
@@ -27,7 +28,8 @@ inline uint fetch_query(__global const ushort *q, int r, int rows, int key_head,
 #if TRIMS
 #define SEARCHED (4 * 32 * 16)  // keys that a warp looks at together
 // Of keys from `begin` on, the first that takes part and the one behind the last; p->keys and 0 where there is none.
-__attribute__((always_inline)) inline int2 visible_among(__global const uchar *mask, int begin, const Params *p, const Warp *warp) {
+__attribute__((always_inline)) inline int2 visible_among(__global const uchar *mask, int begin, const Params *p,
+                                                         const Warp *warp) {
   int first = p->keys, end = 0;
   uint words[4][4];
   UNROLL for (int i = 0; i < 4; i++) {
@@ -126,8 +128,8 @@ inline void combine_parts(__global const float *sums, __global const float2 *wei
 #endif
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void split(MAPS_PARAMETER const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k), CONST_GLOBAL(ushort, v),
-           BIAS_ARGUMENT GLOBAL(float, sums), GLOBAL(float2, weights), const int splits,
+void split(MAPS_PARAMETER const Params params, CONST_GLOBAL(ushort, q), CONST_GLOBAL(ushort, k),
+           CONST_GLOBAL(ushort, v), BIAS_ARGUMENT GLOBAL(float, sums), GLOBAL(float2, weights), const int splits,
            const int length COMBINE_ARGUMENTS) {
   const Params *p = &params;
   __local ushort slices[STAGES * STAGE] __attribute__((aligned(MAPS ? 1024 : 16)));

@@ -52,7 +52,9 @@ void run(Queue& queue, const GemmProblem& given) {
   const std::int64_t units = queue.device().info().compute_units, row_tiles = divide_up(p.m, 8);
   const bool single = problem.type == DataType::float32;
   const auto& [narrow, narrow_single, two, more] = tiles_of_columns(queue.device());
-  const auto tiles = std::int64_t(row_tiles > 2 ? more : row_tiles == 2 ? two : single ? narrow_single : narrow);
+  auto tiles = std::int64_t(row_tiles > 2 ? more : row_tiles == 2 ? two : single ? narrow_single : narrow);
+  // Rather than splits of wide tiles, narrow tiles, which read A more often.
+  while (!single && tiles > 1 && divide_up(p.n, 16 * tiles) * problem.batches <= units) tiles /= 2;
   const std::int64_t step = 64 / std::int64_t(size_of(problem.type)), unit = warps * step * steps / tiles;
   p.tiles_m = 1, p.tiles_n = divide_up(p.n, 16 * tiles);
   // Splits pay for their second kernel where compute units would idle and sums are long.
