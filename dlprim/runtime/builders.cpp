@@ -29,11 +29,24 @@ void close_compilers() noexcept {
   for (int i = 0; i < Device::count(); i++)
     if (Device& device = Device::get(i); device.initialized()) device.programs().compilers().close_idle();
 }
+
+// Whether there are commands left for drivers that compile when they run them.
+bool drivers_may_compile() noexcept {
+  try {
+    for (int i = 0; i < Device::count(); i++) {
+      Device& device = Device::get(i);
+      if (device.info().compiles_at_launch() && device.initialized() && !device.idle()) return true;
+    }
+  } catch (const std::exception&) {
+    // what failed compiles nothing
+  }
+  return false;
+}
 }  // namespace
 
 std::atomic<int> Builders::pending{0};
 
-bool builds_are_under_way() noexcept { return Builders::busy(); }
+bool builds_are_under_way() noexcept { return Builders::busy() || drivers_may_compile(); }
 
 Builders& Builders::instance() {
   static auto* instance = new Builders;
@@ -93,7 +106,6 @@ void Builders::work() noexcept {
     free_--;
     guard.unlock();
     kernel->build();
-    // What the driver's compiler made while it was at work is destroyed after what is registered from now on has run.
     stop_at_exit();
     guard.lock();
     free_++;
@@ -111,7 +123,11 @@ void Builders::stop() noexcept {
   for (Kernel* kernel : waiting_) kernel->abandon();
   pending -= int(waiting_.size());
   waiting_.clear();
-  idle_.wait_for(guard, farewell, [&] { return free_ == threads_; });
+  const auto end = std::chrono::steady_clock::now() + farewell;
+  idle_.wait_until(guard, end, [&] { return free_ == threads_; });
+  guard.unlock();
+  while (drivers_may_compile() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace dlprim

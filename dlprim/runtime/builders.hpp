@@ -9,7 +9,8 @@
 namespace dlprim {
 
 /// Threads that build kernels while the caller goes on, as many as the process has CPUs, 16 at most. Never destroyed. At
-/// the process' end, builds that have begun are waited for, as drivers cannot be unloaded while they compile.
+/// the process' end, builds that have begun and commands of drivers that compile when they run them are waited for, as
+/// drivers cannot be unloaded while they compile.
 class Builders {
  public:
   static Builders& instance();
@@ -17,6 +18,9 @@ class Builders {
   void add(Kernel& kernel);
   /// Has a thread end the processes that compile (Compilers) when there is nothing to do for a while.
   void watch();
+  /// After something was compiled: what the compiler made meanwhile is destroyed at the process' end after what waits for
+  /// it, which is registered now.
+  static void stop_at_exit() noexcept;
   /// Whether kernels are on their way.
   static bool busy() noexcept { return pending.load(std::memory_order_relaxed) > 0; }
 
@@ -25,7 +29,6 @@ class Builders {
   void add_thread() noexcept;
   void work() noexcept;
   void stop() noexcept;
-  static void stop_at_exit() noexcept;
 
   static std::atomic<int> pending;  // kernels that wait or are being built
   std::mutex mutex_;

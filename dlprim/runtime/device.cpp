@@ -8,10 +8,12 @@
 #include <dlprim/runtime/queue.hpp>
 #include <dlprim/runtime/submission.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
 
+#include "builders.hpp"
 #include "device_list.hpp"
 #include "staging.hpp"
 
@@ -108,6 +110,7 @@ Device::State& Device::state() {
     state.host_memory = std::make_unique<HostMemory>(*this);
     state.submission = Submission::make(info_);
     state.staging = std::make_unique<Staging>(*this);
+    if (info_.compiles_at_launch()) Builders::instance();  // waits for the driver at the process' end
   });
   return state;
 }
@@ -141,6 +144,10 @@ Queue& Device::queue(std::int64_t id) {
 Queue& Device::default_queue() { return queue(0); }
 
 Queue& Device::pooled_queue() { return queue(1 + std::int64_t(state().next.fetch_add(1) % pool_size)); }
+
+bool Device::idle() {
+  return std::ranges::all_of(state().queues, [](auto& slot) { return !slot.load() || slot.load()->idle(); });
+}
 
 void Device::synchronize() {
   for (auto& slot : state().queues)

@@ -8,13 +8,12 @@
 #include <ctime>
 #include <string_view>
 
-#include "system.hpp"
-
 namespace dlprim {
 
 namespace {
 
 constexpr int busy_milliseconds = 10000;
+constexpr auto longest_build = std::chrono::seconds(30);
 
 std::filesystem::path default_folder() {
   if (const char* folder = environment::text("DLPRIM_CACHE_DIR")) return folder;
@@ -190,6 +189,10 @@ void DiskCache::erase(const std::string& key) {
   Statement remove(database_, "DELETE FROM programs WHERE key = ?");
   remove.bind(1, key);
   remove.step();
+}
+
+PlaceLock DiskCache::building(const std::string& key) const {
+  return PlaceLock(file_.parent_path() / "builds.lock", std::uint32_t(checksum(key)) >> 1, longest_build);
 }
 
 void DiskCache::clear() {

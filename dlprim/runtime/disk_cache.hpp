@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "system.hpp"
+
 struct sqlite3;
 
 namespace dlprim {
@@ -25,6 +27,10 @@ class DiskCache {
   std::optional<std::string> load(const std::string& key);
   void store(const std::string& key, const std::string& binary);
   void erase(const std::string& key);
+  /// Held by who builds the program of a key, so that others wait for it instead of building it as well: for a while,
+  /// as the builder may have been stopped.
+  PlaceLock building(const std::string& key) const;
+  bool is_used() const { return !disabled_; }
   void clear();
   ProgramCacheSummary summary();
 

@@ -180,11 +180,15 @@ cl::Program ProgramCache::compile_here(const std::string& text, const std::strin
   cl_int code = CL_SUCCESS;
   cl::Program program(clCreateProgramWithSource(device_.context()(), 1, &data, &size, &code));
   check(code, "clCreateProgramWithSource");
-  code = clBuildProgram(program(), 1, &id, options.c_str(), nullptr, nullptr);
+  // PoCL gives up where another process makes the same folders of its cache at that moment.
+  int tries = device_.info().vendor == Vendor::pocl ? 3 : 1;
+  do code = clBuildProgram(program(), 1, &id, options.c_str(), nullptr, nullptr);
+  while (code == CL_BUILD_PROGRAM_FAILURE && --tries > 0);
   if (code != CL_SUCCESS)
     throw BuildError(
         "[program] " + what + " does not build on " + device_.info().name + " (" + cl_error_name(code) + ")",
         log_of(program, id));
+  if (device_.info().compiles_at_launch()) Builders::stop_at_exit();
   return program;
 }
 
@@ -198,18 +202,23 @@ cl::Program ProgramCache::program(const std::string& text, const std::string& op
     return from_binary(device_.context()(), device_.id(), binary, options);
   };
   // Binaries forget the types of parameters: who asks for them gets a fresh build.
-  const bool kept = options.find("-cl-kernel-arg-info") == std::string::npos;
-  if (auto binary = kept ? disk.load(key) : std::nullopt) {
-    if (cl::Program program = load(*binary); program()) return program;
-    disk.erase(key);
-  }
+  const bool whole = options.find("-cl-kernel-arg-info") == std::string::npos, kept = whole && disk.is_used();
+  auto from_disk = [&] {
+    cl::Program program;
+    if (const auto binary = disk.load(key); binary && !(program = load(*binary))()) disk.erase(key);
+    return program;
+  };
+  if (cl::Program program = kept ? from_disk() : cl::Program(); program()) return program;
   const bool targeted = target.substr(0, target.find(' ')) == "sm_" + std::to_string(info.nv_compute_capability) + "a";
   const std::string exact = targeted ? target : "";
   BuildProgress progress(what);
+  // One process builds it, the others wait. PoCL would end one that asks for the binary while another builds kernels.
+  const PlaceLock alone = kept ? disk.building(key) : PlaceLock();
+  if (cl::Program program = kept ? from_disk() : cl::Program(); program()) return progress.set_elsewhere(), program;
   std::string binary;
   auto here = [&] {
     cl::Program built = compile_here(text, options, what);
-    binary = binary_of(built);
+    if (kept || targeted) binary = binary_of(built);
     if (targeted) built = load(binary = retarget(std::move(binary), exact));
     if (!built()) throw BuildError("[program] " + what + " does not assemble for " + target + " on " + info.name, "");
     return built;
@@ -217,7 +226,7 @@ cl::Program ProgramCache::program(const std::string& text, const std::string& op
   cl::Program program;
   {
     Compilers::Turn turn(*compilers_);
-    binary = kept ? turn.elsewhere(options, exact, text) : "";
+    binary = whole ? turn.elsewhere(options, exact, text) : "";
     if (binary.empty()) program = here();
     else progress.set_elsewhere();
   }

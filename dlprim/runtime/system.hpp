@@ -84,4 +84,20 @@ class FileLock {
   std::intptr_t handle_;
 };
 
+/// Holds one byte of a file locked against other processes and other PlaceLocks, so that a piece of work is done by one
+/// of them; other places can be held at the same time. Waits for it, `longest` at most; where the file cannot be made or
+/// the place not be had, nothing is held. Systems other than Linux and Windows have no such locks.
+class PlaceLock {
+ public:
+  PlaceLock() = default;  // holds nothing
+  PlaceLock(const std::filesystem::path& file, std::uint32_t place, std::chrono::milliseconds longest);
+  ~PlaceLock();
+  PlaceLock(const PlaceLock&) = delete;
+
+ private:
+  static constexpr std::chrono::milliseconds between_attempts{2};
+  std::intptr_t handle_ = -1;
+  std::uint32_t place_ = 0;
+};
+
 }  // namespace dlprim

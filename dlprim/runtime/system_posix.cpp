@@ -169,8 +169,11 @@ std::uint64_t available_host_memory() {
   return 0;
 }
 
-FileLock::FileLock(const std::filesystem::path& file)
-    : handle_(open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600)) {
+static int open_to_lock(const std::filesystem::path& file) {
+  return open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+}
+
+FileLock::FileLock(const std::filesystem::path& file) : handle_(open_to_lock(file)) {
   while (handle_ >= 0 && flock(int(handle_), LOCK_EX) != 0) {
     if (errno == EINTR) continue;
     close(int(handle_));
@@ -180,6 +183,41 @@ FileLock::FileLock(const std::filesystem::path& file)
 
 FileLock::~FileLock() {
   if (handle_ >= 0) close(int(handle_));
+}
+
+// Locks of an open file, not of a process: threads wait for each other too, and closing another one changes nothing.
+static bool set_lock([[maybe_unused]] int handle, [[maybe_unused]] short type, [[maybe_unused]] std::uint32_t place) {
+#ifdef F_OFD_SETLK
+  struct flock lock{};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = place;
+  lock.l_len = 1;
+  return fcntl(handle, F_OFD_SETLK, &lock) == 0;
+#else
+  errno = ENOSYS;
+  return false;
+#endif
+}
+
+PlaceLock::PlaceLock(const std::filesystem::path& file, std::uint32_t place, std::chrono::milliseconds longest)
+    : handle_(open_to_lock(file)), place_(place) {
+  const auto end = std::chrono::steady_clock::now() + longest;
+  while (handle_ >= 0 && !set_lock(int(handle_), F_WRLCK, place)) {
+    const bool taken = errno == EAGAIN || errno == EACCES || errno == EINTR;
+    if (taken && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(between_attempts);
+      continue;
+    }
+    close(int(handle_));
+    handle_ = -1;
+  }
+}
+
+PlaceLock::~PlaceLock() {
+  if (handle_ < 0) return;
+  set_lock(int(handle_), F_UNLCK, place_);  // children that were forked meanwhile have the file open
+  close(int(handle_));
 }
 
 }  // namespace dlprim

@@ -86,16 +86,42 @@ std::uint64_t available_host_memory() {
   return GlobalMemoryStatusEx(&status) ? status.ullAvailPhys : 0;
 }
 
+static HANDLE open_to_lock(const std::filesystem::path& file) {
+  return CreateFileW(file.c_str(), GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
+                     nullptr, OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL, nullptr);
+}
+
 FileLock::FileLock(const std::filesystem::path& file) {
-  const HANDLE handle =
-      CreateFileW(file.c_str(), GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
-                  nullptr, OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL, nullptr);
+  const HANDLE handle = open_to_lock(file);
   handle_ = reinterpret_cast<std::intptr_t>(handle);
   OVERLAPPED whole{};
   if (handle != INVALID_HANDLE_VALUE) LockFileEx(handle, LOCKFILE_EXCLUSIVE_LOCK, 0, MAXDWORD, MAXDWORD, &whole);
 }
 
 FileLock::~FileLock() {
+  const auto handle = reinterpret_cast<HANDLE>(handle_);
+  if (handle != INVALID_HANDLE_VALUE) CloseHandle(handle);
+}
+
+PlaceLock::PlaceLock(const std::filesystem::path& file, std::uint32_t place, std::chrono::milliseconds longest)
+    : place_(place) {
+  HANDLE handle = open_to_lock(file);
+  OVERLAPPED at{};
+  at.Offset = place;
+  const auto end = std::chrono::steady_clock::now() + longest;
+  while (handle != INVALID_HANDLE_VALUE &&
+         !LockFileEx(handle, LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &at)) {
+    if (GetLastError() == ERROR_LOCK_VIOLATION && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(between_attempts);
+      continue;
+    }
+    CloseHandle(handle);
+    handle = INVALID_HANDLE_VALUE;
+  }
+  handle_ = reinterpret_cast<std::intptr_t>(handle);
+}
+
+PlaceLock::~PlaceLock() {
   const auto handle = reinterpret_cast<HANDLE>(handle_);
   if (handle != INVALID_HANDLE_VALUE) CloseHandle(handle);
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -38,6 +39,34 @@ TEST_F(DiskCacheTest, KeepsProgramsBetweenProcesses) {
   EXPECT_FALSE(cache.load("key"));
   cache.clear();
   EXPECT_EQ(cache.summary().programs, 0);
+}
+
+TEST_F(DiskCacheTest, OneBuildsAProgram) {
+  DiskCache cache(folder_);
+  cache.store("a program", "binary");  // the folder is there
+  std::atomic<int> builders = 0, at_once = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; i++)
+    threads.emplace_back([&] {
+      DiskCache own(folder_);
+      const PlaceLock alone = own.building("a program"), other = own.building(std::to_string(i));
+      at_once = std::max(at_once.load(), ++builders);
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      builders--;
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(at_once, 1);
+}
+
+TEST_F(DiskCacheTest, ABuilderThatStoppedIsNotWaitedForLong) {
+  std::filesystem::create_directories(folder_);
+  const PlaceLock stopped(folder_ / "builds.lock", 7, std::chrono::milliseconds(0));
+  const auto start = std::chrono::steady_clock::now();
+  const PlaceLock next(folder_ / "builds.lock", 7, std::chrono::milliseconds(50));
+  const PlaceLock nowhere(folder_ / "no folder" / "builds.lock", 7, std::chrono::hours(1));
+  const auto waited = std::chrono::steady_clock::now() - start;
+  EXPECT_GE(waited, std::chrono::milliseconds(50));
+  EXPECT_LT(waited, std::chrono::seconds(20));
 }
 
 TEST_F(DiskCacheTest, ReplacesGarbage) {

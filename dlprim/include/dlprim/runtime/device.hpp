@@ -35,6 +35,9 @@ struct DeviceInfo {
   unsigned base_alignment = 128;  ///< bytes
   unsigned float_vector = 1;  ///< native width of float vectors (16 with AVX-512)
   unsigned warp = 1;  ///< work-items that run in lock-step (32 NVIDIA, 64 AMD GCN, 1 on a CPU)
+
+  /// Whether threads of the driver compile kernels when these are first run.
+  bool compiles_at_launch() const { return vendor == Vendor::pocl || platform == "rusticl"; }
 };
 
 /// One OpenCL device with its context, default queue, allocator and programs. Never destroyed.
@@ -73,6 +76,8 @@ class Device {
   Queue& queue(std::int64_t id);
   /// One of a fixed pool of queues, round robin, as CUDA's stream pool.
   Queue& pooled_queue();
+  /// Whether all that was given to its queues is done; does not wait for it.
+  bool idle();
   /// Finishes every queue of the device; raises what checked kernels reported.
   void synchronize();
 

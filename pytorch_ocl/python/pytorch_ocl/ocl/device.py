@@ -192,7 +192,8 @@ def _finish_threads() -> None:
     """Threads of backward passes and of process groups may still hold Python objects when their caller has the results
     already. One that drops them while the interpreter is shutting down ends the process (std::terminate): they do so
     before. Collectives that other ranks take no part in are waited for two seconds at most. Kernels that are being
-    built, whatever for, are waited for a minute: drivers' compilers do not survive that their library is shut down."""
+    built, whatever for, are waited for a minute, and where drivers compile what they run, so is all that was given to
+    them: their compilers do not survive that the library is shut down."""
     if not is_initialized():
         return
     torch.ops.pytorch_ocl.finish_backward_threads()
