@@ -52,6 +52,7 @@ TEST(Conv, WindowsLast) {
                   options({3, 3, 1}, {1, 5, 0}, {1, 2, 1}),
                   {}},
              Case{"windows, wide padding", {1, 2, 5, 6}, {20, 2, 3, 3}, padded(2, 20), {}},
+             Case{"windows, few fit", {1, 2, 9, 700}, {16, 2, 7, 4}, options({2, 5, 1}, {3, 1, 0}, {1, 2, 1}), {}},
              Case{"windows, padding behind", {3, 4, 5, 6}, {48, 4, 2, 2}, padded(0, 0), {1, 1}},
          })
       check_from_rows(t, biased);

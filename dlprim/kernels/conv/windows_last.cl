@@ -1,51 +1,39 @@
 // SPDX-License-Identifier: MIT
 // Convolution on CPUs of images in rows, of few channels as in a network's first layer, whose results have their channels
-// side by side. A work-item lays the windows of neighbours in a row of results in local memory, [element][window], and
-// multiplies them by the weights in panels, [n / NR][element][NR], zeros behind the last one. The host defines
+// side by side. A work-item copies what a part of a row of results needs of the image's rows to local memory, with zeros
+// for what lies outside, and multiplies the windows it finds there by the weights in panels, [n / NR][element][NR], zeros
+// behind the last one. The host defines
 //   T, VEC     type, vector of 16      MR, NR   windows and channels held in registers
-//   WINDOWS    of a row at once        MOST     elements of a window at most       ACTIVATE(x0)
+//   STEP       from window to window   PLACES   elements of local memory              ACTIVATE(x0)
 #define ACTIVATED VEC
 #include "lib/types.clh"
 #include "lib/activations.clh"
+#include "lib/prefetch.clh"
 #include "lib/vec16.clh"
-
-#define INT16 (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 
 // Mirrored by conv/cores/windows_last.cpp.
 typedef struct {
-  long x_size, x_image, x_channel, x_row, y_image, y_row, y_column, bias;
-  long channels, height, width, taps_h, taps_w, step_h, step_w, tap_h, tap_w, padding_h, padding_w;
+  long x_image, x_channel, x_row, y_image, y_row, y_column, bias;
+  long channels, height, width, taps_h, taps_w, step_h, tap_h, tap_w, padding_h, padding_w;
   long n, rows, columns, lines, strip;  // of results: channels, rows and columns of an image, all rows, a work-item's
+  long windows, pitch;                  // of a part of a row: windows, elements of the image's row that they read
 } Shape;
 
-// Elements `step` apart for `count` windows, zeros outside the row of `width`; element 0 is at x[at], of x_size elements.
-// May write up to 15 more.
-inline void copy_elements(__global const T *x, long at, int first, int step, int width, int count, long x_size,
-                          __local T *to) {
-  for (int i = 0; i < count; i += 16, at += 16 * step, first += 16 * step) {
-    VEC v;
-    const bool wide = step == 2;
-    if ((wide || step == 1) && at >= 0 && at + 16 * step <= x_size) {
-      v = vload16(0, x + at);
-      if (wide) v = (VEC)(v.even, vload16(0, x + at + 16).even);
-      const int16 place = first + step * INT16;
-      v = select((VEC)(0), v, place >= 0 && place < width);
-    } else {
-      T each[16];
-      for (int j = 0; j < 16; j++) {
-        const int place = first + j * step;
-        each[j] = place >= 0 && place < width && i + j < count ? x[at + j * step] : 0;
-      }
-      v = vload16(0, each);
-    }
-    vstore16(v, 0, to + i);
-  }
+// Elements from `first` on of a row of `width`, `count` of them, with zeros for those outside.
+inline void copy_row(__global const T *row, int first, int width, int count, __local T *to) {
+  const int begin = clamp(-first, 0, count), end = clamp(width - first, begin, count);
+  for (int i = 0; i < begin; i++) to[i] = 0;
+  int i = begin;
+  for (; i + 16 <= end; i += 16) vstore16(vload16(0, row + first + i), 0, to + i);
+  if (end - begin >= 16) vstore16(vload16(0, row + first + end - 16), 0, to + end - 16);
+  else for (; i < end; i++) to[i] = row[first + i];
+  for (i = end; i < count; i++) to[i] = 0;
 }
 
 // The results of MR windows, of which `last` is the last one there is, and of 16 * WIDTH channels of a panel, of which
 // there are `count`.
 #define DEFINE_MULTIPLY(name, WIDTH)                                                                              \
-  inline void name(__local const T *windows, int last, __global const T *w, int k, __global const T *bias,        \
+  inline void name(__local const T *windows, int last, __global const T *w, __global const T *bias,               \
                    __global T *y, int count, const Shape *s) {                                                    \
     VEC acc[MR][WIDTH];                                                                                           \
     _Pragma("unroll") for (int j = 0; j < WIDTH; j++) {                                                           \
@@ -59,12 +47,16 @@ inline void copy_elements(__global const T *x, long at, int first, int step, int
       }                                                                                                           \
       _Pragma("unroll") for (int i = 0; i < MR; i++) acc[i][j] = start;                                           \
     }                                                                                                             \
-    for (int l = 0; l < k; l++) {                                                                                 \
-      VEC bv[WIDTH];                                                                                              \
-      _Pragma("unroll") for (int j = 0; j < WIDTH; j++) bv[j] = vload16(l * (NR / 16) + j, w);                    \
-      _Pragma("unroll") for (int i = 0; i < MR; i++) {                                                            \
-        const VEC av = (VEC)(windows[l * WINDOWS + i]);                                                           \
-        _Pragma("unroll") for (int j = 0; j < WIDTH; j++) acc[i][j] = fma(av, bv[j], acc[i][j]);                  \
+    const int lines = (int)(s->channels * s->taps_h);                                                             \
+    for (int l = 0; l < lines; l++, windows += s->pitch) {                                                        \
+      __local const T *at = windows;                                                                              \
+      for (int v = 0; v < s->taps_w; v++, at += s->tap_w, w += NR) {                                              \
+        VEC bv[WIDTH];                                                                                            \
+        _Pragma("unroll") for (int j = 0; j < WIDTH; j++) bv[j] = vload16(j, w);                                  \
+        _Pragma("unroll") for (int i = 0; i < MR; i++) {                                                          \
+          const VEC av = (VEC)(at[i * STEP]);                                                                     \
+          _Pragma("unroll") for (int j = 0; j < WIDTH; j++) acc[i][j] = fma(av, bv[j], acc[i][j]);                \
+        }                                                                                                         \
       }                                                                                                           \
     }                                                                                                             \
     _Pragma("unroll") for (int i = 0; i < MR; i++) {                                                              \
@@ -85,44 +77,54 @@ DEFINE_MULTIPLY(multiply_two, 2)
 DEFINE_MULTIPLY(multiply_one, 1)
 #endif
 
+// The image's rows that a row of results reads, which are not in a cache yet when images come from elsewhere.
+inline void prefetch_rows(__global const T *image, long row, const Shape *s) {
+  for (int c = 0; c < s->channels; c++)
+    for (int h = 0; h < s->taps_h; h++) {
+      const long from = row * s->step_h - s->padding_h + h * s->tap_h;
+      if (from < 0 || from >= s->height) continue;
+      __global const T *line = image + c * s->x_channel + from * s->x_row;
+      for (int i = 0; i < s->width; i += 16) PREFETCH(line + i);
+    }
+}
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_windows_last(
     CONST_GLOBAL(T, x), CONST_GLOBAL(T, w), GLOBAL(T, y), CONST_GLOBAL(T, bias), const int biased, const Shape shape) {
   const Shape *s = &shape;
-  // Windows behind the last are multiplied, and not stored.
-  __local T windows[MOST * WINDOWS + MR] __attribute__((aligned(64)));
+  __local T places[PLACES] __attribute__((aligned(64)));
   __global const T *X = CONST_POINTER(T, x), *W = CONST_POINTER(T, w), *addends = CONST_POINTER(T, bias);
-  const int k = (int)(s->channels * s->taps_h * s->taps_w);
+  const long k = s->channels * s->taps_h * s->taps_w;
   const long begin = get_group_id(0) * s->strip, end = min(begin + s->strip, s->lines);
   for (long line = begin; line < end; line++)
-    for (int column = 0; column < s->columns; column += WINDOWS) {
+    for (long column = 0; column < s->columns; column += s->windows) {
       const long image = line / s->rows, row = line - image * s->rows;
-      const int count = min(WINDOWS, (int)s->columns - column);
-      __local T *to = windows;
+      const int count = (int)min(s->windows, s->columns - column), first = (int)(column * STEP - s->padding_w);
+      __global const T *x_image = X + image * s->x_image;
+      __local T *to = places;
       for (int c = 0; c < s->channels; c++)
-        for (int h = 0; h < s->taps_h; h++) {
-          const long from_row = row * s->step_h - s->padding_h + h * s->tap_h;
-          const long start = image * s->x_image + c * s->x_channel + from_row * s->x_row;
-          const bool inside = from_row >= 0 && from_row < s->height;
-          for (int v = 0; v < s->taps_w; v++, to += WINDOWS) {
-            const int first = (int)(column * s->step_w - s->padding_w + v * s->tap_w);
-            copy_elements(X, start + first, first, (int)s->step_w, inside ? (int)s->width : 0, count, s->x_size, to);
-          }
+        for (int h = 0; h < s->taps_h; h++, to += s->pitch) {
+          const long from = row * s->step_h - s->padding_h + h * s->tap_h;
+          const bool inside = from >= 0 && from < s->height;
+          __global const T *from_row = x_image + c * s->x_channel + (inside ? from : 0) * s->x_row;
+          copy_row(from_row, first, inside ? (int)s->width : 0, (int)s->pitch, to);
         }
+      if (row + 1 < s->rows) prefetch_rows(x_image, row + 1, s);  // while these are multiplied
       __global T *Y = POINTER(T, y) + image * s->y_image + row * s->y_row + column * s->y_column;
       for (long j = 0; j < s->n; j += NR) {
         const int channels = (int)min((long)NR, s->n - j);
         for (int i = 0; i < count; i += MR) {
+          __local const T *windows = places + i * STEP;
           __global const T *panel = W + j * k, *addend = biased ? addends + j * s->bias : 0;
           __global T *results = Y + i * s->y_column + j;
 #if NR > 16
-          if (channels <= 16) multiply_one(windows + i, count - i - 1, panel, k, addend, results, channels, s);
+          if (channels <= 16) multiply_one(windows, count - i - 1, panel, addend, results, channels, s);
           else
 #endif
 #if NR > 32
-          if (channels <= 32) multiply_two(windows + i, count - i - 1, panel, k, addend, results, channels, s);
+          if (channels <= 32) multiply_two(windows, count - i - 1, panel, addend, results, channels, s);
           else
 #endif
-            multiply(windows + i, count - i - 1, panel, k, addend, results, channels, s);
+            multiply(windows, count - i - 1, panel, addend, results, channels, s);
         }
       }
     }
