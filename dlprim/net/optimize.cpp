@@ -169,9 +169,16 @@ class Optimizer {
     return t && t->numel() == 1 ? std::optional(floats(*t)[0]) : std::nullopt;
   }
 
+  // Whether a HardSigmoid is relu6(x + 3) / 6, as of MobileNetV3: its slope by default is another.
+  static bool is_sixth(const Node& node) {
+    const auto alpha = attribute(node, "alpha", 0.2), beta = attribute(node, "beta", 0.5);
+    return alpha && beta && std::abs(*alpha - 1.0 / 6) < 1e-7 && *beta == 0.5;
+  }
+
   // The name of the activation that the node is, or an empty text.
   std::string activation_of(const Node& node) const {
-    if (node.type == "Relu" || node.type == "HardSwish") return node.type;
+    if (node.type == "Relu" || node.type == "HardSwish" || node.type == "Sigmoid") return node.type;
+    if (node.type == "HardSigmoid") return is_sixth(node) ? node.type : "";
     if (node.type == "Clip") return bound(node, 1, "min") == 0 && bound(node, 2, "max") == 6 ? "Relu6" : "";
     if (node.type != "Gelu") return "";
     const std::optional<std::string> approximate = attribute<std::string>(node, "approximate", "none");
@@ -265,7 +272,9 @@ Activation fused_activation(const AttributeReader& reader) {
                                                        {"Silu", Activation::silu},
                                                        {"Gelu", Activation::gelu},
                                                        {"GeluTanh", Activation::gelu_tanh},
-                                                       {"HardSwish", Activation::hardswish}};
+                                                       {"HardSwish", Activation::hardswish},
+                                                       {"Sigmoid", Activation::sigmoid},
+                                                       {"HardSigmoid", Activation::hardsigmoid}};
   return names.at(reader.text("activation", ""));
 }
 

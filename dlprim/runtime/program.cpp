@@ -180,10 +180,10 @@ cl::Program ProgramCache::compile_here(const std::string& text, const std::strin
   cl_int code = CL_SUCCESS;
   cl::Program program(clCreateProgramWithSource(device_.context()(), 1, &data, &size, &code));
   check(code, "clCreateProgramWithSource");
-  // PoCL gives up where another process makes the same folders of its cache at that moment.
+  // PoCL gives up, without naming an error, where another process makes the same folders of its cache at that moment.
   int tries = device_.info().vendor == Vendor::pocl ? 3 : 1;
   do code = clBuildProgram(program(), 1, &id, options.c_str(), nullptr, nullptr);
-  while (code == CL_BUILD_PROGRAM_FAILURE && --tries > 0);
+  while (code == CL_BUILD_PROGRAM_FAILURE && --tries > 0 && log_of(program, id).find("error:") == std::string::npos);
   if (code != CL_SUCCESS)
     throw BuildError(
         "[program] " + what + " does not build on " + device_.info().name + " (" + cl_error_name(code) + ")",

@@ -505,6 +505,8 @@ TEST(Conv, ActivationsOfSums) {
       case Activation::gelu_tanh: return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
       case Activation::silu: return x / (1 + std::exp(-x));
       case Activation::hardswish: return x * std::clamp(x + 3, 0.0, 6.0) / 6;
+      case Activation::sigmoid: return 1 / (1 + std::exp(-x));
+      case Activation::hardsigmoid: return std::clamp(x + 3, 0.0, 6.0) / 6;
       default: return x;
     }
   };
@@ -518,8 +520,9 @@ TEST(Conv, ActivationsOfSums) {
       return y.read();
     };
     const std::vector<double> product = run(Activation::none, {});
-    for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6, Activation::gelu,
-                                        Activation::gelu_tanh, Activation::silu, Activation::hardswish}) {
+    for (const Activation activation :
+         {Activation::none, Activation::relu, Activation::relu6, Activation::gelu, Activation::gelu_tanh,
+          Activation::silu, Activation::hardswish, Activation::sigmoid, Activation::hardsigmoid}) {
       const std::vector<double> result = run(activation, view(residual, sizes, false));
       for (std::size_t i = 0; i < result.size(); i++)
         ASSERT_NEAR(result[i], activate(activation, product[i] + residual.host(i)), 1e-5) << int(activation);

@@ -15,6 +15,8 @@ ACTIVATIONS = {
     "relu6": F.relu6,
     "silu": F.silu,
     "hardswish": F.hardswish,
+    "sigmoid": F.sigmoid,
+    "hardsigmoid": F.hardsigmoid,
 }
 TOLERANCES = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 

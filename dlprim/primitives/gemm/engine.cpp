@@ -22,6 +22,8 @@ std::optional<PointwiseId> activation_row(Activation activation) {
     case Activation::relu6: return PointwiseId::relu6;
     case Activation::silu: return PointwiseId::silu;
     case Activation::hardswish: return PointwiseId::hardswish;
+    case Activation::sigmoid: return PointwiseId::sigmoid;
+    case Activation::hardsigmoid: return PointwiseId::hardsigmoid;
   }
   return {};
 }

@@ -86,6 +86,11 @@ inline void attribute(onnx_format::Node* node, const std::string& name, std::int
   a->set_name(name), a->set_type(2), a->set_i(value);
 }
 
+inline void real_attribute(onnx_format::Node* node, const std::string& name, float value) {
+  auto* a = node->add_attribute();
+  a->set_name(name), a->set_type(1), a->set_f(value);
+}
+
 inline void attribute(onnx_format::Node* node, const std::string& name, const std::string& value) {
   auto* a = node->add_attribute();
   a->set_name(name), a->set_type(3), a->set_s(value);

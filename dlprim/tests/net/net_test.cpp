@@ -88,6 +88,26 @@ TEST(Net, ActivatesASumWithAConvolution) {
   }
 }
 
+// f(conv(x)), where HardSigmoid's slope is that of MobileNetV3 or the default.
+TEST(Net, ActivatesAConvolution) {
+  for (const double slope : {1.0 / 6, 0.2, 0.0}) {
+    ModelBuilder builder;
+    builder.input("x", {1, 1, 3, 3}).output("y", {1, 1, 3, 3});
+    builder.constant("w", {1, 1, 1, 1}, {2}).constant("b", {1}, {-10});
+    builder.node("Conv", {"x", "w", "b"}, {"c"});
+    if (slope > 0) real_attribute(builder.node("HardSigmoid", {"c"}, {"y"}), "alpha", float(slope));
+    else builder.node("Sigmoid", {"c"}, {"y"});
+    Net net{Context(device())};
+    net.mode(CalculationsMode::predict);
+    net.load_model(builder.model());
+    const std::vector<float> y = run(net, {1, 2, 3, 4, 5, 6, 7, 8, 9});
+    for (int i = 0; i < 9; i++) {
+      const double c = 2 * i - 8;
+      EXPECT_NEAR(y[i], slope > 0 ? std::clamp(slope * c + 0.5, 0.0, 1.0) : 1 / (1 + std::exp(-c)), 1e-6) << slope;
+    }
+  }
+}
+
 TEST(Net, LoadsAFileAsItsInterfaceSays) {
   const std::string path = (std::filesystem::temp_directory_path() / "dlprim_net_test.onnx").string();
   std::ofstream(path, std::ios::binary) << conv_model(1).bytes();

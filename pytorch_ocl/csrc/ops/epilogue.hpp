@@ -12,13 +12,14 @@ namespace pytorch_ocl {
 inline dlprim::Activation activation_of(const char* op, std::string_view name) {
   using enum dlprim::Activation;
   constexpr std::pair<std::string_view, dlprim::Activation> names[] = {
-      {"none", none},   {"relu", relu}, {"gelu", gelu},          {"gelu_tanh", gelu_tanh},
-      {"relu6", relu6}, {"silu", silu}, {"hardswish", hardswish}};
+      {"none", none}, {"relu", relu},           {"gelu", gelu},       {"gelu_tanh", gelu_tanh},    {"relu6", relu6},
+      {"silu", silu}, {"hardswish", hardswish}, {"sigmoid", sigmoid}, {"hardsigmoid", hardsigmoid}};
   for (const auto& [known, activation] : names)
     if (known == name) return activation;
-  TORCH_CHECK_VALUE(false, op,
-                    ": expected an activation among none, relu, gelu, gelu_tanh, relu6, silu and hardswish, ", "got ",
-                    name);
+  TORCH_CHECK_VALUE(
+      false, op,
+      ": expected an activation among none, relu, gelu, gelu_tanh, relu6, silu, hardswish, sigmoid and hardsigmoid, ",
+      "got ", name);
 }
 
 }  // namespace pytorch_ocl

@@ -10,7 +10,7 @@
 namespace dlprim {
 
 /// What is applied to each result before it is stored.
-enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, relu6, silu, hardswish };
+enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, relu6, silu, hardswish, sigmoid, hardsigmoid };
 
 struct GemmOptions {
   std::complex<double> alpha = 1;  ///< the imaginary part matters for complex types only

@@ -18,6 +18,8 @@ _ACTIVATIONS = {
     "relu6": F.relu6,
     "silu": F.silu,
     "hardswish": F.hardswish,
+    "sigmoid": F.sigmoid,
+    "hardsigmoid": F.hardsigmoid,
 }
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _MOST_NODES = 16  # of an activation
