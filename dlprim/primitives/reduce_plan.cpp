@@ -16,6 +16,9 @@ namespace {
 
 using Dims = std::vector<ReduceDim>;
 
+constexpr std::uint64_t short_row = 512;
+constexpr std::uint64_t in_cache = 1 << 20;  // elements that a CPU's cores probably hold
+
 std::uint64_t index_limit() { return std::uint64_t(settings.index_limit.load(std::memory_order_relaxed)); }
 
 std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
@@ -133,7 +136,7 @@ std::uint16_t power_of_two(std::uint64_t n, std::uint64_t limit) {
 
 // On a CPU one work-item with many accumulators of one field compiles to vector instructions without barriers, and
 // takes so many columns that it reads whole pages; accumulators of several fields are better distributed over the 16
-// work-items of a group, and those of one are, too, where the compiler makes vectors of work-items.
+// work-items of a group, and those of one are, too, where the compiler makes vectors of work-items, unless rows are short.
 void choose_group_cpu(ReduceForm& form, const Shape& shape, const DeviceInfo& device, int fields) {
   const std::uint64_t reduced = shape.reduced_count, inner = shape.kept[0].size;
   const std::uint16_t group = power_of_two(16, device.max_work_group);
@@ -147,7 +150,7 @@ void choose_group_cpu(ReduceForm& form, const Shape& shape, const DeviceInfo& de
   } else if (reduced < 16) {
     form.kept_items = group;
   } else {
-    const bool alone = fields == 1 && device.vendor != Vendor::intel;
+    const bool alone = fields == 1 && (device.vendor != Vendor::intel || reduced <= short_row);
     form.reduce_items = alone ? 1 : group;
     form.vector = alone ? 16 : reduced >= 128 ? 4 : 1;
     form.nested = shape.reduced.size() > 1 && shape.reduced[0].size >= 16;
@@ -183,16 +186,20 @@ void choose_group_gpu(ReduceForm& form, const Shape& shape, const DeviceInfo& de
 void choose_grid(ReducePlan& plan, const Shape& shape, const DeviceInfo& device) {
   const ReduceForm& form = plan.form;
   ReduceParameters& p = plan.parameters;
+  const std::uint64_t units = std::max(1u, device.compute_units);
+  // What lies in a cache is read as fast in pieces of rows, and a second launch takes longer than what it would save.
+  const bool few = std::max(shape.kept_count, shape.reduced_count) <= in_cache;
+  const bool cached = device.cpu && few && shape.kept_count * shape.reduced_count <= in_cache;
   if (form.lines) {
-    const std::uint64_t inner = shape.kept[0].size, parts = ceil_div(inner, reduce_most_columns);
+    const std::uint64_t inner = shape.kept[0].size, pieces = cached ? std::min(units, inner / 32) : 1;
+    const std::uint64_t parts = std::max(pieces, ceil_div(inner, reduce_most_columns));
     p.width = std::uint32_t(ceil_div(ceil_div(inner, parts), 16) * 16);
   }
   const std::uint64_t tile = form.lines ? p.width : std::uint64_t(form.kept_items) * (form.columns ? form.vector : 1);
   p.inner_tiles = std::uint32_t(ceil_div(shape.kept[0].size, tile));
   const std::uint64_t outer = shape.kept[0].size ? shape.kept_count / shape.kept[0].size : 0;
   p.tiles = std::uint32_t(form.aligned ? outer * p.inner_tiles : ceil_div(shape.kept_count, tile));
-  const std::uint64_t units = std::max(1u, device.compute_units);
-  const std::uint64_t wanted = units * (device.cpu ? 4 : 8);
+  const std::uint64_t wanted = units * (!device.cpu ? 8 : cached ? 1 : 4);
   const std::uint64_t shares = form.columns ? 1 : std::max<std::uint64_t>(form.ahead, 1) * form.vector;
   const std::uint64_t across = form.reduce_items * shares;
   const std::uint64_t least = device.cpu ? std::max<std::uint64_t>(16384 / tile, across) : across * 8;
