@@ -278,7 +278,10 @@ void reduce(const reduce_plan plan_value, const scalar_list scalars, OPERANDS) {
     }
 #if !COLUMNS
 #pragma unroll
-    for (uint v = 1; v < COUNT; v++) combine(&total[0], total[v]);
+    for (uint others = COUNT / 2; others > 0; others /= 2) {
+#pragma unroll
+      for (uint v = 0; v < others; v++) combine(&total[v], total[v + others]);
+    }
 #endif
 #if LINES
     IDX first[OUTPUTS], out[OUTPUTS];
