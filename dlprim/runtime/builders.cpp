@@ -123,7 +123,7 @@ void Builders::stop() noexcept {
   for (Kernel* kernel : waiting_) kernel->abandon();
   pending -= int(waiting_.size());
   waiting_.clear();
-  const auto end = std::chrono::steady_clock::now() + farewell;
+  static const auto end = std::chrono::steady_clock::now() + farewell;  // for all of them that are registered
   idle_.wait_until(guard, end, [&] { return free_ == threads_; });
   guard.unlock();
   while (drivers_may_compile() && std::chrono::steady_clock::now() < end)
