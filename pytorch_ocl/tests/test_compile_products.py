@@ -66,8 +66,9 @@ def test_block(device, joined, rows, dtype, bias):
 
 def test_other_gates(device, joined):
     check(device, Block(torch.nn.GELU(approximate="tanh"), False), torch.randn(1, 40))
-    check(device, Block(torch.sigmoid, False), torch.randn(1, 40))  # no product ends with it
-    assert joined == [3, "gelu_tanh", 4]
+    check(device, Block(torch.sigmoid, False), torch.randn(1, 40))
+    check(device, Block(torch.tanh, False), torch.randn(1, 40))  # no product ends with it
+    assert joined == [3, "gelu_tanh", 3, "sigmoid", 4]
 
 
 def test_many_rows_stay(device, joined):
