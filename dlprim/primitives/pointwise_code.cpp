@@ -9,29 +9,10 @@ namespace dlprim {
 namespace {
 
 // What is arithmetic and comparisons, and words before brackets that call nothing.
-constexpr std::string_view simple[] = {"T",
-                                       "real_t",
-                                       "pair_t",
-                                       "ROUNDED",
-                                       "sign_of",
-                                       "negative",
-                                       "relu",
-                                       "relu6",
-                                       "HARDSWISH",
-                                       "HARDSIGMOID",
-                                       "nan_max",
-                                       "nan_min",
-                                       "replace_non_finite",
-                                       "c_mul",
-                                       "c_conj",
-                                       "c_nonzero",
-                                       "c_equal",
-                                       "if",
-                                       "for",
-                                       "while",
-                                       "return",
-                                       "switch",
-                                       "sizeof"};
+constexpr std::string_view simple[] = {
+    "T",      "real_t", "pair_t",    "ROUNDED",     "sign_of",  "negative", "nan_max", "nan_min", "replace_non_finite",
+    "c_mul",  "c_conj", "c_nonzero", "c_equal",     "if",       "for",      "while",   "return",  "switch",
+    "sizeof", "relu",   "relu6",     "HARDSIGMOID", "HARDSWISH"};
 constexpr std::string_view of_loop_math[] = {
     "exp",  "erf",       "tanh",         "logistic",      "LOGISTIC",          "SILU",
     "GELU", "GELU_TANH", "elu_backward", "gelu_backward", "gelu_tanh_backward"};
