@@ -19,6 +19,7 @@
 //                            it is P, so that the transpose is computed where it is B. Where neither is, the other one
 //                            is turned (gemm/turn.clh)
 //   VC                       see gemm/store.clh (4 where boxes may be stored) and gemm/tma_registers.clh
+//   C_BYTES, C_WORD          of an element of C; see gemm/store_boxes.clh, 0: C is not contiguous along n, or VC serves
 //   GROUPED                  see gemm/groups.clh. With groups of rows A, with groups of k neither factor lies along k
 // Parameter shares is the number of tiles of all splits and batches; k_split is a multiple of a stage's depth.
 #define BAND (2048 / TILE_M)
@@ -82,13 +83,18 @@ inline int place(int along_k, int row, int k) {
 #define HELD 0
 #else
 // Results go as boxes where there is room for their panels beside the stages and the addend's parts, and a box holds no
-// others' columns or, of groups, rows. Those of float32 to which something is added wait longer for it that way.
+// others' columns or, of groups, rows. Those of float32 to which something is added wait longer for it that way. Rows
+// that begin anywhere go through the same panels.
 #define WARPS_PANELS(count) (TILE_M / TM * (TILE_N / BN) * 4 * (count) * 2048)
-#define ROOM (231424 - STAGES * STAGE - (ADDEND == 6 ? (STAGES + 1) * TILE_N * 2 : 0))
+#define ROOM (233472 / RESIDENT - 2048 - STAGES * STAGE - (ADDEND == 6 ? (STAGES + 1) * TILE_N * 2 : 0))
 #define BOX_PANELS (ROOM >= WARPS_PANELS(2) ? 2 : 1)
 #define WHOLE_BOXES (VC == 8 ? BN % 64 == 0 : VC == 4 && BN % 32 == 0 && !ADDEND && !RESIDUAL)
 #if WHOLE_BOXES && RESIDENT == 1 && GROUPED != 1 && ROOM >= WARPS_PANELS(1)
 #define BOXES 1
+#elif C_WORD && GROUPED != 1 && ROOM >= WARPS_PANELS(1)
+#define BOXES 2
+#undef VC
+#define VC 1
 #elif VC == 4
 #undef VC
 #define VC 2
@@ -97,7 +103,11 @@ inline int place(int along_k, int row, int k) {
 #endif
 #if BOXES
 #define DECLARE_PANELS uint sent = 0; __local uchar panels[WARPS_PANELS(BOX_PANELS)] __attribute__((aligned(1024)));
+#if BOXES == 2
+#define PANELS_OF(map) panels + warp.number * BOX_PANELS * BOX_BYTES, &sent,
+#else
 #define PANELS_OF(map) panels + warp.number * BOX_PANELS * BOX_BYTES, &sent, map,
+#endif
 #else
 #define DECLARE_PANELS
 #define PANELS_OF(map)

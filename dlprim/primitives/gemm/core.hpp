@@ -65,7 +65,8 @@ struct GemmKey {
   std::uint16_t shape[5]{};  // tile or panel shape
   std::uint8_t mode = 0, rank = 1, check = 0, channel_inner = 0, type = 0, addend = 0, activation = 0;
   std::uint8_t split = 0, wide_index = 0;
-  std::uint8_t va = 1, vb = 1, vc = 1, a_along_k = 0, b_along_k = 0;  // tiled, mma, gemv, matrix
+  // tiled, mma, gemv, matrix; tma: va is the words in which rows of C are stored
+  std::uint8_t va = 1, vb = 1, vc = 1, a_along_k = 0, b_along_k = 0;
   std::uint8_t tap_mask = 0, full_k = 0, transposed = 0, stages = 0, residual = 0, passes = 0;
   std::uint8_t unit = 0;  // matrix: the unit, and whether it is emulated; tma: work-groups that share a compute unit
   std::uint8_t result = 0;  // a DataType

@@ -207,6 +207,17 @@ std::uint8_t vector_of_c(const GemmProblem& problem, const GemmKey& key) {
   return most == 4 && fits(2) ? 2 : 1;
 }
 
+std::uint8_t bytes_of_c(const GemmKey& key) { return key.split ? 4 : std::uint8_t(size_of(DataType(key.result))); }
+
+// Bytes of the words in which rows of C can be stored that the copy engine cannot store; 0 where they are not contiguous.
+std::uint8_t word_of_c(const GemmProblem& problem, const GemmKey& key) {
+  const bool split = problem.p.splits > 1;
+  const std::size_t bytes = split ? 4 : size_of(result_type(problem));
+  if (key.core == &registers || key.vc >= 4 || bytes == 1) return 0;
+  if (!split && !vectors(problem, 1).c) return 0;
+  return bytes == 4 || vectors(problem, 2).c ? 4 : 2;
+}
+
 // C, or a part of the sums of a product in splits, as the copy engine stores it; nothing where it does not.
 TensorMap map_of_c(const GemmProblem& problem, const GemmKey& key) {
   const auto& p = problem.p;
@@ -239,6 +250,7 @@ void run_with(Queue& queue, const GemmCore* of, const GemmProblem& given, const 
   key.a_along_k = a.along_k(p.k), key.b_along_k = b.along_k(p.k);
   set_tiles(problem, key, choice);
   key.vc = vector_of_c(problem, key);
+  key.va = word_of_c(problem, key);
   const TensorMap maps[] = {tensor_map(matrix(problem, a, s.bm)), tensor_map(matrix(problem, b, s.bn)),
                             map_of_c(problem, key)};
   key.unit = s.resident;
@@ -274,7 +286,8 @@ const char* decline_any(const GemmCore* of, const Device& device, const GemmProb
   if (!has_units(info)) return "the device is not of the Hopper architecture";
   if (!has_tma(device)) return "the driver keeps kernels to less local memory";
   if (problem.scaled || problem.groups) return nullptr;  // others would convert the operands, or wait for the ends
-  if (stores_too_much(device, problem)) return "sums are short, and C cannot be written in pieces";
+  const bool in_rows = of == &core && vectors(problem, 1).c;
+  if (!in_rows && stores_too_much(device, problem)) return "sums are short, and C cannot be written in pieces";
   if (!pays(of, device, problem)) return "operands do not lie as its copies want them, and the product is too small";
   return nullptr;
 }
@@ -368,6 +381,8 @@ void define(KernelSource& source, const Device&, const GemmKey& key) {
   source.define("TM", key.shape[transposed ? 4 : 3]).define("BN", key.shape[transposed ? 3 : 4]);
   source.define("STAGES", std::max<int>(key.stages, 2))
       .define("VC", key.vc)
+      .define("C_BYTES", bytes_of_c(key))
+      .define("C_WORD", key.va)
       .define("BYTES", key.kinds ? 1 : std::int64_t(size_of(DataType(key.type))))
       .define("E5M2_A", key.kinds % 8 == 1 + int(SmallFloat::e5m2))
       .define("E5M2_B", key.kinds / 8 == int(SmallFloat::e5m2))
