@@ -42,5 +42,21 @@ TEST(GemmTiles, DeepRingsForFewTiles) {
   EXPECT_EQ(best(256, 256, 65536, 1).splits, 1);
 }
 
+// Boxes whose rows begin elsewhere than at lines of memory take longer, which wide tiles hide.
+TEST(GemmTiles, WiderWhereRowsBeginBetweenLines) {
+  DeviceInfo info = testing::device().info();
+  info.compute_units = 132;
+  const TileTable tiles{{{128, 160, 64, 64, 160, 1.0f, 1.0f, 1, 5}, {64, 64, 64, 64, 64, 0.7f, 0.7f, 1, 12}},
+                        {},
+                        RingCosts{3.1e12, 0.5e-6, 54e9, 126e9, 4.3e12, 2e-6, 6.7e-6, 1e-12, 1.4, 2.7}};
+  GemmProblem problem;
+  problem.type = DataType::bfloat16;
+  problem.p.m = 80, problem.p.n = 3584, problem.p.k = 8192, problem.p.a_k = problem.p.b_k = 1;
+  problem.p.a_m = problem.p.b_n = 8192;
+  EXPECT_EQ(rank_tiles(tiles, info, problem)[0].shape.bn, 64);
+  problem.p.a_m = problem.p.b_n = 8200;
+  EXPECT_EQ(rank_tiles(tiles, info, problem)[0].shape.bn, 160);
+}
+
 }  // namespace
 }  // namespace dlprim

@@ -51,9 +51,9 @@ TileTable read_tiles(const DeviceInfo& device, const std::string& tiles, const s
   tuning::read_numbers(device, "gemm.costs." + costs, c);
   table.costs = {c[0], c[1], c[2], c[3], c[4], c[5], c[6]};
   if (const std::string ring = "gemm.rings." + tiles; !tuning::values(device, ring).empty()) {
-    std::array<double, 8> r;
+    std::array<double, 10> r;
     tuning::read_numbers(device, ring, r);
-    table.ring = {r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]};
+    table.ring = {r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9]};
   }
   return table;
 }

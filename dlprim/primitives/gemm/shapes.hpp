@@ -33,8 +33,10 @@ struct TileCosts {
 /// multiply-adds a second of one compute unit; a slice arrives after `latency` seconds and its bytes / `arrival`, of as
 /// many slices at a time as there are stages; a unit takes at most `ingest` bytes a second, and the device's memory gives
 /// `memory`. A tile takes `start` seconds besides; the reduction of splits `reduction`, and `element` for each of its sums.
+/// Of an operand whose rows begin at multiples of 32 bytes, but not of 128, bytes count `sectors` times; at multiples of
+/// 16, `pieces` times.
 struct RingCosts {
-  double rate, latency, arrival, ingest, memory, start, reduction, element;
+  double rate, latency, arrival, ingest, memory, start, reduction, element, sectors = 1, pieces = 1;
 };
 
 /// Tiles, the best first, and what choosing among them weighs. Never empty.

@@ -146,19 +146,36 @@ double operand_bytes(const GemmProblem& problem) {
   return elements * double(problem.batches) * double(size_of(problem.type));
 }
 
+// How often bytes of an operand count whose rows begin so many elements apart; those that begin at no multiple of 16
+// bytes are copied before.
+double counted(const RingCosts& costs, const GemmProblem& problem, const BufferRef& data, std::int64_t row,
+               std::int64_t batch) {
+  const auto beginnings = std::uint64_t((row | batch) * factor_bytes(problem)) | data.offset;
+  if (beginnings % 128 == 0 || beginnings % 16 != 0) return 1;
+  return beginnings % 32 == 0 ? costs.sectors : costs.pieces;
+}
+
 // Seconds of a tile of a core with a ring of stages.
 struct RingEstimate {
   const TileShape& s;
   const RingCosts& costs;
   const DeviceInfo& info;
   const GemmProblem& problem;
+  double counted_a, counted_b;
+
+  RingEstimate(const TileShape& shape, const RingCosts& ring, const DeviceInfo& device, const GemmProblem& given)
+      : s(shape), costs(ring), info(device), problem(given) {
+    const auto& p = problem.p;
+    counted_a = counted(costs, problem, problem.a, p.a_k == 1 ? p.a_m : p.a_k, p.a_batch);
+    counted_b = counted(costs, problem, problem.b, p.b_k == 1 ? p.b_n : p.b_k, p.b_batch);
+  }
 
   // Of what goes on at the same time, about the longest.
   static double together(double a, double b, double c = 0) { return std::cbrt(a * a * a + b * b * b + c * c * c); }
 
   // A tile of `slices`, where `groups` share a unit.
   double tile(double slices, double groups) const {
-    const double bytes = double(s.bm + s.bn) * s.bk * double(factor_bytes(problem));
+    const double bytes = (s.bm * counted_a + s.bn * counted_b) * s.bk * double(factor_bytes(problem));
     const double multiplied = groups * s.bm * s.bn * s.bk / (costs.rate * s.speed);
     const double arrived = (costs.latency + bytes / costs.arrival) / s.stages;
     return slices * together(multiplied, arrived, groups * bytes / costs.ingest) + costs.start;
@@ -193,7 +210,7 @@ std::vector<TileChoice> rank_tiles(const TileTable& tiles_known, const DeviceInf
     for (const std::int64_t splits : splits_for(tiles, p.k, s, info, most_splits)) {
       if (forced.excludes(splits)) continue;
       if (tiles_known.ring) {
-        timed.push_back({RingEstimate{s, *tiles_known.ring, info, problem}.seconds(splits), {s, splits}});
+        timed.push_back({RingEstimate(s, *tiles_known.ring, info, problem).seconds(splits), {s, splits}});
         continue;
       }
       double time = estimate.rounds(tiles * splits, double(divide_up(p.k, splits)) + costs.tile);
