@@ -9,11 +9,11 @@
 //   MT      tiles of 8 rows of C, at most 4: what the rows fill
 //   R       tiles of 16 columns
 //   U       steps of 64 bytes along k whose loads are under way together
+//   WARPS   of a work-group
 #include "gemm/operands.clh"
 #include "gemm/element.clh"
 #include "lib/nvidia.clh"
 
-#define WARPS 8
 #define PIECE (16 / BYTES)  // elements
 #define STEP (4 * PIECE)
 #define DEPTH (STEP * U)
