@@ -143,6 +143,9 @@ void choose_group_cpu(ReduceForm& form, const Shape& shape, const DeviceInfo& de
   form.wide = 1;  // compilers see through 64-bit addresses more often
   if (form.columns && fields == 1 && inner >= 16) {
     form.aligned = form.lines = 1;
+  } else if (form.columns && fields > 1 && inner < 16 && reduced >= 1024) {
+    form.aligned = 1;
+    form.reduce_items = group;
   } else if (form.columns) {
     form.aligned = 1;
     form.kept_items = fields == 1 ? 1 : power_of_two(inner, group);

@@ -31,7 +31,7 @@ inline RowLayout row_layout(const DeviceInfo& device, std::int64_t length, std::
   const std::int64_t group = std::int64_t(std::bit_floor(std::min(wish, device.max_work_group)));
   std::int64_t lanes;
   if (cpu) {
-    lanes = !layout.columns && length >= group ? group : 1;
+    lanes = !layout.columns && length >= 4 * group ? group : 1;  // else work-items walk rows
   } else {
     // Shuffles make whole warps of few lanes with many elements best, local memory many lanes with few.
     const bool shuffles = device.nv_inline_ptx && !layout.columns;

@@ -52,6 +52,15 @@ Kernel& kernel_of(Device& device, const Key& key) {
   });
 }
 
+// Rows that a CPU's work-group walks. Intel's compiler makes them lanes of a vector where there are enough; others gain
+// where rows are so short that groups of one would be too many.
+std::uint64_t rows_of_cpu(const DeviceInfo& device, const Shape& shape) {
+  constexpr std::uint64_t short_row = 128, shortest = 16;
+  if (device.vendor != Vendor::intel && shape.length > shortest) return 1;
+  const std::uint64_t rows = std::min<std::uint64_t>(shape.length <= short_row ? 64 : 16, device.max_work_group);
+  return shape.rows >= 8 * rows * device.compute_units ? rows : 1;
+}
+
 // CPUs walk rows serially, neighbouring ones in vector lanes; GPUs give a long row to a whole group.
 RowLayout layout_of(const DeviceInfo& device, const Shape& shape) {
   const std::uint64_t group = std::min<std::uint64_t>(device.cpu ? 16 : 256, device.max_work_group);
@@ -61,7 +70,7 @@ RowLayout layout_of(const DeviceInfo& device, const Shape& shape) {
   if (!device.cpu && !layout.columns)
     while (lanes < group && lanes * 4 < shape.length) lanes *= 2;
   layout.lanes = std::uint16_t(lanes);
-  layout.rows = std::uint16_t(device.cpu && !layout.columns ? 1 : group / lanes);
+  layout.rows = std::uint16_t(device.cpu && !layout.columns ? rows_of_cpu(device, shape) : group / lanes);
   const bool long_rows = lanes == group && shape.length >= 16 * group;
   layout.items = layout.columns || lanes == 1 ? 1 : long_rows ? 16 : 4;
   return layout;

@@ -231,3 +231,45 @@ def test_gradients_of_masked_softmax(device, dim):
         torch.softmax(leaf, dim).backward(gradient.to(where))
         results.append(leaf.grad.cpu())
     torch.testing.assert_close(*results, equal_nan=True)
+
+
+@pytest.mark.parametrize("shape", [(5000, 1), (5000, 3), (3000, 17), (2100, 100), (300, 140), (40, 300)])
+def test_scans_of_many_and_of_few_rows(device, shape):
+    x = torch.randint(-9, 9, shape).float()
+    x[1, -1] = float("nan")
+    moved = x.to(device)
+    assert torch.equal(moved.cumsum(1).cpu()[2:], x.cumsum(1)[2:])
+    for found, expected in zip(moved.cummax(1), x.cummax(1)):
+        torch.testing.assert_close(found.cpu(), expected, rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(moved.logcumsumexp(1).cpu(), x.logcumsumexp(1), equal_nan=True)
+
+
+@pytest.mark.parametrize("shape", [(5000, 1), (5000, 3), (1030, 15), (3, 2000, 7), (1000, 15), (5000, 16)])
+def test_few_columns(device, shape):
+    x = torch.randint(-99, 99, shape).float()
+    dim, moved = len(shape) - 2, x.to(device)
+    for found, expected in zip(moved.max(dim), x.max(dim)):
+        assert torch.equal(found.cpu(), expected)
+    assert torch.equal(moved.argmin(dim).cpu(), x.argmin(dim))
+    for found, expected in zip(torch.var_mean(moved, dim), torch.var_mean(x.double(), dim)):
+        torch.testing.assert_close(found.cpu().double(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("length", [15, 16, 17, 31, 33, 63, 64])
+def test_rows_of_some_elements(device, length, dtype):
+    x = torch.randn(200, length, dtype=torch.float64)
+    gradient = torch.randn_like(x)
+    tolerance = 2e-2 if dtype == torch.bfloat16 else 1e-5
+    for function in (
+        lambda z: z.softmax(1),
+        lambda z: z.log_softmax(1),
+        lambda z: F.layer_norm(z, z.shape[1:]),
+        lambda z: F.rms_norm(z, z.shape[1:]),
+    ):
+        known, tried = x.clone().requires_grad_(), x.to(device, dtype).requires_grad_()
+        expected, found = function(known), function(tried)
+        expected.backward(gradient)
+        found.backward(gradient.to(device, dtype))
+        for a, b in ((found, expected), (tried.grad, known.grad)):
+            torch.testing.assert_close(a.detach().cpu().double(), b.detach(), rtol=tolerance, atol=tolerance * 2)
