@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The first element of each row that has a given rank in the order of sorting, found digit by digit from histograms
 // (Alabi et al., "Fast k-selection algorithms for graphics processing units", 2012). A short row is a work-group's
-// (rank_row); very short ones share one, and each work-item counts what comes before its element (rank_short). Long rows
-// are cut into parts: for each digit `rank_count` and `rank_pick`, then `rank_find`.
+// (rank_row); very short ones share one, and each work-item counts what comes before its element (rank_short) or, on
+// CPUs, before each of a row of its own (rank_alone). Long rows are cut into parts: for each digit `rank_count` and
+// `rank_pick`, then `rank_find`.
 // Defines: those of lib/sort_keys.clh and lib/digits.clh.
 #include "lib/sort_keys.clh"
 #include "lib/digits.clh"
@@ -113,6 +114,29 @@ KERNEL void rank_short(CONST_GLOBAL(STORAGE(T), keys), GLOBAL(long, places), ulo
   for (uint i = 0; i < column; i++)
     if (of_row[i] == own) return;
   POINTER(long, places)[row] = column;
+}
+#endif
+
+#if defined(MOST)
+// Rows of at most MOST elements.
+KERNEL void rank_alone(CONST_GLOBAL(STORAGE(T), keys), GLOBAL(long, places), ulong rows, uint n, long k) {
+  const ulong row = get_global_id(0);
+  if (row >= rows) return;
+  __global const STORAGE(T) *x = CONST_POINTER(STORAGE(T), keys) + row * n;
+  sort_key of_row[MOST];
+  uint nans = 0, place = 0;
+  for (uint i = 0; i < n; i++) {
+    of_row[i] = KEY(i);
+    nans += FLOATING && of_row[i] == LAST_KEY;
+  }
+  const uint wanted = (uint)rank_of(n, nans, k);
+  for (uint column = n; column-- > 0;) {
+    const sort_key own = of_row[column];
+    uint less = 0, up_to = 0;
+    for (uint i = 0; i < n; i++) less += of_row[i] < own, up_to += of_row[i] <= own;
+    if (less < wanted && wanted <= up_to) place = column;
+  }
+  POINTER(long, places)[row] = place;
 }
 #endif
 

@@ -13,11 +13,12 @@ namespace {
 
 constexpr int digit_bits = 8;
 constexpr std::int64_t shortest = 100;  // rows of fewer elements share a work-group
+constexpr std::int64_t alone_most = 64;  // elements of a row that is a work-item's on CPUs
 
 constexpr std::size_t counters = 257, state_bytes = 24;  // COUNTERS at most, and State, of rank_select.cl
 
-enum Kind : std::uint8_t { row, small, count, pick, find };
-constexpr const char* kernels[] = {"rank_row", "rank_short", "rank_count", "rank_pick", "rank_find"};
+enum Kind : std::uint8_t { row, small, alone, count, pick, find };
+constexpr const char* kernels[] = {"rank_row", "rank_short", "rank_alone", "rank_count", "rank_pick", "rank_find"};
 
 struct Key {
   Kind kind;
@@ -30,6 +31,7 @@ Kernel& kernel_of(Queue& queue, const Key& key) {
   return cache.get(queue.device(), key, [&] {
     KernelSource source("rank_select.cl", kernels[key.kind]);
     define_sort_keys(source, key.type, false);
+    if (key.kind == alone) source.define("MOST", alone_most);
     return source.define("GROUP", key.group);
   });
 }
@@ -61,6 +63,12 @@ void select_rank(Queue& queue, const TensorView& keys, const TensorView& places,
     const Key key{kind, keys.dtype, std::uint16_t(group)};
     launch(queue, kernel_of(queue, key), NDRange(items * group, group), arguments...);
   };
+  if (group == 1 && info.cpu && n <= alone_most) {
+    const std::size_t together = std::min<std::size_t>(64, info.max_work_group);
+    return launch(queue, kernel_of(queue, {alone, keys.dtype, std::uint16_t(together)}),
+                  NDRange((groups + together - 1) / together * together, together), keys.data, places.data,
+                  cl_ulong(rows), cl_uint(n), wanted);
+  }
   if (group > 1 && n < shortest) {
     const std::size_t together = group / std::size_t(n);
     return run(small, (groups + together - 1) / together, keys.data, places.data, cl_ulong(rows), cl_uint(n), wanted);

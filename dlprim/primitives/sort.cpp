@@ -91,6 +91,7 @@ void run_radix_and_gather(Queue& queue, const SortProblem& p) {
 
 void add_cores(Cores<Core<SortProblem>>& cores) {
   using SortCore = Core<SortProblem>;
+  static constexpr SortCore rows_alone{.name = "short", .order = 40, .decline = decline_short, .run = run_short};
   static constexpr SortCore sweep{
       .name = "sweep", .order = 50, .decline = decline_sweep, .run = run_sweep, .copies = true};
   static constexpr SortCore radix{
@@ -99,6 +100,7 @@ void add_cores(Cores<Core<SortProblem>>& cores) {
       .name = "parts", .order = 150, .decline = decline_parts, .run = with_order<run_parts>, .copies = true};
   static constexpr SortCore merge{
       .name = "merge", .order = 200, .decline = decline_merge, .run = with_order<run_merge>};
+  cores.add(rows_alone);
   cores.add(sweep);
   cores.add(radix);
   cores.add(parts);

@@ -15,6 +15,8 @@ struct SortProblem {
   bool descending;
 };
 
+const char* decline_short(const Device& device, const SortProblem& problem, bool forced);
+void run_short(Queue& queue, const SortProblem& problem);
 const char* decline_radix(const Device& device, const SortProblem& problem, bool forced);
 void run_radix(Queue& queue, const SortProblem& problem);  // leaves `sorted` to the caller
 const char* decline_sweep(const Device& device, const SortProblem& problem, bool forced);

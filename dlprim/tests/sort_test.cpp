@@ -29,7 +29,7 @@ class SortCandidate : public ::testing::TestWithParam<const char*> {
     return (name == "radix" || name == "sweep") && queue().device().info().cpu;
   }
 };
-INSTANTIATE_TEST_SUITE_P(All, SortCandidate, ::testing::Values("merge", "parts", "radix", "sweep"));
+INSTANTIATE_TEST_SUITE_P(All, SortCandidate, ::testing::Values("merge", "parts", "radix", "short", "sweep"));
 
 TEST_P(SortCandidate, IsStableAtEdgesOfRunsAndTiles) {
   const testing::Variable forced("DLPRIM_SORT", GetParam());

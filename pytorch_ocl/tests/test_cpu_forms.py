@@ -273,3 +273,22 @@ def test_rows_of_some_elements(device, length, dtype):
         found.backward(gradient.to(device, dtype))
         for a, b in ((found, expected), (tried.grad, known.grad)):
             torch.testing.assert_close(a.detach().cpu().double(), b.detach(), rtol=tolerance, atol=tolerance * 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bfloat16, torch.bool])
+@pytest.mark.parametrize("length", [1, 2, 17, 64, 65, 256, 257])
+def test_order_of_short_rows(device, length, dtype):
+    x = torch.randint(-9, 9, (200, length)).to(dtype)
+    if dtype.is_floating_point:
+        x[3, length // 2] = float("nan")
+    for descending in (False, True):
+        expected = x.sort(dim=1, descending=descending, stable=True)
+        found = x.to(device).sort(dim=1, descending=descending, stable=True)
+        assert torch.equal(found.indices.cpu(), expected.indices)
+        torch.testing.assert_close(found.values.cpu(), expected.values, rtol=0, atol=0, equal_nan=True)
+    if dtype != torch.bool:
+        for rank in (1, (length + 1) // 2, length):
+            found = x.to(device).kthvalue(rank, 1).values.cpu()
+            torch.testing.assert_close(found, x.kthvalue(rank, 1).values, rtol=0, atol=0, equal_nan=True)
+        found = x.to(device).median(1).values.cpu()
+        torch.testing.assert_close(found, x.median(1).values, rtol=0, atol=0, equal_nan=True)
