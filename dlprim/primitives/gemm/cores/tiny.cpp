@@ -23,7 +23,7 @@ const char* decline(const Device& device, const GemmProblem& given, bool forced)
   const GemmProblem problem = tall(given);
   const auto& p = problem.p;
   if (p.n > most_columns || p.k > longest) return "too many columns, or too long sums";
-  if (p.m * problem.batches >= std::int64_t(1) << 31) return "rows need more than 32 bits";
+  if (p.m * problem.batches >= std::int64_t(1) << 30) return "rows need more than 32 bits";
   if (forced) return nullptr;
   if (!device.info().cpu) return "for CPUs";
   if (problem.batches > 1 && p.m > most_rows) return "long matrices";
