@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/primitives/fft.hpp>
 #include <dlprim/runtime/memory.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include "../check.hpp"
 #include "line.hpp"
@@ -60,8 +61,10 @@ void transform(Queue& queue, const TensorView& y, const TensorView& x, int dim, 
   pass.swap_in = pass.swap_out = inverse, pass.scale = scale;
   const bool to_complex = !is_complex(x.dtype), to_real = !is_complex(y.dtype);
   const std::int64_t length = to_real ? y.sizes[dim] : x.sizes[dim];
-  // Real numbers in pairs make half as many complex ones.
-  if ((to_complex || to_real) && length % 2 == 0) {
+  // Real numbers in pairs make half as many complex ones; of short lines on CPUs that costs more than it saves.
+  constexpr std::int64_t short_line = 16;
+  const bool alone = to_complex && length <= short_line && queue.device().info().cpu && !settings.gpu_forms;
+  if ((to_complex || to_real) && length % 2 == 0 && !alone) {
     pass.length = std::uint32_t(length / 2), pass.inputs = pass.outputs = std::uint64_t(length / 2);
     pass.load = to_complex ? Load::pairs : Load::tangled;
     pass.store = to_real ? Store::pairs : y.sizes[dim] == length / 2 + 1 ? Store::untangled : Store::untangled_full;

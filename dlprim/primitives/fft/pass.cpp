@@ -123,7 +123,8 @@ std::optional<PassShape> shape_of(const Device& device, const Pass& pass) {
 
 void run(Queue& queue, const Pass& pass, const PassShape& shape) {
   Device& device = queue.device();
-  const bool in = along(pass, true), out = along(pass, false), few = shape.lanes < 16 && shape.stages > 0;
+  const bool in = along(pass, true), out = along(pass, false), alone = device.info().cpu && shape.lanes == 1;
+  const bool few = shape.lanes < 16 && shape.stages > 0 && !alone;
   PassKey key;
   key.length = shape.length, key.lanes = shape.lanes, key.lines = shape.lines, key.split = shape.split;
   key.columns = !(in && out);

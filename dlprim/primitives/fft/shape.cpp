@@ -83,7 +83,7 @@ class Search {
 
   // What a work-item costs, as a share of a vector's lane: those that fill no vector run one by one.
   double steps(std::uint32_t lanes) const {
-    if (!vectors_) return 1;
+    if (!vectors_ || (lanes == 1 && shape_.lines > 1)) return 1;
     return double(lanes / vector_lanes + lanes % vector_lanes) * vector_lanes / lanes;
   }
 
@@ -103,7 +103,9 @@ class Search {
   bool place_lines() {
     const std::size_t local = std::min<std::size_t>(info_.local_memory, usual_local);
     if (!needs_.columns) {
-      std::size_t lines = info_.cpu ? 1 : std::max<std::size_t>(1, 256 / shape_.lanes);
+      constexpr std::size_t alone = 64;  // lines of a CPU's group that are a work-item's each, and a vector's lane
+      std::size_t lines = std::max<std::size_t>(1, 256 / shape_.lanes);
+      if (info_.cpu) lines = shape_.lanes == 1 ? alone : 1;
       while (lines > 1 && !choose(lines, false, local)) lines--;
       return choose(lines, false, local) || choose(lines, true, local);
     }
