@@ -76,7 +76,7 @@ Key key_of(Queue& queue, const GroupShape& shape, const RowShape& rows, std::ini
   key.x = x.dtype, key.statistics = rstd.dtype;
   key.weight = weight.defined() ? weight.dtype : x.dtype;
   key.has_weight = weight.defined(), key.center = shape.center;
-  key.wide = rows.rows * rows.length > std::uint64_t(settings.index_limit);
+  key.wide = rows_are_wide(rows.rows, rows.length);
   DLPRIM_EXPECT(!weight.defined() || weight.numel() == shape.channels, "group_norm", "a weight of ", shape.channels,
                 " elements, got ", weight.numel());
   return key;

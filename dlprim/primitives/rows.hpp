@@ -52,6 +52,12 @@ inline RowLayout row_layout(const DeviceInfo& device, std::int64_t length, std::
   return layout;
 }
 
+/// Whether indices of so many elements take 64 bits, also those of rows behind the last that a group counts.
+inline bool rows_are_wide(std::uint64_t rows, std::uint64_t length) {
+  constexpr std::uint64_t most_together = 1024;
+  return rows * length + most_together > std::uint64_t(settings.index_limit);
+}
+
 /// Whether GPUs may load the first four elements, and every other four after them, as one vector; undefined views may.
 inline bool begins_with_fours(const DeviceInfo& device, std::initializer_list<const TensorView*> data) {
   if (device.cpu && !settings.gpu_forms) return false;

@@ -139,7 +139,7 @@ void scan(Queue& queue, ScanId id, const TensorView& y, const TensorView& x, int
   const DeviceInfo& info = device.info();
   Key key;
   key.id = std::uint8_t(id), key.type = x.dtype, key.indexed = indices.defined();
-  key.wide = shape.rows * shape.length > std::uint64_t(settings.index_limit);
+  key.wide = rows_are_wide(shape.rows, shape.length);
   key.accumulate = accumulator_of(info, id, x.dtype);
   auto run = [&](int phase, const Shape& s, const BufferRef& totals, std::uint64_t chunks) {
     key.layout = layout_of(info, s);

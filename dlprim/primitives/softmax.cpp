@@ -86,7 +86,7 @@ void run(Queue& queue, Key key, Shape shape, int max_items, std::initializer_lis
   key.layout = row_layout(device.info(), std::int64_t(shape.length + (key.shifted ? 3 : 0)), std::int64_t(shape.inner),
                           max_items, 1024, key.pack);
   key.batch = device.info().cpu && !settings.gpu_forms ? 1 : 8;
-  key.wide = shape.rows * shape.length > std::uint64_t(settings.index_limit);
+  key.wide = rows_are_wide(shape.rows, shape.length);
   const std::size_t group = std::size_t(key.layout.lanes) * key.layout.rows;
   const std::size_t groups = (shape.rows + key.layout.rows - 1) / key.layout.rows;
   launch(queue, kernel_of(device, key), NDRange(groups * group, group), Traffic{bytes}, shape, buffers...);

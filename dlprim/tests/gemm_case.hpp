@@ -91,7 +91,7 @@ inline void check(const Case& t, DataType type, std::optional<DataType> other = 
     if (!written[i]) ASSERT_EQ(result[i], c.host(i)) << "element " << i << " outside the result was overwritten";
   const double tolerance = epsilon(result_type) +
                            1e-6 * std::sqrt(double(t.k + 1)) * (type == DataType::float64 ? 1e-8 : 1) +
-                           (t.allow_tf32 ? 1e-3 : 0);
+                           (t.allow_tf32 && type == DataType::float32 ? 1e-3 : 0);
   EXPECT_LE(std::sqrt(error), tolerance * std::sqrt(norm) + 1e-30)
       << name(type) << " " << t.batches << " x " << t.m << " x " << t.n << " x " << t.k << " transposed "
       << t.a_transposed << t.b_transposed << t.c_transposed << " gap " << t.gap << " offset " << t.offset;

@@ -87,16 +87,11 @@ void check(const Case& t) {
     if (!written[i]) ASSERT_EQ(result[i], before[i]) << "element " << i << " outside the result was overwritten";
 }
 
-bool has_units() {
-  const DeviceInfo& info = testing::device().info();
-  return info.nv_inline_ptx && info.nv_compute_capability == 90;
-}
-
 enum class Across { a, b, both };
 
 // Tiles of the device's tables; without its matrix units those that can be formed elsewhere.
 std::vector<std::string> tiles(Across across) {
-  if (!has_units()) return {"128x128x64x128x64x2", "128x128x64x64x128x2"};
+  if (!testing::has_hopper_units()) return {"128x128x64x128x64x2", "128x128x64x64x128x2"};
   std::vector<std::string> all;
   const char* tables[] = {"tma.registers", "tma.registers.transposed", "tma.turned"};
   const char* table = tables[int(across)];
@@ -123,7 +118,8 @@ TEST_P(GemmByRegisters, AgreesWithHost) {
       if (number++ % 3 == 0 || !testing::builds_slowly()) check(t);
     };
     SCOPED_TRACE(text);
-    if (has_units()) run({1, 2000, 2056, 96}), run({9, 640, 776, 40});  // several tiles for a work-group
+    if (testing::has_hopper_units())
+      run({1, 2000, 2056, 96}), run({9, 640, 776, 40});  // several tiles for a work-group
     run({1, 256, 256, 64});
     run({1, 136, 200, 72});
     run({1, 300, 268, 100});

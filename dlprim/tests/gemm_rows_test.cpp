@@ -11,15 +11,10 @@ namespace {
 using namespace testing::products;
 using testing::Variable;
 
-bool has_units() {
-  const DeviceInfo& info = testing::device().info();
-  return info.nv_inline_ptx && info.nv_compute_capability == 90;
-}
-
 // Some of the table's tiles; without Hopper's matrix units those that can be formed elsewhere.
 std::vector<std::string> tiles(DataType type) {
-  if (!has_units() && type == DataType::float32) return {"64x128x32x64x64x2"};
-  if (!has_units()) return {"64x96x64x64x96x2", "128x128x64x128x64x2"};
+  if (!testing::has_hopper_units() && type == DataType::float32) return {"64x128x32x64x64x2"};
+  if (!testing::has_hopper_units()) return {"64x96x64x64x96x2", "128x128x64x128x64x2"};
   std::vector<std::string> all;
   const char* table = type == DataType::float32 ? "tma.tf32" : "tma.16bit";
   const std::vector<TileShape> known = read_tiles(testing::device().info(), table, "tma").shapes;
@@ -40,7 +35,7 @@ void check_rows(DataType type, std::optional<DataType> result = {}) {
       t.b_transposed = t.allow_tf32 = true;
       if (number++ % 3 == 0 || !testing::builds_slowly()) check(t, type, result);
     };
-    if (has_units()) run({1, 2000, 2051, 72});  // several tiles for a work-group
+    if (testing::has_hopper_units()) run({1, 2000, 2051, 72});  // several tiles for a work-group
     run({1, 136, 201, 72});
     run({3, 72, 265, 40, false, true, false, 0, 0, 0.5, -2, Activation::relu, true});
     run({2, 64, 70, 64, false, true, false, 0, 0, 1, 1, Activation::gelu});

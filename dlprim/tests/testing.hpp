@@ -18,6 +18,9 @@ inline Device& device() {
 
 inline Queue& queue() { return device().default_queue(); }
 
+/// Whether the device has Hopper's matrix units and copy engine.
+inline bool has_hopper_units() { return device().info().nv_inline_ptx && device().info().nv_compute_capability == 90; }
+
 /// PoCL and Mesa's rusticl take up to a second to build a kernel: there, tests of many cases in many dtypes and forms take
 /// every third of these, which wanders over all of them. Other devices take all.
 inline bool builds_slowly() { return device().info().vendor == Vendor::pocl || device().info().platform == "rusticl"; }

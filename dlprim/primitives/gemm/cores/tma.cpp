@@ -213,7 +213,7 @@ std::uint8_t bytes_of_c(const GemmKey& key) { return key.split ? 4 : std::uint8_
 std::uint8_t word_of_c(const GemmProblem& problem, const GemmKey& key) {
   const bool split = problem.p.splits > 1;
   const std::size_t bytes = split ? 4 : size_of(result_type(problem));
-  if (key.core == &registers || key.vc >= 4 || bytes == 1) return 0;
+  if (key.core == &registers || key.vc >= 4 || (bytes != 2 && bytes != 4)) return 0;
   if (!split && !vectors(problem, 1).c) return 0;
   return bytes == 4 || vectors(problem, 2).c ? 4 : 2;
 }
