@@ -198,6 +198,9 @@ inline T finished(const fft_lines *lines, fft_line line, uint position, T v, fft
 #if SWAP_OUT
   v = SWAPPED(v);
 #endif
+#if LOAD_KIND == 1 && LENGTH % 2 == 0 && !PART && !CHIRP_OUT && !CHIRP_BOTH
+  if (position == LENGTH / 2) v.y = 0;  // of real numbers, where rounding would leave some
+#endif
   return v * REAL_OF(real_t, lines->scale);
 }
 
