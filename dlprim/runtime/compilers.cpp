@@ -149,6 +149,12 @@ std::string Compilers::Turn::elsewhere(const std::string& options, const std::st
   return {};
 }
 
+std::string Compilers::trial(const std::string& options, const std::string& text) {
+  if (environment::choice("DLPRIM_COMPILERS") == false) return {};
+  const auto companion = start();
+  return companion ? ask(*companion, options, "", text).value_or("") : "";
+}
+
 void Compilers::close_idle() {
   std::lock_guard guard(mutex_);
   running_ -= unsigned(idle_.size());

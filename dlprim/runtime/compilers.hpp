@@ -41,6 +41,10 @@ class Compilers {
     std::unique_ptr<Companion> companion_;
   };
 
+  /// The binary of `text`, built by a process that is started for it alone; empty where that ends, finds an error, or is
+  /// none.
+  std::string trial(const std::string& options, const std::string& text);
+
   /// Ends the processes that have nothing to do.
   void close_idle();
 

@@ -192,11 +192,26 @@ cl::Program ProgramCache::compile_here(const std::string& text, const std::strin
   return program;
 }
 
+std::string ProgramCache::key_of(const std::string& text, const std::string& options, const std::string& target) const {
+  const DeviceInfo& info = device_.info();
+  return digest(info.platform + '\n' + info.name + '\n' + info.version + '\n' + info.driver + '\n' + options + '\n' +
+                target + '\n' + text);
+}
+
+bool ProgramCache::accepts(const KernelSource& source) {
+  const std::string options = device_options(device_) + source.options, text = preprocess(source);
+  const std::string key = key_of(text, options, "");
+  DiskCache& disk = DiskCache::instance();
+  if (disk.is_used() && disk.load(key)) return true;
+  const std::string binary = compilers_->trial(options, text);
+  if (disk.is_used() && !binary.empty()) disk.store(key, binary);
+  return !binary.empty();
+}
+
 cl::Program ProgramCache::program(const std::string& text, const std::string& options, const std::string& target,
                                   const std::string& what) {
   const DeviceInfo& info = device_.info();
-  const std::string key = digest(info.platform + '\n' + info.name + '\n' + info.version + '\n' + info.driver + '\n' +
-                                 options + '\n' + target + '\n' + text);
+  const std::string key = key_of(text, options, target);
   DiskCache& disk = DiskCache::instance();
   auto load = [&](const std::string& binary) {
     return from_binary(device_.context()(), device_.id(), binary, options);

@@ -7,7 +7,50 @@ typedef struct {
   long group_stride, row_stride, column_stride, tap_stride[3];
 } Shape;
 
-#if TAP_OUTER
+#if TAP_OUTER && defined(CPU_DEVICE)
+// A work-item takes BLOCK rows and columns of a tap, 16 of each at a time: in vectors where weights lie along rows, as
+// those of channels last do. BYTES: of an element.
+#if BYTES == 2 || BYTES == 4
+#define T uint
+#define VEC uint16
+#include "lib/vec16.clh"
+#if BYTES == 2
+#define STORED(v) convert_ushort16(v)
+#else
+#define STORED(v) (v)
+#endif
+inline void swap_block(__global const STORAGE(TYPE) *source, long step, __global STORAGE(TYPE) *target, long pitch) {
+  VEC v[16];
+  _Pragma("nounroll") for (int k = 0; k < 16; k++) v[k] = convert_uint16(vload16(0, source + k * step));
+  transpose16(v);
+  _Pragma("unroll") for (int k = 0; k < 16; k++) vstore16(STORED(v[k]), 0, target + k * pitch);
+}
+#else
+#define swap_block(source, step, target, pitch)
+#endif
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_weights(CONST_GLOBAL(STORAGE(TYPE), from),
+                                                                         GLOBAL(STORAGE(TYPE), to), const Shape s) {
+  const long taps = s.taps[0] * s.taps[1] * s.taps[2], plane = s.taps[1] * s.taps[2];
+  const long z = get_global_id(2), group = z / taps, tap = z - group * taps, d = tap / plane;
+  const long h = (tap - d * plane) / s.taps[2], w = tap - d * plane - h * s.taps[2];
+  const long first_row = get_global_id(1) * BLOCK, first = get_global_id(0) * BLOCK, pitch = taps * s.columns;
+  __global const STORAGE(TYPE) *source = CONST_POINTER(STORAGE(TYPE), from) + group * s.group_stride +
+                                         d * s.tap_stride[0] + h * s.tap_stride[1] + w * s.tap_stride[2];
+  __global STORAGE(TYPE) *target = POINTER(STORAGE(TYPE), to) + group * s.rows * pitch + tap * s.columns;
+  const long end = min(first_row + BLOCK, s.rows), last = min(first + BLOCK, s.columns);
+  for (long row = first_row; row < end; row += 16)
+    for (long column = first; column < last; column += 16) {
+      if ((BYTES == 2 || BYTES == 4) && s.row_stride == 1 && row + 16 <= end && column + 16 <= last) {
+        swap_block(source + row + column * s.column_stride, s.column_stride, target + row * pitch + column, pitch);
+        continue;
+      }
+      for (long i = row; i < min(row + 16, end); i++)
+        for (long j = column; j < min(column + 16, last); j++)
+          target[i * pitch + j] = source[i * s.row_stride + j * s.column_stride];
+    }
+}
+#elif TAP_OUTER
 // A work-group takes 32 rows and columns of a tap through local memory: lanes read along rows, where weights of
 // channels last lie, and write along columns. The host defines STEP, the rows that a group copies at once.
 #define TILE 32

@@ -3,6 +3,7 @@
 // j / width * panel + i * pitch + j % width. A work-group is one work-item. The host also defines
 //   T, TA          type to compute in, tag of x
 //   LINES, COUNT   elements that a work-group packs; `width` divides COUNT
+//   PAIRS          1: elements are pairs (gemm/panel.clh); where `odd`, those of the last line have no second one
 #define INDEX long
 #define NOUNROLL _Pragma("nounroll")
 #define VEC CONCAT(T, 16)
@@ -12,11 +13,20 @@
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_pack_panel(
     CONST_GLOBAL(STORAGE(TA), x), GLOBAL(T, y), const long lines, const long count, const long x_batch,
-    const long x_line, const long x_step, const long y_batch, const int width, const long panel, const long pitch) {
+    const long x_line, const long x_step, const long x_other, const long y_batch, const int width, const long panel,
+    const long pitch, const int odd) {
   const long i = get_group_id(0) * LINES, first = get_group_id(1) * COUNT, batch = get_group_id(2);
   __global const STORAGE(TA) *X = CONST_POINTER(STORAGE(TA), x) + batch * x_batch + i * x_line;
   __global T *Y = POINTER(T, y) + batch * y_batch + i * pitch;
   const int some = (int)min(lines - i, (long)LINES);
-  for (long j = first; j < min(first + COUNT, count); j += width)
-    pack(X + j * x_step, x_line, x_step, some, (int)min(count - j, (long)width), Y + j / width * panel, pitch);
+  const int whole = odd && i + some == lines ? some - 1 : some;
+  for (long j = first; j < min(first + COUNT, count); j += width) {
+    const int columns = (int)min(count - j, (long)width);
+    __global T *to = Y + j / width * panel;
+    pack(X + j * x_step, x_line, x_step, x_other, whole, columns, to, pitch);
+#if PAIRS
+    __global const STORAGE(TA) *single = X + j * x_step + whole * x_line;
+    for (int v = 0; v < columns && whole < some; v++) to[whole * pitch + v] = as_float((uint)single[v * x_step]);
+#endif
+  }
 }

@@ -4,6 +4,7 @@
 //   MB, NB, KB   largest tile and slice        MR, NR  rows and columns held in registers
 //   PACKED       1: operands of plain products come packed (gemm_pack_panel): A has a_k 1, B panels [n / NR][k][NR];
 //                p->slices is the length of a slice
+//   BFLOAT16_DOT where elements of packed operands are pairs of bfloat16 (lib/bfloat16_dot.clh); k counts pairs
 // Compilers for CPUs take long, so one program does more than on GPUs: it stores the sums of splits raw, and there is an
 // addend where beta is not 0.
 #define VEC CONCAT(T, 16)
@@ -11,6 +12,13 @@
 #define SPACE __local
 #include "gemm/operands.clh"
 #include "gemm/panel.clh"
+
+#ifdef BFLOAT16_DOT
+#include "lib/bfloat16_dot.clh"
+#define ADD_PRODUCTS(sums, a, b) DOT(sums, a, b)
+#else
+#define ADD_PRODUCTS(sums, a, b) fma(a, b, sums)
+#endif
 
 #define MASK CONCAT(mask_, TT)
 #define mask_f32 int16
@@ -227,7 +235,7 @@ inline void finish_columns(const Output *o, __local const T *sums, int rows, int
       _Pragma("unroll") for (int j = 0; j < WIDTH; j++) bv[j] = vload16(l * (NR / 16) + j, b);                  \
       _Pragma("unroll") for (int i = 0; i < MR; i++) {                                                          \
         const VEC av = (VEC)(row[i][l]);                                                                        \
-        _Pragma("unroll") for (int j = 0; j < WIDTH; j++) acc[i][j] = fma(av, bv[j], acc[i][j]);                \
+        _Pragma("unroll") for (int j = 0; j < WIDTH; j++) acc[i][j] = ADD_PRODUCTS(acc[i][j], av, bv[j]);       \
       }                                                                                                         \
     }                                                                                                           \
     _Pragma("unroll") for (int i = 0; i < MR; i++)                                                              \
@@ -303,11 +311,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(GEMM_ARG
     for (int j = -NR; j < columns; j += NR) {  // A, then the panels: the compiler sees one call
       const bool b = j >= 0;
       pack(b ? B + (n0 + j) * p->b_n + k0 * p->b_k : A + m0 * p->a_m + k0 * p->a_k, b ? p->b_k : p->a_m,
-           b ? p->b_n : p->a_k, b ? depth : rows, b ? min(NR, columns - j) : depth, b ? Bs + j * KB : As,
+           b ? p->b_n : p->a_k, 0, b ? depth : rows, b ? min(NR, columns - j) : depth, b ? Bs + j * KB : As,
            b ? NR : LDA);
     }
 #elif MODE == 1
-    pack(A + m0 * p->a_m + k0 * p->a_k, p->a_m, p->a_k, rows, depth, As, LDA);
+    pack(A + m0 * p->a_m + k0 * p->a_k, p->a_m, p->a_k, 0, rows, depth, As, LDA);
     find_taps(k0, depth, taps, p);
     for (int j = 0; j < columns; j += NR) {
       __local T *panel = Bs + j * KB;
@@ -326,7 +334,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_panel(GEMM_ARG
     for (int i = 0; i < rows; i++)
       for (int r = 0; r < number; r++) {
         const INDEX at = (m0 + i) * p->a_m + runs[r].place.y;
-        copy_line(A + at, p->y_w, p->y_size - tile.batch * p->a_batch - at, runs[r].length,
+        copy_line(A + at, p->y_w, 0, p->y_size - tile.batch * p->a_batch - at, runs[r].length,
                   As + i * LDA + runs[r].at);
       }
     for (int j = 0; j < columns; j += 16) {

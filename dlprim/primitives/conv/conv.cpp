@@ -8,6 +8,7 @@
 
 #include "problem.hpp"
 #include "../../tuning/store.hpp"
+#include "../bfloat16_dot.hpp"
 #include "../gemm/engine.hpp"
 
 namespace dlprim {
@@ -76,6 +77,11 @@ void run_conv(Queue& queue, const ConvProblem& problem) {
 
 std::size_t workspace_limit(const DeviceInfo& device) {
   return std::size_t(environment::number("DLPRIM_CONV_WORKSPACE").value_or(device.cpu ? 16 : 256)) << 20;
+}
+
+bool reads_words_together(const Device& device, DataType type) {
+  if (device.info().cpu) return type == DataType::bfloat16 && bfloat16_dot(device) != 0;
+  return device.info().nv_compute_capability >= 80;
 }
 
 bool tf32_pays(const Device& device, const ConvProblem& problem) {

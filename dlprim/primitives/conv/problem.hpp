@@ -37,6 +37,8 @@ std::size_t workspace_limit(const DeviceInfo& device);
 /// Whether Hopper's matrix units serve a pass in tf32 best, with its channels side by side (the core "gather" of gemm),
 /// be it after a copy.
 bool tf32_pays(const Device& device, const ConvProblem& problem);
+/// Whether the engine's fastest products of 16-bit floats read them side by side: matrix units do, and dot products of CPUs.
+bool reads_words_together(const Device& device, DataType type);
 /// For kernels that add no residual: `run` without it and the activation, which a pass behind adds.
 void add_residual_behind(Queue& queue, const ConvProblem& problem, void (*run)(Queue&, const ConvProblem&));
 

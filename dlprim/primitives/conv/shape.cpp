@@ -79,7 +79,7 @@ Workspace ordered_weights(Queue& queue, const ConvShape& shape, const WeightOrde
     from.offset += std::size_t(order.first[i] * shape.w.stride[i]) * size_of(shape.type);
   }
   const auto size = std::size_t(s.groups * s.rows * s.columns * s.taps[0] * s.taps[1] * s.taps[2]);
-  constexpr std::int64_t block = 16;  // rows and columns of a work-item on CPUs
+  const std::int64_t block = order.tap_outer ? 64 : 16;  // rows and columns of a work-item on CPUs
   struct Key {
     std::uint8_t bytes, tap_outer;
   };
@@ -95,20 +95,21 @@ Workspace ordered_weights(Queue& queue, const ConvShape& shape, const WeightOrde
     return KernelSource("conv/weights.cl", "conv_weights")
         .define("TYPE", type)
         .define("TAP_OUTER", key.tap_outer)
+        .define("BYTES", key.bytes)
         .define("STEP", std::int64_t(lines))
         .define("BLOCK", block);
   });
   Workspace result(queue, std::max<std::size_t>(size, 1) * key.bytes);
-  if (order.tap_outer) {
-    const auto tiles = [](std::int64_t n) { return std::size_t((n + 31) / 32); };
-    const auto planes = std::size_t(s.groups * s.taps[0] * s.taps[1] * s.taps[2]);
-    launch(queue, kernel, NDRange(tiles(s.columns) * 32, tiles(s.rows) * lines, planes, 32, lines, 1), from,
-           result.data(), s);
+  const bool cpu = queue.device().info().cpu;
+  const auto planes = std::size_t(s.groups * (order.tap_outer ? s.taps[0] * s.taps[1] * s.taps[2] : 1));
+  if (cpu) {
+    const auto blocks = [&](std::int64_t n) { return std::size_t((n + block - 1) / block); };
+    launch(queue, kernel, NDRange(blocks(s.columns), blocks(s.rows), planes, 1, 1, 1), from, result.data(), s);
     return result;
   }
-  if (queue.device().info().cpu) {
-    const auto blocks = [](std::int64_t n) { return std::size_t((n + block - 1) / block); };
-    launch(queue, kernel, NDRange(blocks(s.columns), blocks(s.rows), std::size_t(s.groups), 1, 1, 1), from,
+  if (order.tap_outer) {
+    const auto tiles = [](std::int64_t n) { return std::size_t((n + 31) / 32); };
+    launch(queue, kernel, NDRange(tiles(s.columns) * 32, tiles(s.rows) * lines, planes, 32, lines, 1), from,
            result.data(), s);
     return result;
   }

@@ -12,20 +12,20 @@ void pack(Queue& queue, DataType type, std::int64_t batches, const PackedOperand
   const std::int64_t columns = 256 / x.width * x.width;
   const DataType sums = accumulate_type(type);
   struct Key {
-    std::uint16_t type, columns;
+    std::uint16_t type, columns, pairs;
   };
   static KernelCache<Key> cache;
-  Kernel& kernel = cache.get(queue.device(), Key{std::uint16_t(type), std::uint16_t(columns)}, [&] {
+  Kernel& kernel = cache.get(queue.device(), Key{std::uint16_t(type), std::uint16_t(columns), x.other != 0}, [&] {
     KernelSource source("gemm/pack_panel.cl", "gemm_pack_panel");
     source.define("T", sums == DataType::float64 ? "double" : "float").define("TA", tag(type));
-    source.define("LINES", lines).define("COUNT", columns);
+    source.define("LINES", lines).define("COUNT", columns).define("PAIRS", x.other != 0);
     return source;
   });
   launch(queue, kernel,
          NDRange(std::size_t(divide_up(x.lines, lines)), std::size_t(divide_up(x.count, columns)), std::size_t(batches),
                  1, 1, 1),
-         x.data, to, x.lines, x.count, x.batch, x.line, x.step, packed_size(x), std::int32_t(x.width), x.panel,
-         x.pitch);
+         x.data, to, x.lines, x.count, x.batch, x.line, x.step, x.other, packed_size(x), std::int32_t(x.width), x.panel,
+         x.pitch, std::int32_t(x.odd));
 }
 
 BufferRef packed_once(Queue& queue, DataType type, const PackedOperand& x, std::optional<Workspace>& kept) {

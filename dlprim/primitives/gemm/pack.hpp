@@ -12,9 +12,12 @@ namespace dlprim {
 
 /// An operand x of `lines` x `count` elements, element (i, j) at i * line + j * step, to be packed in panels of `width`
 /// columns: element (i, j) at j / width * panel + i * pitch + j % width. `batch`: from matrix to matrix, 0: there is one.
+/// Of bfloat16, an element may be a pair of which the second is `other` elements behind the first.
 struct PackedOperand {
   BufferRef data;
   std::int64_t lines, count, line, step, batch, width, panel, pitch;
+  std::int64_t other = 0;
+  bool odd = false;  ///< pairs along the lines, of which the last has one element only
 };
 
 /// Elements of one packed matrix, of type accumulate_type(type).

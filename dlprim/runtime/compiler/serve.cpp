@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #ifndef _WIN32
 #include <dlprim/runtime/cl.hpp>
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -47,6 +49,13 @@ cl_device_id find_device(const std::string& text) {
   return code == CL_SUCCESS && count > device ? devices[device] : nullptr;
 }
 
+// A driver may end this process at a program that is tried: without a message and a file of its memory.
+void end_in_silence() {
+  const rlimit none{};
+  setrlimit(RLIMIT_CORE, &none);
+  if (const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC); nowhere >= 0) dup2(nowhere, STDERR_FILENO);
+}
+
 std::string compile(cl_context context, cl_device_id device, const std::string& options, const std::string& target,
                     const std::string& text) {
   const char* data = text.data();
@@ -69,6 +78,7 @@ namespace dlprim {
 int serve_compiler(const char* name) {
   // In the background at once: who starts it is no parent that has to wait for it.
   if (const pid_t child = fork(); child != 0) std::_Exit(child < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+  end_in_silence();
   cl_device_id device = find_device(name);
   if (!device) return EXIT_FAILURE;
   cl_int code = CL_SUCCESS;

@@ -124,6 +124,9 @@ class ProgramCache {
   std::unique_ptr<Kernel> begin(const KernelSource& source);
   /// The same, as OpenCL's own kernel.
   cl::Kernel compile(const KernelSource& source);
+  /// Whether the driver's compiler takes a source, found out in another process: some end the one that gives them what
+  /// they do not know. False where no other process can compile. A yes is kept on disk.
+  bool accepts(const KernelSource& source);
   /// Who compiles.
   Compilers& compilers() noexcept { return *compilers_; }
   /// The full text handed to the OpenCL compiler, includes resolved. Throws Error for an unknown file.
@@ -131,6 +134,7 @@ class ProgramCache {
 
  private:
   void refuse_defects(const KernelSource& source) const;
+  std::string key_of(const std::string& text, const std::string& options, const std::string& target) const;
   cl::Program program(const std::string& text, const std::string& options, const std::string& target,
                       const std::string& what);
   cl::Program compile_here(const std::string& text, const std::string& options, const std::string& what);

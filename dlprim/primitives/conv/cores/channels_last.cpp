@@ -8,13 +8,17 @@ namespace dlprim::conv_cores {
 
 namespace {
 
+// Cores for CPUs write channels side by side as well.
 void run_copies(Queue& queue, const ConvProblem& problem) {
   const ConvPass pass = problem.pass;
-  const ChannelsLast x(queue, problem.x, reads_x(pass) ? Copy::filled : Copy::none);
-  const ChannelsLast y(queue, problem.y, reads_y(pass) ? Copy::filled : Copy::none);
+  const Copy result = queue.device().info().cpu ? Copy::empty : Copy::none;
+  const ChannelsLast x(queue, problem.x, reads_x(pass) ? Copy::filled : result);
+  const ChannelsLast y(queue, problem.y, reads_y(pass) ? Copy::filled : result);
   const ChannelsLast weights(queue, problem.weights, pass == ConvPass::weights ? Copy::empty : Copy::none);
   run_conv(queue, problem.with(queue, x.view(), weights.view(), y.view(), problem.shape.groups));
   if (weights.is_copy()) copy(queue, problem.weights, weights.view());
+  if (!reads_x(pass) && x.is_copy()) copy(queue, problem.x, x.view());
+  if (!reads_y(pass) && y.is_copy()) copy(queue, problem.y, y.view());
 }
 
 const char* decline(const Device& device, const ConvProblem& problem, bool forced) {
@@ -33,10 +37,12 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
   }
   if (elements == 0) return "channels lie side by side";
   if (forced) return nullptr;
-  if (device.info().nv_compute_capability < 80) return "the device has no matrix units that it can use";
+  if (!reads_words_together(device, s.type)) return "the device has no matrix units that it can use";
   // A pointwise convolution reads points side by side where they are aligned.
   const bool strided = s.stride[0] * s.stride[1] * s.stride[2] > 1;
-  if (s.taps() == 1 && !strided && s.y.size[0] * s.y.size[1] * s.y.size[2] % 4 == 0) return "points lie side by side";
+  const bool plain = !(device.info().cpu && problem.pass == ConvPass::weights);
+  if (plain && s.taps() == 1 && !strided && s.y.size[0] * s.y.size[1] * s.y.size[2] % 4 == 0)
+    return "points lie side by side";
   if (tf32) return nullptr;
   static tuning::Numbers<2> costs("conv.channels_last");
   const auto& [an_element, start] = costs(device);

@@ -69,8 +69,9 @@ GemmProblem as_plain(GemmProblem problem) {
 }
 
 // Whether Hopper's copy engine brings the operands as they lie, and the products are large: launches of small ones take
-// longer.
+// longer. On CPUs, whether they have dot products for them.
 bool plain_pays(const Device& device, const GemmProblem& plain) {
+  if (device.info().cpu) return plain.p.k % 2 == 0 && reads_words_together(device, plain.type);
   const GemmCores& cores = all_gemm_cores();
   const auto& p = plain.p;
   if (!cores.forced()) {
@@ -150,7 +151,7 @@ void backward_data_phase(Queue& queue, const ConvShape& s, const TensorView& bia
   problem.channel_inner = tap_outer;
   WeightOrder order{per_group_x, per_group_y, s.w.channel_stride, s.w.outer_stride, per_group_y * s.w.outer_stride, {},
                     {},          {},          tap_outer};
-  std::int64_t out[3], taps[3], places = 1, tap_count = 1, base = 0;
+  std::int64_t out[3], taps[3], places = 1, tap_count = 1, base = 0, from = 0;
   for (int i = 0; i < 3; i++) {
     out[i] = phase[i].size, taps[i] = phase[i].taps;
     places *= out[i], tap_count *= taps[i], base += offset[i] * s.x.stride[i];
@@ -162,11 +163,18 @@ void backward_data_phase(Queue& queue, const ConvShape& s, const TensorView& bia
   if (p.n == 0) return;
   Workspace weights;
   set_gather(problem, s.y, out, taps, per_group_y);
-  if (p.k > 0) weights = ordered_weights(queue, s, order);
-  else
-    for (auto& t : p.taps) t = 1;
-  problem.a = p.k > 0 ? weights.data() : s.w.data;
-  p.a_m = p.k, p.a_k = 1, p.a_batch = p.m * p.k, p.b_batch = per_group_y * s.y.channel_stride;
+  p.b_batch = per_group_y * s.y.channel_stride;
+  if (tap_count == 1 && queue.device().info().cpu) {  // whose cores read rows of any strides
+    for (int i = 0; i < 3; i++) from += phase[i].first_tap * s.w.stride[i];
+    problem.a = at(s.w.data, from, s.type);
+    p.a_m = s.w.channel_stride, p.a_k = s.w.outer_stride, p.a_batch = per_group_y * s.w.outer_stride;
+  } else {
+    if (p.k > 0) weights = ordered_weights(queue, s, order);
+    else
+      for (auto& t : p.taps) t = 1;
+    problem.a = p.k > 0 ? weights.data() : s.w.data;
+    p.a_m = p.k, p.a_k = 1, p.a_batch = p.m * p.k;
+  }
   problem.c = at(s.x.data, base, s.type), p.c_m = s.x.channel_stride, p.c_batch = per_group_x * p.c_m;
   p.y_n = s.x.outer_stride;
   for (int i = 0; i < 3; i++) {

@@ -12,7 +12,7 @@ namespace dlprim::conv_cores {
 
 namespace {
 
-constexpr std::int64_t windows_of_group = 128, items = 128;
+constexpr std::int64_t windows_of_group = 128, most_items = 128;
 constexpr std::int64_t most_local = 16384;  // bytes
 
 // Elements of a window along the last dimension, whole chunks.
@@ -27,8 +27,10 @@ struct Rows {
 };
 
 struct Key {
-  std::uint16_t bytes, channels, taps, length, stride;
+  std::uint16_t bytes, channels, taps, length, stride, items;
 };
+
+std::int64_t items_of(const Device& device) { return device.info().cpu ? 1 : most_items; }
 
 Kernel& kernel_for(Device& device, const Key& key) {
   static KernelCache<Key> cache;
@@ -37,7 +39,7 @@ Kernel& kernel_for(Device& device, const Key& key) {
     source.define("T", key.bytes == 2 ? "ushort" : "uint").define("VECTOR", key.bytes == 2 ? "ushort8" : "uint4");
     source.define("CHUNK", 16 / key.bytes).define("CHANNELS", key.channels).define("TAPS", key.taps);
     source.define("LENGTH", key.length).define("STRIDE", key.stride);
-    return source.define("WINDOWS", windows_of_group).define("ITEMS", items);
+    return source.define("WINDOWS", windows_of_group).define("ITEMS", key.items);
   });
 }
 
@@ -56,8 +58,9 @@ TensorView lay_windows(Queue& queue, const ConvProblem& problem, Workspace& memo
             s.y.size[2],
             s.padding[2],
             divide_up(s.y.size[2], windows_of_group)};
+  const auto items = std::size_t(items_of(queue.device()));
   const Key key{std::uint16_t(size_of(s.type)), std::uint16_t(s.w.channels), std::uint16_t(s.w.size[2]),
-                std::uint16_t(view.sizes[1]), std::uint16_t(s.stride[2])};
+                std::uint16_t(view.sizes[1]),   std::uint16_t(s.stride[2]),  std::uint16_t(items)};
   const auto groups = std::size_t(s.x.outer * s.x.size[0] * s.x.size[1] * rows.segments);
   launch(queue, kernel_for(queue.device(), key), NDRange(groups * items, items), problem.x.data, memory.data(), rows);
   return view;
@@ -86,10 +89,10 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
   const std::int64_t pixels = (windows_of_group - 1) * s.stride[2] + s.w.size[2];
   if (s.dilation[2] != 1 || s.stride[2] > most_local || pixels * s.w.channels * 4 + 16 > most_local)
     return "windows lie far apart";
-  if (device.info().max_work_group < items || device.info().local_memory < most_local)
+  if (device.info().max_work_group < std::size_t(items_of(device)) || device.info().local_memory < most_local)
     return "the device's work-groups are too small";
   if (forced) return nullptr;
-  if (device.info().nv_compute_capability < 80) return "the device has no matrix units that it can use";
+  if (!reads_words_together(device, s.type)) return "the device has no matrix units that it can use";
   static tuning::Numbers<2> results("conv.row_windows"), gradients("conv.row_windows.weights");
   const auto& [an_element, start] = (problem.pass == ConvPass::weights ? gradients : results)(device);
   const double elements = double(s.x.outer * s.x.size[0] * s.x.size[1]) * double(s.y.size[2] * window_length(problem));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The engine's cores for CPUs, on operands as they are (panel) or packed beforehand (packed).
+// The engine's cores for CPUs, on operands as they are (panel) or packed beforehand (packed, and bfloat16: in pairs for
+// the CPU's dot products).
 #include <optional>
 
+#include "../../bfloat16_dot.hpp"
 #include "../core.hpp"
 #include "../pack.hpp"
 
@@ -9,7 +11,7 @@ namespace dlprim::gemm_cores {
 
 namespace {
 
-extern const GemmCore on_operands, on_packed;
+extern const GemmCore on_operands, on_packed, on_pairs;
 
 const std::vector<PanelShape>& panels(const Device& device, DataType type) {
   static tuning::PerDevice<std::vector<PanelShape>> singles(
@@ -62,11 +64,10 @@ struct Packed {
   std::int64_t batch;
 };
 
-Packed pack(Queue& queue, const GemmProblem& problem, const PackedOperand& x) {
+Packed pack(Queue& queue, const GemmProblem& problem, DataType type, const PackedOperand& x) {
   const std::int64_t batches = x.batch ? problem.batches : 1, size = packed_size(x);
-  Packed result{Workspace(queue, std::size_t(size * batches) * size_of(accumulate_type(problem.type))),
-                x.batch ? size : 0};
-  dlprim::pack(queue, problem.type, batches, x, result.memory.data());
+  Packed result{Workspace(queue, std::size_t(size * batches) * size_of(accumulate_type(type))), x.batch ? size : 0};
+  dlprim::pack(queue, type, batches, x, result.memory.data());
   return result;
 }
 
@@ -82,23 +83,45 @@ PanelShape packed_shape(const Device& device, DataType type) {
   return shape;
 }
 
-// Whether A serves as it is.
-bool reads_directly(const GemmProblem& problem) {
-  return problem.p.a_k == 1 && accumulate_type(problem.type) == problem.type;
+// An operand as the product reads it: from its type, or of pairs of bfloat16 along k, of which k then counts half as many.
+// Pairs that lie in memory as such are read as floats.
+struct Operand {
+  DataType type;
+  std::int64_t k, line, batch, other;
+};
+
+Operand operand(const GemmProblem& problem, bool pairs, BufferRef data, std::int64_t k, std::int64_t line,
+                std::int64_t batch) {
+  if (!pairs) return {problem.type, k, line, batch, 0};
+  const bool whole = k == 1 && line % 2 == 0 && batch % 2 == 0 && data.offset % sizeof(float) == 0;
+  if (whole) return {DataType::float32, 1, line / 2, batch / 2, 0};
+  return {problem.type, 2 * k, line, batch, k};
 }
 
-// Whether packing once takes less time than packing in each tile, in elements.
-bool packing_pays(const Device& device, const GemmProblem& problem) {
-  static tuning::Numbers<2> numbers("gemm.packed");
-  const auto& [in_a_tile, launch] = numbers(device);
+Operand operand_a(const GemmProblem& problem, bool pairs) {
+  return operand(problem, pairs, problem.a, problem.p.a_k, problem.p.a_m, problem.p.a_batch);
+}
+
+Operand operand_b(const GemmProblem& problem, bool pairs) {
+  return operand(problem, pairs, problem.b, problem.p.b_k, problem.p.b_n, problem.p.b_batch);
+}
+
+// Whether A serves as it is.
+bool reads_directly(const Operand& a) { return a.k == 1 && accumulate_type(a.type) == a.type; }
+
+// Whether packing once takes less time than packing in each tile, in elements; products of pairs take less, too.
+bool packing_pays(const Device& device, const GemmProblem& problem, bool pairs) {
+  static tuning::Numbers<3> numbers("gemm.packed");
+  const auto& [in_a_tile, launch, saved] = numbers(device);
   const auto& p = problem.p;
   const PanelShape shape = panels(device, problem.type)[0];
   const std::int64_t in_tiles = p.m * divide_up(p.n, shape.nb) + p.n * divide_up(p.m, shape.mb);
   const std::int64_t b = p.n * (p.b_batch ? problem.batches : 1), a = p.m * (p.a_batch ? problem.batches : 1);
-  const bool direct = reads_directly(problem);
+  const bool direct = reads_directly(operand_a(problem, pairs));
   const std::int64_t once = direct ? b : a + b;
   const double launches = (direct ? 1 : 2) * launch * device.info().compute_units;
-  return in_a_tile * double(in_tiles * problem.batches * p.k) > double(once * p.k) + launches;
+  const double products = pairs ? saved * double(p.m * p.n * problem.batches) : 0;
+  return in_a_tile * double(in_tiles * problem.batches * p.k) + products * double(p.k) > double(once * p.k) + launches;
 }
 
 // A plain problem with the operand to be packed, B, as the smaller one where the other need not be.
@@ -107,39 +130,44 @@ GemmProblem arranged(GemmProblem problem) {
   return problem;
 }
 
-void pack_and_run(Queue& queue, GemmProblem problem) {
+void pack_and_run(Queue& queue, const GemmCore& core, GemmProblem problem, bool pairs) {
   auto& p = problem.p;
   const PanelShape shape = packed_shape(queue.device(), problem.type);
-  const Packed b = pack(queue, problem,
-                        {.data = problem.b,
-                         .lines = p.k,
-                         .count = p.n,
-                         .line = p.b_k,
-                         .step = p.b_n,
-                         .batch = p.b_batch,
-                         .width = shape.nr,
-                         .panel = p.k * shape.nr,
-                         .pitch = shape.nr});
-  std::optional<Packed> a;
-  if (!reads_directly(problem)) {
+  const Operand a = operand_a(problem, pairs), b = operand_b(problem, pairs);
+  if (pairs) p.k /= 2;
+  const Packed packed_b = pack(queue, problem, b.type,
+                               {.data = problem.b,
+                                .lines = p.k,
+                                .count = p.n,
+                                .line = b.k,
+                                .step = b.line,
+                                .batch = b.batch,
+                                .width = shape.nr,
+                                .panel = p.k * shape.nr,
+                                .pitch = shape.nr,
+                                .other = b.other});
+  std::optional<Packed> packed_a;
+  p.a_m = a.line, p.a_batch = a.batch;
+  if (!reads_directly(a)) {
     constexpr std::int64_t width = 256;  // no panels
     const std::int64_t pitch = divide_up(p.k, 16) * 16 + 16;  // off the powers of two that would share cache sets
-    a = pack(queue, problem,
-             {.data = problem.a,
-              .lines = p.m,
-              .count = p.k,
-              .line = p.a_m,
-              .step = p.a_k,
-              .batch = p.a_batch,
-              .width = width,
-              .panel = width,
-              .pitch = pitch});
-    problem.a = a->memory.data(), p.a_batch = a->batch, p.a_m = pitch, p.a_k = 1;
+    packed_a = pack(queue, problem, a.type,
+                    {.data = problem.a,
+                     .lines = p.m,
+                     .count = p.k,
+                     .line = a.line,
+                     .step = a.k,
+                     .batch = a.batch,
+                     .width = width,
+                     .panel = width,
+                     .pitch = pitch,
+                     .other = a.other});
+    problem.a = packed_a->memory.data(), p.a_batch = packed_a->batch, p.a_m = pitch, p.a_k = 1;
   }
-  problem.b = b.memory.data(), p.b_batch = b.batch, p.b_k = shape.nr, p.b_n = p.k;
+  problem.b = packed_b.memory.data(), p.b_batch = packed_b.batch, p.b_k = shape.nr, p.b_n = p.k;
   p.slices = even_piece(p.k, shape.kb, 8);
   set_tiles(problem, shape, p.slices, queue.device().info());
-  launch_panels(queue, on_packed, problem, shape);
+  launch_panels(queue, core, problem, shape);
 }
 
 const char* decline_panel(const Device& device, const GemmProblem& problem, bool forced) {
@@ -158,17 +186,40 @@ const char* decline_packed(const Device& device, const GemmProblem& problem, boo
   if (problem.mode != GemmMode::plain) return "only for plain products";
   if (const char* reason = decline_panel(device, problem, forced)) return reason;
   if (forced) return nullptr;
-  if (!packing_pays(device, arranged(problem))) return "too small a product for packing to pay";
+  if (!packing_pays(device, arranged(problem), false)) return "too small a product for packing to pay";
   return nullptr;
 }
 
-void run_packed(Queue& queue, const GemmProblem& problem) { pack_and_run(queue, arranged(problem)); }
+void run_packed(Queue& queue, const GemmProblem& problem) { pack_and_run(queue, on_packed, arranged(problem), false); }
 
-void define_panels(KernelSource& source, const Device&, const GemmKey& key) {
-  if (key.core == &on_packed) source.define("PACKED", 1);
+const char* decline_pairs(const Device& device, const GemmProblem& problem, bool forced) {
+  if (problem.type != DataType::bfloat16) return "only for bfloat16";
+  if (problem.mode != GemmMode::plain) return "only for plain products";
+  if (const char* reason = decline_panel(device, problem, forced)) return reason;
+  if (!device.info().cpu || !bfloat16_dot(device)) return "the CPU or its driver has no dot products of bfloat16";
+  if (problem.p.k % 2 != 0) return "k is odd";
+  if (forced) return nullptr;
+  if (!packing_pays(device, arranged(problem), true)) return "too small a product for packing to pay";
+  return nullptr;
+}
+
+void run_pairs(Queue& queue, const GemmProblem& problem) { pack_and_run(queue, on_pairs, arranged(problem), true); }
+
+void define_panels(KernelSource& source, const Device& device, const GemmKey& key) {
+  if (key.core != &on_operands) source.define("PACKED", 1);
+  if (key.core == &on_pairs) source.define("BFLOAT16_DOT", bfloat16_dot(device));
   define_shape(source, key, {"MR", "NR", "MB", "NB", "KB"});
 }
 
+constexpr GemmCore on_pairs{.name = "bfloat16",
+                            .order = 275,
+                            .kernel = "panel",
+                            .decline = decline_pairs,
+                            .run = run_pairs,
+                            .define = define_panels,
+                            .copies = true,
+                            .a_of_sums = true,
+                            .b_of_sums = true};
 constexpr GemmCore on_packed{.name = "packed",
                              .order = 300,
                              .kernel = "panel",
@@ -188,6 +239,7 @@ constexpr GemmCore on_operands{.name = "panel",
 }  // namespace
 
 void panel(GemmCores& cores) {
+  cores.add(on_pairs);
   cores.add(on_packed);
   cores.add(on_operands);
 }
