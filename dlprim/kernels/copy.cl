@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // to[i + j * to_stride] = from[j + i * from_stride] for every matrix of a batch: a copy between a row-major and a
 // column-major layout. FROM, TO: tags; CAST(v) converts; BATCH_DIMS dimensions besides the two; on GPUs
-// work-groups of TILE x LINES.
+// work-groups of TILE x LINES. BITS: 16 or 32 where elements of so many are copied as they are, else 0.
 #include "lib/types.clh"
 #include "lib/indexing.clh"
 
@@ -12,7 +12,34 @@ typedef struct {
   int from_strides[MAX_BATCH_DIMS], to_strides[MAX_BATCH_DIMS];
 } Parameters;
 
-#ifndef CPU_DEVICE
+#if defined(CPU_DEVICE) && BITS
+#define T uint
+#define VEC uint16
+#include "lib/vec16.clh"
+#if BITS == 16
+#define AS_STORED(v) convert_ushort16(v)
+typedef ushort bits_t;
+#else
+#define AS_STORED(v) (v)
+typedef uint bits_t;
+#endif
+// Whole blocks of 16 x 16 elements, in registers.
+inline void transpose_blocks(__global bits_t *y, int to_stride, __global const bits_t *x, int from_stride, int width,
+                             int height) {
+  for (int j = 0; j < height; j += 16)
+    for (int i = 0; i < width; i += 16) {
+      VEC v[16];
+      _Pragma("unroll") for (int k = 0; k < 16; k++)
+        v[k] = convert_uint16(vload16(0, x + j + (i + k) * from_stride));
+      transpose16(v);
+      _Pragma("unroll") for (int k = 0; k < 16; k++) vstore16(AS_STORED(v[k]), 0, y + i + (j + k) * to_stride);
+    }
+}
+#endif
+
+#ifdef CPU_DEVICE
+__attribute__((reqd_work_group_size(1, 1, 1)))
+#else
 __attribute__((reqd_work_group_size(TILE, LINES, 1)))
 #endif
 __kernel void transpose(GLOBAL(STORAGE(TO), to), CONST_GLOBAL(STORAGE(FROM), from), const Parameters p) {
@@ -29,8 +56,14 @@ __kernel void transpose(GLOBAL(STORAGE(TO), to), CONST_GLOBAL(STORAGE(FROM), fro
   const uint left = get_group_id(0) * TILE, top = get_group_id(1) * TILE;
 #ifdef CPU_DEVICE
   const uint right = min(left + TILE, p.width), bottom = min(top + TILE, p.height);
+  uint done_i = 0, done_j = 0;  // of the tile by blocks
+#if BITS
+  done_i = (right - left) / 16 * 16, done_j = (bottom - top) / 16 * 16;
+  transpose_blocks((__global bits_t *)y + left + (int)top * p.to_stride, p.to_stride,
+                   (__global const bits_t *)x + top + (int)left * p.from_stride, p.from_stride, done_i, done_j);
+#endif
   for (uint j = top; j < bottom; j++)
-    for (uint i = left; i < right; i++)
+    for (uint i = j < top + done_j ? left + done_i : left; i < right; i++)
       STORE(TO, y, i + (int)j * p.to_stride, CAST(LOAD(FROM, x, j + (int)i * p.from_stride)));
 #else
   __local STORAGE(FROM) block[TILE][TILE + 1];

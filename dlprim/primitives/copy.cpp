@@ -74,6 +74,8 @@ void transpose(Queue& queue, const Plan& plan, int crossing) {
     source.define("FROM", tag(from.dtype)).define("TO", tag(to.dtype)).define("BATCH_DIMS", key.batch_dims);
     source.define("MAX_BATCH_DIMS", max_batch_dims).define("TILE", tile);
     source.define("LINES", std::int64_t(lines));
+    const std::int64_t bytes = from.dtype == to.dtype ? std::int64_t(size_of(from.dtype)) : 0;
+    source.define("BITS", bytes == 2 || bytes == 4 ? 8 * bytes : 0);
     source.define("CAST(v)", cl_cast(from.dtype, to.dtype, "v"));
     return source;
   });
