@@ -170,7 +170,7 @@ void expect_expected(Problem& x, const std::vector<double>& factors = {}) {
 class Attention : public ::testing::TestWithParam<const char*> {
  protected:
   Attention() : forced_("DLPRIM_ATTENTION", GetParam()) {}
-  bool mma() const { return std::strcmp(GetParam(), "tiled") != 0 && std::strcmp(GetParam(), "products") != 0; }
+  bool mma() const { return std::strchr("tpb", GetParam()[0]) == nullptr; }  // not tiled, products and blocks
   // Emulated kernels take seconds to compile, too: fewer variants of them.
   bool slow() const { return builds_slowly() || (mma() && device().info().nv_compute_capability < 80); }
   std::vector<DataType> types() const {
@@ -593,7 +593,7 @@ TEST(AttentionGradients, WideRowsAndManyKeys) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Candidates, Attention,
-                         ::testing::Values("wgmma", "wgmma_backward", "mma", "products", "tiled"),
+                         ::testing::Values("wgmma", "wgmma_backward", "mma", "products", "tiled", "blocks"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
