@@ -3,6 +3,8 @@
 // bfloat16.
 #include <dlprim/primitives/copy.hpp>
 
+#include <cmath>
+
 #include "../../bfloat16_dot.hpp"
 #include "../visible.hpp"
 
@@ -50,6 +52,13 @@ const Tile* tile_for(const Device& device, const AttentionProblem& x) {
   return nullptr;
 }
 
+// Work-items where the problem is only asked for, which leaves open how many heads share keys.
+double busy(const AttentionProblem& problem) {
+  const auto& p = problem.p;
+  const double heads = *problem.other_scores / (double(std::max(p.queries, 1)) * std::max(p.keys, 1));
+  return problem.backward ? heads : heads * std::ceil(double(p.queries) / tiles[0].queries);
+}
+
 const char* decline(const Device& device, const AttentionProblem& problem, bool forced) {
   const auto& p = problem.p;
   if (problem.type == DataType::float64) return "sums in float32";
@@ -58,8 +67,7 @@ const char* decline(const Device& device, const AttentionProblem& problem, bool 
   if (!device.info().cpu) return "only for CPUs";
   if (std::int64_t(p.batch) * p.heads * p.queries >= 1 << 30) return "too many rows";
   if (!tile_for(device, problem)) return "blocks do not fit in local memory";
-  const double of_a_head = double(p.queries) * p.keys, units = device.info().compute_units;
-  if (problem.backward && problem.other_scores && !forced && *problem.other_scores < units / 2 * of_a_head)
+  if (problem.other_scores && !forced && busy(problem) < 0.5 * device.info().compute_units)
     return "products and softmax keep more of the device's units busy";
   return nullptr;
 }
