@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "contrib.hpp"
 #include "optimize.hpp"
 
 namespace dlprim {
@@ -38,6 +39,12 @@ Kind kind_of(const Network& network, const Node& node) {
   return single && all_are(node, "strides", 1) && all_are(node, "pads", 0) ? Kind::pointwise : Kind::dense;
 }
 
+// Whether an operator makes numbers of a scale's steps of an image, or the other way round.
+bool quantizes(const Node& node) {
+  return (node.domain.empty() || node.domain == contrib_domain) &&
+         (node.type == "QuantizeLinear" || node.type == "DequantizeLinear");
+}
+
 // Elementwise operators, whose results lie as what they read.
 bool keeps_layout(const Node& node) {
   static const std::set<std::string> types{"Add",  "Mul",  "Sub",       "Div", "Relu",      "Clip",       "Sigmoid",
@@ -58,6 +65,7 @@ class Layouts {
       if (kind != Kind::none && node.inputs.size() > 3) join(node, 3);  // what is added
       if (keeps_layout(node))
         for (std::size_t i = 0; i < node.inputs.size(); i++) join(node, i);
+      if (quantizes(node)) join(node, 0);
     }
     // A part takes it for its depthwise convolutions, unless others would have to read it so.
     std::set<int> wanted, refused;
