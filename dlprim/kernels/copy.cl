@@ -37,10 +37,10 @@ inline void transpose_blocks(__global bits_t *y, int to_stride, __global const b
 }
 #endif
 
-#ifdef CPU_DEVICE
-__attribute__((reqd_work_group_size(1, 1, 1)))
-#else
+#ifndef CPU_DEVICE
 __attribute__((reqd_work_group_size(TILE, LINES, 1)))
+#elif BITS  // else compilers make vectors of neighbouring tiles
+__attribute__((reqd_work_group_size(1, 1, 1)))
 #endif
 __kernel void transpose(GLOBAL(STORAGE(TO), to), CONST_GLOBAL(STORAGE(FROM), from), const Parameters p) {
   __global STORAGE(TO) *restrict y = POINTER(STORAGE(TO), to);

@@ -21,8 +21,8 @@ bool cpu_has_dot() {
 
 constexpr const char* trial = R"(
 #include "lib/bfloat16_dot.clh"
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void dot_trial(__global float *y, __global const float *x) {
-  vstore16(DOT((float16)(0), vload16(0, x), vload16(1, x)), 0, y);
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void dot_trial(__global ushort *y, __global const float *x) {
+  vstore16(ROUND_TO_BFLOAT16(ADD_PRODUCTS((float16)(0), vload16(0, x), vload16(1, x))), 0, y);
 }
 )";
 

@@ -12,13 +12,7 @@
 #define SPACE __local
 #include "gemm/operands.clh"
 #include "gemm/panel.clh"
-
-#ifdef BFLOAT16_DOT
 #include "lib/bfloat16_dot.clh"
-#define ADD_PRODUCTS(sums, a, b) DOT(sums, a, b)
-#else
-#define ADD_PRODUCTS(sums, a, b) fma(a, b, sums)
-#endif
 
 #define MASK CONCAT(mask_, TT)
 #define mask_f32 int16

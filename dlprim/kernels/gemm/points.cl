@@ -11,14 +11,8 @@
 #define ACTIVATED VEC
 #include "gemm/operands.clh"
 #define DIRECT (!RESIDUAL && !ACTIVE)
-#include "lib/vectors.clh"
-
-#ifdef BFLOAT16_DOT
 #include "lib/bfloat16_dot.clh"
-#define ADD_PRODUCTS(sums, a, b) DOT(sums, a, b)
-#else
-#define ADD_PRODUCTS(sums, a, b) fma(a, b, sums)
-#endif
+#include "lib/vectors.clh"
 #if ROUNDS
 #define RESULT(v) ROUND_TO_BFLOAT16(v)
 #else

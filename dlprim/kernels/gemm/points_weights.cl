@@ -8,15 +8,13 @@
 #define VEC float16
 #define ACTIVATED VEC
 #include "gemm/operands.clh"
+#include "lib/bfloat16_dot.clh"
 #include "lib/vectors.clh"
 
 #ifdef BFLOAT16_DOT
-#include "lib/bfloat16_dot.clh"
-#define ADD_PRODUCTS(sums, a, b) DOT(sums, a, b)
 #define EACH 2  // points of an element
 typedef uint16 Row;
 #else
-#define ADD_PRODUCTS(sums, a, b) fma(a, b, sums)
 #define EACH 1
 typedef float16 Row;
 #endif

@@ -38,6 +38,7 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
   if (elements == 0) return "channels lie side by side";
   if (forced) return nullptr;
   if (!reads_words_together(device, s.type)) return "the device has no matrix units that it can use";
+  if (device.info().cpu && s.groups > 1) return "groups are read in rows";
   // A pointwise convolution reads points side by side where they are aligned.
   const bool strided = s.stride[0] * s.stride[1] * s.stride[2] > 1;
   const bool plain = !(device.info().cpu && problem.pass == ConvPass::weights);
