@@ -9,6 +9,7 @@
 
 #include "check.hpp"
 #include "planes.hpp"
+#include "pool_last.hpp"
 
 namespace dlprim {
 
@@ -218,6 +219,8 @@ void max_pool(Queue& queue, const TensorView& in, const TensorView& out, const T
   }
   if (!indices.defined() && out.numel() > 0 && by_rows(queue.device(), in, out, window))
     return max_by_rows(queue, in, out, window);
+  if (!indices.defined() && out.numel() > 0 && has_max_last(queue.device(), in, out, window))
+    return max_last(queue, in, out, window);
   run(queue, key_of(max_forward, in, out, indices, out, window), p, out, traffic_of(in, out, indices), in.data,
       out.data, indices.data, samples.data);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Products of bfloat16 in pairs, and convolutions of images whose channels lie side by side, by the cores for CPUs.
-#include "bfloat16_dot.hpp"
+#include "dot_products.hpp"
 #include "conv/problem.hpp"
 #include "conv_case.hpp"
 #include "gemm/core.hpp"

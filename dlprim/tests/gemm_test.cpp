@@ -396,7 +396,7 @@ TEST(Gemm, DivisionByMultiplication) {
 
 // Words along k or not, whole or not, sizes at the tile's edges; what only other cores take, too.
 TEST(Gemm, BytesWithInt32Results) {
-  for (const char* candidate : {"dot", "floats", "matrix_bytes8", "matrix_bytes16", "gemv", "reference"}) {
+  for (const char* candidate : {"dot", "floats", "byte_dot", "matrix_bytes8", "matrix_bytes16", "gemv", "reference"}) {
     const testing::Variable forced("DLPRIM_GEMM", candidate);
     for (const DataType type : {DataType::int8, DataType::uint8}) {
       check({1, 64, 65, 32, false, true}, type, DataType::int32);
@@ -411,8 +411,7 @@ TEST(Gemm, BytesWithInt32Results) {
 }
 
 // Sums longer than float32 is exact for, of the largest products.
-TEST(Gemm, BytesAsFloatsAreExact) {
-  const testing::Variable forced("DLPRIM_GEMM", "floats");
+TEST(Gemm, LongSumsOfBytesAreExact) {
   const std::int64_t m = 9, k = 2500, n = 10;
   const auto check_filled = [&](auto filled, DataType type) {
     const std::vector<decltype(filled)> a(std::size_t(m * k), filled), b(std::size_t(k * n), filled);
@@ -421,9 +420,12 @@ TEST(Gemm, BytesAsFloatsAreExact) {
     gemm(testing::queue(), {da.data(), type, {m, k}}, {db.data(), type, {k, n}}, {c.data(), DataType::int32, {m, n}});
     EXPECT_EQ(c.read(), std::vector<std::int32_t>(std::size_t(m * n), std::int32_t(k * filled * filled)));
   };
-  check_filled(std::int8_t(-128), DataType::int8);
-  check_filled(std::int8_t(127), DataType::int8);
-  check_filled(std::uint8_t(255), DataType::uint8);
+  for (const char* candidate : {"floats", "byte_dot"}) {
+    const testing::Variable forced("DLPRIM_GEMM", candidate);
+    check_filled(std::int8_t(-128), DataType::int8);
+    check_filled(std::int8_t(127), DataType::int8);
+    check_filled(std::uint8_t(255), DataType::uint8);
+  }
 }
 
 // On a device of Intel that lists the extension, with the sub-groups that the core is for, and on no other.

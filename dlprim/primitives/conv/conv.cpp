@@ -8,7 +8,7 @@
 
 #include "problem.hpp"
 #include "../../tuning/store.hpp"
-#include "../bfloat16_dot.hpp"
+#include "../dot_products.hpp"
 #include "../gemm/engine.hpp"
 
 namespace dlprim {

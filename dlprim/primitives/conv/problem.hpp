@@ -53,6 +53,8 @@ inline std::int64_t chunk_of(const ConvProblem& problem) {
 }
 /// Elements of a row of a window, the most that the core "row_windows" lays side by side.
 constexpr std::int64_t longest_window = 64;
+/// A forward pass as a product with gathered windows, but for the weights, whose rows it does not set.
+GemmProblem windows_product(const ConvProblem& problem, bool channel_inner);
 /// The weights' gradient as one product, whose sums run over the points. Throws ValidationError where its taps lie apart.
 GemmProblem weights_product(const ConvShape& shape);
 }  // namespace conv_cores

@@ -46,6 +46,11 @@ namespace gemm_cores {
 extern const GemmCore tma_scaled;
 /// For products of groups, likewise.
 extern const GemmCore tma_grouped;
+/// Rows of weights side by side in the panels that convolutions to so many channels take, if they have quads of bytes.
+std::int64_t width_of_panels(const Device& device, std::int64_t channels);
+/// Runs a convolution of quads of bytes, whose A is such panels, [m / width][k][width], with as many quads of the zero point
+/// behind them as a point's channels have; addend and scales reach to the end of the last panel.
+void run_points_of_bytes(Queue& queue, GemmProblem problem);
 /// Whether the device and its driver have what the core tma needs.
 bool has_tma(const Device& device);
 }  // namespace gemm_cores
@@ -71,12 +76,15 @@ struct GemmKey {
   std::uint8_t unit = 0;  // matrix: the unit, and whether it is emulated; tma: work-groups that share a compute unit
   std::uint8_t result = 0;  // a DataType
   std::uint8_t stream = 0;  // stream-K: work-groups that share a unit
-  std::uint8_t both = 0;    // one program stores raw sums of splits and finished results, with and without addend
+  std::uint8_t both = 0;  // one program stores raw sums of splits and finished results, with and without addend
   std::uint8_t more = 0, gated = 0;  // gemv: further products of a launch; 1 + the activation of what the result gates
-  std::uint8_t kinds = 0, scales = 0, exact_sums = 0;  // of 8-bit floats: 1 + those of A and B as digits; 2: of lines
+  std::uint8_t kinds = 0;  // of 8-bit floats: 1 + those of A and B as digits; points: 128 of bytes, 129 of signed ones
+  std::uint8_t scales = 0, exact_sums = 0;  // 2: of lines
   std::uint8_t grouped = 0;  // keys are compared byte by byte
 };
 
+/// Whether A and B are quads of bytes (QuantizedSums).
+inline bool of_bytes(const GemmKey& key) { return key.kinds >= 128; }
 /// On matrix units float32 takes 1 pass of tf32 where the problem allows it, else 3; other types none (0).
 int tf32_passes(const GemmProblem& problem);
 GemmKey gemm_key(const GemmCore* core, const GemmProblem& problem);

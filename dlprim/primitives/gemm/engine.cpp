@@ -62,7 +62,7 @@ KernelSource gemm_source(const Device& device, const GemmKey& key) {
   const std::string t = tag(type), acc = tag(accumulate_type(type)), result = tag(DataType(key.result));
   const std::string factor = key.kinds ? tag(DataType::uint8) : t;
   source.define("TA", key.core->a_of_sums ? acc : factor).define("TB", key.core->b_of_sums ? acc : factor);
-  source.define("TD", result);
+  source.define("TD", of_bytes(key) ? "i32" : result);
   source.define("TC", key.split ? acc : result).define("T", type_name(type)).define("TT", acc);
   source.define("COMPLEX", is_complex(type)).define("TO_T(v)", is_complex(type) ? "(v)" : "((T)(v))");
   source.define("INDEX", key.wide_index ? "long" : "int").define("WIDE", key.wide_index);
@@ -164,6 +164,7 @@ GemmKey gemm_key(const GemmCore* core, const GemmProblem& problem) {
     key.kinds = std::uint8_t(1 + int(scaled->a_kind) + 8 * int(scaled->b_kind));
     key.scales = scaled->lines ? 2 : 1, key.exact_sums = scaled->exact_sums;
   }
+  if (problem.quantized) key.scales = 2, key.kinds = problem.quantized->x == DataType::uint8 ? 128 : 129;
   if (problem.groups) key.grouped = problem.groups->of_k ? 2 : 1;
   if (core && core->passes) key.passes = std::uint8_t(tf32_passes(problem));
   key.wide_index = !fits_32_bits(problem);
@@ -184,7 +185,8 @@ void launch_gemm(Queue& queue, Kernel& kernel, const GemmKey& key, const GemmPro
   const BufferRef addend = problem.addend.memory ? problem.addend : output;
   const std::span<const BufferRef> residual(&problem.residual, key.residual ? 1 : 0);
   BufferRef both[2];
-  if (key.scales) both[0] = problem.scaled->a_scale, both[1] = problem.scaled->b_scale;
+  if (of_bytes(key)) both[0] = both[1] = problem.quantized->scale;
+  else if (key.scales) both[0] = problem.scaled->a_scale, both[1] = problem.scaled->b_scale;
   const std::span<const BufferRef> scales(both, key.scales ? 2 : 0);
   const std::span<const BufferRef> ends(problem.groups ? &problem.groups->ends : nullptr, key.grouped ? 1 : 0);
   const auto run = [&](const auto& parameters) {

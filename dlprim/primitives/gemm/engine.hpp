@@ -50,6 +50,13 @@ struct ScaledFactors {
   bool lines, exact_sums;
 };
 
+/// Of products of bytes that CPUs have dot products for (kernels/gemm/points.cl): A and B hold quads as float32, what is
+/// added to the sums int32, and alpha to what they are times `scale`, float32 of each row of A.
+struct QuantizedSums {
+  DataType x, result;  // uint8 or int8; the result also float32, without alpha, or int32, the sums
+  BufferRef scale;
+};
+
 /// Groups of rows of A and C, each with its matrix of B, or of k, each with its matrix of C (kernels/gemm/groups.clh).
 struct GemmGroups {
   BufferRef ends;  // int32, on the device
@@ -64,10 +71,11 @@ struct GemmProblem {
   DataType type = DataType::float32;
   bool wide_result = false;  // C and the addend are int32, of integers, or float32, of 16-bit floats
   BufferRef a, b, c, addend;  // no addend: null
-  BufferRef residual;         // added before the activation, in C's layout; null: none
+  BufferRef residual;  // added before the activation, in C's layout; null: none
   Activation activation = Activation::none;
   bool allow_tf32 = false;
   std::optional<ScaledFactors> scaled;  // type, bfloat16, only says how sums are formed
+  std::optional<QuantizedSums> quantized;
   std::optional<GemmGroups> groups;  // batches is their number with those of k, else 1
   std::complex<double> alpha = 1, beta = 0;
   std::optional<Workspace>*kept_a = nullptr, *kept_b = nullptr;  // GemmOptions::kept, of A or of B
@@ -80,6 +88,7 @@ struct GemmProblem {
 /// The type of C and the addend.
 inline DataType result_type(const GemmProblem& problem) {
   if (problem.scaled) return problem.scaled->result;
+  if (problem.quantized) return problem.quantized->result;
   if (!problem.wide_result) return problem.type;
   return is_floating(problem.type) ? DataType::float32 : DataType::int32;
 }

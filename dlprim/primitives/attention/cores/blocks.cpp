@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "../../bfloat16_dot.hpp"
+#include "../../dot_products.hpp"
 #include "../visible.hpp"
 
 namespace dlprim::attention_cores {

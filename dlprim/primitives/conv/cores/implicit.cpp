@@ -186,16 +186,9 @@ void backward_data_phase(Queue& queue, const ConvShape& s, const TensorView& bia
   run_convolution(queue, problem);
 }
 
-void forward(Queue& queue, const ConvProblem& c) {
-  const ConvShape& s = c.shape;
-  GemmProblem problem;
-  problem.mode = GemmMode::convolution, problem.type = s.type, problem.allow_tf32 = s.allow_tf32,
-  problem.activation = c.activation;
-  problem.batches = s.groups, problem.channel_inner = channels_last(s.x), problem.kept_a = c.kept;
+// The rows of weights, as the product asks for them, copied where they lie otherwise.
+void set_weights(Queue& queue, GemmProblem& problem, const ConvShape& s, Workspace& copy) {
   auto& p = problem.p;
-  p.m = s.y.channels / s.groups, p.n = s.points(), p.k = s.w.channels * s.taps();
-  set_gather(problem, s.x, s.y.size, s.w.size, s.w.channels);
-  Workspace copy;
   if (p.k > 0 && dense(s.w, problem.channel_inner)) {
     problem.a = s.w.data, p.a_m = s.w.outer_stride;
   } else if (p.k > 0) {
@@ -213,15 +206,13 @@ void forward(Queue& queue, const ConvProblem& c) {
   } else {
     problem.a = problem.b = s.y.data;
   }
-  p.a_k = 1, p.a_batch = p.m * p.a_m, p.b_batch = s.w.channels * s.x.channel_stride;
-  problem.c = s.y.data, p.c_m = s.y.channel_stride, p.c_batch = p.m * p.c_m, p.y_n = s.y.outer_stride;
-  for (int i = 0; i < 3; i++) {
-    p.step[i] = s.stride[i], p.start[i] = -s.padding[i], p.tap_step[i] = s.dilation[i];
-    p.y_stride[i] = s.y.stride[i];
-  }
-  set_bias(problem, c.bias, p.m);
-  if (c.residual.defined()) problem.residual = c.residual.data;
-  simplify(problem);
+  p.a_k = 1, p.a_batch = p.m * p.a_m;
+}
+
+void forward(Queue& queue, const ConvProblem& c) {
+  GemmProblem problem = windows_product(c, channels_last(c.shape.x));
+  Workspace copy;
+  set_weights(queue, problem, c.shape, copy);
   run_convolution(queue, problem);
 }
 
@@ -245,6 +236,27 @@ void data_gradient(Queue& queue, const ConvProblem& c) {
 }
 
 }  // namespace
+
+GemmProblem windows_product(const ConvProblem& c, bool channel_inner) {
+  const ConvShape& s = c.shape;
+  GemmProblem problem;
+  problem.mode = GemmMode::convolution, problem.type = s.type, problem.allow_tf32 = s.allow_tf32,
+  problem.activation = c.activation;
+  problem.batches = s.groups, problem.channel_inner = channel_inner, problem.kept_a = c.kept;
+  auto& p = problem.p;
+  p.m = s.y.channels / s.groups, p.n = s.points(), p.k = s.w.channels * s.taps();
+  set_gather(problem, s.x, s.y.size, s.w.size, s.w.channels);
+  p.b_batch = s.w.channels * s.x.channel_stride;
+  problem.c = s.y.data, p.c_m = s.y.channel_stride, p.c_batch = p.m * p.c_m, p.y_n = s.y.outer_stride;
+  for (int i = 0; i < 3; i++) {
+    p.step[i] = s.stride[i], p.start[i] = -s.padding[i], p.tap_step[i] = s.dilation[i];
+    p.y_stride[i] = s.y.stride[i];
+  }
+  set_bias(problem, c.bias, p.m);
+  if (c.residual.defined()) problem.residual = c.residual.data;
+  simplify(problem);
+  return problem;
+}
 
 GemmProblem weights_product(const ConvShape& s) {
   GemmProblem problem;

@@ -3,7 +3,7 @@
 // the CPU's dot products).
 #include <optional>
 
-#include "../../bfloat16_dot.hpp"
+#include "../../dot_products.hpp"
 #include "../core.hpp"
 #include "../pack.hpp"
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "../../../tuning/store.hpp"
-#include "../../bfloat16_dot.hpp"
+#include "../../dot_products.hpp"
 #include "../core.hpp"
 #include "../pack.hpp"
 
@@ -110,6 +110,13 @@ BufferRef panels_of(Queue& queue, const GemmProblem& problem, bool halved, std::
 
 extern const GemmCore core;
 
+void launch_points(Queue& queue, GemmProblem& problem, const Block& block) {
+  set_tiles(problem, block, queue.device().info());
+  GemmKey key = gemm_key(&core, problem);
+  key.addend = 1, key.shape[0] = std::uint16_t(block.points), key.shape[1] = std::uint16_t(block.channels);
+  launch_tiles(queue, key, problem, 1);
+}
+
 void run(Queue& queue, const GemmProblem& given) {
   GemmProblem problem = given.mode == GemmMode::plain ? of_points(given) : given;
   const bool halved = problem.type == DataType::bfloat16;
@@ -118,10 +125,7 @@ void run(Queue& queue, const GemmProblem& given) {
   std::optional<Workspace> own;
   problem.a = panels_of(queue, problem, halved, block.channels, own);
   if (!problem.addend.memory) problem.beta = 0;
-  set_tiles(problem, block, queue.device().info());
-  GemmKey key = gemm_key(&core, problem);
-  key.addend = 1, key.shape[0] = std::uint16_t(block.points), key.shape[1] = std::uint16_t(block.channels);
-  launch_tiles(queue, key, problem, 1);
+  launch_points(queue, problem, block);
 }
 
 // Whether a plain product is large enough for a launch that packs, and a panel of it small enough for the cache.
@@ -154,7 +158,15 @@ void define(KernelSource& source, const Device& device, const GemmKey& key) {
   define_shape(source, key, {"MR", "NR"});
   source.define("POINTS", most_points).define("TAPS", most_taps);
   source.define("ACTIVE", Activation(key.activation) != Activation::none);
-  source.define("ROUNDS", DataType(key.result) == DataType::bfloat16);
+  const DataType result{key.result};
+  source.define("ROUNDS", result == DataType::bfloat16  ? 1
+                          : result == DataType::float32 ? 0
+                          : size_of(result) == 1        ? 2
+                                                        : 3);
+  if (of_bytes(key))
+    source.define("BYTE_DOT", byte_dot(device))
+        .define("SIGNED", key.kinds == 129)
+        .define("LOWEST_BYTE", result == DataType::int8 ? -128 : 0);
   if (DataType(key.type) == DataType::bfloat16) source.define("BFLOAT16_DOT", bfloat16_dot(device));
 }
 
@@ -171,5 +183,13 @@ constexpr GemmCore core{.name = "points",
 }  // namespace
 
 void points(GemmCores& cores) { cores.add(core); }
+
+std::int64_t width_of_panels(const Device& device, std::int64_t channels) {
+  return block_of(device, channels).channels;
+}
+
+void run_points_of_bytes(Queue& queue, GemmProblem problem) {
+  launch_points(queue, problem, block_of(queue.device(), problem.p.m));
+}
 
 }  // namespace dlprim::gemm_cores

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "../../../tuning/store.hpp"
-#include "../../bfloat16_dot.hpp"
+#include "../../dot_products.hpp"
 #include "../core.hpp"
 #include "../pack.hpp"
 
