@@ -178,6 +178,10 @@ static bool is_channels_last(const Tensor& x) {
   return x.shape().size() == 4 && x.shape()[1] > 1 && !x.is_contiguous() && permute(x, {0, 2, 3, 1}).is_contiguous();
 }
 
+Tensor empty_like(Queue& queue, DataType dtype, const Tensor& x) {
+  return is_channels_last(x) ? channels_last(queue, dtype, x.shape()) : Tensor(queue, dtype, x.shape());
+}
+
 Tensor apply(Queue& queue, std::string_view code, std::span<const Tensor> inputs, std::span<const Scalar> scalars,
              DataType result, std::optional<DataType> compute) {
   Shape shape;
@@ -290,6 +294,27 @@ std::vector<std::int64_t> to_integers(Queue& queue, const Tensor& x) {
     default: append<std::int64_t>(result, cast(queue, x, DataType::int64).read(queue));
   }
   return result;
+}
+
+double host_number(const Tensor& x, std::int64_t i) {
+  const std::vector<std::byte> bytes = x.host();
+  const auto at = [&]<class T>(T value) {
+    std::memcpy(&value, bytes.data() + std::size_t(i) * sizeof value, sizeof value);
+    return double(value);
+  };
+  switch (x.dtype()) {
+    case DataType::float32: return at(0.0f);
+    case DataType::int32: return at(std::int32_t());
+    case DataType::int8: return at(std::int8_t());
+    case DataType::uint8: return at(std::uint8_t());
+    default: throw ValidationError(std::string("expected numbers of 8 or 32 bits, got ") + name(x.dtype()));
+  }
+}
+
+std::optional<double> known_number(const Tensor& x) {
+  const bool readable = x.dtype() == DataType::float32 || x.dtype() == DataType::int32 || x.dtype() == DataType::int8 ||
+                        x.dtype() == DataType::uint8;
+  return readable && x.numel() == 1 && x.on_host() ? std::optional(host_number(x, 0)) : std::nullopt;
 }
 
 std::vector<double> to_reals(Queue& queue, const Tensor& x) {

@@ -27,6 +27,8 @@ Tensor reshape(Queue& queue, const Tensor& x, const Shape& shape);
 Tensor cast(Queue& queue, const Tensor& x, DataType dtype);
 /// An image tensor whose channels lie side by side in memory.
 Tensor channels_last(Queue& queue, DataType dtype, const Shape& shape);
+/// Of x's sizes; an image tensor whose channels lie side by side if x is one.
+Tensor empty_like(Queue& queue, DataType dtype, const Tensor& x);
 Tensor filled(Queue& queue, DataType dtype, const Shape& shape, Scalar value);
 
 /// A row of the pointwise table, or OpenCL C statements "y0 = ..." over x0, x1 .. and w0, w1 ...; computed in
@@ -53,6 +55,10 @@ Tensor matmul(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& bias
 /// `inputs` joined along `dim`.
 Tensor concat(Queue& queue, std::span<const Tensor> inputs, int dim);
 
+/// An element of a tensor that on_host(), of float32, int32, uint8 or int8, in row-major order. Throws ValidationError.
+double host_number(const Tensor& x, std::int64_t i);
+/// The one element of such a tensor; nothing of others, for which one would have to wait.
+std::optional<double> known_number(const Tensor& x);
 std::vector<std::int64_t> to_integers(Queue& queue, const Tensor& x);
 std::vector<double> to_reals(Queue& queue, const Tensor& x);
 std::vector<TensorView> views(Queue& queue, std::span<const Tensor> tensors);

@@ -3,6 +3,7 @@
 
 #include <dlprim/primitives/pointwise.hpp>
 #include <dlprim/primitives/quantized.hpp>
+#include <dlprim/primitives/requantize.hpp>
 
 #include "checked.hpp"
 
@@ -36,6 +37,20 @@ Tensor channels_behind(const Tensor& x) {
 Tensor quantized(const Call& call, const Tensor& x, const Tensor& scale, const Tensor& zero, DataType type) {
   if (!is_integral(type) || size_of(type) > 2)
     call.fail(std::string("8- and 16-bit integers are supported, got ") + name(type));
+  if (x.dtype() == DataType::float32 && scale.dtype() == DataType::float32 && zero.dtype() == type &&
+      scale.numel() == 1 && zero.numel() == 1) {
+    Queue& queue = call.queue();
+    const Tensor y = empty_like(queue, type, x);
+    const TensorView inputs[] = {x.view(queue)};
+    if (can_requantize(queue.device(), inputs, y.view(queue))) {
+      Requantize options;
+      if (known_number(scale) && known_number(zero))
+        options.scale = float(*known_number(scale)), options.zero = float(*known_number(zero));
+      else options.scale_memory = scale.view(queue).data, options.zero_memory = zero.view(queue).data;
+      requantize(queue, inputs, y.view(queue), options);
+      return y;
+    }
+  }
   const double steps = double(1 << (8 * size_of(type)));
   const double low = is_signed(type) ? -steps / 2 : 0, high = low + steps - 1;
   const DataType compute = promote(compute_type(x.dtype()), compute_type(scale.dtype()));

@@ -19,6 +19,8 @@ class Optimizer {
 
   void run(Queue& queue) {
     drop_unneeded();
+    fuse_quantized(network_, queue);
+    drop_unneeded();
     fold_constants(network_, queue);
     count_uses();
     for (Node& node : nodes_) {
@@ -63,12 +65,15 @@ class Optimizer {
     static const std::set<std::pair<std::string, std::string>> types{{"", "Conv"},
                                                                      {"", "MatMul"},
                                                                      {"", "Gemm"},
+                                                                     {"", "MatMulInteger"},
                                                                      {"com.microsoft", "FusedConv"},
                                                                      {"com.microsoft", "FusedMatMul"},
                                                                      {"com.microsoft", "FusedGemm"},
                                                                      {"com.microsoft", "NhwcConv"},
                                                                      {"com.microsoft", "Attention"},
                                                                      {"com.microsoft", "MatMulNBits"},
+                                                                     {"com.microsoft", "MatMulIntegerToFloat"},
+                                                                     {"com.microsoft", "DynamicQuantizeMatMul"},
                                                                      {"com.microsoft", "QMoE"}};
     return types.contains({node.domain, node.type}) && node.inputs.size() > 1;
   }

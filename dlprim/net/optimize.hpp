@@ -14,6 +14,10 @@ class Queue;
 /// are constants get "constant_weights". choose_layouts comes last.
 void optimize(Network& network, Queue& queue);
 
+/// Products, sums and moves between DequantizeLinear and QuantizeLinear as operators on bytes (quantized_graph.hpp), on
+/// devices that multiply bytes faster than floats.
+void fuse_quantized(Network& network, Queue& queue);
+
 /// Gives convolutions whose results are to have their channels side by side on CPUs the attribute "channels_last".
 void choose_layouts(Network& network);
 

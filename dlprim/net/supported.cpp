@@ -8,7 +8,7 @@ namespace dlprim {
 std::vector<OperatorInfo> supported_operators() {
   std::vector<OperatorInfo> result;
   for (const auto& [key, implementation] : Registry::get().all()) {
-    if (key.first == "dlprim.training") continue;  // forms that training puts in others' place
+    if (key.first.starts_with("dlprim.")) continue;  // forms that training and optimize() put in others' place
     Node node;
     node.domain = key.first, node.type = key.second, node.implementation = &implementation;
     const Gradient* gradient = GradientRegistry::get().find(node);

@@ -2,6 +2,7 @@
 // Operators of ONNX Runtime's domain on integers with scales and zero points, and products with weights of few bits.
 #include "../checked.hpp"
 #include "../contrib.hpp"
+#include "../integer_product.hpp"
 
 namespace dlprim::operators {
 
@@ -98,11 +99,13 @@ void q_gemm(Call& call) {
 
 void scaled_product(Call& call, const std::vector<Tensor>& integers, const Tensor& a_scale, const Tensor& b_scale,
                     int bias) {
-  Queue& queue = call.queue();
-  const Tensor inputs[] = {call.run("MatMulInteger"_op, integers)[0], a_scale, b_scale};
-  Tensor y = apply(queue, "y0 = x0 * x1 * x2;", inputs, {}, a_scale.dtype(), a_scale.dtype());
-  if (call.has(bias)) y = apply(queue, "y0 = x0 + x1;", {y, call.input(bias)});
-  call.set(0, y);
+  Tensor sums = integer_product(call.queue(), integers[0], integers[1], integers[2], integers[3],
+                                call.attributes<IntegerProductAttributes>().kept.get());
+  if (!sums.defined()) sums = call.run("MatMulInteger"_op, integers)[0];
+  std::vector<Tensor> inputs{sums, a_scale, b_scale};
+  if (call.has(bias)) inputs.push_back(call.input(bias));
+  const char* code = call.has(bias) ? "y0 = x0 * x1 * x2 + x3;" : "y0 = x0 * x1 * x2;";
+  call.set(0, apply(call.queue(), code, inputs, {}, a_scale.dtype(), a_scale.dtype()));
 }
 
 Tensor optional(Call& call, int i) { return call.has(i) ? call.input(i) : Tensor(); }
@@ -266,8 +269,8 @@ void contrib_quantized(Registry& registry) {
                                 "count_include_pad kernel_shape pads strides",
                                 contrib_domain);
   registry.add<GemmAttributes>("QGemm", q_gemm, "alpha transA transB", contrib_domain);
-  registry.add("DynamicQuantizeMatMul", dynamic_mat_mul, "", contrib_domain);
-  registry.add("MatMulIntegerToFloat", mat_mul_to_float, "", contrib_domain);
+  registry.add<IntegerProductAttributes>("DynamicQuantizeMatMul", dynamic_mat_mul, "", contrib_domain);
+  registry.add<IntegerProductAttributes>("MatMulIntegerToFloat", mat_mul_to_float, "", contrib_domain);
   registry.add<LstmAttributes>(
       "DynamicQuantizeLSTM", dynamic_lstm,
       "activation_alpha activation_beta activations clip direction=forward|reverse|bidirectional "

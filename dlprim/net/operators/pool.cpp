@@ -122,7 +122,11 @@ void max_pool_op(Call& call) {
     call.set(0, Tensor(call.queue(), x.dtype(), shape)), call.set(1, places);
     return;
   }
-  max_pool(call.queue(), x.view(call.queue()), call.out(0, x.dtype(), shape),
+  const bool last = size_of(x.dtype()) == 1 && shape.size() == 4 && x.strides()[1] == 1 && x.strides()[3] > 1 &&
+                    call.queue().device().info().cpu;
+  const Tensor y = last ? channels_last(call.queue(), x.dtype(), shape) : Tensor(call.queue(), x.dtype(), shape);
+  call.set(0, y);
+  max_pool(call.queue(), x.view(call.queue()), y.view(call.queue()),
            call.wants(1) ? places.view(call.queue()) : TensorView(), pool_window(w));
   if (call.wants(1)) call.set(1, whole_index(call, places, x.shape()));
 }

@@ -6,6 +6,7 @@
 #include "../checked.hpp"
 #include "../composition.hpp"
 #include "../contrib.hpp"
+#include "../integer_product.hpp"
 
 namespace dlprim::operators {
 
@@ -125,6 +126,10 @@ Tensor centered(Call& call, int i, int zero_point, bool columns) {
 }
 
 void mat_mul_integer(Call& call) {
+  const auto zero = [&](int i) { return call.has(i) ? call.input(i) : Tensor(); };
+  const Tensor sums = integer_product(call.queue(), call.input(0), call.input(1), zero(2), zero(3),
+                                      call.attributes<IntegerProductAttributes>().kept.get());
+  if (sums.defined()) return call.set(0, sums);
   call.set(0, matmul(call.queue(), centered(call, 0, 2, false), centered(call, 1, 3, true)));
 }
 
@@ -169,7 +174,7 @@ void quantize(Registry& registry) {
   registry.add<QuantizeAttributes>("QuantizeLinear", quantize_op, "axis", contrib_domain);
   registry.add<QuantizeAttributes>("DequantizeLinear", dequantize_op, "axis", contrib_domain);
   registry.add("DynamicQuantizeLinear", dynamic_quantize);
-  registry.add("MatMulInteger", mat_mul_integer);
+  registry.add<IntegerProductAttributes>("MatMulInteger", mat_mul_integer);
   registry.add("QLinearMatMul", q_linear_mat_mul);
   registry.add<QuantizedConv>("QLinearConv", q_linear_conv,
                               "auto_pad=NOTSET|VALID|SAME_UPPER|SAME_LOWER dilations group kernel_shape pads strides");
