@@ -34,6 +34,7 @@ def main():
     parser.add_argument("--device", help="as dlprim.Context takes it")
     parser.add_argument("--threads", type=int, default=0, help="of ONNX Runtime; default: all cores")
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--tolerance", type=float, default=1e-4, help="of the largest result; quantized files: 0.3")
     parser.add_argument("--limit", type=float, help="fail when a ratio is above it")
     options = parser.parse_args()
     settings = onnxruntime.SessionOptions()
@@ -49,7 +50,7 @@ def main():
             feed = {info.name: np.random.default_rng(0).standard_normal(shape, dtype=np.float32)}
             wanted, got = theirs.run(None, feed)[0], ours.run(None, feed)[0]
             error = np.abs(got - wanted).max() / np.abs(wanted).max()
-            if not error <= 1e-4:
+            if not error <= options.tolerance:
                 sys.exit(f"{model}: the results differ by {error:.1e} of the largest")
             times = [(least(ours, feed, 4), least(theirs, feed, 4)) for _ in range(options.turns)]
             mine, reference = (min(column) for column in zip(*times))

@@ -54,9 +54,11 @@ class QuantizedGraph {
   }
 
   void fuse() {
-    for (Node& node : nodes_) {
+    for (Node& node : nodes_)
       if (of_quantization(node, "QuantizeLinear")) fuse_into(node);
-      else if (is(node, "Gemm") || is(node, "MatMul")) fuse_product(node, node, {});
+    for (Node& node : nodes_) {
+      if (node.outputs.empty() || uses_[node.outputs[0]] == 0) continue;
+      if (is(node, "Gemm") || is(node, "MatMul")) fuse_product(node, node, {});
       else if (is(node, "Mul")) fuse_scales(node);
       else if (is(node, "Add")) fuse_bias(node);
       else if (is(node, "QLinearConv")) take_conv(node);
@@ -213,7 +215,9 @@ class QuantizedGraph {
     if (const Tensor* t = constant(id)) return t->numel() == 1;
     const Node* node = producer(id);
     if (!node || f.nodes.size() > 32) return false;
-    if (of_quantization(*node, "DequantizeLinear")) {
+    const Tensor* number = of_quantization(*node, "DequantizeLinear") ? constant(node->inputs[0]) : nullptr;
+    if (number && number->numel() != 1) return false;
+    if (!number && of_quantization(*node, "DequantizeLinear")) {
       const auto x = dequantized(id);
       if (!x) return false;
       int value = x->value;
@@ -227,7 +231,7 @@ class QuantizedGraph {
       f.root = value, f.type = type;
       for (auto table = tables.rbegin(); table != tables.rend(); ++table)
         if (f.made.insert((*table)->outputs[0]).second) f.nodes.push_back(*table);
-    } else {
+    } else if (!number) {
       if (!is_elementwise(*node)) return false;
       for (int in : node->inputs)
         if (!collect(in, f)) return false;

@@ -144,10 +144,14 @@ Panels panels_of(Queue& queue, const TensorView& x, const TensorView& w, const Q
   queue.fill(panels.zeros, &zero, sizeof zero, zeros);
   const bool biased = quantized.bias.defined(), scaled = quantized.scale.defined();
   static KernelCache<std::uint8_t> cache;
-  Kernel& kernel = cache.get(queue.device(), std::uint8_t(biased + 2 * scaled), [&] {
-    return KernelSource("quantized/conv_panels.cl", "conv_panels").define("BIASED", biased).define("SCALED", scaled);
+  const int along = s.channel == 1 ? 1 : s.row == 1 ? 2 : 0, vectors = along == 2 ? 4 : 1;
+  Kernel& kernel = cache.get(queue.device(), std::uint8_t(biased + 2 * scaled + 4 * along), [&] {
+    KernelSource source("quantized/conv_panels.cl", "conv_panels");
+    source.define("BIASED", biased).define("SCALED", scaled).define("ALONG", along);
+    source.define("VECTORS", vectors);
+    return source.define("BYTE_DOT", byte_dot(queue.device()));
   });
-  launch(queue, kernel, NDRange(std::size_t(s.rows), kernel.work_group(16)), w.data,
+  launch(queue, kernel, NDRange(std::size_t(divide_up(s.rows, std::int64_t(16 * vectors))), 1), w.data,
          biased ? quantized.bias.data : w.data, scaled ? quantized.scale.data : w.data, panels.weights, panels.start,
          panels.scales, s);
   return panels;

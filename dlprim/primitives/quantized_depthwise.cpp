@@ -9,6 +9,7 @@
 #include "conv/shape.hpp"
 #include "dot_products.hpp"
 #include "grid.hpp"
+#include "narrow.hpp"
 
 namespace dlprim {
 
@@ -17,6 +18,7 @@ namespace {
 constexpr std::int64_t blocks = 4, block = 16;  // of channels
 constexpr std::int64_t wide_block = 64;        // of those that dot products take
 constexpr std::int64_t most_taps = 49, longest_reach = 12;
+constexpr std::int64_t longest_span = 40;  // of columns that a loop is unrolled for
 
 // The struct of kernels/quantized/depthwise.cl and depthwise_quads.cl.
 struct Shape {
@@ -113,11 +115,15 @@ void run_depthwise(Queue& queue, const TensorView& given, const TensorView& w, c
   key.x = std::uint8_t(x.dtype), key.y = std::uint8_t(y.dtype), key.biased = quantized.bias.defined();
   const bool wide = x.size(1) >= wide_block && y.dtype != DataType::float32;
   key.outputs = outputs_at_once(to.size_w, wide ? 5 : 8);
+  const auto size = [](std::int64_t v) { return narrow("quantized_conv", "a size", v); };
   for (int i = 0; i < 2; i++) {
-    key.taps[i] = std::int32_t(i ? taps.size_w : taps.size_h);
-    key.stride[i] = std::int32_t(option(options.stride, i, 1));
-    key.dilation[i] = std::int32_t(option(options.dilation, i, 1));
+    key.taps[i] = size(i ? taps.size_w : taps.size_h);
+    key.stride[i] = size(option(options.stride, i, 1));
+    key.dilation[i] = size(option(options.dilation, i, 1));
   }
+  if ((key.outputs - 1) * std::int64_t(key.stride[1]) + (key.taps[1] - 1) * std::int64_t(key.dilation[1]) >=
+      longest_span)
+    key.outputs = 1;
   Shape s{.from_n = from.n,
           .from_h = from.h,
           .from_w = from.w,
@@ -127,12 +133,11 @@ void run_depthwise(Queue& queue, const TensorView& given, const TensorView& w, c
           .w_o = w.stride(0),
           .w_h = taps.h,
           .w_w = taps.w};
-  s.images = std::int32_t(x.size(0)), s.channels = std::int32_t(x.size(1));
-  s.in_h = std::int32_t(from.size_h), s.in_w = std::int32_t(from.size_w);
-  s.out_h = std::int32_t(to.size_h), s.out_w = std::int32_t(to.size_w);
-  s.pad_h = std::int32_t(option(options.padding, 0, 0)), s.pad_w = std::int32_t(option(options.padding, 1, 0));
+  s.images = size(x.size(0)), s.channels = size(x.size(1));
+  s.in_h = size(from.size_h), s.in_w = size(from.size_w), s.out_h = size(to.size_h), s.out_w = size(to.size_w);
+  s.pad_h = size(option(options.padding, 0, 0)), s.pad_w = size(option(options.padding, 1, 0));
   s.x_zero = std::int32_t(quantized.x_zero), s.y_zero = float(quantized.y_zero);
-  const std::int64_t across = divide_up(x.size(1), wide_block), lines = x.size(0) * to.size_h;
+  const std::int64_t across = divide_up(x.size(1), wide_block), lines = size(x.size(0) * to.size_h);
   const std::int64_t wanted = divide_up(4 * std::int64_t(queue.device().info().compute_units), across);
   s.strip = std::int32_t(std::max<std::int64_t>(1, lines / std::min(lines, wanted)));
   const NDRange range(std::size_t(across), std::size_t(divide_up(lines, std::int64_t(s.strip))), 1, 1);

@@ -70,6 +70,23 @@ TEST(QuantizedBytes, SumsOfTwo) {
   expect(y, wanted);
 }
 
+TEST(QuantizedBytes, SumsWithOneRow) {
+  if (!is_cpu()) GTEST_SKIP() << "for CPUs";
+  for (const std::int64_t rows : {1, 400})
+    for (const std::int64_t columns : {1, 16, 59}) {
+      const auto count = std::size_t(rows * columns);
+      const Elements a(DataType::uint8, count, 1), b(DataType::uint8, std::size_t(columns), 2),
+          y(DataType::int8, count, 3);
+      const TensorView in[] = {TensorView(a.data(), DataType::uint8, {rows, columns}),
+                               TensorView(b.data(), DataType::uint8, {columns})};
+      requantize(testing::queue(), in, TensorView(y.data(), DataType::int8, {rows, columns}), {.factors = {2, 0.25f}});
+      std::vector<double> wanted;
+      for (std::size_t i = 0; i < count; i++)
+        wanted.push_back(saturated(2 * a.host(i) + 0.25 * b.host(i % std::size_t(columns)), 0, DataType::int8));
+      expect(y, wanted);
+    }
+}
+
 TEST(QuantizedBytes, EntriesOfTables) {
   for (const std::int64_t count : {1, 9, 64, 70001}) {
     std::vector<std::uint8_t> entries(256), bytes(std::size_t(count), 0);

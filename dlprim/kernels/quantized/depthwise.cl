@@ -9,6 +9,14 @@
 #include "lib/types.clh"
 
 #define SPAN ((OUTPUTS - 1) * STRIDE_W + (TAPS_W - 1) * DILATION_W + 1)
+// Columns that sums of OUTPUTS neighbours read, and where they are: all there are, or of one sum its own.
+#if OUTPUTS == 1
+#define COLUMNS TAPS_W
+#define AT(j) ((j)*DILATION_W)
+#else
+#define COLUMNS SPAN
+#define AT(j) (j)
+#endif
 #define EACH(i, n) _Pragma("unroll") for (int i = 0; i < n; i++)
 
 typedef struct {
@@ -34,11 +42,11 @@ inline void store(float16 v, __global STORAGE(Y) *y, const Shape *s) {
                    const Shape *s) {                                                                                   \
     float16 weight[TAPS_W];                                                                                            \
     EACH(k, TAPS_W) weight[k] = vload16(k, weights);                                                                   \
-    EACH(j, SPAN) {                                                                                                    \
+    EACH(j, COLUMNS) {                                                                                                 \
       float16 x = (float)s->x_zero;                                                                                    \
-      if (!CHECKED || (first + j >= 0 && first + j < s->in_w)) x = load(from + (first + j) * s->from_w);               \
+      if (!CHECKED || (first + AT(j) >= 0 && first + AT(j) < s->in_w)) x = load(from + (first + AT(j)) * s->from_w);   \
       EACH(i, OUTPUTS) {                                                                                               \
-        const int reach = j - i * STRIDE_W;                                                                            \
+        const int reach = AT(j) - i * STRIDE_W;                                                                        \
         if (reach >= 0 && reach % DILATION_W == 0 && reach / DILATION_W < TAPS_W)                                      \
           sum[i] = fma(x, weight[reach / DILATION_W], sum[i]);                                                         \
       }                                                                                                                \

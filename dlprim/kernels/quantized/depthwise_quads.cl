@@ -13,6 +13,14 @@
 #include "lib/types.clh"
 
 #define SPAN ((OUTPUTS - 1) * STRIDE_W + (TAPS_W - 1) * DILATION_W + 1)
+// Columns that sums of OUTPUTS neighbours read, and where they are: all there are, or of one sum its own.
+#if OUTPUTS == 1
+#define COLUMNS TAPS_W
+#define AT(j) ((j)*DILATION_W)
+#else
+#define COLUMNS SPAN
+#define AT(j) (j)
+#endif
 #define QUADS ((TAPS_H + 3) / 4)
 #define EACH(i, n) _Pragma("unroll") for (int i = 0; i < n; i++)
 
@@ -105,11 +113,11 @@ inline void compute(__global const uchar *x, __global const uchar *outside, int 
       line[k] = there ? x + at * s->from_h + first * s->from_w : outside;
       step[k] = there ? s->from_w : 0;
     }
-    EACH(j, SPAN) {
-      const bool there = inside || (first + j >= 0 && first + j < s->in_w);
+    EACH(j, COLUMNS) {
+      const bool there = inside || (first + AT(j) >= 0 && first + AT(j) < s->in_w);
       Bytes r[4];
       EACH(k, 4) {
-        if (4 * q + k < TAPS_H) r[k] = load(there ? line[k] + j * step[k] : outside);
+        if (4 * q + k < TAPS_H) r[k] = load(there ? line[k] + AT(j) * step[k] : outside);
         else r[k] = (Bytes)(0);
       }
       const Bytes low01 = LOW_BYTES(r[0], r[1]), high01 = HIGH_BYTES(r[0], r[1]);
@@ -117,7 +125,7 @@ inline void compute(__global const uchar *x, __global const uchar *outside, int 
       const Bytes quads[4] = {LOW_PAIRS(low01, low23), HIGH_PAIRS(low01, low23), LOW_PAIRS(high01, high23),
                               HIGH_PAIRS(high01, high23)};
       EACH(i, OUTPUTS) {
-        const int reach = j - i * STRIDE_W;
+        const int reach = AT(j) - i * STRIDE_W;
         if (reach >= 0 && reach % DILATION_W == 0 && reach / DILATION_W < TAPS_W)
           EACH(v, 4)
         sum[i][v] = dot_of_bytes(sum[i][v], __builtin_astype(quads[v], int16),

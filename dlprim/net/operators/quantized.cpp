@@ -91,7 +91,7 @@ void mat_mul(Call& call) {
 struct SumAttributes {
   explicit SumAttributes(const AttributeReader& reader)
       : result(reader), factors(reader.reals("factors")), zeros(reader.integers("zeros")) {
-    if (factors.size() != 2 || zeros.size() != 2) throw ValidationError("expected factors and zeros of two operands");
+    if (factors.size() != 2 || zeros.size() != 2) throw ValidationError("a list of two, factors or zeros, is missing");
   }
   ResultAttributes result;
   std::vector<double> factors;
@@ -102,20 +102,21 @@ void add(Call& call) {
   const auto& a = call.attributes<SumAttributes>();
   const double offset = -double(a.zeros[0]) * a.factors[0] - double(a.zeros[1]) * a.factors[1];
   Queue& queue = call.queue();
-  const Tensor inputs[] = {call.input(0), call.input(1)};
-  if (inputs[0].shape() == inputs[1].shape()) {
+  const std::size_t larger = call.input(0).numel() < call.input(1).numel() ? 1 : 0;
+  const Tensor inputs[] = {call.input(int(larger)), call.input(int(1 - larger))};
+  const double factors[] = {a.factors[larger], a.factors[1 - larger]};
+  if (broadcast(inputs[0].shape(), inputs[1].shape()) == inputs[0].shape()) {
     const Tensor y = empty_like(queue, a.result.type, inputs[0]);
-    const TensorView x[] = {call.in(0), call.in(1)};
+    const TensorView x[] = {inputs[0].view(queue), inputs[1].view(queue)};
     if (can_requantize(queue.device(), x, y.view(queue))) {
-      requantize(queue, x, y.view(queue),
-                 {.factors = {float(a.factors[0]), float(a.factors[1])},
-                  .offset = float(offset),
-                  .zero = float(a.result.zero)});
+      requantize(
+          queue, x, y.view(queue),
+          {.factors = {float(factors[0]), float(factors[1])}, .offset = float(offset), .zero = float(a.result.zero)});
       return call.set(0, y);
     }
   }
   const double low = a.result.type == DataType::int8 ? -128 : 0;
-  const Scalar scalars[] = {a.factors[0], a.factors[1], offset, double(a.result.zero), low, low + 255};
+  const Scalar scalars[] = {factors[0], factors[1], offset, double(a.result.zero), low, low + 255};
   call.set(0, apply(queue, "y0 = fmin(fmax(rint(x0 * w0 + x1 * w1 + w2) + w3, w4), w5);", inputs, scalars,
                     a.result.type, DataType::float32));
 }

@@ -15,7 +15,8 @@ struct Requantize {
   BufferRef scale_memory{}, zero_memory{};  ///< instead of scale and zero: float32 and y's type, on the device
 };
 
-/// Whether requantize takes these on the device: on CPUs tensors that lie alike, in one block without gaps.
+/// Whether requantize takes these on the device: on CPUs tensors that lie alike, in one block without gaps; the second x
+/// may be a vector along the last dimension of row-major ones.
 bool can_requantize(const Device& device, std::span<const TensorView> x, const TensorView& y);
 
 /// x: one or two tensors of float32, uint8 or int8; y uint8 or int8 of their sizes. Throws ValidationError for others, and
