@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Largest bytes of sliding windows over images on CPUs whose channels lie side by side, without indices: a work-group is one
-// work-item, which computes some rows of the result, 16 channels at once. Each window has an element. Defines: T uchar or
-// char; T16 its vector; LOWEST of T.
+// Largest bytes of sliding windows over images on CPUs whose channels lie side by side, without indices: a work-group
+// is one work-item, which computes some rows of the result, 16 channels at once. Windows without an element give
+// LOWEST. Defines: T uchar or char; T16 its vector; LOWEST of T.
 #include "lib/types.clh"
 
 // Mirrored by LastRows of primitives/pool_last.cpp.

@@ -296,17 +296,21 @@ std::vector<std::int64_t> to_integers(Queue& queue, const Tensor& x) {
   return result;
 }
 
-double host_number(const Tensor& x, std::int64_t i) {
+std::vector<double> host_numbers(const Tensor& x) {
   const std::vector<std::byte> bytes = x.host();
-  const auto at = [&]<class T>(T value) {
-    std::memcpy(&value, bytes.data() + std::size_t(i) * sizeof value, sizeof value);
-    return double(value);
+  const auto all = [&]<class T>(T value) {
+    std::vector<double> result;
+    for (std::size_t at = 0; at < bytes.size(); at += sizeof value) {
+      std::memcpy(&value, bytes.data() + at, sizeof value);
+      result.push_back(double(value));
+    }
+    return result;
   };
   switch (x.dtype()) {
-    case DataType::float32: return at(0.0f);
-    case DataType::int32: return at(std::int32_t());
-    case DataType::int8: return at(std::int8_t());
-    case DataType::uint8: return at(std::uint8_t());
+    case DataType::float32: return all(0.0f);
+    case DataType::int32: return all(std::int32_t());
+    case DataType::int8: return all(std::int8_t());
+    case DataType::uint8: return all(std::uint8_t());
     default: throw ValidationError(std::string("expected numbers of 8 or 32 bits, got ") + name(x.dtype()));
   }
 }
@@ -314,7 +318,7 @@ double host_number(const Tensor& x, std::int64_t i) {
 std::optional<double> known_number(const Tensor& x) {
   const bool readable = x.dtype() == DataType::float32 || x.dtype() == DataType::int32 || x.dtype() == DataType::int8 ||
                         x.dtype() == DataType::uint8;
-  return readable && x.numel() == 1 && x.on_host() ? std::optional(host_number(x, 0)) : std::nullopt;
+  return readable && x.numel() == 1 && x.on_host() ? std::optional(host_numbers(x)[0]) : std::nullopt;
 }
 
 std::vector<double> to_reals(Queue& queue, const Tensor& x) {

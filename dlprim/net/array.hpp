@@ -32,8 +32,8 @@ Tensor empty_like(Queue& queue, DataType dtype, const Tensor& x);
 Tensor filled(Queue& queue, DataType dtype, const Shape& shape, Scalar value);
 
 /// A row of the pointwise table, or OpenCL C statements "y0 = ..." over x0, x1 .. and w0, w1 ...; computed in
-/// `compute` (default: what the inputs convert to), stored as `result` (default: as the first input). On CPUs images whose
-/// channels lie side by side give such results.
+/// `compute` (default: what the inputs convert to), stored as `result` (default: as the first input). On CPUs images
+/// whose channels lie side by side give such results.
 Tensor apply(Queue& queue, std::string_view code, std::initializer_list<Tensor> inputs,
              std::initializer_list<Scalar> scalars = {}, std::optional<DataType> result = {},
              std::optional<DataType> compute = {});
@@ -55,8 +55,9 @@ Tensor matmul(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& bias
 /// `inputs` joined along `dim`.
 Tensor concat(Queue& queue, std::span<const Tensor> inputs, int dim);
 
-/// An element of a tensor that on_host(), of float32, int32, uint8 or int8, in row-major order. Throws ValidationError.
-double host_number(const Tensor& x, std::int64_t i);
+/// The elements of a tensor that on_host(), of float32, int32, uint8 or int8, in row-major order. Throws
+/// ValidationError.
+std::vector<double> host_numbers(const Tensor& x);
 /// The one element of such a tensor; nothing of others, for which one would have to wait.
 std::optional<double> known_number(const Tensor& x);
 std::vector<std::int64_t> to_integers(Queue& queue, const Tensor& x);

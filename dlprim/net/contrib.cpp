@@ -37,8 +37,8 @@ Tensor channels_behind(const Tensor& x) {
 Tensor quantized(const Call& call, const Tensor& x, const Tensor& scale, const Tensor& zero, DataType type) {
   if (!is_integral(type) || size_of(type) > 2)
     call.fail(std::string("8- and 16-bit integers are supported, got ") + name(type));
-  if (x.dtype() == DataType::float32 && scale.dtype() == DataType::float32 && zero.dtype() == type &&
-      scale.numel() == 1 && zero.numel() == 1) {
+  if (call.queue().device().info().cpu && x.dtype() == DataType::float32 && scale.dtype() == DataType::float32 &&
+      zero.dtype() == type && scale.numel() == 1 && zero.numel() == 1) {
     Queue& queue = call.queue();
     const Tensor y = empty_like(queue, type, x);
     const TensorView inputs[] = {x.view(queue)};

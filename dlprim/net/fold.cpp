@@ -11,6 +11,8 @@ namespace {
 // Larger results are made in the first run, off the host, as are those that together take more.
 constexpr std::size_t largest = std::size_t(64) << 20, most = std::size_t(512) << 20;
 
+bool is_literal(const Node& node) { return node.domain.empty() && node.type == "Constant"; }
+
 // Whether the node may be computed when loading: constants are all it reads, and it holds no inner graph.
 bool is_constant(const Network& network, const Node& node) {
   auto known = [&](int id) { return id < 0 || network.constants.contains(id); };
@@ -21,12 +23,12 @@ bool is_constant(const Network& network, const Node& node) {
 
 }  // namespace
 
-void fold_constants(Network& network, Queue& queue) {
+void fold_constants(Network& network, Queue& queue, bool literals_only) {
   Executor executor(queue);
   std::vector<Node> rest;
   std::size_t total = 0;
   for (Node& node : network.graph.nodes) {
-    bool folded = total < most && is_constant(network, node);
+    bool folded = total < most && (!literals_only || is_literal(node)) && is_constant(network, node);
     if (folded) {
       for (int id : node.inputs)
         if (id >= 0 && !executor.value(id).present())

@@ -10,6 +10,7 @@ namespace dlprim {
 struct KeptWeights {
   std::optional<Workspace> panels;
   Tensor bytes, sums;  // as int8, and the sums of its columns, int32 [n]
+  DataType of = DataType::int8;  // what panels were packed for
 };
 
 IntegerProductAttributes::IntegerProductAttributes(const AttributeReader& reader) {
@@ -34,9 +35,9 @@ std::int64_t moved(const Tensor& b) { return b.dtype() == DataType::uint8 ? 128 
 void prepare(Queue& queue, const Tensor& b, KeptWeights& kept) {
   const Scalar less[] = {moved(b)};
   const Tensor inputs[] = {b};
-  kept.bytes = moved(b) ? apply(queue, "y0 = x0 - w0;", inputs, less, DataType::int8, DataType::int32) : b;
-  kept.sums =
-      reshape(queue, reduce(queue, ReduceId::sum, cast(queue, kept.bytes, DataType::int32), {0}), {b.shape()[1]});
+  const Tensor bytes = moved(b) ? apply(queue, "y0 = x0 - w0;", inputs, less, DataType::int8, DataType::int32) : b;
+  kept.sums = reshape(queue, reduce(queue, ReduceId::sum, cast(queue, bytes, DataType::int32), {0}), {b.shape()[1]});
+  kept.bytes = bytes;
 }
 
 }  // namespace
@@ -47,6 +48,7 @@ Tensor integer_product(Queue& queue, const Tensor& a, const Tensor& b, const Ten
   KeptWeights own;
   KeptWeights& weights = kept ? *kept : own;
   if (!weights.bytes.defined()) prepare(queue, b, weights);
+  if (weights.of != a.dtype()) weights.panels.reset(), weights.of = a.dtype();
   const int last = a.shape().size() - 1;
   const std::int64_t k = b.shape()[0], n = b.shape()[1], rows = a.numel() / k;
   const Tensor x = contiguous(queue, a);

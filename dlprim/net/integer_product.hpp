@@ -15,8 +15,8 @@ struct IntegerProductAttributes {
   std::shared_ptr<KeptWeights> kept;  ///< null: the weights may change
 };
 
-/// The sums of (a - a_zero) (b - b_zero), int32, by dot products of bytes where the device has them and b is a matrix; else
-/// an undefined tensor. A zero point is one number or undefined.
+/// The sums of (a - a_zero) (b - b_zero), int32, by dot products of bytes where the device has them and b is a matrix;
+/// else an undefined tensor. A zero point is one number or undefined.
 Tensor integer_product(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& a_zero, const Tensor& b_zero,
                        KeptWeights* kept);
 

@@ -171,7 +171,8 @@ const Operator* Registry::find(const std::string& domain, const std::string& typ
 
 std::string Registry::refusal(const Node& node) const {
   const Operator* found = find(node.domain, node.type);
-  if (!found) return "no such operator";
+  const bool own = node.domain.starts_with("dlprim.");  // of forms that the library puts in others' place
+  if (!found || own) return "no such operator";
   std::string problems;
   for (const auto& [name, attribute] : node.attributes) {
     std::istringstream words(found->attributes);

@@ -19,6 +19,7 @@ class Optimizer {
 
   void run(Queue& queue) {
     drop_unneeded();
+    fold_constants(network_, queue, true);
     fuse_quantized(network_, queue);
     drop_unneeded();
     fold_constants(network_, queue);

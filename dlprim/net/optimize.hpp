@@ -21,8 +21,8 @@ void fuse_quantized(Network& network, Queue& queue);
 /// Gives convolutions whose results are to have their channels side by side on CPUs the attribute "channels_last".
 void choose_layouts(Network& network);
 
-/// Computes the nodes that read constants only.
-void fold_constants(Network& network, Queue& queue);
+/// Computes the nodes that read constants only, or of these those that are constants in themselves.
+void fold_constants(Network& network, Queue& queue, bool literals_only = false);
 
 class AttributeReader;
 /// The activation that optimize() left in a node.

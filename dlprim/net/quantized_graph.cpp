@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Products of numbers that graphs hold as bytes: DequantizeLinear, Conv and QuantizeLinear as one operator, and the like.
+// Products of numbers that graphs hold as bytes: DequantizeLinear, Conv and QuantizeLinear as one operator, and the
+// like.
 #include <dlprim/primitives/quantized_conv.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -37,8 +39,8 @@ struct Scaled {
 struct Weights {
   int value;
   const Tensor* bytes;
-  const Tensor* scale;
-  double scale_of(std::int64_t channel) const { return host_number(*scale, scale->numel() == 1 ? 0 : channel); }
+  std::vector<double> scales;
+  double scale_of(std::int64_t channel) const { return scales[scales.size() == 1 ? 0 : std::size_t(channel)]; }
 };
 
 class QuantizedGraph {
@@ -75,11 +77,15 @@ class QuantizedGraph {
   }
 
   Node* producer(int id) {
-    const auto it = producer_.find(id);
+    const auto it = id < 0 ? producer_.end() : producer_.find(id);
     return it == producer_.end() ? nullptr : &nodes_[it->second];
   }
   // The node that makes a value for one reader alone.
   Node* sole_producer(int id) { return uses_[id] == 1 ? producer(id) : nullptr; }
+
+  static bool all_zero(const Tensor& t) {
+    return std::ranges::all_of(host_numbers(t), [](double value) { return value == 0; });
+  }
 
   static int input(const Node& node, std::size_t i) { return i < node.inputs.size() ? node.inputs[i] : -1; }
 
@@ -88,7 +94,7 @@ class QuantizedGraph {
     const Tensor *scale = constant(scale_id), *zero = constant(zero_id);
     if (!scale || scale->numel() != 1 || scale->dtype() != DataType::float32) return {};
     if (!zero || zero->numel() != 1 || !is_byte(zero->dtype())) return {};
-    const Scaled result{value, host_number(*scale, 0), host_number(*zero, 0), zero->dtype()};
+    const Scaled result{value, host_numbers(*scale)[0], host_numbers(*zero)[0], zero->dtype()};
     return result.scale > 0 && std::isfinite(result.scale) ? std::optional(result) : std::nullopt;
   }
 
@@ -105,9 +111,8 @@ class QuantizedGraph {
     if (slices >= bytes->shape().size()) return {};
     if (scale->numel() != 1 && (scale->shape().size() != 1 || scale->numel() != bytes->shape()[slices])) return {};
     if (zero_id >= 0 && (!zero || !is_byte(zero->dtype()))) return {};
-    for (std::int64_t i = 0; zero && i < zero->numel(); i++)
-      if (host_number(*zero, i) != 0) return {};
-    return Weights{value, bytes, scale};
+    if (zero && ((zero->numel() != 1 && zero->numel() != scale->numel()) || !all_zero(*zero))) return {};
+    return Weights{value, bytes, host_numbers(*scale)};
   }
 
   // Such weights from a DequantizeLinear.
@@ -115,28 +120,29 @@ class QuantizedGraph {
     const Node* node = producer(id);
     if (!node || !of_quantization(*node, "DequantizeLinear") || node->attributes.contains("output_dtype")) return {};
     const auto result = weights(node->inputs[0], node->inputs[1], input(*node, 2), slices);
-    if (!result || result->scale->numel() == 1) return result;
+    if (!result || result->scales.size() == 1) return result;
     const auto given = node->attributes.find("axis");
     const auto* axis = given == node->attributes.end() ? nullptr : std::get_if<std::int64_t>(&given->second);
     const std::int64_t rank = result->bytes->shape().size();
+    if (axis && (*axis < -rank || *axis >= rank)) return {};
     return (axis ? (*axis + rank) % rank : 1) == slices ? result : std::nullopt;
   }
 
-  // The elements of a constant vector, which may be dequantized.
+  // The elements of a constant of one dimension, which may be dequantized.
   std::optional<std::vector<double>> vector(int id, std::int64_t size) {
     const Tensor *values = constant(id), *scale = nullptr;
     if (const Node* node = values ? nullptr : producer(id); node && of_quantization(*node, "DequantizeLinear")) {
       values = constant(node->inputs[0]), scale = constant(node->inputs[1]);
-      const Tensor* zero = node->inputs.size() > 2 ? constant(node->inputs[2]) : nullptr;
-      for (std::int64_t i = 0; zero && i < zero->numel(); i++)
-        if (host_number(*zero, i) != 0) return {};
+      const Tensor* zero = constant(input(*node, 2));
+      if (node->attributes.contains("output_dtype") || (input(*node, 2) >= 0 && !zero)) return {};
+      if (zero && (zero->dtype() != DataType::int32 || !all_zero(*zero))) return {};
       if (!scale || scale->dtype() != DataType::float32 || (scale->numel() != 1 && scale->numel() != size)) return {};
     }
     const DataType type = scale ? DataType::int32 : DataType::float32;
-    if (!values || values->dtype() != type || values->numel() != size) return {};
-    std::vector<double> result;
-    for (std::int64_t i = 0; i < size; i++)
-      result.push_back(host_number(*values, i) * (scale ? host_number(*scale, scale->numel() == 1 ? 0 : i) : 1));
+    if (!values || values->dtype() != type || values->shape() != Shape{size}) return {};
+    std::vector<double> result = host_numbers(*values);
+    const std::vector<double> steps = scale ? host_numbers(*scale) : std::vector<double>{1};
+    for (std::size_t i = 0; i < result.size(); i++) result[i] *= steps[steps.size() == 1 ? 0 : i];
     return result;
   }
 
@@ -160,7 +166,8 @@ class QuantizedGraph {
       }
       if (input >= node.inputs.size() || node.inputs[input] < 0) return otherwise;
       const Tensor* t = constant(node.inputs[input]);
-      return t && t->dtype() == DataType::float32 && t->numel() == 1 ? std::optional(host_number(*t, 0)) : std::nullopt;
+      return t && t->dtype() == DataType::float32 && t->numel() == 1 ? std::optional(host_numbers(*t)[0])
+                                                                     : std::nullopt;
     };
     const auto from = bound(1, "min", -INFINITY), to = bound(2, "max", INFINITY);
     const double rounding = y.scale / 1000;
@@ -172,10 +179,10 @@ class QuantizedGraph {
     if (quantize.attributes.contains("output_dtype") || quantize.attributes.contains("precision")) return;
     const std::optional<Scaled> y = scaled(-1, quantize.inputs[1], input(quantize, 2));
     Node* node = y ? sole_producer(quantize.inputs[0]) : nullptr;
-    while (node && is_idle(*node, *y)) node = sole_producer(node->inputs[0]);
+    while (node && is_idle(*node, *y)) node = sole_producer(input(*node, 0));
     if (!node || node->outputs.size() != 1 || node->inputs.empty()) return;
     if (is(*node, "Conv")) return fuse_conv(*node, quantize, *y);
-    if (is(*node, "Gemm") || is(*node, "MatMul")) return fuse_product(*node, quantize, y);
+    if (is(*node, "Gemm") || is(*node, "MatMul")) return void(fuse_product(*node, quantize, y));
     if (is(*node, "Add")) return fuse_add(*node, quantize, *y);
     static const std::set<std::string> moving{"MaxPool",   "Reshape", "Flatten", "Transpose", "Squeeze",
                                               "Unsqueeze", "Slice",   "Gather",  "Identity"};
@@ -193,12 +200,15 @@ class QuantizedGraph {
     if (is(*node, "GlobalAveragePool")) make_sum(quantize, "GlobalAveragePool", *a, *a, *y, a->scale / y->scale, 1);
   }
 
+  static constexpr int most_nodes = 32, most_tables = 1024;  // of a function that becomes a table; of a network
+
   // Nodes that make a value of one number each of another value's, of bytes: in the order they run.
   struct Function {
     int root = -1;
     DataType type{};
     std::vector<const Node*> nodes;
     std::set<int> made;
+    int visited = 0;
   };
 
   static bool is_elementwise(const Node& node) {
@@ -210,13 +220,16 @@ class QuantizedGraph {
     return node.domain.empty() && types.contains(node.type) && node.outputs.size() == 1;
   }
 
+  // Whether the value is such a function; numbers that take part have no dimensions, so that shapes stay.
   bool collect(int id, Function& f) {
     if (id < 0 || f.made.contains(id)) return true;
-    if (const Tensor* t = constant(id)) return t->numel() == 1;
+    if (const Tensor* t = constant(id)) return t->shape().size() == 0;
     const Node* node = producer(id);
-    if (!node || f.nodes.size() > 32) return false;
+    if (!node || ++f.visited > most_nodes) return false;
     const Tensor* number = of_quantization(*node, "DequantizeLinear") ? constant(node->inputs[0]) : nullptr;
-    if (number && number->numel() != 1) return false;
+    if (number)
+      for (int in : node->inputs)
+        if (in >= 0 && (!constant(in) || constant(in)->shape().size() != 0)) return false;
     if (!number && of_quantization(*node, "DequantizeLinear")) {
       const auto x = dequantized(id);
       if (!x) return false;
@@ -245,7 +258,8 @@ class QuantizedGraph {
   // Bytes that are functions of other bytes alone become the entries of a table.
   bool tabulate(Node& quantize) {
     Function f;
-    if (!collect(quantize.inputs[0], f) || f.root < 0 || constant(f.root)) return false;
+    if (tables_ == most_tables || !collect(quantize.inputs[0], f) || f.root < 0 || constant(f.root)) return false;
+    tables_++;
     std::vector<std::uint8_t> bytes(256);
     for (std::size_t i = 0; i < bytes.size(); i++) bytes[i] = std::uint8_t(i);
     Executor executor(queue_);
@@ -258,16 +272,23 @@ class QuantizedGraph {
       executor.run(*node);
     }
     const Tensor& entries = executor.value(quantize.outputs[0]).tensor;
-    Node node;
-    node.type = "Table", node.domain = quantized_domain, node.version = 1, node.name = quantize.name;
+    if (entries.shape() != Shape{256}) return false;
+    Node node = in_place_of(quantize, quantized_domain, "Table");
     node.attributes["type"] = std::int64_t(f.type);
     const int id = int(network_.values.size());
     network_.values.push_back("quantized");
     network_.constants[id] = Tensor::from_host(entries.dtype(), {256}, entries.read(queue_).data());
-    node.inputs = {f.root, id}, node.outputs = quantize.outputs;
-    node.implementation = Registry::get().find(node.domain, node.type);
+    node.inputs = {f.root, id};
     replace(quantize, std::move(node));
     return true;
+  }
+
+  // Another operator that gives the same outputs.
+  static Node in_place_of(const Node& node, const char* domain, const char* type) {
+    Node other;
+    other.type = type, other.domain = domain, other.version = 1, other.name = node.name, other.outputs = node.outputs;
+    other.implementation = Registry::get().find(other.domain, other.type);
+    return other;
   }
 
   void replace(Node& node, Node by) {
@@ -279,24 +300,22 @@ class QuantizedGraph {
   // A product in the place of `result`: of weights whose slices of channels belong to scales, and what is added.
   bool make(Node& result, const char* type, const Scaled& x, const Weights& w, std::int64_t channels,
             const std::vector<double>& bias, const std::optional<Scaled>& y, std::map<std::string, Attribute> more) {
+    const double largest = 255 * 128 * (double(w.bytes->numel()) / double(channels));
     std::vector<float> scale;
     std::vector<std::int32_t> sums;
     for (std::int64_t i = 0; i < channels; i++) {
       const double unit = x.scale * w.scale_of(i);
       scale.push_back(float(unit / (y ? y->scale : 1)));
       const double sum = bias.empty() ? 0 : std::nearbyint(bias[std::size_t(i)] / unit);
-      if (!(std::abs(sum) < 1e9) || !std::isfinite(scale.back())) return false;
+      if (!(std::abs(sum) + largest < 2147483647.0) || !std::isfinite(scale.back())) return false;  // of 32 bits
       sums.push_back(std::int32_t(sum));
     }
-    Node node;
-    node.type = type, node.domain = quantized_domain, node.version = 1, node.name = result.name;
+    Node node = in_place_of(result, quantized_domain, type);
     node.attributes = std::move(more);
-    node.attributes["x_zero"] = std::int64_t(x.zero);
+    node.attributes["x_zero"] = std::int64_t(x.zero), node.attributes["x_type"] = name(x.type);
     if (y) node.attributes["y_zero"] = std::int64_t(y->zero), node.attributes["result"] = name(y->type);
     node.inputs = {x.value, w.value, add_constant(DataType::float32, scale)};
     if (!bias.empty()) node.inputs.push_back(add_constant(DataType::int32, sums));
-    node.outputs = result.outputs;
-    node.implementation = Registry::get().find(node.domain, node.type);
     replace(result, std::move(node));
     return true;
   }
@@ -306,21 +325,18 @@ class QuantizedGraph {
     for (std::size_t i = 0; i < 2 && mul.inputs.size() == 2; i++) {
       const Node* cast = sole_producer(mul.inputs[i]);
       if (!cast || !is(*cast, "Cast") || number_of(*cast, "to", std::int64_t(0)) != 1) continue;
-      const Node* product = sole_producer(cast->inputs[0]);
+      const Node* product = sole_producer(input(*cast, 0));
       if (!product || !is(*product, "MatMulInteger") || product->inputs.size() < 2) continue;
       const Node* scales = producer(mul.inputs[1 - i]);
       const bool pair = scales && is(*scales, "Mul") && scales->inputs.size() == 2;
       const int one = pair ? -1 : add_constant(DataType::float32, std::vector<float>{1});
-      Node node;
-      node.type = "MatMulIntegerToFloat", node.domain = contrib_domain, node.version = 1, node.name = mul.name;
+      Node node = in_place_of(mul, contrib_domain, "MatMulIntegerToFloat");
       node.inputs = {product->inputs[0],
                      product->inputs[1],
                      pair ? scales->inputs[0] : mul.inputs[1 - i],
                      pair ? scales->inputs[1] : one,
                      input(*product, 2),
                      input(*product, 3)};
-      node.outputs = mul.outputs;
-      node.implementation = Registry::get().find(node.domain, node.type);
       return replace(mul, std::move(node));
     }
   }
@@ -366,7 +382,8 @@ class QuantizedGraph {
     if (id < 0) return result;
     const Tensor* bias = constant(id);
     if (!bias || bias->dtype() != DataType::int32 || bias->numel() != channels) return {};
-    for (std::int64_t i = 0; i < channels; i++) result.push_back(host_number(*bias, i) * x.scale * w.scale_of(i));
+    result = host_numbers(*bias);
+    for (std::size_t i = 0; i < result.size(); i++) result[i] *= x.scale * w.scale_of(std::int64_t(i));
     return result;
   }
 
@@ -409,31 +426,32 @@ class QuantizedGraph {
   }
 
   // A product of constant weights, with a vector that is added to its rows.
-  void fuse_product(const Node& product, Node& result, const std::optional<Scaled>& y) {
+  bool fuse_product(const Node& product, Node& result, const std::optional<Scaled>& y) {
     const auto x = dequantized(input(product, 0));
     const bool transposed = number_of(product, "transB", std::int64_t(0)) != 0;
-    if (!x || number_of(product, "transA", std::int64_t(0)) != 0) return;
-    if (number_of(product, "alpha", 1.0) != 1 || number_of(product, "beta", 1.0) != 1) return;
+    if (!x || number_of(product, "transA", std::int64_t(0)) != 0) return false;
+    if (number_of(product, "alpha", 1.0) != 1 || number_of(product, "beta", 1.0) != 1) return false;
     const auto w = weights(input(product, 1), transposed ? 0 : 1);
-    if (!w || w->bytes->shape().size() != 2 || w->bytes->numel() == 0) return;
+    if (!w || w->bytes->shape().size() != 2 || w->bytes->numel() == 0) return false;
     const std::int64_t columns = w->bytes->shape()[transposed ? 0 : 1];
     std::vector<double> bias;
     if (input(product, 2) >= 0) {
       const auto values = vector(product.inputs[2], columns);
-      if (!values) return;
+      if (!values) return false;
       bias = *values;
     }
-    make(result, "MatMul", *x, *w, columns, bias, y, {{"transB", std::int64_t(transposed)}});
+    return make(result, "MatMul", *x, *w, columns, bias, y, {{"transB", std::int64_t(transposed)}});
   }
 
   void fuse_add(const Node& add, Node& quantize, const Scaled& y) {
     // A vector that is added to a product belongs to it.
+    if (add.inputs.size() != 2) return;
     for (std::size_t i = 0; i < 2; i++) {
       const Node* product = sole_producer(add.inputs[i]);
-      if (!product || !is(*product, "MatMul")) continue;
+      if (!product || !is(*product, "MatMul") || product->inputs.size() != 2) continue;
       Node sum = *product;
       sum.inputs.push_back(add.inputs[1 - i]);
-      return fuse_product(sum, quantize, y);
+      if (fuse_product(sum, quantize, y)) return;
     }
     const auto a = dequantized(add.inputs[0]), b = dequantized(add.inputs[1]);
     if (a && b) make_sum(quantize, "Add", *a, *b, y, a->scale / y.scale, b->scale / y.scale);
@@ -441,13 +459,11 @@ class QuantizedGraph {
 
   void make_sum(Node& result, const char* type, const Scaled& a, const Scaled& b, const Scaled& y, double a_factor,
                 double b_factor) {
-    Node node;
-    node.type = type, node.domain = quantized_domain, node.version = 1, node.name = result.name;
+    Node node = in_place_of(result, quantized_domain, type);
     node.attributes["factors"] = std::vector<double>{a_factor, b_factor};
     node.attributes["zeros"] = std::vector<std::int64_t>{std::int64_t(a.zero), std::int64_t(b.zero)};
     node.attributes["y_zero"] = std::int64_t(y.zero), node.attributes["result"] = name(y.type);
-    node.inputs = {a.value, b.value}, node.outputs = result.outputs;
-    node.implementation = Registry::get().find(node.domain, node.type);
+    node.inputs = {a.value, b.value};
     replace(result, std::move(node));
   }
 
@@ -457,6 +473,7 @@ class QuantizedGraph {
   const Device& device_;
   std::map<int, int> uses_;
   std::map<int, std::size_t> producer_;
+  int tables_ = 0;
 };
 
 }  // namespace

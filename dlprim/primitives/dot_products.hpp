@@ -6,8 +6,8 @@
 
 namespace dlprim {
 
-/// How kernels can have those of pairs of bfloat16: BFLOAT16_DOT of kernels/lib/bfloat16_dot.clh, or 0 where the device's
-/// CPU has none or its compiler does not know them.
+/// How kernels can have those of pairs of bfloat16: BFLOAT16_DOT of kernels/lib/bfloat16_dot.clh, or 0 where the
+/// device's CPU has none or its compiler does not know them.
 int bfloat16_dot(const Device& device);
 
 /// The same of four bytes, by kernels/lib/byte_dot.clh.

@@ -2,6 +2,7 @@
 #include "pool_last.hpp"
 
 #include <dlprim/runtime/launch.hpp>
+#include <dlprim/runtime/settings.hpp>
 
 #include <algorithm>
 
@@ -23,7 +24,8 @@ struct LastRows {
 }  // namespace
 
 bool has_max_last(const Device& device, const TensorView& in, const TensorView& out, const PoolWindow& window) {
-  if (!device.info().cpu || (in.dtype != DataType::uint8 && in.dtype != DataType::int8)) return false;
+  if (!device.info().cpu || settings.gpu_forms || (in.dtype != DataType::uint8 && in.dtype != DataType::int8))
+    return false;
   if (window.kind != PoolWindow::sliding || in.dims != 4 || in.stride(1) != 1 || out.stride(1) != 1) return false;
   for (int i = 2; i < 4; i++)
     if (in.size(i) > largest / 64 || out.size(i) > largest / 64) return false;

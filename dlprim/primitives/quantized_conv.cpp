@@ -15,7 +15,7 @@ namespace dlprim {
 namespace {
 
 constexpr const char* operation = "quantized_conv";
-constexpr std::int64_t quad = 4, most_taps = 128;
+constexpr std::int64_t quad = 4, most_taps = 128, longest_reach = std::int64_t(1) << 30;
 constexpr std::int64_t few_channels = 16;  // with which a tap is too short a run of quads
 
 std::int64_t whole_quads(std::int64_t channels) { return divide_up(channels, quad) * quad; }
@@ -49,8 +49,8 @@ void copy_channels_last(Queue& queue, Quads& q) {
   copy(queue, q.x.narrowed(1, 0, x.size(1)), x);  // what is behind meets weights of 0
 }
 
-// Whether rows of a window shall become channels, of which there are few; their positions overlap in a copy, which holds
-// the padding, too.
+// Whether rows of a window shall become channels, of which there are few; their positions overlap in a copy, which
+// holds the padding, too.
 bool merges_rows(const Quads& q) {
   const auto along = std::size_t(q.x.dims - 3);
   return q.taps[2] > 1 && q.x.size(1) <= few_channels && q.options.dilation[along] == 1 &&
@@ -191,6 +191,12 @@ void check(const Device& device, const TensorView& x, const TensorView& w, const
   DLPRIM_EXPECT(x.dims == w.dims && y.dims == x.dims && x.size(1) == w.size(1) * options.groups &&
                     x.size(0) == y.size(0) && w.size(0) == y.size(1),
                 operation, "tensors that fit, got x ", x, ", weights ", w, " and y ", y);
+  for (int i = 2; i < x.dims; i++) {
+    const auto at = std::size_t(i - 2);
+    DLPRIM_EXPECT(y.size(i) <= longest_reach / std::max<std::int64_t>(1, options.stride[at]) &&
+                      w.size(i) <= longest_reach / std::max<std::int64_t>(1, options.dilation[at]),
+                  operation, "windows within 2^30 elements, got weights ", w, " and y ", y);
+  }
   const auto vector = [&](const TensorView& t, DataType type) {
     return t.dtype == type && t.dims == 1 && t.size(0) == w.size(0) && t.stride(0) == 1;
   };
@@ -216,8 +222,11 @@ bool has_quantized_conv(const Device& device) {
 bool has_quantized_conv(const Device& device, std::span<const std::int64_t> weights, std::int64_t groups) {
   if (!has_quantized_conv(device) || weights.size() < 3 || weights.size() > 5) return false;
   std::int64_t taps = 1;
-  for (const std::int64_t size : weights.subspan(2)) taps *= size;
-  if (taps < 1 || taps > most_taps || weights[0] < 1 || weights[1] < 1) return false;
+  for (const std::int64_t size : weights.subspan(2)) {
+    if (size < 1 || size > most_taps) return false;
+    taps *= size;
+  }
+  if (taps > most_taps || weights[0] < 1 || weights[1] < 1) return false;
   return groups == 1 || (groups == weights[0] && has_quantized_depthwise(weights));
 }
 

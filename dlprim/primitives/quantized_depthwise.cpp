@@ -96,7 +96,7 @@ bool has_quantized_depthwise(std::span<const std::int64_t> weights) {
   if (weights.size() < 3 || weights.size() > 4 || weights[1] != 1 || weights[0] < block) return false;
   std::int64_t taps = 1;
   for (const std::int64_t size : weights.subspan(2)) {
-    if (size > longest_reach) return false;
+    if (size < 1 || size > longest_reach) return false;
     taps *= size;
   }
   return taps <= most_taps;

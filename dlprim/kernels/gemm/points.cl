@@ -6,10 +6,10 @@
 //   MR, NR         points and channels held in registers      POINTS, TAPS   the most of a tile
 //   ACTIVE         0 where ACTIVATE(x) is x      ROUNDS   1: C is bfloat16, of pairs
 //   BFLOAT16_DOT   where elements of the weights and the image are pairs of bfloat16 (lib/bfloat16_dot.clh)
-//   BYTE_DOT       where they are quads of bytes (lib/byte_dot.clh), the weights' from -128 to 127, the image's from 0 to
-//                  255 or, SIGNED 1, as the weights' (a byte v of such an image stands for v + 128). What is added to the
-//                  sums, which the rows' scales multiply then, are integers; both come for whole vectors of rows. ROUNDS
-//                  2: C is bytes with the zero point alpha (lib/saturate.clh); 3: C is the sums.
+//   BYTE_DOT       where they are quads of bytes (lib/byte_dot.clh), the weights' from -128 to 127, the image's from
+//                  0 to 255 or, SIGNED 1, as the weights' (a byte v of such an image stands for v + 128). What is
+//                  added to the sums, which the rows' scales multiply then, are integers; both come for whole vectors
+//                  of rows. ROUNDS 2: C is bytes with the zero point alpha (lib/saturate.clh); 3: C is the sums.
 // Points outside the image read the weights' last elements, behind the panels, which are zeros (bytes: the zero point).
 #define VEC float16
 #define ACTIVATED VEC
@@ -90,9 +90,9 @@ inline VEC load_residual(__global const STORAGE(TC) *from, int count) {
 }
 #endif
 
-// The sums of MR points, of which `last` is the last one there is, and `width` rows of a panel, up to 16 * WIDTH. DIRECT:
-// these are stored as results where that is asked for, in whole vectors and a half; with an activation in it, compilers
-// would take many times as long.
+// The sums of MR points, of which `last` is the last one there is, and `width` rows of a panel, up to 16 * WIDTH.
+// DIRECT: these are stored as results where that is asked for, in whole vectors and a half; with an activation in it,
+// compilers would take many times as long.
 #if DIRECT
 #define COUNT(j, WIDTH) ((j) == (WIDTH)-1 && width % 16 ? 8 : 16)
 #define STORE_RESULTS(WIDTH)                                                                                   \
@@ -178,11 +178,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_points(GEMM_AR
       __local const Place *from = points + i;
       const int last = columns - i - 1;
 #if NR > 16
-      if (width <= 16) multiply_one(X, panel, zeros, from, last, taps, number, channels, width, direct, &output, sums, p);
+      if (width <= 16)
+        multiply_one(X, panel, zeros, from, last, taps, number, channels, width, direct, &output, sums, p);
       else
 #endif
 #if NR > 32
-      if (width <= 32) multiply_two(X, panel, zeros, from, last, taps, number, channels, width, direct, &output, sums, p);
+      if (width <= 32)
+        multiply_two(X, panel, zeros, from, last, taps, number, channels, width, direct, &output, sums, p);
       else
 #endif
         multiply(X, panel, zeros, from, last, taps, number, channels, width, direct, &output, sums, p);

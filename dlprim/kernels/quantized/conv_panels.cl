@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Weights of a convolution of bytes as the panels of gemm/points.cl, quads of channels of a tap side by side, with zeros
-// where there are no more channels; what is added to a row's sums: its bias less `zero` times the sum of its weights; and
-// its scale. A work-group is one work-item, which takes 16 * VECTORS rows. The host also defines
+// Weights of a convolution of bytes as the panels of gemm/points.cl, quads of channels of a tap side by side, with
+// zeros where there are no more channels; what is added to a row's sums: its bias less `zero` times the sum of its
+// weights; and its scale. A work-group is one work-item, which takes 16 * VECTORS rows. The host also defines
 //   BIASED, SCALED   there are biases, and scales
 //   ALONG            1: a row's channels lie side by side, 2: rows do; 0: neither
 //   VECTORS          4 where rows do, so that lines of the cache are read at once, else 1: rows may share places in it

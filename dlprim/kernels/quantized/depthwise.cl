@@ -1,29 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Depthwise convolution of bytes over channels last on CPUs: a work-item computes BLOCKS times 16 channels of some rows of
-// the result, OUTPUTS neighbours of a row and 16 channels at once, whose sums stay in registers, as floats: those of so few
-// products are exact. The host also defines
+// Depthwise convolution of bytes over channels last on CPUs: a work-item computes BLOCKS times 16 channels of some rows
+// of the result, OUTPUTS neighbours of a row and 16 channels at once, whose sums stay in registers, as floats: those of
+// so few products are exact. The host also defines
 //   X, Y                                   tags of both images, u8 or i8, Y also f32
 //   TAPS_*, STRIDE_*, DILATION_*           of H and W
 //   BIASED                                 there are biases
 #include "lib/saturate.clh"
 #include "lib/types.clh"
-
-#define SPAN ((OUTPUTS - 1) * STRIDE_W + (TAPS_W - 1) * DILATION_W + 1)
-// Columns that sums of OUTPUTS neighbours read, and where they are: all there are, or of one sum its own.
-#if OUTPUTS == 1
-#define COLUMNS TAPS_W
-#define AT(j) ((j)*DILATION_W)
-#else
-#define COLUMNS SPAN
-#define AT(j) (j)
-#endif
-#define EACH(i, n) _Pragma("unroll") for (int i = 0; i < n; i++)
-
-typedef struct {
-  long from_n, from_h, from_w, to_n, to_h, to_w, w_o, w_h, w_w;
-  int images, channels, in_h, in_w, out_h, out_w, pad_h, pad_w, strip, x_zero;  // strip: rows that a work-item computes
-  float y_zero;
-} Shape;
+#include "quantized/depthwise.clh"
 
 inline float16 load(__global const STORAGE(X) *x) { return convert_float16(vload16(0, x)); }
 
@@ -35,8 +19,8 @@ inline void store(float16 v, __global STORAGE(Y) *y, const Shape *s) {
 #endif
 }
 
-// Adds what a row of the kernel makes of a row of elements, of which those from number `first` on belong to the first sum;
-// CHECKED: of elements that may lie outside.
+// Adds what a row of the kernel makes of a row of elements, of which those from number `first` on belong to the first
+// sum; CHECKED: of elements that may lie outside.
 #define DEFINE_ADD_ROW(name, CHECKED)                                                                                  \
   inline void name(__global const STORAGE(X) *from, int first, __local const float *weights, float16 *sum,             \
                    const Shape *s) {                                                                                   \
@@ -74,8 +58,10 @@ inline void compute(__global const STORAGE(X) *x, int row, int column, __local c
       add_row_at_edge(x + at * s->from_h, first, weight, sum, s);
     }
   }
-  EACH(i, OUTPUTS)
-  if (column + i < s->out_w) store(convert_float16(convert_int16(sum[i]) + start) * scale, y + (column + i) * s->to_w, s);
+  EACH(i, OUTPUTS) {
+    const float16 result = convert_float16(convert_int16(sum[i]) + start) * scale;
+    if (column + i < s->out_w) store(result, y + (column + i) * s->to_w, s);
+  }
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void quantized_depthwise(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Depthwise convolution of bytes over channels last by dot products of CPUs (lib/byte_dot.clh): bytes of up to four rows that
-// lie above each other are interleaved to quads, 64 channels at once, of which each column of weights takes its products. A
-// work-group is one work-item, which computes 64 channels of some rows of the result, OUTPUTS neighbours at once. What
-// depthwise_panels prepares of the weights, and all sums, are in the order that interleaving gives: lane 4 l + t of vector v is
-// channel 16 l + 4 v + t. The host also defines
+// Depthwise convolution of bytes over channels last by dot products of CPUs (lib/byte_dot.clh): bytes of up to four
+// rows that lie above each other are interleaved to quads, 64 channels at once, of which each column of weights takes
+// its products. A work-group is one work-item, which computes 64 channels of some rows of the result, OUTPUTS
+// neighbours at once. What depthwise_panels prepares of the weights, and all sums, are in the order that interleaving
+// gives: lane 4 l + t of vector v is channel 16 l + 4 v + t. The host also defines
 //   SIGNED_X                       x is int8
 //   LOWEST_BYTE                    of y's type (lib/saturate.clh)
 //   TAPS_*, STRIDE_*, DILATION_*   of H and W
@@ -11,18 +11,9 @@
 #include "lib/byte_dot.clh"
 #include "lib/saturate.clh"
 #include "lib/types.clh"
+#include "quantized/depthwise.clh"
 
-#define SPAN ((OUTPUTS - 1) * STRIDE_W + (TAPS_W - 1) * DILATION_W + 1)
-// Columns that sums of OUTPUTS neighbours read, and where they are: all there are, or of one sum its own.
-#if OUTPUTS == 1
-#define COLUMNS TAPS_W
-#define AT(j) ((j)*DILATION_W)
-#else
-#define COLUMNS SPAN
-#define AT(j) (j)
-#endif
 #define QUADS ((TAPS_H + 3) / 4)
-#define EACH(i, n) _Pragma("unroll") for (int i = 0; i < n; i++)
 
 typedef uchar Bytes __attribute__((ext_vector_type(64)));
 // Of both halves of each 16 bytes, single ones or pairs in turns.
@@ -52,12 +43,6 @@ typedef uchar Bytes __attribute__((ext_vector_type(64)));
       16, 20, 24, 28, 17, 21, 25, 29, 18, 22, 26, 30, 19, 23, 27, 31,                                           \
       32, 36, 40, 44, 33, 37, 41, 45, 34, 38, 42, 46, 35, 39, 43, 47,                                           \
       48, 52, 56, 60, 49, 53, 57, 61, 50, 54, 58, 62, 51, 55, 59, 63)
-
-typedef struct {
-  long from_n, from_h, from_w, to_n, to_h, to_w, w_o, w_h, w_w;
-  int images, channels, in_h, in_w, out_h, out_w, pad_h, pad_w, strip, x_zero;  // strip: rows that a work-item computes
-  float y_zero;
-} Shape;
 
 // Where a block's weights begin, [TAPS_W][QUADS][4][16], and the sums' first values and their factors, [4][16] each.
 #define WEIGHTS_OF(block) ((block) * TAPS_W * QUADS * 64)

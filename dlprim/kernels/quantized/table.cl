@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Each byte's entry of a table. A work-item takes `share` bytes, a multiple of 8, whose entries it writes eight at once.
+// Each byte's entry of a table. A work-item takes `share` bytes, a multiple of 8, whose entries it writes eight at
+// once.
 #include "lib/types.clh"
 
 __kernel void byte_table(CONST_GLOBAL(uchar, x), CONST_GLOBAL(uchar, table), GLOBAL(uchar, y), const ulong count,

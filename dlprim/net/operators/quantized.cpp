@@ -16,21 +16,27 @@ namespace dlprim::operators {
 
 namespace {
 
+// The type of that name, or float32.
+DataType byte_type(const std::string& text) {
+  return text == "uint8" ? DataType::uint8 : text == "int8" ? DataType::int8 : DataType::float32;
+}
+
+double lowest(DataType type) { return type == DataType::int8 ? -128 : 0; }
+
 // Of a result: bytes with a zero point, or floats.
 struct ResultAttributes {
   explicit ResultAttributes(const AttributeReader& reader)
-      : zero(reader.integer("y_zero", 0)), type(reader.text("result", "") == "uint8"  ? DataType::uint8
-                                                : reader.text("result", "") == "int8" ? DataType::int8
-                                                                                      : DataType::float32) {}
+      : zero(reader.integer("y_zero", 0)), type(byte_type(reader.text("result", ""))) {}
   std::int64_t zero;
   DataType type;
 };
 
 struct ProductAttributes {
   explicit ProductAttributes(const AttributeReader& reader)
-      : result(reader), x_zero(reader.integer("x_zero", 0)), group(reader.integer("group", 1)),
-        transposed(reader.integer("transB", 0) != 0), window(reader) {}
+      : result(reader), x_type(byte_type(reader.text("x_type", ""))), x_zero(reader.integer("x_zero", 0)),
+        group(reader.integer("group", 1)), transposed(reader.integer("transB", 0) != 0), window(reader) {}
   ResultAttributes result;
+  DataType x_type;
   std::int64_t x_zero, group;
   bool transposed;
   WindowAttributes window;
@@ -42,6 +48,8 @@ const ProductAttributes& attributes_of(const Call& call) { return call.attribute
 // Inputs: x, constant weights, scales, a bias.
 void run(Call& call, const TensorView& x, const TensorView& w, const TensorView& y, const ConvOptions& options) {
   const auto& a = attributes_of(call);
+  if (x.dtype != a.x_type)
+    call.fail(std::string("expected ") + name(a.x_type) + ", as the zero point, got " + name(x.dtype));
   QuantizedConv quantized{.x_zero = a.x_zero, .bias = {}, .scale = call.in(2), .y_zero = a.result.zero};
   if (call.has(3)) quantized.bias = call.in(3);
   if (y.numel()) quantized_conv(call.queue(), x, w, y, options, quantized, a.kept.get());
@@ -115,7 +123,7 @@ void add(Call& call) {
       return call.set(0, y);
     }
   }
-  const double low = a.result.type == DataType::int8 ? -128 : 0;
+  const double low = lowest(a.result.type);
   const Scalar scalars[] = {factors[0], factors[1], offset, double(a.result.zero), low, low + 255};
   call.set(0, apply(queue, "y0 = fmin(fmax(rint(x0 * w0 + x1 * w1 + w2) + w3, w4), w5);", inputs, scalars,
                     a.result.type, DataType::float32));
@@ -137,18 +145,26 @@ void mul(Call& call) {
       return call.set(0, y);
     }
   }
-  const double low = a.result.type == DataType::int8 ? -128 : 0;
+  const double low = lowest(a.result.type);
   const Scalar scalars[] = {zeros[0], zeros[1], factor, double(a.result.zero), low, low + 255};
   const Tensor inputs[] = {x, gate};
   call.set(0, apply(queue, "y0 = fmin(fmax(rint((x0 - w0) * (x1 - w1) * w2) + w3, w4), w5);", inputs, scalars,
                     a.result.type, DataType::float32));
 }
 
+struct TableAttributes {
+  explicit TableAttributes(const AttributeReader& reader) : type(DataType(reader.integer("type", 0))) {}
+  DataType type;  // of what is looked up
+};
+
 // Inputs: bytes, and what each of the 256 becomes.
 void table(Call& call) {
   Queue& queue = call.queue();
   const Tensor &entries = call.input(1), given = call.input(0);
   if (entries.numel() != 256) call.fail("expected a table of 256 entries, got " + entries.shape().text());
+  const DataType type = call.attributes<TableAttributes>().type;
+  if (given.dtype() != type)
+    call.fail(std::string("expected ") + name(type) + ", as the zero point, got " + name(given.dtype()));
   Tensor y = empty_like(queue, entries.dtype(), given), x = given;
   if (y.strides() != x.strides()) x = contiguous(queue, x), y = Tensor(queue, entries.dtype(), x.shape());
   look_up_bytes(queue, x.view(queue), reshape(queue, entries, {256}).view(queue), y.view(queue));
@@ -163,7 +179,7 @@ void average(Call& call) {
   std::vector<int> dims;
   for (int d = 2; d < x.shape().size(); d++) dims.push_back(d);
   const Tensor mean[] = {reduce(queue, ReduceId::mean, x, dims, DataType::float32)};
-  const double low = a.result.type == DataType::int8 ? -128 : 0;
+  const double low = lowest(a.result.type);
   const Scalar scalars[] = {double(a.zeros[0]), a.factors[0], double(a.result.zero), low, low + 255};
   call.set(0, apply(queue, "y0 = fmin(fmax(rint((x0 - w0) * w1) + w2, w3), w4);", mean, scalars, a.result.type,
                     DataType::float32));
@@ -175,13 +191,13 @@ void quantized(Registry& registry) {
   registry.add<ProductAttributes>(
       "Conv", conv,
       "auto_pad=NOTSET|VALID|SAME_UPPER|SAME_LOWER dilations group kernel_shape pads strides "
-      "x_zero y_zero result",
+      "x_type x_zero y_zero result",
       quantized_domain);
-  registry.add<ProductAttributes>("MatMul", mat_mul, "transB x_zero y_zero result", quantized_domain);
+  registry.add<ProductAttributes>("MatMul", mat_mul, "transB x_type x_zero y_zero result", quantized_domain);
   registry.add<SumAttributes>("Add", add, "factors zeros y_zero result", quantized_domain);
   registry.add<SumAttributes>("Mul", mul, "factors zeros y_zero result", quantized_domain);
   registry.add<SumAttributes>("GlobalAveragePool", average, "factors zeros y_zero result", quantized_domain);
-  registry.add("Table", table, "", quantized_domain);
+  registry.add<TableAttributes>("Table", table, "type", quantized_domain);
 }
 
 }  // namespace dlprim::operators

@@ -2,6 +2,8 @@
 """Graphs of bytes with scales, whose products, sums and functions CPUs compute on the bytes, against ONNX Runtime,
 which runs them as they say it, in float32."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -200,3 +202,66 @@ def test_a_quantizer_s_dynamic_product():
     scales = g.add("Mul", "s", g.constant(g.random.uniform(0.001, 0.003, 48).astype(np.float32)))
     y = g.add("Add", g.constant(image(48)), g.add("Mul", g.add("Cast", sums, to=TensorProto.FLOAT), scales))
     check(g.model({"x": image(5, 7, 64)}, y), {"x": image(5, 7, 64)}, 1e-3, most=0.05, mean=0.01)
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (1, 1, 3), (1, 3)])
+def test_addends_that_are_no_rows(shape):
+    g = Graph()
+    x = g.quantized("x", 4 / 255, UNSIGNED(130))[1]
+    y = g.add("Add", g.add("MatMul", x, g.weights((20, 3), axis=1)), g.constant(image(*shape)))
+    y = g.quantized(y, 0.06, SIGNED(0))[1]
+    check(g.model({"x": image(3, 20)}, y), {"x": image(3, 20)}, 0.06)
+
+
+def test_functions_that_add_dimensions():
+    g = Graph()
+    y = g.add("Mul", g.quantized("x", 4 / 255, UNSIGNED(130))[1], g.constant(np.float32([[[[1.5]]]])))
+    check(g.model({"x": image(4, 5)}, g.quantized(y, 0.03, SIGNED(0))[1]), {"x": image(4, 5)}, 0.03)
+
+
+def test_parameters_from_nodes():
+    """Scales, weights and zero points that Constant nodes give."""
+    g = Graph()
+    y = g.add("Conv", g.quantized("x", 4 / 255, UNSIGNED(130))[1], g.weights((24, 16, 3, 3)))
+    y = g.quantized(y, 0.03, SIGNED(0))[1]
+    literals = [
+        node("Constant", [], [name], value=numpy_helper.from_array(array)) for name, array in g.constants.items()
+    ]
+    g.nodes[:0], g.constants = literals, {}
+    check(g.model({"x": image(1, 16, 9, 9)}, y), {"x": image(1, 16, 9, 9)}, 0.03)
+
+
+@pytest.mark.parametrize("wrong", ["Relu", "Add", "Conv", "MatMul", "GlobalAveragePool", "Identity"])
+@pytest.mark.parametrize("inputs", [0, 1])
+def test_missing_inputs_are_errors(wrong, inputs):
+    g = Graph()
+    given = [g.quantized("x", 4 / 255, UNSIGNED(130))[1]][:inputs]
+    y = g.quantized(g.add(wrong, *given), 0.03, UNSIGNED(0))[1]
+    refused = inputs == 0 or wrong in ("Add", "Conv", "MatMul")
+    with pytest.raises((dlprim.Error, dlprim.ValidationError)) if refused else nullcontext():
+        dlprim.InferenceSession(g.model({"x": image(1, 4, 3, 3)}, y)).run(None, {"x": image(1, 4, 3, 3)})
+
+
+def test_long_chains_end():
+    g = Graph()
+    y = g.quantized("x", 4 / 255, UNSIGNED(130))[1]
+    for _ in range(20000):
+        y = g.add("Neg", y)
+    y = g.quantized(y, 0.03, UNSIGNED(100))[1]
+    dlprim.InferenceSession(g.model({"x": image(2, 3)}, y)).run(None, {"x": image(2, 3)})
+
+
+@pytest.mark.parametrize("domain", ["dlprim.quantized", "dlprim.training"])
+def test_forms_of_the_library_are_not_for_files(domain):
+    table = [numpy_helper.from_array(np.zeros(256, UNSIGNED), "t")]
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [node("Table" if "quantized" in domain else "BatchNormalization", ["x", "t"], ["y"], domain=domain)],
+        "net",
+        [info("x", TensorProto.UINT8, [4])],
+        [info("y", TensorProto.UINT8, None)],
+        table,
+    )
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
+    with pytest.raises(dlprim.NotSupportedError, match="no such operator"):
+        dlprim.InferenceSession(helper.make_model(graph, opset_imports=sets, ir_version=8).SerializeToString())

@@ -4,12 +4,12 @@
 
 namespace dlprim {
 
-/// y[i] = table[x[i]], where bytes of x count from 0 to 255 whatever their type: x and y uint8 or int8 that lie alike in one
-/// block without gaps, table 256 contiguous elements of y's type. Throws ValidationError.
+/// y[i] = table[x[i]], where bytes of x count from 0 to 255 whatever their type: x and y uint8 or int8 that lie alike
+/// in one block without gaps, table 256 contiguous elements of y's type. Throws ValidationError.
 void look_up_bytes(Queue& queue, const TensorView& x, const TensorView& table, const TensorView& y);
 
-/// y = saturate(rint((x - zeros[0]) (gate - zeros[1]) factor) + y_zero): x and y [N, C, spatial...], gate [N, C, 1...], uint8
-/// or int8, all with their channels side by side and without gaps, 16 channels at least. On CPUs only. Throws
+/// y = saturate(rint((x - zeros[0]) (gate - zeros[1]) factor) + y_zero): x and y [N, C, spatial...], gate [N, C, 1...],
+/// uint8 or int8, all with their channels side by side and without gaps, 16 channels at least. On CPUs only. Throws
 /// ValidationError.
 struct GatedBytes {
   float zeros[2]{}, factor = 1, y_zero = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The engine's core for products of int8 on CPUs with dot products of bytes, to sums of 32 bits: columns of the result are
-// channels of a convolution with one tap, its rows are points.
+// The engine's core for products of int8 on CPUs with dot products of bytes, to sums of 32 bits: columns of the result
+// are channels of a convolution with one tap, its rows are points.
 #include <dlprim/primitives/quantized_conv.hpp>
 
 #include "../core.hpp"
@@ -19,6 +19,9 @@ const char* decline(const Device& device, const GemmProblem& problem, bool force
   if (p.c_n != 1 && p.n != 1) return "columns of the result do not lie side by side";
   if (p.k == 0) return "k is 0";
   if (!has_quantized_conv(device)) return "the CPU or its driver has no dot products of bytes";
+  constexpr double large = 1 << 20;  // with which products of a batch, one after the other, take longer than launches
+  if (problem.batches > 1 && double(p.m) * double(p.n) * double(p.k) < large && !forced)
+    return "a batch of small products";
   return std::min({p.m, p.n, p.k}) < 8 && !forced ? "too thin a product to pay" : nullptr;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Convolutions on CPUs whose channels lie side by side, of float32 and, where the CPU has dot products of pairs, bfloat16;
-// products of the latter, too, whose rows of A are contiguous.
+// Convolutions on CPUs whose channels lie side by side, of float32 and, where the CPU has dot products of pairs,
+// bfloat16; products of the latter, too, whose rows of A are contiguous.
 #include <algorithm>
 #include <optional>
 
@@ -21,7 +21,8 @@ struct Block {
   std::int64_t points, channels;
 };
 
-// What registers hold; of channels as many as leave the fewest vectors alone, of which each takes longer than among others.
+// What registers hold; of channels as many as leave the fewest vectors alone, of which each takes longer than among
+// others.
 Block block_of(const Device& device, std::int64_t channels) {
   static tuning::Numbers<2> numbers("gemm.constant");
   const auto& [rows, columns] = numbers(device);
