@@ -34,7 +34,8 @@ SMALL_TESTS = ":".join(
     Conv.Depthwise Copy.* Ctc.* Distance.* Embedding.* Fill.*
     Foreach.Adds* Gemm.Integers GridSample.Identity* Index.Selects* Index.Gathers* Index.Ordered* Loss.L* Loss.M*
     Optimizer.Sgd* Pad.FoldIs* PointwiseOperation.* PointwiseReduce.Broadcasts* PointwiseReduce.Nothing* Pool.Dilated*
-    Pool.NanWins Pool.Fractional* Pool.Unpooling* Queue.CopiesAndFills Random.Phil* Random.Dropout* Range.*
+    Pool.NanWins Pool.Fractional* Pool.Unpooling* QuantizedBytes.* QuantizedConv.* Queue.CopiesAndFills
+    Random.Phil* Random.Dropout* Range.*
     Reduce.EveryRow* Reduce.Strided* Rnn.*Small Scan.EveryDtype Softmax.EveryDtype Softmax.Infinities* Sort.* Status.*
     Upsample.Linear* Upsample.Nearest""".split()
 )
