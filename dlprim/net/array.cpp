@@ -278,7 +278,10 @@ Tensor concat(Queue& queue, std::span<const Tensor> inputs, int dim) {
     }
     return Tensor::from_host(inputs[0].dtype(), shape, bytes.data());
   }
-  Tensor y(queue, inputs[0].dtype(), shape);
+  // Bytes of images are read with their channels side by side (quantized_conv).
+  const bool last = queue.device().info().cpu && size_of(inputs[0].dtype()) == 1 &&
+                    std::all_of(inputs.begin(), inputs.end(), is_channels_last);
+  Tensor y = last ? channels_last(queue, inputs[0].dtype(), shape) : Tensor(queue, inputs[0].dtype(), shape);
   if (y.numel()) concat(queue, y.view(queue), views(queue, inputs), dim);
   return y;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "contrib.hpp"
 
+#include <dlprim/primitives/bytes.hpp>
 #include <dlprim/primitives/pointwise.hpp>
 #include <dlprim/primitives/quantized.hpp>
 #include <dlprim/primitives/requantize.hpp>
@@ -37,15 +38,15 @@ Tensor channels_behind(const Tensor& x) {
 Tensor quantized(const Call& call, const Tensor& x, const Tensor& scale, const Tensor& zero, DataType type) {
   if (!is_integral(type) || size_of(type) > 2)
     call.fail(std::string("8- and 16-bit integers are supported, got ") + name(type));
-  if (call.queue().device().info().cpu && x.dtype() == DataType::float32 && scale.dtype() == DataType::float32 &&
-      zero.dtype() == type && scale.numel() == 1 && zero.numel() == 1) {
+  if (call.queue().device().info().cpu && is_byte(type) && x.dtype() == DataType::float32 &&
+      scale.dtype() == DataType::float32 && zero.dtype() == type && scale.numel() == 1 && zero.numel() == 1) {
     Queue& queue = call.queue();
     const Tensor y = empty_like(queue, type, x);
     const TensorView inputs[] = {x.view(queue)};
     if (can_requantize(queue.device(), inputs, y.view(queue))) {
       Requantize options;
-      if (known_number(scale) && known_number(zero))
-        options.scale = float(*known_number(scale)), options.zero = float(*known_number(zero));
+      const auto known_scale = known_number(scale), known_zero = known_number(zero);
+      if (known_scale && known_zero) options.scale = float(*known_scale), options.zero = float(*known_zero);
       else options.scale_memory = scale.view(queue).data, options.zero_memory = zero.view(queue).data;
       requantize(queue, inputs, y.view(queue), options);
       return y;

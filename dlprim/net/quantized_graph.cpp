@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Products of numbers that graphs hold as bytes: DequantizeLinear, Conv and QuantizeLinear as one operator, and the
 // like.
+#include <dlprim/primitives/bytes.hpp>
 #include <dlprim/primitives/quantized_conv.hpp>
 
 #include <algorithm>
@@ -24,14 +25,11 @@ bool of_quantization(const Node& node, const char* type) {
          node.outputs.size() == 1 && !node.attributes.contains("block_size");
 }
 
-bool is_byte(DataType type) { return type == DataType::uint8 || type == DataType::int8; }
-
 // One scale and zero point, and what is of them.
 struct Scaled {
   int value;
   double scale, zero;
   DataType type;
-  double lowest() const { return type == DataType::int8 ? -128 : 0; }
   bool like(const Scaled& other) const { return scale == other.scale && zero == other.zero && type == other.type; }
 };
 
@@ -146,17 +144,16 @@ class QuantizedGraph {
     return result;
   }
 
-  template <class T>
-  int add_constant(DataType type, const std::vector<T>& values) {
+  int add_constant(DataType type, std::int64_t count, const void* values) {
     const int id = int(network_.values.size());
     network_.values.push_back("quantized");
-    network_.constants[id] = Tensor::from_host(type, {std::int64_t(values.size())}, values.data());
+    network_.constants[id] = Tensor::from_host(type, {count}, values);
     return id;
   }
 
   // An activation changes nothing where the numbers of a result end at its bounds.
   bool is_idle(const Node& node, const Scaled& y) const {
-    const double low = (y.lowest() - y.zero) * y.scale, high = low + 255 * y.scale;
+    const double low = (lowest_byte(y.type) - y.zero) * y.scale, high = low + 255 * y.scale;
     if (is(node, "Relu")) return low >= 0;
     if (!is(node, "Clip")) return false;
     const auto bound = [&](std::size_t input, const char* name, double otherwise) -> std::optional<double> {
@@ -193,11 +190,36 @@ class QuantizedGraph {
       moved.inputs[0] = x->value, moved.outputs = quantize.outputs;
       return replace(quantize, std::move(moved));
     }
+    if (is(*node, "Concat")) return fuse_concat(*node, quantize, *y);
     if (tabulate(quantize)) return;
     const auto a = dequantized(node->inputs[0]), b = is(*node, "Mul") ? dequantized(input(*node, 1)) : a;
     if (!a || !b) return;
     if (is(*node, "Mul")) make_sum(quantize, "Mul", *a, *b, *y, a->scale, b->scale / y->scale);
     if (is(*node, "GlobalAveragePool")) make_sum(quantize, "GlobalAveragePool", *a, *a, *y, a->scale / y->scale, 1);
+  }
+
+  // Bytes that are joined as they are, or as those of the result's scale that stand for the nearest numbers.
+  void fuse_concat(const Node& concat, Node& quantize, const Scaled& y) {
+    Node node = in_place_of(quantize, quantized_domain, "Concat");
+    node.attributes["axis"] = number_of(concat, "axis", std::int64_t(0));
+    for (int id : concat.inputs) {
+      const auto x = dequantized(id);
+      if (!x || x->type != y.type) return;
+      node.inputs.push_back(x->value), node.inputs.push_back(x->like(y) ? -1 : rescaled(*x, y));
+    }
+    replace(quantize, std::move(node));
+  }
+
+  // A table of what QuantizeLinear makes of DequantizeLinear's numbers.
+  int rescaled(const Scaled& x, const Scaled& y) {
+    std::vector<std::uint8_t> entries(256);
+    for (int i = 0; i < 256; i++) {
+      const int byte = x.type == DataType::int8 ? std::int8_t(i) : i;
+      const float real = float(byte - x.zero) * float(x.scale), steps = std::nearbyint(real / float(y.scale));
+      const double low = lowest_byte(y.type), value = std::clamp(double(steps) + y.zero, low, low + 255);
+      entries[std::size_t(i)] = std::uint8_t(int(value));
+    }
+    return add_constant(y.type, 256, entries.data());
   }
 
   static constexpr int most_nodes = 32, most_tables = 1024;  // of a function that becomes a table; of a network
@@ -275,10 +297,7 @@ class QuantizedGraph {
     if (entries.shape() != Shape{256}) return false;
     Node node = in_place_of(quantize, quantized_domain, "Table");
     node.attributes["type"] = std::int64_t(f.type);
-    const int id = int(network_.values.size());
-    network_.values.push_back("quantized");
-    network_.constants[id] = Tensor::from_host(entries.dtype(), {256}, entries.read(queue_).data());
-    node.inputs = {f.root, id};
+    node.inputs = {f.root, add_constant(entries.dtype(), 256, entries.read(queue_).data())};
     replace(quantize, std::move(node));
     return true;
   }
@@ -314,8 +333,8 @@ class QuantizedGraph {
     node.attributes = std::move(more);
     node.attributes["x_zero"] = std::int64_t(x.zero), node.attributes["x_type"] = name(x.type);
     if (y) node.attributes["y_zero"] = std::int64_t(y->zero), node.attributes["result"] = name(y->type);
-    node.inputs = {x.value, w.value, add_constant(DataType::float32, scale)};
-    if (!bias.empty()) node.inputs.push_back(add_constant(DataType::int32, sums));
+    node.inputs = {x.value, w.value, add_constant(DataType::float32, channels, scale.data())};
+    if (!bias.empty()) node.inputs.push_back(add_constant(DataType::int32, channels, sums.data()));
     replace(result, std::move(node));
     return true;
   }
@@ -329,7 +348,8 @@ class QuantizedGraph {
       if (!product || !is(*product, "MatMulInteger") || product->inputs.size() < 2) continue;
       const Node* scales = producer(mul.inputs[1 - i]);
       const bool pair = scales && is(*scales, "Mul") && scales->inputs.size() == 2;
-      const int one = pair ? -1 : add_constant(DataType::float32, std::vector<float>{1});
+      const float unit = 1;
+      const int one = pair ? -1 : add_constant(DataType::float32, 1, &unit);
       Node node = in_place_of(mul, contrib_domain, "MatMulIntegerToFloat");
       node.inputs = {product->inputs[0],
                      product->inputs[1],

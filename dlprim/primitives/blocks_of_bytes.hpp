@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What tensors of bytes that kernels run through as one block must be.
 #pragma once
+#include <dlprim/primitives/bytes.hpp>
 #include <dlprim/tensor_view.hpp>
 
 #include <algorithm>
 
 namespace dlprim {
-
-inline bool is_byte(DataType type) { return type == DataType::uint8 || type == DataType::int8; }
 
 /// Whether the elements fill a block of memory, in any order of the dimensions.
 inline bool fills_block(const TensorView& t) {

@@ -74,7 +74,7 @@ void gate_bytes(Queue& queue, const TensorView& x, const TensorView& gate, const
     const auto type = [](std::uint8_t t) { return DataType(t) == DataType::int8 ? "char" : "uchar"; };
     KernelSource source("quantized/gate.cl", "gate_bytes");
     source.define("X", type(key.x)).define("G", type(key.gate)).define("Y", type(key.y));
-    return source.define("LOWEST_BYTE", DataType(key.y) == DataType::int8 ? -128 : 0);
+    return source.define("LOWEST_BYTE", lowest_byte(DataType(key.y)));
   });
   const std::int64_t positions = x.numel() / x.size(1);
   const std::int64_t share = share_of(queue.device(), positions, divide_up(std::int64_t(4096), x.size(1)), 1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "pool_last.hpp"
 
+#include <dlprim/primitives/bytes.hpp>
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/settings.hpp>
 
@@ -24,8 +25,7 @@ struct LastRows {
 }  // namespace
 
 bool has_max_last(const Device& device, const TensorView& in, const TensorView& out, const PoolWindow& window) {
-  if (!device.info().cpu || settings.gpu_forms || (in.dtype != DataType::uint8 && in.dtype != DataType::int8))
-    return false;
+  if (!device.info().cpu || settings.gpu_forms || !is_byte(in.dtype)) return false;
   if (window.kind != PoolWindow::sliding || in.dims != 4 || in.stride(1) != 1 || out.stride(1) != 1) return false;
   for (int i = 2; i < 4; i++)
     if (in.size(i) > largest / 64 || out.size(i) > largest / 64) return false;
@@ -65,7 +65,7 @@ void max_last(Queue& queue, const TensorView& in, const TensorView& out, const P
     KernelSource source("pool_last.cl", "max_last");
     return source.define("T", sign ? "char" : "uchar")
         .define("T16", sign ? "char16" : "uchar16")
-        .define("LOWEST", sign ? -128 : 0);
+        .define("LOWEST", lowest_byte(in.dtype));
   });
   launch(queue, kernel, NDRange(std::size_t(divide_up(lines, share)), 1), in.data, out.data, p);
 }

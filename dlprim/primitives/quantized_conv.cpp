@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/primitives/bytes.hpp>
 #include <dlprim/primitives/copy.hpp>
 #include <dlprim/primitives/quantized_conv.hpp>
 #include <dlprim/runtime/launch.hpp>
@@ -130,7 +131,7 @@ Panels panels_of(Queue& queue, const TensorView& x, const TensorView& w, const Q
                .width = gemm_cores::width_of_panels(queue.device(), w.size(0)),
                .row = w.stride(0),
                .channel = w.stride(1),
-               .zero = std::int32_t(quantized.x_zero + (x.dtype == DataType::int8 ? 128 : 0))};
+               .zero = std::int32_t(quantized.x_zero + (-lowest_byte(x.dtype)))};
   for (int i = 2; i < w.dims; i++) s.taps[3 - w.dims + i] = w.size(i), s.stride[3 - w.dims + i] = w.stride(i);
   const std::int64_t k = s.taps[0] * s.taps[1] * s.taps[2] * s.quads;
   const std::int64_t rows = divide_up(s.rows, s.width) * s.width;
@@ -178,14 +179,13 @@ void run_dense(Queue& queue, const TensorView& x, const TensorView& w, const Ten
 
 void check(const Device& device, const TensorView& x, const TensorView& w, const TensorView& y,
            const ConvOptions& options, const QuantizedConv& quantized) {
-  const auto of_bytes = [](const TensorView& t) { return t.dtype == DataType::uint8 || t.dtype == DataType::int8; };
   DLPRIM_EXPECT(has_quantized_conv(device, w.shape(), options.groups), operation,
                 "a CPU with dot products of bytes and weights in one group or one each channel, got ", w, " in ",
                 options.groups);
-  DLPRIM_EXPECT(of_bytes(x), operation, "x of uint8 or int8, got ", x);
+  DLPRIM_EXPECT(is_byte(x.dtype), operation, "x of uint8 or int8, got ", x);
   DLPRIM_EXPECT(w.dtype == DataType::int8, operation, "weights of int8, got ", w);
   const bool sums = y.dtype == DataType::int32 && options.groups == 1;
-  DLPRIM_EXPECT((of_bytes(y) || y.dtype == DataType::float32 || sums) && y.stride(1) == 1, operation,
+  DLPRIM_EXPECT((is_byte(y.dtype) || y.dtype == DataType::float32 || sums) && y.stride(1) == 1, operation,
                 "y of bytes, float32 or, in one group, int32 with its channels side by side, got ", y);
   DLPRIM_EXPECT(x.numel() > 0 && y.numel() > 0, operation, "sizes above 0, got x ", x, " and y ", y);
   DLPRIM_EXPECT(x.dims == w.dims && y.dims == x.dims && x.size(1) == w.size(1) * options.groups &&
@@ -205,11 +205,11 @@ void check(const Device& device, const TensorView& x, const TensorView& w, const
   DLPRIM_EXPECT(!quantized.bias.defined() || vector(quantized.bias, DataType::int32), operation,
                 "a bias of each channel in int32, got ", quantized.bias);
   const auto fits = [](std::int64_t zero, const TensorView& t) {
-    const std::int64_t low = t.dtype == DataType::int8 ? -128 : 0;
+    const std::int64_t low = lowest_byte(t.dtype);
     return zero >= low && zero <= low + 255;
   };
   DLPRIM_EXPECT(fits(quantized.x_zero, x), operation, "a zero point of x's type, got ", quantized.x_zero);
-  DLPRIM_EXPECT(!of_bytes(y) || fits(quantized.y_zero, y), operation, "a zero point of y's type, got ",
+  DLPRIM_EXPECT(!is_byte(y.dtype) || fits(quantized.y_zero, y), operation, "a zero point of y's type, got ",
                 quantized.y_zero);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "quantized_depthwise.hpp"
 
+#include <dlprim/primitives/bytes.hpp>
 #include <dlprim/runtime/launch.hpp>
 
 #include <algorithm>
@@ -49,7 +50,7 @@ Kernel& kernel_of(Device& device, const Key& key) {
     if (key.part) source.define("BYTE_DOT", byte_dot(device)).define("SIGNED_X", DataType(key.x) == DataType::int8);
     source.define("X", tag(DataType(key.x))).define("Y", tag(DataType(key.y)));
     source.define("Y_IS_FLOAT", DataType(key.y) == DataType::float32).define("BIASED", key.biased);
-    source.define("LOWEST_BYTE", DataType(key.y) == DataType::int8 ? -128 : 0);
+    source.define("LOWEST_BYTE", lowest_byte(DataType(key.y)));
     source.define("BLOCKS", blocks).define("OUTPUTS", key.outputs);
     for (int i = 0; i < 2; i++) {
       const std::string direction = i ? "W" : "H";

@@ -53,7 +53,7 @@ void requantize(Queue& queue, std::span<const TensorView> x, const TensorView& y
     source.define("X0", tag(DataType(key.x0))).define("X1", tag(DataType(key.x1))).define("INPUTS", key.inputs);
     source.define("IN_MEMORY", key.in_memory).define("REPEATED", key.repeated);
     const bool sign = DataType(key.y) == DataType::int8;
-    return source.define("LOWEST_BYTE", sign ? -128 : 0).define("Y", sign ? "char" : "uchar");
+    return source.define("LOWEST_BYTE", lowest_byte(DataType(key.y))).define("Y", sign ? "char" : "uchar");
   });
   constexpr std::int64_t least = 4096;
   const std::int64_t wanted = 4 * std::int64_t(queue.device().info().compute_units), size = y.numel();

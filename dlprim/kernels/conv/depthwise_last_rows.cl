@@ -7,8 +7,6 @@
 #include "lib/activations.clh"
 #include "lib/vectors.clh"
 
-#define SPAN ((OUTPUTS - 1) * STRIDE_W + (TAPS_W - 1) * DILATION_W + 1)
-
 // That of conv/depthwise_last.cl; `strip`: rows of the result, of all images, a work-item computes.
 typedef struct {
   int images, channels;
@@ -17,40 +15,17 @@ typedef struct {
   int w_o, w_h, w_w, bias_stride, strip;
 } Shape;
 
-// Adds what a row of the kernel makes of a row of elements, of which those from number `first` on belong to the first sum;
-// CHECKED: of elements that may lie outside.
-#define DEFINE_ADD_ROW(name, CHECKED)                                                                                  \
-  inline void name(__global const STORAGE(TYPE) *from, int first, __local const float *weights, T *sum,                \
-                   const Shape *s) {                                                                                   \
-    T weight[TAPS_W];                                                                                                  \
-    _Pragma("unroll") for (int k = 0; k < TAPS_W; k++) weight[k] = vload16(k, weights);                                \
-    _Pragma("unroll") for (int j = 0; j < SPAN; j++) {                                                                 \
-      if (CHECKED && (first + j < 0 || first + j >= s->in_w)) continue;                                                \
-      const T x = LOAD16(TYPE, from + (first + j) * s->from_w);                                                        \
-      _Pragma("unroll") for (int i = 0; i < OUTPUTS; i++) {                                                            \
-        const int reach = j - i * STRIDE_W;                                                                            \
-        if (reach >= 0 && reach % DILATION_W == 0 && reach / DILATION_W < TAPS_W)                                      \
-          sum[i] = fma(x, weight[reach / DILATION_W], sum[i]);                                                         \
-      }                                                                                                                \
-    }                                                                                                                  \
-  }
-DEFINE_ADD_ROW(add_row, 0)
-DEFINE_ADD_ROW(add_row_at_edge, 1)
+#define ELEMENT STORAGE(TYPE)
+#define READ(x, s) LOAD16(TYPE, x)
+#include "lib/depthwise_rows.clh"
 
 // OUTPUTS sums of 16 channels, from `column` on.
 inline void compute(__global const STORAGE(TYPE) *x, int row, int column, __local const float *weight, T start,
                     __global STORAGE(TYPE) *y, const Shape *s) {
-  const int first = column * STRIDE_W - s->pad_w;
-  const bool inside = first >= 0 && first + SPAN <= s->in_w;
   T sum[OUTPUTS];
 #pragma unroll
   for (int i = 0; i < OUTPUTS; i++) sum[i] = start;
-  for (int k = 0; k < TAPS_H; k++) {
-    const int at = row * STRIDE_H - s->pad_h + k * DILATION_H;
-    if (at < 0 || at >= s->in_h) continue;
-    if (inside) add_row(x + at * s->from_h, first, weight + k * TAPS_W * 16, sum, s);
-    else add_row_at_edge(x + at * s->from_h, first, weight + k * TAPS_W * 16, sum, s);
-  }
+  add_rows(x, row, column, weight, sum, s);
 #pragma unroll
   for (int i = 0; i < OUTPUTS; i++)
     if (column + i < s->out_w) {

@@ -9,7 +9,9 @@
 #include "lib/types.clh"
 #include "quantized/depthwise.clh"
 
-inline float16 load(__global const STORAGE(X) *x) { return convert_float16(vload16(0, x)); }
+#define ELEMENT STORAGE(X)
+#define READ(x, s) (convert_float16(vload16(0, x)) - (float)(s)->x_zero)
+#include "lib/depthwise_rows.clh"
 
 inline void store(float16 v, __global STORAGE(Y) *y, const Shape *s) {
 #if Y_IS_FLOAT
@@ -19,45 +21,12 @@ inline void store(float16 v, __global STORAGE(Y) *y, const Shape *s) {
 #endif
 }
 
-// Adds what a row of the kernel makes of a row of elements, of which those from number `first` on belong to the first
-// sum; CHECKED: of elements that may lie outside.
-#define DEFINE_ADD_ROW(name, CHECKED)                                                                                  \
-  inline void name(__global const STORAGE(X) *from, int first, __local const float *weights, float16 *sum,             \
-                   const Shape *s) {                                                                                   \
-    float16 weight[TAPS_W];                                                                                            \
-    EACH(k, TAPS_W) weight[k] = vload16(k, weights);                                                                   \
-    EACH(j, COLUMNS) {                                                                                                 \
-      float16 x = (float)s->x_zero;                                                                                    \
-      if (!CHECKED || (first + AT(j) >= 0 && first + AT(j) < s->in_w)) x = load(from + (first + AT(j)) * s->from_w);   \
-      EACH(i, OUTPUTS) {                                                                                               \
-        const int reach = AT(j) - i * STRIDE_W;                                                                        \
-        if (reach >= 0 && reach % DILATION_W == 0 && reach / DILATION_W < TAPS_W)                                      \
-          sum[i] = fma(x, weight[reach / DILATION_W], sum[i]);                                                         \
-      }                                                                                                                \
-    }                                                                                                                  \
-  }
-DEFINE_ADD_ROW(add_row, 0)
-DEFINE_ADD_ROW(add_row_at_edge, 1)
-
 // OUTPUTS results of 16 channels, from `column` on.
 inline void compute(__global const STORAGE(X) *x, int row, int column, __local const float *weight, int16 start,
                     float16 scale, __global STORAGE(Y) *y, const Shape *s) {
-  const int first = column * STRIDE_W - s->pad_w;
-  const bool inside = first >= 0 && first + SPAN <= s->in_w;
   float16 sum[OUTPUTS];
   EACH(i, OUTPUTS) sum[i] = 0;
-  for (int k = 0; k < TAPS_H; k++, weight += TAPS_W * 16) {
-    const int at = row * STRIDE_H - s->pad_h + k * DILATION_H;
-    if (at < 0 || at >= s->in_h) {
-      float16 outside = 0;
-      EACH(j, TAPS_W) outside += vload16(j, weight);
-      EACH(i, OUTPUTS) sum[i] = fma(outside, (float)s->x_zero, sum[i]);
-    } else if (inside) {
-      add_row(x + at * s->from_h, first, weight, sum, s);
-    } else {
-      add_row_at_edge(x + at * s->from_h, first, weight, sum, s);
-    }
-  }
+  add_rows(x, row, column, weight, sum, s);
   EACH(i, OUTPUTS) {
     const float16 result = convert_float16(convert_int16(sum[i]) + start) * scale;
     if (column + i < s->out_w) store(result, y + (column + i) * s->to_w, s);
@@ -75,15 +44,12 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void quantized_depthwise
     const int c0 = min(channel + b * 16, s.channels - 16);  // the last may overlap
     for (int c = 0; c < 16; c++) {
       __global const char *w = CONST_POINTER(char, weights) + (c0 + c) * s.w_o;
-      int sum = 0;
-      for (int t = 0; t < TAPS_H * TAPS_W; t++) {
-        const char v = w[t / TAPS_W * s.w_h + t % TAPS_W * s.w_w];
-        weight[(b * TAPS_H * TAPS_W + t) * 16 + c] = v;
-        sum += v;
-      }
-      start[b * 16 + c] = -s.x_zero * sum;
+      for (int t = 0; t < TAPS_H * TAPS_W; t++)
+        weight[(b * TAPS_H * TAPS_W + t) * 16 + c] = w[t / TAPS_W * s.w_h + t % TAPS_W * s.w_w];
 #if BIASED
-      start[b * 16 + c] += CONST_POINTER(int, bias)[c0 + c];
+      start[b * 16 + c] = CONST_POINTER(int, bias)[c0 + c];
+#else
+      start[b * 16 + c] = 0;
 #endif
     }
   }

@@ -9,6 +9,7 @@
 //   TAPS_*, STRIDE_*, DILATION_*   of H and W
 //   BIASED                         there are biases
 #include "lib/byte_dot.clh"
+#include "lib/depthwise_columns.clh"
 #include "lib/saturate.clh"
 #include "lib/types.clh"
 #include "quantized/depthwise.clh"

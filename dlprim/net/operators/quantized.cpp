@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Products and sums of bytes that stand for numbers, as optimize() makes them of constant scales (quantized_graph.cpp).
 #include <dlprim/primitives/byte_table.hpp>
+#include <dlprim/primitives/bytes.hpp>
 #include <dlprim/primitives/pointwise.hpp>
 #include <dlprim/primitives/quantized_conv.hpp>
 #include <dlprim/primitives/requantize.hpp>
@@ -20,8 +21,6 @@ namespace {
 DataType byte_type(const std::string& text) {
   return text == "uint8" ? DataType::uint8 : text == "int8" ? DataType::int8 : DataType::float32;
 }
-
-double lowest(DataType type) { return type == DataType::int8 ? -128 : 0; }
 
 // Of a result: bytes with a zero point, or floats.
 struct ResultAttributes {
@@ -123,7 +122,7 @@ void add(Call& call) {
       return call.set(0, y);
     }
   }
-  const double low = lowest(a.result.type);
+  const double low = lowest_byte(a.result.type);
   const Scalar scalars[] = {factors[0], factors[1], offset, double(a.result.zero), low, low + 255};
   call.set(0, apply(queue, "y0 = fmin(fmax(rint(x0 * w0 + x1 * w1 + w2) + w3, w4), w5);", inputs, scalars,
                     a.result.type, DataType::float32));
@@ -145,7 +144,7 @@ void mul(Call& call) {
       return call.set(0, y);
     }
   }
-  const double low = lowest(a.result.type);
+  const double low = lowest_byte(a.result.type);
   const Scalar scalars[] = {zeros[0], zeros[1], factor, double(a.result.zero), low, low + 255};
   const Tensor inputs[] = {x, gate};
   call.set(0, apply(queue, "y0 = fmin(fmax(rint((x0 - w0) * (x1 - w1) * w2) + w3, w4), w5);", inputs, scalars,
@@ -157,18 +156,35 @@ struct TableAttributes {
   DataType type;  // of what is looked up
 };
 
-// Inputs: bytes, and what each of the 256 becomes.
-void table(Call& call) {
+Tensor looked_up(Call& call, const Tensor& given, const Tensor& entries) {
   Queue& queue = call.queue();
-  const Tensor &entries = call.input(1), given = call.input(0);
   if (entries.numel() != 256) call.fail("expected a table of 256 entries, got " + entries.shape().text());
-  const DataType type = call.attributes<TableAttributes>().type;
-  if (given.dtype() != type)
-    call.fail(std::string("expected ") + name(type) + ", as the zero point, got " + name(given.dtype()));
   Tensor y = empty_like(queue, entries.dtype(), given), x = given;
   if (y.strides() != x.strides()) x = contiguous(queue, x), y = Tensor(queue, entries.dtype(), x.shape());
   look_up_bytes(queue, x.view(queue), reshape(queue, entries, {256}).view(queue), y.view(queue));
-  call.set(0, y);
+  return y;
+}
+
+// Inputs: bytes, and what each of the 256 becomes.
+void table(Call& call) {
+  const DataType type = call.attributes<TableAttributes>().type;
+  if (call.input(0).dtype() != type)
+    call.fail(std::string("expected ") + name(type) + ", as the zero point, got " + name(call.input(0).dtype()));
+  call.set(0, looked_up(call, call.input(0), call.input(1)));
+}
+
+struct ConcatAttributes {
+  explicit ConcatAttributes(const AttributeReader& reader) : axis(reader.integer("axis", 0)) {}
+  std::int64_t axis;
+};
+
+// Inputs: tensors of bytes, each followed by a table of what its bytes become, or by none.
+void concat_op(Call& call) {
+  std::vector<Tensor> parts;
+  for (int i = 0; i < call.inputs(); i += 2)
+    parts.push_back(call.has(i + 1) ? looked_up(call, call.input(i), call.input(i + 1)) : call.input(i));
+  if (parts.empty()) call.fail("an input is missing");
+  call.set(0, concat(call.queue(), parts, parts[0].shape().axis(call.attributes<ConcatAttributes>().axis)));
 }
 
 // The mean of each image's channels.
@@ -179,7 +195,7 @@ void average(Call& call) {
   std::vector<int> dims;
   for (int d = 2; d < x.shape().size(); d++) dims.push_back(d);
   const Tensor mean[] = {reduce(queue, ReduceId::mean, x, dims, DataType::float32)};
-  const double low = lowest(a.result.type);
+  const double low = lowest_byte(a.result.type);
   const Scalar scalars[] = {double(a.zeros[0]), a.factors[0], double(a.result.zero), low, low + 255};
   call.set(0, apply(queue, "y0 = fmin(fmax(rint((x0 - w0) * w1) + w2, w3), w4);", mean, scalars, a.result.type,
                     DataType::float32));
@@ -197,6 +213,7 @@ void quantized(Registry& registry) {
   registry.add<SumAttributes>("Add", add, "factors zeros y_zero result", quantized_domain);
   registry.add<SumAttributes>("Mul", mul, "factors zeros y_zero result", quantized_domain);
   registry.add<SumAttributes>("GlobalAveragePool", average, "factors zeros y_zero result", quantized_domain);
+  registry.add<ConcatAttributes>("Concat", concat_op, "axis", quantized_domain);
   registry.add<TableAttributes>("Table", table, "type", quantized_domain);
 }
 

@@ -150,6 +150,20 @@ def test_an_inverted_residual_with_a_gate():
     check(g.model({"x": image(2, 24, 10, 12)}, y), {"x": image(2, 24, 10, 12)}, 0.04, most=3.01, mean=0.1)
 
 
+@pytest.mark.parametrize("zero", [UNSIGNED(100), SIGNED(-20)])
+def test_joined_images(zero):
+    """Of the result's scale and of others, and the largest of what is joined."""
+    g = Graph()
+    x = g.quantized("x", 4 / 255, zero)[1]
+    parts = [
+        g.quantized(g.add("Conv", x, g.weights((channels, 20, 1, 1))), step, zero)[1]
+        for channels, step in [(24, 0.03), (16, 0.02), (33, 0.05)]
+    ]
+    y = g.quantized(g.add("Concat", *parts, axis=1), 0.03, zero)[1]
+    y = g.quantized(g.add("MaxPool", y, kernel_shape=[3, 3], strides=[2, 2]), 0.03, zero)[1]
+    check(g.model({"x": image(2, 20, 9, 7)}, y), {"x": image(2, 20, 9, 7)}, 0.03, most=2.01, mean=0.05)
+
+
 def test_functions_of_one_byte():
     g = Graph()
     x = g.quantized("x", 4 / 255, SIGNED(-10))[1]

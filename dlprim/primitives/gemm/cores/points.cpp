@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Convolutions on CPUs whose channels lie side by side, of float32 and, where the CPU has dot products of pairs,
 // bfloat16; products of the latter, too, whose rows of A are contiguous.
+#include <dlprim/primitives/bytes.hpp>
+
 #include <algorithm>
 #include <optional>
 
@@ -167,7 +169,7 @@ void define(KernelSource& source, const Device& device, const GemmKey& key) {
   if (of_bytes(key))
     source.define("BYTE_DOT", byte_dot(device))
         .define("SIGNED", key.kinds == 129)
-        .define("LOWEST_BYTE", result == DataType::int8 ? -128 : 0);
+        .define("LOWEST_BYTE", lowest_byte(result));
   if (DataType(key.type) == DataType::bfloat16) source.define("BFLOAT16_DOT", bfloat16_dot(device));
 }
 
