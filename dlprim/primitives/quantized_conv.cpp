@@ -54,7 +54,7 @@ void copy_channels_last(Queue& queue, Quads& q) {
 // holds the padding, too.
 bool merges_rows(const Quads& q) {
   const auto along = std::size_t(q.x.dims - 3);
-  return q.taps[2] > 1 && q.x.size(1) <= few_channels && q.options.dilation[along] == 1 &&
+  return q.options.groups == 1 && q.taps[2] > 1 && q.x.size(1) <= few_channels && q.options.dilation[along] == 1 &&
          q.options.padding[along] >= 0;
 }
 
@@ -110,7 +110,7 @@ TensorView in_words(TensorView t) {
 
 // The struct of kernels/quantized/conv_panels.cl.
 struct PanelShape {
-  std::int64_t rows, channels, quads, width, taps[3]{1, 1, 1}, stride[3]{}, row, channel;
+  std::int64_t rows, channels, quads, width, taps[3]{1, 1, 1}, stride[3]{}, row, channel, panels = 0;
   std::int32_t zero, unused = 0;
 };
 
@@ -124,19 +124,23 @@ struct Panels {
 };
 
 Panels panels_of(Queue& queue, const TensorView& x, const TensorView& w, const QuantizedConv& quantized,
-                 std::optional<Workspace>& kept) {
-  PanelShape s{.rows = w.size(0),
+                 std::int64_t groups, std::optional<Workspace>& kept) {
+  const std::int64_t quads = divide_up(w.size(1), quad);
+  const auto [width, rows_each] = gemm_cores::panels_of_bytes(queue.device(), groups, w.size(0) / groups, quads);
+  const std::int64_t parts = w.size(0) / rows_each;  // of one group each, or one of all
+  PanelShape s{.rows = rows_each,
                .channels = w.size(1),
-               .quads = divide_up(w.size(1), quad),
-               .width = gemm_cores::width_of_panels(queue.device(), w.size(0)),
+               .quads = quads,
+               .width = width,
                .row = w.stride(0),
                .channel = w.stride(1),
                .zero = std::int32_t(quantized.x_zero + (-lowest_byte(x.dtype)))};
   for (int i = 2; i < w.dims; i++) s.taps[3 - w.dims + i] = w.size(i), s.stride[3 - w.dims + i] = w.stride(i);
   const std::int64_t k = s.taps[0] * s.taps[1] * s.taps[2] * s.quads;
-  const std::int64_t rows = divide_up(s.rows, s.width) * s.width;
+  const std::int64_t rows = parts * divide_up(s.rows, s.width) * s.width;
+  s.panels = divide_up(s.rows, s.width) * s.width * k;
   const auto weights = std::size_t(rows * k * quad), each = std::size_t(rows) * sizeof(float);
-  const auto zeros = std::size_t(s.taps[2] * s.quads * quad);  // a row's taps may be channels
+  const auto zeros = std::size_t(std::max(s.taps[2], groups) * s.quads * quad);  // a row's taps may be channels
   const bool made = kept.has_value();
   if (!made) kept.emplace(queue, weights + zeros + 2 * each);
   const Panels panels(kept->data(), weights, zeros, each);
@@ -152,9 +156,9 @@ Panels panels_of(Queue& queue, const TensorView& x, const TensorView& w, const Q
     source.define("VECTORS", vectors);
     return source.define("BYTE_DOT", byte_dot(queue.device()));
   });
-  launch(queue, kernel, NDRange(std::size_t(divide_up(s.rows, std::int64_t(16 * vectors))), 1), w.data,
-         biased ? quantized.bias.data : w.data, scaled ? quantized.scale.data : w.data, panels.weights, panels.start,
-         panels.scales, s);
+  const NDRange range(std::size_t(divide_up(s.rows, std::int64_t(16 * vectors))), std::size_t(parts), 1, 1);
+  launch(queue, kernel, range, w.data, biased ? quantized.bias.data : w.data, scaled ? quantized.scale.data : w.data,
+         panels.weights, panels.start, panels.scales, s);
   return panels;
 }
 
@@ -166,27 +170,35 @@ void run_dense(Queue& queue, const TensorView& x, const TensorView& w, const Ten
   else if (!lies_in_quads(x)) copy_channels_last(queue, q);
   TensorView weights = w, result = y;
   for (int i = 2; i < w.dims; i++) weights.sizes[i] = q.taps[3 - w.dims + i];
-  weights = laid_last(weights, q.x.size(1));
+  weights = laid_last(weights, q.x.size(1) / options.groups);
   result.dtype = DataType::float32;
   const ConvProblem problem(queue, ConvPass::forward, in_words(q.x), in_words(weights), result, q.options);
   GemmProblem product = conv_cores::windows_product(problem, true);
-  const Panels panels = panels_of(queue, x, w, quantized, kept);
+  const Panels panels = panels_of(queue, x, w, quantized, options.groups, kept);
   product.a = panels.weights, product.addend = panels.start, product.beta = 1, product.p.d_m = 1;
   product.quantized = {x.dtype, y.dtype, panels.scales};
   product.alpha = double(quantized.y_zero);
   gemm_cores::run_points_of_bytes(queue, product);
 }
 
+// One channel each group; one of one is a dense convolution.
+bool is_depthwise(std::span<const std::int64_t> weights, std::int64_t groups) {
+  return groups > 1 && groups == weights[0] && weights[1] == 1;
+}
+
 void check(const Device& device, const TensorView& x, const TensorView& w, const TensorView& y,
            const ConvOptions& options, const QuantizedConv& quantized) {
-  DLPRIM_EXPECT(has_quantized_conv(device, w.shape(), options.groups), operation,
-                "a CPU with dot products of bytes and weights in one group or one each channel, got ", w, " in ",
-                options.groups);
+  DLPRIM_EXPECT(
+      has_quantized_conv(device, w.shape(), options.groups), operation,
+      "a CPU with dot products of bytes and weights in one group, groups of whole quads of channels or one each "
+      "channel, got ",
+      w, " in ", options.groups);
   DLPRIM_EXPECT(is_byte(x.dtype), operation, "x of uint8 or int8, got ", x);
   DLPRIM_EXPECT(w.dtype == DataType::int8, operation, "weights of int8, got ", w);
-  const bool sums = y.dtype == DataType::int32 && options.groups == 1;
+  const bool sums = y.dtype == DataType::int32 && !is_depthwise(w.shape(), options.groups);
   DLPRIM_EXPECT((is_byte(y.dtype) || y.dtype == DataType::float32 || sums) && y.stride(1) == 1, operation,
-                "y of bytes, float32 or, in one group, int32 with its channels side by side, got ", y);
+                "y of bytes, float32 or, of groups with several channels, int32 with its channels side by side, got ",
+                y);
   DLPRIM_EXPECT(x.numel() > 0 && y.numel() > 0, operation, "sizes above 0, got x ", x, " and y ", y);
   DLPRIM_EXPECT(x.dims == w.dims && y.dims == x.dims && x.size(1) == w.size(1) * options.groups &&
                     x.size(0) == y.size(0) && w.size(0) == y.size(1),
@@ -227,14 +239,17 @@ bool has_quantized_conv(const Device& device, std::span<const std::int64_t> weig
     taps *= size;
   }
   if (taps > most_taps || weights[0] < 1 || weights[1] < 1) return false;
-  return groups == 1 || (groups == weights[0] && has_quantized_depthwise(weights));
+  if (is_depthwise(weights, groups)) return has_quantized_depthwise(weights);
+  if (groups == 1) return true;
+  return weights[1] % quad == 0 && weights[0] % groups == 0 &&
+         gemm_cores::takes_groups_of_bytes(groups, weights[0] / groups, weights[1] / quad);
 }
 
 void quantized_conv(Queue& queue, const TensorView& x, const TensorView& weights, const TensorView& y,
                     const ConvOptions& options, const QuantizedConv& quantized, std::optional<Workspace>* kept) {
   check(queue.device(), x, weights, y, options, quantized);
   std::optional<Workspace> own;
-  const auto run = options.groups == 1 ? run_dense : run_depthwise;
+  const auto run = is_depthwise(weights.shape(), options.groups) ? run_depthwise : run_dense;
   run(queue, x, weights, y, options, quantized, kept ? *kept : own);
 }
 

@@ -107,6 +107,34 @@ TEST(Points, ResultsAndGradients) {
   }
 }
 
+// Of which vectors hold several, and panels of one each.
+TEST(Points, Groups) {
+  if (!testing::device().info().cpu) GTEST_SKIP() << "for CPUs";
+  using namespace testing::conv;
+  const Variable forced("DLPRIM_CONV", "implicit");
+  for (const DataType type : types()) {
+    const auto run = [&](const char* label, Sizes x, Sizes w, ConvOptions o, bool w_last = true) {
+      o.groups = x[1] / w[1];
+      check({label, std::move(x), std::move(w), o, {}, true, w_last}, type);
+    };
+    run("groups of 4", {2, 32, 9, 7}, {32, 4, 3, 3}, options({1, 1, 1}, {1, 1, 0}));
+    run("groups of 8, half a vector", {1, 40, 9, 7}, {40, 8, 3, 3}, options({2, 1, 1}, {1, 1, 0}), false);
+    run("groups of 2", {1, 24, 6, 7}, {24, 2, 3, 2}, options({1, 1, 1}, {1, 0, 0}, {1, 2, 1}));
+    run("groups of 8 to 4 rows", {1, 32, 6, 6}, {16, 8, 3, 3}, options({1, 1, 1}, {1, 1, 0}));
+    run("groups of 24", {2, 48, 7, 6}, {48, 24, 3, 3}, options({1, 2, 1}, {1, 1, 0}));
+    run("groups of 10 to 70 rows", {1, 20, 5, 6}, {140, 10, 3, 3}, options({1, 1, 1}, {0, 1, 0}));
+    run("points of groups", {2, 32, 5, 6}, {48, 16, 1, 1}, options({1, 1, 1}, {0, 0, 0}));
+    run("a line", {2, 16, 40}, {16, 8, 7}, options({2, 1, 1}, {3, 0, 0}));
+    if (testing::builds_slowly()) continue;
+    run("a volume", {1, 16, 4, 5, 6}, {16, 4, 2, 3, 3}, options({1, 1, 1}, {1, 1, 1}));
+    run("many points", {3, 16, 20, 19}, {16, 4, 3, 3}, options({1, 1, 1}, {1, 1, 0}));
+    const std::int64_t limit = settings.index_limit;
+    settings.index_limit = 100;
+    run("wide indices", {1, 16, 9, 9}, {16, 8, 3, 3}, options({1, 1, 1}, {1, 1, 0}));
+    settings.index_limit = limit;
+  }
+}
+
 TEST(Points, AreTaken) {
   if (!testing::device().info().cpu) GTEST_SKIP() << "for CPUs";
   for (const DataType type : types()) {
@@ -119,6 +147,12 @@ TEST(Points, AreTaken) {
     p.x_n = 28 * 28 * 32, p.x_stride[1] = 28 * 32, p.x_stride[2] = 32;
     p.y_n = 28 * 28 * 64, p.y_stride[1] = 28 * 64, p.y_stride[2] = 64;
     EXPECT_EQ(reason("points", problem), nullptr);
+    problem.batches = 8, p.m = 8, p.channels = 4, p.k = 36, p.a_m = 36, p.a_batch = 8 * 36;
+    p.b_batch = 4, p.c_batch = 8;
+    EXPECT_EQ(reason("points", problem), nullptr);
+    p.m = p.c_batch = 2, p.a_batch = 2 * 36, problem.batches = 3;
+    EXPECT_STREQ(reason("points", problem), "groups of few channels");
+    problem.batches = 1, p.m = p.c_batch = 64, p.channels = 32, p.k = 288, p.a_m = 288;
     problem.mode = GemmMode::weights_gradient;
     std::swap(p.n, p.k), p.a_m = p.c_n = 1, p.c_m = 288;
     EXPECT_EQ(reason("points_weights", problem), nullptr);

@@ -101,6 +101,15 @@ const std::vector<Case>& cases() {
       {"few of one dimension", {2, 2, 50}, {70, 2, 9}, {{3, 1, 1}, {4, 0, 0}}},
       {"volumes", {1, 12, 5, 6, 7}, {20, 12, 2, 3, 3}, {{1, 2, 1}, {1, 1, 1}}, {}, true},
       {"points", {1, 128, 70}, {200, 128, 1}, {}, {}, true},
+      {"groups of 8", {2, 40, 9, 7}, {40, 8, 3, 3}, {{2, 1, 1}, {1, 1, 0}, {1, 1, 1}, 5}, {}, true},
+      {"groups of 4", {1, 24, 9, 7}, {24, 4, 3, 3}, {{1, 1, 1}, {1, 1, 0}, {1, 1, 1}, 6}, {}, true, true},
+      {"groups of 8 to 4 rows", {1, 32, 6, 7}, {16, 8, 2, 3}, {{1, 1, 1}, {1, 1, 0}, {1, 2, 1}, 4}},
+      {"groups of 4 to 8 rows", {1, 16, 6, 7}, {32, 4, 1, 1}, {{1, 1, 1}, {0, 0, 0}, {1, 1, 1}, 4}, {}, true},
+      {"groups of 24", {2, 72, 9, 7}, {72, 24, 3, 3}, {{1, 2, 1}, {1, 1, 0}, {1, 1, 1}, 3}, {}, true, true},
+      {"groups of 12 to 20 rows", {1, 36, 6, 7}, {60, 12, 3, 3}, {{1, 1, 1}, {2, 1, 0}, {1, 1, 1}, 3}},
+      {"two groups", {1, 128, 5, 5}, {224, 64, 3, 3}, {{1, 1, 1}, {1, 1, 0}, {1, 1, 1}, 2}, {}, true},
+      {"groups of a line", {2, 32, 30}, {48, 16, 7}, {{2, 1, 1}, {3, 0, 0}, {1, 1, 1}, 2}, {}, true},
+      {"groups of volumes", {1, 16, 4, 5, 6}, {16, 8, 2, 3, 3}, {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 2}, {}, true},
       {"depthwise", {2, 40, 9, 11}, {40, 1, 3, 3}, {{1, 1, 1}, {1, 1, 0}, {1, 1, 1}, 40}, {}, true},
       {"depthwise apart", {1, 33, 12, 13}, {33, 1, 5, 5}, {{2, 2, 1}, {2, 2, 0}, {1, 1, 1}, 33}},
       {"depthwise dilated", {1, 16, 12, 13}, {16, 1, 3, 2}, {{1, 1, 1}, {2, 1, 0}, {2, 3, 1}, 16}, {1, 2}, true},
@@ -132,7 +141,7 @@ TEST(QuantizedConv, IsExact) {
 TEST(QuantizedConv, GivesSums) {
   if (!serves()) GTEST_SKIP() << "the CPU or its driver has no dot products of bytes";
   for (const Case& t : cases())
-    if (t.options.groups == 1) {
+    if (t.w[1] > 1) {
       const DataType x = t.x_last ? DataType::uint8 : DataType::int8;
       check(t, {x, DataType::int32}, t.x_last);
     }
@@ -142,9 +151,19 @@ TEST(QuantizedConv, KeepsWeights) {
   if (!serves()) GTEST_SKIP() << "the CPU or its driver has no dot products of bytes";
   for (const Case& t : cases()) {
     std::optional<Workspace> kept;
-    if (t.x_last) continue;
+    if (t.x_last && t.options.groups == 1) continue;
     for (int i = 0; i < 2; i++) check(t, {DataType::uint8, DataType::uint8}, true, &kept);
   }
+}
+
+TEST(QuantizedConv, TakesGroupsOfQuads) {
+  if (!serves()) GTEST_SKIP() << "the CPU or its driver has no dot products of bytes";
+  const auto takes = [](Sizes w, std::int64_t groups) { return has_quantized_conv(testing::device(), w, groups); };
+  EXPECT_TRUE(takes({104, 8, 3, 3}, 13));
+  EXPECT_FALSE(takes({104, 6, 3, 3}, 13));    // no quads
+  EXPECT_FALSE(takes({103, 8, 3, 3}, 13));    // no rows for each group
+  EXPECT_FALSE(takes({26, 8, 3, 3}, 13));     // groups of two rows that do not fill vectors
+  EXPECT_FALSE(takes({128, 2, 3, 3}, 64));
 }
 
 TEST(QuantizedConv, RefusesOtherArguments) {

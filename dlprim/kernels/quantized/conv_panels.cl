@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Weights of a convolution of bytes as the panels of gemm/points.cl, quads of channels of a tap side by side, with
 // zeros where there are no more channels; what is added to a row's sums: its bias less `zero` times the sum of its
-// weights; and its scale. A work-group is one work-item, which takes 16 * VECTORS rows. The host also defines
+// weights; and its scale. A work-group is one work-item, which takes 16 * VECTORS rows of a group that begins a panel.
+// The host also defines
 //   BIASED, SCALED   there are biases, and scales
 //   ALONG            1: a row's channels lie side by side, 2: rows do; 0: neither
 //   VECTORS          4 where rows do, so that lines of the cache are read at once, else 1: rows may share places in it
@@ -9,8 +10,9 @@
 #include "lib/types.clh"
 
 typedef struct {
-  long rows, channels, quads, width;      // quads of a tap; rows of a panel, a multiple of 16
+  long rows, channels, quads, width;      // rows of a group; quads of a tap; rows of a panel, a multiple of 16
   long taps[3], stride[3], row, channel;  // row, channel, stride: elements apart
+  long panels;                            // words of a group's panels
   int zero;
 } Shape;
 
@@ -42,18 +44,19 @@ inline int16 all_words(__global const char *x, const Shape *s) {
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_panels(
     CONST_GLOBAL(char, weights), CONST_GLOBAL(int, bias), CONST_GLOBAL(float, scale), GLOBAL(int, panels),
     GLOBAL(int, start), GLOBAL(float, scales), const Shape s) {
-  const long first = get_group_id(0) * 16 * VECTORS, k = s.taps[0] * s.taps[1] * s.taps[2] * s.quads;
+  const long group = get_group_id(1), first = get_group_id(0) * 16 * VECTORS, begin = group * s.rows;
+  const long k = s.taps[0] * s.taps[1] * s.taps[2] * s.quads;
   const int vectors = (int)min((s.rows - first + 15) / 16, (long)VECTORS);
   __global int *to[VECTORS];
   int16 sum[VECTORS];
   for (int v = 0; v < vectors; v++) {
     const long m = first + 16 * v;
-    to[v] = POINTER(int, panels) + m / s.width * s.width * k + m % s.width, sum[v] = 0;
+    to[v] = POINTER(int, panels) + group * s.panels + m / s.width * s.width * k + m % s.width, sum[v] = 0;
   }
   for (long d = 0; d < s.taps[0]; d++)
     for (long h = 0; h < s.taps[1]; h++)
       for (long w = 0; w < s.taps[2]; w++) {
-        __global const char *from = CONST_POINTER(char, weights) + first * s.row + d * s.stride[0] + h * s.stride[1] +
+        __global const char *from = CONST_POINTER(char, weights) + (begin + first) * s.row + d * s.stride[0] + h * s.stride[1] +
                                     w * s.stride[2];
         for (long q = 0; q < s.quads; q++)
           for (int v = 0; v < vectors; v++) {
@@ -69,11 +72,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_panels(
     int sums[16], value = 0;
     vstore16(sum[(m - first) / 16], 0, sums);
 #if BIASED
-    value = CONST_POINTER(int, bias)[m];
+    value = CONST_POINTER(int, bias)[begin + m];
 #endif
-    POINTER(int, start)[m] = value - s.zero * sums[m % 16];
+    POINTER(int, start)[begin + m] = value - s.zero * sums[m % 16];
 #if SCALED
-    POINTER(float, scales)[m] = CONST_POINTER(float, scale)[m];
+    POINTER(float, scales)[begin + m] = CONST_POINTER(float, scale)[begin + m];
 #endif
   }
 }

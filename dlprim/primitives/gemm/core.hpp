@@ -46,10 +46,16 @@ namespace gemm_cores {
 extern const GemmCore tma_scaled;
 /// For products of groups, likewise.
 extern const GemmCore tma_grouped;
-/// Rows of weights side by side in the panels that convolutions to so many channels take, if they have quads of bytes.
-std::int64_t width_of_panels(const Device& device, std::int64_t channels);
-/// Runs a convolution of quads of bytes, whose A is such panels, [m / width][k][width], with as many quads of the zero point
-/// behind them as a point's channels have; addend and scales reach to the end of the last panel.
+/// Rows of weights side by side in panels, and rows of which each first one begins a panel.
+struct PanelsOfBytes {
+  std::int64_t width, rows;
+};
+/// The panels that convolutions take in `groups` of so many rows (channels), which read so many quads of bytes of a tap.
+PanelsOfBytes panels_of_bytes(const Device& device, std::int64_t groups, std::int64_t rows, std::int64_t quads);
+/// Whether groups are not too small for that.
+bool takes_groups_of_bytes(std::int64_t groups, std::int64_t rows, std::int64_t quads);
+/// Runs a convolution of quads of bytes, whose A is such panels, [rows / width][k][width] for each first row, with as many
+/// quads of the zero point behind them as a point's channels have; addend and scales reach to the end of the last panel.
 void run_points_of_bytes(Queue& queue, GemmProblem problem);
 /// Whether the device and its driver have what the core tma needs.
 bool has_tma(const Device& device);

@@ -21,11 +21,18 @@ void run_copies(Queue& queue, const ConvProblem& problem) {
   if (!reads_y(pass) && y.is_copy()) copy(queue, problem.y, y.view());
 }
 
+// Groups that CPUs multiply where channels lie side by side; in rows they gather elements one by one.
+bool serves_groups(const Device& device, const ConvShape& s) {
+  return device.info().cpu && s.groups > 1 && reads_words_together(device, s.type) && s.w.channels % 4 == 0 &&
+         s.y.channels / s.groups % 4 == 0;
+}
+
 const char* decline(const Device& device, const ConvProblem& problem, bool forced) {
   const ConvShape& s = problem.shape;
   const bool tf32 = s.type == DataType::float32 && (forced ? s.allow_tf32 : tf32_pays(device, problem));
+  const bool groups = serves_groups(device, s);
   if (!tf32 && (size_of(s.type) != 2 || !is_floating(s.type))) return "only for 16-bit floats and tf32";
-  const std::int64_t chunk = 16 / std::int64_t(size_of(s.type));
+  const std::int64_t chunk = groups ? 1 : 16 / std::int64_t(size_of(s.type));
   std::int64_t elements = 0;
   const TensorView* operands[] = {reads_x(problem.pass) ? &problem.x : nullptr,
                                   reads_y(problem.pass) ? &problem.y : nullptr};
@@ -38,7 +45,7 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
   if (elements == 0) return "channels lie side by side";
   if (forced) return nullptr;
   if (!reads_words_together(device, s.type)) return "the device has no matrix units that it can use";
-  if (device.info().cpu && s.groups > 1) return "groups are read in rows";
+  if (device.info().cpu && s.groups > 1 && !groups) return "groups are read in rows";
   // A pointwise convolution reads points side by side where they are aligned.
   const bool strided = s.stride[0] * s.stride[1] * s.stride[2] > 1;
   const bool plain = !(device.info().cpu && problem.pass == ConvPass::weights);
@@ -48,7 +55,8 @@ const char* decline(const Device& device, const ConvProblem& problem, bool force
   static tuning::Numbers<2> costs("conv.channels_last");
   const auto& [an_element, start] = costs(device);
   const double operations = 2.0 * double(s.y.channels * s.w.channels * s.taps()) * double(s.points());
-  return operations > an_element * double(elements) + start ? nullptr : "too little work to pay for copies";
+  return operations > (groups ? 0 : an_element) * double(elements) + start ? nullptr
+                                                                           : "too little work to pay for copies";
 }
 
 constexpr ConvCore core{.name = "channels_last", .order = 500, .decline = decline, .run = run_copies, .copies = true};
