@@ -3,7 +3,6 @@
 //   SCALARS             their number at most
 //   UNROLL              elements a work-item has in flight; 1: on CPUs, where a work-group is one work-item whose loop
 //                       the compiler turns into vectors
-//   INDEPENDENT         no work-item touches what another does
 //   POINTERS            p0.. from address[], those of lists with elements moved on by `begin`
 //   BROADCASTS          values and statements of a tensor
 //   VALUES, LOADS       arrays v0[UNROLL].., and v0[u].. from element i
@@ -34,9 +33,7 @@ __kernel void foreach(BUFFERS Table table, Scalars scalars) {
   POINTERS
   BROADCASTS
 #if UNROLL == 1
-#if INDEPENDENT
 #pragma clang loop vectorize(assume_safety)
-#endif
   for (uint i = 0; i < elements; i++) {
     VALUES
     const int u = 0;

@@ -72,8 +72,6 @@ KernelSource make_source(const ForeachCode& code, const ForeachForm& form, bool 
     pack_stores += "STORE_PACK(" + t + ", p" + n + ", i, v" + n + "); ";
     stores += "STORE(" + t + ", p" + n + ", i, " + cl_cast(compute, lists[k].dtype, "x" + n) + "); ";
   }
-  const bool independent = std::none_of(lists.begin(), lists.end(),
-                                        [](const ForeachList& list) { return list.mode == ForeachMode::broadcast; });
   // Intel's compiler crashes where it vectorizes a loop with such conversions.
   const bool converts = std::any_of(lists.begin(), lists.end(), [&](const ForeachList& list) {
     return is_floating(compute) && !is_floating(list.dtype);
@@ -87,7 +85,6 @@ KernelSource make_source(const ForeachCode& code, const ForeachForm& form, bool 
   define_table(source, form, lists.size(), tensor_scalars, compute);
   source.define("SCALARS", std::int64_t(scalar_limit))
       .define("UNROLL", cpu && !converts ? 1 : 4)
-      .define("INDEPENDENT", independent)
       .define("T", value)
       .define("POINTERS", pointers)
       .define("BROADCASTS", broadcasts + code.once)

@@ -36,7 +36,7 @@ void check_products(const char* core) {
       check({2, 19, 50, 34, a, b, a, 8, 6, 1, 1, Activation::gelu}, DataType::bfloat16);
       check({2, 40, 18, 34, a, b, false, 3, 1}, DataType::bfloat16);  // rows that begin anywhere
       check({1, 300, 130, 2100, a, b}, DataType::bfloat16, DataType::float32);
-      check({2, 17, 17, 21, a, b}, DataType::bfloat16);  // k is odd: another core's
+      check({2, 17, 17, 21, a, b}, DataType::bfloat16);
     }
   check({2, 24, 40, 64, false, true, false, 0, 0, 1, 0, Activation::none, false, true}, DataType::bfloat16);
   check({1, 200, 100, 4}, DataType::bfloat16);
@@ -72,7 +72,7 @@ TEST(BFloat16Dot, TakesLargeProducts) {
   problem.p.a_k = problem.p.b_k = problem.p.c_n = 1;
   EXPECT_EQ(reason("bfloat16", problem), nullptr);
   problem.p.k = 511;
-  EXPECT_STREQ(reason("bfloat16", problem), "k is odd");
+  EXPECT_EQ(reason("bfloat16", problem), nullptr);
 }
 
 TEST(Points, ResultsAndGradients) {

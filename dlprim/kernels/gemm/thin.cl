@@ -4,11 +4,21 @@
 // also defines
 //   MR         rows of C, at most 8, or 4 along n
 //   B_ALONG_K  B (and A) are contiguous along k; otherwise B is along n
+//   BFLOAT16_DOT   with B_ALONG_K, where these lie in pairs of bfloat16 (lib/bfloat16_dot.clh)
 #define VEC CONCAT(T, 16)
 #include "gemm/operands.clh"
+#include "lib/bfloat16_dot.clh"
 #include "lib/vectors.clh"
 
-#define COLUMNS (MR > 4 ? 2 : 4)  // summed at a time, B_ALONG_K
+#ifdef BFLOAT16_DOT
+#define AT_ONCE 32  // elements along k
+#define LOAD_ALONG_K(tag, p) vload16(0, (__global const float *)(p))
+#else
+#define AT_ONCE 16
+#define LOAD_ALONG_K(tag, p) LOAD16(tag, p)
+#endif
+
+#define COLUMNS (MR > 6 ? 3 : 4)  // summed at a time, B_ALONG_K
 #define SLICE 1024                // of k, which has sums of its own: one sum of all would lose more
 
 #if B_ALONG_K
@@ -49,15 +59,15 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_thin(GEMM_ARGU
 #pragma unroll
       for (int j = 0; j < COLUMNS; j++) acc[i][j] = (VEC)(0);
     INDEX k = 0;
-    for (; k + 16 <= p->k; k += 16) {
+    for (; k + AT_ONCE <= p->k; k += AT_ONCE) {
       VEC bv[COLUMNS];
 #pragma unroll
-      for (int j = 0; j < COLUMNS; j++) bv[j] = LOAD16(TB, b[j] + k);
+      for (int j = 0; j < COLUMNS; j++) bv[j] = LOAD_ALONG_K(TB, b[j] + k);
 #pragma unroll
       for (int i = 0; i < MR; i++) {
-        const VEC av = LOAD16(TA, A + i * p->a_m + k);
+        const VEC av = LOAD_ALONG_K(TA, A + i * p->a_m + k);
 #pragma unroll
-        for (int j = 0; j < COLUMNS; j++) acc[i][j] = fma(av, bv[j], acc[i][j]);
+        for (int j = 0; j < COLUMNS; j++) acc[i][j] = ADD_PRODUCTS(acc[i][j], av, bv[j]);
       }
     }
 #pragma unroll

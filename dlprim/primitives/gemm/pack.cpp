@@ -25,7 +25,7 @@ void pack(Queue& queue, DataType type, std::int64_t batches, const PackedOperand
          NDRange(std::size_t(divide_up(x.lines, lines)), std::size_t(divide_up(x.count, columns)), std::size_t(batches),
                  1, 1, 1),
          x.data, to, x.lines, x.count, x.batch, x.line, x.step, x.other, packed_size(x), std::int32_t(x.width), x.panel,
-         x.pitch, std::int32_t(x.odd));
+         x.pitch, std::int32_t(x.single));
 }
 
 BufferRef packed_once(Queue& queue, DataType type, const PackedOperand& x, std::optional<Workspace>& kept) {

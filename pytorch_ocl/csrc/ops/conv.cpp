@@ -45,10 +45,11 @@ at::MemoryFormat format_of(const at::Tensor& a, const at::Tensor& b) {
   return format == at::MemoryFormat::Contiguous ? b.suggest_memory_format() : format;
 }
 
-// Copies what has one element for many positions, as the gradient of a sum has, where kernels for groups of few channels
-// want rows of memory; others copy in their own ways.
-at::Tensor in_rows(const at::Tensor& images, const at::Tensor& weight, int64_t groups, at::MemoryFormat format) {
-  for (int64_t i = 0; i < images.dim() && groups > 1 && weight.size(1) > 1; i++)
+// Copies what has one element for many positions, as the gradient of a sum has, where kernels want rows of memory: those
+// for CPUs, and for groups; others copy in their own ways.
+at::Tensor in_rows(dlprim::Queue& queue, const at::Tensor& images, int64_t groups, at::MemoryFormat format) {
+  const bool wanted = groups > 1 || queue.device().info().cpu;
+  for (int64_t i = 0; i < images.dim() && wanted; i++)
     if (images.size(i) > 1 && images.stride(i) == 0) return images.contiguous(format);
   return images;
 }
@@ -177,12 +178,12 @@ at::Tensor ops::convolution_overrideable(const at::Tensor& input, const at::Tens
                          ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride,
                                                        dilation, groups)
                          : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
+  auto& queue = current_queue(input.device());
   const auto format = format_of(input, weight);
-  const at::Tensor output = empty(sizes, input, format), images = in_rows(input, weight, groups, format);
+  const at::Tensor output = empty(sizes, input, format), images = in_rows(queue, input, groups, format);
   const at::Tensor added = bias.value_or(at::Tensor());
   TORCH_CHECK(!added.defined() || added.scalar_type() == input.scalar_type(), "Input type (", input.toString(),
               ") and bias type (", added.toString(), ") should be the same");
-  auto& queue = current_queue(input.device());
   if (transposed)
     dlprim::conv_backward_data(queue, view_of(images), view_of(weight), view_or_none(added), view_of(output), options);
   else dlprim::conv_forward(queue, view_of(images), view_of(weight), view_or_none(added), view_of(output), options);
@@ -198,8 +199,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> ops::convolution_backward_overrid
   const auto options = conv_options(stride, padding, dilation, groups);
   auto& queue = current_queue(input.device());
   const auto format = format_of(input, weight);
-  const at::Tensor images = in_rows(input, weight, groups, format),
-                   gradient = in_rows(grad_output, weight, groups, format);
+  const at::Tensor images = in_rows(queue, input, groups, format),
+                   gradient = in_rows(queue, grad_output, groups, format);
   at::Tensor grad_input, grad_weight, grad_bias;
   if (output_mask[0]) {
     grad_input = empty(input.sizes(), input, format);

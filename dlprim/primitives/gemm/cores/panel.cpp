@@ -93,7 +93,8 @@ struct Operand {
 Operand operand(const GemmProblem& problem, bool pairs, BufferRef data, std::int64_t k, std::int64_t line,
                 std::int64_t batch) {
   if (!pairs) return {problem.type, k, line, batch, 0};
-  const bool whole = k == 1 && line % 2 == 0 && batch % 2 == 0 && data.offset % sizeof(float) == 0;
+  const bool whole =
+      problem.p.k % 2 == 0 && k == 1 && line % 2 == 0 && batch % 2 == 0 && data.offset % sizeof(float) == 0;
   if (whole) return {DataType::float32, 1, line / 2, batch / 2, 0};
   return {problem.type, 2 * k, line, batch, k};
 }
@@ -134,7 +135,8 @@ void pack_and_run(Queue& queue, const GemmCore& core, GemmProblem problem, bool 
   auto& p = problem.p;
   const PanelShape shape = packed_shape(queue.device(), problem.type);
   const Operand a = operand_a(problem, pairs), b = operand_b(problem, pairs);
-  if (pairs) p.k /= 2;
+  const bool odd = pairs && p.k % 2 != 0;
+  if (pairs) p.k = divide_up(p.k, 2);
   const Packed packed_b = pack(queue, problem, b.type,
                                {.data = problem.b,
                                 .lines = p.k,
@@ -145,7 +147,8 @@ void pack_and_run(Queue& queue, const GemmCore& core, GemmProblem problem, bool 
                                 .width = shape.nr,
                                 .panel = p.k * shape.nr,
                                 .pitch = shape.nr,
-                                .other = b.other});
+                                .other = b.other,
+                                .single = odd ? Single::last_line : Single::none});
   std::optional<Packed> packed_a;
   p.a_m = a.line, p.a_batch = a.batch;
   if (!reads_directly(a)) {
@@ -161,7 +164,8 @@ void pack_and_run(Queue& queue, const GemmCore& core, GemmProblem problem, bool 
                      .width = width,
                      .panel = width,
                      .pitch = pitch,
-                     .other = a.other});
+                     .other = a.other,
+                     .single = odd ? Single::last_column : Single::none});
     problem.a = packed_a->memory.data(), p.a_batch = packed_a->batch, p.a_m = pitch, p.a_k = 1;
   }
   problem.b = packed_b.memory.data(), p.b_batch = packed_b.batch, p.b_k = shape.nr, p.b_n = p.k;
@@ -197,7 +201,6 @@ const char* decline_pairs(const Device& device, const GemmProblem& problem, bool
   if (problem.mode != GemmMode::plain) return "only for plain products";
   if (const char* reason = decline_panel(device, problem, forced)) return reason;
   if (!device.info().cpu || !bfloat16_dot(device)) return "the CPU or its driver has no dot products of bfloat16";
-  if (problem.p.k % 2 != 0) return "k is odd";
   if (forced) return nullptr;
   if (!packing_pays(device, arranged(problem), true)) return "too small a product for packing to pay";
   return nullptr;

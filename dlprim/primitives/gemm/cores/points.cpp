@@ -174,11 +174,12 @@ void run(Queue& queue, const GemmProblem& given) {
   launch_points(queue, problem, block);
 }
 
-// Whether a plain product is large enough for a launch that packs, and a panel of it small enough for the cache.
+// Whether there are enough rows for weights that are packed first, if only once, and a panel of these fits the cache.
 bool plain_pays(const GemmProblem& problem) {
   const auto& p = problem.p;
-  constexpr std::int64_t least_rows = 64;
-  return p.n >= least_rows && 48 * p.k / 2 * std::int64_t(sizeof(float)) <= cached;
+  constexpr std::int64_t few_rows = 96, many_rows = 2048, in_cache = 4 << 20;  // elements
+  const std::int64_t least = p.m * p.k > in_cache && !problem.kept_a ? many_rows : few_rows;
+  return p.n >= least && 48 * p.k / 2 * std::int64_t(sizeof(float)) <= cached;
 }
 
 // Whether groups have too few rows, or lie otherwise than the kernel reads them.

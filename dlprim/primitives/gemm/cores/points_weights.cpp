@@ -54,7 +54,7 @@ Workspace pairs_of(Queue& queue, GemmProblem& problem) {
                            .panel = 256,
                            .pitch = problem.batches * p.m,
                            .other = step,
-                           .odd = p.k % 2 != 0};
+                           .single = p.k % 2 ? Single::last_line : Single::none};
   Workspace pairs(queue, std::size_t(packed_size(rows)) * sizeof(float));
   pack(queue, problem.type, 1, rows, pairs.data());
   problem.a = pairs.data(), p.a_k = rows.pitch;
