@@ -41,6 +41,12 @@ Values stored_numbers(const Case& c, std::mt19937& engine) {
   return q;
 }
 
+// As matrix_of stores them.
+Values unpacked_numbers(const Case& c) {
+  std::mt19937 engine(7);
+  return stored_numbers(c, engine);
+}
+
 // The bytes that hold the numbers; the first of two in the high bits but for int4.
 Values bytes_of(const Case& c, const Values& q) {
   if (bits_of(c.format) == 8) return q;
@@ -96,6 +102,10 @@ const Case cases[] = {
     {WeightFormat::int8, none, 5, 13, 13, 0},  // rows that no vector divides
     {WeightFormat::int8, subtracted, 64, 128, 32, 0},
     {WeightFormat::int4, none, 33, 64, 64, 0},
+    {WeightFormat::int8, none, 70, 192, 32, 0},
+    {WeightFormat::int8, none, 9, 2112, 2112, 0},
+    {WeightFormat::int4, none, 75, 1088, 32, 0},
+    {WeightFormat::int4, none, 12, 640, 320, 0},
     {WeightFormat::int4, subtracted, 130, 256, 32, 0},
     {WeightFormat::int4, subtracted, 6, 48, 16, 0},
     {WeightFormat::int4, added, 17, 1024, 128, 0},
@@ -153,14 +163,51 @@ TEST(Quantized, Product) {
 
 // Rows of several slabs with a last one that is not whole, more rows than a work-item takes, each number of rows of x.
 TEST(Quantized, ProductOfLongRows) {
-  const Case long_ones[] = {{WeightFormat::int4, none, 70, 2080, 32, 0},
-                            {WeightFormat::int4, added, 131, 1120, 160, 0},
-                            {WeightFormat::int8, none, 9, 1056, 32, 0},
-                            {WeightFormat::int8, subtracted, 5, 1088, 1088, 0}};
+  const Case long_ones[] = {
+      {WeightFormat::int4, none, 70, 2080, 32, 0},  {WeightFormat::int4, added, 131, 1120, 160, 0},
+      {WeightFormat::int8, none, 9, 1056, 32, 0},   {WeightFormat::int8, none, 600, 1088, 64, 0},
+      {WeightFormat::int4, none, 530, 2112, 32, 0}, {WeightFormat::int8, subtracted, 5, 1088, 1088, 0}};
   int number = 0;
   for (const Case& c : long_ones)
     for (const std::int64_t m : {1, 2, 4, 5, 8})
       if (testing::takes(number++)) check_product(c, m % 2 ? DataType::float32 : DataType::bfloat16, m, m == 5);
+}
+
+// Blocks of x of all ranges, scales of float16 down to its least, numbers of 4 bits from -8 on, as GGUF files have them.
+TEST(Quantized, BlocksOfAllRanges) {
+  const Case c{WeightFormat::int4, none, 21, 256, 32, 0};
+  Matrix w = matrix_of(c, DataType::float16);
+  w.packed.middle = 8;
+  std::vector<Values> scales(2, Values(std::size_t(c.n * 8)));
+  for (std::size_t i = 0; i < scales[0].size(); i++)
+    scales[0][i] = scales[1][i] =
+        testing::rounded(DataType::float16, std::ldexp(1 + double(i % 5) / 8, int(i % 20) - 20));
+  const Values q = unpacked_numbers(c);
+  w.packed.scales = w.keep(DataType::float16, {c.n, 8}, scales[0]);
+  Values x = testing::random_values(std::size_t(c.k));
+  const double ranges[] = {1, 0, 1e-36, 1e25, 1e-5, 3e4, 1, 1e-20};
+  for (std::size_t i = 0; i < x.size(); i++) x[i] = testing::rounded(DataType::float32, x[i] * ranges[i / 32]);
+  const auto product = [&] {
+    DeviceTensor factors(DataType::float32, {1, c.k}, x), out(DataType::float32, {1, c.n});
+    packed_product(queue(), factors, w.packed, out);
+    return out.read();
+  };
+  for (const bool huge : {true, false}) {
+    if (!huge) std::fill(x.begin() + 96, x.begin() + 128, 0);
+    const Values results = product();
+    for (std::int64_t i = 0; i < c.n; i++) {
+      double sum = 0, magnitude = 0;
+      for (std::int64_t l = 0; l < c.k; l++) {
+        const double p = x[std::size_t(l)] * (q[std::size_t(i * c.k + l)] - 8) * scales[1][std::size_t(i * 8 + l / 32)];
+        sum += p, magnitude += std::fabs(p);
+      }
+      EXPECT_NEAR(results[std::size_t(i)], sum, 2e-5 * magnitude) << i;
+    }
+  }
+  for (const double bad : {double(INFINITY), double(NAN)}) {
+    x[70] = bad;
+    for (const double result : product()) EXPECT_FALSE(std::isfinite(result));
+  }
 }
 
 // Scales that lie group by group.
