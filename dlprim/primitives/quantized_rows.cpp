@@ -45,7 +45,7 @@ KernelSource source_of(const Device& device, const RowsKey& key) {
                                      : KernelSource("quantized/rows.cl", "packed_rows");
   define(source, key.format);
   if (key.by_bytes) source.define("BYTE_DOT", byte_dot(device));
-  source.define("MR", key.rows).define("NR", key.by_bytes ? 1 : key.rows == 1 ? 4 : 2).define("ROWS", own_rows(key));
+  source.define("MR", key.rows).define("NR", key.rows == 1 ? 4 : 2).define("ROWS", own_rows(key));
   source.define("SLAB", slab_bytes / 8 / fours(key)).define("BLOCKS_A_GROUP", key.blocks_a_group);
   source.define("UNIT_STEPS", key.unit_steps);
   return key.bias ? source.define("BIAS") : source;

@@ -2,7 +2,8 @@
 // out [m, n] = x [m, k] w^T on CPUs with dot products of bytes (lib/byte_dot.clh), for MR rows of x and packed weights
 // w [n, k] (INT8, INT4) without zero points, of which at least 32 along k share a scale. x becomes integers of 22 bits
 // and a scale for every 32 of them, each integer three bytes, (high * 128 + middle) * 128 + low, so that sums of 4
-// products are exact but for this rounding (2^-22 of the largest of 32). A work-item takes up to ROWS rows of w, NR at a time, and k by slabs.
+// products are exact but for this rounding (2^-22 of the largest of 32). A work-item takes up to ROWS rows of w, NR at a
+// time, which lie in as many parts, so that each is read from its beginning to its end, and k by slabs.
 // Besides what lib/packed_weights.clh and quantized/scales.clh need the host defines
 //   MR, NR, ROWS, SLAB   SLAB along k: a multiple of 64, which divides k, too
 //   BLOCKS_A_GROUP       blocks of 32 that share a scale; 0: all of a row
@@ -139,11 +140,12 @@ void packed_rows_dot(CONST_GLOBAL(STORAGE(T), x_data), CONST_GLOBAL(uint, w_data
     for (int m = 0; m < MR; m++)
       for (uint b = 0; b < pairs; b++)
         factors_of_x[m][b] = factors_of(x + (ulong)m * p.k + (ulong)(begin + b) * 64, offset);
-    for (uint r = 0; r < count; r += NR) {
+    const uint part = (count + NR - 1) / NR;
+    for (uint r = 0; r < part; r++) {
       __global const uint *w[NR];
       float16 sums[NR][MR];
       EACH(i, NR) {
-        const ulong row = first + min(r + i, count - 1);
+        const ulong row = first + min(r + i * part, count - 1);
         w[i] = weights + (row * row_pairs + begin) * PAIR_WORDS;
         load_scales(factors[i], s + (long)row * p.scale_n, 2 * begin, 2 * pairs, &p);
         EACH(m, MR) sums[i][m] = 0;
@@ -159,7 +161,7 @@ void packed_rows_dot(CONST_GLOBAL(STORAGE(T), x_data), CONST_GLOBAL(uint, w_data
           }
         }
       EACH(i, NR)
-        if (r + i < count) EACH(m, MR) totals[m][r + i] += total(sums[i][m]);
+        if (r + i * part < count) EACH(m, MR) totals[m][r + i * part] += total(sums[i][m]);
     }
   }
 
