@@ -57,16 +57,20 @@ double bytes_of(const GemmProblem& problem, const Operand& x) {
 // Copies take batches along the third dimension of a launch, where NVIDIA's have no more work-groups.
 constexpr std::int64_t most_copied = 65535;
 
-// "gemm.tma.copies": until a copy starts, bytes of it, and multiply-adds of others and of this core.
+// "gemm.tma.copies": until a copy starts, bytes of it, and operations of others and of this core.
 struct Rates {
   double start, bandwidth, others, own;
 };
 Rates rates(const GemmCore* of, const Device& device, const GemmProblem& problem) {
-  static tuning::Numbers<6> numbers("gemm.tma.copies");
+  static tuning::Numbers<7> numbers("gemm.tma.copies");
   static tuning::Numbers<1> speed("gemm.tma.registers");
-  const auto& [start, bandwidth, mma_16, mma_32, own_16, own_32] = numbers(device);
+  const auto& [start, bandwidth, mma_16, mma_32, mma_32_in_words, own_16, own_32] = numbers(device);
   const bool single = problem.type == DataType::float32;
-  return {start, bandwidth, single ? mma_32 : mma_16,
+  const bool in_words = single && !(lies_well(problem, operand_a(problem)) && lies_well(problem, operand_b(problem)));
+  return {start, bandwidth,
+          in_words ? mma_32_in_words
+          : single ? mma_32
+                   : mma_16,
           (single ? own_32 : own_16) * (of == &registers ? speed(device)[0] : 1.0)};
 }
 
