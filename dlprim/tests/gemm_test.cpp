@@ -247,6 +247,25 @@ TEST_P(GemmOfTensorMaps, WideIndexes) {
 INSTANTIATE_TEST_SUITE_P(All, GemmOfTensorMaps, ::testing::Values("64x128x64x64x64x2", "128x128x64x128x64x2"),
                          [](const auto& tile) { return std::string(tile.param); });
 
+// More tiles than units, which two groups of four warps take in turns on Hopper.
+TEST(Gemm, TilesInTurns) {
+  const testing::Variable forced("DLPRIM_GEMM", "tma");
+  if (testing::device().info().nv_compute_capability != 90) GTEST_SKIP() << "only for Hopper";
+  for (const char* shape : {"128x128x32x128x128x6", "128x192x32x128x192x4"}) {
+    const testing::Variable tile("DLPRIM_GEMM_TILE", shape);
+    check({700, 8, 16, 40, false, true, false, 0, 0, 1, 0, Activation::none, false, false, true}, DataType::float32);
+    check({70, 100, 136, 72, false, true, false, 0, 0, 1, 1, Activation::none, true, false, true}, DataType::float32);
+  }
+  for (const char* shape : {"128x128x64x128x128x6", "128x192x64x128x192x4"}) {
+    const testing::Variable tile("DLPRIM_GEMM_TILE", shape);
+    check({700, 8, 16, 72, false, true}, DataType::bfloat16);
+    check({70, 100, 136, 136, true, false, false, 0, 0, 1, 1, Activation::relu, true}, DataType::float16);
+    check({140, 100, 70, 72, false, true, false, 0, 0, 1, 1, Activation::gelu}, DataType::bfloat16);
+    const testing::Variable split("DLPRIM_GEMM_SPLIT", "2");
+    check({70, 40, 136, 328, false, true, false, 0, 0, 1, 1}, DataType::bfloat16);
+  }
+}
+
 // Boxes of which a tile uses a part, where rows are contiguous.
 TEST(Gemm, TilesBetweenPowersOfTwo) {
   const testing::Variable forced("DLPRIM_GEMM", "tma"), tile("DLPRIM_GEMM_TILE", "64x96x64x64x96x2");

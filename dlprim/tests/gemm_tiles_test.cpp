@@ -58,5 +58,26 @@ TEST(GemmTiles, WiderWhereRowsBeginBetweenLines) {
   EXPECT_EQ(rank_tiles(tiles, info, problem)[0].shape.bn, 160);
 }
 
+// Tiles in turns hide how they begin and end, which short sums need, where the copy engine stores them.
+TEST(GemmTiles, InTurnsWhereSumsAreShort) {
+  DeviceInfo info = testing::device().info();
+  info.compute_units = 132;
+  const TileTable tiles{{{128, 256, 64, 64, 256, 1.0f, 1.0f, 1, 4}, {128, 128, 64, 128, 128, 0.94f, 0.94f, 1, 6}},
+                        {},
+                        RingCosts{3.1e12, 0.5e-6, 54e9, 126e9, 4.3e12, 2e-6, 6.7e-6, 1e-12, 1.4, 2.7}};
+  const auto in_turns = [&](std::int64_t n, std::int64_t k, std::int64_t row) {
+    GemmProblem problem;
+    problem.type = DataType::bfloat16;
+    problem.p.m = 16384, problem.p.n = n, problem.p.k = k;
+    problem.p.a_k = problem.p.b_k = problem.p.c_n = 1, problem.p.a_m = row, problem.p.b_n = k, problem.p.c_m = n;
+    return takes_turns(rank_tiles(tiles, info, problem)[0].shape);
+  };
+  EXPECT_TRUE(in_turns(512, 512, 512));
+  EXPECT_FALSE(in_turns(512, 512, 520));  // rows of A that begin between lines
+  EXPECT_FALSE(in_turns(508, 512, 512));  // rows of C that begin between pieces of 16 bytes
+  EXPECT_FALSE(in_turns(264, 512, 512));  // a last column of tiles that is nearly empty
+  EXPECT_FALSE(in_turns(512, 8192, 8192));
+}
+
 }  // namespace
 }  // namespace dlprim

@@ -121,6 +121,18 @@ TEST_P(GroupedGemm, WideIndexes) {
 INSTANTIATE_TEST_SUITE_P(All, GroupedGemm, ::testing::Values("64x128x64x64x64x2", "128x128x64x128x64x2"),
                          [](const auto& tile) { return std::string(tile.param); });
 
+// More tiles than units, which two groups of four warps take in turns on Hopper.
+TEST(GroupedGemms, TilesInTurns) {
+  if (testing::device().info().nv_compute_capability != 90) GTEST_SKIP() << "only for Hopper";
+  const Variable forced("DLPRIM_GEMM", "tma_grouped"), tile("DLPRIM_GEMM_TILE", "128x128x64x128x128x6");
+  std::vector<std::int32_t> each_third(300);
+  for (std::size_t i = 0; i < each_third.size(); i++) each_third[i] = std::int32_t(3 * i);
+  const Ends ends(each_third, 900);
+  check_rows(DataType::bfloat16, ends, 72, 72, true);
+  check_rows(DataType::float16, ends, 136, 456, false);
+  check_k(DataType::bfloat16, ends, 72, 40);
+}
+
 // As many matrices of B as groups, in one product.
 TEST(GroupedGemms, CountAllMatricesInOffsets) {
   GemmProblem problem;

@@ -8,7 +8,8 @@
 // The host also defines
 //   TILE_M, TILE_N           the tile
 //   TM, BN                   what a warp group computes of it, rows of P by columns: TM is 64 or 128, BN a multiple of 32
-//                            from 64 to 256, and of 64 where warp groups lie side by side
+//                            from 64 to 256, and of 64 where warp groups lie side by side. Where TM is 128 and one
+//                            computes the whole tile, two take tiles in turns: one multiplies while the other stores
 //   RESIDENT                 work-groups that share a compute unit
 //   STAGES                   stages in local memory, at least 2
 //   BYTES                    1, 2 or 4 (tf32), of an element
@@ -42,10 +43,18 @@
 #include "gemm/groups.clh"
 
 #define TILE_P FOR_P(TILE_M, TILE_N)
-#define GROUP (TILE_P / TM * (FOR_Q(TILE_M, TILE_N) / BN) * 128)
+#define WARP_GROUPS_OF_TILE (TILE_P / TM * (FOR_Q(TILE_M, TILE_N) / BN))
+// Warp groups that take tiles in turns. Each has the matrix unit to itself until it has ordered its last products.
+#if NV_PTX == 90 && WARP_GROUPS_OF_TILE == 1 && TM == 128 && !REGISTERS
+#define TURNS 2
+#else
+#define TURNS 1
+#endif
+#define GROUP (TURNS * WARP_GROUPS_OF_TILE * 128)
 #define SETS (TM / 64)
 // Work-items of which one copies; in its warp group the others only hand on registers, or turn an operand.
-#define MOVES_REGISTERS ((REGISTERS || BYTES == 1) && GROUP == 256 && RESIDENT == 1)
+#define MANY_REGISTERS (REGISTERS || BYTES == 1 || TURNS == 2)
+#define MOVES_REGISTERS (MANY_REGISTERS && GROUP == 256 && RESIDENT == 1)
 #define TEAM (MOVES_REGISTERS || TURNED ? 128 : 32)
 #define DEPTH (128 / BYTES)
 #define COUNTED (BYTES == 1 ? 2 : 1)  // elements that tensor maps count as one
@@ -85,8 +94,9 @@ inline int place(int along_k, int row, int k) {
 // Results go as boxes where there is room for their panels beside the stages and the addend's parts, and a box holds no
 // others' columns or, of groups, rows. Those of float32 to which something is added wait longer for it that way. Rows
 // that begin anywhere go through the same panels.
-#define WARPS_PANELS(count) (TILE_M / TM * (TILE_N / BN) * 4 * (count) * 2048)
-#define ROOM (233472 / RESIDENT - 2048 - STAGES * STAGE - (ADDEND == 6 ? (STAGES + 1) * TILE_N * 2 : 0))
+#define WARPS_PANELS(count) (GROUP / 32 * (count) * 2048)
+#define HELD_BYTES (ADDEND == 6 ? (STAGES + TURNS) * TILE_N * 2 : 0)
+#define ROOM (233472 / RESIDENT - 1024 * (TURNS + 1) - STAGES * STAGE - HELD_BYTES)
 #define BOX_PANELS (ROOM >= WARPS_PANELS(2) ? 2 : 1)
 #define WHOLE_BOXES (VC == 8 ? BN % 64 == 0 : VC == 4 && BN % 32 == 0 && !ADDEND && !RESIDUAL)
 #if WHOLE_BOXES && RESIDENT == 1 && GROUPED != 1 && ROOM >= WARPS_PANELS(1)
@@ -117,9 +127,9 @@ inline int place(int along_k, int row, int k) {
 #endif
 
 // With HELD a tile's part of the addend comes with its first stage, in turns into one of SLOTS. When a slot is filled
-// again, STAGES stages behind those of the tile that had it are free, so that tile is stored.
+// again, a stage is free of the tile that the same warps computed after the one that had it, which so is stored.
 #if HELD
-#define SLOTS (STAGES + 1)
+#define SLOTS (STAGES + TURNS)
 #define HELD_OF(number) (held + (number) % SLOTS * (TILE_N / 2) + own_column / 2),
 #define ADDEND_BYTES(n) (2 * min(TILE_N, (int)p->n - (n)))
 #define ADDEND_AT(tile, n) (CONST_POINTER(ushort, d) + (tile).batch * p->d_batch + (n))
@@ -160,6 +170,11 @@ inline uint full(const Ring *r) { return r->barriers + 16 * r->stage; }
 inline uint turned(const Ring *r) { return r->barriers + 16 * STAGES + 8 * r->stage; }
 inline void advance(Ring *r) {
   if (++r->stage == STAGES) r->stage = 0, r->parity ^= 1;
+}
+// Past the stages of a tile that other warps multiply.
+inline void skip(Ring *r, uint steps) {
+  const uint stage = r->stage + steps, rounds = stage / STAGES;
+  r->stage = stage - rounds * STAGES, r->parity ^= rounds & 1;
 }
 
 // By one work-item.
@@ -301,11 +316,19 @@ inline float4 of_columns(float own, uint lane) {
 #define MAKE_REGISTERS_MANY()
 #endif
 
+#if TURNS == 2
+// The barrier of a warp group that tells it is its turn.
+#define TURN_OF(own) (ring.barriers + 16 * STAGES + 8 * (own))
+#define EACH_OWN_TILE(tile) EACH_TILE(tile)
+#else
+#define EACH_OWN_TILE(tile) EACH_TILE_AHEAD(tile)
+#endif
+
 __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma(const Maps maps,
                                                                                  GEMM_ARGUMENTS GROUPS_ARGUMENT) {
   const Params *p = &params;
   __local uchar memory[STAGES * STAGE] __attribute__((aligned(1024)));
-  __local ulong barriers[(TURNED ? 3 : 2) * STAGES];
+  __local ulong barriers[(TURNED ? 3 : 2) * STAGES + (TURNS == 2 ? 2 : 0)];
 #if HELD
   __local uint held[SLOTS * TILE_N / 2] __attribute__((aligned(16)));
 #else
@@ -317,9 +340,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
   if (get_local_id(0) == 0) {
     for (int i = 0; i < STAGES; i++) {
       init_barrier(ring.barriers + 16 * i, 1);
-      init_barrier(ring.barriers + 16 * i + 8, GROUP / 32);
+      init_barrier(ring.barriers + 16 * i + 8, GROUP / 32 / TURNS);
       if (TURNED) init_barrier(ring.barriers + 16 * STAGES + 8 * i, TEAM / 32 - 1);
     }
+#if TURNS == 2
+    init_barrier(TURN_OF(0), 4), init_barrier(TURN_OF(1), 4);
+#endif
     publish_barriers();
   }
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -339,7 +365,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
     return;
   }
   MAKE_REGISTERS_MANY();
-  const int own = warp.number / 4, own_p = own % (TILE_P / TM) * TM, own_q = own / (TILE_P / TM) * BN;
+  const int own = warp.number / 4, in_tile = TURNS == 2 ? 0 : own;
+  const int own_p = in_tile % (TILE_P / TM) * TM, own_q = in_tile / (TILE_P / TM) * BN;
   const ulong first_q = OPERAND(ring.memory + START_Q, Q_ALONG_K) + own_q / 64 * NEXT_ROWS(Q_ALONG_K);
 #if REGISTERS
   const int own_row = own_p + lane_row(&warp), own_column = own_q + 2 * (warp.lane % 4);
@@ -358,9 +385,16 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
 #endif
   uint turn = 0;
   KEEP_C
-  EACH_TILE_AHEAD(tile) {
+  EACH_OWN_TILE(tile) {
     GROUP_PARAMETERS
     TILE_STEPS
+#if TURNS == 2
+    if (turn % 2 != own) {
+      skip(&ring, steps);
+      turn++;
+      continue;
+    }
+#endif
     uint last = 0;  // the barrier of the stage before
 #if EXACT_SUMS
     CLEAR_SUMS(t)
@@ -370,6 +404,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
     CLEAR_SUMS(r)
 #endif
     PLACE_C
+#if TURNS == 2
+    wait_barrier(TURN_OF(own), turn / 2 % 2 ^ own ^ 1);
+#endif
     for (int i = 0; i < steps; i++) {
       const uint barrier = full(&ring);
       const ulong at_q = first_q + ring.stage * (STAGE / 16);
@@ -383,10 +420,15 @@ __kernel __attribute__((reqd_work_group_size(GROUP + TEAM, 1, 1))) void gemm_tma
       MULTIPLY_RING(i, if (i && warp.lane == 0) arrive(last + 8))
       last = barrier;
       advance(&ring);
+#if TURNS == 1
       if (i == 0) {
         FIND_NEXT
       }
+#endif
     }
+#if TURNS == 2
+    if (warp.lane == 0) arrive(TURN_OF(1 - own));
+#endif
     WGMMA_WAIT(0);
     if (warp.lane == 0) arrive(last + 8);
     const INDEX row = FOR_P(tile.m * TILE_M, tile.n * TILE_N) + own_row;

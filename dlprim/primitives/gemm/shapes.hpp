@@ -18,6 +18,12 @@ struct TileShape {
   std::uint8_t resident, stages = 2;
 };
 
+/// Whether four warps of the core tma compute all of a tile of 128 rows: two such groups take tiles in turns, so that
+/// one multiplies while the other stores.
+inline bool takes_turns(const TileShape& shape) {
+  return shape.tm == 128 && shape.bm == shape.tm && shape.bn == shape.tn;
+}
+
 /// What a choice among tiles weighs, in multiply-adds of one compute unit: a tile's start and end (as a length of k),
 /// an element of partial sums on its way through memory, the launch of the reduction. `alone`: the least that few groups
 /// on a unit reach of the speed of `resident` ones; it rises linearly with their number. `stream_bytes`: operands up to

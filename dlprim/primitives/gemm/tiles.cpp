@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -155,6 +156,16 @@ double counted(const RingCosts& costs, const GemmProblem& problem, const BufferR
   return beginnings % 32 == 0 ? costs.sectors : costs.pieces;
 }
 
+// Whether tiles in turns were seen to gain by how C, or partial sums, are stored: as boxes, or in float32 with a bias; not
+// where rows begin between pieces of 16 bytes, or are those of groups.
+bool turns_pay(const GemmProblem& problem, std::int64_t splits) {
+  if (problem.groups && !problem.groups->of_k) return false;
+  if (splits > 1) return problem.p.n % 4 == 0;
+  const bool matrix_added = (problem.addend.memory && problem.p.d_m != 0) || problem.residual.memory;
+  const std::size_t bytes = size_of(result_type(problem));
+  return (bytes < 4 || !matrix_added) && vectors(problem, int(16 / bytes)).c;
+}
+
 // Seconds of a tile of a core with a ring of stages.
 struct RingEstimate {
   const TileShape& s;
@@ -173,12 +184,23 @@ struct RingEstimate {
   // Of what goes on at the same time, about the longest.
   static double together(double a, double b, double c = 0) { return std::cbrt(a * a * a + b * b * b + c * c * c); }
 
-  // A tile of `slices`, where `groups` share a unit.
-  double tile(double slices, double groups) const {
+  // A tile of `slices`, and one of these, where `groups` share a unit.
+  double tile(double slices, double groups) const { return slices * slice(groups) + costs.start; }
+  double slice(double groups) const {
     const double bytes = (s.bm * counted_a + s.bn * counted_b) * s.bk * double(factor_bytes(problem));
     const double multiplied = groups * s.bm * s.bn * s.bk / (costs.rate * s.speed);
     const double arrived = (costs.latency + bytes / costs.arrival) / s.stages;
-    return slices * together(multiplied, arrived, groups * bytes / costs.ingest) + costs.start;
+    return together(multiplied, arrived, groups * bytes / costs.ingest);
+  }
+  // So many tiles of a unit, of which others are multiplied while one is stored, which is most of `start`.
+  double in_turns(double slices, double tiles, std::int64_t splits) const {
+    constexpr double never = std::numeric_limits<double>::infinity();
+    if (!turns_pay(problem, splits) || counted_a > costs.sectors || counted_b > costs.sectors) return never;
+    const double multiplied = slices * slice(1);
+    const double time = tiles * std::max(multiplied, (multiplied + 1.5 * costs.start) / 2) + costs.start;
+    // Measured: boxes that reach past the last column slow others, too, and rows that begin between lines are less sure.
+    const double beyond = 1 - double(problem.p.n) / double(divide_up(problem.p.n, s.bn) * s.bn);
+    return time * (1 + 2 * beyond) * (counted_a > 1 || counted_b > 1 ? 1.02 : 1.0);
   }
   double seconds(std::int64_t splits) const {
     const auto& p = problem.p;
@@ -186,6 +208,7 @@ struct RingEstimate {
     const std::int64_t most = divide_up(groups, info.compute_units), rest = most % s.resident;
     const double slices = double(divide_up(divide_up(p.k, s.bk), splits));
     double time = double(most / s.resident) * tile(slices, s.resident) + (rest ? tile(slices, double(rest)) : 0.0);
+    if (takes_turns(s)) time = in_turns(slices, double(most), splits);
     time = together(time, operand_bytes(problem) / costs.memory);
     const double sums = double(p.m * p.n * problem.batches) * double(2 * splits + 1);
     return splits > 1 ? time + costs.reduction + costs.element * sums : time;

@@ -190,12 +190,17 @@ bool pays(const GemmCore* of, const Device& device, const GemmProblem& problem) 
   return own < other;
 }
 
-// Work-items that multiply.
-std::int64_t multiplying(const std::uint16_t (&shape)[5]) {
-  return 128 * (shape[0] / shape[3]) * (shape[1] / shape[4]);
+bool has_units(const DeviceInfo& info) { return info.nv_inline_ptx && info.nv_compute_capability == 90; }
+
+// Whether two groups of four warps take tiles in turns (TURNS of gemm/tma.cl).
+bool take_turns(const DeviceInfo& info, const GemmCore* of, const TileShape& shape) {
+  return has_units(info) && of != &registers && takes_turns(shape);
 }
 
-bool has_units(const DeviceInfo& info) { return info.nv_inline_ptx && info.nv_compute_capability == 90; }
+// Work-items that multiply.
+std::int64_t multiplying(const TileShape& shape, bool turns) {
+  return (turns ? 2 : 1) * 128 * (shape.bm / shape.tm) * (shape.bn / shape.tn);
+}
 
 // Whether the matrix unit computes the transpose of C: its rows are those that it takes from registers.
 bool is_transposed(const GemmKey& key) { return key.core == &registers && !key.b_along_k; }
@@ -262,10 +267,12 @@ void run_with(Queue& queue, const GemmCore* of, const GemmProblem& given, const 
   p.shares = p.tiles_m * p.tiles_n * p.splits * problem.batches;
   const std::int64_t resident = std::int64_t(info.compute_units) * s.resident;
   // Where there is no such matrix unit, no warps copy only.
-  const std::int64_t group = multiplying(key.shape);
-  const bool moves_registers = (of == &registers || of == &tma_scaled) && group == 256 && key.unit == 1;
-  const bool turns = of == &registers && !key.a_along_k && !key.b_along_k;
-  const std::int64_t copying = !has_units(info) ? 0 : moves_registers || turns ? 128 : 32;  // TEAM of gemm/tma.cl
+  const bool in_turns = take_turns(info, of, s);
+  const std::int64_t group = multiplying(s, in_turns);
+  const bool many_registers = of == &registers || of == &tma_scaled || in_turns;
+  const bool moves_registers = many_registers && group == 256 && key.unit == 1;
+  const bool turned = of == &registers && !key.a_along_k && !key.b_along_k;
+  const std::int64_t copying = !has_units(info) ? 0 : moves_registers || turned ? 128 : 32;  // TEAM of gemm/tma.cl
   launch_tiles(queue, key, problem, std::size_t(group + copying), resident, std::as_bytes(std::span(maps)));
 }
 
