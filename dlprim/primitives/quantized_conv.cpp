@@ -232,7 +232,7 @@ bool has_quantized_conv(const Device& device) {
 }
 
 bool has_quantized_conv(const Device& device, std::span<const std::int64_t> weights, std::int64_t groups) {
-  if (!has_quantized_conv(device) || weights.size() < 3 || weights.size() > 5) return false;
+  if (!has_quantized_conv(device) || groups < 1 || weights.size() < 3 || weights.size() > 5) return false;
   std::int64_t taps = 1;
   for (const std::int64_t size : weights.subspan(2)) {
     if (size < 1 || size > most_taps) return false;

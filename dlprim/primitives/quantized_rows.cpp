@@ -17,6 +17,7 @@ namespace {
 constexpr std::int64_t most_rows = 8;    // of x
 constexpr std::int64_t block = 32;       // weights that are decoded together
 constexpr std::int64_t most_own = 64, most_by_bytes = 512;  // rows of weights of a work-item: ROWS of the kernels
+constexpr std::int64_t least_by_bytes = 16;  // for which x is worth being made bytes
 constexpr std::int64_t slab_bytes = 8192;  // of x as float32, in local memory
 
 struct RowsKey {
@@ -74,7 +75,8 @@ void packed::multiply_rows(Queue& queue, const TensorView& x, const PackedWeight
   Kernel& kernel = cache.get(queue.device(), key, [&] { return source_of(queue.device(), key); });
   // A few work-items for each unit, of whole sets of rows that are multiplied together.
   const std::int64_t wanted = 4 * std::int64_t(queue.device().info().compute_units);
-  const std::int64_t own = std::clamp<std::int64_t>((w.n + wanted - 1) / wanted, 4, own_rows(key)) / 4 * 4;
+  const std::int64_t own =
+      std::clamp<std::int64_t>((w.n + wanted - 1) / wanted, key.by_bytes ? least_by_bytes : 4, own_rows(key)) / 4 * 4;
   const Traffic traffic{std::uint64_t(w.n * w.k) * row(w.format).bits / 8};
   const NDRange range(std::size_t((w.n + own - 1) / own), 1);
   const ProductParameters p = parameters(w, x.sizes[0]);

@@ -58,6 +58,18 @@ TEST(BFloat16Dot, ProductsOfRows) {
   check_products("points");
 }
 
+// In pairs along k, and where these do not lie as such.
+TEST(BFloat16Dot, FewRows) {
+  if (!has_dot()) GTEST_SKIP() << "the CPU or its driver has no dot products of bfloat16";
+  using namespace testing::products;
+  const Variable forced("DLPRIM_GEMM", "thin");
+  for (const std::int64_t m : {1, 2, 3, 5, 6, 7, 8}) {
+    check({1, m, 37, 90, false, true}, DataType::bfloat16);
+    check({2, m, 22, 70, false, true, true, 4, 2, 0.5, -2}, DataType::bfloat16);
+    if (m % 2) check({2, m, 19, 77, false, true, false, 3, 1}, DataType::bfloat16);
+  }
+}
+
 // What a core of the engine says to a product.
 const char* reason(const char* core, const GemmProblem& problem) {
   const GemmCores& all = all_gemm_cores();
@@ -119,6 +131,8 @@ TEST(Points, Groups) {
     };
     run("groups of 4", {2, 32, 9, 7}, {32, 4, 3, 3}, options({1, 1, 1}, {1, 1, 0}));
     run("groups of 8, half a vector", {1, 40, 9, 7}, {40, 8, 3, 3}, options({2, 1, 1}, {1, 1, 0}), false);
+    run("groups of 8, strides", {1, 32, 9, 9}, {32, 8, 3, 3}, options({2, 2, 1}, {1, 1, 0}));
+    run("groups of 4, strides", {2, 32, 9, 8}, {32, 4, 3, 3}, options({2, 2, 1}, {1, 1, 0}));
     run("groups of 2", {1, 24, 6, 7}, {24, 2, 3, 2}, options({1, 1, 1}, {1, 0, 0}, {1, 2, 1}));
     run("groups of 8 to 4 rows", {1, 32, 6, 6}, {16, 8, 3, 3}, options({1, 1, 1}, {1, 1, 0}));
     run("groups of 24", {2, 48, 7, 6}, {48, 24, 3, 3}, options({1, 2, 1}, {1, 1, 0}));

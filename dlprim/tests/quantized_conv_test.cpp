@@ -160,6 +160,7 @@ TEST(QuantizedConv, TakesGroupsOfQuads) {
   if (!serves()) GTEST_SKIP() << "the CPU or its driver has no dot products of bytes";
   const auto takes = [](Sizes w, std::int64_t groups) { return has_quantized_conv(testing::device(), w, groups); };
   EXPECT_TRUE(takes({104, 8, 3, 3}, 13));
+  EXPECT_FALSE(takes({104, 8, 3, 3}, 0));
   EXPECT_FALSE(takes({104, 6, 3, 3}, 13));    // no quads
   EXPECT_FALSE(takes({103, 8, 3, 3}, 13));    // no rows for each group
   EXPECT_FALSE(takes({26, 8, 3, 3}, 13));     // groups of two rows that do not fill vectors

@@ -173,7 +173,7 @@ TEST(Quantized, ProductOfLongRows) {
       if (testing::takes(number++)) check_product(c, m % 2 ? DataType::float32 : DataType::bfloat16, m, m == 5);
 }
 
-// Blocks of x of all ranges, scales of float16 down to its least, numbers of 4 bits from -8 on, as GGUF files have them.
+// Blocks of x of all ranges, scales of float16 down to its least, numbers of 4 bits from -8 on, as GGUF files have.
 TEST(Quantized, BlocksOfAllRanges) {
   const Case c{WeightFormat::int4, none, 21, 256, 32, 0};
   Matrix w = matrix_of(c, DataType::float16);

@@ -84,3 +84,18 @@ def test_results_in_a_window(device, set_variable, dtype, batch, m, n):
     expected = torch.full(outer.shape, 7, dtype=torch.float64)
     expected[..., 3 : 3 + m, 8 : 8 + n] = a.double() @ b.double().mT
     torch.testing.assert_close(outer.double().cpu(), expected, rtol=2e-3, atol=3e-2)
+
+
+@pytest.mark.parametrize("k", [512, 511])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_operands_of_one_element(device, dtype, k):
+    """As the gradient of a sum is."""
+    torch.manual_seed(0)
+    w = torch.randn(k, 512, dtype=dtype)
+    ones = torch.ones((), dtype=dtype, device=device)
+    expected = w.double().sum(0).expand(512, 512)
+    # A stored result is rounded to its dtype.
+    tolerance = dict(rtol=1e-2, atol=0.2) if dtype == torch.bfloat16 else dict(rtol=1e-4, atol=1e-3)
+    for a, b in ((ones.expand(512, k), w.to(device)), (ones.expand(512, k), w.T.contiguous().to(device).T)):
+        torch.testing.assert_close((a @ b).cpu().double(), expected, **tolerance)
+        torch.testing.assert_close((b.T @ a.T).cpu().double(), expected.T, **tolerance)

@@ -105,7 +105,7 @@ inline void multiply(__global const T *a, int last, __local const T *x, int numb
 inline void multiply_lanes(__global const T *a, __local const T *x, int number, VEC *sums, const Params *p) {
   VEC acc[AT_ONCE][LANES];
   _Pragma("unroll") for (int i = 0; i < AT_ONCE; i++)
-    _Pragma("unroll") for (int c = 0; c < LANES; c++) acc[i][c] = i == 0 ? sums[c] : (VEC)(0);
+    _Pragma("unroll") for (int c = 0; c < LANES; c++) acc[i][c] = (VEC)(0);
   int l = 0;
 #define ADD_ELEMENT(i)                                                                 \
   {                                                                                    \
@@ -118,8 +118,8 @@ inline void multiply_lanes(__global const T *a, __local const T *x, int number, 
   }
   for (; l < number; l++) ADD_ELEMENT(0)
   _Pragma("unroll") for (int c = 0; c < LANES; c++) {
-    sums[c] = acc[0][c];
-    _Pragma("unroll") for (int i = 1; i < AT_ONCE; i++) sums[c] += acc[i][c];
+    for (int i = 1; i < AT_ONCE; i++) acc[0][c] += acc[i][c];
+    sums[c] += acc[0][c];
   }
 }
 

@@ -40,7 +40,6 @@ inline int16 all_words(__global const char *x, const Shape *s) {
 #endif
 }
 
-
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_panels(
     CONST_GLOBAL(char, weights), CONST_GLOBAL(int, bias), CONST_GLOBAL(float, scale), GLOBAL(int, panels),
     GLOBAL(int, start), GLOBAL(float, scales), const Shape s) {
@@ -56,8 +55,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_panels(
   for (long d = 0; d < s.taps[0]; d++)
     for (long h = 0; h < s.taps[1]; h++)
       for (long w = 0; w < s.taps[2]; w++) {
-        __global const char *from = CONST_POINTER(char, weights) + (begin + first) * s.row + d * s.stride[0] + h * s.stride[1] +
-                                    w * s.stride[2];
+        __global const char *from = CONST_POINTER(char, weights) + (begin + first) * s.row + d * s.stride[0] +
+                                    h * s.stride[1] + w * s.stride[2];
         for (long q = 0; q < s.quads; q++)
           for (int v = 0; v < vectors; v++) {
             __global const char *x = from + 16 * v * s.row + 4 * q * s.channel;

@@ -2,9 +2,10 @@
 // out [m, n] = x [m, k] w^T on CPUs with dot products of bytes (lib/byte_dot.clh), for MR rows of x and packed weights
 // w [n, k] (INT8, INT4) without zero points, of which at least 32 along k share a scale. x becomes integers of 22 bits
 // and a scale for every 32 of them, each integer three bytes, (high * 128 + middle) * 128 + low, so that sums of 4
-// products are exact but for this rounding (2^-22 of the largest of 32). A work-item takes up to ROWS rows of w, NR at a
-// time, which lie in as many parts, so that each is read from its beginning to its end, and k by slabs.
-// Besides what lib/packed_weights.clh and quantized/scales.clh need the host defines
+// products are exact but for this rounding (2^-22 of the largest of 32); a number of x that is not finite makes its
+// results NaN. A work-item takes up to ROWS rows of w, NR at a time, which lie in as many parts, so that each is read
+// from its beginning to its end, and k by slabs. Besides what lib/packed_weights.clh and quantized/scales.clh need the
+// host defines
 //   MR, NR, ROWS, SLAB   SLAB along k: a multiple of 64, which divides k, too
 //   BLOCKS_A_GROUP       blocks of 32 that share a scale; 0: all of a row
 //   UNIT_STEPS           scales of a row lie side by side

@@ -50,12 +50,14 @@ extern const GemmCore tma_grouped;
 struct PanelsOfBytes {
   std::int64_t width, rows;
 };
-/// The panels that convolutions take in `groups` of so many rows (channels), which read so many quads of bytes of a tap.
+/// The panels that convolutions take in `groups` of so many rows (channels), which read so many quads of bytes of a
+/// tap.
 PanelsOfBytes panels_of_bytes(const Device& device, std::int64_t groups, std::int64_t rows, std::int64_t quads);
 /// Whether groups are not too small for that.
 bool takes_groups_of_bytes(std::int64_t groups, std::int64_t rows, std::int64_t quads);
-/// Runs a convolution of quads of bytes, whose A is such panels, [rows / width][k][width] for each first row, with as many
-/// quads of the zero point behind them as a point's channels have; addend and scales reach to the end of the last panel.
+/// Runs a convolution of quads of bytes, whose A is such panels, [rows / width][k][width] for each first row, with as
+/// many quads of the zero point behind them as a point's channels of all groups have; addend and scales reach to the
+/// end of the last panel.
 void run_points_of_bytes(Queue& queue, GemmProblem problem);
 /// Whether the device and its driver have what the core tma needs.
 bool has_tma(const Device& device);

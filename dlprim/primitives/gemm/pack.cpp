@@ -15,10 +15,10 @@ void pack(Queue& queue, DataType type, std::int64_t batches, const PackedOperand
     std::uint16_t type, columns, pairs;
   };
   static KernelCache<Key> cache;
-  Kernel& kernel = cache.get(queue.device(), Key{std::uint16_t(type), std::uint16_t(columns), x.other != 0}, [&] {
+  Kernel& kernel = cache.get(queue.device(), Key{std::uint16_t(type), std::uint16_t(columns), x.pairs}, [&] {
     KernelSource source("gemm/pack_panel.cl", "gemm_pack_panel");
     source.define("T", sums == DataType::float64 ? "double" : "float").define("TA", tag(type));
-    source.define("LINES", lines).define("COUNT", columns).define("PAIRS", x.other != 0);
+    source.define("LINES", lines).define("COUNT", columns).define("PAIRS", x.pairs);
     return source;
   });
   launch(queue, kernel,

@@ -45,8 +45,8 @@ at::MemoryFormat format_of(const at::Tensor& a, const at::Tensor& b) {
   return format == at::MemoryFormat::Contiguous ? b.suggest_memory_format() : format;
 }
 
-// Copies what has one element for many positions, as the gradient of a sum has, where kernels want rows of memory: those
-// for CPUs, and for groups; others copy in their own ways.
+// Copies what has one element for many positions, as the gradient of a sum has, where kernels want rows of memory:
+// those for CPUs, and for groups; others copy in their own ways.
 at::Tensor in_rows(dlprim::Queue& queue, const at::Tensor& images, int64_t groups, at::MemoryFormat format) {
   const bool wanted = groups > 1 || queue.device().info().cpu;
   for (int64_t i = 0; i < images.dim() && wanted; i++)

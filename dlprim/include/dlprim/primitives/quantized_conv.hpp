@@ -14,9 +14,9 @@ struct QuantizedConv {
 
 /// Whether the device has dot products of bytes (CPUs with AVX512-VNNI whose compiler knows them).
 bool has_quantized_conv(const Device& device);
-/// Whether quantized_conv takes such weights [K, C / groups, kernel...] there, with up to 128 positions of the kernel: in
-/// one group, or groups of whole quads of channels and of four rows or more, or of two rows that fill vectors of 16; or,
-/// with one or two spatial dimensions and 49 positions, in as many as channels, 16 at least.
+/// Whether quantized_conv takes such weights [K, C / groups, kernel...] there, with up to 128 positions of the kernel:
+/// in one group, or groups of whole quads of channels and of four rows or more, or of two rows that fill vectors of 16;
+/// or, with one or two spatial dimensions and 49 positions, in as many as channels, 16 at least.
 bool has_quantized_conv(const Device& device, std::span<const std::int64_t> weights, std::int64_t groups);
 
 /// y = saturate(rint((conv(x - x_zero, weights) + bias) * scale) + y_zero), ties to even, or for y of float32 the

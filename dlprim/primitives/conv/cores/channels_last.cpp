@@ -22,15 +22,18 @@ void run_copies(Queue& queue, const ConvProblem& problem) {
 }
 
 // Groups that CPUs multiply where channels lie side by side; in rows they gather elements one by one.
-bool serves_groups(const Device& device, const ConvShape& s) {
+bool serves_groups(const Device& device, const ConvProblem& problem) {
+  const ConvShape& s = problem.shape;
+  const std::int64_t rows = s.y.channels / s.groups;
+  if (problem.pass == ConvPass::weights && rows < 8 && rows != s.w.channels) return false;
   return device.info().cpu && s.groups > 1 && reads_words_together(device, s.type) && s.w.channels % 4 == 0 &&
-         s.y.channels / s.groups % 4 == 0;
+         rows % 4 == 0;
 }
 
 const char* decline(const Device& device, const ConvProblem& problem, bool forced) {
   const ConvShape& s = problem.shape;
   const bool tf32 = s.type == DataType::float32 && (forced ? s.allow_tf32 : tf32_pays(device, problem));
-  const bool groups = serves_groups(device, s);
+  const bool groups = serves_groups(device, problem);
   if (!tf32 && (size_of(s.type) != 2 || !is_floating(s.type))) return "only for 16-bit floats and tf32";
   const std::int64_t chunk = groups ? 1 : 16 / std::int64_t(size_of(s.type));
   std::int64_t elements = 0;

@@ -164,7 +164,8 @@ void backward_data_phase(Queue& queue, const ConvShape& s, const TensorView& bia
   Workspace weights;
   set_gather(problem, s.y, out, taps, per_group_y);
   p.b_batch = per_group_y * s.y.channel_stride;
-  if (tap_count == 1 && queue.device().info().cpu) {  // whose cores read rows of any strides
+  // CPUs' cores read rows of any strides, if those of groups only where these follow each other.
+  if (tap_count == 1 && s.groups == 1 && queue.device().info().cpu) {
     for (int i = 0; i < 3; i++) from += phase[i].first_tap * s.w.stride[i];
     problem.a = at(s.w.data, from, s.type);
     p.a_m = s.w.channel_stride, p.a_k = s.w.outer_stride, p.a_batch = per_group_y * s.w.outer_stride;

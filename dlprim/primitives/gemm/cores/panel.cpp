@@ -88,6 +88,7 @@ PanelShape packed_shape(const Device& device, DataType type) {
 struct Operand {
   DataType type;
   std::int64_t k, line, batch, other;
+  bool pairs = false;
 };
 
 Operand operand(const GemmProblem& problem, bool pairs, BufferRef data, std::int64_t k, std::int64_t line,
@@ -96,7 +97,7 @@ Operand operand(const GemmProblem& problem, bool pairs, BufferRef data, std::int
   const bool whole =
       problem.p.k % 2 == 0 && k == 1 && line % 2 == 0 && batch % 2 == 0 && data.offset % sizeof(float) == 0;
   if (whole) return {DataType::float32, 1, line / 2, batch / 2, 0};
-  return {problem.type, 2 * k, line, batch, k};
+  return {problem.type, 2 * k, line, batch, k, true};
 }
 
 Operand operand_a(const GemmProblem& problem, bool pairs) {
@@ -147,6 +148,7 @@ void pack_and_run(Queue& queue, const GemmCore& core, GemmProblem problem, bool 
                                 .width = shape.nr,
                                 .panel = p.k * shape.nr,
                                 .pitch = shape.nr,
+                                .pairs = b.pairs,
                                 .other = b.other,
                                 .single = odd ? Single::last_line : Single::none});
   std::optional<Packed> packed_a;
@@ -164,6 +166,7 @@ void pack_and_run(Queue& queue, const GemmCore& core, GemmProblem problem, bool 
                      .width = width,
                      .panel = width,
                      .pitch = pitch,
+                     .pairs = a.pairs,
                      .other = a.other,
                      .single = odd ? Single::last_column : Single::none});
     problem.a = packed_a->memory.data(), p.a_batch = packed_a->batch, p.a_m = pitch, p.a_k = 1;

@@ -39,8 +39,8 @@ std::int64_t width_of(std::int64_t most, std::int64_t rows) {
   return time(32) < time(48) ? 32 : 48;
 }
 
-// Whether vectors of 16 rows, but for half a one at the end, hold several groups of so many rows, of which each reads so
-// many words of a tap.
+// Whether vectors of 16 rows, but for half a one at the end, hold several groups of so many rows, of which each reads
+// so many words of a tap.
 bool shares_vectors(std::int64_t groups, std::int64_t rows, std::int64_t words) {
   if (groups == 1 || (rows != 2 && rows != 4 && rows != 8)) return false;
   const std::int64_t span = lanes / rows * words, behind = groups * rows % lanes;
@@ -127,11 +127,11 @@ PackedOperand weights_of(const GemmProblem& problem, bool halved, std::int64_t w
   if (!halved) return weights;
   if (p.a_k == 1 && p.a_m % 2 == 0 && p.a_batch % 2 == 0 && starts_at_pair(problem.a))
     weights.step /= 2, weights.batch /= 2, type = DataType::float32;
-  else weights.line *= 2, weights.other = p.a_k;
+  else weights.line *= 2, weights.pairs = true, weights.other = p.a_k;
   return weights;
 }
 
-// The weights in panels, with zeros as long as a point's channels behind them.
+// The weights in panels, with zeros as long as a point's channels of all groups behind them.
 BufferRef panels_of(Queue& queue, const GemmProblem& problem, bool halved, const Block& block,
                     std::optional<Workspace>& own) {
   std::optional<Workspace>& kept = problem.kept_a ? *problem.kept_a : own;
@@ -187,10 +187,10 @@ const char* decline_groups(const GemmProblem& problem) {
   if (problem.batches == 1) return nullptr;
   const auto& p = problem.p;
   if (problem.addend.memory && p.d_batch != p.m * p.d_m) return "only for an addend of all groups";
-  if (p.m >= least_rows) return nullptr;
   const std::int64_t pair = problem.type == DataType::bfloat16 ? 2 : 1;
-  return shares_vectors(problem.batches, p.m, p.channels / pair) && p.a_batch == p.m * p.a_m ? nullptr
-                                                                                             : "groups of few channels";
+  if (shares_vectors(problem.batches, p.m, p.channels / pair))
+    return p.a_batch == p.m * p.a_m ? nullptr : "rows of groups do not lie in a row";
+  return p.m >= least_rows ? nullptr : "groups of few channels";
 }
 
 const char* decline(const Device& device, const GemmProblem& given, bool forced) {

@@ -22,14 +22,16 @@ struct Block {
   std::int64_t shared = 0;  // rows and channels of each of several groups that a work-item takes at once
 };
 
-bool shares_vectors(const GemmProblem& problem) {
+// Whether vectors hold the rows of several groups, whose sums are not split: enough of them for all cores.
+bool shares_vectors(const Device& device, const GemmProblem& problem) {
   const auto& p = problem.p;
-  return problem.batches > 1 && p.m == p.channels && (p.m == 2 || p.m == 4 || p.m == 8) &&
-         problem.batches * p.m >= lanes;
+  const std::int64_t rows = problem.batches * p.m, items = divide_up(rows, lanes) * (p.n / p.channels);
+  return problem.batches > 1 && p.m == p.channels && (p.m == 2 || p.m == 4 || p.m == 8) && rows >= lanes &&
+         (items >= 2 * std::int64_t(device.info().compute_units) || p.k <= 8 * slice);
 }
 
 Block block_of(const Device& device, const GemmProblem& problem) {
-  if (shares_vectors(problem)) return {1, lanes, problem.p.m};
+  if (shares_vectors(device, problem)) return {1, lanes, problem.p.m};
   static tuning::Numbers<2> numbers("gemm.constant");
   const auto& [rows, columns] = numbers(device);
   constexpr std::int64_t times[] = {0, 6, 8, 12};  // of one, two and three vectors
@@ -53,6 +55,7 @@ Workspace pairs_of(Queue& queue, GemmProblem& problem) {
                            .width = 256,
                            .panel = 256,
                            .pitch = problem.batches * p.m,
+                           .pairs = true,
                            .other = step,
                            .single = p.k % 2 ? Single::last_line : Single::none};
   Workspace pairs(queue, std::size_t(packed_size(rows)) * sizeof(float));
@@ -114,7 +117,7 @@ const char* decline(const Device& device, const GemmProblem& problem, bool force
   if (!device.info().cpu && !forced) return "for CPUs";
   if (problem.type != DataType::float32 && problem.type != DataType::bfloat16) return "only for float32 and bfloat16";
   if (!problem.channel_inner || p.x_c != 1 || p.a_m != 1 || p.c_n != 1) return "only for channels side by side";
-  if (problem.batches > 1 && p.m < 8 && !shares_vectors(problem)) return "groups of few channels";
+  if (problem.batches > 1 && p.m < 8 && !shares_vectors(device, problem)) return "groups of few channels";
   if (!in_a_row(p)) return "points of y do not lie in a row";
   if (problem.addend.memory || problem.residual.memory) return "only for results without an addend";
   if (p.k == 0) return "no points";

@@ -42,7 +42,10 @@ void run(Queue& queue, const GemmProblem& given) {
   GemmKey key = gemm_key(&core, problem);
   key.shape[0] = std::uint16_t(p.m), key.b_along_k = along_k(p);
   key.shape[1] = in_pairs(queue.device(), problem);
-  const std::int64_t unit = key.b_along_k ? 4 : 64, units = queue.device().info().compute_units;
+  const std::int64_t unit = !key.b_along_k ? 64
+                            : p.m > 6      ? 3
+                                           : 4,  // what the kernel takes at a time
+      units = queue.device().info().compute_units;
   const std::int64_t groups = std::max<std::int64_t>(1, 4 * units / problem.batches);
   p.tile_m = p.m, p.tile_n = divide_up(p.n, groups * unit) * unit;
   p.tiles_m = 1, p.tiles_n = divide_up(p.n, p.tile_n), p.splits = 1;
