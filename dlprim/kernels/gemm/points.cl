@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Convolutions on CPUs, in groups or not, of images whose channels lie side by side, and so do the result's: MR points at a time read
-// their windows where they lie, a tap's channels after the other's, and are multiplied by NR rows of the weights, which
-// come in panels, [m / NR][k][NR]. A work-group is one work-item, which computes tile_m rows (channels) of tile_n
-// points. Groups have whole panels each, of which the last may be filled up: group g has rows g * c_batch of C and
-// reads channels from g * b_batch on; m counts the rows of all panels up to the last one there is. The host also
+// Convolutions on CPUs, in groups or not, of images whose channels lie side by side, and so do the result's: MR points
+// at a time read their windows where they lie, a tap's channels after the other's, and are multiplied by NR rows of the
+// weights, which come in panels, [m / NR][k][NR]. A work-group is one work-item, which computes tile_m rows (channels)
+// of tile_n points. Groups have whole panels each, of which the last may be filled up: group g has rows g * c_batch of
+// C and reads channels from g * b_batch on; m counts the rows of all panels up to the last one there is. The host also
 // defines
 //   MR, NR         points and channels held in registers
 //   POINTS, TAPS, WINDOWS   the most of a tile, of a window, and of both that are looked up at once
@@ -15,8 +15,8 @@
 //                  0 to 255 or, SIGNED 1, as the weights' (a byte v of such an image stands for v + 128). What is
 //                  added to the sums, which the rows' scales multiply then, are integers; both come for whole vectors
 //                  of rows. ROUNDS 2: C is bytes with the zero point alpha (lib/saturate.clh); 3: C is the sums.
-// Points outside the image read the weights' last elements, behind the panels, as many as all groups' channels, which are
-// zeros (bytes: the zero point).
+// Points outside the image read what is behind the weights' panels, as many elements as all groups have channels: zeros
+// (bytes: the zero point).
 #define VEC float16
 #define ACTIVATED VEC
 #include "gemm/operands.clh"

@@ -14,8 +14,8 @@ namespace dlprim {
 enum class Single : std::int32_t { none, last_line, last_column };
 
 /// An operand x of `lines` x `count` elements, element (i, j) at i * line + j * step, to be packed in panels of `width`
-/// columns: element (i, j) at j / width * panel + i * pitch + j % width. `batch`: from matrix to matrix, 0: there is one.
-/// Of bfloat16, elements may be pairs of which the second is `other` elements behind the first.
+/// columns: element (i, j) at j / width * panel + i * pitch + j % width. `batch`: from matrix to matrix, 0: there is
+/// one. Of bfloat16, elements may be pairs of which the second is `other` elements behind the first.
 struct PackedOperand {
   BufferRef data;
   std::int64_t lines, count, line, step, batch, width, panel, pitch;

@@ -51,8 +51,8 @@ void simplify(GemmProblem& problem) {
     if (problem.rank == 1 && (p.out[i] > 1 || p.taps[i] > 1 || p.start[i] != 0)) problem.rank = 3 - i;
 }
 
-// Whether each image's convolution is a plain product, for its one tap, without padding and stride, and images do not lie
-// in a row as if they were one.
+// Whether each image's convolution is a plain product, for its one tap, without padding and stride, and images do not
+// lie in a row as if they were one.
 bool is_plain(const GemmProblem& problem) {
   const auto& p = problem.p;
   if (p.taps[2] != 1 || problem.rank != 1 || problem.check || p.step[2] != 1 || p.start[2] != 0) return false;

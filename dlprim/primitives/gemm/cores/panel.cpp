@@ -83,8 +83,8 @@ PanelShape packed_shape(const Device& device, DataType type) {
   return shape;
 }
 
-// An operand as the product reads it: from its type, or of pairs of bfloat16 along k, of which k then counts half as many.
-// Pairs that lie in memory as such are read as floats.
+// An operand as the product reads it: from its type, or of pairs of bfloat16 along k, of which k then counts half as
+// many. Pairs that lie in memory as such are read as floats.
 struct Operand {
   DataType type;
   std::int64_t k, line, batch, other;
