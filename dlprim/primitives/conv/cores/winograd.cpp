@@ -22,16 +22,23 @@ double gain_on_cpu(const ConvShape& s, double tiles, double operations, double b
   return 18 * double(s.points()) * c * k / operations / (2 * domain * tiles * c * k / operations + transforms);
 }
 
+// Whole vectors of channels, as the engine's core points_weights reads them.
+bool channels_lie_side_by_side(const ConvProblem& problem) {
+  return problem.x.stride(1) == 1 && problem.y.stride(1) == 1 && problem.x.size(1) % 16 == 0 && problem.y.size(1) >= 8;
+}
+
 const char* decline_by_estimate(const Device& device, const ConvProblem& problem) {
   const ConvShape& s = problem.shape;
   const auto tiles = double(s.x.outer * ((s.y.size[1] + tile - 1) / tile) * ((s.y.size[2] + tile - 1) / tile));
   const bool by_rows = s.x.stride[2] == 1 && s.y.stride[2] == 1;
   if (device.info().cpu && problem.pass != ConvPass::weights && by_rows) return "winograd_rows serves";
   if (device.info().cpu) {
-    static tuning::Numbers<4> numbers("conv.winograd.cpu");
-    const auto& [operations, bytes, wanted, wanted_of_weights] = numbers(device);
-    // The gradient of the weights is what implicit GEMM takes longest for.
-    const double enough = problem.pass == ConvPass::weights ? wanted_of_weights : wanted;
+    static tuning::Numbers<5> numbers("conv.winograd.cpu");
+    const auto& [operations, bytes, wanted, wanted_of_weights, side_by_side] = numbers(device);
+    // The gradient of the weights is what implicit GEMM takes longest for, but where channels lie side by side.
+    const double enough = problem.pass != ConvPass::weights    ? wanted
+                          : channels_lie_side_by_side(problem) ? side_by_side
+                                                               : wanted_of_weights;
     return gain_on_cpu(s, tiles, operations, bytes) <= enough ? "no gain by estimate" : nullptr;
   }
   if (tf32_pays(device, problem)) return "matrix units are faster in tf32";
