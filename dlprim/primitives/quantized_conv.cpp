@@ -134,7 +134,7 @@ Panels panels_of(Queue& queue, const TensorView& x, const TensorView& w, const Q
                .width = width,
                .row = w.stride(0),
                .channel = w.stride(1),
-               .zero = std::int32_t(quantized.x_zero + (-lowest_byte(x.dtype)))};
+               .zero = std::int32_t(quantized.x_zero - lowest_byte(x.dtype))};
   for (int i = 2; i < w.dims; i++) s.taps[3 - w.dims + i] = w.size(i), s.stride[3 - w.dims + i] = w.stride(i);
   const std::int64_t k = s.taps[0] * s.taps[1] * s.taps[2] * s.quads;
   const std::int64_t rows = parts * divide_up(s.rows, s.width) * s.width;

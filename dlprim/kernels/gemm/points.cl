@@ -52,11 +52,7 @@
 #endif
 
 #if LANES
-// The first channel of each of 16 rows.
-#define CHANNEL(n) ((n) / LANES * CHANNELS)
-#define CHANNEL_OF_LANES                                                                                    \
-  ((uint16)(CHANNEL(0), CHANNEL(1), CHANNEL(2), CHANNEL(3), CHANNEL(4), CHANNEL(5), CHANNEL(6), CHANNEL(7), \
-            CHANNEL(8), CHANNEL(9), CHANNEL(10), CHANNEL(11), CHANNEL(12), CHANNEL(13), CHANNEL(14), CHANNEL(15)))
+#include "gemm/lanes.clh"
 #endif
 
 #define LOAD_COLUMNS(tag, from, step, count)                                   \
@@ -147,14 +143,14 @@ inline VEC load_residual(__global const STORAGE(TC) *from, int count) {
   WORDS bv[CHANNELS];                                                                                          \
   _Pragma("unroll") for (int l = 0; l < CHANNELS; l++, w += NR) bv[l] = vload16(0, w);                         \
   _Pragma("unroll") for (int i = 0; i < MR; i++) {                                                             \
-    const CONCAT(WORD, SPAN) words = CONCAT(vload, SPAN)(0, (Row)rows[i] + channel);                                \
+    const CONCAT(WORD, SPAN) words = CONCAT(vload, SPAN)(0, (Row)rows[i] + channel);                           \
     _Pragma("unroll") for (int l = 0; l < CHANNELS; l++)                                                       \
-      acc[i][0] = ADD_PRODUCTS(acc[i][0], shuffle(words, CHANNEL_OF_LANES + (uint)(l) & (uint)(SPAN - 1)), bv[l]); \
+      acc[i][0] = ADD_PRODUCTS(acc[i][0], shuffle(words, CHANNEL_OF_LANES + (uint)(l) & (uint)(SPAN - 1)), bv[l]);\
   }
 #else
 #define MULTIPLY_TAP(WIDTH, SPAN)                                                                              \
   __global const WORD *row[MR];                                                                                \
-  _Pragma("unroll") for (int i = 0; i < MR; i++) row[i] = (Row)rows[i] + channel;                                   \
+  _Pragma("unroll") for (int i = 0; i < MR; i++) row[i] = (Row)rows[i] + channel;                              \
   for (int l = 0; l < channels; l++, w += NR) {                                                                \
     WORDS bv[WIDTH];                                                                                           \
     _Pragma("unroll") for (int j = 0; j < WIDTH; j++) bv[j] = vload16(j, w);                                   \

@@ -96,10 +96,8 @@ inline void multiply(__global const T *a, int last, __local const T *x, int numb
 
 #if LANES
 #define AT_ONCE (8 / LANES)  // points, for as many sums as hide how long one takes
-#define CHANNEL(n) ((n) / LANES * LANES)
-#define CHANNEL_OF_LANES                                                                                    \
-  ((uint16)(CHANNEL(0), CHANNEL(1), CHANNEL(2), CHANNEL(3), CHANNEL(4), CHANNEL(5), CHANNEL(6), CHANNEL(7), \
-            CHANNEL(8), CHANNEL(9), CHANNEL(10), CHANNEL(11), CHANNEL(12), CHANNEL(13), CHANNEL(14), CHANNEL(15)))
+#define CHANNELS LANES
+#include "gemm/lanes.clh"
 
 // sums[c] += 16 rows of A, each by channel c of its group of what is laid, over `number` elements.
 inline void multiply_lanes(__global const T *a, __local const T *x, int number, VEC *sums, const Params *p) {

@@ -12,24 +12,13 @@
 #define ZERO_STEP(p) 1
 #endif
 #include "lib/packed_weights.clh"
+#include "lib/vectors.clh"
 #include "quantized/scales.clh"
 
 #define SLAB_BLOCKS (SLAB / 32)
 #define BLOCK_WORDS (FORMAT == INT8 ? 8 : 4)
 #define GROUP_OF(block) (BLOCKS_A_GROUP ? (block) / (BLOCKS_A_GROUP ? BLOCKS_A_GROUP : 1) : 0)
 #define EACH(i, n) _Pragma("unroll") for (int i = 0; i < n; i++)
-
-// 16 elements of x.
-#define LOAD_16(tag, p) CONCAT(load_16_, tag)(p)
-inline float16 load_16_f32(__global const float *p) { return vload16(0, p); }
-inline float16 load_16_bf16(__global const ushort *p) { return as_float16(convert_uint16(vload16(0, p)) << 16); }
-inline float16 load_16_f16(__global const ushort *p) {
-  const ushort16 h = vload16(0, p);
-  return (float16)(decode_f16(h.s0), decode_f16(h.s1), decode_f16(h.s2), decode_f16(h.s3), decode_f16(h.s4),
-                   decode_f16(h.s5), decode_f16(h.s6), decode_f16(h.s7), decode_f16(h.s8), decode_f16(h.s9),
-                   decode_f16(h.sa), decode_f16(h.sb), decode_f16(h.sc), decode_f16(h.sd), decode_f16(h.se),
-                   decode_f16(h.sf));
-}
 
 // The two vectors that a block's numbers become, as factor * vector + shift.
 typedef struct {
@@ -67,12 +56,6 @@ inline Block ordered_block(float16 a, float16 b) {
 }
 #endif
 
-inline float total(float16 v) {
-  const float8 a = v.lo + v.hi;
-  const float4 b = a.lo + a.hi;
-  return b.x + b.y + b.z + b.w;
-}
-
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void packed_rows(CONST_GLOBAL(STORAGE(T), x_data), CONST_GLOBAL(uint, w_data), CONST_GLOBAL(STORAGE(SCALE), scales),
                  CONST_GLOBAL(STORAGE(ZERO), zeros), CONST_GLOBAL(STORAGE(T), bias), GLOBAL(STORAGE(T), out),
@@ -93,10 +76,10 @@ void packed_rows(CONST_GLOBAL(STORAGE(T), x_data), CONST_GLOBAL(uint, w_data), C
     for (int m = 0; m < MR; m++)
       for (uint b = 0; b < blocks; b++) {
         __global const STORAGE(T) *from = x + (ulong)m * p.k + (ulong)(begin + b) * 32;
-        const float16 low = LOAD_16(T, from), high = LOAD_16(T, from + 16);
+        const float16 low = LOAD16(T, from), high = LOAD16(T, from + 16);
         const Block ordered = ordered_block(low, high);
         factors_of_x[m][2 * b] = ordered.first, factors_of_x[m][2 * b + 1] = ordered.second;
-        sums_of_x[m][b] = total(low + high);
+        sums_of_x[m][b] = sum_of_16(low + high);
       }
     for (uint r = 0; r < count; r += NR) {
       __global const uint *w[NR];
@@ -126,7 +109,7 @@ void packed_rows(CONST_GLOBAL(STORAGE(T), x_data), CONST_GLOBAL(uint, w_data), C
         }
       EACH(i, NR)
         if (r + i < count)
-          EACH(m, MR) totals[m][r + i] += total(sums[i][m]) + shifted[i][m];
+          EACH(m, MR) totals[m][r + i] += sum_of_16(sums[i][m]) + shifted[i][m];
     }
   }
 

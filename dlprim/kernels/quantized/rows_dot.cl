@@ -55,18 +55,12 @@ typedef struct {
   float16 scale;
 } Factors;
 
-inline float total(float16 v) {
-  const float8 a = v.lo + v.hi;
-  const float4 b = a.lo + a.hi;
-  return b.x + b.y + b.z + b.w;
-}
-
 // The largest of 32, or NaN where one is not finite.
 inline float largest(float16 a, float16 b) {
   const float16 m = fmax(fabs(a), fabs(b));
   const float8 c = fmax(m.lo, m.hi);
   const float4 d = fmax(c.lo, c.hi);
-  return fmax(fmax(d.x, d.y), fmax(d.z, d.w)) + total(a * 0 + b * 0);
+  return fmax(fmax(d.x, d.y), fmax(d.z, d.w)) + sum_of_16(a * 0 + b * 0);
 }
 
 // start + the sums of products of four bytes and what the three make.
@@ -97,16 +91,6 @@ inline Factors factors_of(__global const STORAGE(T) *x, int offset) {
   return f;
 }
 
-// 16 scales as floats; of float16 without the call that vload_half16 may be.
-#define SCALES_16(tag, p) CONCAT(scales_16_, tag)(p)
-#define scales_16_f32(p) LOAD16(f32, p)
-#define scales_16_bf16(p) LOAD16(bf16, p)
-inline float16 scales_16_f16(__global const ushort *p) {  // as decode_f16
-  const uint16 bits = convert_uint16(vload16(0, p)), magnitude = (bits & 0x7fff) << 13, sign = (bits & 0x8000) << 16;
-  const uint16 finite = as_uint16(as_float16(magnitude) * as_float(0x77800000u));
-  return as_float16((magnitude >= 0x0f800000u ? magnitude | 0x7f800000u : finite) | sign);
-}
-
 // The scales of a row's `count` blocks from the first on, as floats.
 inline void load_scales(__local float *to, __global const STORAGE(SCALE) *scales, uint first, uint count,
                         const Parameters *p) {
@@ -114,7 +98,7 @@ inline void load_scales(__local float *to, __global const STORAGE(SCALE) *scales
   if (count >= 16) {
     for (uint i = 0; i < count; i += 16) {
       const uint b = min(i, count - 16);
-      vstore16(SCALES_16(SCALE, scales + first + b), 0, to + b);
+      vstore16(LOAD16(SCALE, scales + first + b), 0, to + b);
     }
     return;
   }
@@ -162,7 +146,7 @@ void packed_rows_dot(CONST_GLOBAL(STORAGE(T), x_data), CONST_GLOBAL(uint, w_data
           }
         }
       EACH(i, NR)
-        if (r + i * part < count) EACH(m, MR) totals[m][r + i * part] += total(sums[i][m]);
+        if (r + i * part < count) EACH(m, MR) totals[m][r + i * part] += sum_of_16(sums[i][m]);
     }
   }
 

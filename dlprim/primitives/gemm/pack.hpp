@@ -24,6 +24,9 @@ struct PackedOperand {
   Single single = Single::none;
 };
 
+/// About how long a row of so many vectors, up to three, takes in registers: fewer leave loads of the other operand.
+constexpr std::int64_t time_of_vectors(std::int64_t count) { return count == 3 ? 12 : count == 2 ? 8 : count ? 6 : 0; }
+
 /// Elements of one packed matrix, of type accumulate_type(type).
 inline std::int64_t packed_size(const PackedOperand& x) {
   return std::max(divide_up(x.count, x.width) * x.panel, x.lines * x.pitch);

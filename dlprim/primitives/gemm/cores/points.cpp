@@ -30,9 +30,8 @@ struct Block {
 
 // Of rows as many as leave the fewest vectors alone, of which each takes longer than among others.
 std::int64_t width_of(std::int64_t most, std::int64_t rows) {
-  constexpr std::int64_t times[] = {0, 6, 8, 12};  // of one, two and three vectors
   const auto time = [&](std::int64_t width) {
-    return rows / width * times[width / lanes] + times[divide_up(rows % width, lanes)];
+    return rows / width * time_of_vectors(width / lanes) + time_of_vectors(divide_up(rows % width, lanes));
   };
   if (most != 48) return most;
   if (rows <= lanes) return lanes;

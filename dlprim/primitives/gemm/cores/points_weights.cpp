@@ -34,8 +34,9 @@ Block block_of(const Device& device, const GemmProblem& problem) {
   if (shares_vectors(device, problem)) return {1, lanes, problem.p.m};
   static tuning::Numbers<2> numbers("gemm.constant");
   const auto& [rows, columns] = numbers(device);
-  constexpr std::int64_t times[] = {0, 6, 8, 12};  // of one, two and three vectors
-  const auto time = [&](std::int64_t width) { return divide_up(problem.p.channels, width) * times[width / lanes]; };
+  const auto time = [&](std::int64_t width) {
+    return divide_up(problem.p.channels, width) * time_of_vectors(width / lanes);
+  };
   std::int64_t best = lanes;
   for (std::int64_t width = 2 * lanes; width <= std::int64_t(columns); width += lanes)
     if (time(width) <= time(best)) best = width;
