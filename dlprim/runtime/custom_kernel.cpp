@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/runtime/custom_kernel.hpp>
 #include <dlprim/runtime/profile.hpp>
-#include <dlprim/runtime/recording.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -126,7 +125,7 @@ void CustomKernel::run(Queue& queue, std::span<const Argument> arguments, std::s
   if (items > double(kernel_->max_work_group()))
     throw DeviceError("clEnqueueNDRangeKernel(" + kernel_->name() + ")", CL_INVALID_WORK_GROUP_SIZE);
   std::vector<cl::Buffer> parts;  // alive until the kernel is enqueued
-  Recording::refuse("a kernel of torch.ocl.compile_kernel runs in it");
+  queue.run_once("a kernel of torch.ocl.compile_kernel runs in it");
   queue.admit();
   queue.submit();
   std::lock_guard guard(kernel_->lock());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <dlprim/runtime/launch.hpp>
 #include <dlprim/runtime/profile.hpp>
+#include <dlprim/runtime/capture.hpp>
 #include <dlprim/runtime/recording.hpp>
 
 #include <algorithm>
@@ -81,6 +82,7 @@ void fit(std::size_t* local, int dims, std::size_t most) {
 }  // namespace
 
 void launch(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic, std::span<const Argument> arguments) {
+  if (Capture* capture = queue.capture()) return capture->add_launch(kernel, range, arguments);
   queue.admit();
   if (Recording* recording = Recording::current()) recording->add_launch(queue, kernel, range, arguments);
   const bool profiled = Profiler::enabled();

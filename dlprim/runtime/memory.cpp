@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/runtime/capture.hpp>
 #include <dlprim/runtime/memory.hpp>
 #include <dlprim/runtime/recording.hpp>
 #include <dlprim/runtime/submission.hpp>
@@ -61,6 +62,7 @@ struct Block {
   Block *previous = nullptr, *next = nullptr;
   std::set<Queue*> other_queues{};  // that used it besides the segment's own
   int pending = 0;  // events to be reached before it is free
+  std::atomic<Capture*> keeper{nullptr};  // of a queue's work, whose memory it is
 };
 
 void MemoryStat::add(std::int64_t amount) noexcept {
@@ -246,6 +248,9 @@ Block* Allocator::allocate(std::size_t bytes, Queue& queue) {
   Recording* recording = Recording::current();
   if (recording)
     if (Block* kept = recording->take(size, queue)) return kept;
+  Capture* capture = queue.capture();
+  if (capture)
+    if (Block* kept = capture->take(size)) return kept;
   if (!pool.waiting.empty()) pool.collect_waiting(false);
   Block* block = pool.find(size, queue.id());
   if (!block) block = pool.new_segment(size, queue);
@@ -264,11 +269,13 @@ Block* Allocator::allocate(std::size_t bytes, Queue& queue) {
   pool.stats.requested_bytes.add(std::int64_t(bytes));
   pool.tell(MemoryEvent::allocated, *block);
   if (recording) recording->allocated(block);
+  if (capture) capture->allocated(block);
   return block;
 }
 
 void Allocator::release(Block* block) noexcept {
   if (Recording* recording = Recording::current(); recording && recording->keep(block)) return;
+  if (keeper(block) && Capture::keep(block)) return;
   Pool& pool = *pool_;
   std::lock_guard guard(pool.mutex);
   pool.tell(MemoryEvent::release_requested, *block);
@@ -287,6 +294,9 @@ void Allocator::release(Block* block) noexcept {
   block->other_queues.clear();
   if (block->pending == 0) pool.make_free(block);
 }
+
+Capture* Allocator::keeper(const Block* block) noexcept { return block->keeper.load(std::memory_order_acquire); }
+void Allocator::set_keeper(Block* block, Capture* capture) noexcept { block->keeper = capture; }
 
 void Allocator::record_queue(Block* block, Queue& queue) {
   std::lock_guard guard(pool_->mutex);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/runtime/capture.hpp>
 #include <dlprim/runtime/copy_queue.hpp>
 #include <dlprim/runtime/profile.hpp>
 #include <dlprim/runtime/queue.hpp>
@@ -124,6 +125,21 @@ Event Queue::record() {
   return marker;
 }
 
+bool Queue::begin_capture(Capture& capture) noexcept {
+  Capture* none = nullptr;
+  return capture_.compare_exchange_strong(none, &capture);
+}
+
+void Queue::end_capture(Capture& capture) noexcept {
+  Capture* ended = &capture;
+  capture_.compare_exchange_strong(ended, nullptr);
+}
+
+void Queue::run_once(const char* what) {
+  Recording::refuse(what);
+  if (Capture* capture = this->capture()) capture->fail(what);
+}
+
 void Queue::wait_in_driver(const Event& event) {
   const cl_event handle = event.get();
   check(clEnqueueBarrierWithWaitList(queue_(), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
@@ -132,7 +148,7 @@ void Queue::wait_in_driver(const Event& event) {
 
 void Queue::wait(const Event& event) {
   if (!event) return;
-  Recording::refuse("it waits for another stream");
+  run_once("it waits for another stream");
   if (event.outcome()) gates_->add(event.outcome());
   // Queues cannot wait for events of other contexts, and each device has its own: then the host waits.
   if (event.context() != device_.context()()) return event.wait();
@@ -184,7 +200,7 @@ void help(Queue& queue) {
 
 void Queue::write(BufferRef to, const void* from, std::size_t bytes, bool blocking) {
   if (bytes == 0) return;
-  Recording::refuse("it copies from the host");
+  run_once("it copies from the host");
   if (blocking) before_blocking("a copy to the device");
   admit();
   if (blocking && device_.staging().serves(from, bytes)) return device_.staging().write(*this, to, from, bytes);
@@ -197,7 +213,7 @@ void Queue::write(BufferRef to, const void* from, std::size_t bytes, bool blocki
 
 void Queue::read(void* to, BufferRef from, std::size_t bytes, bool blocking) {
   if (bytes == 0) return;
-  Recording::refuse("it copies to the host");
+  run_once("it copies to the host");
   if (blocking) before_blocking("a copy to the host");
   admit();
   if (blocking && device_.staging().serves(to, bytes)) {
@@ -243,7 +259,8 @@ void Queue::copy_from(Queue& source, BufferRef to, BufferRef from, std::size_t b
   if (bytes == 0) return;
   Device& other = source.device();
   if (&other == &device_) throw ValidationError("[copy] expected queues of two devices");
-  Recording::refuse("it copies between devices");
+  run_once("it copies between devices");
+  source.run_once("it copies between devices");
   before_blocking("a copy between devices");
   if (!other.staging().serves_devices()) {
     help(source);
@@ -301,6 +318,7 @@ void Queue::await_room(std::int64_t number) {
 
 void Queue::copy(BufferRef to, BufferRef from, std::size_t bytes) {
   if (bytes == 0 || (to.memory == from.memory && to.offset == from.offset)) return;
+  if (Capture* capture = this->capture()) return capture->add_copy(to, from, bytes);
   if (Recording* recording = Recording::current()) recording->add_copy(*this, to, from, bytes);
   admit();
   run([this, to, from, bytes] {
@@ -323,6 +341,7 @@ void Queue::fill(BufferRef to, const void* pattern, std::size_t pattern_bytes, s
   for (; pattern_bytes <= 2 && whole(2 * pattern_bytes); pattern_bytes *= 2)
     std::memcpy(kept.data() + pattern_bytes, kept.data(), pattern_bytes);
   pattern = kept.data();
+  if (Capture* capture = this->capture()) return capture->add_fill(to, pattern, pattern_bytes, bytes);
   if (Recording* recording = Recording::current()) recording->add_fill(*this, to, pattern, pattern_bytes, bytes);
   admit();
   run([this, to, kept, pattern_bytes, bytes] {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <dlprim/runtime/capture.hpp>
 #include <dlprim/runtime/recording.hpp>
 #include <dlprim/runtime/status.hpp>
 
@@ -19,6 +20,7 @@ QueueStatus::QueueStatus(Queue& queue) : queue_(queue) {
 int QueueStatus::arm(const char* message) {
   armed_.store(true, std::memory_order_relaxed);
   if (Recording* recording = Recording::current()) recording->add_message(message);
+  if (Capture* capture = queue_.capture()) capture->add_message(message);
   std::lock_guard guard(mutex_);
   auto [entry, added] = codes_.try_emplace(message, int(messages_.size()) + 1);
   if (added) messages_.push_back(message);

@@ -49,7 +49,7 @@ class Choices {
   /// solves it by one of them, as often as measuring takes where it is `repeatable`.
   template <class Rank, class Run>
   Value get(Queue& queue, const Key& key, bool repeatable, Rank&& rank, Run&& run) {
-    const bool measure = repeatable && choices::measuring();
+    const bool measure = repeatable && choices::measuring() && !queue.capture();
     bool known = false;
     {
       std::shared_lock guard(mutex_);

@@ -216,14 +216,34 @@ assert torch.load(target)["x"].is_cuda
 @pytest.mark.parametrize(
     "program, message",
     [
-        ("torch.cuda.CUDAGraph()", "CUDA graphs"),
-        ("with torch.cuda.graph(1): pass", "CUDA graphs"),
+        ("torch.cuda.MemPool()", "one pool of memory"),
         ("torch.cuda.jiterator.create_jit_fn('')", "torch.ocl.compile_kernel"),
         ("torch.cuda.cudart().cudaProfilerStart()", "no CUDA runtime"),
     ],
 )
 def test_what_cannot_be_expressed_says_so(program, message):
     assert message in check(program, expect=1)
+
+
+def test_graphs():
+    check("""
+x = torch.zeros(100, device="cuda")
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.stream(torch.cuda.Stream()):
+    x += 1
+torch.cuda.synchronize()
+with torch.cuda.graph(cuda_graph=graph, pool=torch.cuda.graph_pool_handle(), stream=torch.cuda.Stream()):
+    assert torch.cuda.is_current_stream_capturing()
+    x *= 2
+assert isinstance(graph, torch.cuda.graphs.CUDAGraph) and x[0].item() == 1
+graph.replay(), graph.replay()
+assert x[0].item() == 4
+layer = torch.cuda.make_graphed_callables(torch.nn.Linear(4, 2).cuda(), (torch.randn(3, 4, device="cuda"),))
+y = torch.randn(3, 4, device="cuda")
+torch.testing.assert_close(layer(y), torch.nn.functional.linear(y, layer.weight, layer.bias))
+layer(y).sum().backward()
+torch.testing.assert_close(layer.weight.grad, y.sum(0).expand(2, 4))
+""")
 
 
 @GLOO

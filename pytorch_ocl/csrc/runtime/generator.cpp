@@ -3,12 +3,13 @@
 
 #include <ATen/Utils.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
-#include <dlprim/runtime/recording.hpp>
 
 #include <cstring>
 #include <mutex>
 
 #include "device.hpp"
+#include "graph.hpp"
+#include "tensor.hpp"
 
 namespace pytorch_ocl {
 
@@ -49,7 +50,9 @@ c10::intrusive_ptr<c10::TensorImpl> OclGenerator::get_state() const {
 }
 
 PhiloxState OclGenerator::reserve(std::uint64_t counters) {
-  dlprim::Recording::refuse("it draws random numbers");
+  dlprim::Queue& queue = current_queue(device());
+  if (auto* capture = dynamic_cast<GraphCapture*>(queue.capture())) return capture->draw(*this, counters);
+  queue.run_once("it draws random numbers");
   const PhiloxState start = state_;
   state_.offset += counters;
   return start;

@@ -81,6 +81,9 @@ class Allocator {
   static void* address(const Block* block) noexcept;
   static std::size_t size(const Block* block) noexcept;
   static Device& device(const Block* block) noexcept;
+  /// The capture that a block is given back to, or null.
+  static Capture* keeper(const Block* block) noexcept;
+  static void set_keeper(Block* block, Capture* capture) noexcept;
   /// Buffer and offset of any address inside a block of any device; {} for other addresses, null included.
   static BufferRef locate(const void* address) noexcept;
   /// Device of an address; null for others.

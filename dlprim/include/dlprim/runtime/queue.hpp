@@ -11,6 +11,7 @@
 
 namespace dlprim {
 
+class Capture;
 class DeferredEvent;
 class QueueStatus;
 class GateOutcome;
@@ -96,6 +97,14 @@ class Queue {
   /// Fills with a repeated pattern of 1, 2, 4, 8 or 16 bytes.
   void fill(BufferRef to, const void* pattern, std::size_t pattern_bytes, std::size_t bytes);
 
+  /// What notes this queue's work instead of running it, or null.
+  Capture* capture() const noexcept { return capture_.load(std::memory_order_acquire); }
+  /// False where there is one already.
+  bool begin_capture(Capture& capture) noexcept;
+  void end_capture(Capture& capture) noexcept;  ///< does nothing where it has ended
+  /// Called before work that cannot be run again: throws where the queue is captured, ends what the thread records.
+  void run_once(const char* what);
+
   /// Called before a command is handed over: waits while too much is in flight (see Backlog), for a few groups of
   /// commands at most, so that a program that is interrupted notices soon.
   void admit() {
@@ -127,6 +136,7 @@ class Queue {
   std::int64_t id_;
   Submission* submission_;
   cl::CommandQueue queue_;
+  std::atomic<Capture*> capture_{nullptr};
   Backlog backlog_;
   std::mutex room_mutex_;  // of the thread that waits for room
   alignas(64) std::atomic<unsigned> unflushed_{0};  // this and the next by who calls the driver

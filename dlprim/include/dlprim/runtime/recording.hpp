@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <dlprim/runtime/launch.hpp>
-#include <dlprim/runtime/memory.hpp>
+#include <dlprim/runtime/command_list.hpp>
 
-#include <deque>
-#include <map>
+#include <mutex>
 #include <set>
 #include <string>
-#include <unordered_set>
-#include <vector>
 
 namespace dlprim {
 
@@ -54,19 +50,11 @@ class Recording {
   void add_message(const char* message) { messages_.insert(message); }
   /// Memory that was released within the recording, or null.
   Block* take(std::size_t bytes, const Queue& queue);
-  void allocated(Block* block) { own_.insert(block); }
+  void allocated(Block* block) { memory_.allocated(block); }
   /// Whether the recording keeps a block that is released.
-  bool keep(Block* block) noexcept;
+  bool keep(Block* block) noexcept { return memory_.keep(block); }
 
  private:
-  struct Command {
-    Kernel* kernel = nullptr;  // null: a copy or a fill
-    NDRange range{1};
-    std::vector<detail::Argument> arguments{};
-    std::vector<std::byte> values{};  // arguments by value, or a fill's pattern
-    std::vector<BufferRef> buffers{};  // of a copy: to and from
-    std::size_t bytes = 0;
-  };
   struct Place {
     BufferRef* buffer;
     std::size_t given, offset;
@@ -75,15 +63,13 @@ class Recording {
   void expect_queue(const Queue& queue);
   bool is_own(const BufferRef& buffer) const;
   std::string bind(BufferRef& buffer, std::span<const Piece> given, std::span<const Piece> constant);
-  void run(const Command& command);
 
   Queue& queue_;
-  std::deque<Command> commands_;
+  CommandList commands_;
   std::vector<Place> places_;
   std::vector<std::size_t> offsets_;  // of the given pieces
   std::set<const char*> messages_;
-  std::unordered_set<Block*> own_;
-  std::multimap<std::size_t, Block*> free_;
+  CommandMemory memory_;
   std::vector<cl::Memory> tables_;  // memory of no Allocator that commands read
   std::string refusal_;
   std::mutex mutex_;

@@ -8,6 +8,7 @@ import inspect
 import torch
 
 from pytorch_ocl.as_cuda.devices import asked_by_program, stand_in, translated
+from pytorch_ocl.ocl.graphs import OCLGraph, graph
 from pytorch_ocl.ocl.tensor_types import tensor_types
 
 # Names of torch.cuda that torch.ocl has under another one.
@@ -18,7 +19,14 @@ _RENAMED = {
     "reset_max_memory_cached": "reset_peak_memory_stats",
 }
 _PRIVATE = ("_is_in_bad_fork", "_lazy_init", "_get_generator")
-_SUBMODULES = ("memory", "random", "streams")
+_SUBMODULES = ("graphs", "memory", "random", "streams")
+
+
+class _Graph(graph):
+    """With CUDA's name of the graph."""
+
+    def __init__(self, cuda_graph, pool=None, stream=None, capture_error_mode="global"):
+        super().__init__(cuda_graph, pool, stream, capture_error_mode)
 
 
 def _for_program(ours, original):
@@ -80,6 +88,8 @@ def install() -> None:
     cuda.is_initialized = initialized
     for name, mine in _RENAMED.items():
         setattr(cuda, name, translated(getattr(ocl, mine)))
+    for module in (cuda, cuda.graphs):
+        module.CUDAGraph, module.graph = OCLGraph, _Graph
     for name in _PRIVATE:
         setattr(cuda, name, translated(getattr(ocl, name)))
     cuda.get_device_capability, cuda.get_device_properties = translated(_capability), translated(_properties)

@@ -6,10 +6,6 @@ import functools
 import torch
 
 _REASONS = {
-    "CUDAGraph": "work is not captured into CUDA graphs: run it as it is; launches go to the driver through a thread",
-    "graph": "work is not captured into CUDA graphs: run it as it is; launches go to the driver through a thread",
-    "make_graphed_callables": "work is not captured into CUDA graphs: call the modules as they are",
-    "graph_pool_handle": "work is not captured into CUDA graphs",
     "MemPool": "there is one pool of memory a device: torch.ocl.memory has what can be set",
     "use_mem_pool": "there is one pool of memory a device: torch.ocl.memory has what can be set",
     "CUDAPluggableAllocator": "memory comes from the package's own allocator",

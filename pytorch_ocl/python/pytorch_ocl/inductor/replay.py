@@ -77,6 +77,8 @@ class Replayed:
 
     @staticmethod
     def _suits(tensors):
+        if torch.ops.pytorch_ocl.is_capturing(-1):  # a graph notes what runs
+            return False
         devices = {tensor.device for tensor in tensors}
         return len(devices) == 1 and devices.pop().type == "ocl"
 

@@ -4,6 +4,7 @@
 from pytorch_ocl.ocl.device import *  # noqa: F403
 from pytorch_ocl.ocl.device import _is_in_bad_fork, _lazy_init  # noqa: F401
 from pytorch_ocl.ocl.fallback import fallbacks, reset_fallbacks  # noqa: F401
+from pytorch_ocl.ocl.graphs import *  # noqa: F403
 from pytorch_ocl.ocl.host_memory import *  # noqa: F403
 from pytorch_ocl.ocl.kernel import compile_kernel  # noqa: F401
 from pytorch_ocl.ocl.memory import *  # noqa: F403

@@ -13,7 +13,6 @@ __all__ = [
     "get_arch_list",
     "get_gencode_flags",
     "get_stream_from_external",
-    "is_current_stream_capturing",
     "list_gpu_processes",
     "memory_usage",
     "clock_rate",
@@ -48,11 +47,6 @@ def get_arch_list() -> list[str]:
 def get_gencode_flags() -> str:
     """No architectures are built in."""
     return ""
-
-
-def is_current_stream_capturing() -> bool:
-    """Streams are never captured into graphs."""
-    return False
 
 
 def _not_told(name, quantity):

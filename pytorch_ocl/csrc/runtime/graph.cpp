@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+#include "graph.hpp"
+
+#if __has_include(<ATen/core/GraphImplInterface.h>)  // since PyTorch 2.12
+#include <ATen/core/GraphImplInterface.h>
+#endif
+#include <torch/custom_class.h>
+#include <torch/library.h>
+
+#include <fstream>
+
+#include "device.hpp"
+#include "device_index.hpp"
+#include "errors.hpp"
+#include "tensor.hpp"
+
+namespace pytorch_ocl {
+
+PhiloxState GraphCapture::draw(OclGenerator& generator, std::uint64_t counters) {
+  std::lock_guard guard(draws_mutex_);
+  std::uint64_t& taken = counters_[&generator];
+  draws_.push_back({c10::intrusive_ptr<OclGenerator>::reclaim_copy(&generator), taken});
+  taken += counters;
+  const std::uint64_t seed = placeholder();
+  return {seed, placeholder()};
+}
+
+void GraphCapture::replay() {
+  if (queue().capture() && draws()) queue().run_once("a graph that draws random numbers is replayed in it");
+  std::map<OclGenerator*, PhiloxState> starts;
+  for (const auto& [generator, counters] : counters_) {
+    std::lock_guard guard(generator->mutex_);
+    starts[generator] = generator->reserve(counters);
+  }
+  std::vector<std::uint64_t> numbers;
+  for (const Draw& draw : draws_) {
+    const PhiloxState& start = starts[draw.generator.get()];
+    numbers.push_back(start.seed), numbers.push_back(start.offset + draw.offset);
+  }
+  Capture::replay(numbers);
+}
+
+c10::MempoolId_t new_graph_pool() {
+  static std::atomic<c10::CaptureId_t> made{0};
+  return {0, ++made};
+}
+
+void OclGraph::capture_begin(c10::MempoolId_t pool) {
+  TORCH_CHECK(!capture_, "This graph instance already owns a captured graph. To capture a new graph, create a new "
+                         "instance or call reset().");
+  translated(
+      [&] { capture_ = std::make_unique<GraphCapture>(current_queue(c10::Device(device_type, current_device()))); });
+  pool_ = pool == c10::MempoolId_t{0, 0} ? new_graph_pool() : pool;
+}
+
+void OclGraph::capture_end() {
+  TORCH_CHECK(capture_ && !captured_, "Called capture_end() without a preceding capture_begin().");
+  translated([&] {
+    try {
+      if (&current_queue(c10::Device(device_type, current_device())) != &capture_->queue())
+        throw dlprim::Error("Capture must end on the same stream it began on.");
+      capture_->finish();
+    } catch (...) {
+      capture_.reset();
+      throw;
+    }
+  });
+  captured_ = true;
+}
+
+const GraphCapture& OclGraph::captured(const char* call) const {
+  TORCH_CHECK(captured_, "Called ", call, "() without a preceding successful capture.");
+  return *capture_;
+}
+
+void OclGraph::instantiate() {
+  captured("instantiate");
+  TORCH_CHECK(keep_graph_, "instantiate() is intended to be called by the user only when keep_graph=True");
+}
+
+void OclGraph::replay() {
+  captured("replay");
+  translated([&] {
+    dlprim::Queue& own = capture_->queue();
+    dlprim::Queue& now = current_queue(c10::Device(device_type, c10::DeviceIndex(own.device().index())));
+    if (&now != &own) own.wait(now.record());
+    capture_->replay();
+    if (&now != &own) now.wait(own.record());
+  });
+}
+
+void OclGraph::reset() {
+  capture_.reset();
+  captured_ = false;
+}
+
+c10::MempoolId_t OclGraph::pool() const {
+  captured("pool");
+  return pool_;
+}
+
+void OclGraph::debug_dump(const std::string& path) const {
+  const dlprim::CommandList& commands = captured("debug_dump").commands();
+  TORCH_CHECK(debug_, "debug_dump() needs enable_debug_mode() before the capture.");
+  std::ofstream file(path);
+  file << "digraph ocl {\n";
+  for (std::size_t i = 0; i < commands.size(); i++) {
+    file << "  " << i << " [label=\"" << commands.name(i) << "\"];\n";
+    if (i > 0) file << "  " << i - 1 << " -> " << i << ";\n";
+  }
+  file << "}\n";
+  TORCH_CHECK(file.flush(), "debug_dump(): cannot write ", path);
+}
+
+#if __has_include(<ATen/core/GraphImplInterface.h>)
+class OclGraphImpl final : public at::GraphImplInterface {
+ public:
+  explicit OclGraphImpl(const at::GraphImplArgs& args) : graph_(args.keep_graph) {}
+  void capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode) override { graph_.capture_begin(pool); }
+  void capture_end() override { graph_.capture_end(); }
+  void instantiate() override { graph_.instantiate(); }
+  void replay() override { graph_.replay(); }
+  void reset() override { graph_.reset(); }
+  c10::MempoolId_t pool() const override { return graph_.pool(); }
+  void enable_debug_mode() override { graph_.enable_debug_mode(); }
+  void debug_dump(const std::string& path) override { graph_.debug_dump(path); }
+
+ private:
+  OclGraph graph_;
+};
+#endif
+
+namespace {
+
+struct GraphHolder : torch::CustomClassHolder {
+  OclGraph graph;
+  explicit GraphHolder(bool keep_graph) : graph(keep_graph) {}
+};
+
+using Holder = c10::intrusive_ptr<GraphHolder>;
+using Pool = std::tuple<std::int64_t, std::int64_t>;
+
+Pool pool_pair(c10::MempoolId_t pool) { return {std::int64_t(pool.first), std::int64_t(pool.second)}; }
+
+bool is_capturing(std::int64_t index) {
+  if (!initialized()) return false;
+  const c10::Device device(device_type, resolve_device(device_index(index)));
+  return current_queue(device).capture() != nullptr;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(pytorch_ocl, m) {
+  m.class_<GraphHolder>("Graph")
+      .def(torch::init<bool>())
+      .def("capture_begin",
+           [](const Holder& self, std::int64_t first, std::int64_t second) {
+             self->graph.capture_begin({c10::CaptureId_t(first), c10::CaptureId_t(second)});
+           })
+      .def("capture_end", [](const Holder& self) { self->graph.capture_end(); })
+      .def("instantiate", [](const Holder& self) { self->graph.instantiate(); })
+      .def("replay", [](const Holder& self) { self->graph.replay(); })
+      .def("reset", [](const Holder& self) { self->graph.reset(); })
+      .def("pool", [](const Holder& self) { return pool_pair(self->graph.pool()); })
+      .def("enable_debug_mode", [](const Holder& self) { self->graph.enable_debug_mode(); })
+      .def("debug_dump", [](const Holder& self, std::string path) { self->graph.debug_dump(path); });
+  m.def("new_graph_pool() -> (int, int)", [] { return pool_pair(new_graph_pool()); });
+  m.def("is_capturing(int device) -> bool", &is_capturing);
+}
+
+}  // namespace pytorch_ocl
+
+#if __has_include(<ATen/core/GraphImplInterface.h>)
+namespace at {
+REGISTER_GRAPH_IMPL(OCL, pytorch_ocl::OclGraphImpl)
+}  // namespace at
+#endif

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: MIT
+"""Graphs: torch.ocl.OCLGraph, torch.ocl.graph, make_graphed_callables; torch.accelerator.Graph where there is one."""
+
+import gc
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from pytorch_ocl import inductor
+
+
+def captured(work, **options):
+    graph = torch.ocl.OCLGraph()
+    with torch.ocl.graph(graph, **options):
+        results = work()
+    return graph, results
+
+
+def network(device):
+    torch.manual_seed(1)
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.GELU(), torch.nn.Dropout(0.2),
+        torch.nn.Flatten(), torch.nn.Linear(8 * 36, 5),
+    ).to(device)  # fmt: skip
+
+
+def test_nothing_runs_before_the_replay(device):
+    x = torch.zeros(100, device=device)
+    graph, y = captured(lambda: x.add_(1) * 2)
+    assert x.cpu().eq(0).all()
+    for time in range(1, 4):
+        graph.replay()
+        assert x.cpu().eq(time).all() and y.cpu().eq(2 * time).all()
+
+
+def test_results_keep_their_memory_and_the_rest_is_nobody_elses(device):
+    x = torch.full((1000,), 3.0, device=device)
+    graph, y = captured(lambda: (x.square() + 1).sqrt())
+    del y
+    gc.collect()
+    others = [torch.zeros(1000, device=device) for _ in range(20)]
+    graph.replay()
+    assert all(other.cpu().eq(0).all() for other in others)
+
+
+@pytest.mark.parametrize("draw", [
+    lambda x: F.dropout(x, 0.5), lambda x: torch.rand_like(x), lambda x: x.clone().normal_(),
+    lambda x: torch.randn(7, device=x.device), lambda x: torch.randperm(50, device=x.device),
+    lambda x: torch.randint(0, 9, (40,), device=x.device), lambda x: torch.multinomial(x.view(10, 10), 3),
+    lambda x: x.clone().exponential_(), lambda x: torch.bernoulli(x * 0.3),
+])  # fmt: skip
+def test_random_numbers_are_those_of_the_work_itself(device, draw):
+    x = torch.ones(100, device=device)
+    draw(x)
+    graph, y = captured(lambda: (draw(x), draw(x)))
+    found, wanted = [], []
+    torch.manual_seed(3)
+    for _ in range(2):
+        graph.replay()
+        found += [each.cpu() for each in y]
+    torch.manual_seed(3)
+    for _ in range(2):
+        wanted += [each.cpu() for each in (draw(x), draw(x))]
+    for a, b in zip(found, wanted):
+        assert torch.equal(a, b)
+
+
+def test_dropout_of_attention(device):
+    q = torch.randn(1, 2, 64, 32, device=device, requires_grad=True)
+
+    def step():
+        return torch.autograd.grad(F.scaled_dot_product_attention(q, q, q, dropout_p=0.5).square().sum(), q)[0]
+
+    step()
+    graph, gradient = captured(step)
+    torch.manual_seed(3)
+    graph.replay()
+    first = gradient.clone()
+    graph.replay()
+    second = gradient.clone()
+    torch.manual_seed(3)
+    torch.testing.assert_close(first, step())
+    torch.testing.assert_close(second, step())
+    assert not torch.equal(first, second)
+
+
+def test_generators_of_ones_own(device):
+    generator = torch.Generator(device).manual_seed(5)
+    graph, y = captured(lambda: torch.rand(10, device=device, generator=generator))
+    graph.replay()
+    first = y.clone()
+    graph.replay()
+    generator.manual_seed(5)
+    assert torch.equal(first, torch.rand(10, device=device, generator=generator))
+    assert torch.equal(y, torch.rand(10, device=device, generator=generator))
+
+
+def test_a_training_step(device):
+    torch.manual_seed(0)
+    images, labels = torch.randn(8, 4, 3, 8, 8), torch.randint(0, 5, (8, 4))
+
+    def train(with_graph):
+        model = network(device)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, capturable=True)
+        x, y = images[0].to(device), labels[0].to(device)
+
+        def step():
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        torch.manual_seed(4)
+        losses = []
+        for number in range(8):
+            x.copy_(images[number]), y.copy_(labels[number])
+            optimizer.zero_grad(set_to_none=True)
+            if with_graph and number >= 3:
+                if number == 3:
+                    graph, loss = captured(step)
+                graph.replay()
+            else:
+                loss = step()
+            losses.append(loss.item())
+        return losses, [p.detach().cpu() for p in (*model.parameters(), *model.buffers())]
+
+    (losses, values), (graphed_losses, graphed_values) = train(False), train(True)
+    assert losses == pytest.approx(graphed_losses, rel=1e-5)
+    for a, b in zip(values, graphed_values):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_graphed_modules(device, training):
+    model, eager = network(device).train(training), network(device).train(training)
+    sample = torch.randn(4, 3, 8, 8, device=device, requires_grad=True)
+    before = [b.clone() for b in model.buffers()]
+    graphed = torch.ocl.make_graphed_callables(model, (sample,), num_warmup_iters=2)
+    assert graphed is model
+    for own, kept in zip(model.buffers(), before):  # the warm-up counts for batch norm's statistics
+        own.copy_(kept)
+    for number in range(3):
+        x = torch.randn(4, 3, 8, 8)
+        results = []
+        for each in (model, eager):
+            torch.manual_seed(number)
+            given = x.to(device).requires_grad_()
+            each.zero_grad(set_to_none=True)
+            out = each(given)
+            out.square().sum().backward()
+            results.append([out.detach().clone(), given.grad, *(p.grad.clone() for p in each.parameters())])
+        for a, b in zip(*results):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+    if training:
+        model.eval(), eager.eval()  # not captured: runs as it is
+        torch.testing.assert_close(model(sample[:2]), eager(sample[:2]), rtol=1e-4, atol=1e-4)
+
+
+def test_several_graphed_callables(device):
+    first, second = torch.nn.Linear(6, 5).to(device), torch.nn.Linear(5, 2).to(device)
+
+    def tail(x, y):
+        return {"sum": second(x) + y, "whole": x > 0}
+
+    a = torch.randn(3, 6, device=device, requires_grad=True)
+    b, c = torch.randn(3, 5, device=device, requires_grad=True), torch.randn(3, 2, device=device)
+    one, two = torch.ocl.make_graphed_callables((first, tail), ((a,), (b, c)))
+    x = torch.randn(3, 6, device=device, requires_grad=True)
+    found = two(one(x), c)
+    found["sum"].square().sum().backward()
+    got = x.grad.clone()
+    x.grad = None
+    wanted = F.linear(x, first.weight, first.bias)
+    (second(wanted) + c).square().sum().backward()
+    torch.testing.assert_close(got, x.grad)
+    assert torch.equal(found["whole"], wanted > 0)
+    with pytest.raises(RuntimeError, match="expected a tensor of size"):
+        two(torch.randn(4, 5, device=device), c)
+    with pytest.raises(TypeError, match="tensors only"):
+        torch.ocl.make_graphed_callables(lambda x, n: x * n, (a, 2))
+
+
+@pytest.mark.parametrize("host", [
+    lambda x: x.sum().item(), lambda x: x.nonzero(), lambda x: x.cpu(), lambda x: torch.tensor([1.0], device=x.device),
+])  # fmt: skip
+def test_what_needs_the_host_is_refused(device, host):
+    x = torch.ones(10, device=device)
+    graph = torch.ocl.OCLGraph()
+    with pytest.raises(RuntimeError, match="not permitted when stream is capturing"), torch.ocl.graph(graph):
+        host(x)
+    assert not torch.ocl.is_current_stream_capturing()
+    assert x.sum().item() == 10
+    with torch.ocl.graph(graph):  # may be used again
+        x += 1
+    graph.replay()
+    assert x.sum().item() == 20
+
+
+def test_calls_out_of_turn(device):
+    graph = torch.ocl.OCLGraph()
+    for call in (graph.replay, graph.capture_end, graph.pool, graph.instantiate):
+        with pytest.raises(RuntimeError, match="without a preceding"):
+            call()
+    graph, _ = captured(lambda: torch.ones(3, device=device))
+    with pytest.raises(RuntimeError, match="already owns"):
+        graph.capture_begin()
+    with pytest.raises(RuntimeError, match="keep_graph"):
+        graph.instantiate()
+    graph.reset()
+    with pytest.raises(RuntimeError, match="without a preceding"):
+        graph.replay()
+    with pytest.raises(RuntimeError, match="capture error mode"), torch.ocl.graph(graph, capture_error_mode="strict"):
+        pass
+    kept = torch.ocl.OCLGraph(keep_graph=True)
+    with torch.ocl.graph(kept, pool=torch.ocl.graph_pool_handle()):
+        pass
+    kept.instantiate()
+    kept.replay()
+    assert not torch.ocl.is_current_stream_capturing()
+
+
+def test_streams(device):
+    x, stream, other = torch.zeros(10, device=device), torch.ocl.Stream(), torch.ocl.Stream()
+    graph, _ = captured(lambda: x.add_(1), stream=stream)
+    graph.replay()  # in the order of the current stream, whichever was captured
+    x.mul_(3)
+    with torch.ocl.stream(other):
+        other.wait_stream(torch.ocl.default_stream())
+        graph.replay()
+        x.mul_(2)
+    other.synchronize()
+    assert x.cpu().eq(8).all()
+    with pytest.raises(RuntimeError, match="waits for another stream"), torch.ocl.graph(torch.ocl.OCLGraph()):
+        torch.ocl.current_stream().wait_stream(other)
+
+
+def test_a_bad_index_is_reported(device):
+    x, i = torch.zeros(10, device=device), torch.zeros(1, dtype=torch.long, device=device)
+    graph, _ = captured(lambda: x[i])
+    graph.replay()
+    torch.ocl.synchronize()
+    i.fill_(99)
+    graph.replay()
+    with pytest.raises(IndexError, match="99"):
+        torch.ocl.synchronize()
+
+
+def test_dump(device, tmp_path):
+    x = torch.zeros(10, device=device)
+    graph = torch.ocl.OCLGraph()
+    graph.enable_debug_mode()
+    with torch.ocl.graph(graph):
+        x.add_(1).relu_()
+    graph.debug_dump(str(tmp_path / "graph.dot"))
+    assert "digraph" in (tmp_path / "graph.dot").read_text()
+    with pytest.raises(RuntimeError, match="cannot write"):
+        graph.debug_dump(str(tmp_path / "none" / "graph.dot"))
+
+
+@pytest.mark.skipif(not inductor.is_tested(), reason="graphs run eagerly with this version of PyTorch")
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_compiled_functions(device, mode):
+    torch._dynamo.reset()
+    function = torch.compile(lambda x: (x * 2).softmax(-1).sum(0), mode=mode)
+    x = torch.randn(6, 7, device=device)
+    for _ in range(4):
+        function(x)
+    graph, y = captured(lambda: function(x))
+    x.normal_()
+    graph.replay()
+    torch.testing.assert_close(y, (x * 2).softmax(-1).sum(0))
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.accelerator, "Graph"), reason="this version of PyTorch has no torch.accelerator.Graph"
+)
+def test_accelerator_graph(device, tmp_path):
+    x, stream, graph = torch.zeros(100, device=device), torch.Stream(device=device), torch.accelerator.Graph()
+    with stream, graph:
+        x += 1
+    assert x.cpu().eq(0).all()
+    graph.replay(), graph.replay()
+    assert x.cpu().eq(2).all() and graph.pool() != (0, 0)
+    graph.reset()
+    graph.enable_debug_mode()
+    with graph:
+        x -= 1
+    graph.debug_dump(str(tmp_path / "graph.dot"))
+    graph.replay()
+    assert x.cpu().eq(1).all()
+    with (
+        pytest.raises(RuntimeError, match="not permitted when stream is capturing|failed before"),
+        torch.accelerator.Graph(),
+    ):
+        x.sum().item()
