@@ -58,8 +58,8 @@ void CommandList::run(Queue& queue) const {
 }
 
 Block* CommandMemory::take(std::size_t bytes) {
-  const auto found = kept_.find(bytes);
-  if (found == kept_.end()) return nullptr;
+  const auto found = kept_.lower_bound(bytes);
+  if (found == kept_.end() || found->first - bytes > bytes / 4) return nullptr;
   Block* block = found->second;
   kept_.erase(found);
   return block;

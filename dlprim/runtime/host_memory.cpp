@@ -103,7 +103,8 @@ bool HostMemory::record(const void* address, Queue& queue) {
   std::lock_guard guard(state_->mutex);
   auto found = state_->find(address);
   if (found == state_->mappings.end()) return false;
-  found->second.events[&queue] = queue.record();  // a queue runs in order: the last event is reached after the others
+  found->second.events[&queue] =
+      queue.mark_enqueued();  // a queue runs in order: the last event is reached after the others
   return true;
 }
 

@@ -49,7 +49,7 @@ bool is_exhaustion(cl_int code) {
 
 struct Segment : address::Segment {
   cl::Buffer buffer;
-  std::int64_t queue = 0;
+  std::int64_t queue = 0, pool = 0;  // 0: of no MemoryPool
   bool small = false;
   Block* first = nullptr;
 };
@@ -62,7 +62,6 @@ struct Block {
   Block *previous = nullptr, *next = nullptr;
   std::set<Queue*> other_queues{};  // that used it besides the segment's own
   int pending = 0;  // events to be reached before it is free
-  std::atomic<Capture*> keeper{nullptr};  // of a queue's work, whose memory it is
 };
 
 void MemoryStat::add(std::int64_t amount) noexcept {
@@ -74,6 +73,7 @@ void MemoryStat::add(std::int64_t amount) noexcept {
 struct Allocator::Pool {
   struct Order {
     bool operator()(const Block* a, const Block* b) const noexcept {
+      if (a->segment->pool != b->segment->pool) return a->segment->pool < b->segment->pool;
       if (a->segment->queue != b->segment->queue) return a->segment->queue < b->segment->queue;
       if (a->size != b->size) return a->size < b->size;
       return a->segment->base + a->offset < b->segment->base + b->offset;
@@ -93,13 +93,13 @@ struct Allocator::Pool {
   std::uint64_t capacity() const { return std::uint64_t(double(device.info().global_memory) * fraction); }
   Free& free_of(const Segment& segment) { return segment.small ? small : large; }
 
-  Block* find(std::size_t size, std::int64_t queue) {
+  Block* find(std::size_t size, std::int64_t queue, std::int64_t pool) {
     Segment probe_segment;
-    probe_segment.queue = queue;
+    probe_segment.queue = queue, probe_segment.pool = pool;
     Block probe{&probe_segment, 0, size};
     Free& blocks = size <= small_limit ? small : large;
     auto found = blocks.lower_bound(&probe);
-    if (found == blocks.end() || (*found)->segment->queue != queue) return nullptr;
+    if (found == blocks.end() || (*found)->segment->queue != queue || (*found)->segment->pool != pool) return nullptr;
     Block* block = *found;
     blocks.erase(found);
     return block;
@@ -181,7 +181,7 @@ struct Allocator::Pool {
   }
 
   // A new segment as one free block, or null when the device has no room.
-  Block* new_segment(std::size_t size, Queue& queue) {
+  Block* new_segment(std::size_t size, Queue& queue, std::int64_t pool) {
     const bool is_small = size <= small_limit;
     const std::size_t bytes = is_small              ? small_segment
                               : size <= large_limit ? large_segment
@@ -192,7 +192,7 @@ struct Allocator::Pool {
     segment->buffer = new_buffer(bytes, queue);
     if (!segment->buffer()) return nullptr;
     segment->device = &device, segment->memory = segment->buffer(), segment->size = bytes;
-    segment->queue = queue.id(), segment->small = is_small;
+    segment->queue = queue.id(), segment->pool = pool, segment->small = is_small;
     if (!address::publish(*segment)) return nullptr;
     segment->first = new Block{segment.get(), 0, bytes};
     segments.insert(segment.get());
@@ -208,7 +208,7 @@ struct Allocator::Pool {
     for (Free* blocks : {&small, &large})
       for (auto entry = blocks->begin(); entry != blocks->end();) {
         Block* block = *entry;
-        if (block->previous || block->next) {
+        if (block->previous || block->next || block->segment->pool != 0) {
           ++entry;
           continue;
         }
@@ -248,34 +248,33 @@ Block* Allocator::allocate(std::size_t bytes, Queue& queue) {
   Recording* recording = Recording::current();
   if (recording)
     if (Block* kept = recording->take(size, queue)) return kept;
-  Capture* capture = queue.capture();
-  if (capture)
-    if (Block* kept = capture->take(size)) return kept;
+  const MemoryPool* own = queue.capture() ? &queue.capture()->pool() : nullptr;
+  Queue& user = own ? own->queue() : queue;
+  const std::int64_t number = own ? own->id() : 0;
   if (!pool.waiting.empty()) pool.collect_waiting(false);
-  Block* block = pool.find(size, queue.id());
-  if (!block) block = pool.new_segment(size, queue);
+  Block* block = pool.find(size, user.id(), number);
+  if (!block) block = pool.new_segment(size, user, number);
   if (!block) {
     pool.stats.retries++;
     pool.release_segments();
-    block = pool.new_segment(size, queue);
+    block = pool.new_segment(size, user, number);
   }
   if (!block) pool.exhausted(bytes);
   pool.split(block, size);
   block->used = true;
   block->requested = bytes;
+  if (&user != &queue) block->other_queues.insert(&queue);
   pool.stats.allocations.add(1);
   pool.stats.allocated_bytes.add(std::int64_t(block->size));
   pool.stats.active_bytes.add(std::int64_t(block->size));
   pool.stats.requested_bytes.add(std::int64_t(bytes));
   pool.tell(MemoryEvent::allocated, *block);
   if (recording) recording->allocated(block);
-  if (capture) capture->allocated(block);
   return block;
 }
 
 void Allocator::release(Block* block) noexcept {
   if (Recording* recording = Recording::current(); recording && recording->keep(block)) return;
-  if (keeper(block) && Capture::keep(block)) return;
   Pool& pool = *pool_;
   std::lock_guard guard(pool.mutex);
   pool.tell(MemoryEvent::release_requested, *block);
@@ -285,7 +284,8 @@ void Allocator::release(Block* block) noexcept {
   pool.stats.requested_bytes.add(-std::int64_t(block->requested));
   try {
     for (Queue* queue : block->other_queues) {
-      pool.waiting.emplace_back(queue->record(), block);
+      if (block->segment->pool != 0 && queue->capture()) continue;  // replayed in the pool's order
+      pool.waiting.emplace_back(queue->mark_enqueued(), block);
       block->pending++;
     }
   } catch (const std::exception&) {
@@ -295,8 +295,38 @@ void Allocator::release(Block* block) noexcept {
   if (block->pending == 0) pool.make_free(block);
 }
 
-Capture* Allocator::keeper(const Block* block) noexcept { return block->keeper.load(std::memory_order_acquire); }
-void Allocator::set_keeper(Block* block, Capture* capture) noexcept { block->keeper = capture; }
+// Free blocks are sorted by their pool.
+void Allocator::end_pool(std::int64_t pool) noexcept {
+  std::lock_guard guard(pool_->mutex);
+  for (Segment* segment : pool_->segments) {
+    if (segment->pool != pool) continue;
+    std::vector<Pool::Free::node_type> free;
+    for (Block* block = segment->first; block; block = block->next)
+      if (auto node = pool_->free_of(*segment).extract(block)) free.push_back(std::move(node));
+    segment->pool = 0;
+    for (auto& node : free) pool_->free_of(*segment).insert(std::move(node));
+  }
+}
+
+MemoryPool::MemoryPool(Queue& queue) : queues_{&queue} {
+  static std::atomic<std::int64_t> made{0};
+  id_ = ++made;
+}
+
+void MemoryPool::add_queue(Queue& queue) {
+  std::lock_guard guard(mutex_);
+  if (std::ranges::find(queues_, &queue) == queues_.end()) queues_.push_back(&queue);
+}
+
+// Later work of the first queue comes after what that still does with the memory, but not after the others'.
+MemoryPool::~MemoryPool() {
+  try {
+    for (std::size_t i = 1; i < queues_.size(); i++) queues_[i]->mark_enqueued().wait();
+  } catch (const std::exception&) {
+    // The device has failed: nothing that runs on it can use the memory any more.
+  }
+  queue().device().allocator().end_pool(id_);
+}
 
 void Allocator::record_queue(Block* block, Queue& queue) {
   std::lock_guard guard(pool_->mutex);

@@ -36,12 +36,15 @@ struct Profiled {
 };
 }  // namespace
 
-cl_event Event::get() const { return deferred_ ? deferred_->get() : event_(); }
+cl_event Event::get() const {
+  if (captured_) throw Error("operation not permitted on an event last recorded in a capturing stream");
+  return deferred_ ? deferred_->get() : event_();
+}
 
 cl_context Event::context() const {
   if (deferred_) return deferred_->context();
   cl_context owner = nullptr;
-  check(clGetEventInfo(event_(), CL_EVENT_CONTEXT, sizeof owner, &owner, nullptr), "clGetEventInfo");
+  check(clGetEventInfo(get(), CL_EVENT_CONTEXT, sizeof owner, &owner, nullptr), "clGetEventInfo");
   return owner;
 }
 
@@ -79,13 +82,17 @@ Queue::Queue(Device& device, std::int64_t id)
 
 Queue::~Queue() { delete status_.load(); }
 
+// Kernels of a capture run in its queue.
 QueueStatus& Queue::status() {
+  if (Capture* capture = this->capture(); capture && &capture->queue() != this) return capture->queue().status();
   if (QueueStatus* known = status_.load(std::memory_order_acquire)) return *known;
   std::call_once(status_once_, [this] { status_.store(new QueueStatus(*this), std::memory_order_release); });
   return *status_.load();
 }
 
 BufferRef Queue::zeroed_counters() {
+  if (Capture* capture = this->capture(); capture && &capture->queue() != this)
+    return capture->queue().zeroed_counters();
   std::call_once(counters_once_, [this] {
     std::vector<cl_uint> zeros(std::size_t(counters), 0);
     cl_int code = CL_SUCCESS;
@@ -101,8 +108,13 @@ void Queue::check_status() {
   if (QueueStatus* status = status_.load(std::memory_order_acquire)) status->check();
 }
 
-// Memory is given back with events: errors of commands are left to other calls.
 Event Queue::record() {
+  const Capture* capture = this->capture();
+  return capture ? Event(capture->tie()) : mark_enqueued();
+}
+
+// Memory is given back with events: errors of commands are left to other calls.
+Event Queue::mark_enqueued() {
   count();
   if (submission_) {
     auto event = std::make_shared<DeferredEvent>(*submission_, device_.context()());
@@ -148,6 +160,7 @@ void Queue::wait_in_driver(const Event& event) {
 
 void Queue::wait(const Event& event) {
   if (!event) return;
+  if (event.captured()) return Capture::join(*event.captured(), *this);
   run_once("it waits for another stream");
   if (event.outcome()) gates_->add(event.outcome());
   // Queues cannot wait for events of other contexts, and each device has its own: then the host waits.
@@ -171,7 +184,7 @@ void Queue::flush() {
 bool Queue::idle() {
   submit();
   std::lock_guard guard(marker_mutex_);
-  if (busy_.exchange(false)) marker_ = record();
+  if (busy_.exchange(false)) marker_ = mark_enqueued();
   if (marker_) marker_.get();
   return marker_.reached();
 }

@@ -35,8 +35,11 @@ void QueueStatus::check() {
   dlprim::check(clEnqueueReadBuffer(queue_.get(), buffer_(), CL_TRUE, 0, status_bytes, status, 0, nullptr, nullptr),
                 "clEnqueueReadBuffer");
   if (status[0] == 0) return;
+  // Nor through Queue::fill, which a capture would note.
   const cl_int zero = 0;
-  queue_.fill(buffer(), &zero, sizeof zero, status_bytes);
+  dlprim::check(clEnqueueFillBuffer(queue_.get(), buffer_(), &zero, sizeof zero, 0, status_bytes, 0, nullptr, nullptr),
+                "clEnqueueFillBuffer");
+  queue_.enqueued();
   const long long value = (long long)((std::uint64_t(std::uint32_t(status[3])) << 32) | std::uint32_t(status[2]));
   std::lock_guard guard(mutex_);
   std::string text = messages_.at(std::size_t(status[0] - 1));

@@ -535,6 +535,33 @@ def left_behind():
 works = []
 
 
+def captured():
+    """What a group does is refused in a graph, before the other ranks hear of it."""
+    start()
+    x, parts = torch.ones(70000, device=device()), [torch.empty(70000, device=device()) for _ in range(2)]
+    other = 1 - rank()
+    calls = [
+        (dist.all_reduce, x), (dist.broadcast, x, 0), (dist.all_gather, parts, x), (dist.all_to_all, parts, parts[::-1]),
+        (dist.reduce_scatter, x, parts), (dist.gather, x, parts if rank() == 0 else None), (dist.send, x, other),
+        (dist.recv, x, other),
+    ]  # fmt: skip
+    for call, *arguments in calls:
+        for _ in range(2):  # before the group's first call of this kind, and after it
+            try:
+                with torch.ocl.graph(torch.ocl.OCLGraph()):
+                    call(*arguments)
+            except RuntimeError as error:
+                assert "not permitted when stream is capturing" in str(error), (call, error)
+            else:
+                raise AssertionError(call)
+            if call not in (dist.send, dist.recv):
+                call(*arguments)
+    (dist.send if rank() == 0 else dist.recv)(x, other)
+    x.fill_(rank() + 1)
+    dist.all_reduce(x)
+    equal([x], [torch.full((70000,), 3.0)], "after graphs")
+
+
 def run(job):
     """Of a rank; some jobs leave their groups behind."""
     {**globals(), **vars(distributed_callbacks), **vars(distributed_messages), **vars(distributed_training)}[job]()

@@ -205,6 +205,12 @@ def test_exit_without_destroying_the_group(shared, tmp_path):
         assert code == 0 and out.strip() == "end", errors
 
 
+@pytest.mark.parametrize("shared", [{}, SHARED, HELD, WINDOWS], ids=IDS)
+def test_graphs_have_no_collectives(shared, tmp_path):
+    for code, _, errors in run("captured", tmp_path, **shared):
+        assert code == 0, errors
+
+
 def test_programs_for_the_cpu_start_no_second_gloo():
     code = """if True:
         import os, tempfile, time, torch, torch.distributed as dist

@@ -6,6 +6,7 @@ import gc
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 from pytorch_ocl import inductor
 
@@ -83,6 +84,174 @@ def test_dropout_of_attention(device):
     torch.testing.assert_close(first, step())
     torch.testing.assert_close(second, step())
     assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("captures_backward", [True, False])
+def test_dropout_of_attention_with_gradients_of_their_own(device, captures_backward):
+    q = torch.randn(1, 2, 64, 32, device=device, requires_grad=True)
+
+    def forward():
+        return F.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
+
+    def backward(out):
+        return torch.autograd.grad(out, q, torch.ones_like(out), retain_graph=True)[0]
+
+    backward(forward())
+    graph, out = captured(forward)
+    with pytest.raises(RuntimeError, match="not replayed yet"):
+        backward(out)
+    if captures_backward:
+        graph_of_gradients, gradient = captured(lambda: backward(out))
+    found = []
+    torch.manual_seed(3)
+    for _ in range(2):
+        graph.replay()
+        if captures_backward:
+            graph_of_gradients.replay()
+        else:
+            gradient = backward(out)
+        found.append(gradient.clone())
+    torch.manual_seed(3)
+    for each in found:
+        torch.testing.assert_close(each, backward(forward()))
+    graph.reset()
+    if captures_backward:
+        graph_of_gradients.reset()
+    with pytest.raises(RuntimeError, match="is gone"):
+        backward(out)
+
+
+@pytest.mark.parametrize("graphed", ["step", "module"])
+def test_checkpoints_draw_the_same_numbers_again(device, graphed):
+    torch.manual_seed(0)
+    inner = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.Dropout(0.5), torch.nn.Tanh(), torch.nn.Dropout(0.3))
+    inner.to(device)
+
+    class Checkpointed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x):
+            return checkpoint(self.inner, x, use_reentrant=False)
+
+    x, model = torch.randn(16, 32, device=device, requires_grad=True), Checkpointed()
+
+    def step(f):
+        out = f(x)
+        return (out, *torch.autograd.grad(out.sum(), [x, *inner.parameters()]))
+
+    step(model)
+    if graphed == "step":
+        graph, results = captured(lambda: step(model))
+
+        def replay():
+            graph.replay()
+            return results
+    else:
+        module = torch.ocl.make_graphed_callables(Checkpointed(), (x,))
+
+        def replay():
+            return step(module)
+
+    for number in range(2):
+        torch.manual_seed(number)
+        found = [r.detach().clone() for _ in range(2) for r in replay()]
+        torch.manual_seed(number)
+        wanted = [r for _ in range(2) for r in (step(model))]
+        for a, b in zip(found, wanted, strict=True):
+            torch.testing.assert_close(a, b)
+
+
+def test_states_of_generators(device):
+    generator = torch.Generator(device).manual_seed(1)
+    before = generator.get_state()
+
+    def work():
+        own = generator.get_state()
+        first = torch.rand(5, device=device, generator=generator)
+        generator.set_state(own)
+        second = torch.rand(5, device=device, generator=generator)
+        generator.set_state(before)
+        third = torch.rand(5, device=device, generator=generator)
+        generator.manual_seed(7)
+        assert generator.initial_seed() == 7
+        fourth = torch.rand(5, device=device, generator=generator)
+        generator.set_state(own)
+        last = torch.rand(5, device=device, generator=generator)
+        with pytest.raises(RuntimeError, match="not known while the stream is capturing"):
+            generator.initial_seed()
+        return own, first, second, third, fourth, last
+
+    torch.rand(5, device=device, generator=generator)
+    graph, (own, *found) = captured(work)
+    graph.replay()
+    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[4])
+    assert not torch.equal(found[0], found[2])
+    after = torch.rand(5, device=device, generator=generator)
+    generator.manual_seed(1)
+    numbers = [torch.rand(5, device=device, generator=generator) for _ in range(3)]
+    assert torch.equal(found[2], numbers[0]) and torch.equal(found[0], numbers[1]) and torch.equal(after, numbers[2])
+    assert torch.equal(found[3], torch.rand(5, device=device, generator=generator.manual_seed(7)))
+    generator.set_state(own)  # of the last replay
+    assert torch.equal(torch.rand(5, device=device, generator=generator), numbers[1])
+
+
+def test_errors_of_the_work(device):
+    x, graph = torch.zeros(3, device=device), torch.ocl.OCLGraph()
+    with pytest.raises(KeyError), torch.ocl.graph(graph):
+        x += 1
+        raise KeyError("work")
+    with torch.ocl.graph(graph):
+        x += 2
+    graph.replay()
+    assert x.cpu().eq(2).all()
+
+
+def test_modules_with_hooks_are_refused(device):
+    model = torch.nn.Linear(3, 3).to(device)
+    handle = model.register_forward_hook(lambda *_: None)
+    with pytest.raises(RuntimeError, match="without hooks"):
+        torch.ocl.make_graphed_callables(model, (torch.ones(2, 3, device=device),))
+    handle.remove()
+    calls = []
+    torch.ocl.make_graphed_callables(model, (torch.ones(2, 3, device=device),))
+    model.register_forward_hook(lambda *_: calls.append(1))
+    model(torch.ones(2, 3, device=device))
+    assert calls == [1]
+
+
+def test_inputs_in_the_same_memory_with_other_strides(device):
+    x = torch.arange(9.0, device=device).view(3, 3)
+    function = torch.ocl.make_graphed_callables(lambda x: x * 1, (x,))
+    assert torch.equal(function(x.t()), torch.arange(9.0).view(3, 3).t().to(device))
+
+
+def test_graphs_of_one_pool_share_memory(device):
+    x, pool = torch.ones(1 << 22, device=device), torch.ocl.graph_pool_handle()
+
+    def work():
+        for _ in range(3):
+            x.copy_(x.sin().cos() + 1)
+
+    gc.collect()
+    torch.ocl.empty_cache()
+    graphs, reserved = [], []
+    for _ in range(3):
+        graphs.append(captured(work, pool=pool)[0])
+        reserved.append(torch.ocl.memory_reserved())
+    assert reserved[0] == reserved[1] == reserved[2]
+    wanted = x.clone()
+    for _ in range(9):
+        wanted = wanted.sin().cos() + 1
+    for graph in graphs:
+        graph.replay()
+    torch.testing.assert_close(x, wanted)
+    del graphs, graph
+    del wanted
+    gc.collect()
+    torch.ocl.empty_cache()
+    assert torch.ocl.memory_reserved() < reserved[0]
 
 
 def test_generators_of_ones_own(device):
@@ -232,7 +401,36 @@ def test_streams(device):
     other.synchronize()
     assert x.cpu().eq(8).all()
     with pytest.raises(RuntimeError, match="waits for another stream"), torch.ocl.graph(torch.ocl.OCLGraph()):
-        torch.ocl.current_stream().wait_stream(other)
+        torch.ocl.current_stream().wait_event(other.record_event())
+
+
+def test_streams_that_fork_and_join(device):
+    x, side = torch.zeros(1000, device=device), torch.ocl.Stream()
+    event = torch.ocl.Event()
+
+    def work():
+        here = torch.ocl.current_stream()
+        x.add_(1)
+        event.record()
+        with torch.ocl.stream(side):
+            event.wait()
+            assert torch.ocl.is_current_stream_capturing()
+            y = x * 10 + torch.rand_like(x)
+        here.wait_stream(side)
+        for call in (event.query, event.synchronize):
+            with pytest.raises(RuntimeError, match="event last recorded in a capturing stream"):
+                call()
+        return y - 1
+
+    graph, y = captured(work)
+    with torch.ocl.stream(side):
+        assert not torch.ocl.is_current_stream_capturing()
+    assert x.cpu().eq(0).all()
+    for time in range(1, 4):
+        graph.replay()
+        assert (y.cpu() - time * 10 + 1).abs().le(1).all()
+    with pytest.raises(RuntimeError, match="event last recorded in a capturing stream"):
+        event.wait()
 
 
 def test_a_bad_index_is_reported(device):
@@ -290,7 +488,7 @@ def test_accelerator_graph(device, tmp_path):
     graph.replay()
     assert x.cpu().eq(1).all()
     with (
-        pytest.raises(RuntimeError, match="not permitted when stream is capturing|failed before"),
+        pytest.raises(RuntimeError, match="not permitted when stream is capturing|failed to be captured"),
         torch.accelerator.Graph(),
     ):
         x.sum().item()

@@ -90,23 +90,14 @@ def test_properties(device):
 
 
 def test_names_of_torch_xpu():
-    # Graphs and pluggable or private memory pools have no counterpart in OpenCL 1.2.
-    absent = {
-        "XPUPluggableAllocator",
-        "XPUGraph",
-        "change_current_allocator",
-        "graph",
-        "graph_pool_handle",
-        "MemPool",
-        "make_graphed_callables",
-        "use_mem_pool",
-    }
+    # Pluggable allocators have no counterpart in OpenCL 1.2. Graphs are torch.ocl.OCLGraph.
+    absent = {"XPUPluggableAllocator", "XPUGraph", "change_current_allocator", "MemPool", "use_mem_pool"}
     assert [name for name in torch.xpu.__all__ if name not in absent and not hasattr(torch.ocl, name)] == []
     assert all(
         getattr(torch.ocl, name).__doc__ for name in torch.xpu.__all__ if callable(getattr(torch.ocl, name, None))
     )
-    with pytest.raises(AttributeError, match="torch.ocl.*has no attribute 'graph'"):
-        torch.ocl.graph  # noqa: B018
+    with pytest.raises(AttributeError, match="torch.ocl.*has no attribute 'XPUGraph'"):
+        torch.ocl.XPUGraph  # noqa: B018
 
 
 @pytest.mark.parametrize("name", ["clock_rate", "list_gpu_processes", "power_draw", "temperature", "utilization"])

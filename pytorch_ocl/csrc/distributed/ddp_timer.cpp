@@ -17,7 +17,7 @@ class OclTimer final : public Timer {
   void record(Event event) override {
     Timer::record(event);
     points_[event] = pytorch_ocl::translated(
-        [&] { return pytorch_ocl::queue_of(pytorch_ocl::current_stream(device_.index())).record(); });
+        [&] { return pytorch_ocl::queue_of(pytorch_ocl::current_stream(device_.index())).mark_enqueued(); });
   }
 
   std::optional<std::int64_t> measureDifference(Event start, Event end) override {

@@ -5,7 +5,6 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/DeviceGuard.h>
 #include <dlprim/runtime/parallel.hpp>
-#include <dlprim/runtime/recording.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -127,7 +126,6 @@ std::future<WorkPtr> Mail::send(const at::Tensor& tensor, int rank, int tag, boo
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::Device where = tensor.device();
   const c10::DeviceGuard guard(where);
-  dlprim::Recording::refuse("it sends a message to another rank");
   at::Tensor body = dense(tensor);
   std::size_t most = PoolBoard::pieces;
   if (fetched_soon) most = std::min(most / bodies_.size(), is_direct(where) ? most_in_turn : most);

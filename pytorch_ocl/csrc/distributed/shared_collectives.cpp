@@ -201,6 +201,7 @@ WorkPtr GlooBackend::try_shared(Call call, std::vector<Exchange> exchanges, std:
   if (!wants_shared(exchanges)) return {};
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::Device where = call.inputs.front().device();
+  refuse_graphs(where);
   const c10::DeviceGuard guard(where);
   for (Exchange& exchange : exchanges) {
     const at::Tensor output = exchange.output;

@@ -102,7 +102,12 @@ c10::Device common_device(const Tensors& tensors, const char* collective) {
     TORCH_CHECK(tensor.device() == device && device.type() == device_type && tensor.layout() == at::kStrided,
                 collective, ": expected dense tensors of one ocl device, but got ", device, " and ", tensor.device(),
                 " (", tensor.layout(), ")");
+  refuse_graphs(device);
   return device;
+}
+
+void refuse_graphs(c10::Device device) {
+  translated([&] { queue_of(current_stream(device.index())).run_once("it takes part in what several processes do"); });
 }
 
 void copy_to_host(const Images& images, c10::Stream stream) {

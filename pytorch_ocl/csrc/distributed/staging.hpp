@@ -43,8 +43,11 @@ Tensors carriers(const Images& images);
 /// The host's tensors as what Gloo reduces: complex numbers by their parts.
 Tensors reducibles(const Images& images);
 
-/// The device of all tensors. Raises RuntimeError where they lie on several, or there is none.
+/// The device of all tensors. Raises RuntimeError where they lie on several, there is none, or its stream is captured.
 c10::Device common_device(const Tensors& tensors, const char* collective);
+
+/// Called before the group hears of a call: raises RuntimeError where the device's current stream is captured.
+void refuse_graphs(c10::Device device);
 
 /// Enqueues copies on a stream, which the tensors' memory is then kept for.
 void copy_to_host(const Images& images, c10::Stream stream);

@@ -215,10 +215,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
   if (!grad_out.defined()) return {};
   AttentionCall call = attention_call(query, key, value);
   call.bias = attn_bias, call.dropout = dropout_p, call.causal = is_causal, call.scale = scale;
-  dlprim::PhiloxState random;
+  PhiloxState random;
   if (dropout_p > 0)
-    random = {std::uint64_t(philox_seed.item<int64_t>()), std::uint64_t(philox_offset.item<int64_t>())};
-  const auto [grad_q, grad_k, grad_v] = attention_backward(call, grad_out, out, logsumexp, random);
+    random = philox_again(query.device(),
+                          {std::uint64_t(philox_seed.item<int64_t>()), std::uint64_t(philox_offset.item<int64_t>())});
+  const auto [grad_q, grad_k, grad_v] =
+      attention_backward(call, grad_out, out, logsumexp, {random.seed, random.offset});
   return {grad_q, grad_k, grad_v, {}};
 }
 

@@ -133,7 +133,7 @@ c10::Stream new_stream(c10::DeviceIndex index) {
     BeforeStreams& before = before_streams(index);
     std::call_once(before.once, [&] {
       before.passed = true;
-      before.end = owner.default_queue().record();
+      before.end = owner.default_queue().mark_enqueued();
     });
     dlprim::Queue& queue = owner.pooled_queue();
     if (!before.end.reached()) queue.wait(before.end);

@@ -25,9 +25,15 @@ class OclGenerator final : public c10::GeneratorImpl {
 
   /// Reserves `counters` Philox counters (4 numbers of 32 bits each). Hold mutex_.
   PhiloxState reserve(std::uint64_t counters);
+  /// The state outside of captures. Hold mutex_.
+  PhiloxState now() const noexcept { return state_; }
+  void set_now(PhiloxState state) noexcept { state_ = state; }
 
  private:
   OclGenerator* clone_impl() const override;
+  // Throws c10::Error where only a replay knows it, if `call` is what asks.
+  PhiloxState philox(const char* call) const;
+  void set_philox(PhiloxState state);
   PhiloxState state_{c10::default_rng_seed_val, 0};
 };
 
@@ -36,5 +42,8 @@ const at::Generator& default_generator(c10::DeviceIndex index);
 
 /// Reserves `counters` counters of `generator`, or of the current device's default one, under its lock.
 PhiloxState reserve_philox(const std::optional<at::Generator>& generator, std::uint64_t counters);
+
+/// What kernels are given for what reserve_philox() gave before: the same, but where that was in a graph.
+PhiloxState philox_again(c10::Device device, PhiloxState drawn);
 
 }  // namespace pytorch_ocl

@@ -8,6 +8,8 @@
 #include <torch/library.h>
 
 #include <fstream>
+#include <map>
+#include <mutex>
 
 #include "device.hpp"
 #include "device_index.hpp"
@@ -16,29 +18,21 @@
 
 namespace pytorch_ocl {
 
-PhiloxState GraphCapture::draw(OclGenerator& generator, std::uint64_t counters) {
-  std::lock_guard guard(draws_mutex_);
-  std::uint64_t& taken = counters_[&generator];
-  draws_.push_back({c10::intrusive_ptr<OclGenerator>::reclaim_copy(&generator), taken});
-  taken += counters;
-  const std::uint64_t seed = placeholder();
-  return {seed, placeholder()};
+namespace {
+
+// Memory of graphs that share it, as long as one of them lives.
+std::shared_ptr<dlprim::MemoryPool> memory_of(c10::MempoolId_t pool, dlprim::Queue& queue) {
+  static auto* mutex = new std::mutex;
+  static auto* pools = new std::map<std::pair<int, c10::MempoolId_t>, std::weak_ptr<dlprim::MemoryPool>>;
+  std::lock_guard guard(*mutex);
+  std::erase_if(*pools, [](const auto& entry) { return entry.second.expired(); });
+  auto& known = (*pools)[{queue.device().index(), pool}];
+  std::shared_ptr<dlprim::MemoryPool> shared = known.lock();
+  if (!shared) known = shared = std::make_shared<dlprim::MemoryPool>(queue);
+  return shared;
 }
 
-void GraphCapture::replay() {
-  if (queue().capture() && draws()) queue().run_once("a graph that draws random numbers is replayed in it");
-  std::map<OclGenerator*, PhiloxState> starts;
-  for (const auto& [generator, counters] : counters_) {
-    std::lock_guard guard(generator->mutex_);
-    starts[generator] = generator->reserve(counters);
-  }
-  std::vector<std::uint64_t> numbers;
-  for (const Draw& draw : draws_) {
-    const PhiloxState& start = starts[draw.generator.get()];
-    numbers.push_back(start.seed), numbers.push_back(start.offset + draw.offset);
-  }
-  Capture::replay(numbers);
-}
+}  // namespace
 
 c10::MempoolId_t new_graph_pool() {
   static std::atomic<c10::CaptureId_t> made{0};
@@ -48,9 +42,11 @@ c10::MempoolId_t new_graph_pool() {
 void OclGraph::capture_begin(c10::MempoolId_t pool) {
   TORCH_CHECK(!capture_, "This graph instance already owns a captured graph. To capture a new graph, create a new "
                          "instance or call reset().");
-  translated(
-      [&] { capture_ = std::make_unique<GraphCapture>(current_queue(c10::Device(device_type, current_device()))); });
   pool_ = pool == c10::MempoolId_t{0, 0} ? new_graph_pool() : pool;
+  translated([&] {
+    dlprim::Queue& queue = current_queue(c10::Device(device_type, current_device()));
+    capture_ = std::make_unique<GraphCapture>(queue, memory_of(pool_, queue));
+  });
 }
 
 void OclGraph::capture_end() {
@@ -83,9 +79,12 @@ void OclGraph::replay() {
   translated([&] {
     dlprim::Queue& own = capture_->queue();
     dlprim::Queue& now = current_queue(c10::Device(device_type, c10::DeviceIndex(own.device().index())));
-    if (&now != &own) own.wait(now.record());
+    if (&now == &own) return capture_->replay();
+    now.run_once("a graph of another stream is replayed in it");
+    own.run_once("it is replayed while another graph captures its stream");
+    own.wait(now.record());
     capture_->replay();
-    if (&now != &own) now.wait(own.record());
+    now.wait(own.record());
   });
 }
 

@@ -29,7 +29,7 @@ const dlprim::Event& event_of(const ProfilerVoidEventStub* stub) {
 struct Stubs final : torch::profiler::impl::ProfilerStubs {
   void record(c10::DeviceIndex* index, ProfilerVoidEventStub* event, std::int64_t* cpu_ns) const override {
     if (index) *index = current_device();
-    *event = translated([] { return std::make_shared<dlprim::Event>(current_queue().record()); });
+    *event = translated([] { return std::make_shared<dlprim::Event>(current_queue().mark_enqueued()); });
     if (cpu_ns) *cpu_ns = host_nanoseconds();
   }
   float elapsed(const ProfilerVoidEventStub* first, const ProfilerVoidEventStub* second) const override {

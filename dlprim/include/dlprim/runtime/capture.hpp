@@ -8,21 +8,31 @@
 
 namespace dlprim {
 
+/// What events of captured queues refer to.
+struct CaptureTie {
+  std::mutex mutex;
+  Capture* capture;  // null once that has ended
+};
+
 /// What any thread puts into a queue from when this is made until finish(): noted instead of run, and run by replay() as
-/// often as wished, with the memory that it named. Memory allocated for the queue meanwhile stays the capture's own until
-/// that is destroyed, even where it is given back; other memory must be kept by the caller. A queue has one at a time.
+/// often as wished, with the memory that it named. Memory allocated for the queue meanwhile is a MemoryPool's, as long as
+/// that lives; other memory must be kept by the caller. A queue has one capture at a time. Queues of the device that wait
+/// for events of a captured one are captured with it.
 ///
 /// Work that cannot be noted, such as reading from the device, throws Error, and so does finish() behind it.
 class Capture {
  public:
-  /// Throws Error where the queue is captured or the calling thread records.
-  explicit Capture(Queue& queue);
+  /// `pool`, of the queue's device, may be other captures' too; null: one of its own. Throws Error where the queue is
+  /// captured or the calling thread records.
+  explicit Capture(Queue& queue, std::shared_ptr<MemoryPool> pool = nullptr);
   Capture(const Capture&) = delete;
   virtual ~Capture();
 
   /// A number that 64-bit arguments of kernels have the place of one by, which each replay is given: the first call's
   /// is the first of these.
   std::uint64_t placeholder();
+  /// Whether a number is a placeholder of any capture.
+  static bool is_placeholder(std::uint64_t number) noexcept;
   /// Ends the capture. Throws Error where something could not be noted, or a placeholder is nowhere an argument.
   void finish();
   /// Runs the commands in their queue. `numbers` are those of the placeholders. Throws as commands do. Thread-safe.
@@ -37,10 +47,14 @@ class Capture {
   void add_fill(BufferRef to, const void* pattern, std::size_t pattern_bytes, std::size_t bytes);
   void add_message(const char* message);
   [[noreturn]] void fail(const char* why);
-  Block* take(std::size_t bytes);
-  void allocated(Block* block);
-  /// Whether a capture keeps a block that is given back.
-  static bool keep(Block* block) noexcept;
+  MemoryPool& pool() const noexcept { return *pool_; }
+  const std::shared_ptr<CaptureTie>& tie() const noexcept { return tie_; }
+  /// Has `queue` captured as well. Throws Error where the capture has ended or cannot have that.
+  static void join(CaptureTie& tie, Queue& queue);
+
+ protected:
+  /// A number that is_placeholder(), for which no argument is looked for.
+  static std::uint64_t new_number();
 
  private:
   struct Place {
@@ -48,12 +62,17 @@ class Capture {
     std::size_t number;
   };
   void end() noexcept;
+  void add_queue(Queue& queue);
+  void expect_open() const;
   void hold(std::span<const BufferRef> buffers);
 
   Queue& queue_;
+  std::shared_ptr<MemoryPool> pool_;
+  std::shared_ptr<CaptureTie> tie_;
   std::mutex mutex_;
+  bool ended_ = false;
+  std::vector<Queue*> joined_;  // besides queue_
   CommandList commands_;
-  CommandMemory memory_;
   std::map<::_cl_mem*, cl::Memory> used_;  // that commands name
   std::vector<std::uint64_t> placeholders_;
   std::vector<Place> places_;

@@ -52,7 +52,7 @@ class CommandList {
 /// Blocks that were allocated for a list's commands: those given back stay with the list, for commands behind them.
 class CommandMemory {
  public:
-  /// A block of `bytes` that was given back, or null.
+  /// A block of `bytes`, or little more, that was given back, or null.
   Block* take(std::size_t bytes);
   void allocated(Block* block) { all_.insert(block); }
   /// Whether the list keeps a block that is given back.

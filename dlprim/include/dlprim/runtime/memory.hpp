@@ -3,6 +3,8 @@
 #include <dlprim/runtime/queue.hpp>
 
 #include <functional>
+#include <mutex>
+#include <vector>
 
 namespace dlprim {
 
@@ -44,6 +46,7 @@ struct MemoryEvent {
 };
 
 struct Block;
+class MemoryPool;
 
 /// The caching allocator of one device. Blocks are cut from large segments (OpenCL buffers) and reused in stream order:
 /// memory freed while a queue's work still uses it is handed out again to the same queue at once, to other queues never
@@ -81,18 +84,37 @@ class Allocator {
   static void* address(const Block* block) noexcept;
   static std::size_t size(const Block* block) noexcept;
   static Device& device(const Block* block) noexcept;
-  /// The capture that a block is given back to, or null.
-  static Capture* keeper(const Block* block) noexcept;
-  static void set_keeper(Block* block, Capture* capture) noexcept;
   /// Buffer and offset of any address inside a block of any device; {} for other addresses, null included.
   static BufferRef locate(const void* address) noexcept;
   /// Device of an address; null for others.
   static Device* device_of(const void* address) noexcept;
 
  private:
+  friend class MemoryPool;
+  void end_pool(std::int64_t pool) noexcept;
+
   struct Pool;
   Device& device_;
   std::unique_ptr<Pool> pool_;
+};
+
+/// Segments of a device's allocator that serve captures only: what is given back is reused by these, whenever they are
+/// replayed in the order in which they were captured. When the pool is destroyed, its memory is the allocator's again.
+class MemoryPool {
+ public:
+  explicit MemoryPool(Queue& queue);
+  MemoryPool(const MemoryPool&) = delete;
+  ~MemoryPool();
+  /// Commands of `queue` may use the memory, besides those of the first.
+  void add_queue(Queue& queue);
+  /// What the pool's memory is used in the order of.
+  Queue& queue() const noexcept { return *queues_.front(); }
+  std::int64_t id() const noexcept { return id_; }
+
+ private:
+  std::int64_t id_;  // from 1
+  std::mutex mutex_;
+  std::vector<Queue*> queues_;
 };
 
 /// Owned memory from the caching allocator; released when destroyed, in stream order. For workspaces.

@@ -12,20 +12,23 @@
 namespace dlprim {
 
 class Capture;
+struct CaptureTie;
 class DeferredEvent;
 class QueueStatus;
 class GateOutcome;
 class DriverRoom;
 class GateOutcomes;
 
-/// A point in a queue's work, reached once everything enqueued before it has run.
+/// A point in a queue's work, reached once everything enqueued before it has run. Where the queue was captured it orders
+/// commands of that capture only, and other calls throw Error.
 class Event {
  public:
   Event() = default;
   explicit Event(cl::Event event, std::shared_ptr<GateOutcome> outcome = nullptr)
       : event_(std::move(event)), outcome_(std::move(outcome)) {}
   explicit Event(std::shared_ptr<const DeferredEvent> deferred) : deferred_(std::move(deferred)) {}
-  explicit operator bool() const noexcept { return deferred_ || event_.get() != nullptr; }
+  explicit Event(std::shared_ptr<CaptureTie> captured) : captured_(std::move(captured)) {}
+  explicit operator bool() const noexcept { return deferred_ || captured_ || event_.get() != nullptr; }
   bool reached() const;
   void wait() const;  ///< blocks the host
   /// Nanoseconds of the device's clock at which the event was reached; waits for it.
@@ -42,10 +45,13 @@ class Event {
   }
   /// Of a gate's event; else null.
   const std::shared_ptr<GateOutcome>& outcome() const noexcept { return outcome_; }
+  /// Of an event in a capture; else null.
+  const std::shared_ptr<CaptureTie>& captured() const noexcept { return captured_; }
 
  private:
   cl::Event event_;
   std::shared_ptr<const DeferredEvent> deferred_;  // instead of event_
+  std::shared_ptr<CaptureTie> captured_;  // instead of both
   std::shared_ptr<GateOutcome> outcome_;
 };
 
@@ -69,7 +75,10 @@ class Queue {
   }
 
   Event record();  ///< a marker after all work so far; the host waits for nothing
-  void wait(const Event& event);  ///< later work of this queue starts after the event
+  Event mark_enqueued();  ///< record() after work that is not captured only
+  /// Later work of this queue starts after the event. Where that belongs to a capture, the queue is captured from here
+  /// on as well, and its commands are run in the order in which they were noted.
+  void wait(const Event& event);
   void flush();  ///< hands the work to the device without waiting for it
   bool idle();  ///< everything enqueued has run
   /// Commands not known to have run, at most about Backlog::most.

@@ -22,8 +22,15 @@ _PRIVATE = ("_is_in_bad_fork", "_lazy_init", "_get_generator")
 _SUBMODULES = ("graphs", "memory", "random", "streams")
 
 
+class _CUDAGraph(OCLGraph):
+    def register_generator_state(self, generator):
+        """Needs no call: every generator may be drawn from."""
+
+
 class _Graph(graph):
     """With CUDA's name of the graph."""
+
+    default_capture_stream = None
 
     def __init__(self, cuda_graph, pool=None, stream=None, capture_error_mode="global"):
         super().__init__(cuda_graph, pool, stream, capture_error_mode)
@@ -89,7 +96,7 @@ def install() -> None:
     for name, mine in _RENAMED.items():
         setattr(cuda, name, translated(getattr(ocl, mine)))
     for module in (cuda, cuda.graphs):
-        module.CUDAGraph, module.graph = OCLGraph, _Graph
+        module.CUDAGraph, module.graph = _CUDAGraph, _Graph
     for name in _PRIVATE:
         setattr(cuda, name, translated(getattr(ocl, name)))
     cuda.get_device_capability, cuda.get_device_properties = translated(_capability), translated(_properties)

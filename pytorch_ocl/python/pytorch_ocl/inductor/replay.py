@@ -46,7 +46,7 @@ class _Recording:
         return [next(rest) if other is True else other[0] for other in self.others]
 
     def __del__(self):
-        if not self.refusal:
+        if not self.refusal and torch is not None:  # None: Python ends
             torch.ops.pytorch_ocl.graph_drop(self.number)
 
 

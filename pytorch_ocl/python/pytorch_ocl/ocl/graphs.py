@@ -17,15 +17,16 @@ def is_current_stream_capturing() -> bool:
 
 
 def graph_pool_handle() -> tuple[int, int]:
-    """An opaque token for `pool`. Graphs share no memory here."""
+    """A token for `pool`: graphs that are captured with one share the memory that they take."""
     return torch.ops.pytorch_ocl.new_graph_pool()
 
 
 class OCLGraph:
     """Captures what is put into the current stream between capture_begin() and capture_end(), by any thread, instead of
     running it; replay() runs it, as often as wished. It reads and writes the tensors that it used then, which have to
-    be kept; tensors that were made within keep their memory as long as the graph. Random numbers are others at each
-    replay. What needs the host, such as `item()`, raises RuntimeError while capturing."""
+    be kept; tensors that were made within keep their memory as long as the graph. Random numbers are those that the
+    work itself would draw. Streams that wait for the captured one are captured with it. What needs the host, such as
+    `item()`, raises RuntimeError while capturing, and so does what other processes take part in."""
 
     def __init__(self, keep_graph: bool = False):
         self._graph = torch.classes.pytorch_ocl.Graph(keep_graph)
@@ -91,6 +92,9 @@ class graph:
         except RuntimeError:
             if error[0] is None:  # else it says why
                 raise
+        else:
+            if error[0] is not None:
+                self.ocl_graph.reset()
         finally:
             self._stream.__exit__(*error)
 
@@ -104,6 +108,10 @@ class _Graphed:
         if not all(isinstance(value, torch.Tensor) for value in self.inputs):
             raise TypeError("make_graphed_callables: expected sample arguments of tensors only")
         module = isinstance(function, torch.nn.Module)
+        if module and (function._backward_hooks or function._forward_hooks or function._forward_pre_hooks):
+            raise RuntimeError(
+                "make_graphed_callables: expected modules without hooks; hooks may be registered on what it returns"
+            )
         if module and any(buffer.requires_grad for buffer in function.buffers()):
             raise RuntimeError("make_graphed_callables: expected buffers that need no gradients")
         self.parameters = tuple(function.parameters()) if module else ()
@@ -161,6 +169,8 @@ class _Replay(torch.autograd.Function):
                 )
             if own.data_ptr() != value.data_ptr():
                 own.copy_(value)
+            elif own.stride() != value.stride():
+                own.copy_(value.clone())
         graphed.forward_graph.replay()
         ctx.mark_non_differentiable(*(o for o, g in zip(graphed.outputs, graphed.given) if g is None))
         return tuple(o.detach() for o in graphed.outputs)
