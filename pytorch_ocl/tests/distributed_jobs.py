@@ -541,9 +541,9 @@ def captured():
     x, parts = torch.ones(70000, device=device()), [torch.empty(70000, device=device()) for _ in range(2)]
     other = 1 - rank()
     calls = [
-        (dist.all_reduce, x), (dist.broadcast, x, 0), (dist.all_gather, parts, x), (dist.all_to_all, parts, parts[::-1]),
-        (dist.reduce_scatter, x, parts), (dist.gather, x, parts if rank() == 0 else None), (dist.send, x, other),
-        (dist.recv, x, other),
+        (dist.all_reduce, x), (dist.broadcast, x, 0), (dist.all_gather, parts, x), (dist.reduce_scatter, x, parts),
+        (dist.all_to_all, parts, parts[::-1]), (dist.gather, x, parts if rank() == 0 else None),
+        (dist.send, x, other), (dist.recv, x, other),
     ]  # fmt: skip
     for call, *arguments in calls:
         for _ in range(2):  # before the group's first call of this kind, and after it

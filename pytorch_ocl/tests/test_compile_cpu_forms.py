@@ -220,3 +220,106 @@ def test_additions_by_index_are_eager(device):
         assert "ADD(" not in source_of(function, *(x.to(device) for x in inputs))
     x, index, values = (x.to(device) for x in inputs)
     assert "ADD(" in source_of(rows, x.int(), index, values.int())
+
+
+ELEMENTARY = {
+    name: getattr(torch, name)
+    for name in (
+        "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf "
+        "trunc floor ceil round"
+    ).split()
+}
+
+
+def of_all_sizes():
+    """Floats of all exponents, and those where functions turn."""
+    bits = torch.randint(-(1 << 31), 1 << 31, (60000,), generator=torch.Generator().manual_seed(1)).int()
+    small = torch.linspace(-9, 9, 20001)
+    special = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 1e-45, -1e-40, 88.7, 89.5, -87.5, -104.5, 127.9, 128.0, -149.0, 3e38]
+    special += [float("inf"), float("-inf"), float("nan")]
+    return torch.cat([bits.view(torch.float32), small, torch.tensor(special)])
+
+
+@pytest.mark.parametrize("name", ELEMENTARY)
+def test_elementary_functions(device, name):
+    function, x = ELEMENTARY[name], of_all_sizes()
+    if name in ("sin", "cos", "tan"):
+        x = x[~(x.isfinite() & (x.abs() > 2.0**49))]
+    elif name == "sigmoid":
+        x = x[~(x < -88)]  # below, the exponential that is divided by overflows, as eagerly
+    wanted = function(x.double())
+    with no_eager_graphs():
+        got = torch.compile(function)(x.to(device)).cpu()
+    assert torch.equal(got.isnan(), wanted.isnan())
+    rounded = wanted.float()
+    whole = rounded.isinf() | (rounded == 0)
+    tiny = whole & (got.abs() < 1e-44)  # numbers that are no more than one step from zero
+    assert torch.equal(got[whole & ~tiny], rounded[whole & ~tiny])
+    zero = (x == 0) & ~wanted.isnan()
+    assert torch.equal(got[zero].signbit(), rounded[zero].signbit())
+    usual = wanted.isfinite() & ~whole
+    step = torch.exp2(torch.frexp(wanted.abs().clamp_min(2.0**-126))[1].double() - 24)
+    assert ((got.double() - wanted).abs() / step)[usual].max() < (4.5 if name in ("tan", "sinh") else 3)
+
+
+def test_powers(device):
+    x = of_all_sizes()
+    for exponent in (2.3, -1.7, 3.0, -3.0, 0.5, 100.5, 0.0, float("inf"), -float("inf"), float("nan")):
+        y = torch.full_like(x, exponent)
+        with no_eager_graphs():
+            got = torch.compile(torch.pow)(x.to(device), y.to(device)).cpu()
+        torch.testing.assert_close(
+            got, torch.pow(x.double(), y.double()).float(), rtol=3e-7, atol=2e-45, equal_nan=True
+        )
+
+
+def test_powers_of_ten(device):
+    x = torch.tensor([10.0**n for n in range(11)])
+    assert torch.compile(torch.log10)(x.to(device)).tolist() == list(range(11))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.uint8, torch.int16])
+def test_numbers_become_whole(device, dtype):
+    x = of_all_sizes()
+    x = x[x.isfinite() & (x.abs() < 9e18)]
+    with no_eager_graphs():
+        assert torch.equal(torch.compile(lambda x: x.to(dtype))(x.to(device)).cpu(), x.long().to(dtype))
+
+
+def chain(x, scale):
+    x = F.mish(x * scale[:, None])
+    return torch.sin(x).exp().add_(x), x.log1p(), x * 0.5
+
+
+@pytest.mark.parametrize("length", [1, 15, 511, 512, 513, 5000])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_chains_in_stages(device, length, dtype):
+    x, scale = torch.rand(3, length, dtype=dtype), torch.rand(3, dtype=dtype) + 0.5
+    check(chain, x, scale, device=device)
+    if length == 5000:
+        assert "EACH_BLOCK" in source_of(chain, x.to(device), scale.to(device))
+
+
+def test_chains_in_place(device):
+    def work(x, y):
+        x.copy_(torch.tanh(torch.sin(x) + y))
+        return x.exp().log1p()
+
+    x, y = torch.rand(3000), torch.rand(3000)
+    results = []
+    for where, function in (("cpu", work), (device, torch.compile(work))):
+        own = x.clone().to(where)
+        results.append((function(own, y.to(where)), own))
+    for a, b in zip(*results):
+        torch.testing.assert_close(a, b.cpu())
+
+
+@pytest.mark.parametrize("function", [
+    torch.erfc, torch.lgamma, torch.digamma, lambda x: torch.fmod(x, 0.3), lambda x: torch.remainder(x, -0.3),
+    lambda x: torch.nextafter(x, x + 1), lambda x: x.double().exp().sin(),
+])  # fmt: skip
+def test_functions_of_a_library(device, function):
+    x = floats(7, 300)
+    assert "form='items'" in source_of(function, x.to(device))
+    check(function, x, device=device)
+    check(lambda x: function(x.mT) + 1, x, device=device)

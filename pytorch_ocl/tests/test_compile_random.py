@@ -38,7 +38,8 @@ def test_checkpoints_with_eager_random_numbers(device, place):
     torch.compile(torch.sin)(torch.ones(2, device=device))  # the CPU's graphs stay as they are
     with torch._inductor.config.patch(fallback_random=True), no_eager_graphs():
         found = trained(torch.compile(two_blocks, fullgraph=True), place)
-    torch.testing.assert_close(found, trained(two_blocks, place))
+    # Sums whose terms nearly cancel; compiled and eager functions round differently.
+    torch.testing.assert_close(found, trained(two_blocks, place), rtol=2e-5, atol=2e-5)
 
 
 def test_checkpoints_draw_the_same_again(device):

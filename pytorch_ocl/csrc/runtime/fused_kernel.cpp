@@ -19,34 +19,36 @@ namespace pytorch_ocl {
 
 namespace {
 
-// How a kernel goes through its index space (dlprim/kernels/lib/fused.clh has the loops).
-enum class Form { elements, rows, columns };
+// How a kernel goes through its index space (dlprim/kernels/lib/fused_loops.clh has the loops). Items are elements of which
+// work-items of CPUs, too, do one each.
+enum class Form { elements, items, rows, columns };
 
 Form form_of(const std::string& name) {
   static const std::unordered_map<std::string, Form> forms{
-      {"elements", Form::elements}, {"rows", Form::rows}, {"columns", Form::columns}};
+      {"elements", Form::elements}, {"items", Form::items}, {"rows", Form::rows}, {"columns", Form::columns}};
   const auto found = forms.find(name);
-  TORCH_CHECK(found != forms.end(), "build_fused: expected the form elements, rows or columns, got ", name);
+  TORCH_CHECK(found != forms.end(), "build_fused: expected the form elements, items, rows or columns, got ", name);
   return found->second;
 }
 
 // Work-items of a fused kernel on one device.
 struct Geometry {
   Form form = Form::elements;
-  unsigned parts = 0;        // CPUs: work-items that share the index space; 0 on GPUs
+  unsigned parts = 0;  // CPUs: work-items that share the index space; 0 on GPUs
   unsigned compute_units = 1;
-  unsigned vector = 1;       // neighbouring elements of a work-item
-  unsigned local = 1;        // work-items of a group
+  unsigned vector = 1;  // neighbouring elements of a work-item
+  unsigned local = 1;  // work-items of a group
   unsigned row_items = 1, group_rows = 1;  // work-items of a row, rows of a group
-  std::int64_t tile = 0;     // of elements: the length of the rows that tiles are cut from; 0 without tiles
-  unsigned trips = 0;        // that a work-item makes along a row, so few that loops are unrolled; else 0
-  bool exact = false;        // trips end where the row does
+  bool single = false;  // CPUs: work-items do one element each
+  std::int64_t tile = 0;  // of elements: the length of the rows that tiles are cut from; 0 without tiles
+  unsigned trips = 0;  // that a work-item makes along a row, so few that loops are unrolled; else 0
+  bool exact = false;  // trips end where the row does
 };
 
 constexpr unsigned group_size = 256;
-constexpr unsigned cpu_parts = 4;       // work-items for each unit of a CPU
+constexpr unsigned cpu_parts = 4;  // work-items for each unit of a CPU
 constexpr unsigned unrolled_trips = 8;  // at most
-constexpr unsigned row_group = 128;     // work-items of a group with several rows
+constexpr unsigned row_group = 128;  // work-items of a group with several rows
 constexpr unsigned trips_wished = 2;
 constexpr unsigned tile_vectors = 8;  // side by side in a tile
 
@@ -74,20 +76,22 @@ Geometry geometry(const std::string& form, std::int64_t length, std::int64_t vec
   Geometry g;
   g.form = form_of(form);
   g.compute_units = info.compute_units;
+  g.local = largest_power(group_size, info.max_work_group);
   if (info.cpu && !as_gpu) {
-    g.parts = cpu_parts * info.compute_units;
+    if (g.form == Form::items) g.single = true;
+    else g.parts = cpu_parts * info.compute_units;
     return g;
   }
   g.vector = unsigned(vector);
-  g.local = largest_power(group_size, info.max_work_group);
   if (g.form == Form::rows) lay_out_rows(g, length, info);
-  if (g.form == Form::elements) g.tile = length;
+  if (g.form == Form::elements || g.form == Form::items) g.tile = length;
   return g;
 }
 
 // As dlprim/kernels/lib/fused.clh takes it.
 std::string options(const Geometry& g) {
   std::string text = "-DVECTOR=" + std::to_string(g.vector);
+  if (g.single) text += " -DITEMS";
   if (g.tile) text += " -DGROUP=" + std::to_string(g.local);
   if (g.form == Form::rows && !g.parts)
     text += " -DROW_ITEMS=" + std::to_string(g.row_items) + " -DGROUP_ROWS=" + std::to_string(g.group_rows) +
@@ -101,7 +105,7 @@ struct FusedKernel {
   std::vector<std::string> messages;  // of what the kernel may report
   Geometry geometry;
   std::unique_ptr<dlprim::Kernel> kernel;
-  std::mutex mutex;                           // of the next
+  std::mutex mutex;  // of the next
   std::unique_ptr<dlprim::Kernel> unaligned;  // for tensors that start within a vector, built when they come
 };
 

@@ -9,6 +9,7 @@ import sympy
 from torch._inductor.codegen.common import IndentedBuffer
 
 from pytorch_ocl.inductor import types
+from pytorch_ocl.inductor.overrides import BUILT_IN, BY_TYPE
 from pytorch_ocl.inductor.printer import print_index
 
 NAME = "KERNEL_NAME"  # stands for the kernel's name until it is known
@@ -21,6 +22,11 @@ _SECTIONS = {
     "RANDOM": r"random_",
     "SMALL_FLOATS": r"e[45]m[32]",
 }
+# Calls that CPUs' compilers make vectors of where work-items do one element each, but not within loops.
+_LIBRARY = re.compile(
+    rf"\b({'|'.join((*BUILT_IN, *BY_TYPE))}|lgamma_f32|modulo_(trunc|floor)_f\d+|pow|nextafter|ldexp|frexp|"
+    r"(special|spherical|airy|chebyshev|hermite|laguerre|legendre)_\w+)\("
+)
 # Fractions of sizes (printer.py).
 _REAL = [
     "#ifdef FP64",
@@ -122,6 +128,7 @@ def text(parts):
     with body.indent():
         _write_parts(body, parts)  # may need numbers that are not among the parameters yet
     buffers = first.buffers()
+    first.calls_library = bool(_LIBRARY.search(body.getvalue()))
     code.writelines(_definitions(parts, body.getvalue()))
     code.writeline(f"__kernel {'ROW_KERNEL ' if first.form == 'rows' else ''}void {NAME}(")
     # Those of one buffer may overlap; atomic operations also read what others write.

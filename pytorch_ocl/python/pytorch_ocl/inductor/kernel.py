@@ -17,7 +17,7 @@ from torch._inductor.utils import get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from pytorch_ocl.inductor import assembly, runtime, types, vectors
+from pytorch_ocl.inductor import assembly, runtime, stages, types, vectors
 from pytorch_ocl.inductor.overrides import OclOverrides
 from pytorch_ocl.inductor.printer import exceeds_int, is_real, is_symbol, print_float, print_index
 from pytorch_ocl.inductor.reductions import reduction
@@ -69,6 +69,7 @@ class OclKernel(SIMDKernel):
         self.accumulators = self.fetch_count = self.puts = self.checks = 0
         self.tile = 0  # see vectors.tile_width
         self.form = "elements" if not self.inside_reduction else "columns" if self._has_columns() else "rows"
+        self.calls_library = False  # for functions that no loop of a CPU has as vector code
         prefix = "r0_" if self.form == "rows" else "x"
         self.unit_tree = next(tree for tree in self.range_trees if tree.prefix == prefix)
         # Neighbours of short rows lie far apart.
@@ -396,20 +397,36 @@ class OclKernel(SIMDKernel):
 
     def _write_units(self, prefix, phase):
         """Reads what is fetched, does a phase for each unit, writes what it put."""
-        kind = self.index_dtype
         for part in (self.common_indexing, self.fetches):
             self.body.splice(part)
         if self.run:
             self.body.splice(self.checks_start)
-        self.body.writeline(f"{'EACH_OF_RUN' if self.run else 'EACH_UNIT'}({kind}) {{")
-        with self.body.indent():
-            self.body.writeline(f"const {kind} {prefix}index = {prefix}first + unit;")
-            for part in phase:
-                self.body.splice(part)
-        self.body.writeline("}")
+        staged = self.run and prefix == "x" and stages.split(*(part.getvalue().splitlines() for part in phase[1:]))
+        if staged:
+            self._write_stages(phase[0], *staged)
+        else:
+            self._write_each_unit("EACH_OF_RUN" if self.run else "EACH_UNIT", prefix, phase)
         self.body.splice(self.flushes)
         if self.run:
             self.body.splice(self.checks_end)
+
+    def _write_each_unit(self, loop, prefix, parts):
+        kind = self.index_dtype
+        self.body.writeline(f"{loop}({kind}) {{")
+        with self.body.indent():
+            self.body.writeline(f"const {kind} {prefix}index = {prefix}first + unit;")
+            for part in parts:
+                self.body.splice(part)
+        self.body.writeline("}")
+
+    def _write_stages(self, indexing, arrays, texts):
+        self.body.writeline(f"EACH_BLOCK({self.index_dtype}) {{")
+        with self.body.indent():
+            for kind, name in arrays:
+                self.body.writeline(f"{kind} kept_{name}[BLOCK];")
+            for lines in texts:
+                self._write_each_unit("EACH_IN_STAGE", "x", (indexing, "\n".join(lines)))
+        self.body.writeline("}")
 
     def _write_row_loop(self, phase):
         for part in (self.checks_start, self.loop_start):

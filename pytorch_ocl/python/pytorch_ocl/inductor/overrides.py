@@ -11,11 +11,12 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from pytorch_ocl.inductor import types
 
 # Functions of OpenCL C that take float or double.
-BUILT_IN = (
-    "exp2 expm1 tan sinh cosh asin acos atan asinh acosh atanh log log2 log10 log1p erfc copysign hypot fma"
-).split()
+BUILT_IN = ("erfc",)
 # Those of which lib/fused_values.clh has forms for CPUs.
-_BY_TYPE = ("exp", "erf", "tanh", "sqrt", "rsqrt", "atan2", "lgamma")
+BY_TYPE = (
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh "
+    "sqrt rsqrt hypot copysign fma erf lgamma"
+).split()
 _ROUNDING = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint"}
 # Functions of lib/math.clh and lib/special.clh that take numbers of one type, which the kernel defines.
 _SPECIAL = {
@@ -57,6 +58,10 @@ def _is_real(value):
     return types.is_real(value.dtype)
 
 
+def _as_long(x):
+    return f"(long){x}" if x.dtype == torch.float64 else f"long_f32({x})"
+
+
 def _joint_tag(*values):
     """The tag of the type that operands of an operation are promoted to."""
     dtype = values[0].dtype
@@ -84,7 +89,9 @@ class OclOverrides(OpOverrides):
         if x.dtype is not None and types.computed(x.dtype) == kind:
             return f"{x}" if x.dtype == torch.bool else x  # Inductor's bounds of bool are no numbers
         if x.dtype is not None and _is_real(x) and dtype.itemsize < 4 and not types.is_real(dtype):
-            return f"({kind})(long){x}"  # out of range: the low bits, as eager
+            return f"({kind}){_as_long(x)}"  # out of range: the low bits, as eager
+        if x.dtype is not None and _is_real(x) and dtype == torch.int64:
+            return _as_long(x)
         return f"({kind}){x}"
 
     @staticmethod
@@ -206,6 +213,10 @@ class OclOverrides(OpOverrides):
         return f"quotient_floor_{_joint_tag(a, b)}({a}, {b})"
 
     @staticmethod
+    def sigmoid(x):
+        return f"1.0 / (1.0 + exp(-{x}))" if x.dtype == torch.float64 else f"sigmoid_f32({x})"
+
+    @staticmethod
     def truncdiv(a, b):
         return f"quotient_trunc_{_joint_tag(a, b)}({a}, {b})"
 
@@ -285,8 +296,8 @@ def _built_in(name):
 
 def _by_type(name):
     def function(*values):
-        kind = "f64" if any(value.dtype == torch.float64 for value in values) else "f32"
-        return f"{name}_{kind}({', '.join(map(str, values))})"
+        kind = "" if any(value.dtype == torch.float64 for value in values) else "_f32"
+        return f"{name}{kind}({', '.join(map(str, values))})"
 
     return staticmethod(function)
 
@@ -299,13 +310,16 @@ def _turn(name):
         if getattr(x, "text", "").startswith(("sin(", "cos(")):
             bound = types.literal(-2.0, x.dtype)
             x = f"{x} < {bound} ? {bound} : {x}"
-        return f"{name}({x})"
+            return f"{name}({x})"
+        return by_type(x)
 
+    by_type = _by_type(name).__func__
     return staticmethod(function)
 
 
 def _rounding(name):
-    return staticmethod(lambda x: f"{name}({x})" if _is_real(x) else x)
+    by_type = _by_type(name).__func__
+    return staticmethod(lambda x: by_type(x) if _is_real(x) else x)
 
 
 def _shifted(name):
@@ -318,10 +332,10 @@ def _special(name):
 
 for _name in BUILT_IN:
     setattr(OclOverrides, _name, _built_in(_name))
+for _name in BY_TYPE:
+    setattr(OclOverrides, _name, _by_type(_name))
 for _name in ("sin", "cos"):
     setattr(OclOverrides, _name, _turn(_name))
-for _name in _BY_TYPE:
-    setattr(OclOverrides, _name, _by_type(_name))
 for _name, _function in _ROUNDING.items():
     setattr(OclOverrides, _name, _rounding(_function))
 for _name, _function in _SPECIAL.items():

@@ -10,13 +10,15 @@ import sympy
 from torch._inductor.utils import DeferredLineBase
 
 from pytorch_ocl.inductor import types
-from pytorch_ocl.inductor.overrides import BUILT_IN
+from pytorch_ocl.inductor.overrides import BUILT_IN, BY_TYPE
 
 _LONGEST_ROW = 2048
 _MOST_ARRAYS = 4  # of a kernel: they lie on a thread's stack
 # Functions, and elements that lie at random.
+_CHEAP = ("sqrt", "rsqrt", "copysign", "fma")
 _COSTLY = re.compile(
-    rf"^({'|'.join(BUILT_IN)})\(|^(exp|erf|erf_plus_one|tanh|atan2|lgamma)_f|^(power|special|random)_\w+\(|\w\[.*\btmp\d+"
+    rf"^({'|'.join(BUILT_IN)})\(|^({'|'.join({'erf_plus_one', 'sigmoid', *BY_TYPE}.difference(_CHEAP))})(_f32)?\(|"
+    r"^(power|special|random)_\w+\(|\w\[.*\btmp\d+"
 )
 _VARIABLE = re.compile(r"\btmp\d+\b")
 

@@ -40,7 +40,8 @@ class OclScheduling(SIMDScheduling):
         wrapper = V.graph.wrapper_code
         device = V.graph.get_current_device_or_throw().index or 0
         messages = tuple(kernel.messages)
-        key = f"{device} {messages} {kernel.form} {kernel.vector}\n{src_code}"
+        form = "items" if kernel.form == "elements" and kernel.calls_library else kernel.form
+        key = f"{device} {messages} {form} {kernel.vector}\n{src_code}"
         if key in wrapper.src_to_kernel:
             return wrapper.src_to_kernel[key]
         fused = get_fused_kernel_name(node_schedule, config.triton.descriptive_names)
@@ -48,7 +49,7 @@ class OclScheduling(SIMDScheduling):
         wrapper.src_to_kernel[key] = name
         text = FusedText(
             device=device,
-            form=kernel.form,
+            form=form,
             length=kernel.row_length(),
             vector=kernel.vector,
             messages=list(messages),
