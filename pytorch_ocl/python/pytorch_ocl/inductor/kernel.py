@@ -24,6 +24,7 @@ from pytorch_ocl.inductor.reductions import reduction
 from pytorch_ocl.inductor.row_values import RowValues
 
 _SHORT_ROW = 16  # elements up to which rows are reduced side by side
+_SHORT_ROW_OF_CPU = 47  # that fill no vectors
 
 
 class OclCSE(CSE):
@@ -68,14 +69,15 @@ class OclKernel(SIMDKernel):
         self.uses_atomics = False
         self.accumulators = self.fetch_count = self.puts = self.checks = 0
         self.tile = 0  # see vectors.tile_width
+        properties = torch.ocl.get_device_properties(self._device())
+        self.on_cpu = properties.type == "cpu" and not runtime.gpu_forms
         self.form = "elements" if not self.inside_reduction else "columns" if self._has_columns() else "rows"
+        self.in_strips = True  # nothing but numbers is reduced in this phase
         self.calls_library = False  # for functions that no loop of a CPU has as vector code
         prefix = "r0_" if self.form == "rows" else "x"
         self.unit_tree = next(tree for tree in self.range_trees if tree.prefix == prefix)
         # Neighbours of short rows lie far apart.
         single = self.form == "columns" and self._is_short()
-        properties = torch.ocl.get_device_properties(self._device())
-        self.on_cpu = properties.type == "cpu" and not runtime.gpu_forms
         self.row_values = RowValues(self)
         self.run = vectors.run_length(self.features, self.form) if in_runs and self.on_cpu else 0
         self.vector = 1 if single or self.run else vectors.width(self.form, self.features, self.unit_tree.numel)
@@ -83,7 +85,9 @@ class OclKernel(SIMDKernel):
         self.written = OrderedSet(dep.name for node in nodes for dep in node.read_writes.writes)
 
     def _is_short(self):
-        return V.graph.sizevars.statically_known_leq(self.features.reduction_numel, _SHORT_ROW)
+        length, sizes = self.features.reduction_numel, V.graph.sizevars
+        short = sizes.statically_known_leq(length, _SHORT_ROW_OF_CPU if self.on_cpu else _SHORT_ROW)
+        return short and not (self.on_cpu and sizes.statically_known_multiple_of(length, 32))
 
     def _has_columns(self):
         """Whether neighbouring elements of what is reduced belong to different rows, or rows are short."""
@@ -117,6 +121,11 @@ class OclKernel(SIMDKernel):
         """A row's variables outside of loops stay known within the following ones."""
         if not self.inside_reduction and self.form != "columns":
             self.beyond_loops.add(variable)
+
+    @property
+    def row_results(self):
+        """Variables that are the same in a loop over a row of a CPU."""
+        return self.beyond_loops if self.on_cpu else ()
 
     def number(self, expr, wanted):
         """The text of an index expression whose value is wanted as a dtype, and its own dtype: int64 where int may not
@@ -288,6 +297,7 @@ class OclKernel(SIMDKernel):
             self.scratch.append(how.kind)
             return
         self.loop_start.writeline(f"ACCUMULATOR({how.kind}, {accumulator})")
+        self.in_strips = False
         self.compute.writeline(how.update.format(acc=f"AT({accumulator})", **values))
         kind = how.whole or how.kind
         self.scratch.append(kind)
@@ -386,6 +396,7 @@ class OclKernel(SIMDKernel):
         for part in (*phase, *fetches, *loops, self.row_stores):
             part.clear()
         self.fetched.clear()
+        self.in_strips = True
         self.row_values.end_loop()
         if self.inside_reduction or self.form == "columns":
             self.cse.invalidate(self.beyond_loops)
@@ -435,10 +446,13 @@ class OclKernel(SIMDKernel):
         for part in (self.checks_end, self.loop_end, self.row_stores):
             self.body.splice(part)
 
+    def _block(self):
+        return "STRIP" if self.in_strips else "LANES"
+
     def _write_row_blocks(self, phase, reduces):
         kind = self.index_dtype
         if reduces:
-            self.body.writeline(f"REDUCE_ROW({kind}, r0_numel) {{")
+            self.body.writeline(f"REDUCE_ROW({kind}, r0_numel, {self._block()}) {{")
             self.body.splice(self.block_start)
         self.body.writeline(f"EACH_IN_BLOCK({kind}) {{" if reduces else f"EACH_IN_ROW({kind}, r0_numel) {{")
         with self.body.indent():
@@ -451,7 +465,8 @@ class OclKernel(SIMDKernel):
 
     def _write_row_runs(self, phase, reduces):
         kind, loop = self.index_dtype, "REDUCE_RUNS" if reduces else "RUNS_IN_ROW"
-        self.body.writeline(f"{loop}({kind}, r0_numel, {self.index_to_str(self.run)}) {{")
+        block = f", {self._block()}" if reduces else ""
+        self.body.writeline(f"{loop}({kind}, r0_numel, {self.index_to_str(self.run)}{block}) {{")
         with self.body.indent():
             self.body.writeline(f"TRIP({kind}, r0_numel)")
             for part in (self.block_start, self.common_indexing):

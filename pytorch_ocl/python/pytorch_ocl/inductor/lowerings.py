@@ -45,6 +45,11 @@ def is_ocl_cpu(device):
     return torch.ocl.get_device_properties(device).type == "cpu"
 
 
+def _is_on_cpu(x, *_):
+    """Of two values, the largest and its place, no vectors are made."""
+    return is_ocl_cpu(x.get_device())
+
+
 def _runs_on_ocl_cpu():
     """Whether what is lowered now is computed on a CPU's OpenCL device."""
     return is_ocl_cpu(getattr(V.graph.current_node.meta.get("val"), "device", None))
@@ -108,3 +113,5 @@ def register() -> None:
     _replace(lowering, "use_scatter_fallback", _scatters_eagerly)
     _keep_dtype(aten.bernoulli.p)
     _run_eagerly(aten.nextafter.default, _is_narrow_nextafter)
+    for operator in (aten.argmax.default, aten.argmin.default, aten.max.dim, aten.min.dim):
+        _run_eagerly(operator, _is_on_cpu)
