@@ -28,7 +28,7 @@ class _Line:
     name: str
     uses: set
     cost: int
-    constant: bool
+    constant: bool  # and cheap: written again where it is needed
 
 
 def _parsed(text):
@@ -39,7 +39,8 @@ def _parsed(text):
     kind, name, value = match.groups()
     cost = 1 + sum(_COSTS.get(call, 0) for call in _CALL.findall(value)) + 6 * value.count(" / ")
     uses = set(_VARIABLE.findall(value))
-    return _Line(text.strip(), kind, name, uses, cost, not uses and "[" not in value)
+    constant = not uses and not re.search(r"\[|\brandom_", value)
+    return _Line(text.strip(), kind, name, uses, cost, constant)
 
 
 def _cut(lines):
