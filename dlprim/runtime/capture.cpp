@@ -35,14 +35,21 @@ std::uint64_t gathered(std::uint64_t n) {
 std::atomic<std::uint64_t> placeholders_made{0};
 }  // namespace
 
-Capture::Capture(Queue& queue, std::shared_ptr<MemoryPool> pool)
+Capture::Capture(Queue& queue, std::shared_ptr<MemoryPool> pool, Later)
     : queue_(queue), pool_(std::move(pool)), tie_(std::make_shared<CaptureTie>()) {
+  static std::atomic<std::uint64_t> made{0};
+  id_ = ++made;
   if (!pool_) pool_ = std::make_shared<MemoryPool>(queue);
   if (&pool_->queue().device() != &queue.device()) throw Error("[graph] the memory pool is of another device");
   pool_->add_queue(queue);
-  tie_->capture = this;
+}
+
+Capture::Capture(Queue& queue, std::shared_ptr<MemoryPool> pool) : Capture(queue, std::move(pool), Later()) { begin(); }
+
+void Capture::begin() {
   if (Recording::current()) throw Error("[graph] this thread records already");
-  if (!queue.begin_capture(*this)) throw Error("[graph] the stream is being captured already");
+  tie_->capture = this;
+  if (!queue_.begin_capture(*this)) throw Error("[graph] the stream is being captured already");
 }
 
 Capture::~Capture() {
@@ -61,8 +68,6 @@ void Capture::end() noexcept {
   }
   queue_.end_capture(*this);
   for (Queue* queue : joined_) queue->end_capture(*this);
-  std::lock_guard guard(mutex_);
-  ended_ = true;
 }
 
 void Capture::join(CaptureTie& tie, Queue& queue) {
@@ -110,15 +115,30 @@ void Capture::finish() {
       throw Error("[graph] random numbers of this kind cannot be drawn in a graph");
 }
 
-void Capture::replay(std::span<const std::uint64_t> numbers) {
+void Capture::replay(std::span<const std::uint64_t> numbers, Queue& in) {
+  pool_->add_queue(in);
   std::lock_guard guard(mutex_);
+  if (const CapturePin outer(in); outer) {
+    outer->keep(pool_);
+    for (const auto& [status, message] : messages_) outer->add_message(*status, message);
+  }
   for (const Place& place : places_) std::memcpy(place.value, &numbers[place.number], sizeof(std::uint64_t));
-  for (const char* message : messages_) queue_.status().arm(message);
-  commands_.run(queue_);
+  for (const auto& [status, message] : messages_) {
+    status->arm(message);
+    in.status().watch(*status);
+  }
+  commands_.run(in);
 }
 
-void Capture::expect_open() const {
-  if (ended_) throw Error("[graph] the capture ended while another thread used its stream");
+void Capture::keep(std::shared_ptr<MemoryPool> pool) {
+  std::lock_guard guard(mutex_);
+  kept_.push_back(std::move(pool));
+}
+
+BufferRef Capture::zeroed_counters() {
+  std::lock_guard guard(mutex_);
+  if (!counters_()) counters_ = Queue::new_counters(queue_.device());
+  return {counters_(), 0};
 }
 
 // Before the allocator may give it back to the driver.
@@ -129,7 +149,6 @@ void Capture::hold(std::span<const BufferRef> buffers) {
 
 void Capture::add_launch(Kernel& kernel, const NDRange& range, std::span<const detail::Argument> arguments) {
   std::lock_guard guard(mutex_);
-  expect_open();
   for (const detail::Argument& argument : arguments)
     if (argument.kind == detail::Argument::buffers) hold({static_cast<const BufferRef*>(argument.data), argument.size});
   commands_.add_launch(kernel, range, arguments);
@@ -137,7 +156,6 @@ void Capture::add_launch(Kernel& kernel, const NDRange& range, std::span<const d
 
 void Capture::add_copy(BufferRef to, BufferRef from, std::size_t bytes) {
   std::lock_guard guard(mutex_);
-  expect_open();
   const BufferRef both[] = {to, from};
   hold(both);
   commands_.add_copy(to, from, bytes);
@@ -145,14 +163,13 @@ void Capture::add_copy(BufferRef to, BufferRef from, std::size_t bytes) {
 
 void Capture::add_fill(BufferRef to, const void* pattern, std::size_t pattern_bytes, std::size_t bytes) {
   std::lock_guard guard(mutex_);
-  expect_open();
   hold({&to, 1});
   commands_.add_fill(to, pattern, pattern_bytes, bytes);
 }
 
-void Capture::add_message(const char* message) {
+void Capture::add_message(QueueStatus& status, const char* message) {
   std::lock_guard guard(mutex_);
-  messages_.insert(message);
+  messages_.emplace(&status, message);
 }
 
 void Capture::fail(const char* why) {

@@ -82,7 +82,7 @@ void fit(std::size_t* local, int dims, std::size_t most) {
 }  // namespace
 
 void launch(Queue& queue, Kernel& kernel, const NDRange& range, Traffic traffic, std::span<const Argument> arguments) {
-  if (Capture* capture = queue.capture()) return capture->add_launch(kernel, range, arguments);
+  if (const CapturePin capture(queue); capture) return capture->add_launch(kernel, range, arguments);
   queue.admit();
   if (Recording* recording = Recording::current()) recording->add_launch(queue, kernel, range, arguments);
   const bool profiled = Profiler::enabled();

@@ -62,6 +62,7 @@ struct Block {
   Block *previous = nullptr, *next = nullptr;
   std::set<Queue*> other_queues{};  // that used it besides the segment's own
   int pending = 0;  // events to be reached before it is free
+  std::uint64_t capture = 0;  // that it was allocated in
 };
 
 void MemoryStat::add(std::int64_t amount) noexcept {
@@ -191,6 +192,7 @@ struct Allocator::Pool {
     auto segment = std::make_unique<Segment>();
     segment->buffer = new_buffer(bytes, queue);
     if (!segment->buffer()) return nullptr;
+    if (pool != 0) check(clFinish(queue.handle()), "clFinish");  // it may be used first by another queue
     segment->device = &device, segment->memory = segment->buffer(), segment->size = bytes;
     segment->queue = queue.id(), segment->pool = pool, segment->small = is_small;
     if (!address::publish(*segment)) return nullptr;
@@ -241,6 +243,9 @@ Allocator::Allocator(Device& device) : device_(device), pool_(std::make_unique<P
 Allocator::~Allocator() = default;
 
 Block* Allocator::allocate(std::size_t bytes, Queue& queue) {
+  std::shared_ptr<MemoryPool> own;  // may be the last that holds it: then it ends without the lock
+  std::uint64_t captured = 0;
+  if (const CapturePin capture(queue); capture) own = capture->pool(), captured = capture->id();
   Pool& pool = *pool_;
   std::lock_guard guard(pool.mutex);
   if (bytes > pool.capacity()) pool.exhausted(bytes);
@@ -248,7 +253,6 @@ Block* Allocator::allocate(std::size_t bytes, Queue& queue) {
   Recording* recording = Recording::current();
   if (recording)
     if (Block* kept = recording->take(size, queue)) return kept;
-  const MemoryPool* own = queue.capture() ? &queue.capture()->pool() : nullptr;
   Queue& user = own ? own->queue() : queue;
   const std::int64_t number = own ? own->id() : 0;
   if (!pool.waiting.empty()) pool.collect_waiting(false);
@@ -263,6 +267,7 @@ Block* Allocator::allocate(std::size_t bytes, Queue& queue) {
   pool.split(block, size);
   block->used = true;
   block->requested = bytes;
+  block->capture = captured;
   if (&user != &queue) block->other_queues.insert(&queue);
   pool.stats.allocations.add(1);
   pool.stats.allocated_bytes.add(std::int64_t(block->size));
@@ -284,7 +289,7 @@ void Allocator::release(Block* block) noexcept {
   pool.stats.requested_bytes.add(-std::int64_t(block->requested));
   try {
     for (Queue* queue : block->other_queues) {
-      if (block->segment->pool != 0 && queue->capture()) continue;  // replayed in the pool's order
+      if (const CapturePin capture(*queue); capture && capture->id() == block->capture) continue;  // in one order
       pool.waiting.emplace_back(queue->mark_enqueued(), block);
       block->pending++;
     }
@@ -308,22 +313,24 @@ void Allocator::end_pool(std::int64_t pool) noexcept {
   }
 }
 
-MemoryPool::MemoryPool(Queue& queue) : queues_{&queue} {
+MemoryPool::MemoryPool(Queue& queue) : queue_(queue) {
   static std::atomic<std::int64_t> made{0};
   id_ = ++made;
 }
 
 void MemoryPool::add_queue(Queue& queue) {
   std::lock_guard guard(mutex_);
-  if (std::ranges::find(queues_, &queue) == queues_.end()) queues_.push_back(&queue);
+  if (&queue != &queue_ && std::ranges::find(others_, &queue) == others_.end()) others_.push_back(&queue);
 }
 
 // Later work of the first queue comes after what that still does with the memory, but not after the others'.
 MemoryPool::~MemoryPool() {
-  try {
-    for (std::size_t i = 1; i < queues_.size(); i++) queues_[i]->mark_enqueued().wait();
-  } catch (const std::exception&) {
-    // The device has failed: nothing that runs on it can use the memory any more.
+  for (Queue* other : others_) {
+    try {
+      other->mark_enqueued().wait();
+    } catch (const std::exception&) {
+      // The device has failed: nothing that runs on it can use the memory any more.
+    }
   }
   queue().device().allocator().end_pool(id_);
 }

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstring>
+#include <thread>
 
 #include "builders.hpp"
 #include "deferred_event.hpp"
@@ -84,23 +85,25 @@ Queue::~Queue() { delete status_.load(); }
 
 // Kernels of a capture run in its queue.
 QueueStatus& Queue::status() {
-  if (Capture* capture = this->capture(); capture && &capture->queue() != this) return capture->queue().status();
+  if (const CapturePin capture(*this); capture && &capture->queue() != this) return capture->queue().status();
   if (QueueStatus* known = status_.load(std::memory_order_acquire)) return *known;
   std::call_once(status_once_, [this] { status_.store(new QueueStatus(*this), std::memory_order_release); });
   return *status_.load();
 }
 
 BufferRef Queue::zeroed_counters() {
-  if (Capture* capture = this->capture(); capture && &capture->queue() != this)
-    return capture->queue().zeroed_counters();
-  std::call_once(counters_once_, [this] {
-    std::vector<cl_uint> zeros(std::size_t(counters), 0);
-    cl_int code = CL_SUCCESS;
-    counters_ = cl::Buffer(clCreateBuffer(device_.context()(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
-                                          zeros.size() * sizeof(cl_uint), zeros.data(), &code));
-    check(code, "clCreateBuffer");
-  });
+  if (const CapturePin capture(*this); capture) return capture->zeroed_counters();
+  std::call_once(counters_once_, [this] { counters_ = new_counters(device_); });
   return {counters_(), 0};
+}
+
+cl::Buffer Queue::new_counters(Device& device) {
+  std::vector<cl_uint> zeros(std::size_t(counters), 0);
+  cl_int code = CL_SUCCESS;
+  cl::Buffer made(clCreateBuffer(device.context()(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                 zeros.size() * sizeof(cl_uint), zeros.data(), &code));
+  check(code, "clCreateBuffer");
+  return made;
 }
 
 void Queue::check_status() {
@@ -109,8 +112,11 @@ void Queue::check_status() {
 }
 
 Event Queue::record() {
-  const Capture* capture = this->capture();
-  return capture ? Event(capture->tie()) : mark_enqueued();
+  {
+    const CapturePin capture(*this);
+    if (capture) return Event(capture->tie());
+  }
+  return mark_enqueued();
 }
 
 // Memory is given back with events: errors of commands are left to other calls.
@@ -144,12 +150,13 @@ bool Queue::begin_capture(Capture& capture) noexcept {
 
 void Queue::end_capture(Capture& capture) noexcept {
   Capture* ended = &capture;
-  capture_.compare_exchange_strong(ended, nullptr);
+  if (!capture_.compare_exchange_strong(ended, nullptr)) return;
+  while (capture_pins_ > 0) std::this_thread::yield();
 }
 
 void Queue::run_once(const char* what) {
   Recording::refuse(what);
-  if (Capture* capture = this->capture()) capture->fail(what);
+  if (const CapturePin capture(*this); capture) capture->fail(what);
 }
 
 void Queue::wait_in_driver(const Event& event) {
@@ -331,7 +338,7 @@ void Queue::await_room(std::int64_t number) {
 
 void Queue::copy(BufferRef to, BufferRef from, std::size_t bytes) {
   if (bytes == 0 || (to.memory == from.memory && to.offset == from.offset)) return;
-  if (Capture* capture = this->capture()) return capture->add_copy(to, from, bytes);
+  if (const CapturePin capture(*this); capture) return capture->add_copy(to, from, bytes);
   if (Recording* recording = Recording::current()) recording->add_copy(*this, to, from, bytes);
   admit();
   run([this, to, from, bytes] {
@@ -354,7 +361,7 @@ void Queue::fill(BufferRef to, const void* pattern, std::size_t pattern_bytes, s
   for (; pattern_bytes <= 2 && whole(2 * pattern_bytes); pattern_bytes *= 2)
     std::memcpy(kept.data() + pattern_bytes, kept.data(), pattern_bytes);
   pattern = kept.data();
-  if (Capture* capture = this->capture()) return capture->add_fill(to, pattern, pattern_bytes, bytes);
+  if (const CapturePin capture(*this); capture) return capture->add_fill(to, pattern, pattern_bytes, bytes);
   if (Recording* recording = Recording::current()) recording->add_fill(*this, to, pattern, pattern_bytes, bytes);
   admit();
   run([this, to, kept, pattern_bytes, bytes] {

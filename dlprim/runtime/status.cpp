@@ -3,6 +3,8 @@
 #include <dlprim/runtime/recording.hpp>
 #include <dlprim/runtime/status.hpp>
 
+#include <algorithm>
+
 namespace dlprim {
 
 namespace {
@@ -20,14 +22,29 @@ QueueStatus::QueueStatus(Queue& queue) : queue_(queue) {
 int QueueStatus::arm(const char* message) {
   armed_.store(true, std::memory_order_relaxed);
   if (Recording* recording = Recording::current()) recording->add_message(message);
-  if (Capture* capture = queue_.capture()) capture->add_message(message);
+  if (const CapturePin capture(queue_); capture) capture->add_message(*this, message);
   std::lock_guard guard(mutex_);
   auto [entry, added] = codes_.try_emplace(message, int(messages_.size()) + 1);
   if (added) messages_.push_back(message);
   return entry->second;
 }
 
+void QueueStatus::watch(QueueStatus& other) {
+  std::lock_guard guard(mutex_);
+  if (&other != this && std::ranges::find(watched_, &other) == watched_.end()) watched_.push_back(&other);
+}
+
 void QueueStatus::check() {
+  std::vector<QueueStatus*> watched;
+  {
+    std::lock_guard guard(mutex_);
+    watched = watched_;
+  }
+  for (QueueStatus* other : watched) other->check_own();
+  check_own();
+}
+
+void QueueStatus::check_own() {
   if (!armed_.load(std::memory_order_relaxed)) return;
   armed_.store(false);
   cl_int status[4] = {};

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Graphs: torch.ocl.OCLGraph, torch.ocl.graph, make_graphed_callables; torch.accelerator.Graph where there is one."""
 
+import contextlib
 import gc
+import threading
 
 import pytest
 import torch
@@ -433,6 +435,130 @@ def test_streams_that_fork_and_join(device):
         event.wait()
 
 
+def test_other_threads_use_the_stream_meanwhile(device):
+    x, ended = torch.zeros(1000, device=device), threading.Event()
+
+    def work():
+        while not ended.is_set():
+            try:
+                y = torch.ones(1000, device=device).sin() * 2
+                z = torch.rand(100, device=device)
+            except RuntimeError:  # random numbers, where the capture failed or ended before
+                continue
+            del y, z
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in range(60):
+        graph = torch.ocl.OCLGraph()
+        graph.capture_begin()
+        y = x + 1
+        if number % 3 == 0:
+            with contextlib.suppress(RuntimeError):
+                x.sum().item()
+        with contextlib.suppress(RuntimeError):
+            graph.capture_end()
+            graph.replay()
+        del graph, y
+    ended.set()
+    for thread in threads:
+        thread.join()
+    graph, y = captured(lambda: x + 1)
+    graph.replay()
+    assert y.cpu().eq(1).all()
+
+
+def test_others_keep_their_streams(device):
+    x, results = torch.full((100,), 3.0, device=device), []
+    with torch.ocl.graph(torch.ocl.OCLGraph()):
+        x + 1
+        thread = threading.Thread(target=lambda: results.append((x * 5).cpu()))
+        thread.start()
+        thread.join()
+    assert results[0].eq(15).all()
+
+
+def test_a_graph_within_another_is_kept(device):
+    x, outer = torch.zeros(1000, device=device), torch.ocl.OCLGraph()
+    inner, _ = captured(lambda: x.copy_((x + 1).sin() + 1))
+    with torch.ocl.graph(outer):
+        inner.replay()
+    del inner
+    gc.collect()
+    torch.ocl.empty_cache()
+    others = [torch.zeros(1000, device=device) for _ in range(50)]
+    outer.replay()
+    assert all(other.cpu().eq(0).all() for other in others) and x.cpu().ne(0).all()
+
+
+def test_memory_that_another_stream_uses(device):
+    side, large = torch.ocl.Stream(), torch.ones(1 << 22, device=device)
+    torch.ocl.synchronize()
+    graph, y = captured(lambda: large * 1)
+    graph.replay()
+    torch.ocl.synchronize()
+    with torch.ocl.stream(side):
+        for _ in range(10):
+            large = large.sin().cos()
+        z = y + 0
+        y.record_stream(side)
+        second = torch.ocl.OCLGraph()
+        second.capture_begin()
+        del y
+        second.capture_end()
+    del graph
+    others = [torch.full((1 << 22,), 7.0, device=device) for _ in range(3)]
+    torch.ocl.synchronize()
+    assert z.cpu().eq(1).all() and others[0].cpu().eq(7).all()
+
+
+@pytest.mark.skipif(not inductor.is_tested(), reason="graphs run eagerly with this version of PyTorch")
+def test_recordings_of_compiled_functions_are_not_captured(device):
+    torch._dynamo.reset()
+    x = torch.randn(64, 64, device=device)
+
+    def compile_and_capture():
+        function = torch.compile(lambda x: (x.sin() @ x).softmax(-1).sum(0) + 1, mode="reduce-overhead")
+        for _ in range(5):
+            function(x)
+        return captured(lambda: function(x))
+
+    graph, y = compile_and_capture()
+    torch._dynamo.reset()
+    gc.collect()
+    others = [torch.zeros(64 * 64, device=device) for _ in range(200)]
+    graph.replay()
+    torch.testing.assert_close(y, (x.sin() @ x).softmax(-1).sum(0) + 1)
+    assert all(other.cpu().eq(0).all() for other in others)
+
+
+def test_results_that_need_no_gradient(device):
+    weight = torch.ones(3, device=device, requires_grad=True)
+
+    def work(x):
+        return x * weight, x.detach() + 1
+
+    x = torch.ones(3, device=device, requires_grad=True)
+    found = torch.ocl.make_graphed_callables(work, (x,))(x)
+    assert [f.requires_grad for f in found] == [True, False]
+    with torch.no_grad():
+        eval_only = torch.ocl.make_graphed_callables(lambda x: x * 2, (torch.ones(3, device=device),))
+    assert not eval_only(torch.ones(3, device=device)).requires_grad
+
+
+def test_graphed_callables_of_another_device(device):
+    if torch.ocl.device_count() < 2:
+        pytest.skip("there is one device")
+    model = torch.nn.Linear(2, 2).to("ocl:1")
+    x = torch.ones(1, 2, device="ocl:1", requires_grad=True)
+    wanted = [model(x * 2).detach().clone(), torch.autograd.grad(model(x * 2).sum(), x)[0]]
+    graphed = torch.ocl.make_graphed_callables(model, (torch.zeros_like(x, requires_grad=True),))
+    out = graphed(x * 2)
+    torch.testing.assert_close([out.detach(), torch.autograd.grad(out.sum(), x)[0]], wanted)
+    assert torch.ocl.current_device() == 0
+
+
 def test_a_bad_index_is_reported(device):
     x, i = torch.zeros(10, device=device), torch.zeros(1, dtype=torch.long, device=device)
     graph, _ = captured(lambda: x[i])
@@ -442,6 +568,10 @@ def test_a_bad_index_is_reported(device):
     graph.replay()
     with pytest.raises(IndexError, match="99"):
         torch.ocl.synchronize()
+    with torch.ocl.stream(torch.ocl.Stream()):
+        graph.replay()
+        with pytest.raises(IndexError, match="99"):
+            torch.ocl.current_stream().synchronize()
 
 
 def test_dump(device, tmp_path):

@@ -39,7 +39,7 @@ void OclGenerator::set_offset(std::uint64_t offset) { set_philox({philox("set_of
 std::uint64_t OclGenerator::get_offset() const { return philox("get_offset").offset; }
 
 PhiloxState OclGenerator::philox(const char* call) const {
-  GraphCapture* capture = GraphCapture::current(device());
+  const CurrentGraph capture(device());
   if (!capture) return state_;
   const PhiloxState state = translated([&] { return capture->state(const_cast<OclGenerator&>(*this)); });
   TORCH_CHECK(!call || !dlprim::Capture::is_placeholder(state.seed), call,
@@ -49,7 +49,7 @@ PhiloxState OclGenerator::philox(const char* call) const {
 
 void OclGenerator::set_philox(PhiloxState state) {
   translated([&] {
-    if (GraphCapture* capture = GraphCapture::current(device())) capture->set_state(*this, state);
+    if (const CurrentGraph capture(device()); capture) capture->set_state(*this, state);
     else state_ = GraphCapture::last(state);
   });
 }
@@ -76,7 +76,7 @@ c10::intrusive_ptr<c10::TensorImpl> OclGenerator::get_state() const {
 }
 
 PhiloxState OclGenerator::reserve(std::uint64_t counters) {
-  if (GraphCapture* capture = GraphCapture::current(device())) return capture->draw(*this, counters);
+  if (const CurrentGraph capture(device()); capture) return capture->draw(*this, counters);
   current_queue(device()).run_once("it draws random numbers");
   const PhiloxState start = state_;
   state_.offset += counters;
@@ -106,7 +106,7 @@ PhiloxState reserve_philox(const std::optional<at::Generator>& generator, std::u
 }
 
 PhiloxState philox_again(c10::Device device, PhiloxState drawn) {
-  GraphCapture* capture = GraphCapture::current(device);
+  const CurrentGraph capture(device);
   return translated([&] { return capture ? capture->draw_again(drawn) : GraphCapture::last(drawn); });
 }
 

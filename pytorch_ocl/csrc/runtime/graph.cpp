@@ -62,6 +62,9 @@ void OclGraph::capture_end() {
     }
   });
   captured_ = true;
+  if (capture_->commands().size() == 0)
+    TORCH_WARN("The OCL Graph is empty. This usually means that the graph was attempted to be captured on wrong device "
+               "or stream.");
 }
 
 const GraphCapture& OclGraph::captured(const char* call) const {
@@ -77,14 +80,8 @@ void OclGraph::instantiate() {
 void OclGraph::replay() {
   captured("replay");
   translated([&] {
-    dlprim::Queue& own = capture_->queue();
-    dlprim::Queue& now = current_queue(c10::Device(device_type, c10::DeviceIndex(own.device().index())));
-    if (&now == &own) return capture_->replay();
-    now.run_once("a graph of another stream is replayed in it");
-    own.run_once("it is replayed while another graph captures its stream");
-    own.wait(now.record());
-    capture_->replay();
-    now.wait(own.record());
+    const c10::Device device(device_type, c10::DeviceIndex(capture_->queue().device().index()));
+    capture_->replay(current_queue(device));
   });
 }
 

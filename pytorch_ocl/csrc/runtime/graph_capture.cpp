@@ -39,18 +39,27 @@ std::atomic<int> alive{0};
 }  // namespace
 
 GraphCapture::GraphCapture(dlprim::Queue& queue, std::shared_ptr<dlprim::MemoryPool> pool)
-    : Capture(queue, std::move(pool)) {
+    : Capture(queue, std::move(pool), Later()) {
   alive++;
+  try {
+    begin();
+  } catch (...) {
+    alive--;
+    throw;
+  }
 }
 
 GraphCapture::~GraphCapture() {
+  end();
   alive--;
   std::lock_guard guard(names().mutex);
   for (std::uint64_t name : names_) names().all.erase(name);
 }
 
-GraphCapture* GraphCapture::current(c10::Device device) {
-  return alive ? dynamic_cast<GraphCapture*>(current_queue(device).capture()) : nullptr;
+CurrentGraph::CurrentGraph(c10::Device device) {
+  if (!alive) return;
+  pin_.emplace(current_queue(device));
+  graph_ = dynamic_cast<GraphCapture*>(pin_->get());
 }
 
 GraphCapture::Generator& GraphCapture::entry(OclGenerator& generator) {
@@ -121,10 +130,9 @@ PhiloxState GraphCapture::last(PhiloxState drawn) {
   return {named.start->state.seed, named.start->state.offset + named.offset};
 }
 
-void GraphCapture::replay() {
-  if (queue().capture() && (draws() || !generators_.empty()))
-    queue().run_once("a graph that draws random numbers is replayed in it");
-  std::lock_guard draws_guard(draws_mutex_);
+// What was captured changes no more: of the locks, a generator's comes first.
+void GraphCapture::replay(dlprim::Queue& in) {
+  if (in.capture() && draws()) in.run_once("a graph that draws random numbers is replayed in it");
   std::vector<std::uint64_t> numbers;
   for (auto& [key, each] : generators_) {
     std::lock_guard guard(each.generator->mutex_);
@@ -148,7 +156,7 @@ void GraphCapture::replay() {
       numbers.push_back(draw.start->state.seed), numbers.push_back(draw.start->state.offset + draw.offset);
     }
   }
-  Capture::replay(numbers);
+  Capture::replay(numbers, in);
 }
 
 }  // namespace pytorch_ocl

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "generator.hpp"
 
@@ -23,8 +24,6 @@ class GraphCapture final : public dlprim::Capture {
  public:
   explicit GraphCapture(dlprim::Queue& queue, std::shared_ptr<dlprim::MemoryPool> pool);
   ~GraphCapture() override;
-  /// The capture of a device's current stream, or null. Makes no device ready for use.
-  static GraphCapture* current(c10::Device device);
 
   // Hold the generator's mutex.
   /// What kernels are given for a state, until replay() knows it.
@@ -39,8 +38,8 @@ class GraphCapture final : public dlprim::Capture {
   /// there was none.
   static PhiloxState last(PhiloxState drawn);
 
-  bool draws() const noexcept { return !draws_.empty(); }
-  void replay();
+  bool draws() const noexcept { return !generators_.empty() || !draws_.empty(); }
+  void replay(dlprim::Queue& in);
 
  private:
   using Start = std::shared_ptr<ReplayStart>;
@@ -60,6 +59,18 @@ class GraphCapture final : public dlprim::Capture {
   std::vector<Position> draws_;  // in the order of their placeholders
   std::map<OclGenerator*, Generator> generators_;
   std::vector<std::uint64_t> names_;  // of positions that others may ask for
+};
+
+/// The capture of a device's current stream, held for short; none of devices that were not used yet.
+class CurrentGraph {
+ public:
+  explicit CurrentGraph(c10::Device device);
+  explicit operator bool() const noexcept { return graph_; }
+  GraphCapture* operator->() const noexcept { return graph_; }
+
+ private:
+  std::optional<dlprim::CapturePin> pin_;
+  GraphCapture* graph_ = nullptr;
 };
 
 }  // namespace pytorch_ocl

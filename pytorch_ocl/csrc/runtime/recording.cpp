@@ -158,9 +158,9 @@ std::tuple<bool, std::vector<at::Tensor>> replay(std::int64_t number, std::vecto
   return translated([&]() -> std::tuple<bool, std::vector<at::Tensor>> {
     const auto graph = graph_of(number);
     dlprim::Recording& recording = graph->recording;
-    if (&current_queue(c10::Device(device_type, c10::DeviceIndex(recording.queue().device().index()))) !=
-        &recording.queue())
-      return {false, {}};
+    const c10::Device where(device_type, c10::DeviceIndex(recording.queue().device().index()));
+    // A graph of the program's own does not keep a recording's memory.
+    if (&current_queue(where) != &recording.queue() || recording.queue().capture()) return {false, {}};
     std::vector<dlprim::BufferRef> given;
     given.reserve(inputs.size() + graph->results.size());
     for (const at::Tensor& input : inputs) given.push_back(extent(input).start);

@@ -35,8 +35,10 @@ class Capture {
   static bool is_placeholder(std::uint64_t number) noexcept;
   /// Ends the capture. Throws Error where something could not be noted, or a placeholder is nowhere an argument.
   void finish();
-  /// Runs the commands in their queue. `numbers` are those of the placeholders. Throws as commands do. Thread-safe.
-  void replay(std::span<const std::uint64_t> numbers);
+  /// Runs the commands, in any queue of the device. `numbers` are those of the placeholders. Throws as commands do.
+  /// Thread-safe.
+  void replay(std::span<const std::uint64_t> numbers, Queue& in);
+  void replay(std::span<const std::uint64_t> numbers) { replay(numbers, queue_); }
 
   Queue& queue() const noexcept { return queue_; }
   const CommandList& commands() const noexcept { return commands_; }
@@ -45,14 +47,22 @@ class Capture {
   void add_launch(Kernel& kernel, const NDRange& range, std::span<const detail::Argument> arguments);
   void add_copy(BufferRef to, BufferRef from, std::size_t bytes);
   void add_fill(BufferRef to, const void* pattern, std::size_t pattern_bytes, std::size_t bytes);
-  void add_message(const char* message);
+  void add_message(QueueStatus& status, const char* message);
   [[noreturn]] void fail(const char* why);
-  MemoryPool& pool() const noexcept { return *pool_; }
+  const std::shared_ptr<MemoryPool>& pool() const noexcept { return pool_; }
+  std::uint64_t id() const noexcept { return id_; }  ///< from 1
+  BufferRef zeroed_counters();
+  void keep(std::shared_ptr<MemoryPool> pool);  ///< of a capture that is replayed in this one
   const std::shared_ptr<CaptureTie>& tie() const noexcept { return tie_; }
   /// Has `queue` captured as well. Throws Error where the capture has ended or cannot have that.
   static void join(CaptureTie& tie, Queue& queue);
 
  protected:
+  struct Later {};
+  /// Begins with begin(), when a derived class is made. That ends it by end(), before it is destroyed.
+  Capture(Queue& queue, std::shared_ptr<MemoryPool> pool, Later);
+  void begin();
+  void end() noexcept;
   /// A number that is_placeholder(), for which no argument is looked for.
   static std::uint64_t new_number();
 
@@ -61,22 +71,22 @@ class Capture {
     std::byte* value;
     std::size_t number;
   };
-  void end() noexcept;
   void add_queue(Queue& queue);
-  void expect_open() const;
   void hold(std::span<const BufferRef> buffers);
 
   Queue& queue_;
   std::shared_ptr<MemoryPool> pool_;
   std::shared_ptr<CaptureTie> tie_;
   std::mutex mutex_;
-  bool ended_ = false;
+  std::uint64_t id_;
+  cl::Buffer counters_;
+  std::vector<std::shared_ptr<MemoryPool>> kept_;
   std::vector<Queue*> joined_;  // besides queue_
   CommandList commands_;
   std::map<::_cl_mem*, cl::Memory> used_;  // that commands name
   std::vector<std::uint64_t> placeholders_;
   std::vector<Place> places_;
-  std::set<const char*> messages_;
+  std::set<std::pair<QueueStatus*, const char*>> messages_;
   std::string failure_;
 };
 

@@ -108,13 +108,14 @@ class MemoryPool {
   /// Commands of `queue` may use the memory, besides those of the first.
   void add_queue(Queue& queue);
   /// What the pool's memory is used in the order of.
-  Queue& queue() const noexcept { return *queues_.front(); }
+  Queue& queue() const noexcept { return queue_; }
   std::int64_t id() const noexcept { return id_; }
 
  private:
   std::int64_t id_;  // from 1
   std::mutex mutex_;
-  std::vector<Queue*> queues_;
+  Queue& queue_;
+  std::vector<Queue*> others_;
 };
 
 /// Owned memory from the caching allocator; released when destroyed, in stream order. For workspaces.

@@ -85,9 +85,11 @@ class Queue {
   std::int64_t in_flight() const noexcept { return backlog_.in_flight(); }
   /// Where its kernels report errors that they find in data; made at first use.
   QueueStatus& status();
-  /// uint[counters], 0 whenever a kernel begins, for kernels that count their groups: each leaves zeros. Made at first use.
+  /// uint[counters], 0 whenever a kernel begins, for kernels that count their groups: each leaves zeros. Made at first use;
+  /// a capture has its own.
   BufferRef zeroed_counters();
   static constexpr std::int64_t counters = 4096;
+  static cl::Buffer new_counters(Device& device);
   /// Blocks until everything has run; throws IndexError and others that checked kernels reported.
   void finish();
 
@@ -106,11 +108,12 @@ class Queue {
   /// Fills with a repeated pattern of 1, 2, 4, 8 or 16 bytes.
   void fill(BufferRef to, const void* pattern, std::size_t pattern_bytes, std::size_t bytes);
 
-  /// What notes this queue's work instead of running it, or null.
+  /// What notes this queue's work instead of running it, or null. It may end at any time: CapturePin holds it.
   Capture* capture() const noexcept { return capture_.load(std::memory_order_acquire); }
   /// False where there is one already.
   bool begin_capture(Capture& capture) noexcept;
-  void end_capture(Capture& capture) noexcept;  ///< does nothing where it has ended
+  /// Returns when no CapturePin holds it; does nothing where it has ended.
+  void end_capture(Capture& capture) noexcept;
   /// Called before work that cannot be run again: throws where the queue is captured, ends what the thread records.
   void run_once(const char* what);
 
@@ -127,6 +130,7 @@ class Queue {
   void check_status();
 
  private:
+  friend class CapturePin;
   template <class Command>
   void run(const Command& command);
   void wait_in_driver(const Event& event);
@@ -146,6 +150,7 @@ class Queue {
   Submission* submission_;
   cl::CommandQueue queue_;
   std::atomic<Capture*> capture_{nullptr};
+  std::atomic<int> capture_pins_{0};
   Backlog backlog_;
   std::mutex room_mutex_;  // of the thread that waits for room
   alignas(64) std::atomic<unsigned> unflushed_{0};  // this and the next by who calls the driver
@@ -158,6 +163,28 @@ class Queue {
   std::atomic<QueueStatus*> status_{nullptr};
   std::once_flag counters_once_;
   cl::Buffer counters_;
+};
+
+/// What captures a queue, which does not end while this lives: for short, as who ends it waits.
+class CapturePin {
+ public:
+  explicit CapturePin(Queue& queue) noexcept : queue_(queue) {
+    if (!queue.capture()) return;
+    queue.capture_pins_++;
+    capture_ = queue.capture_.load();
+    if (!capture_) queue.capture_pins_--;
+  }
+  CapturePin(const CapturePin&) = delete;
+  ~CapturePin() {
+    if (capture_) queue_.capture_pins_--;
+  }
+  explicit operator bool() const noexcept { return capture_; }
+  Capture* operator->() const noexcept { return capture_; }
+  Capture* get() const noexcept { return capture_; }
+
+ private:
+  Queue& queue_;
+  Capture* capture_ = nullptr;
 };
 
 }  // namespace dlprim

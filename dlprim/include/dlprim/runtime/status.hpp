@@ -18,13 +18,18 @@ class QueueStatus {
   BufferRef buffer() const noexcept { return {buffer_(), 0}; }
   /// After the queue was synchronized: throws what was reported, once. Costs nothing when nothing was armed.
   void check();
+  /// Has check() look for what kernels report to another queue's, too: they run in this one, as replays do.
+  void watch(QueueStatus& other);
 
  private:
+  void check_own();
+
   Queue& queue_;
   cl::Buffer buffer_;  // int[4]: code, unused, value low, value high
   std::atomic<bool> armed_{false};
   std::mutex mutex_;
   std::vector<const char*> messages_;
+  std::vector<QueueStatus*> watched_;
   std::unordered_map<const char*, int> codes_;
 };
 

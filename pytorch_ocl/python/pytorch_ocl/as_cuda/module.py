@@ -32,7 +32,8 @@ class _Graph(graph):
 
     default_capture_stream = None
 
-    def __init__(self, cuda_graph, pool=None, stream=None, capture_error_mode="global"):
+    def __init__(self, cuda_graph, pool=None, stream=None, capture_error_mode="global", **_):
+        # PyTorch 2.13 has check_input_liveness and enable_annotations, which change no results.
         super().__init__(cuda_graph, pool, stream, capture_error_mode)
 
 

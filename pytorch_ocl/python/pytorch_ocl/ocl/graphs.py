@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Graphs: work of a stream that is captured once and replayed by one call, with the memory that it used then."""
 
+from typing import ClassVar
+
 import torch
 from torch.utils import _pytree as pytree
 
-from pytorch_ocl.ocl.streams import StreamContext
+from pytorch_ocl.ocl.device import current_device, device
+from pytorch_ocl.ocl.streams import Stream, StreamContext
 
 __all__ = ["OCLGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables"]
 
@@ -69,16 +72,22 @@ class OCLGraph:
 
 
 class graph:
-    """Context manager that captures what runs within into an OCLGraph: of `stream` where one is given, else of the
-    current one."""
+    """Context manager that captures what runs within into an OCLGraph: on `stream`, or on one of the current device
+    that is there for this, so that other threads' work goes on."""
+
+    _streams: ClassVar[dict] = {}  # {device index: stream}
 
     def __init__(self, ocl_graph: OCLGraph, pool=None, stream=None, capture_error_mode: str = "global"):
         self.ocl_graph, self.pool, self.capture_error_mode = ocl_graph, pool, capture_error_mode
-        self._stream = StreamContext(stream)
+        self._given = stream
 
     def __enter__(self):
         torch.ocl.synchronize()
         torch.ocl.empty_cache()
+        index = current_device()
+        if self._given is None and index not in graph._streams:
+            graph._streams[index] = Stream()
+        self._stream = StreamContext(graph._streams[index] if self._given is None else self._given)
         self._stream.__enter__()
         try:
             self.ocl_graph.capture_begin(self.pool, self.capture_error_mode)
@@ -115,6 +124,7 @@ class _Graphed:
         if module and any(buffer.requires_grad for buffer in function.buffers()):
             raise RuntimeError("make_graphed_callables: expected buffers that need no gradients")
         self.parameters = tuple(function.parameters()) if module else ()
+        self.device = device(next((t.device for t in (*self.inputs, *self.parameters) if t.is_ocl), None))
         self.sources = [t for t in (*self.inputs, *self.parameters) if t.requires_grad]
         self.forward_graph, self.backward_graph = OCLGraph(), OCLGraph()
 
@@ -128,14 +138,15 @@ class _Graphed:
         )
 
     def warm_up(self, times):
-        for _ in range(times):
-            outputs, _ = self._call()
-            given = [torch.empty_like(o) for o in outputs if o.requires_grad]
-            if given and self.sources:
-                self._gradients(outputs, given)
+        with self.device:
+            for _ in range(times):
+                outputs, _ = self._call()
+                given = [torch.empty_like(o) for o in outputs if o.requires_grad]
+                if given and self.sources:
+                    self._gradients(outputs, given)
 
     def capture_forward(self, pool):
-        with graph(self.forward_graph, pool=pool):
+        with self.device, graph(self.forward_graph, pool=pool):
             self.outputs, self.outer = self._call()
 
     def capture_backward(self, pool):
@@ -143,7 +154,7 @@ class _Graphed:
         self.gradients = [None] * (len(self.inputs) + len(self.parameters))
         self.trains = bool(self.sources) and any(given is not None for given in self.given)
         if self.trains:
-            with graph(self.backward_graph, pool=pool):
+            with self.device, graph(self.backward_graph, pool=pool):
                 found = iter(self._gradients(self.outputs, [g for g in self.given if g is not None]))
             for i, source in enumerate((*self.inputs, *self.parameters)):
                 if source.requires_grad:
@@ -172,8 +183,9 @@ class _Replay(torch.autograd.Function):
             elif own.stride() != value.stride():
                 own.copy_(value.clone())
         graphed.forward_graph.replay()
-        ctx.mark_non_differentiable(*(o for o, g in zip(graphed.outputs, graphed.given) if g is None))
-        return tuple(o.detach() for o in graphed.outputs)
+        outputs = tuple(o.detach() for o in graphed.outputs)
+        ctx.mark_non_differentiable(*(o for o, g in zip(outputs, graphed.given) if g is None))
+        return outputs
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -203,7 +215,8 @@ def make_graphed_callables(
 
     `callables` is one or a tuple of them, run one after the other in a program's step; `sample_args` is a tuple of
     tensors, or one for each callable: arguments of the same sizes, dtypes and needs for gradients come later. Results
-    and gradients are overwritten by the next call. Modules have their `forward` replaced, for the mode, training or
+    and gradients are overwritten by the next call, those that `Parameter.grad` holds as well: accumulate gradients in
+    tensors of your own. Modules have their `forward` replaced, for the mode, training or
     evaluation, that they are in now. Gradients of gradients are not available."""
     several = isinstance(callables, tuple)
     functions = callables if several else (callables,)
@@ -212,6 +225,7 @@ def make_graphed_callables(
         raise RuntimeError(
             "make_graphed_callables: expected autocast with cache_enabled=False, whose casts are not kept"
         )
+    pool = pool or graph_pool_handle()
     every = [_Graphed(f, tuple(s), allow_unused_input) for f, s in zip(functions, samples, strict=True)]
     for one in every:
         one.warm_up(num_warmup_iters)
