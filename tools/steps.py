@@ -114,7 +114,7 @@ def on_platform(platform, environment, whole):
 
 
 def across_devices():
-    files = ("parallel", "distributed", "runtime_streams", "runtime_device", "compile", "graphs")
+    files = ("parallel", "distributed", "runtime_streams", "runtime_device", "compile", "graphs_callables")
     tests = [f"pytorch_ocl/tests/test_{name}.py" for name in files]
     yield Step(
         "several devices",

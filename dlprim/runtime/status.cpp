@@ -30,6 +30,7 @@ int QueueStatus::arm(const char* message) {
 }
 
 void QueueStatus::watch(QueueStatus& other) {
+  if (&other != this) other.shared_ = true;
   std::lock_guard guard(mutex_);
   if (&other != this && std::ranges::find(watched_, &other) == watched_.end()) watched_.push_back(&other);
 }
@@ -46,17 +47,16 @@ void QueueStatus::check() {
 
 void QueueStatus::check_own() {
   if (!armed_.load(std::memory_order_relaxed)) return;
-  armed_.store(false);
+  if (!shared_) armed_.store(false);  // else other queues may still be at work
   cl_int status[4] = {};
   // Not through Queue::read, which would check again.
   dlprim::check(clEnqueueReadBuffer(queue_.get(), buffer_(), CL_TRUE, 0, status_bytes, status, 0, nullptr, nullptr),
                 "clEnqueueReadBuffer");
   if (status[0] == 0) return;
-  // Nor through Queue::fill, which a capture would note.
-  const cl_int zero = 0;
-  dlprim::check(clEnqueueFillBuffer(queue_.get(), buffer_(), &zero, sizeof zero, 0, status_bytes, 0, nullptr, nullptr),
-                "clEnqueueFillBuffer");
-  queue_.enqueued();
+  // Nor through Queue::fill, which a capture would note. Kernels of other queues may report from here on.
+  const cl_int zero[4] = {};
+  dlprim::check(clEnqueueWriteBuffer(queue_.get(), buffer_(), CL_TRUE, 0, status_bytes, zero, 0, nullptr, nullptr),
+                "clEnqueueWriteBuffer");
   const long long value = (long long)((std::uint64_t(std::uint32_t(status[3])) << 32) | std::uint32_t(status[2]));
   std::lock_guard guard(mutex_);
   std::string text = messages_.at(std::size_t(status[0] - 1));

@@ -323,3 +323,14 @@ def test_functions_of_a_library(device, function):
     assert "form='items'" in source_of(function, x.to(device))
     check(function, x, device=device)
     check(lambda x: function(x.mT) + 1, x, device=device)
+
+
+@pytest.mark.parametrize("function", [torch.erfc, torch.lgamma, lambda x: torch.fmod(x, 0.3)])
+def test_chains_with_functions_of_a_library(device, function):
+    check(lambda x: function(x.sin().tanh()) + x.exp().log1p() + torch.pow(x, x), floats(3, 700).abs(), device=device)
+
+
+def test_quotients_of_exponentials(device):
+    x = torch.tensor([-3.0, -100.0, -200.0])
+    y = torch.tensor([1e-39, 1e-40, 1e-39])
+    check(lambda x, y: (x.exp() / y, x.exp() / y.amin()), x, y, device=device)

@@ -27,6 +27,7 @@ class QueueStatus {
   Queue& queue_;
   cl::Buffer buffer_;  // int[4]: code, unused, value low, value high
   std::atomic<bool> armed_{false};
+  std::atomic<bool> shared_{false};  // other queues' kernels report here
   std::mutex mutex_;
   std::vector<const char*> messages_;
   std::vector<QueueStatus*> watched_;

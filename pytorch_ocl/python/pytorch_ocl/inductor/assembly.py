@@ -39,6 +39,11 @@ _REAL = [
 ]
 
 
+def calls_library(text):
+    """Whether the text of a kernel's body has functions that take the form of one element for each work-item."""
+    return bool(_LIBRARY.search(text))
+
+
 def starts(parts):
     """Where each part's elements begin in the index space of all, and how many there are."""
     first, found = 0, []
@@ -128,7 +133,7 @@ def text(parts):
     with body.indent():
         _write_parts(body, parts)  # may need numbers that are not among the parameters yet
     buffers = first.buffers()
-    first.calls_library = bool(_LIBRARY.search(body.getvalue()))
+    first.calls_library = calls_library(body.getvalue())
     code.writelines(_definitions(parts, body.getvalue()))
     code.writeline(f"__kernel {'ROW_KERNEL ' if first.form == 'rows' else ''}void {NAME}(")
     # Those of one buffer may overlap; atomic operations also read what others write.

@@ -122,11 +122,6 @@ class OclKernel(SIMDKernel):
         if not self.inside_reduction and self.form != "columns":
             self.beyond_loops.add(variable)
 
-    @property
-    def row_results(self):
-        """Variables that are the same in a loop over a row of a CPU."""
-        return self.beyond_loops if self.on_cpu else ()
-
     def number(self, expr, wanted):
         """The text of an index expression whose value is wanted as a dtype, and its own dtype: int64 where int may not
         hold it. Sizes are among such, as they may be numbers that the caller gave. Fractions wanted as another dtype
@@ -412,7 +407,9 @@ class OclKernel(SIMDKernel):
             self.body.splice(part)
         if self.run:
             self.body.splice(self.checks_start)
-        staged = self.run and prefix == "x" and stages.split(*(part.getvalue().splitlines() for part in phase[1:]))
+        texts = [part.getvalue() for part in phase[1:]]
+        can_stage = self.run and prefix == "x" and not assembly.calls_library("".join(texts))
+        staged = can_stage and stages.split(*(text.splitlines() for text in texts))
         if staged:
             self._write_stages(phase[0], *staged)
         else:

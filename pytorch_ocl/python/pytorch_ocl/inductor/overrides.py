@@ -204,9 +204,6 @@ class OclOverrides(OpOverrides):
 
     @staticmethod
     def truediv(a, b):
-        # Of softmax: its sum's inverse is the same for a row, and divisions take CPUs longer than exponentials.
-        if getattr(a, "text", "").startswith("exp_f32(") and b in getattr(V.kernel, "row_results", ()):
-            return f"{a} * (1.0f / {b})"
         return f"{a} / {b}" if _is_real(a) or _is_real(b) else f"(float){a} / (float){b}"
 
     int_truediv = truediv
