@@ -2,6 +2,7 @@
 // Checks of arguments that cost nothing while they hold.
 #pragma once
 #include <dlprim/error.hpp>
+#include <dlprim/runtime/device.hpp>
 #include <dlprim/tensor_view.hpp>
 
 #include <concepts>
@@ -11,6 +12,13 @@ namespace dlprim {
 
 /// A dtype and sizes, for messages: "float32 [2, 3]".
 std::string text(const TensorView& tensor);
+
+/// Throws NotImplementedError where the device has no arithmetic of that dtype.
+inline void expect_precision(const char* operation, const DeviceInfo& device, DataType type) {
+  if ((type == DataType::float64 || type == DataType::complex128) && !device.fp64) [[unlikely]]
+    throw NotImplementedError("[" + std::string(operation) + "] float64 is not available on " + device.name +
+                              "; use float32 instead");
+}
 
 namespace detail {
 

@@ -332,12 +332,10 @@ void check_and_run(Queue& queue, const Expression& expression, const Plan& plan,
   const auto prefix = [&] { return std::string("[") + expression.row.name + "] "; };
   if (is_complex(compute) && *expression.row.complex_expression == 0)
     throw NotImplementedError(prefix() + "not implemented for " + name(compute));
-  auto wide = [](DataType type) { return type == DataType::float64 || type == DataType::complex128; };
-  bool needs_fp64 = wide(compute);
-  for (int k = 0; k < plan.count(); k++) needs_fp64 |= wide(plan.operands[k].dtype);
-  if (needs_fp64 && !queue.device().info().fp64)
-    throw NotImplementedError(prefix() + "float64 is not available on " + queue.device().info().name +
-                              "; use float32 instead");
+  expect_precision(expression.row.name, queue.device().info(), compute);
+  for (const Operand& x : std::span(plan.operands, std::size_t(plan.count())))
+    if (!x.constant())
+      expect_precision(expression.row.name, queue.device().info(), x.dtype);  // constants: as `compute`
   if (plan.numel() > 0) run(queue, expression, plan, compute, scalars);
 }
 

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <limits>
 
+#include "check.hpp"
+
 namespace dlprim {
 
 namespace {
@@ -81,6 +83,7 @@ void expect_floating(const char* name, DataType type) {
 template <class Parameter>
 void generate(Queue& queue, const Key& key, const TensorView& out, Parameter a, Parameter b, PhiloxState state) {
   expect_contiguous(rows[key.row].name, {&out});
+  expect_precision(rows[key.row].name, queue.device().info(), out.dtype);
   const cl_ulong count = cl_ulong(out.numel()), per_draw = key.wide ? 2 : 4, items = (count + per_draw - 1) / per_draw;
   launch(queue, generate_kernel(queue, key), NDRange(items, work_group), Traffic{count * size_of(out.dtype)}, out.data,
          count, items, cl_ulong(state.seed), cl_ulong(state.offset), a, b);
@@ -96,6 +99,7 @@ void generate_each(Queue& queue, std::uint8_t sampler, const TensorView& out, co
                    PhiloxState state) {
   expect_contiguous(samplers[sampler], {&out, &a, &b});
   expect_floating(samplers[sampler], out.dtype);
+  expect_precision(samplers[sampler], queue.device().info(), out.dtype);
   if (a.dtype != out.dtype || b.dtype != out.dtype)
     throw ValidationError(std::string("[") + samplers[sampler] + "] expected parameters of dtype " + name(out.dtype) +
                           ", got " + name(a.dtype) + " and " + name(b.dtype));

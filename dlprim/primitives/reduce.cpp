@@ -9,6 +9,7 @@
 #include <map>
 #include <vector>
 
+#include "check.hpp"
 #include "permuted.hpp"
 #include "reduce_plan.hpp"
 #include "welford.hpp"
@@ -348,10 +349,7 @@ void reduce(Queue& queue, ReduceId id, const ReduceOperands& operands, std::span
     throw ValidationError(std::string("[") + row.name + "] expected an input and an output, got none");
   const DataType x = operands.inputs[0].dtype, y = operands.outputs[0].dtype;
   const DataType acc = accumulate_of(row, x, y);
-  const bool wide = acc == DataType::float64 || acc == DataType::complex128;
-  if (wide && !queue.device().info().fp64)
-    throw NotImplementedError(std::string("[") + row.name + "] expected a dtype of the device, got " + name(acc) +
-                              " on a device without double precision");
+  expect_precision(row.name, queue.device().info(), acc);
   reduce(queue, (*all)[std::size_t(id)], acc, operands, scalars, row.kind == Kind::indexed);
 }
 

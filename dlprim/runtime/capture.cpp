@@ -99,7 +99,7 @@ bool Capture::is_placeholder(std::uint64_t number) noexcept {
 void Capture::finish() {
   end();
   std::lock_guard guard(mutex_);
-  if (!failure_.empty()) throw Error("[graph] something within failed to be captured: " + failure_);
+  if (!failure_.empty()) throw Error("[graph] the capture failed before: " + failure_);
   commands_.each_value([&](std::span<std::byte> values) {
     for (std::size_t at = 0; at + sizeof(std::uint64_t) <= values.size(); at += sizeof(std::uint32_t)) {
       std::uint64_t value;

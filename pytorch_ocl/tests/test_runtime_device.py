@@ -140,3 +140,32 @@ def test_visible_devices():
     assert run_python(IDS, OCL_VISIBLE_DEVICES=", ".join(order)).split() == order
     out = run_python("print(torch.ocl.is_available(), pytorch_ocl.unavailable_reason())", OCL_VISIBLE_DEVICES="nosuch")
     assert out.startswith("False OCL_VISIBLE_DEVICES=nosuch matches none")
+
+
+WITHOUT_FLOAT64 = """
+import copy, pytest, torch
+import torch.nn.functional as F
+torch.manual_seed(0)
+assert not torch.ocl.get_device_properties("ocl").has_fp64
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.GELU(), torch.nn.Linear(16, 3))
+ours = copy.deepcopy(model).to("ocl")
+x, y = torch.randn(20, 8), torch.randint(0, 3, (20,))
+for net, device in ((model, "cpu"), (ours, "ocl")):
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+    for _ in range(5):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x.to(device) * 0.5 + 0.25), y.to(device)) / 1.5
+        loss.backward()
+        optimizer.step()
+for a, b in zip(model.parameters(), ours.parameters()):
+    torch.testing.assert_close(a, b.cpu(), rtol=1e-3, atol=1e-4)
+x = x.to("ocl")
+assert ((x > 0.5) == (x * 2.5 > 1.25)).all() and torch.equal(torch.where(x > 0, x, 0.5), x.clamp(0) + 0.5 * (x <= 0))
+for call in (lambda: torch.rand(3, dtype=torch.float64, device="ocl"), lambda: x.double()):
+    with pytest.raises(NotImplementedError, match="float64 is not available"):
+        call()
+"""
+
+
+def test_a_device_without_float64():
+    run_python(WITHOUT_FLOAT64, DLPRIM_SIMULATE="fp64=0")

@@ -32,8 +32,16 @@ class _Graph(graph):
 
     default_capture_stream = None
 
-    def __init__(self, cuda_graph, pool=None, stream=None, capture_error_mode="global", **_):
-        # PyTorch 2.13 has check_input_liveness and enable_annotations, which change no results.
+    # The last two, since PyTorch 2.13, change no results.
+    def __init__(
+        self,
+        cuda_graph,
+        pool=None,
+        stream=None,
+        capture_error_mode="global",
+        check_input_liveness=False,
+        enable_annotations=False,
+    ):
         super().__init__(cuda_graph, pool, stream, capture_error_mode)
 
 

@@ -24,7 +24,7 @@ _SECTIONS = {
 }
 # Calls that CPUs' compilers make vectors of where work-items do one element each, but not within loops.
 _LIBRARY = re.compile(
-    rf"\b({'|'.join((*BUILT_IN, *BY_TYPE))}|lgamma_f32|modulo_(trunc|floor)_f\d+|pow|nextafter|ldexp|frexp|"
+    rf"\b({'|'.join((*BUILT_IN, *BY_TYPE))}|lgamma_f32|modulo_(trunc|floor)_f\d+|power_f64|pow|nextafter|ldexp|frexp|"
     r"(special|spherical|airy|chebyshev|hermite|laguerre|legendre)_\w+)\("
 )
 # Fractions of sizes (printer.py).

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Graphs: work of a stream that is captured once and replayed by one call, with the memory that it used then."""
 
-from typing import ClassVar
-
 import torch
 from torch.utils import _pytree as pytree
 
@@ -71,11 +69,20 @@ class OCLGraph:
         self._graph.debug_dump(debug_path)
 
 
+_capture_streams = {}  # {device index: stream}
+
+
+def _capture_stream():
+    """Of the current device; what runs there is captured where nothing else is asked for."""
+    index = current_device()
+    if index not in _capture_streams:
+        _capture_streams[index] = Stream()
+    return _capture_streams[index]
+
+
 class graph:
     """Context manager that captures what runs within into an OCLGraph: on `stream`, or on one of the current device
     that is there for this, so that other threads' work goes on."""
-
-    _streams: ClassVar[dict] = {}  # {device index: stream}
 
     def __init__(self, ocl_graph: OCLGraph, pool=None, stream=None, capture_error_mode: str = "global"):
         self.ocl_graph, self.pool, self.capture_error_mode = ocl_graph, pool, capture_error_mode
@@ -84,10 +91,7 @@ class graph:
     def __enter__(self):
         torch.ocl.synchronize()
         torch.ocl.empty_cache()
-        index = current_device()
-        if self._given is None and index not in graph._streams:
-            graph._streams[index] = Stream()
-        self._stream = StreamContext(graph._streams[index] if self._given is None else self._given)
+        self._stream = StreamContext(_capture_stream() if self._given is None else self._given)
         self._stream.__enter__()
         try:
             self.ocl_graph.capture_begin(self.pool, self.capture_error_mode)
@@ -138,12 +142,14 @@ class _Graphed:
         )
 
     def warm_up(self, times):
-        with self.device:
+        torch.ocl.synchronize()
+        with self.device, StreamContext(_capture_stream()):
             for _ in range(times):
                 outputs, _ = self._call()
                 given = [torch.empty_like(o) for o in outputs if o.requires_grad]
                 if given and self.sources:
                     self._gradients(outputs, given)
+        torch.ocl.synchronize()
 
     def capture_forward(self, pool):
         with self.device, graph(self.forward_graph, pool=pool):
